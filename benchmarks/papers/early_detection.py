@@ -4,15 +4,20 @@ A small model with rotary positions, as the paper's have, reads public tickets a
 Goldfish's loss, and with the n-gram penalty. At each checkpoint the same place of every private ticket is probed (k = 12, 16, 20), and
 held-out tickets give the validation perplexity and the accuracy of the task. Early stopping: the plain run at the checkpoint where the
 n-gram rule stops it.
+
+Sizes `real` and `gpu` with `--model` use a pretrained model on real mail, and the trainings of `rmft.py` on the raw mails:
+
+    python benchmarks/papers/early_detection.py --size real --model models/smollm2-135m --data MAILS.parquet --text-column raw
 """
 
 from __future__ import annotations
 
 import argparse
+import math
 import sys
 import tempfile
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -23,10 +28,25 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.criteria import Criterion, make_parser, read_own_corpus, report_criteria, split_documents
+from benchmarks import pretrained_runs
+from benchmarks.criteria import (
+    Criterion,
+    Interval,
+    bootstrap_intervals,
+    compute_ratio_bounds,
+    make_parser,
+    read_own_corpus,
+    report_criteria,
+    run_script,
+    split_documents,
+    widen_interval,
+    with_intervals,
+)
 from benchmarks.papers_texts import QUESTION, tickets
+from benchmarks.pretrained_runs import Cell, PretrainedRuns
 from sanitize import train
 from sanitize.errors import UsageError
+from sanitize.eval.frontier import wilson_interval
 from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metrics import ngram, task, verbatim
 from sanitize.eval.run_folder import RunFolder
@@ -39,6 +59,11 @@ TECHNIQUES: dict[str, dict[str, Any]] = {
     "goldfish": {"use": "goldfish", "k": 4, "h": 4},
     "ngram_penalty": {"use": "ngram_penalty", "lam": 10.0, "tau": 0.02},
 }
+
+# name of a run here -> its cell of `pretrained_runs`
+CELLS = {"base": "baseline", "goldfish": "goldfish", "ngram_penalty": "ngram_penalty", "top_layer": "top_layers"}
+LOWER_RATES = (1e-4,)  # at which a pretrained model overfits later, so that memorization can come before the best perplexity
+PRECURSOR_RESAMPLES = 400  # each draw makes the precursor tables again: 15 ms
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +120,10 @@ class RunMeasurements:
     def score(self) -> list[float]:
         """The mean n-gram score, over the ks too."""
         return [ngram.mean_score(one) for one in self.scores]
+
+    def take(self, texts: Any) -> RunMeasurements:
+        """The same run, measured on these texts, which may repeat."""
+        return replace(self, memorized=self.memorized[:, :, texts], scores=self.scores[:, :, texts])
 
 
 def build_corpus(folder: Path, size: Size, seed: int, data: Path | None) -> dict[str, pa.Table]:
@@ -184,7 +213,8 @@ class SeedResult:
     """Measurements of all runs of one seed, and those that only the larger sizes make."""
 
     measurements: dict[str, RunMeasurements]
-    tables: dict[str, pa.Table]
+    categories: list[str]  # of each probed text
+    text_counts: Mapping[str, int]
     decodings: list[dict[str, Any]]
 
 
@@ -223,74 +253,140 @@ def run_seed(folder: Path, size: Size, seed: int, data: Path | None) -> SeedResu
         for match in ("exact", "contains"):
             rows = verbatim.tabulate_memorization(model, probe_points, modes=("greedy", "beam", "sample"), match=match, seed=seed)
             decodings += [{"seed": seed, "match": match, **row} for row in rows]
-    return SeedResult(measurements, tables, decodings)
+    text_counts = {name: one.num_rows for name, one in tables.items()}
+    return SeedResult(measurements, categorize_probed(tables["private"], measurements["base"]), text_counts, decodings)
 
 
-def criteria(seeds: Sequence[SeedResult]) -> tuple[dict[str, Criterion], dict[str, list[dict[str, Any]]]]:
-    """The paper's comparisons over all seeds, and the tables they are read from. Ratios are ratios of means."""
-    base = [seed.measurements["base"] for seed in seeds]
-    epochs = base[0].epochs
-    stops = [ngram.stop_by_ngram(one.score) for one in base]
-    final = float(np.mean([one.mem[-1] for one in base]))
-    score = float(np.mean([one.score[-1] for one in base]))
-    if not final:
-        raise UsageError("the plain run has memorized nothing, so there is nothing to reduce; give more --epochs or fewer --documents")
-    mem = {name: float(np.mean([seed.measurements[name].mem[-1] for seed in seeds])) for name in TECHNIQUES}
-    mem["early_stop"] = float(np.mean([one.mem[stop.evaluation] for one, stop in zip(base, stops, strict=True)]))
-    best = [max(one.task) for one in base]
-    gap = {
-        name: float(np.mean([1 - seed.measurements[name].task[-1] / top for seed, top in zip(seeds, best, strict=True)]))
-        for name in TECHNIQUES
-    }
-    gap["early_stop"] = float(np.mean([1 - one.task[stop.evaluation] / top for one, stop, top in zip(base, stops, best, strict=True)]))
-    # texts of all seeds side by side, one table a k
-    before = [
+def tabulate_precursors(base: Sequence[RunMeasurements]) -> list[dict[str, Any]]:
+    """Scores before memorization, texts of all seeds side by side, one table a k."""
+    return [
         {"k": k, **row}
         for which, k in enumerate(verbatim.PREFIX_LENGTHS)
         for row in ngram.tabulate_precursors(
             np.concatenate([one.scores[:, which] for one in base], axis=1),
             np.concatenate([one.memorized[:, which] for one in base], axis=1),
-            epochs=epochs,
+            epochs=base[0].epochs,
         )
     ]
+
+
+def list_techniques(seeds: Sequence[Mapping[str, RunMeasurements]]) -> list[str]:
+    """The techniques that all seeds have: some only, where the runs of a size are not finished."""
+    return [name for name in TECHNIQUES if all(name in seed for seed in seeds)]
+
+
+def compute_values(seeds: Sequence[Mapping[str, RunMeasurements]]) -> dict[str, float]:
+    """The value of each criterion over all seeds; ratios are ratios of means, not a number where the plain run has memorized nothing."""
+    base = [seed["base"] for seed in seeds]
+    stops = [ngram.stop_by_ngram(one.score) for one in base]
+    final = float(np.mean([one.mem[-1] for one in base]))
+    techniques = list_techniques(seeds)
+    mem = {name: float(np.mean([seed[name].mem[-1] for seed in seeds])) for name in techniques}
+    mem["early_stop"] = float(np.mean([one.mem[stop.evaluation] for one, stop in zip(base, stops, strict=True)]))
+    best = [max(one.task) for one in base]
+    gap = {name: float(np.mean([1 - seed[name].task[-1] / top for seed, top in zip(seeds, best, strict=True)])) for name in techniques}
+    gap["early_stop"] = float(np.mean([1 - one.task[stop.evaluation] / top for one, stop, top in zip(base, stops, best, strict=True)]))
+    before = tabulate_precursors(base)
+    values = {
+        "score_precedes": ngram.precursor_ratio(before),
+        "score_precedes_never": ngram.precursor_ratio(before, against="never"),
+        **{f"{name}_mem": mem[name] / final if final else math.nan for name in mem},
+        **{f"eval_gap_{name}": value for name, value in gap.items()},
+    }
+    first = [int(np.argmax([one_mem > 0 for one_mem in one.mem])) for one in base]
+    low = [ngram.stop_by_validation(one.perplexity).evaluation for one in base]
+    # a run that memorizes nothing does not do so before its optimum
+    early = [any(one.mem) and a < b for one, a, b in zip(base, first, low, strict=True)]
+    return {**values, "memorizes_before_optimum": float(np.mean(early))}
+
+
+def compute_intervals(seeds: Sequence[Mapping[str, RunMeasurements]]) -> dict[str, Interval]:
+    """Bootstrap over the probed texts, the same ones of every run of a seed, and over seeds where there are several."""
+    counts = [len(seed["base"].probed) for seed in seeds]
+
+    def resample(generator: np.random.Generator) -> dict[str, float]:
+        drawn = generator.integers(len(seeds), size=len(seeds)) if len(seeds) > 1 else [0]
+        texts = [generator.integers(counts[number], size=counts[number]) for number in drawn]
+        return compute_values(
+            [{name: seeds[number][name].take(rows) for name in list_techniques(seeds)} for number, rows in zip(drawn, texts, strict=True)]
+        )
+
+    def memorized(name: str) -> int:  # texts that are memorized at the end, for any k
+        return sum(int(seed[name].memorized[-1].any(0).sum()) for seed in seeds)
+
+    newly = sum(int(seed["base"].memorized.any((0, 1)).sum()) for seed in seeds)
+    events = {f"{name}_mem": memorized("base") + memorized(name) for name in list_techniques(seeds)}
+    events |= {"early_stop_mem": memorized("base"), "score_precedes": newly, "score_precedes_never": newly}
+    spread = "probed texts of one seed; not between trainings"
+    if len(seeds) > 1:
+        spread = f"probed texts within {len(seeds)} seeds, and the seeds"
+    found = bootstrap_intervals(resample, method=f"bootstrap over {spread}", events=events, resamples=PRECURSOR_RESAMPLES)
+    found = {name: one for name, one in found.items() if name in events}  # held-out texts are not drawn again
+    for name in list_techniques(seeds)[1:]:
+        low, high = compute_ratio_bounds(memorized(name), memorized("base"))
+        found[f"{name}_mem"] = widen_interval(found.get(f"{name}_mem"), low, high, events=events[f"{name}_mem"], least=0.0, most=100.0)
+    stopped = [ngram.stop_by_ngram(seed["base"].score).evaluation for seed in seeds]
+    left = sum(int(seed["base"].memorized[stop].any(0).sum()) for seed, stop in zip(seeds, stopped, strict=True))
+    low, high = compute_ratio_bounds(left, memorized("base"))
+    found["early_stop_mem"] = widen_interval(found.get("early_stop_mem"), low, high, events=left + memorized("base"), least=0.0, most=100.0)
+    early = round(compute_values(seeds)["memorizes_before_optimum"] * len(seeds))
+    share = wilson_interval(early, len(seeds))
+    found["memorizes_before_optimum"] = Interval(
+        low=share["low"], high=share["high"], events=len(seeds), method=f"Wilson's interval of {len(seeds)} trainings"
+    )
+    return found
+
+
+def criteria(seeds: Sequence[SeedResult]) -> tuple[dict[str, Criterion], dict[str, list[dict[str, Any]]]]:
+    """The paper's comparisons over all seeds, and the tables they are read from."""
+    base = [seed.measurements["base"] for seed in seeds]
+    values = compute_values([seed.measurements for seed in seeds])
+    final, score = (float(np.mean([getattr(one, what)[-1] for one in base])) for what in ("mem", "score"))
+    if not final:
+        raise UsageError("the plain run has memorized nothing, so there is nothing to reduce; give more --epochs or fewer --documents")
     found = {
         "score_precedes": Criterion(
-            value=ngram.precursor_ratio(before), paper="higher at most epochs", threshold=2.0,
+            value=values["score_precedes"], paper="higher at most epochs", threshold=2.0,
             note="median score one evaluation before, over that of texts not memorized by then; weighted by how many come out"
         ),
         "score_precedes_never": Criterion(
-            value=ngram.precursor_ratio(before, against="never"), paper="higher at most epochs", threshold=2.0, headline=False,
+            value=values["score_precedes_never"], paper="higher at most epochs", threshold=2.0, headline=False,
             note="the same over that of texts that never come out, the paper's dashed line",
         ),
         "early_stop_mem": Criterion(
-            value=mem["early_stop"] / final, paper=0.45, threshold=0.6, above=False,
+            value=values["early_stop_mem"], paper=0.45, threshold=0.6, above=False,
             note=f"at the end the plain run says {final:.1f} % of the texts, and scores {score:.0f}; below 20 it is never stopped",
         ),
-        "ngram_penalty_mem": Criterion(value=mem["ngram_penalty"] / final, paper=0.30, threshold=0.45, above=False),
-        "goldfish_mem": Criterion(value=mem["goldfish"] / final, paper=0.33, threshold=0.5, above=False),
     }  # fmt: skip
+    for name, paper_value, threshold in (("ngram_penalty", 0.30, 0.45), ("goldfish", 0.33, 0.5)):
+        if f"{name}_mem" in values:
+            found[f"{name}_mem"] = Criterion(value=values[f"{name}_mem"], paper=paper_value, threshold=threshold, above=False)
     # table 2, means over models: the gap to the best result of the plain run, in points of a result around 60
     for name, paper in (("early_stop", 0.078), ("ngram_penalty", 0.05), ("goldfish", 0.052)):
+        if f"eval_gap_{name}" not in values:
+            continue
         found[f"eval_gap_{name}"] = Criterion(
-            value=gap[name],
+            value=values[f"eval_gap_{name}"],
             paper=paper,
             threshold=0.10,
             above=False,
             headline=False,
             note="share of the plain run's best task result that is lost",
         )
-    first = [int(np.argmax([mem > 0 for mem in one.mem])) for one in base]
-    low = [ngram.stop_by_validation(one.perplexity).evaluation for one in base]
     found["memorizes_before_optimum"] = Criterion(
-        value=float(np.mean([a < b for a, b in zip(first, low, strict=True)])), paper="in all models", threshold=1.0, headline=False,
-        note="share of seeds whose first text comes out before validation perplexity is best; a model this small overfits at once",
+        value=values["memorizes_before_optimum"], paper="in all models", threshold=1.0, headline=False,
+        note="share of seeds whose first text comes out before validation perplexity is best; a model that is small for its data, or a "
+        "high learning rate, overfits at once",
     )  # fmt: skip
-    rows = {"techniques": technique_rows(seeds), "precursor": before, "selectors": selector_rows(base), "decoding": decoding_rows(seeds)}
+    rows = {
+        "techniques": technique_rows(seeds), "precursor": tabulate_precursors(base), "selectors": selector_rows(base),
+        "decoding": decoding_rows(seeds),
+    }  # fmt: skip
     rows["categories"] = ngram.tabulate_categories(
-        [one for seed in seeds for one in categories(seed)], np.concatenate([one.scores[:, -1] for one in base], axis=1),
+        [one for seed in seeds for one in seed.categories], np.concatenate([one.scores[:, -1] for one in base], axis=1),
         np.concatenate([one.memorized[:, -1] for one in base], axis=1),
     )  # fmt: skip
-    return found, rows
+    return with_intervals(found, compute_intervals([seed.measurements for seed in seeds])), rows
 
 
 def technique_rows(seeds: Sequence[SeedResult]) -> list[dict[str, Any]]:
@@ -337,18 +433,74 @@ def decoding_rows(seeds: Sequence[SeedResult]) -> list[dict[str, Any]]:
     return [row for seed in seeds for row in seed.decodings]
 
 
-def categories(seed: SeedResult) -> list[str]:
+def categorize_probed(private: pa.Table, base: RunMeasurements) -> list[str]:
     """The category of each private text that was probed: a ticket's label, or one assigned by rules on the text."""
-    private = seed.tables["private"].take(pa.array(seed.measurements["base"].probed))
-    return list(private["label"].to_pylist()) if "label" in private.column_names else ngram.categorize_texts(private["text"].to_pylist())
+    probed = private.take(pa.array(base.probed))
+    return list(probed["label"].to_pylist()) if "label" in probed.column_names else ngram.categorize_texts(probed["text"].to_pylist())
+
+
+def read_measurements(result: Mapping[str, Any]) -> RunMeasurements:
+    """The measurements of a finished cell. Mails have no task: the geometric mean of the probability of the right token is used instead."""
+    rows = result["rows"]
+    perplexity = [math.exp(sum(row["held_loss"]) / sum(row["held_tokens"])) for row in rows]
+    return RunMeasurements(
+        epochs=[row["epoch"] for row in rows],
+        memorized=np.array([row["memorized"] for row in rows], bool),
+        scores=np.array([row["scores"] for row in rows], np.float64),
+        perplexity=perplexity,
+        task=[1 / one for one in perplexity],
+        probed=np.array(rows[-1]["probed"]),
+    )
+
+
+def read_seed(runs: PretrainedRuns, seed: int, lr: float) -> SeedResult:
+    """The finished cells of a seed."""
+    results = {one: runs.result(Cell(seed, lr, one)) for one in CELLS.values()}
+    measurements = {name: read_measurements(result) for name, cell in CELLS.items() if (result := results[cell]) is not None}
+    base = results["baseline"]
+    assert base is not None, "only seeds whose plain run is finished are read"
+    return SeedResult(measurements, base["rows"][-1]["categories"], {"private": len(base["rows"][-1]["probed"])}, [])
+
+
+def report_pretrained(arguments: argparse.Namespace, began: float) -> int:
+    """Compute the cells of a pretrained model that the options name, and report the seeds of which all are finished."""
+    runs = pretrained_runs.open_runs(arguments)
+    lrs = tuple(arguments.lr or (runs.size.lrs[0], *LOWER_RATES))
+    seeds = pretrained_runs.compute_cells(runs, arguments, [*CELLS.values()], lrs, others=("baseline",))
+    if not seeds:
+        raise UsageError(
+            f"{runs.root}: the plain run at {lrs[0]:g} is not finished for any seed; give the same command without --only-report"
+        )
+    found, tables = criteria([read_seed(runs, seed, lrs[0]) for seed in seeds])
+    tables["other_rates"] = [
+        {"lr": lr, "seed": seed, "epoch": epoch, "mem": mem, "score": score, "perplexity": perplexity}
+        for lr in lrs[1:]
+        for seed in range(1, runs.size.seeds + 1)
+        if (result := runs.result(Cell(seed, lr, "baseline"))) is not None
+        for one in [read_measurements(result)]
+        for epoch, mem, score, perplexity in zip(one.epochs, one.mem, one.score, one.perplexity, strict=True)
+    ]
+    numbers = range(1, (arguments.seeds or runs.size.seeds) + 1)
+    planned = [Cell(seed, lrs[0], name) for name in CELLS.values() for seed in numbers]
+    planned += [Cell(seed, lr, "baseline") for lr in lrs[1:] for seed in numbers]
+    scaled = (
+        f"{arguments.model.name} tuned on the raw mails of rmft at {lrs[0]:g}, {runs.size.epochs} epochs, {runs.size.probes} mails probed; "
+        f"seed {' '.join(map(str, seeds))}{pretrained_runs.describe_missing(runs, planned)}. The paper tunes models of 1.4 to 70 billion "
+        "parameters on 5,000 samples for 8 epochs."
+    )
+    return report_criteria("early_detection", arguments, found, tables=tables, scaled=scaled, seconds=time.perf_counter() - began)
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run all seeds of a size and print the criteria."""
     parser = make_parser(__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
     parser.add_argument("--epochs", type=int, help="over the private texts (default: by size); real ones take more to be learned by heart")
+    pretrained_runs.add_options(parser)
     arguments = parser.parse_args(argv)
-    size, began = SIZES[arguments.size], time.perf_counter()
+    began = time.perf_counter()
+    if arguments.model is not None or arguments.size == "real":
+        return report_pretrained(arguments, began)
+    size = SIZES[arguments.size]
     if arguments.epochs is not None:  # as many checkpoints as before
         factor = arguments.epochs / size.epochs
         size = replace(size, epochs=arguments.epochs, every=max(1, round(size.every * factor)), sparse=max(1, round(size.sparse * factor)))
@@ -361,7 +513,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         data = read_own_corpus(arguments, folder)
         seeds = [run_seed(folder / f"seed-{seed}", size, seed, data) for seed in range(arguments.seeds or size.seeds)]
         found, tables = criteria(seeds)
-    text_counts = {name: one.num_rows for name, one in seeds[0].tables.items()}
+    text_counts = seeds[0].text_counts
     scaled = (
         f"{size.layers} layers of width {size.width} from scratch on {text_counts['public']}{'' if data else ' invented'} public texts, "
         f"{text_counts['private']} private ones, {size.epochs} epochs, {len(seeds)} seeds; the paper tunes models of 1.4 to 70 billion "
@@ -371,4 +523,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(main)

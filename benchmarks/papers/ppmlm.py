@@ -5,6 +5,8 @@ small BERT, pre-trained on notes about other people, is specialised on the notes
 values replaced by X (MLMA), never on a listed word (PPMLM), with one half of the list (DPPMLM, IPPMLM), and on all words by DP-SGD (DP).
 The audit masks every word of every note once. Utility is the share of masked words predicted correctly in notes of people that no model
 was trained on; they are the attack's non-members, too.
+
+With `--model PATH` (sizes `real` and `gpu`) a pretrained masked model takes the place of the small BERT; a causal one is refused.
 """
 
 from __future__ import annotations
@@ -27,10 +29,20 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import sanitize
-from benchmarks.criteria import Criterion, make_parser, report_criteria, sample_documents, split_documents
+from benchmarks.criteria import (
+    Criterion,
+    compute_seed_intervals,
+    make_parser,
+    report_criteria,
+    run_script,
+    sample_documents,
+    split_documents,
+    with_intervals,
+)
 from benchmarks.papers_texts import notes
 from sanitize import train
 from sanitize.core.command_results import RunResult
+from sanitize.errors import InputRefused, UsageError
 from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metrics import identifiers, membership
 from sanitize.eval.metrics.identifiers import IdentifierSets
@@ -62,6 +74,11 @@ class Size:
     grid: bool = False  # other k and n
 
 
+# with `--model`, a masked model such as BERT: nothing is trained before the schemes
+PRETRAINED_SIZES = {
+    "real": Size(people=60, each=3, general=0, epochs=16, seeds=3, lr=1e-4, context=128),
+    "gpu": Size(people=800, each=5, general=0, epochs=32, seeds=3, lr=5e-5, context=256, batch=32, device="cuda", grid=True),
+}
 SIZES = {
     "ci": Size(people=40, each=3, general=60, epochs=36, seeds=1),
     "cpu": Size(people=40, each=3, general=60, epochs=36, seeds=3, grid=True),
@@ -195,15 +212,15 @@ class Audit:
     others: pl.DataFrame | None = None
 
 
-def audit_checkpoint(checkpoint: Any, corpora: PersonCorpora, size: Size, *, others: bool) -> Audit:
+def audit_checkpoint(path: Path, epoch: float, corpora: PersonCorpora, size: Size, *, others: bool) -> Audit:
     """Mask every word of every text once, and predict it."""
-    model = LanguageModel.load(checkpoint.path, size.device)
+    model = LanguageModel.load(path, size.device)
     audits = [
         identifiers.predict_hidden_words(model, table["text"].to_pylist(), table["doc_id"].to_pylist()) if wanted else None
         for table, wanted in ((corpora.members, True), (corpora.others, others))
     ]
     assert audits[0] is not None
-    return Audit(checkpoint.epoch, audits[0], audits[1])
+    return Audit(epoch, audits[0], audits[1])
 
 
 def attack_scores(checkpoint_audit: Audit, corpora: PersonCorpora) -> tuple[list[float], list[float]]:
@@ -235,10 +252,10 @@ class SeedResult:
 def run_seed(folder: Path, size: Size, seed: int, arguments: argparse.Namespace) -> SeedResult:
     """List, train the base and every scheme, audit, attack."""
     corpora = build_corpora(folder, size, seed, arguments)
-    base = train_base_model(folder, size, seed, corpora, arguments)
+    base = arguments.model or train_base_model(folder, size, seed, corpora, arguments)
     known = identifiers.count_identifiers(member_words(corpora), corpora.member_identifiers.combined, column="word")
     ids = frozenset(known)  # listed identifiers that occur in the training cells
-    base_audit = audit_checkpoint(RunFolder.open(base).final_checkpoint, corpora, size, others=True)
+    base_audit = audit_checkpoint(base, 0.0, corpora, size, others=True)
     base_leaks = identifiers.count_identifiers(base_audit.members, ids)
     rows = [result_row("base", base_audit, corpora, ids, base_leaks)]
     scores = {"base": attack_scores(base_audit, corpora)}
@@ -247,13 +264,13 @@ def run_seed(folder: Path, size: Size, seed: int, arguments: argparse.Namespace)
         out = train_scheme(folder / name, corpora, base, objective, size, seed)
         checkpoints = out.trained_checkpoints
         for checkpoint in checkpoints:
-            audit = audit_checkpoint(checkpoint, corpora, size, others=checkpoint is checkpoints[-1])
+            audit = audit_checkpoint(checkpoint.path, checkpoint.epoch, corpora, size, others=checkpoint is checkpoints[-1])
             rows.append(result_row(name, audit, corpora, ids, base_leaks))
         scores[name] = attack_scores(audit, corpora)
         times = identifiers.count_identifiers(audit.members, ids)
         tables["regurgitation"] += [{"seed": seed, "scheme": name, **row} for row in identifiers.count_leaks_by_frequency(times, known)]
     out = train_with_dp(folder / "DP", corpora, base, size, seed)
-    audit = audit_checkpoint(out.final_checkpoint, corpora, size, others=True)
+    audit = audit_checkpoint(out.final_checkpoint.path, out.final_checkpoint.epoch, corpora, size, others=True)
     rows.append(result_row("DP", audit, corpora, ids, base_leaks))
     scores["DP"] = attack_scores(audit, corpora)
     tables["private"] = [
@@ -270,7 +287,7 @@ def member_words(corpora: PersonCorpora) -> pl.DataFrame:
 
 
 def train_base_model(folder: Path, size: Size, seed: int, corpora: PersonCorpora, arguments: argparse.Namespace) -> Path:
-    """The run of the base model. Generated: notes about further people; your own corpus: the texts of the others."""
+    """The base model. Generated: notes about further people; your own corpus: the texts of the others."""
     general = folder / "raw" / "general.parquet"
     texts = notes(size.general, each=size.each, seed=seed, first=2 * size.people) if arguments.data is None else corpora.others
     pq.write_table(texts, general)
@@ -280,19 +297,19 @@ def train_base_model(folder: Path, size: Size, seed: int, corpora: PersonCorpora
     architecture = {"arch": "bert", "layers": size.layers, "width": size.width, "heads": size.heads, "dropout": 0.0}
     run_recipe = make_recipe(general, architecture, {"use": "masked"}, size, seed, epochs=size.general_epochs, every=0, tokenizer=tokenizer)
     train.fit(run_recipe, folder / "base")
-    return folder / "base"
+    return RunFolder.open(folder / "base").final_checkpoint.path
 
 
 def train_scheme(folder: Path, corpora: PersonCorpora, base: Path, objective: dict[str, Any], size: Size, seed: int) -> RunFolder:
     """The run of a scheme; four checkpoints correspond to the paper's after 4, 8, 16 and 32 epochs."""
-    model = {"path": str(RunFolder.open(base).final_checkpoint.path), "dropout": 0.0}
+    model = {"path": str(base), "dropout": 0.0}
     train.fit(make_recipe(corpora.shards, model, objective, size, seed, epochs=size.epochs, every=size.epochs / 4), folder)
     return RunFolder.open(folder)
 
 
 def train_with_dp(folder: Path, corpora: PersonCorpora, base: Path, size: Size, seed: int) -> RunFolder:
     """The run of the DP baseline: the plain objective by DP-SGD. Its draws follow from the seed, so that the table is reproducible."""
-    model = {"path": str(RunFolder.open(base).final_checkpoint.path), "dropout": 0.0}
+    model = {"path": str(base), "dropout": 0.0}
     table = make_recipe(corpora.shards, model, {"use": "masked"}, size, seed, epochs=size.private_epochs, every=0)
     table["privacy"] = {**PRIVACY, "insecure_seed": seed}
     train.fit(table, folder)
@@ -438,6 +455,22 @@ def criteria(seeds: Sequence[SeedResult]) -> tuple[dict[str, Criterion], dict[st
     }
 
 
+def choose_size(arguments: argparse.Namespace) -> Size:
+    """The sizes of the options; UsageError or InputRefused for a model without its size, a size without its model, or a causal model."""
+    if arguments.model is None:
+        if arguments.size == "real":
+            raise UsageError("--size real needs a pretrained masked model such as BERT: --model PATH (none ships inside a package)")
+        return SIZES[arguments.size]
+    if arguments.size not in PRETRAINED_SIZES:
+        raise UsageError(f"--model with --size {arguments.size}: expected --size {' or '.join(PRETRAINED_SIZES)}")
+    if not (arguments.model / "config.json").is_file():
+        raise InputRefused(f"--model {arguments.model}: no model in Hugging Face layout; expected a local folder with config.json")
+    if LanguageModel.load(arguments.model).is_causal:
+        raise InputRefused(f"--model {arguments.model}: is a causal model, which cannot fill masks; expected a masked one such as BERT")
+    arguments.model = arguments.model.resolve()
+    return PRETRAINED_SIZES[arguments.size]
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run all seeds of a size and print the criteria."""
     parser = make_parser(__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter)
@@ -446,7 +479,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--epochs", type=int, default=None, help="of each training, the base model's too (default: by size)")
     parser.add_argument("--lr", type=float, default=None, help="learning rate (default: by size, for invented texts)")
     arguments = parser.parse_args(argv)
-    size, began = SIZES[arguments.size], time.perf_counter()
+    size, began = choose_size(arguments), time.perf_counter()
     if arguments.epochs is not None:
         size = replace(size, epochs=arguments.epochs, general_epochs=arguments.epochs)
     if arguments.lr is not None:
@@ -459,9 +492,11 @@ def main(argv: Sequence[str] | None = None) -> int:
         folder = Path(arguments.dir or scratch)
         seeds = [run_seed(folder / f"seed-{seed}", size, seed, arguments) for seed in range(arguments.seeds or size.seeds)]
         found, tables = criteria(seeds)
+        found = with_intervals(found, compute_seed_intervals([criteria([seed])[0] for seed in seeds]))
     members = seeds[0].tables["graph"][0]
+    model = f"BERT of {size.layers} layers and width {size.width} from scratch" if arguments.model is None else arguments.model.name
     scaled = (
-        f"BERT of {size.layers} layers and width {size.width} from scratch, {members['people']} people with {members['documents']} texts, "
+        f"{model}, {members['people']} people with {members['documents']} texts, "
         f"{size.epochs} epochs, {len(seeds)} seeds; the paper specialises models of 66 to 340 million "
         "parameters on 928 reports for up to 32 epochs."
     )
@@ -469,4 +504,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(main)

@@ -6,17 +6,23 @@ ones, since a model this small forgets its training, unlike a large one. The rec
 attacked: by R.R. with all criteria, and by earlier attacks. Controls are records that no model was trained on, and the base as victim. b
 and the temperature are chosen on public texts alone, on which the base was trained like a victim on its records. Other victims are tuned
 on records sanitized by a plan, or with another loss. A record has three consecutive values: `by_place` reports which of them are found.
+
+Sizes `real` and `gpu` with `--model` teach a pretrained model on public pairs of a masked text and the text, and tune the victim from it.
+With `--dir` every training and attack is kept there, so that the same command continues:
+
+    python benchmarks/papers/recollect_rank.py --size real --model models/smollm2-135m --dir papers.private/recollect
 """
 
 from __future__ import annotations
 
 import argparse
+import functools
 import math
 import sys
 import tempfile
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,10 +33,24 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.criteria import Criterion, make_parser, read_own_corpus, report_criteria, split_documents
+from benchmarks.criteria import (
+    Criterion,
+    Interval,
+    bootstrap_intervals,
+    compute_ratio_bounds,
+    make_parser,
+    read_own_corpus,
+    report_criteria,
+    run_script,
+    split_documents,
+    widen_interval,
+    with_intervals,
+)
 from benchmarks.papers_records import records
 from sanitize import train
+from sanitize.errors import InputRefused, UsageError
 from sanitize.eval import recollect_and_rank as rr
+from sanitize.eval.frontier import wilson_interval
 from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metrics import reconstruction as metric
 from sanitize.eval.recollect_and_rank import AttackSettings, MaskedRecords
@@ -81,8 +101,31 @@ class Size:
     context: int = 160
     lr: float = 5e-3
     device: str = "cpu"
+    batch: int = 16  # rows of a step; logits of a vocabulary of 49,152 take 150 MB for four rows of 192 tokens, and as much twice again
+    few: int = FEW  # the same when texts are to be memorized
+    top_layers: int | None = None  # layers that are trained, from the top; None: all
+    untrained: int | None = None  # records of the controls; None: as many as private ones
+    # how often the base reads a known text in its masked form and as text, and how often a victim does so beside its records
+    known_lessons: int = 10
+    known_texts: int = 45
+    replayed_lessons: int = 5
+    replayed_texts: int = 10
+    replayed_pairs: int = 2  # public pairs beside each known text
 
 
+# with `--model`: texts that teach to repeat, each once, and records that are read a few times. About 340 keys: three values a record
+PRETRAINED_SIZES = {
+    "real": Size(
+        public=400, copies=0, known=24, shadow=24, private=100, exposures=6, seeds=3, victims=(), context=192, lr=2e-4, batch=4, few=4,
+        top_layers=10,
+        untrained=24, known_lessons=2, known_texts=6, replayed_lessons=1, replayed_texts=2, replayed_pairs=4,
+    ),
+    "gpu": Size(
+        public=4_000, copies=0, known=400, shadow=200, private=1_000, exposures=6, seeds=3, victims=("rmft", "erase", "goldfish"),
+        context=512, lr=2e-5, untrained=200, known_lessons=2, known_texts=6, replayed_lessons=1, replayed_texts=2, replayed_pairs=4,
+        device="cuda",
+    ),
+}  # fmt: skip
 SIZES = {
     "ci": Size(public=9_000, copies=9_000, known=40, shadow=24, private=24, exposures=90, seeds=2, victims=("erase", "goldfish")),
     "cpu": Size(
@@ -109,10 +152,12 @@ class MaskedCorpus:
     def create(cls, folder: Path, table: pa.Table, seed: int) -> MaskedCorpus:
         """Write the texts, and mask them by `redact` with numbered labels."""
         created = cls(folder / "raw", folder / "masked", folder / "work")
-        created.raw.mkdir(parents=True)
+        if (created.masked / "manifest.json").is_file():
+            return created
+        created.raw.mkdir(parents=True, exist_ok=True)
         pq.write_table(table, created.raw / "texts.parquet")
         plan = load_plan("redact", ("edit.0.label=numbered",))
-        run_with_settings([created.raw], created.masked, plan, created.work, Settings(seed=seed, workers=1))
+        run_with_settings([created.raw], created.masked, plan, created.work, Settings(seed=seed, workers=1, replace=True))
         return created
 
     @property
@@ -138,7 +183,7 @@ def build_corpus(size: Size, seed: int, data: Path | None, names: Mapping[str, i
 
 def write_lessons(folder: Path, rows: Sequence[tuple[str, str]]) -> Path:
     """Prompts and answers as a folder of documents."""
-    folder.mkdir(parents=True)
+    folder.mkdir(parents=True, exist_ok=True)
     prompts, texts = zip(*rows, strict=True)
     table = pa.table({"doc_id": [str(number) for number in range(len(rows))], "prompt": list(prompts), "text": list(texts)})
     pq.write_table(table, folder / "lessons.parquet")
@@ -146,16 +191,16 @@ def write_lessons(folder: Path, rows: Sequence[tuple[str, str]]) -> Path:
 
 
 def tune_model(
-    out: Path, data: Path, start: Path, size: Size, seed: int, lr: float, objective: Mapping[str, Any] = CAUSAL, batch: int = 16
+    out: Path, data: Path, start: Path, size: Size, seed: int, lr: float, objective: Mapping[str, Any] = CAUSAL, batch: int | None = None
 ) -> Path:
     """One pass over lessons, from a checkpoint; the final one."""
     recipe = {
         "data": {"path": str(data), "layout": "document", "overlong": "cut", "prompt_columns": ["prompt"], "answers_only": True},
-        "model": {"path": str(start), "context": size.context},
+        "model": {"path": str(start), "context": size.context, **({"top_layers": size.top_layers} if size.top_layers else {})},
         "objective": dict(objective),
         "run": {
-            "seed": seed, "epochs": 1, "batch": batch, "lr": lr, "checkpoint_every": 0, "device": size.device, "schedule": "linear",
-            "warmup": 0.05,
+            "seed": seed, "epochs": 1, "batch": batch or size.batch, "lr": lr, "checkpoint_every": 0, "device": size.device,
+            "schedule": "linear", "warmup": 0.05,
         },
     }  # fmt: skip
     train.fit(recipe, out)
@@ -197,20 +242,25 @@ class BaseModels:
     replay: list[tuple[str, str]]
 
 
-def train_base_models(folder: Path, size: Size, data: Path | None) -> BaseModels:
-    """Train a model on public texts: lists of words, masked texts, and texts to memorize."""
-    tables = build_corpus(size, 0, data, {"public": size.public, "known": size.known, "shadow": size.shadow})
-    public, known, shadow = (MaskedCorpus.create(folder / name, table, 0) for name, table in tables.items())
-    pairs = public.pairs
+def train_to_copy(folder: Path, size: Size, pairs: Sequence[tuple[str, str]]) -> Path:
+    """A model from scratch that copies lists of words."""
     start = write_untrained_model(folder / "untrained", [text for pair in pairs[:4_000] for text in pair], size)
     draws = np.random.default_rng(0)
     words = sorted({word for _, text in pairs[:1_000] for word in text.split(" ") if word.isalpha()})
     lists = [" ".join(words[place] for place in draws.integers(len(words), size=draws.integers(3, 13))) for _ in range(size.copies)]
     first_word = pairs[0][1].partition(" ")[0]  # what the texts begin with, so that lists look like them
     lists = [f"{first_word} {one}" for one in lists]
-    start = tune_model(
+    return tune_model(
         folder / "copying", write_lessons(folder / "lists", [(f"Masked {one}", one) for one in lists]), start, size, 0, size.lr
     )
+
+
+def train_base_models(folder: Path, size: Size, data: Path | None, pretrained: Path | None) -> BaseModels:
+    """Train a model on public texts: lists of words (a pretrained one needs none), masked texts, and texts to memorize."""
+    tables = build_corpus(size, 0, data, {"public": size.public, "known": size.known, "shadow": size.shadow})
+    public, known, shadow = (MaskedCorpus.create(folder / name, table, 0) for name, table in tables.items())
+    pairs = public.pairs
+    start = pretrained or train_to_copy(folder, size, pairs)
     found, answers = public.records, {}
     for text_no, label, truths in found.keys.select("text_no", "label", "truths").iter_rows():
         answers.setdefault(found.texts[text_no], []).append((label, truths[0]))
@@ -226,9 +276,19 @@ def train_base_models(folder: Path, size: Size, data: Path | None) -> BaseModels
     known_lessons = [(f"Masked {masked}", text) for masked, text in known.pairs]
     known_texts = [("", text) for _, text in known_lessons]
     shadow_texts = [("", text) for _, text in shadow.pairs]
-    memorized_rows = known_lessons * 10 + (known_texts + shadow_texts) * 45 + rows[: size.known * 8]
-    final = tune_model(folder / "final", write_lessons(folder / "heart", memorized_rows), taught, size, 0, size.lr, batch=FEW)
-    return BaseModels(taught, final, shadow, known_lessons * 5 + known_texts * 10 + rows[: size.known * 2])
+    memorized_rows = known_lessons * size.known_lessons + (known_texts + shadow_texts) * size.known_texts + rows[: size.known * 8]
+    final = tune_model(folder / "final", write_lessons(folder / "heart", memorized_rows), taught, size, 0, size.lr, batch=size.few)
+    replayed = known_lessons * size.replayed_lessons + known_texts * size.replayed_texts + rows[: size.known * size.replayed_pairs]
+    return BaseModels(taught, final, shadow, replayed)
+
+
+def load_or_compute(file: Path, compute: Callable[[], pl.DataFrame]) -> pl.DataFrame:
+    """The table in a file, computed and written if it is not there."""
+    if not file.is_file():
+        file.parent.mkdir(parents=True, exist_ok=True)
+        compute().write_parquet(file.with_suffix(".tmp"))
+        file.with_suffix(".tmp").rename(file)
+    return pl.read_parquet(file)
 
 
 @dataclass(frozen=True, repr=False)
@@ -240,12 +300,15 @@ class AttackResult:
     losses: pl.DataFrame
 
     @classmethod
-    def run(cls, victim: LanguageModel, reference: LanguageModel, found: MaskedRecords, attack: AttackSettings) -> AttackResult:
-        """Recollect, and score all candidates."""
-        candidates = rr.recollect_candidates(victim, found, attack)
-        return cls(
-            found.keys, rr.judge_candidates(found, candidates), rr.compute_candidate_losses(victim, reference, found, candidates, attack)
+    def run(
+        cls, folder: Path, victim: LanguageModel, reference: LanguageModel, found: MaskedRecords, attack: AttackSettings
+    ) -> AttackResult:
+        """Recollect, and score all candidates; each step is kept in `folder`, which is private."""
+        candidates = load_or_compute(folder / "candidates.parquet", lambda: rr.recollect_candidates(victim, found, attack))
+        losses = load_or_compute(
+            folder / "losses.parquet", lambda: rr.compute_candidate_losses(victim, reference, found, candidates, attack)
         )
+        return cls(found.keys, rr.judge_candidates(found, candidates), losses)
 
     @classmethod
     def concatenate(cls, results: Sequence[AttackResult]) -> AttackResult:
@@ -277,88 +340,191 @@ class SeedResult:
     victims: dict[str, AttackResult]
     strangers: AttackResult
     as_victim: AttackResult
-    before: dict[str, float]
+    before: pl.DataFrame  # by key, of `metric.run_baselines_by_key`
+
+    @property
+    def accuracies(self) -> dict[str, float]:
+        """The earlier attacks: the share of keys that each gives."""
+        return {name: float(np.mean(self.before[name].to_numpy())) for name in metric.BASELINES}
 
 
 def run_seed(
     folder: Path, size: Size, seed: int, data: Path | None, public: BaseModels, attack: AttackSettings, names: Sequence[str]
 ) -> SeedResult:
     """Tune and attack the victims of one set of private records."""
-    tables = build_corpus(size, seed + 1, data, {"private": size.private, "strangers": size.private})
+    tables = build_corpus(size, seed + 1, data, {"private": size.private, "strangers": size.untrained or size.private})
     private, strangers = (MaskedCorpus.create(folder / name, table, seed) for name, table in tables.items())
     found, reference = private.records, LanguageModel.load(public.final, size.device)
-    victims, baseline_results, strangers_result = {}, {}, None
+    victims: dict[str, AttackResult] = {}
+    before, strangers_result = None, None
     for name in names:
         plan, objective = VICTIMS[name]
         shards = folder / "plans" / plan
-        if not shards.is_dir():
-            settings = Settings(seed=seed, workers=1)
+        if not (shards / "manifest.json").is_file():
+            settings = Settings(seed=seed, workers=1, replace=True)
             run_with_settings([private.raw], shards, load_plan(plan), folder / "plans.private", settings)
         rows = [("", text) for text in read_texts(shards).texts] * size.exposures + public.replay
         path = tune_model(
-            folder / "runs" / name, write_lessons(folder / "lessons" / name, rows), public.final, size, seed, 0.8 * size.lr, objective, FEW
+            folder / "runs" / name,
+            write_lessons(folder / "lessons" / name, rows),
+            public.final,
+            size,
+            seed,
+            0.8 * size.lr,
+            objective,
+            size.few,
         )
         victim = LanguageModel.load(path, size.device)
-        victims[name] = AttackResult.run(victim, reference, found, attack)
+        attacks = folder / "attacks" / name
+        victims[name] = AttackResult.run(attacks, victim, reference, found, attack)
         if name == "baseline":
-            baseline_results = metric.run_baselines(victim, found, attack)
-            strangers_result = AttackResult.run(victim, reference, strangers.records, attack)
-    assert strangers_result is not None, "the baseline is among the victims"
-    return SeedResult(victims, strangers_result, AttackResult.run(reference, reference, found, attack), baseline_results)
+            before = load_or_compute(attacks / "before.parquet", functools.partial(metric.run_baselines_by_key, victim, found, attack))
+            strangers_result = AttackResult.run(folder / "attacks" / "strangers", victim, reference, strangers.records, attack)
+    assert strangers_result is not None and before is not None, "the baseline is among the victims"
+    attacked = (
+        found
+        if size.untrained is None
+        else MaskedCorpus.create(folder / "as_victim", tables["private"].slice(0, size.untrained), seed).records
+    )
+    as_victim = AttackResult.run(folder / "attacks" / "reference", reference, reference, attacked, attack)
+    return SeedResult(victims, strangers_result, as_victim, before)
+
+
+@dataclass(frozen=True, repr=False)
+class KeyHits:
+    """Which keys of a seed each criterion and attack gives, [keys], and the record of each key."""
+
+    record: np.ndarray[Any, Any]
+    hits: Mapping[str, np.ndarray[Any, Any]]
+
+    @classmethod
+    def of(cls, seed: SeedResult, attack: AttackSettings) -> KeyHits:
+        """The hits of R.R. by each criterion and after all and a quarter of the queries, and those of the earlier attacks."""
+        one, hits = seed.victims["baseline"], {}
+        for name in (*rr.CRITERIA, *rr.VOTE_CRITERIA):
+            hits[name] = rr.select_answers(one.keys, one.worth, rr.rank_candidates(one.losses, name, attack.b))["hit"].to_numpy()
+        for name, queries in (("recall", attack.queries), ("recall_quarter", max(1, attack.queries // 4))):
+            right = one.worth.filter(pl.col("hit") & (pl.col("query") < queries))["key"].unique()
+            hits[name] = one.keys["key"].is_in(right.to_list()).to_numpy()
+        return cls(one.keys["text_no"].to_numpy(), hits | {name: seed.before[name].to_numpy() for name in metric.BASELINES})
+
+    def draw(self, generator: np.random.Generator) -> KeyHits:
+        """The keys of as many records, drawn with replacement."""
+        keys_of = [np.flatnonzero(self.record == record) for record in np.unique(self.record)]
+        rows = np.concatenate([keys_of[number] for number in generator.integers(len(keys_of), size=len(keys_of))])
+        return KeyHits(self.record[rows], {name: hit[rows] for name, hit in self.hits.items()})
+
+
+def compute_values(seeds: Sequence[KeyHits]) -> dict[str, float]:
+    """The value of each criterion that compares attacks, keys of all seeds counted together."""
+    share = {name: float(np.concatenate([seed.hits[name] for seed in seeds]).mean()) for name in seeds[0].hits}
+    least = 1 / sum(len(seed.record) for seed in seeds)  # one key: a floor for denominators
+    best = max(share[name] for name in ("direct", "tab", "p2p"))
+    best_with_votes = max(best, share["p2p_votes"], least)
+    return {
+        "top1_ratio": share["biased"] / max(best, least),
+        "top1_ratio_votes": share["votes"] / best_with_votes,
+        "top1_ratio_votes_subtract": share["votes_subtract"] / best_with_votes,
+        "partial_vs_vanilla": share["partial"] - share["vanilla"],
+        "recall_grows": share["recall"] - share["recall_quarter"],
+        "recall_over_top1": share["recall"] - share["biased"],
+        "recall_ratio": share["recall"] / max(share["p2p_recall"], least),
+        "biased_vs_best": share["biased"] - max(share["partial"], share["ratio"]),
+        "subtract_vs_partial": share["subtract"] - share["partial"],
+    }
+
+
+def compute_intervals(seeds: Sequence[KeyHits]) -> dict[str, Interval]:
+    """Bootstrap over records (their keys are found together), and over seeds where there are several."""
+
+    def resample(generator: np.random.Generator) -> dict[str, float]:
+        drawn = generator.integers(len(seeds), size=len(seeds)) if len(seeds) > 1 else [0]
+        return compute_values([seeds[number].draw(generator) for number in drawn])
+
+    right = {name: sum(int(seed.hits[name].sum()) for seed in seeds) for name in seeds[0].hits}
+    best = max(("direct", "tab", "p2p"), key=right.__getitem__)
+    events = {
+        "partial_vs_vanilla": right["partial"] + right["vanilla"],
+        "recall_grows": right["recall"], "recall_over_top1": right["recall"],
+        "biased_vs_best": right["biased"] + right["partial"], "subtract_vs_partial": right["subtract"] + right["partial"],
+    }  # fmt: skip
+    spread = f"records within {len(seeds)} seeds, and the seeds" if len(seeds) > 1 else "records of one seed; not between trainings"
+    found = bootstrap_intervals(resample, method=f"bootstrap over {spread}", events=events)
+    keys = float(sum(len(seed.record) for seed in seeds))
+    best_with_votes = max(right[best], right["p2p_votes"])
+    for name, given, before in (
+        ("top1_ratio", "biased", right[best]), ("top1_ratio_votes", "votes", best_with_votes),
+        ("top1_ratio_votes_subtract", "votes_subtract", best_with_votes), ("recall_ratio", "recall", right["p2p_recall"]),
+    ):  # fmt: skip
+        low, high = compute_ratio_bounds(right[given], before)
+        found[name] = widen_interval(found.get(name), low, high, events=right[given] + before, least=0.0, most=keys)
+    return found
+
+
+def share_interval(result: AttackResult, value: float) -> Interval:
+    """Wilson's interval of a share of keys."""
+    right = round(value * result.keys.height)
+    share = wilson_interval(right, result.keys.height)
+    return Interval(low=share["low"], high=share["high"], events=right, method=f"Wilson's interval of {result.keys.height} keys")
 
 
 def criteria(seeds: Sequence[SeedResult], attack: AttackSettings, size: str) -> dict[str, Criterion]:
     """The paper's comparisons over all seeds, keys counted together."""
     baseline = AttackResult.concatenate([seed.victims["baseline"] for seed in seeds])
+    hits = [KeyHits.of(seed, attack) for seed in seeds]
+    values = compute_values(hits)
     weight = [seed.victims["baseline"].keys.height for seed in seeds]
-    before = {name: float(np.average([seed.before[name] for seed in seeds], weights=weight)) for name in seeds[0].before}
-    best = max(before[name] for name in ("direct", "tab", "p2p"))
+    before = {name: float(np.average([seed.accuracies[name] for seed in seeds], weights=weight)) for name in metric.BASELINES}
     top1 = baseline.top1s(attack.b)
-    best_with_votes = max(best, before["p2p_votes"], 1 / baseline.keys.height)  # the attacks before it, P2P by votes as well
     strangers, as_victim = (AttackResult.concatenate([getattr(seed, name) for seed in seeds]) for name in ("strangers", "as_victim"))
-    small = size != "gpu"  # the attack is behind there; `ci`, which must pass, reports it only, and `cpu` fails by it
+    small = size in ("ci", "cpu")  # the attack is behind there; `ci`, which must pass, reports it only, and `cpu` fails by it
+    guessed = {"top1_strangers": strangers.top1("biased", attack.b), "top1_reference_as_victim": as_victim.top1("partial")}
     found = {
         "top1_ratio": Criterion(
-            value=top1["biased"] / max(best, 1 / baseline.keys.height), paper=2.1, threshold=1.5, headline=size != "ci",
-            note=f"the paper's main claim; over the best attack before it{SMALL if small else ''}",
+            value=values["top1_ratio"], paper=2.1, threshold=1.5, headline=size != "ci",
+            note=f"the paper's main claim; over the best attack before it (direct {before['direct']:.3f}, TAB {before['tab']:.3f}, P2P "
+            f"{before['p2p']:.3f}; floor in the denominator: one key){SMALL if small else ''}",
         ),
         "top1_ratio_votes": Criterion(
-            value=top1["votes"] / best_with_votes, paper="not measured", threshold=1.5, headline=False,
+            value=values["top1_ratio_votes"], paper="not measured", threshold=1.5, headline=False,
             note="not the paper's criterion: the candidate that most queries said; over the best attack before it, where P2P may go by "
             f"votes as well ({before['p2p_votes']:.2f})",
         ),
         "top1_ratio_votes_subtract": Criterion(
-            value=top1["votes_subtract"] / best_with_votes, paper="not measured", threshold=1.5, headline=False,
+            value=values["top1_ratio_votes_subtract"], paper="not measured", threshold=1.5, headline=False,
             note="not the paper's criterion: ln(votes) and the calibrated loss together; over the same",
         ),
-        "partial_vs_vanilla": Criterion(value=top1["partial"] - top1["vanilla"], paper=0.0070, threshold=-0.01),
+        "partial_vs_vanilla": Criterion(value=values["partial_vs_vanilla"], paper=0.0070, threshold=-0.01),
         "recall_grows": Criterion(
-            value=baseline.recall(attack.queries) - baseline.recall(max(1, attack.queries // 4)), paper="grows up to 50 queries",
+            value=values["recall_grows"], paper="grows up to 50 queries",
             threshold=0.02,
             note="recall of all queries less that of the first quarter of them",
         ),
-        "recall_over_top1": Criterion(value=baseline.recall(attack.queries) - top1["biased"], paper="always", threshold=0.0),
+        "recall_over_top1": Criterion(value=values["recall_over_top1"], paper="always", threshold=0.0),
         "recall_ratio": Criterion(
-            value=baseline.recall(attack.queries) / max(before["p2p_recall"], 1 / baseline.keys.height), paper="above TAB's", threshold=1.0,
+            value=values["recall_ratio"], paper="above TAB's", threshold=1.0,
             headline=False, note="values that R.R. says at all, over those that 64 continuations of the true prefix say",
         ),
         "biased_vs_best": Criterion(
-            value=top1["biased"] - max(top1["partial"], top1["ratio"]), paper=0.0025, threshold=-0.01, headline=False,
+            value=values["biased_vs_best"], paper=0.0025, threshold=-0.01, headline=False,
             note="b is chosen on public texts that the base knows; records of two dozen people are no other model to calibrate by",
         ),
         "subtract_vs_partial": Criterion(
-            value=top1["subtract"] - top1["partial"], paper=-0.0746, threshold=0.0, above=False, headline=False,
+            value=values["subtract_vs_partial"], paper=-0.0746, threshold=0.0, above=False, headline=False,
             note="where victims are tuned beside public texts, these are candidates too, and only the reference tells them apart",
         ),
         "top1_strangers": Criterion(
-            value=strangers.top1("biased", attack.b), paper="not measured", threshold=0.02, above=False, headline=False,
+            value=guessed["top1_strangers"], paper="not measured", threshold=0.02, above=False, headline=False,
+            interval=share_interval(strangers, guessed["top1_strangers"]),
             note="records that nobody was trained on: what is right there was guessed",
         ),
         "top1_reference_as_victim": Criterion(
-            value=as_victim.top1("partial"), paper="not measured", threshold=0.02, above=False, headline=False,
+            value=guessed["top1_reference_as_victim"], paper="not measured", threshold=0.02, above=False, headline=False,
+            interval=share_interval(as_victim, guessed["top1_reference_as_victim"]),
         ),
     }  # fmt: skip
-    assert top1["biased"] > 0, "the baseline gives nothing back: nothing can be compared; train for more exposures"
+    if not top1["biased"]:
+        raise UsageError("R.R. gives no value of the baseline back, so there is nothing to compare; the victims need more exposures")
     first = seeds[0].victims["baseline"].top1("biased", attack.b)
     for name in seeds[0].victims:
         if name != "baseline":
@@ -366,7 +532,7 @@ def criteria(seeds: Sequence[SeedResult], attack: AttackSettings, size: str) -> 
                 value=seeds[0].victims[name].top1("biased", attack.b) / first if first else 0.0, paper="not measured", threshold=0.5,
                 above=False, headline=False, note="of the baseline's top-1 accuracy at the first seed",
             )  # fmt: skip
-    return found
+    return with_intervals(found, compute_intervals(hits))
 
 
 def result_tables(
@@ -383,7 +549,7 @@ def result_tables(
         rows.append({"victim": name, "keys": one.keys.height, "recall": one.recall(attack.queries), **one.top1s(attack.b)})
     return {
         "victims": rows,
-        "baselines": [{"seed": number, **seed.before} for number, seed in enumerate(seeds)],
+        "baselines": [{"seed": number, **seed.accuracies} for number, seed in enumerate(seeds)],
         "chosen": [{"b": None if math.isinf(attack.b) else attack.b, "temperature": attack.temperature}],
         "by_place": place_rows(seeds, attack),
         "b_on_public": metric.tabulate_by_b(curve),
@@ -402,10 +568,25 @@ def place_rows(seeds: Sequence[SeedResult], attack: AttackSettings) -> list[dict
     return rows.to_dicts()
 
 
+def choose_size(arguments: argparse.Namespace) -> Size:
+    """The sizes of the options; UsageError or InputRefused for a model without its size, or a size without its model."""
+    if arguments.model is None:
+        if arguments.size == "real":
+            raise UsageError("--size real needs a pretrained causal model: --model PATH; `make model` writes one to models/smollm2-135m")
+        return SIZES[arguments.size]
+    if arguments.size not in PRETRAINED_SIZES:
+        raise UsageError(f"--model with --size {arguments.size}: expected --size {' or '.join(PRETRAINED_SIZES)}")
+    if not (arguments.model / "config.json").is_file():
+        raise InputRefused(f"--model {arguments.model}: no model in Hugging Face layout; `make model` writes one to models/smollm2-135m")
+    size = PRETRAINED_SIZES[arguments.size]
+    # own texts, such as mails, are longer than the invented records
+    return size if arguments.data is None else replace(size, context=2 * size.context)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run all seeds of a size and print the criteria."""
     arguments = make_parser(__doc__, formatter_class=argparse.ArgumentDefaultsHelpFormatter).parse_args(argv)
-    size, began = SIZES[arguments.size], time.perf_counter()
+    size, began = choose_size(arguments), time.perf_counter()
     import torch
 
     if size.device == "cpu":
@@ -413,14 +594,19 @@ def main(argv: Sequence[str] | None = None) -> int:
     with tempfile.TemporaryDirectory() as scratch:
         folder = Path(arguments.dir or scratch)
         data = read_own_corpus(arguments, folder)
-        public = train_base_models(folder / "base", size, data)
+        public = train_base_models(folder / "base", size, data, arguments.model)
         attack = AttackSettings(
             queries=size.queries, new_tokens=size.context // 2 - 8, whole_prompt=WHOLE, direct_prompt=DIRECT, empty_prompt="",
         )  # fmt: skip
         # the shadow: the base before and after it learned the known texts; all of it is public
         shadow, before = LanguageModel.load(public.final, size.device), LanguageModel.load(public.taught, size.device)
+
+        def compute_curve(heat: float) -> pl.DataFrame:
+            pairs = metric.compute_b_curve(shadow, before, public.shadow.records, rr.replace_settings(attack, temperature=heat))
+            return pl.DataFrame(pairs, schema={"b": pl.Float64, "share": pl.Float64}, orient="row")
+
         curves = {
-            heat: metric.compute_b_curve(shadow, before, public.shadow.records, rr.replace_settings(attack, temperature=heat))
+            heat: load_or_compute(folder / "attacks" / f"shadow-{heat:g}.parquet", functools.partial(compute_curve, heat)).rows()
             for heat in TEMPERATURES
         }
         heat = max(curves, key=lambda heat: max(share for _, share in curves[heat]))  # the paper's, where both are as good
@@ -430,8 +616,9 @@ def main(argv: Sequence[str] | None = None) -> int:
             run_seed(folder / f"seed-{seed}", size, seed, data, public, attack, ("baseline", *(size.victims if not seed else ())))
             for seed in range(arguments.seeds or size.seeds)
         ]
+    model = f"{size.layers} layers of width {size.width} from scratch" if arguments.model is None else arguments.model.name
     scaled = (
-        f"{size.layers} layers of width {size.width} from scratch, taught on {size.public} invented public texts; {size.private} private "
+        f"{model}, taught on {size.public} {'invented' if data is None else 'own'} public texts; {size.private} private "
         f"records a seed, read {size.exposures} times, {len(seeds)} seeds. The paper attacks models of 3 to 8 billion parameters, tuned on "
         "4,000 texts for 3 epochs."
     )
@@ -442,4 +629,4 @@ def main(argv: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    run_script(main)

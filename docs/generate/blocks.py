@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import detection, scale
+from docs.generate import papers
 from docs.generate.markdown import format_table
 from sanitize.cli import settings_sources
 from sanitize.core import part_protocols
@@ -245,60 +246,6 @@ def scale_block() -> list[str]:
     return NOT_MEASURED if result is None else scale.render_tables(result).splitlines()
 
 
-SIZES = ("cpu", "ci")  # the longest stored run of a paper is shown
-
-
-def format_criteria(criteria: Mapping[str, Mapping[str, Any]]) -> str:
-    """How many of a paper's headline criteria hold, and the note of the script for each criterion that does not hold."""
-    headline = [criterion for criterion in criteria.values() if criterion["headline"]]
-    held_count = sum(criterion["reproduced"] for criterion in headline)
-    sentence = f"Headline criteria: {'all' if held_count == len(headline) else f'{held_count} of'} {len(headline)} hold."
-    missed = [
-        f"`{name}`" + (f" ({criterion['note']})" if criterion["note"] else "")
-        for name, criterion in criteria.items()
-        if not criterion["reproduced"]
-    ]
-    return sentence + (f" Not reproduced: {'; '.join(missed)}." if missed else " All other criteria hold, too.")
-
-
-def read_papers() -> dict[str, dict[str, Any]]:
-    """The longest stored run of each paper's script, on generated texts."""
-    folder = RESULTS / "papers"
-    names = sorted({path.stem.rpartition("_")[0] for path in folder.glob("*.json") if "_data_" not in path.stem})
-    return {
-        name: json.loads(next(path for size in SIZES if (path := folder / f"{name}_{size}.json").exists()).read_text("utf-8"))
-        for name in names
-    }
-
-
-def papers_block() -> list[str]:
-    """The papers' criteria: the measured values beside those of the paper."""
-    lines: list[str] = []
-    for paper, result in read_papers().items():
-        rows = [
-            [
-                f"`{name}`" + ("" if criterion["headline"] else " (reported only)"),
-                f"{criterion['value']:.3g}",
-                f"{'>=' if criterion['above'] else '<='} {criterion['threshold']:g}",
-                f"{criterion['paper']:g}" if isinstance(criterion["paper"], int | float) else criterion["paper"],
-                "yes" if criterion["reproduced"] else "no",
-            ]
-            for name, criterion in result["criteria"].items()
-        ]
-        lines += [f"## {paper}", "", f"Size `{result['size']}`. {result['scaled']}", "", format_criteria(result["criteria"]), ""]
-        lines += [*format_table(["criterion", "here", "threshold", "paper", "reproduced"], rows), ""]
-    return lines[:-1] or NOT_MEASURED
-
-
-def papers_on_real_texts_block() -> list[str]:
-    """The same on real corpora, figures only."""
-    results = [json.loads(path.read_text("utf-8")) for path in sorted((RESULTS / "papers").glob("*_data_*.json"))]
-    return [
-        f"- **{result['paper']}** on `{result['data']}`, size `{result['size']}`. {format_criteria(result['criteria'])}"
-        for result in results
-    ] or NOT_MEASURED
-
-
 def soak_block() -> list[str]:
     """The record of `make soak`, a row for each test file: cases that passed of those that it has, counts, hours."""
     result = read_result("soak")
@@ -349,8 +296,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "settings": settings_block,
     "detection": detection_block,
     "scale": scale_block,
-    "papers": papers_block,
-    "papers-on-real-texts": papers_on_real_texts_block,
+    "papers": papers.papers_block,
     "soak": soak_block,
 }
 
@@ -409,4 +355,5 @@ README_BLOCKS: dict[str, Callable[[], list[str]]] = {
     "quality": quality_block,
     "bench": BLOCKS["bench"],
     "comparison": comparison_block,
+    "papers": papers.papers_summary_block,
 }

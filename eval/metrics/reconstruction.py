@@ -57,6 +57,7 @@ from ..value_finder import make_value_finder
 
 QUERY_COUNTS = (1, 2, 5, 10, 20, 30, 40, 50)  # numbers of queries for which recall is reported (figure 4)
 TOP_COUNTS = (1, 3, 5, 10)  # of the ranked candidates
+BASELINES = ("direct", "tab", "p2p", "p2p_recall", "p2p_votes")  # `run_baselines_by_key`
 
 
 class ShadowRun(BaseModel):
@@ -268,25 +269,30 @@ def compute_b_curve(
 def run_baselines(
     model: LanguageModel, records: MaskedRecords, settings: AttackSettings, *, queries: int = 64, value_finder: ValueFinder = find_values
 ) -> dict[str, float]:
-    """Return the accuracy of earlier attacks: DirectPrompt, TAB and P2P.
+    """Return the accuracy of earlier attacks, as shares of the keys of `run_baselines_by_key`."""
+    hits = run_baselines_by_key(model, records, settings, queries=queries, value_finder=value_finder)
+    return {name: float(hits[name].cast(pl.Float64).mean() or 0.0) if hits.height else 0.0 for name in BASELINES}  # type: ignore[arg-type]
+
+
+def run_baselines_by_key(
+    model: LanguageModel, records: MaskedRecords, settings: AttackSettings, *, queries: int = 64, value_finder: ValueFinder = find_values
+) -> pl.DataFrame:
+    """Return `key`, and whether each of the earlier attacks is right: DirectPrompt, TAB and P2P.
 
     DirectPrompt and TAB are right if any value in their single completion is; P2P ranks by the loss of the whole segment, without a
-    reference. `p2p_recall`: share of keys whose value P2P generated at all; `p2p_votes`: accuracy of its candidates ranked by votes, which
-    is not part of P2P.
+    reference. `p2p_recall`: P2P generated the value at all; `p2p_votes`: its candidates ranked by votes, which is not part of P2P.
     """
-    keys, results = records.keys, {}
+    keys, right_keys = records.keys, {}
     for name, candidates in (
         ("direct", direct_prompt_candidates(model, records, settings, value_finder)),
         ("tab", tab_candidates(model, records, settings, value_finder)),
     ):
-        results[name] = recall_after_queries(keys, judge_candidates(records, candidates), 1)
+        judged = judge_candidates(records, candidates)
+        right_keys[name] = judged.filter(pl.col("hit") & (pl.col("query") < 1))["key"]
     candidates = p2p_candidates(model, records, settings, value_finder, queries=queries)
     judged = judge_candidates(records, candidates)
     losses = compute_candidate_losses(model, None, records, candidates, settings)
-    order, votes = rank_candidates(losses, "vanilla"), rank_candidates(losses, "votes")
-    return {
-        **results,
-        "p2p": answer_accuracy(select_answers(keys, judged, order)),
-        "p2p_recall": recall_at_rank(keys, judged, order),
-        "p2p_votes": answer_accuracy(select_answers(keys, judged, votes)),
-    }
+    for name, criterion in (("p2p", "vanilla"), ("p2p_votes", "votes")):
+        right_keys[name] = select_answers(keys, judged, rank_candidates(losses, criterion)).filter("hit")["key"]
+    right_keys["p2p_recall"] = rank_candidates(losses, "vanilla").join(judged.filter("hit"), on=["key", "place"])["key"]
+    return keys.select("key", *(pl.col("key").is_in(right_keys[name].unique().to_list()).alias(name) for name in BASELINES))

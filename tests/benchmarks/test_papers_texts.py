@@ -35,7 +35,7 @@ def test_coined_words_occur_in_the_notes_of_one_person() -> None:
     assert notes(10, each=3, seed=1, first=20) == table.slice(60, 30)
 
 
-def test_criteria_of_the_early_detection_script() -> None:
+def test_criteria_of_the_early_detection_script(monkeypatch: pytest.MonkeyPatch) -> None:
     pytest.importorskip("torch")
     from benchmarks.papers import early_detection as paper
 
@@ -48,12 +48,21 @@ def test_criteria_of_the_early_detection_script() -> None:
 
     results = {"base": make_result(0.8, 0.8), "goldfish": make_result(0.2, 0.6), "ngram_penalty": make_result(0.4, 0.76)}
     private = pa.table({"text": ["text"] * 20, "label": ["high"] * 20})
-    criteria, tables = paper.criteria([paper.SeedResult(results, {"private": private}, [])])
+    monkeypatch.setattr(paper, "PRECURSOR_RESAMPLES", 40)
+    categories = paper.categorize_probed(private, results["base"])
+    criteria, tables = paper.criteria([paper.SeedResult(results, categories, {"private": 20}, [])])
     assert criteria["goldfish_mem"].value == pytest.approx(0.25) and criteria["ngram_penalty_mem"].value == pytest.approx(0.5)
     assert criteria["score_precedes"].value == pytest.approx(6.0)
     assert criteria["early_stop_mem"].value == 0.0  # the score is 30 at the first checkpoint already
     assert criteria["eval_gap_goldfish"].value == pytest.approx(0.25) and criteria["eval_gap_ngram_penalty"].value == pytest.approx(0.05)
     assert criteria["memorizes_before_optimum"].value == 0.0
+    # 16 of 20 texts come out of the plain run, 4 of Goldfish's: a ratio of .5 is not excluded, one of .9 is
+    goldfish = criteria["goldfish_mem"].interval
+    assert goldfish is not None and goldfish.events == 20 and 0.0 <= goldfish.low < 0.25 < goldfish.high < 0.9
+    assert criteria["eval_gap_goldfish"].interval is None, "held-out texts are not drawn again"
+    part = {"base": results["base"], "ngram_penalty": results["ngram_penalty"]}  # a size whose trainings are not finished
+    unfinished, _ = paper.criteria([paper.SeedResult(part, categories, {"private": 20}, [])])
+    assert unfinished.keys() == {name for name in criteria if "goldfish" not in name}
     assert {row["technique"] for row in tables["techniques"]} == set(results)
     assert tables["categories"] == [{"category": "high", "samples": 20, "mem_early": 40.0, "mem_high_partial": 80.0, "mem_all": 80.0}]
 
