@@ -38,7 +38,16 @@ from sanitize.text.tokenizer import tokenize_unicode
     VERB_AFTER_NAME,
     PLACE_PREPOSITION,
     FORM_FIELD,
-) = (1 << bit for bit in range(15))
+    PLACE_PREFIX,
+    ROLE,
+    AUTHORSHIP_VERB,
+    REQUEST,
+    ASSENT,
+    LIST_WORD,
+    RELATION,
+    PERSONAL_VERB,
+    EVERYDAY_GIVEN_NAME,
+) = (1 << bit for bit in range(24))
 
 # titles precede a surname; roles and relations precede any name
 _TITLE_WORDS = (
@@ -56,6 +65,98 @@ _CLOSINGS = (
     "cordialement saludos atentamente saluti "
 )
 _PARTICLES = "van von der den de del della di da dos du la le al el bin ibn ben ter ten zu af av y e"
+# words before a surname that are also used without one: `Engineer Liu`
+_ROLES = (
+    "engineer editor boss coach agent consultant supervisor lecturer chef pastor imam rabbi nun monk mayor minister chancellor ambassador "
+    "leader representative specialist commissioner monitor salesperson salesman secretary colleague "
+    "prophet pope bishop cardinal saint king queen prince princess emperor sultan sheikh sheik comrade auntie "
+    "president prime vice deputy chief lawyer barrister solicitor constable sheriff warden ranger pilot commander admiral "
+)
+# `written by Zyqwert`
+_AUTHORSHIP_VERBS = (
+    "written signed prepared reviewed approved submitted directed conducted verified authored composed edited translated painted drawn "
+    "photographed recorded reported tested acked suggested developed supervised interviewed narrated illustrated countersigned witnessed "
+    "sung arranged overseen compiled coached taught "
+)
+# words before a name: `my son Zyqwert`
+_RELATIONS = (
+    "son daughter kid child baby wife husband spouse brother sister sibling friend boyfriend girlfriend fiancé fiancée mom mum mommy "
+    "mother dad daddy father uncle aunt cousin nephew niece grandson granddaughter grandmother grandfather grandma grandpa neighbor "
+    "neighbour roommate flatmate housemate classmate colleague coworker boss mentor founder cofounder stepson stepdaughter stepfather "
+    "stepmother twin nanny babysitter godson goddaughter goddaughter buddy pal widow widower bride groom "
+)
+# frequent given names among the common words
+_EVERYDAY_GIVEN_NAMES = (
+    "al art ben bill bob bud carol chad chuck dale dan dawn don drew ed frank glen grant guy herb "
+    "holly jack jan jay jean jim jo kit lance mark matt miles neil pat pete ray rob rod "
+    "roy ruby rusty sandy sonny sue ted tom tony wade will woody "
+)
+# companies and places called after people, each by its first two words
+EPONYMS = (
+    "dow jones",
+    "morgan stanley",
+    "merrill lynch",
+    "wells fargo",
+    "goldman sachs",
+    "lehman brothers",
+    "salomon smith",
+    "arthur andersen",
+    "henry hub",
+    "charles schwab",
+    "jp morgan",
+    "harley davidson",
+    "hewlett packard",
+    "eli lilly",
+    "calvin klein",
+    "ralph lauren",
+    "levi strauss",
+    "mary kay",
+    "louis vuitton",
+    "christian dior",
+    "martha stewart",
+    "warner brothers",
+    "johnson controls",
+    "abbott laboratories",
+    "campbell scientific",
+    "mount sinai",
+    "johns hopkins",
+    "wal mart",
+    "tai chi",
+    "monte carlo",
+    "mona lisa",
+    "santa claus",
+    "james bond",
+    "harry potter",
+    "uncle sam",
+    "tom tom",
+    "al qaeda",
+)
+# verbs that companies and things rarely do
+_PERSONAL_VERBS = (
+    "lives lived thinks thought feels felt graduated married died smiled smiles laughed laughs cried cries sighed nodded nods whispered "
+    "shouted yelled hugged kissed slept wept lay sat stood walked grinned shrugged frowned muttered exclaimed "
+)
+# words after a name that is spoken to: `Zyqwert, please send it`
+_REQUESTS = "please pls can could would will you your do did are thanks thank remember "
+# words before it: `Thanks, Zyqwert`
+_ASSENTS = (
+    "thanks thank you yes no ok okay sure hello hi hey morning afternoon evening night sorry well welcome right course congratulations "
+)
+# words of the display names of mailing lists, teams and programs
+_LIST_WORDS = (
+    "list lists mailing users user developers developer devel dev discuss discussion announce announcements digest subscribers subscriber "
+    "subscription admin administrator administration webmaster postmaster daemon mailer bot robot notifier notification notifications "
+    "alert alerts support helpdesk desk team teams staff crew members moderator moderators owner owners request help info sales billing "
+    "marketing newsletter newsletters news updates update reply noreply autoresponder system daily weekly api linux kernel containers "
+    "project bugs bug tracker security maintainers maintainer patches patchwork archive archives forum forums community editors "
+    "specialist tips investor services portal online shop store offers deals customer customers accounts subsystem driver drivers "
+)
+# words before a name of a place: `San Andres`, `Port Anna`, `Rue Victor`
+_PLACE_PREFIXES = (
+    "san santa santo sao são saint st ste port porto puerto lake mount mt fort ft cape villa ville via rua rue calle avenida avenue "
+    "plaza piazza strada los las east west north south new upper lower great greater little monte mont isla ul ulica quinta hotel "
+    "embalse rio río punta villafranca "
+)
 # words before a name: `my name is`, `signed by`, `attn`
 _NAME_CUES = "am is im named called name contact attn attention by signed cc ask with tell told met and"
 _VERBS_AFTER_NAME = (
@@ -80,7 +181,8 @@ _STOP_WORDS = (
     "also just only now today tomorrow yesterday monday tuesday wednesday thursday friday saturday sunday january february march "
     "july september october november december feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat "
     "re fw fwd fyi asap subject date sent received attached original message forwarded cc bcc email mail phone fax tel mobile cell "
-    "address web website url http https www com net org html pdf inc llc ltd pm est pst gmt utc usa uk eu un us internet "
+    "address web website url http https www com net org html pdf inc llc ltd pm est pst gmt utc usa uk eu un us internet apt suite ste "
+    "unit bldg dds phd md esq rt vs feat "
 )
 _ORGANIZATION_WORDS = (
     "inc incorporated llc llp ltd limited corp corporation co company companies group holdings partners associates bank trust fund "
@@ -107,11 +209,21 @@ _CITIES = (
     "milan naples turin venice florence barcelona seville valencia lyon marseille nice bordeaux africa europe asia america "
     "antarctica australia england scotland wales britain bavaria tuscany sicily siberia caribbean pacific atlantic mediterranean "
     "brooklyn manhattan queens bronx harlem hollywood madison lincoln jackson richmond raleigh savannah santiago lima bogota havana "
+    "hainan yunnan hunan hubei henan hebei shanxi shaanxi sichuan guangdong guangxi guizhou jiangsu jiangxi zhejiang fujian anhui shandong "
+    "liaoning jilin heilongjiang gansu qinghai ningxia xinjiang tibet haikou sanya kunming changsha zhengzhou jinan qingdao dalian "
+    "xiamen fuzhou nanchang hefei taiyuan harbin changchun shenyang lanzhou guiyang nanning zhuhai dongguan foshan wuxi ningbo macau "
+    "taipei taiwan osaka kyoto nagoya busan hyderabad pune colombo kathmandu kabul tehran baghdad beirut damascus riyadh doha dubai "
+    "tunis algiers rabat casablanca accra dakar kampala lusaka harare "
     "kingston jordan israel chad georgia virginia carolina dakota montana chelsea lourdes sofia salem troy trenton augusta helena "
     "pierre juneau carson laramie "
 )
 # English words that are also in the lists of names, and are rarely names; the first line: words of frequent phrases
 _COMMON_WORDS = (
+    "alright understood therefore instead moreover recently sometimes exactly besides furthermore unfortunately nope fine applied afaict "
+    "cool wow hmm excellent otherwise thus consequently meanwhile however additionally honestly basically anyway indeed nice awesome "
+    "agreed correct perfect congrats congratulations guys folks everyone everybody somebody anybody team sir bro sis honey darling dude "
+    "buddy user assistant dinner lunch breakfast mine life wine done damn amen "
+    "ah ahh haha ooh til eve ima tai bento mart name "
     "ahead asap behalf convenience conversation days determined earliest fyi million "
     "ab account ace add ade african agate al ala alas alpha amber american amo among an ane anes ange angel anon anonymous ants "
     "april arab are arenas arent ares argu arly armstrong art arts asian asks ata atlanta au auch august aus austin australian "
@@ -163,15 +275,55 @@ _COMMON_WORDS = (
 _CHINESE_SURNAMES = (
     "zhao qian sun li zhou wu zheng wang feng chen chu wei jiang shen han yang zhu qin you xu he lv shi zhang kong cao yan hua jin "
     "tao qi xie zou yu bai shui dou yun su pan ge fan peng lang lu chang ma miao fang ren yuan liu bao tang fei lian cen xue lei ni "
-    "teng yin luo bi hao an le fu pi bian kang gu meng ping huang he mu xiao yao shao zhan mao di mi bei ming zang ji cheng dai tan "
+    "teng yin lao luo bi hao an le fu pi bian kang gu meng ping huang he mu xiao yao shao zhan mao di mi bei ming zang ji cheng dai tan "
     "song pang xiong shu qu xiang dong liang du ruan lan min xi jia mei lin diao zhong gao xia cai tian hu ling huo wan ke guan mo "
     "jing qiu gan ying ding deng shan hang bao zuo cui niu weng xing pei rong lou chai hou mi ning yi duan wen gong che dan "
 )
-_PINYIN_SYLLABLE = (
-    "(?:zh|ch|sh|[bpmfdtnlgkhjqxrzcsyw])?(?:iang|iong|uang|ang|eng|ing|ong|ian|iao|uai|uan|ai|an|ao|ei|en|er|ia|ie|in|iu|ou|ua|ue|ui|un|uo|ve|"
-    "[aeiouv])"
+# the finals that each initial of a syllable may have in pinyin
+_PINYIN_FINALS = {
+    "b": "a ai an ang ao ei en eng i ian iao ie in ing o u",
+    "p": "a ai an ang ao ei en eng i ian iao ie in ing o ou u",
+    "m": "a ai an ang ao e ei en eng i ian iao ie in ing iu o ou u",
+    "f": "a an ang ei en eng o ou u",
+    "d": "a ai an ang ao e ei en eng i ia ian iao ie ing iu ong ou u uan ui un uo",
+    "t": "a ai an ang ao e eng i ian iao ie ing ong ou u uan ui un uo",
+    "n": "a ai an ang ao e ei en eng i ian iang iao ie in ing iu ong ou u uan uo v ve",
+    "l": "a ai an ang ao e ei eng i ia ian iang iao ie in ing iu ong ou u uan un uo v ve",
+    "g": "a ai an ang ao e ei en eng ong ou u ua uai uan uang ui un uo",
+    "k": "a ai an ang ao e en eng ong ou u ua uai uan uang ui un uo",
+    "h": "a ai an ang ao e ei en eng ong ou u ua uai uan uang ui un uo",
+    "j": "i ia ian iang iao ie in ing iong iu u uan ue un",
+    "q": "i ia ian iang iao ie in ing iong iu u uan ue un",
+    "x": "i ia ian iang iao ie in ing iong iu u uan ue un",
+    "zh": "a ai an ang ao e ei en eng i ong ou u ua uai uan uang ui un uo",
+    "ch": "a ai an ang ao e en eng i ong ou u uai uan uang ui un uo",
+    "sh": "a ai an ang ao e ei en eng i ou u ua uai uan uang ui un uo",
+    "r": "an ang ao e en eng i ong ou u uan ui un uo",
+    "z": "a ai an ang ao e ei en eng i ong ou u uan ui un uo",
+    "c": "a ai an ang ao e en eng i ong ou u uan ui un uo",
+    "s": "a ai an ang ao e en eng i ong ou u uan ui un uo",
+    "y": "a an ang ao e i in ing o ong ou u uan ue un",
+    "w": "a ai an ang ei en eng o u",
+    "": "a ai an ang ao e ei en er ou",
+}
+
+
+def _list_pinyin_syllables(initials: Iterable[str]) -> str:
+    """Returns an alternation of the syllables with these initials, the longest first."""
+    syllables = [initial + final for initial in initials for final in _PINYIN_FINALS[initial].split()]
+    return "(?:" + "|".join(sorted(syllables, key=lambda syllable: (-len(syllable), syllable))) + ")"
+
+
+_PINYIN_SYLLABLE = _list_pinyin_syllables(_PINYIN_FINALS)
+PINYIN_NAME_PATTERN = rf"\A{_PINYIN_SYLLABLE}{{1,3}}\z"
+# a given name of two syllables of which one is hardly part of a word of another language (`Xiaoming`, `Haoran`)
+_DISTINCTIVE_SYLLABLE = (
+    "(?:zh[a-z]+|[qx][iu][a-z]*|j[iu](?:a|an|ang|ao|e|n|ng|ong|u|uan|ue|un)|[a-z]*(?:ao|iang|uang|iong|uan|uo|ei|ong)|zi|yue?)"
 )
-PINYIN_NAME_PATTERN = rf"\A(?:{_PINYIN_SYLLABLE}){{1,3}}\z"
+PINYIN_GIVEN_NAME_PATTERN = rf"\A{_PINYIN_SYLLABLE}{_PINYIN_SYLLABLE}\z"
+DISTINCTIVE_PINYIN_PATTERN = rf"\A(?:{_DISTINCTIVE_SYLLABLE}{_PINYIN_SYLLABLE}|{_PINYIN_SYLLABLE}{_DISTINCTIVE_SYLLABLE})\z"
+# second syllables of names of places: `Chenzhou`, `Mangshan`
+PINYIN_PLACE_PATTERN = r"(?:zhou|shan|xian|cun|hai)\z"
 
 
 @dataclass(frozen=True, repr=False)
@@ -231,6 +383,15 @@ def load_name_lexicon() -> NameLexicon:
         (_VERBS_AFTER_NAME, VERB_AFTER_NAME),
         (_PLACE_PREPOSITIONS, PLACE_PREPOSITION),
         (_FORM_FIELDS, FORM_FIELD),
+        (_PLACE_PREFIXES, PLACE_PREFIX),
+        (_ROLES, ROLE),
+        (_AUTHORSHIP_VERBS, AUTHORSHIP_VERB),
+        (_REQUESTS, REQUEST),
+        (_ASSENTS, ASSENT),
+        (_LIST_WORDS, LIST_WORD),
+        (_RELATIONS, RELATION),
+        (_EVERYDAY_GIVEN_NAMES, EVERYDAY_GIVEN_NAME),
+        (_PERSONAL_VERBS, PERSONAL_VERB),
     ):
         add(words.split(), flag)
     add(_list_countries_and_states(), PLACE)

@@ -7,7 +7,8 @@ Within one document, such a value is merged with the only other person there tha
 `Anna Smith`); if several persons have them, with none. Words are compared without accents (sanitize/text/name_words.py).
 
 An identity is a map of words that keeps equal words equal: each word of a person's names and addresses has one new word in a scope, a
-given name for a given name and a surname for a surname, drawn by the PRF under (key, scope, person, word). A mention is spelled with the
+given name for a given name (of the same gender where the lists tell it) and a surname for a surname, of the same script, drawn by the PRF
+under (key, scope, person, word). A mention is spelled with the
 new words in its own form: order, letter case, titles, initials, `asmith` for `anna.smith`. All mentions of a person are redrawn together
 while one of them equals a real value, or a mention of another person in the scope; of two such persons, the one with the smaller number
 keeps its identity. The result does not depend on the order of work.
@@ -32,7 +33,7 @@ from sanitize.core.duplicate_groups import connected_components
 from sanitize.core.keys import Draws, Key, compute_value_ids, draw_index, siphash
 from sanitize.errors import ResourceError
 from sanitize.kinds.kind import flatten_strings, get_kind, redraw_characters
-from sanitize.kinds.person import fold_accents, match_case, name_pools
+from sanitize.kinds.person import draw_names, fold_accents, list_given_names, match_case, name_pools
 from sanitize.text.name_words import EMAIL_ADDRESS as EMAIL_ADDRESS
 from sanitize.text.name_words import GIVEN_ROLE as GIVEN_ROLE
 from sanitize.text.name_words import (
@@ -40,7 +41,6 @@ from sanitize.text.name_words import (
     NAME_COLUMNS,
     SINGLE_WORD_ROLE,
     list_address_spellings,
-    list_given_names,
     rank_word_roles,
     split_into_words,
 )
@@ -185,7 +185,10 @@ class PersonGroups:
         given = pl.col("word").is_in(list_given_names().implode())
         address = ~pl.col("name") & ~pl.col("letter")
         alone = pl.col("role") == SINGLE_WORD_ROLE
-        is_form = address & pl.col("piece_codes").is_not_null() & (pl.col("rank") > 0) & ~(pl.col("part") & alone)
+        # a login (`asmith`) is a name of one word that is spelled like an address
+        is_form = (
+            (address | (pl.col("name") & alone)) & pl.col("piece_codes").is_not_null() & (pl.col("rank") > 0) & ~(pl.col("part") & alone)
+        )
         role_of_word = pl.when(given).then(GIVEN_ROLE).otherwise(SURNAME_ROLE)  # the role follows from the word alone
         role = pl.when(pl.col("known_role") == SINGLE_WORD_ROLE).then(role_of_word).otherwise("known_role")
         letter_role = pl.when(alone).then(GIVEN_ROLE).otherwise("role")
@@ -370,7 +373,7 @@ class PersonGroups:
         draws = self._draws_for("word", group, word).with_attempt(attempt)
         high, low = draws.u32_pair(0)
         second_high, second_low = draws.u32_pair(1)
-        found = np.where(role == SURNAME_ROLE, lasts[draw_index(high, len(lasts))], firsts[draw_index(low, len(firsts))])
+        found = draw_names(entries["word"], role == SURNAME_ROLE, np.where(role == SURNAME_ROLE, high, low))
         if attempt >= _DOUBLE_WORDS_AFTER:
             found = found + np.where(
                 role == SURNAME_ROLE, firsts[draw_index(second_high, len(firsts))], lasts[draw_index(second_low, len(lasts))]
@@ -529,11 +532,9 @@ def _merge_by_words(rows: pl.DataFrame, words: pl.DataFrame, forms: pl.DataFrame
 
 
 def _merge_by_form(rows: pl.DataFrame, forms: pl.DataFrame, tokens: pl.DataFrame) -> pl.DataFrame:
-    """The rows with each address of one word merged into the only person whose name can be written like that, such as `asmith`."""
-    single = tokens.filter(~pl.col("name"), pl.col("role") == SINGLE_WORD_ROLE, ~pl.col("letter")).select("text", form="word")
-    unmerged = rows.filter(~pl.col("linked"), pl.col("person") == pl.col("own"), pl.col("kind") == EMAIL_ADDRESS).select(
-        "scope", "person", "text"
-    )
+    """The rows with each address or login of one word merged into the only person whose name can be written like that, such as `asmith`."""
+    single = tokens.filter(pl.col("role") == SINGLE_WORD_ROLE, ~pl.col("letter")).select("text", form="word")
+    unmerged = rows.filter(~pl.col("linked"), pl.col("person") == pl.col("own")).select("scope", "person", "text")
     person_forms = forms.filter(~pl.col("part")).select("scope", "form", person_other="person")
     pairs = unmerged.join(single, on="text").join(person_forms, on=["scope", "form"])
     return _assign_persons(rows, pairs.filter(pl.col("person") != pl.col("person_other")))
