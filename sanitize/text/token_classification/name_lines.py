@@ -2,8 +2,8 @@
 
 A line (a sentence, in lines of more than `_LONG_LINE` bytes) is selected by its words:
 
-- a capitalised word that is no common English word, or is a place; two or more capitalised words of which one is a name; a name in capitals;
-- a given name in small letters; a word after a title (`mr`, `dr`) or after a cue (`my name is`, `i'm`, `call me`, `named`);
+- a capitalised word that is no common English word, or that is a given name or place all the same (`Chase`); two or more capitalised words of which one is a name; a name in capitals;
+- a given name or a surname in small letters; a word after a title (`mr`, `dr`) or after a cue (`my name is`, `i'm`, `call me`, `named`);
 - a number beside a word for a street or a part of a building (`12 main street`, `apt 4`, `p.o. box 7`);
 - a word for a document or an account (`passport`, `licence`, `routing number`) in a line with a digit;
 - a letter of a script other than Latin.
@@ -33,7 +33,7 @@ _LONG_LINE = 240  # bytes of a line that is divided into sentences
 _LONG_RUN = 60  # bytes without a blank that are no words
 _MAX_PIECE = 1 << 16  # bytes of a piece: bounds the memory of its tokens
 _MAX_WORD = 24  # bytes of a word that may be a name
-_SENTENCE_END = r"[.!?][\"')\]]*[ \t]+|[。！？]"
+_SENTENCE_END = r"[a-z0-9)]{4}[.!?][\"')\]]*[ \t]+|[。！？]"  # not behind `Dr.` and initials
 _NO_NAME_FIELDS = (  # header fields by the beginning of their names
     *("received", "message-id", "references", "in-reply-to", "date", "mime-version", "content-", "dkim-", "domainkey-", "arc-"),
     *("authentication-results", "return-path", "delivered-to", "envelope-", "list-", "precedence", "user-agent", "errors-to", "x-"),
@@ -74,6 +74,7 @@ _CAPITALISED_WORDS = (
     "enron inc corp llc ltd gmbh nasdaq nyse sec ceo cfo cto vp hr faq asap fyi rsvp "
     "int char void const struct static return null true false if else while for switch case break continue include define "
     "notification tracking estimated allocation reports reviews ratings inventory dates fields columns rows table slide chart figure chapter section "
+    "may jan page pages cash price per link links server media unique more blank read font meta "
     "appendix part step item items number numbers total average minimum maximum"
 )
 _NO_NAME_ENDINGS = r"(?:ly|ing|ings|ed|tion|tions|sion|sions|ment|ments|ness|able|ible|ous|ive|ical|ity|ities|ware|ize|izes|ized|ism|isms|ship|ful|less)\z"
@@ -87,7 +88,7 @@ _DOCUMENT_WORDS = (
     "iban sort bank nhs nino dni nif cpf pesel bsn medicare medicaid insurance"
 )
 _NAME_CUES = r"(?i)\b(?:name(?: is|'s|:)|i'?m|i am|this is|call(?:ed)? me|named|called|nickname|known as|ask for|speak (?:to|with)|met|signed)\b"
-_NOT_BEFORE = make_byte_table(b"@/\\=_#$%~<&+")  # bytes before a word that is inside of something else
+_NOT_BEFORE = make_byte_table(b"@/\\=_#$%<&+")  # bytes before a word that is inside of something else
 _NOT_AFTER = make_byte_table(b"@\\=_")
 _JOINING = make_byte_table(b".-@")
 _WORD_BYTES = make_byte_table(ASCII_WORD_CHARS)
@@ -192,17 +193,20 @@ def _find_signs(buffers: TextBuffers, words: UnicodeTokens, line: I64) -> list[M
     after_title = follows & _shift(np.isin(hashes, _hash_words(_TITLES)), 1)
     has_number = np.zeros(int(line[-1]) + 1, np.bool_)
     has_number[line[(digits >= 4)]] = True
-    is_common |= np.isin(hashes, _hash_words(_CAPITALISED_WORDS))
+    is_no_name = np.isin(hashes, _hash_words(_CAPITALISED_WORDS))
+    is_common |= is_no_name
     unknown = np.flatnonzero(is_mixed & has_form & ~is_common & ~is_name)
     has_ending = pl.Series(slice_spans(buffers, words.start[unknown], words.end[unknown]), dtype=pl.String).str.contains(_NO_NAME_ENDINGS)
     is_common[unknown[has_ending.to_numpy()]] = True
     is_whole = (before != ord(".")) & (before != ord("-")) & ~(_JOINING[data[words.end]] & _WORD_BYTES[data[words.end + 1]])
     return [
         is_mixed & has_form & ~is_common,
+        is_mixed & ((flags & lexicon.GIVEN_NAME) > 0) & ((flags & _NO_NAME_WORDS & ~lexicon.COMMON_WORD) == 0) & ~is_no_name,
         is_mixed & ((flags & lexicon.PLACE) > 0),
         is_capital & is_name & (after_capital | before_capital) & ((flags & lexicon.STOP_WORD) == 0),
         is_capital & ~is_mixed & is_name & ~is_common & (size > 2),
         is_word & ~is_capital & is_whole & ((flags & lexicon.GIVEN_NAME) > 0) & ~is_common & (size > 2),
+        is_word & ~is_capital & is_whole & ((flags & lexicon.SURNAME) > 0) & ~is_common & (size > 3),
         is_word & after_title & ((flags & lexicon.STOP_WORD) == 0),
         np.isin(hashes, _hash_words(_STREET_WORDS)) & (after_number | before_number | _shift(follows & after_number, -1)),
         np.isin(hashes, _hash_words(_DOCUMENT_WORDS)) & has_number[line],
