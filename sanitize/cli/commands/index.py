@@ -27,7 +27,9 @@ def command(
     from sanitize.pipeline.run import index_with_settings
     from sanitize.plans.plan import load_plan
 
-    print_result(index_with_settings(inputs, work, settings, load_plan(plan, set_ or (), finder or ())), as_json, _format_index_summary, quiet)
+    print_result(
+        index_with_settings(inputs, work, settings, load_plan(plan, set_ or (), finder or ())), as_json, _format_index_summary, quiet
+    )
 
 
 def _format_index_summary(summary: IndexResult) -> str:

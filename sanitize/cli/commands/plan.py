@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -11,6 +11,9 @@ from sanitize.cli.completion import complete_plan, complete_words
 from sanitize.cli.console import format_facts, format_table, print_result, print_text
 from sanitize.cli.options import AsJson, FinderNames, PlanChanges, Reveal, local_path, require_choice
 from sanitize.core.command_results import COVERAGE_HEADER, ExampleCounts, ExampleTestResult, PlanDescription
+
+if TYPE_CHECKING:
+    from sanitize.plans.plan import Plan
 
 ACTIONS = ("show", "init", "test")
 

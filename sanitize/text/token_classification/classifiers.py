@@ -1,7 +1,7 @@
 """Runs a token classification model on batches of token numbers: by torch from safetensors, or by onnxruntime from an ONNX file.
 
-Both compute with one thread, so that sums are always taken in the same order. A model with dynamic quantisation takes the range of its numbers
-from the whole batch: it gets one window at a time (`rows` is 1), so that the result of a window does not depend on its neighbours.
+Both compute with one thread, so that sums are always taken in the same order. A model with dynamic quantisation takes the range of its
+numbers from the whole batch: it gets one window at a time (`rows` is 1), so that the result of a window does not depend on its neighbours.
 """
 
 from __future__ import annotations
@@ -128,9 +128,8 @@ class OnnxClassifier:
         if unknown or "input_ids" not in self._input_types or len(output.shape) != 3:
             raise PlanError(f"ner: {path}: its inputs or outputs are not those of a token classifier; {EXPECTED_MODEL}")
         if isinstance(output.shape[2], int) and output.shape[2] != len(self.labels):
-            raise PlanError(
-                f"ner: {path}: computes {output.shape[2]} labels, and {files.config} names {len(self.labels)}; use the config.json of this model"
-            )
+            counts = f"computes {output.shape[2]} labels, and {files.config} names {len(self.labels)}"
+            raise PlanError(f"ner: {path}: {counts}; use the config.json of this model")
         self._output = output.name
         rows, tokens = next(node.shape for node in self._session.get_inputs() if node.name == "input_ids")
         self._fixed_rows, self._fixed_tokens = (size if isinstance(size, int) else 0 for size in (rows, tokens))
@@ -205,7 +204,9 @@ def _explain_onnx_error(error: Exception, version: str) -> str:
     """What a failure to open an ONNX file means, and what to do; the runtime's own message is not quoted."""
     words = str(error).lower()
     if "opset" in words or "ir version" in words or "ir_version" in words or "not a registered" in words or "not implemented" in words:
-        return f"needs operators that onnxruntime {version} does not have; install a newer onnxruntime, or export the model for an older opset"
+        return (
+            f"needs operators that onnxruntime {version} does not have; install a newer onnxruntime, or export the model for an older opset"
+        )
     if "external" in words or "no such file" in words or "cannot get file size" in words:
         return "the file with its weights is missing beside it; copy all files of the model"
     return f"cannot be opened ({type(error).__name__}): truncated, or not an ONNX file; copy the file of the model again"

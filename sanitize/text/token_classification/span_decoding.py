@@ -1,17 +1,17 @@
 """From the label probabilities of tokens to spans.
 
-A token's probability of a kind is the sum over all labels of that kind (`B-PER` and `I-PER`, given name and surname); a word has the average over
-its tokens. What a label says about the begin and the end of a span decides where words of one kind are divided:
+A token's probability of a kind is the sum over all labels of that kind (`B-PER` and `I-PER`, given name and surname); a word has the
+average over its tokens. What a label says about the begin and the end of a span decides where words of one kind are divided:
 
 - **BIO and plain labels.** A word has the kind with the highest average; consecutive words of one kind are one span, unless a label begins
   a span between them.
-- **BIOES (BILOU).** The most probable sequence of labels among those that are valid (Viterbi 1967): a span is S, or B, any number of I, and E,
-  of one kind. A label that contradicts the sequence is not impossible, only improbable (`_ADDED_BOUNDARY`, `_IGNORED_BOUNDARY`): a lone `E-PER`
-  is still a name. The first of two sequences that are equally probable is taken, in the order of the labels.
+- **BIOES (BILOU).** The most probable sequence of labels among those that are valid (Viterbi 1967): a span is S, or B, any number of I,
+  and E, of one kind. A label that contradicts the sequence is not impossible, only improbable (`_ADDED_BOUNDARY`, `_IGNORED_BOUNDARY`): a
+  lone `E-PER` is still a name. The first of two sequences that are equally probable is taken, in the order of the labels.
 
-**Parts.** Labels such as given name and surname, or street, building and city, are parts of one value. Parts that follow each other become one
-span: names with a blank between them, or a comma after a surname; parts of an address also with a comma or a line end. A part that the span
-has already begins a new one (`Ann Roe Ben Poe`, `Riverton, Mill Hill`).
+**Parts.** Labels such as given name and surname, or street, building and city, are parts of one value. Parts that follow each other become
+one span: names with a blank between them, or a comma after a surname; parts of an address also with a comma or a line end. A part that the
+span has already begins a new one (`Ann Roe Ben Poe`, `Riverton, Mill Hill`).
 
 The score of a span is the mean, or the minimum (`least`), of the scores of its words, rounded to a thousandth.
 """
@@ -54,7 +54,9 @@ class LabelScheme:
         label_kinds = [kind_by_label.get(name, "") for name in names]
         part_by_label = get_part_by_label()
         label_parts = [
-            f"{kind}:{part}" if kind and part_by_label.get(name.upper(), ("", ""))[0] == kind and (part := part_by_label[name.upper()][1]) else ""
+            f"{kind}:{part}"
+            if kind and part_by_label.get(name.upper(), ("", ""))[0] == kind and (part := part_by_label[name.upper()][1])
+            else ""
             for name, kind in zip(names, label_kinds, strict=True)
         ]
         parts = ("", *dict.fromkeys(part for part in label_parts if part))
@@ -171,8 +173,8 @@ def _choose_parts(probabilities: F32, first: I64, last: I64, kind: I64, scheme: 
 def _find_best_sequences(mean_mass: F64, begins: F64, ends: F64, first_mass: F64, last_mass: F64, text_no: I64) -> tuple[I64, Mask]:
     """The kind of each word, and whether a span begins there, in the most probable valid sequence of each text.
 
-    `begins` and `ends` are those of the first and the last token of each word, `first_mass` and `last_mass` their probabilities of the kinds.
-    State 0 is outside, then (kind, begins, ends) for each kind. Costs a fixed number of array operations per word."""
+    `begins` and `ends` are those of the first and the last token of each word, `first_mass` and `last_mass` their probabilities of the
+    kinds. State 0 is outside, then (kind, begins, ends) for each kind. Costs a fixed number of array operations per word."""
     with np.errstate(invalid="ignore", divide="ignore"):
         begin = np.where(first_mass > 0, begins / first_mass, 0.5)[:, 1:]
         end = np.where(last_mass > 0, ends / last_mass, 0.5)[:, 1:]
@@ -182,7 +184,11 @@ def _find_best_sequences(mean_mass: F64, begins: F64, ends: F64, first_mass: F64
     word_count, kind_count = log_mass.shape[0], log_mass.shape[1] - 1
     outside = log_mass[:, 0]
     # of each word and kind: the sequence so far ends outside or after a span (closed), or inside a span of the kind (open)
-    emitted = {(is_begin, is_end): log_mass[:, 1:] + log_begin[is_begin] + log_end[is_end] for is_begin in (True, False) for is_end in (True, False)}
+    emitted = {
+        (is_begin, is_end): log_mass[:, 1:] + log_begin[is_begin] + log_end[is_end]
+        for is_begin in (True, False)
+        for is_end in (True, False)
+    }
     came_closed = np.zeros(word_count, np.int64)  # best closed state of a word: 0 outside, else kind * 2 (+ 1: its span began there)
     open_began = np.zeros((word_count, kind_count), np.bool_)
     closed, opened = 0.0, np.full(kind_count, -np.inf)

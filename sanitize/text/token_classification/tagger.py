@@ -1,6 +1,7 @@
 """Labels the tokens of texts: tokenizes them, cuts long ones into overlapping windows, and runs the model on batches of windows.
 
-**The seam rule**: the labels of a token come from the window in which it is farthest from an edge, so the seam is in the middle of an overlap.
+**The seam rule**: the labels of a token come from the window in which it is farthest from an edge, so the seam is in the middle of an
+overlap.
 
 **The result of a text depends on that text only.** Windows are padded to a length, and batched in a shape, that depend on their own length
 only, and a batch that is not full is filled with copies; so neither order, nor batches, nor the number of workers change the result.
