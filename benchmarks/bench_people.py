@@ -3,7 +3,7 @@
     OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 python -m benchmarks.bench_people --data ../shared/data
 
 Quality as in benchmarks/detection.py (exact spans of PERSON, pooled over the sets), on every set up to `--set-mb`: of a larger one, evenly
-spaced records. Rates are MB per CPU-second, without loading, on every 100th mail of each set of mails; `ner, all lines` is the model
+spaced records. Rates are MB per CPU-second, without loading, on every 200th mail of each set of mails; `ner, all lines` is the model
 without its prefilter. Writes benchmarks/results/people.json and a table, people.md; counts only.
 """
 
@@ -52,7 +52,7 @@ def measure_mail(folder: Path) -> dict[str, dict[str, float]]:
     """By set of mails and finder: MB per CPU-second."""
     out: dict[str, dict[str, float]] = {}
     for name in MAILS:
-        raw = pl.read_parquet(folder / f"{name}.parquet", columns=["raw"])["raw"][::100]
+        raw = pl.read_parquet(folder / f"{name}.parquet", columns=["raw"])["raw"][::200]
         texts = [mail.decode("utf-8", "replace") for mail in raw]
         size = sum(len(text.encode()) for text in texts) / 1e6
         for finder in MAIL_FINDERS:

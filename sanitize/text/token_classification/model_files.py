@@ -75,9 +75,11 @@ def is_available(model: str) -> bool:
 def describe_attribution(model: str) -> str:
     """Returns what is to be named where results of a model are published: words for a known model, name and licence of another package, and
     nothing for a folder."""
-    if not model or Path(model).is_dir() or (distribution := _find_distribution(model)) is None:
+    if not model or Path(model).is_dir():
         return ""
-    name = _normalise_name(distribution.metadata["Name"])
+    name = _normalise_name(model)
+    if name in ATTRIBUTIONS or (distribution := _find_distribution(model)) is None:
+        return ATTRIBUTIONS.get(name, "")
     terms = distribution.metadata.get("License-Expression") or distribution.metadata.get("License") or ""
     return ATTRIBUTIONS.get(
         name, f"the model of the package {name} {distribution.version}" + (f" ({terms.splitlines()[0]})" if terms else "")

@@ -35,6 +35,7 @@ _LONG_RUN = 60  # bytes without a blank that are no words
 _MAX_PIECE = 1 << 16  # bytes of a piece: bounds the memory of its tokens
 _MAX_WORD = 24  # bytes of a word that may be a name
 _SENTENCE_END = r"[a-z0-9)]{4}[.!?][\"')\]]*[ \t]+|[。！？]"  # not behind `Dr.` and initials
+_BRACKETED_ADDRESS = r"<[^<>]{0,300}(?:@|/CN=|/cn=)[^<>]{0,300}>"
 _NO_NAME_FIELDS = (  # header fields by the beginning of their names
     *("received", "message-id", "references", "in-reply-to", "date", "mime-version", "content-", "dkim-", "domainkey-", "arc-"),
     *("authentication-results", "return-path", "delivered-to", "envelope-", "list-", "precedence", "user-agent", "errors-to", "x-"),
@@ -128,7 +129,8 @@ def cut_name_pieces(buffers: TextBuffers) -> tuple[I64, I64, I64]:
 
 
 def _cut_lines(buffers: TextBuffers) -> tuple[I64, I64, I64]:
-    """Text, first byte and end byte (the line end included) of every line, or of every sentence of a long line."""
+    """Text, first byte and end byte (the line end included) of every line, or of every sentence of a long line. An address in angle brackets
+    is a line of its own, so that the display names beside it are read without it."""
     breaks = np.flatnonzero(buffers.data == 10) + 1
     edges = np.unique(np.concatenate([buffers.offsets, breaks]))
     sizes = np.diff(edges)
@@ -137,6 +139,9 @@ def _cut_lines(buffers: TextBuffers) -> tuple[I64, I64, I64]:
         line = np.searchsorted(edges, sentence_ends, side="right") - 1
         line = np.minimum(line, len(sizes) - 1)
         edges = np.unique(np.concatenate([edges, sentence_ends[sizes[line] > _LONG_LINE]]))
+    bracket_starts, bracket_ends = find_matches(buffers, _BRACKETED_ADDRESS)
+    if len(bracket_starts):
+        edges = np.unique(np.concatenate([edges, bracket_starts, bracket_ends]))
     start, end = edges[:-1], edges[1:]
     return np.searchsorted(buffers.offsets, start, side="right") - 1, start, end
 
