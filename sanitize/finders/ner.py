@@ -30,7 +30,7 @@ from sanitize.core.intervals import expand_ranges
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import PlanError, suggest_names
-from sanitize.text.label_aliases import map_labels_to_kinds, trim_spans
+from sanitize.text.label_aliases import drop_invalid_values, map_labels_to_kinds, trim_spans
 from sanitize.text.token_classification.classifiers import ONNX_LIBRARIES, TORCH_LIBRARIES, require_libraries
 from sanitize.text.token_classification.model_files import (
     EXPECTED_MODEL,
@@ -138,15 +138,9 @@ class Ner(Finder):
         rows = expand_ranges(first, after)
         piece = np.repeat(np.arange(len(low)), after - first)
         base = low[piece] - buffers.offsets[text_no[piece]]
-        return trim_spans(
-            buffers,
-            text_no[piece],
-            base + start[rows],
-            base + end[rows],
-            kind[rows].astype(np.int32),
-            kinds,
-            score[rows].astype(np.float32),
-        )
+        start, end, kind = base + start[rows], base + end[rows], kind[rows].astype(np.int32)
+        found = trim_spans(buffers, text_no[piece], start, end, kind, kinds, score[rows].astype(np.float32))
+        return drop_invalid_values(buffers, found)
 
     def _find_in_pieces(self, pieces: pa.LargeStringArray) -> tuple[I64, I64, I64, I64, I64, tuple[str, ...]]:
         """Spans in distinct pieces, sorted: piece, start and end in bytes of the piece, kind as an index of the last item, and score."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -147,3 +148,28 @@ def trim_spans(
         skipped_counts=skipped,
         **span_fields,
     )
+
+
+def drop_invalid_values(buffers: TextBuffers, found: FoundSpans) -> FoundSpans:
+    """Returns the spans without those whose text is no value of their kind by its own pattern and check, counted as `form`: a model labels
+    parts of addresses as addresses, and a word that counts as an address would be removed everywhere. Kinds without a pattern, credentials
+    and kinds whose texts are not searched elsewhere (`ambiguous_text`) are left as they are."""
+    is_kept = np.ones(len(found.text_no), np.bool_)
+    skipped = dict(found.skipped_counts)
+    values = pl.Series("value", slice_spans(buffers, *(buffers.offsets[found.text_no] + at for at in (found.start_byte, found.end_byte))))
+    for number, name in enumerate(found.kind_names):
+        kind = all_kinds()[name]
+        rows = np.flatnonzero(found.kind_no == number)
+        if not len(rows) or not kind.pattern or kind.ambiguous_text or kind.category == "credential":
+            continue
+        candidates = pl.DataFrame({"value": values.gather(rows)}).with_columns(
+            bracketed=pl.lit(False), id_field=pl.lit(False), address_field=pl.lit(False)
+        )
+        is_valid = kind.is_value(candidates)
+        if kind.check is not None:
+            is_valid &= kind.check(candidates["value"]).is_null()
+        is_kept[rows] = is_valid.to_numpy()
+        if dropped_count := int((~is_valid).sum()):
+            skipped[name, "form"] = skipped.get((name, "form"), 0) + dropped_count
+    columns = {name: getattr(found, name)[is_kept] for name in ("text_no", "start_byte", "end_byte", "kind_no", "score")}
+    return replace(found, **columns, skipped_counts=skipped)

@@ -142,7 +142,7 @@ def _test_on_text(plan: Plan, file: str, reveal: bool, as_json: bool) -> None:
             print_json({**dict(zip(names, row, strict=True)), "stays": one.after is None, "after": None if one.after is None else row[3]})
         return
     if not rows:
-        print_text(f"nothing of plan {plan} was found in {name}")
+        print_text(f"nothing of plan {plan.name} was found in {name}")
         return
     print_text(format_table(("line", "kind", "before", "after"), rows))
     if reveal:

@@ -129,8 +129,8 @@ def cut_name_pieces(buffers: TextBuffers) -> tuple[I64, I64, I64]:
 
 
 def _cut_lines(buffers: TextBuffers) -> tuple[I64, I64, I64]:
-    """Text, first byte and end byte (the line end included) of every line, or of every sentence of a long line. An address in angle brackets
-    is a line of its own, so that the display names beside it are read without it."""
+    """Text, first byte and end byte (the line end included) of every line, or of every sentence of a long line. An address in angle
+    brackets is a line of its own, so that the display names beside it are read without it."""
     breaks = np.flatnonzero(buffers.data == 10) + 1
     edges = np.unique(np.concatenate([buffers.offsets, breaks]))
     sizes = np.diff(edges)
