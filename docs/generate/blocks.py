@@ -291,6 +291,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "sweeps-page": lambda: result_page_block("sweeps"),
     "registers-page": lambda: result_page_block("registers"),
     "verdicts-page": lambda: result_page_block("verdicts"),
+    "people-page": lambda: result_page_block("people"),
     "first-names-page": lambda: result_page_block("first_names"),
     "stream-page": lambda: result_page_block("stream"),
     "settings": settings_block,

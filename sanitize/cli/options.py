@@ -58,6 +58,15 @@ PlanName = Annotated[str, typer.Option("--plan", autocompletion=complete_plan, h
 PlanChanges = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the plan, such as edit.0.keep=2", show_default=False)
 ]
+FinderNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--finder",
+        metavar="NAME[=MODEL]",
+        help="add a finder to the plan, and the kinds that it finds: --finder ner, or ner=FOLDER for a model of your own",
+        show_default=False,
+    ),
+]
 
 
 def with_settings(command: str) -> Callable[[Callable[..., None]], Callable[..., None]]:

@@ -240,8 +240,8 @@ class RunResult(CommandResult):
     documents_in = documents_out + documents_dropped + quarantined. `leaks` is None if nothing was checked (`verify="off"`). `changed` is
     False if OUT was up to date already. `looked_for` and `not_looked_for` say what the plan looks for and what not, names of people first,
     `stays_by_plan` what it finds and does not remove completely, in words; of these `staying_kinds` were found. `kept_values` are the
-    values that stay in kept columns, `shape` that of chat or instruction data. `verdict` has all of this as lines. Sizes are in bytes or
-    MB (1e6 bytes), times in seconds.
+    values that stay in kept columns, `models` the models that finders used, with what their licences ask to be named, `shape` that of chat
+    or instruction data. `verdict` has all of this as lines. Sizes are in bytes or MB (1e6 bytes), times in seconds.
     """
 
     documents_in: int
@@ -281,6 +281,7 @@ class RunResult(CommandResult):
     stays_by_plan: Sequence[str] = ()
     staying_kinds: Sequence[str] = ()
     kept_values: Sequence[KeptValues] = ()
+    models: Sequence[str] | None = None
     shape: str = field(default="", metadata=IF_SET)
 
     @property
@@ -389,10 +390,11 @@ class StreamResult(CommandResult):
     looked_for: Sequence[str] = ()
     not_looked_for: Sequence[str] = ()
     stays_by_plan: Sequence[str] = ()
+    models: Sequence[str] | None = None
 
     @property
     def verdict(self) -> list[VerdictLine]:
-        """What was looked for and what not, what stays and why, and which check was run."""
+        """What was looked for and what not, which models found some of it, what stays and why, and which check was run."""
         check = f"{self.verify} check of each batch; {self.swept:,} occurrences that the finders had missed were swept"
         if self.not_searched:
             check += f"; not searched in the forms {', '.join(self.not_searched)}"
@@ -400,7 +402,7 @@ class StreamResult(CommandResult):
         if kept := self.kept_originals + sum(counts.left_by_plan for counts in self.by_kind.values()):
             stays.append(f"in all {kept:,} found occurrences stay as they are, by plan")
         return [
-            *describe_coverage(self.looked_for, self.not_looked_for),
+            *describe_coverage(self.looked_for, self.not_looked_for, self.models),
             VerdictLine("stays", "; ".join(stays) or "nothing that was found", "care" if stays else "good"),
             VerdictLine("check", check, "care" if self.not_searched else "good"),
             VerdictLine("recall", "not measured: how much the finders missed is unknown", "care"),

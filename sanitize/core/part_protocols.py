@@ -213,6 +213,16 @@ class Finder(Part):
         """The kinds that this finder may report; empty if it may report any kind."""
         return ()
 
+    @property
+    def uses_model(self) -> bool:
+        """True if it finds what a trained model tells it, rather than what patterns and lists tell: a verdict says whether one was used."""
+        return False
+
+    @property
+    def attribution(self) -> str:
+        """What a licence asks to be named where its results are published, such as the author of its model; "" for nothing."""
+        return ""
+
     def can_find(self, kind: str) -> bool:
         """True if the finder, with its present settings, may report `kind`. A plan that names a kind which no finder reports is refused."""
         return not self.kinds or kind in self.kinds

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 Level = Literal["good", "care", "bad"]
+# what the finders without a model miss most often
+_STAYS_WITHOUT_MODEL = "names in small letters, names that no list and no word beside them shows, and postal addresses"
 
 
 @dataclass(frozen=True)
@@ -32,7 +34,7 @@ def describe_verdict(summary: Mapping[str, Any]) -> list[VerdictLine]:
     stays = describe_stays(summary)
     return [
         _describe_result(summary, check),
-        *describe_coverage(summary["looked_for"], summary["not_looked_for"]),
+        *describe_coverage(summary["looked_for"], summary["not_looked_for"], summary.get("models")),
         VerdictLine("stays", "; ".join(stays) or "nothing that was found", "care" if stays_in_output(summary) else "good"),
         _describe_check(summary, check),
         *_describe_canaries(summary["canaries"]),
@@ -40,12 +42,18 @@ def describe_verdict(summary: Mapping[str, Any]) -> list[VerdictLine]:
     ]
 
 
-def describe_coverage(looked_for: Sequence[str], not_looked_for: Sequence[str]) -> list[VerdictLine]:
-    """What was looked for, and what was not."""
-    return [
+def describe_coverage(looked_for: Sequence[str], not_looked_for: Sequence[str], models: Sequence[str] | None = None) -> list[VerdictLine]:
+    """What was looked for, and what was not; and where names of people were, which models found some, and what stays without one. `models`
+    is None in summaries of earlier versions, which did not state it."""
+    lines = [
         VerdictLine("looked for", ", ".join(looked_for) or "nothing", "good" if looked_for else "care"),
         VerdictLine("not looked for", "; ".join(not_looked_for) or "nothing", "care" if not_looked_for else "good"),
     ]
+    if models:
+        lines.append(VerdictLine("model", "; ".join(models), "good"))
+    elif models is not None and "PERSON" in looked_for:
+        lines.append(VerdictLine("model", f"none was used: {_STAYS_WITHOUT_MODEL} may stay (--finder ner adds one)", "care"))
+    return lines
 
 
 def stays_in_output(summary: Mapping[str, Any]) -> bool:

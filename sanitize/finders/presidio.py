@@ -39,10 +39,10 @@ from sanitize.core.intervals import merge_spans
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import MissingExtra, PlanError, SanitizeError, suggest_names
-from sanitize.finders.ner import describe_versions, read_label_names
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage.files import tree_sha256
 from sanitize.text.label_aliases import get_kinds_by_label, map_labels_to_kinds, trim_spans
+from sanitize.text.token_classification.model_files import describe_attribution, describe_versions, read_label_names
 
 _LIBRARIES = ("presidio-analyzer", "spacy", "phonenumbers", "tldextract", "regex", "transformers", "gliner")
 # recognisers whose every match has a digit or an @, and no white space next to a word character at its edges (a test checks it)
@@ -90,6 +90,14 @@ class Presidio(Finder):
             return tuple(dict.fromkeys(kind for kind in map_labels_to_kinds(self.entities, self.labels, "entities").values() if kind))
         except PlanError:
             return ()  # `validate_settings` reports it
+
+    @property
+    def uses_model(self) -> bool:
+        return self.nlp != "blank"
+
+    @property
+    def attribution(self) -> str:
+        return describe_attribution(self.model)
 
     def can_find(self, kind: str) -> bool:
         """True if a recogniser finds the kind. Known before a run only without a model; with a model, any kind is possible."""

@@ -19,7 +19,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.plans.coverage import describe_not_looked_for, describe_staying, list_looked_for, list_staying_kinds
+from sanitize.plans.coverage import describe_not_looked_for, describe_staying, list_looked_for, list_models, list_staying_kinds
 from sanitize.plans.plan import Plan
 from sanitize.stages import detection, rewriting
 from sanitize.storage import formats, table_schemas
@@ -138,6 +138,7 @@ def build_summary(
         "not_looked_for": describe_not_looked_for(coverage),
         "stays_by_plan": describe_staying(coverage),
         "staying_kinds": [kind for kind in list_staying_kinds(coverage) if kinds.get(kind, {}).get("occurrences")],
+        "models": list_models(plan),
         "kept_values": [dict(decision) for decision in kept_values],
         **({"shape": shape} if shape else {}),
     }

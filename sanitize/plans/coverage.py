@@ -73,6 +73,11 @@ def describe_not_looked_for(coverage: Sequence[CategoryCoverage]) -> list[str]:
     return entries
 
 
+def list_models(plan: Plan) -> list[str]:
+    """The models that the finders of a plan use: the finder, and what the model's licence asks to be named. Empty without a model."""
+    return [finder.use + (f": {finder.attribution}" if finder.attribution else "") for finder in plan.finders if finder.uses_model]
+
+
 def list_staying_kinds(coverage: Sequence[CategoryCoverage]) -> list[str]:
     """The kinds that a plan finds and does not remove completely."""
     return [kind for row in coverage for treatment in row.looked_for if treatment.stays for kind in treatment.kinds]

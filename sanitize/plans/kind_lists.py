@@ -28,11 +28,13 @@ def resolve_found_kinds(
 ) -> tuple[str, ...]:
     """The kinds that `find.kinds` lists. `available` has the kinds that a plan with its countries and `custom_kinds` may name.
 
-    A category means all of its available kinds; `*` all available kinds but those `without_finder`.
+    `*` means all available kinds but those `without_finder`, and a category those of its kinds; a category without any other kind means its
+    kinds nevertheless, so that a plan is told what finds them.
     """
-    own_kinds = set(custom_kinds)
+    own_kinds, unfound = set(custom_kinds), set(without_finder)
     kinds_by_group = {category: {name for name, kind in available.items() if kind.category == category} for category in CATEGORIES}
-    kinds_by_group[ALL_KINDS] = set(available) - set(without_finder)
+    kinds_by_group = {category: kinds - unfound or kinds for category, kinds in kinds_by_group.items()}
+    kinds_by_group[ALL_KINDS] = set(available) - unfound
     kinds_by_group[DEFAULT_KINDS] = {
         name for name, kind in available.items() if name in own_kinds or (kind.pattern and kind.country is None and not kind.opt_in)
     }

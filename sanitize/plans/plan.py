@@ -166,17 +166,17 @@ class Plan(BaseModel):
         return resolved
 
     @classmethod
-    def load(cls, plan: str | Path | Plan, changes: Sequence[str] = ()) -> Plan:
+    def load(cls, plan: str | Path | Plan, changes: Sequence[str] = (), finders: Sequence[str] = ()) -> Plan:
         """The shipped plan of this name, or the plan of this TOML file; a `Plan` as it is.
 
-        `changes` are those of `--set`, such as `edit.0.keep=2`; they are applied before the file is validated.
+        `changes` are those of `--set`, such as `edit.0.keep=2`, and `finders` those of `--finder`, such as `ner`; they are applied before
+        the file is validated.
 
         Raises PlanError for an unknown name and for a plan that is not valid.
 
-        >>> Plan.load("redact").publishable
-        True
+        >>> Plan.load("redact").publishable True
         """
-        return plan if isinstance(plan, Plan) else load_plan(str(plan), changes)
+        return plan if isinstance(plan, Plan) else load_plan(str(plan), changes, finders)
 
     def with_(self, changes: Mapping[str, Any] | None = None, /, **settings: Any) -> Plan:
         """The plan with some settings changed: `keep=2` changes the one part that has a setting `keep`, and `{"edit.0.keep": 2}` the
@@ -332,8 +332,9 @@ def _format_settings(part: Mapping[str, Any]) -> str:
     )
 
 
-def load_plan(name: str = "rmft", changes: Sequence[str] = ()) -> Plan:
-    """The plan with this shipped name, or of this TOML file, with `changes` such as `edit.0.keep=2` applied.
+def load_plan(name: str = "rmft", changes: Sequence[str] = (), finders: Sequence[str] = ()) -> Plan:
+    """The plan with this shipped name, or of this TOML file, with `changes` such as `edit.0.keep=2` applied, and `finders` such as `ner` or
+    `ner=FOLDER` added (see `_add_finder`).
 
     Raises PlanError for an unknown plan, key or kind, and for a kind that is found but not named by an editor or in `leave`.
     """
@@ -354,6 +355,8 @@ def load_plan(name: str = "rmft", changes: Sequence[str] = ()) -> Plan:
         raise PlanError(f"{location}: not TOML: {error}") from None
     for change in changes:
         _apply_change(source, change)
+    for entry in finders:
+        _add_finder(source, entry, location)
     return _parse_plan(name, location, source, None if name in plan_names() else path.parent)
 
 
@@ -618,6 +621,29 @@ def _apply_change(source: dict[str, Any], change: str) -> None:
     except tomllib.TOMLDecodeError:
         parsed = value.strip()
     _set_at_path(source, path, parsed, f"--set {path}")
+
+
+def _add_finder(source: dict[str, Any], entry: str, location: str) -> None:
+    """Adds a finder to the content of a plan file: `ner`, or `ner=FOLDER` with its setting `model`. The plan then also looks for those
+    kinds of the finder that have no pattern, if it decides about them: by name, by category or by `*`."""
+    use, equals, model = entry.partition("=")
+    find = source.setdefault("find", {})
+    listed = find.setdefault("finders", ["patterns"])
+    if not (isinstance(find, dict) and isinstance(listed, list)):
+        return  # validation reports it
+    finder_entry = {"use": use, "model": model} if equals else use
+    names = [one.get("use") if isinstance(one, dict) else one for one in listed]
+    if use in names:
+        raise PlanError(f"--finder {use}: {location} has this finder already; change its settings with --set find.finders, or in the plan")
+    finder = part_protocols.load_part("find", {"use": use, **({"model": model} if equals else {})}, f"--finder {use}")
+    finder.validate_settings()
+    listed.append(finder_entry)
+    decided = {kind for part in (*source.get("edit", ()), {"kinds": source.get("leave", ())}) for kind in part.get("kinds", ())}
+    kinds = find.get("kinds", [])
+    for name in finder.kinds:
+        kind = builtin_kinds().get(name)
+        if kind is not None and not kind.pattern and name not in kinds and decided & {name, kind.category, "*"}:
+            kinds.append(name)
 
 
 def _set_at_path(source: dict[str, Any], path: str, value: Any, where: str) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -22,14 +23,58 @@ from sanitize.kinds.kind import all_kinds, builtin_kinds
 NO_KIND = ""  # the kind of a label that is not personal data
 
 # labels of things that are no personal data
-_OTHER_LABELS = "MISC NORP EVENT PRODUCT LAW LANGUAGE WORK_OF_ART MONEY PERCENT QUANTITY ORDINAL CARDINAL".split()
+_OTHER_LABELS = (
+    "MISC NORP EVENT PRODUCT LAW LANGUAGE WORK_OF_ART MONEY PERCENT QUANTITY ORDINAL CARDINAL PREFIX SUFFIX TITLE SEX GENDER EYECOLOR "
+    "HEIGHT JOBAREA JOBTITLE JOBTYPE AMOUNT CURRENCY CURRENCYCODE CURRENCYNAME CURRENCYSYMBOL CREDITCARDISSUER ORDINALDIRECTION "
+    "USERAGENT ACCOUNTNAME OTHERPHI CREATIVE-WORK"
+).split()
+# further labels of models of personal data, by kind: of ai4privacy, i2b2, WNUT, openai/privacy-filter (`private_person`, `account_number`)
+_MODEL_LABELS: Mapping[str, str] = {
+    "PERSON": "HCW",
+    "USER_NAME": "USERNAME HANDLE",
+    "CRYPTO": "BITCOINADDRESS ETHEREUMADDRESS LITECOINADDRESS",
+    "SECRET": "PASSWORD PIN CREDITCARDCVV",
+    "LOCATION": "NEARBYGPSCOORDINATE",
+    "ORGANIZATION": "VENDOR PATORG CORPORATION GROUP",
+    "ID_NUMBER": "ID PHONEIMEI IMEI LICENSE_NUMBER",
+    "US_SSN": "SOCIAL_SECURITY_NUMBER SOCIALNUMBER",
+    "BANK_ACCOUNT": "ACCOUNT_NUMBER",
+}
+_PRIVATE_PREFIX = "PRIVATE_"
+# labels that are parts of one value, by the kind and the name of the part
+_PARTS: Mapping[str, Mapping[str, str]] = {
+    "PERSON": {
+        "given": "GIVEN_NAME GIVENNAME FIRSTNAME FIRST_NAME",
+        "middle": "MIDDLENAME MIDDLE_NAME",
+        "surname": "SURNAME LASTNAME LAST_NAME FAMILY_NAME",
+    },
+    "LOCATION": {
+        "building": "BUILDING_NUMBER BUILDINGNUMBER BUILDINGNUM",
+        "street": "STREET STREET_NAME STREETNAME STREET_ADDRESS",
+        "secondary": "SECONDARY_ADDRESS SECONDARYADDRESS",
+        "city": "CITY",
+        "county": "COUNTY",
+        "state": "STATE",
+        "zip": "ZIP_CODE ZIPCODE POSTCODE POSTAL_CODE",
+        "country": "COUNTRY",
+    },
+}
 
 
 @functools.cache
 def get_kinds_by_label() -> Mapping[str, str]:
     """The kind of each known label, in capitals: names and aliases of the built-in kinds, and `NO_KIND` for what is no personal data."""
     aliases = {label: kind.name for kind in builtin_kinds().values() for label in (kind.name, *kind.aliases)}
-    return aliases | dict.fromkeys(_OTHER_LABELS, NO_KIND)
+    parts = {label: kind for label, (kind, _) in get_part_by_label().items()}
+    others = {label: kind for kind, labels in _MODEL_LABELS.items() for label in labels.split()}
+    known = others | parts | aliases | dict.fromkeys(_OTHER_LABELS, NO_KIND)
+    return known | {_PRIVATE_PREFIX + label: kind for label, kind in known.items()}
+
+
+@functools.cache
+def get_part_by_label() -> Mapping[str, tuple[str, str]]:
+    """The kind and the part of each label, in capitals, that is only a part of a value: a given name, the city of an address."""
+    return {label: (kind, part) for kind, parts in _PARTS.items() for part, labels in parts.items() for label in labels.split()}
 
 
 def map_labels_to_kinds(
@@ -103,3 +148,28 @@ def trim_spans(
         skipped_counts=skipped,
         **span_fields,
     )
+
+
+def drop_invalid_values(buffers: TextBuffers, found: FoundSpans) -> FoundSpans:
+    """Returns the spans without those whose text is no value of their kind by its own pattern and check, counted as `form`: a model labels
+    parts of addresses as addresses, and a word that counts as an address would be removed everywhere. Kinds without a pattern, credentials
+    and kinds whose texts are not searched elsewhere (`ambiguous_text`) are left as they are."""
+    is_kept = np.ones(len(found.text_no), np.bool_)
+    skipped = dict(found.skipped_counts)
+    values = pl.Series("value", slice_spans(buffers, *(buffers.offsets[found.text_no] + at for at in (found.start_byte, found.end_byte))))
+    for number, name in enumerate(found.kind_names):
+        kind = all_kinds()[name]
+        rows = np.flatnonzero(found.kind_no == number)
+        if not len(rows) or not kind.pattern or kind.ambiguous_text or kind.category == "credential":
+            continue
+        candidates = pl.DataFrame({"value": values.gather(rows)}).with_columns(
+            bracketed=pl.lit(False), id_field=pl.lit(False), address_field=pl.lit(False)
+        )
+        is_valid = kind.is_value(candidates)
+        if kind.check is not None:
+            is_valid &= kind.check(candidates["value"]).is_null()
+        is_kept[rows] = is_valid.to_numpy()
+        if dropped_count := int((~is_valid).sum()):
+            skipped[name, "form"] = skipped.get((name, "form"), 0) + dropped_count
+    columns = {name: getattr(found, name)[is_kept] for name in ("text_no", "start_byte", "end_byte", "kind_no", "score")}
+    return replace(found, **columns, skipped_counts=skipped)

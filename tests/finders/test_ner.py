@@ -15,9 +15,11 @@ import pytest
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import TextColumn
 from sanitize.errors import PlanError
-from sanitize.finders.ner import Ner, Tagger, _load_tagger, _split_label
+from sanitize.finders.ner import Ner, _load_tagger
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.settings import Settings
+from sanitize.text.token_classification.model_files import ModelFiles, split_label
+from sanitize.text.token_classification.tagger import Tagger
 
 pytest.importorskip("transformers")
 
@@ -28,7 +30,7 @@ NO_SPANS = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "en
 
 
 def open_finder(model: Path, **settings: Any) -> Ner:
-    ner = Ner(use="ner", model=str(model), **{"overlap": 8, **settings}).resolve_settings()
+    ner = Ner(use="ner", model=str(model), **{"overlap": 8, "lines": "all", **settings}).resolve_settings()
     ner.validate_settings()
     ner.open(KEY, None)
     return ner
@@ -85,27 +87,28 @@ def test_probabilities_are_the_same_to_the_bit(model: Path) -> None:
     texts = [_build_text(rng, 5) for _ in range(40)]
     tagger = open_finder(model)._tagger
     assert tagger is not None
-    batched = next(iter(tagger.tag_texts(pa.array(texts, pa.large_string()))))
+    batched = next(iter(tagger.tag_texts(texts)))
     for number, text in enumerate(texts):
-        single = next(iter(tagger.tag_texts(pa.array([text], pa.large_string()))))
+        single = next(iter(tagger.tag_texts([text])))
         assert (batched.probabilities[batched.text_no == number] == single.probabilities).all()
 
 
 def test_batch_shape_depends_only_on_the_window_length(model: Path) -> None:
     """The last bits of a larger model's results depend on that shape; this small model does not show it."""
-    tagger = Tagger(model, "cpu", 0, 8, 64)
+    tagger = Tagger(ModelFiles(model, None), "cpu", 0, 8, 64)
     shapes: list[tuple[int, ...]] = []
-    original_model = tagger.model
+    classifier: Any = tagger.classifier
+    original_model = classifier.model
 
     def record_shape(**inputs: Any) -> Any:
         shapes.append(tuple(inputs["input_ids"].shape))
         return original_model(**inputs)
 
-    tagger.model = record_shape
+    classifier.model = record_shape
     shapes_by_length: dict[int, set[tuple[int, ...]]] = {}
     for texts in (["so"], ["so"] * 7, ["lamp " * 20], ["so", "lamp " * 20, "lamp " * 40, "so"]):
         shapes.clear()
-        list(tagger.tag_texts(pa.array(texts, pa.large_string())))
+        list(tagger.tag_texts(texts))
         for shape in shapes:
             shapes_by_length.setdefault(shape[1], set()).add(shape)
     assert shapes_by_length == {16: {(4, 16)}, 32: {(2, 32)}, 48: {(1, 48)}}
@@ -150,7 +153,7 @@ def test_scores(model: Path) -> None:
     ],
 )
 def test_labels_are_split(label: str, parts: tuple[str, str]) -> None:
-    assert _split_label(label) == parts
+    assert split_label(label) == parts
 
 
 def copy_with_labels(model: Path, folder: Path, labels: list[str]) -> Path:
@@ -185,21 +188,22 @@ def test_label_map_of_the_user_takes_precedence(model: Path) -> None:
 def test_invalid_settings_are_refused(model: Path, tmp_path: Path) -> None:
     unknown_labels = copy_with_labels(model, tmp_path, ["O", "B-PER", "I-PER", "B-QUUX", "I-QUUX", "O"])
     table: list[tuple[dict[str, Any], str]] = [
-        ({}, 'model = "PATH"'),
+        ({"model": ""}, 'model = "PATH"'),
         ({"model": str(tmp_path / "nowhere")}, "nothing is downloaded"),
+        ({"model": "no-such-package-anywhere"}, "nor an installed package"),
         ({"model": str(unknown_labels)}, 'no kind is given for QUUX; write { QUUX = "KIND" }'),
         ({"model": str(model), "labels": {"PER": "PERSN"}}, "did you mean PERSON"),
         ({"model": str(model), "labels": {"ORGA": "PERSON"}}, "ORGA, which the model does not have"),
-        ({"model": str(tmp_path.parent)}, "names no labels"),
+        ({"model": str(tmp_path.parent)}, "has no config.json"),
     ]
     for settings, message in table:
         with pytest.raises(PlanError, match="ner") as caught:
             Ner(use="ner", **settings).resolve_settings().validate_settings()
         assert message in str(caught.value)
     with pytest.raises(PlanError, match="overlap = 40 does not fit"):
-        Tagger(model, "cpu", 0, 40, 0)
+        Tagger(ModelFiles(model, None), "cpu", 0, 40, 0)
     with pytest.raises(PlanError, match="the model accepts at most 64 tokens"):
-        Tagger(model, "cpu", 65, 8, 0)
+        Tagger(ModelFiles(model, None), "cpu", 65, 8, 0)
 
 
 def test_another_model_under_the_same_name_is_refused(model: Path, tmp_path: Path) -> None:
@@ -221,7 +225,7 @@ def test_a_plan_with_a_model(model: Path, tmp_path: Path) -> None:
     (tmp_path / "plan.toml").write_text(f"""
 [find]
 kinds = ["EMAIL_ADDRESS", "PERSON", "LOCATION"]
-finders = ["patterns", {{ use = "ner", model = "{model}", overlap = 8 }}]
+finders = ["patterns", {{ use = "ner", model = "{model}", overlap = 8, lines = "all" }}]
 [[edit]]
 use = "redact"
 kinds = ["EMAIL_ADDRESS", "PERSON", "LOCATION"]

@@ -13,7 +13,7 @@ import typer
 
 from sanitize.cli.completion import complete_kinds_and_categories
 from sanitize.cli.console import format_table, print_json, print_text, report_lost_output
-from sanitize.cli.options import AsJson, PlanChanges, PlanName, Reveal, local_path
+from sanitize.cli.options import AsJson, FinderNames, PlanChanges, PlanName, Reveal, local_path
 
 if TYPE_CHECKING:
     from sanitize.plans.plan import Plan
@@ -28,6 +28,7 @@ def command(
     ],
     plan: PlanName = "rmft",
     set_: PlanChanges = None,
+    finder: FinderNames = None,
     fail_on: Annotated[
         list[str] | None,
         typer.Option(
@@ -48,13 +49,13 @@ def command(
     from sanitize.plans.plan import load_plan
 
     if fail_on is None:
-        _list_occurrences(files, plan, load_plan(plan, set_ or ()), lines, reveal, as_json)
+        _list_occurrences(files, plan, load_plan(plan, set_ or (), finder or ()), lines, reveal, as_json)
         return
     for option, is_given in (("--reveal", reveal), ("--lines", lines)):
         if is_given:
             raise UsageError(f"{option} has no effect with --fail-on, which prints no values, and lines by their numbers; leave it out")
     entries = [entry.strip() for value in fail_on for entry in value.split(",") if entry.strip()]
-    _check_files(list_text_files(files), load_plan(plan, set_ or ()), entries, as_json)
+    _check_files(list_text_files(files), load_plan(plan, set_ or (), finder or ()), entries, as_json)
 
 
 def _check_files(files: Sequence[str], plan: Plan, entries: Sequence[str], as_json: bool) -> None:

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from sanitize.cli.console import format_blacklist, format_facts, format_kind_counts, print_result
-from sanitize.cli.options import FROM_OPTIONS, AsJson, Inputs, PlanChanges, PlanName, Reveal, local_path, with_settings
+from sanitize.cli.options import FROM_OPTIONS, AsJson, FinderNames, Inputs, PlanChanges, PlanName, Reveal, local_path, with_settings
 from sanitize.core.command_results import ExplainResult
 from sanitize.plans.settings import Settings
 
@@ -18,6 +18,7 @@ def command(
     inputs: Inputs,
     plan: PlanName = "rmft",
     set_: PlanChanges = None,
+    finder: FinderNames = None,
     settings: Settings = FROM_OPTIONS,
     forecast: Annotated[
         Path | None,
@@ -38,7 +39,9 @@ def command(
     from sanitize.inspection.preview import explain_with_settings
     from sanitize.plans.plan import load_plan
 
-    print_result(explain_with_settings(inputs, load_plan(plan, set_ or ()), settings, forecast, reveal=reveal), as_json, format_preview)
+    print_result(
+        explain_with_settings(inputs, load_plan(plan, set_ or (), finder or ()), settings, forecast, reveal=reveal), as_json, format_preview
+    )
 
 
 def format_preview(preview: ExplainResult) -> str:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sanitize.cli.console import format_table, print_result
-from sanitize.cli.options import FROM_OPTIONS, AsJson, Inputs, PlanChanges, PlanName, Quiet, with_settings
+from sanitize.cli.options import FROM_OPTIONS, AsJson, FinderNames, Inputs, PlanChanges, PlanName, Quiet, with_settings
 from sanitize.core.command_results import IndexResult
 from sanitize.plans.settings import Settings
 
@@ -18,6 +18,7 @@ def command(
     work: Annotated[str, typer.Option(metavar="DIR", help="the private folder in which to build the index", show_default=False)],
     plan: PlanName = "rmft",
     set_: PlanChanges = None,
+    finder: FinderNames = None,
     settings: Settings = FROM_OPTIONS,
     quiet: Quiet = False,
     as_json: AsJson = False,
@@ -26,7 +27,9 @@ def command(
     from sanitize.pipeline.run import index_with_settings
     from sanitize.plans.plan import load_plan
 
-    print_result(index_with_settings(inputs, work, settings, load_plan(plan, set_ or ())), as_json, _format_index_summary, quiet)
+    print_result(
+        index_with_settings(inputs, work, settings, load_plan(plan, set_ or (), finder or ())), as_json, _format_index_summary, quiet
+    )
 
 
 def _format_index_summary(summary: IndexResult) -> str:

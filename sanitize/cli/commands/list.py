@@ -35,6 +35,16 @@ def command(
     def describe_parts(part_type: part_protocols.PartType) -> dict[str, str]:
         return first_doc_lines(part_protocols.PACKAGES[part_type], part_protocols.list_part_names(part_type))
 
+    def describe_default_model(name: str) -> str:
+        """What the finder needs, and whose model it uses without further settings."""
+        from sanitize.errors import PlanError
+
+        try:
+            finder = part_protocols.load_part("find", {"use": name}, "find.finders")
+        except PlanError:  # it has a setting without a default
+            return ""
+        return str(finder.attribution or finder.needs)
+
     lists: dict[str, Callable[[], dict[str, str]]] = {
         "kinds": lambda: {kind.name: kind.about for kind in builtin_kinds().values()},
         "finders": lambda: describe_parts("find"),
@@ -45,6 +55,8 @@ def command(
     }
     descriptions = lists[require_choice("list", what, LISTS)]()
     rows = [{"name": name, "about": text} for name, text in descriptions.items()]
+    if what == "finders":
+        rows = [{**row, "model": describe_default_model(row["name"])} for row in rows]
     if what == "kinds":
         kinds = builtin_kinds()
         rows = [{**row, "category": kinds[row["name"]].category, "searched_when": kinds[row["name"]].searched_when} for row in rows]

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sanitize.cli.completion import complete_plan, complete_words
 from sanitize.cli.console import format_facts, format_table, print_result, print_text
-from sanitize.cli.options import AsJson, PlanChanges, Reveal, local_path, require_choice
+from sanitize.cli.options import AsJson, FinderNames, PlanChanges, Reveal, local_path, require_choice
 from sanitize.core.command_results import COVERAGE_HEADER, ExampleCounts, ExampleTestResult, PlanDescription
+
+if TYPE_CHECKING:
+    from sanitize.plans.plan import Plan
 
 ACTIONS = ("show", "init", "test")
 
@@ -35,6 +38,7 @@ def command(
         str, typer.Option("--from", metavar="NAME", autocompletion=complete_plan, help="init: the shipped plan to begin with")
     ] = "redact",
     set_: PlanChanges = None,
+    finder: FinderNames = None,
     reveal: Reveal = False,
     as_json: AsJson = False,
 ) -> None:
@@ -53,11 +57,11 @@ def command(
         write_plan_template(local_path(plan), from_)
         print_text(f"{plan}: a copy of plan {from_} with comments. Next: sanitize plan show {plan}   |   sanitize plan test {plan} FILE")
     elif what == "show":
-        print_result(load_plan(plan, set_ or ()).describe(), as_json, _format_description)
+        print_result(load_plan(plan, set_ or (), finder or ()).describe(), as_json, _format_description)
     elif text is None:
-        _test_examples(plan, set_, as_json)
+        _test_examples(load_plan(plan, set_ or (), finder or ()), plan, as_json)
     else:
-        _test_on_text(plan, set_, text, reveal, as_json)
+        _test_on_text(load_plan(plan, set_ or (), finder or ()), text, reveal, as_json)
 
 
 def _format_description(found: PlanDescription) -> str:
@@ -74,15 +78,14 @@ def _format_description(found: PlanDescription) -> str:
     return "\n".join(lines)
 
 
-def _test_examples(plan: str, changes: list[str] | None, as_json: bool) -> None:
+def _test_examples(plan: Plan, name: str, as_json: bool) -> None:
     from sanitize.errors import PlanError
     from sanitize.inspection.plan_tests import check_kind_examples
-    from sanitize.plans.plan import load_plan
 
-    found = check_kind_examples(load_plan(plan, changes or ()))
+    found = check_kind_examples(plan)
     print_result(found, as_json, _format_example_results)
     if found.failed:
-        raise PlanError(f"{plan}: {len(found.failed)} of {found.example_count} examples failed; correct the kinds, or the examples")
+        raise PlanError(f"{name}: {len(found.failed)} of {found.example_count} examples failed; correct the kinds, or the examples")
 
 
 def _format_example_results(result: ExampleTestResult) -> str:
@@ -108,14 +111,13 @@ def _format_example_results(result: ExampleTestResult) -> str:
     return "\n".join(lines)
 
 
-def _test_on_text(plan: str, changes: list[str] | None, file: str, reveal: bool, as_json: bool) -> None:
+def _test_on_text(plan: Plan, file: str, reveal: bool, as_json: bool) -> None:
     """Print each occurrence with what stands in its place; with `reveal` each changed line before and after, too."""
     import polars as pl
 
     from sanitize.cli.console import print_json
     from sanitize.errors import InputRefused
     from sanitize.inspection.plan_tests import try_plan
-    from sanitize.plans.plan import load_plan
     from sanitize.storage.views import mask_replacements, mask_texts
 
     name = "standard input" if file == "-" else file
@@ -124,7 +126,7 @@ def _test_on_text(plan: str, changes: list[str] | None, file: str, reveal: bool,
         text = raw.decode("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise InputRefused(f"{name}: cannot be read ({type(error).__name__}); expected a text in UTF-8") from None
-    tried = try_plan(load_plan(plan, changes or ()), text)
+    tried = try_plan(plan, text)
     kinds = pl.Series([one.kind for one in tried.occurrences], dtype=pl.String)
     before = pl.Series([one.before for one in tried.occurrences], dtype=pl.String)
     after = pl.Series([one.after for one in tried.occurrences], dtype=pl.String)
@@ -140,7 +142,7 @@ def _test_on_text(plan: str, changes: list[str] | None, file: str, reveal: bool,
             print_json({**dict(zip(names, row, strict=True)), "stays": one.after is None, "after": None if one.after is None else row[3]})
         return
     if not rows:
-        print_text(f"nothing of plan {plan} was found in {name}")
+        print_text(f"nothing of plan {plan.name} was found in {name}")
         return
     print_text(format_table(("line", "kind", "before", "after"), rows))
     if reveal:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sanitize.cli.console import LABEL_WIDTH, format_blacklist, format_facts, format_kind_counts, print_result
-from sanitize.cli.options import FROM_OPTIONS, AsJson, Inputs, PlanChanges, PlanName, Quiet, with_settings
+from sanitize.cli.options import FROM_OPTIONS, AsJson, FinderNames, Inputs, PlanChanges, PlanName, Quiet, with_settings
 from sanitize.core.command_results import RunResult
 from sanitize.plans.settings import Settings
 
@@ -41,6 +41,7 @@ def command(
         typer.Option(metavar="DIR", help="the private folder (default: OUT.private; required if OUT is a URL)", show_default=False),
     ] = None,
     set_: PlanChanges = None,
+    finder: FinderNames = None,
     settings: Settings = FROM_OPTIONS,
     dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be done, like `explain`")] = False,
     quiet: Quiet = False,
@@ -50,7 +51,7 @@ def command(
     from sanitize.pipeline.run import run_with_settings
     from sanitize.plans.plan import load_plan
 
-    loaded_plan = load_plan(plan, set_ or ())
+    loaded_plan = load_plan(plan, set_ or (), finder or ())
     if dry_run:
         from sanitize.cli.commands.explain import format_preview
         from sanitize.inspection.preview import explain_with_settings

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from sanitize.cli.console import format_facts, format_table, print_json, print_text
-from sanitize.cli.options import FROM_OPTIONS, AsJson, PlanChanges, PlanName, Quiet, local_path, with_settings
+from sanitize.cli.options import FROM_OPTIONS, AsJson, FinderNames, PlanChanges, PlanName, Quiet, local_path, with_settings
 from sanitize.core.command_results import StreamResult
 from sanitize.plans.settings import Settings
 
@@ -34,6 +34,7 @@ def command(
         ),
     ] = None,
     set_: PlanChanges = None,
+    finder: FinderNames = None,
     lines: Annotated[
         bool, typer.Option("--lines", help="each line of standard input is a text of its own (default: a JSON object)")
     ] = False,
@@ -57,7 +58,7 @@ def command(
         raise UsageError("- is standard input, which is read alone; give - or files")
     paths = [local_path(path) for path in inputs or () if path != "-"]
     tune_malloc()
-    summary = run_stream(paths, out_path, load_plan(plan, set_ or ()), state_path, settings, lines=lines)
+    summary = run_stream(paths, out_path, load_plan(plan, set_ or (), finder or ()), state_path, settings, lines=lines)
     if as_json and out is not None:
         print_json(summary.to_dict())
     elif as_json:

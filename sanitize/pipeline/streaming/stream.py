@@ -57,7 +57,7 @@ from sanitize.pipeline.streaming.sources_and_sinks import (
     skip_records,
 )
 from sanitize.pipeline.streaming.value_log import ValueLog
-from sanitize.plans.coverage import describe_not_looked_for, describe_staying, list_looked_for
+from sanitize.plans.coverage import describe_not_looked_for, describe_staying, list_looked_for, list_models
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import Plan, find_kinds_without_finder, name_finder
 from sanitize.plans.python_api import StreamOptions, name_type, public_function, python_names, to_python_names
@@ -475,6 +475,7 @@ class StreamProcessor:
             looked_for=list_looked_for(self.plan.coverage()),
             not_looked_for=describe_not_looked_for(self.plan.coverage()),
             stays_by_plan=describe_staying(self.plan.coverage()),
+            models=list_models(self.plan),
         )
 
 
