@@ -214,8 +214,8 @@ def replace_leaf(value: Any, steps: tuple[str, ...], texts: Iterator[str | None]
 # ---- strings inside JSON ----
 #
 # Tool calls hold their arguments as JSON in a string. Searched as it is, such a text has escapes where its values have characters (`\n`,
-# `\u00e9`), and a replacement could break its syntax. Long numbers count as strings: one that is replaced becomes a string. A string that
-# is JSON itself, as the arguments of a call inside a turn, is entered. The words that chat formats have around their data are not listed:
+# `\u00e9`), and a replacement could break its syntax. Long numbers count as strings: one that is replaced becomes a string. Arguments
+# that are JSON in a string inside a turn are entered. The words that chat formats have around their data are not listed:
 # no finder takes them for a value, and an editor that rewrites words would break the format.
 
 # what chat formats call the parties of a conversation, in lower case
@@ -228,7 +228,8 @@ _CHAT_FIELDS = frozenset(
     "role from content value type text name id index function tool_calls tool_call_id function_call arguments parameters image image_url "
     "url audio input_audio video file refusal reasoning reasoning_content thinking weight train".split()
 )
-_NAMED_FIELDS = {"role": CHAT_ROLES, "from": CHAT_ROLES, "type": _CHAT_FIELDS | {"object", "string", "input_text", "output_text"}}
+_ROLE_WORDS = CHAT_ROLES - {"claude", "bard", "bing"}  # without names that people have, too
+_NAMED_FIELDS = {"role": _ROLE_WORDS, "from": _ROLE_WORDS, "type": _CHAT_FIELDS | {"object", "string", "input_text", "output_text"}}
 _COLON = re.compile(r"\s*:")
 
 
@@ -277,8 +278,8 @@ def replace_strings(text: str | None, strings: list[str | None]) -> str | None:
 
 
 def _iterate_literals(text: str) -> Iterator[tuple[int, int, str, list[str] | None]]:
-    """(start, end, value, None) of each string and each long number of a valid JSON text, without the words of chat formats; for a string
-    that holds an object or a list as JSON, the strings inside in place of None."""
+    """(start, end, value, None) of each string and each long number of a valid JSON text, without the words of chat formats; for
+    arguments that hold an object or a list as JSON, the strings inside in place of None."""
     key = ""
     for literal in _LITERAL.finditer(text):
         token = literal[0]
@@ -293,5 +294,5 @@ def _iterate_literals(text: str) -> Iterator[tuple[int, int, str, list[str] | No
                 continue
         elif value.lower() in _NAMED_FIELDS.get(key, ()):
             continue
-        is_json = value.lstrip()[:1] in ("{", "[") and is_valid_json(value)
+        is_json = key == "arguments" and value.lstrip()[:1] in ("{", "[") and is_valid_json(value)
         yield literal.start(), literal.end(), value, list_strings(value) if is_json else None

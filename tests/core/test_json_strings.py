@@ -64,14 +64,19 @@ def test_the_words_of_chat_formats_are_no_strings() -> None:
     turn = {
         "role": "User",
         "content": [{"type": "text", "text": "role"}, {"type": "Ann", "weight": "Roe"}],
-        "tool_calls": [{"function": {"name": "send", "arguments": '{"from": "ann", "to": "tool"}'}}],
+        "tool_calls": [{"function": {"name": "send", "arguments": '{"from": "Claude", "to": "tool"}'}}],
     }
-    assert list_strings(json.dumps(turn)) == ["role", "Ann", "Roe", "send", "ann", "to", "tool"]
+    assert list_strings(json.dumps(turn)) == ["role", "Ann", "Roe", "send", "Claude", "to", "tool"]
 
 
-def test_json_inside_json_is_entered() -> None:
+def test_arguments_inside_json_are_entered() -> None:
     inner = json.dumps({"to": 'Ann "A" Roe\n', "call": 2055550142})
-    text = json.dumps({"a": inner, "b": "[1, 2", "c": "[]"})
-    assert list_strings(text) == ["a", "to", 'Ann "A" Roe\n', "call", "2055550142", "b", "[1, 2", "c"]
-    changed = replace_strings(text, ["a", "to", '"x"', "call", "[PHONE]", "b", "y", "c"])
-    assert changed is not None and json.loads(changed) == {"a": '{"to": "\\"x\\"", "call": "[PHONE]"}', "b": "y", "c": "[]"}
+    text = json.dumps({"arguments": inner, "b": "[1, 2", "arguments2": "[]", "content": inner})
+    assert list_strings(text) == ["to", 'Ann "A" Roe\n', "call", "2055550142", "b", "[1, 2", "arguments2", "[]", inner]
+    changed = replace_strings(text, ["to", '"x"', "call", "[PHONE]", "b", "y", "c", "z", "text"])
+    assert changed is not None and json.loads(changed) == {
+        "arguments": '{"to": "\\"x\\"", "call": "[PHONE]"}',
+        "b": "y",
+        "c": "z",
+        "content": "text",
+    }

@@ -102,7 +102,7 @@ def canonical_schema(schema: pa.Schema) -> pa.Schema:
 
 def _holds_json(data_type: pa.DataType, feature: Any) -> bool:
     """Whether a column is a list of JSON texts."""
-    if not is_list_type(data_type):
+    if not (pa.types.is_list(data_type) or pa.types.is_large_list(data_type)):
         return False
     inner = feature[0] if isinstance(feature, list) else feature.get("feature") if isinstance(feature, Mapping) else None
     is_json_feature = isinstance(inner, Mapping) and inner.get("_type") == "Json"
