@@ -11,7 +11,7 @@ KIND = Kind(
     about="a number of a bank account or bank, from a list or a model",
     category="financial",
     aliases=(
-        *("ACCOUNTNUM", "ACCOUNTNUMBER", "BANK_ACCOUNT_NUMBER", "US_BANK_NUMBER", "ROUTING_NUMBER", "ROUTINGNUMBER", "BIC", "SWIFT"),
+        *("ACCOUNTNUM", "ACCOUNTNUMBER", "BANK_ACCOUNT_NUMBER", "ROUTING_NUMBER", "ROUTINGNUMBER", "BIC", "SWIFT"),
         *("BANK_ROUTING_NUMBER", "SORT_CODE"),
     ),
     pattern="",

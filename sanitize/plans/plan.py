@@ -174,7 +174,8 @@ class Plan(BaseModel):
 
         Raises PlanError for an unknown name and for a plan that is not valid.
 
-        >>> Plan.load("redact").publishable True
+        >>> Plan.load("redact").publishable
+        True
         """
         return plan if isinstance(plan, Plan) else load_plan(str(plan), changes, finders)
 
