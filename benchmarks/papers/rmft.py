@@ -514,8 +514,9 @@ def read_cells(runs: PretrainedRuns, seed: int, lr: float) -> dict[str, Any]:
     return report
 
 
-def epoch_rows(runs: PretrainedRuns, seeds: Sequence[int], lr: float) -> list[dict[str, Any]]:
-    """Leaks, loss and perplexity of every measured epoch of every plan and seed, the untrained model as epoch 0 of the baseline."""
+def epoch_rows(runs: PretrainedRuns, seeds: Sequence[int], lr: float, *, is_first_rate: bool = True) -> list[dict[str, Any]]:
+    """Leaks, loss and perplexity of every measured epoch of every plan and seed; the untrained model, which no rate changes, is epoch 0 of
+    the baseline at the first rate."""
     return [
         {
             "seed": seed, "lr": lr, "plan": name, "epoch": round(row["epoch"], 3),
@@ -528,7 +529,7 @@ def epoch_rows(runs: PretrainedRuns, seeds: Sequence[int], lr: float) -> list[di
         for seed in seeds
         for name in NAMES
         for row in runs.measured_rows(Cell(seed, lr, name))
-        if row["step"] > 0 or name == "baseline"
+        if row["step"] > 0 or (name == "baseline" and is_first_rate)
     ]  # fmt: skip
 
 
@@ -547,7 +548,7 @@ def report_pretrained(arguments: argparse.Namespace, began: float) -> int:
     size, found = runs.size, dict[str, Criterion]()
     every_seed = range(1, (arguments.seeds or size.seeds) + 1)
     for lr in lrs:
-        tables["epochs"] += epoch_rows(runs, every_seed, lr)
+        tables["epochs"] += epoch_rows(runs, every_seed, lr, is_first_rate=lr == lrs[0])
         reports = [read_cells(runs, seed, lr) for seed in seeds if runs.result(Cell(seed, lr, "baseline")) is not None]
         if lr == lrs[0] and reports:
             found = criteria(reports)

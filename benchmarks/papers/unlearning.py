@@ -504,7 +504,7 @@ def criteria(seeds: Sequence[SeedResult], size: Size) -> tuple[dict[str, Criteri
     def median(method: str, what: str, authors: int = largest) -> float:
         return float(medians.filter((pl.col("method") == method) & (pl.col("authors") == authors))[what].item())
 
-    if not median("RFS-R", "model_utility"):
+    if not all(median("RFS-R", "model_utility", count) for count in size.forget):
         raise UsageError("the retrained model answers no question of a set, so there is nothing to compare; it needs more epochs")
     has_rewriting = not chosen.filter(pl.col("method") == "DP2U-MLM").is_empty()
 

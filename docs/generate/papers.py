@@ -66,6 +66,18 @@ def describe_events(criterion: Mapping[str, Any]) -> str:
     return "" if not events else f"{events:,}" + (f"; about {needed:,} needed" if needed else "")
 
 
+def format_epochs(result: Mapping[str, Any]) -> list[str]:
+    """Leaks and perplexity of each epoch of a pretrained model on mail; epoch 0 is the untrained model."""
+    columns = {
+        "seed": "seed", "lr": "lr", "plan": "plan", "epoch": "epoch", "leaked_web": "leaks, generic prompts", "leaked_cue": "leaks, cues",
+        "addresses": "addresses", "ppl_mail": "perplexity of held-out mail",
+    }  # fmt: skip
+    rows = [
+        [f"{row[name]:.4g}" if isinstance(row[name], float) else str(row[name]) for name in columns] for row in result["tables"]["epochs"]
+    ]
+    return format_table(list(columns.values()), rows)
+
+
 def list_changes(entry: Mapping[str, Any]) -> Iterable[str]:
     """A line for each change of a paper's criteria or sizes."""
     for change in entry.get("changes", []):
@@ -99,6 +111,9 @@ def papers_block() -> list[str]:
             continue
         for result in results:
             lines.append(f"- {name_run(result)}, {result['date']}: {result['scaled']}")
+        for result in results:
+            if result["tables"].get("epochs"):
+                lines += ["", f"{name_run(result)} by epoch:", "", *format_epochs(result)]
         names = list(dict.fromkeys(name for result in results for name in result["criteria"]))
         rows = []
         # headline criteria first

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import polars as pl
 import pytest
 
@@ -54,6 +57,35 @@ def test_results_of_seeds_are_pooled() -> None:
     assert combined.top1("ratio") == result.top1("ratio") == 0.5 and combined.top1("partial") == 0
     assert combined.top1("votes") == 0.5
     assert (combined.recall(2), combined.recall(3)) == (0, 0.5)
+
+
+def test_recollection_is_compared_by_records() -> None:
+    pytest.importorskip("torch")
+    from benchmarks.papers import recollect_rank as paper
+
+    count = 40  # records of two keys; R.R. gives the first key of 30 of them, P2P of 10, and no attack any other
+    record = np.repeat(np.arange(count), 2)
+    first = np.arange(2 * count) % 2 == 0
+
+    def gives(records: int) -> Any:
+        return first & (record < records)
+
+    criteria = (*paper.rr.CRITERIA, *paper.rr.VOTE_CRITERIA)
+    hits = {name: gives(30) for name in criteria} | {name: gives(0) for name in ("direct", "tab")}
+    hits |= {"recall": gives(36), "recall_quarter": gives(12), "p2p": gives(10), "p2p_votes": gives(10), "p2p_recall": gives(18)}
+    seed = paper.KeyHits(record, hits)
+    values = paper.compute_values([seed])
+    assert values["top1_ratio"] == pytest.approx(3.0) and values["recall_ratio"] == pytest.approx(2.0)
+    assert values["recall_grows"] == pytest.approx(24 / 80) and values["recall_over_top1"] == pytest.approx(6 / 80)
+    drawn = seed.draw(np.random.default_rng(0))
+    assert len(drawn.record) == 80 and (np.bincount(drawn.record) % 2 == 0).all(), "the keys of a record are drawn together"
+    found = paper.compute_intervals([seed])
+    assert found["top1_ratio"].events == 40 and 1.0 < found["top1_ratio"].low < 1.5 < 3.0 < found["top1_ratio"].high < 10
+    assert found["partial_vs_vanilla"].low == found["partial_vs_vanilla"].high == 0
+    nothing = paper.KeyHits(record, hits | {name: gives(0) for name in ("p2p", "p2p_votes", "p2p_recall")})
+    unbounded = paper.compute_intervals([nothing])["top1_ratio"]  # the floor of one key is no bound
+    assert paper.compute_values([nothing])["top1_ratio"] == pytest.approx(30.0) and unbounded.high == 80.0 and unbounded.low < 10
+    assert "and the seeds" in paper.compute_intervals([seed, nothing])["top1_ratio"].method
 
 
 def test_direct_prompts_equal_the_training_texts() -> None:
