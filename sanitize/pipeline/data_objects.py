@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -148,7 +149,19 @@ def _restore_type(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.Chunked
     if isinstance(data_type, pa.BaseExtensionType):
         storage = column.cast(data_type.storage_type)
         return pa.chunked_array([pa.ExtensionArray.from_storage(data_type, chunk) for chunk in storage.chunks], data_type)
+    if pa.types.is_map(data_type):
+        return pa.chunked_array([_to_map(chunk, data_type) for chunk in column.chunks], data_type)
     return column.cast(data_type)
+
+
+def _to_map(pairs: pa.Array, data_type: pa.MapType) -> pa.Array:
+    """Lists of pairs as maps, which Arrow does not cast."""
+    entries = pairs.flatten()
+    lengths = np.asarray(pc.fill_null(pc.list_value_length(pairs), 0))
+    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+    keys, items = (pc.struct_field(entries, name) for name in ("key", "value"))
+    mask = pairs.is_null() if pairs.null_count else None
+    return pa.MapArray.from_arrays(offsets, keys.cast(data_type.key_type), items.cast(data_type.item_type), type=data_type, mask=mask)
 
 
 def _build_object(data: Any, tables: Mapping[str, pa.Table]) -> Any:

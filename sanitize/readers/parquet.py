@@ -5,6 +5,8 @@ Files whose texts are strings in small row groups are read in place; all others 
 
 from __future__ import annotations
 
+import functools
+import itertools
 import os
 from collections.abc import Iterator
 from dataclasses import replace
@@ -21,7 +23,7 @@ from sanitize.readers.standard_form import TEXT_TYPE, find_faults, find_leaf, is
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
 from sanitize.storage import parquet_files
 from sanitize.storage.records.dataset_features import read_features
-from sanitize.storage.records.record_shapes import canonical_schema, find_shape_faults
+from sanitize.storage.records.record_shapes import SNIFFED_ROWS, canonical_schema, find_shape_faults, mark_sniffed_turns
 from sanitize.storage.views import is_queryable_path
 
 FORMATS = {"parquet": (".parquet", ".pq", ".parq")}
@@ -44,7 +46,7 @@ def confirm_format(head: bytes, format: str) -> str:
 
 
 def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> FileSurvey:
-    """The columns and the row groups, from the footer; no data page is read. Raises UnreadableFile."""
+    """The columns and the row groups, from the footer; data is read only of lists of texts that may be turns. Raises UnreadableFile."""
     try:
         with open(path, "rb") as file:
             if file.read(4) == b"PARE":
@@ -57,6 +59,8 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
         groups = _validate_row_groups(meta, os.path.getsize(path))
         features = read_features(schema)
         has_duplicate_names, schema = len(set(schema.names)) < len(schema.names), canonical_schema(schema)
+        if not has_duplicate_names:
+            schema = mark_sniffed_turns(schema, functools.partial(_read_head, path))
     except MemoryError:
         raise UnreadableFile("memory") from None
     except _READ_ERRORS:
@@ -83,6 +87,13 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
         pieces.append(replace(whole_file, row_groups=tuple(unit_groups), rows=rows, start=first))
         first += rows
     return FileSurvey(schema=schema, is_inferred=False, units=tuple(pieces), features=features)
+
+
+def _read_head(path: str, columns: list[str]) -> pa.Table:
+    with pq.ParquetFile(path, pre_buffer=False) as file:
+        names = [field.name for field in file.schema_arrow if field.name in columns]
+        batches = list(itertools.islice(file.iter_batches(batch_size=SNIFFED_ROWS, columns=names), 1))
+        return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(names)
 
 
 def is_readable_in_place(unit: InputUnit, layout: StagingLayout, max_doc_bytes: int) -> bool:

@@ -53,6 +53,13 @@ def test_arrow_table_with_ids_is_published_too(tmp_path: Path) -> None:
     assert sanitize.run(table, tmp_path / "out", plan="redact", workers=1, text_column="notes").equals(clean)  # nothing to do
 
 
+def test_maps_of_an_arrow_table_stay_maps() -> None:
+    maps = pa.array([[("k", "ann.roe@example.com"), ("l", None)], None, []], pa.map_(pa.string(), pa.string()))
+    table = pa.table({"text": ["x", "y", None], "m": maps})
+    clean = sanitize.run(table, plan="redact", seed=1)
+    assert clean.schema == table.schema and clean["m"].to_pylist() == [[("k", "[EMAIL_ADDRESS]"), ("l", None)], None, []]
+
+
 def test_dataset_with_selected_rows() -> None:
     data = make_dataset("a", 6).select([4, 1, 3])
     clean = sanitize.run(data, plan="redact", workers=1, drop="notes")

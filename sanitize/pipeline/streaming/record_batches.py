@@ -37,7 +37,7 @@ from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.readers import jsonl
 from sanitize.readers.standard_form import find_faults, find_leaf, is_binary, null_out_rows
 from sanitize.readers.survey import Roles
-from sanitize.storage.records.record_shapes import canonical_schema, encode_turns, find_record_fault, find_shape_faults
+from sanitize.storage.records.record_shapes import canonical_schema, encode_turns, find_record_fault, find_shape_faults, mark_sniffed_turns
 
 TEXT = pa.large_string()
 Row = dict[str, Any]
@@ -507,7 +507,7 @@ class ArrowBatch:
 
     def infer_schema(self) -> pa.Schema:
         """See `StreamBatch`."""
-        return canonical_schema(self.table.schema)
+        return mark_sniffed_turns(canonical_schema(self.table.schema), self.table.select)
 
     def iterate_field_names(self, main_column: str) -> Iterator[str]:
         """See `StreamBatch`."""

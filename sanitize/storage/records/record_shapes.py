@@ -49,7 +49,7 @@ _OPTIONAL_COLUMNS = frozenset(("prompt", "input", "context", "system", "question
 _TURN_FIELDS = (("role", "content"), ("from", "value"))
 _ARGUMENT_FIELD = "arguments"  # of a tool call: JSON in a string
 _TURN_COLUMNS = frozenset("messages conversations conversation chat chosen rejected prompt completion response answer".split())
-_SNIFFED_ROWS = 20  # of a table, to tell texts that are turns as JSON
+SNIFFED_ROWS = 20  # of a table, to tell texts that are turns as JSON
 _JSON_TURNS = {b"turns": b"json"}  # metadata of a field whose turns are JSON
 
 
@@ -196,15 +196,24 @@ def _iterate_calls(turn: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
                 yield call["function"]
 
 
-def recognize_table(table: pa.Table) -> RecordShape | None:
-    """The shape of a table's records; lists of texts whose first ones are turns as JSON count without features, too."""
-    schema = canonical_schema(table.schema)
-    heads = {
-        field.name: table.column(field.name).slice(0, _SNIFFED_ROWS).to_pylist()
+def mark_sniffed_turns(schema: pa.Schema, read_head: Callable[[list[str]], pa.Table]) -> pa.Schema:
+    """A schema by `canonical_schema` in which lists of texts are marked, too, whose column is named as turns are and whose first ones are
+    turns as JSON. `read_head` gives the first rows of columns; it is called only where there are such lists."""
+    marked = list_json_turns(schema)
+    names = [
+        field.name
         for field in schema
-        if is_list_type(field.type) and is_text_type(field.type.value_type)
-    }
-    return recognize_shape(mark_json_turns(schema, find_json_turns(heads)))
+        if field.name in _TURN_COLUMNS and field.name not in marked and is_list_type(field.type) and is_text_type(field.type.value_type)
+    ]
+    if not names:
+        return schema
+    head = read_head(names)
+    return mark_json_turns(schema, find_json_turns({name: head.column(name).slice(0, SNIFFED_ROWS).to_pylist() for name in names}))
+
+
+def recognize_table(table: pa.Table) -> RecordShape | None:
+    """The shape of a table's records."""
+    return recognize_shape(mark_sniffed_turns(canonical_schema(table.schema), table.select))
 
 
 def encode_turns(value: Any) -> Any:

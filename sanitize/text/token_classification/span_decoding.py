@@ -108,16 +108,16 @@ def decode_spans(tokens: TaggedTokens, texts: Sequence[str], scheme: LabelScheme
     has_kind = np.flatnonzero(words.kind[first_word] > 0)
     counts = (last_word - first_word + 1)[has_kind]
     if score_mode == "least":
-        scores = np.minimum.reduceat(words.score, first_word)[has_kind]
+        scores = np.asarray(np.minimum.reduceat(words.score, first_word)[has_kind], np.float64)
     else:
-        scores = np.add.reduceat(words.score, first_word)[has_kind] / counts
+        scores = np.asarray(np.add.reduceat(words.score, first_word)[has_kind] / counts, np.float64)
     first_word, last_word = first_word[has_kind], last_word[has_kind]
     spans = LabelledSpans(
         text_no[first_word], tokens.start[words.first[first_word]], tokens.end[words.last[last_word]], words.kind[first_word], scores
     )
     if len(scheme.parts) > 1:
         spans = _join_parts(spans, words.part[first_word], counts, texts, scheme, score_mode)
-    return LabelledSpans(spans.text_no, spans.start, spans.end, spans.kind, np.round(np.clip(spans.score, 0, 1), 3))
+    return LabelledSpans(spans.text_no, spans.start, spans.end, spans.kind, np.asarray(np.round(np.clip(spans.score, 0, 1), 3), np.float64))
 
 
 def _find_line_ends(tokens: TaggedTokens, words: _Words, texts: Sequence[str]) -> I64:
