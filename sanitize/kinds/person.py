@@ -65,9 +65,10 @@ def fold_accents(names: pl.Series, *, digraphs: bool = False) -> pl.Series:
 
 
 def _make_surrogates(names: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Names of the same shape: an initial for an initial, given names, a surname at its place, letter case and all else unchanged."""
+    """Names of the same shape: an initial for an initial, given names (of the same gender where the lists tell it), a surname at its
+    place, of the same script; letter case and all else unchanged. A name of one word is a given name if the lists have it as one."""
     words = NameWords.parse(names)
-    return words.replace_words(words.draw_words(draws, *name_pools()), words.is_fixed)
+    return words.replace_words(words.draw_names(draws), words.is_fixed)
 
 
 def redraw_words(
@@ -91,7 +92,7 @@ def _make_variants(names: pl.Series, draws: Draws, anchor: I64) -> pl.Series:
         np.bincount(words.row[words.is_surname], minlength=count) > 0
     )
     anchored = (component >= 0) & has_both[words.row] & (component == anchor[words.row])
-    return words.replace_words(words.draw_words(draws, *name_pools()), words.is_fixed | anchored)
+    return words.replace_words(words.draw_names(draws), words.is_fixed | anchored)
 
 
 @dataclass(frozen=True, repr=False)
@@ -149,10 +150,23 @@ class NameWords:
 
     def draw_words(self, draws: Draws, given_names: npt.NDArray[np.object_], surnames: npt.NDArray[np.object_]) -> pl.Series:
         """A drawn word for each word, in lower case: a surname, a given name, or a letter."""
-        bits = draws.take(self.row).u64(self.position.astype(np.uint64)) >> np.uint64(32)
+        bits = self._take_bits(draws)
         name = np.where(self.is_surname, surnames[draw_index(bits, len(surnames))], given_names[draw_index(bits, len(given_names))])
-        letter = np.array(list("abcdefghijklmnopqrstuvwxyz"), object)[draw_index(bits, 26)]
-        return pl.Series(np.where(self.is_initial, letter, name), dtype=pl.String)
+        return pl.Series(np.where(self.is_initial, _LETTERS[draw_index(bits, 26)], name), dtype=pl.String)
+
+    def draw_names(self, draws: Draws) -> pl.Series:
+        """A drawn word for each word of people's names, in lower case: see `draw_names`. A name of one word without a title is a given name
+        if the lists have it as one."""
+        bits = self._take_bits(draws)
+        count = len(self.names)
+        is_alone = (np.bincount(self.row[self.is_given | self.is_fixed], minlength=count) == 0)[self.row]
+        is_given_alone = is_alone & is_listed_given_name(self.text)
+        names = draw_names(self.text, self.is_surname & ~is_given_alone, bits)
+        return pl.Series(np.where(self.is_initial, _LETTERS[draw_index(bits, 26)], names), dtype=pl.String)
+
+    def _take_bits(self, draws: Draws) -> npt.NDArray[np.uint64]:
+        """32 random bits for each word, which depend on its position in the normalised name."""
+        return draws.take(self.row).u64(self.position.astype(np.uint64)) >> np.uint64(32)
 
     def replace_words(self, replacements: pl.Series, fixed: Mask) -> pl.Series:
         """The names with their words replaced, each in the letter case of the word it replaces; words where `fixed` is true are kept."""
@@ -202,22 +216,120 @@ def name_pools() -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
     return found[0], found[1]
 
 
+# scripts of names, each by a pattern of its words; the first is that of names in Latin letters, and of all other scripts
+_SCRIPT_PATTERNS = {
+    "latin": r"\A[a-z]{3,12}\z",
+    **{
+        script: rf"\A\p{{{script}}}{{2,12}}\z"
+        for script in "Cyrillic Greek Armenian Georgian Hebrew Arabic Devanagari Bengali Tamil Thai Hangul Han Hiragana Katakana".split()
+    },
+}
+_MIN_SCRIPT_NAMES = 20  # a script with fewer names gets names in Latin letters
+_ANY_GENDER, _FEMALE, _MALE = range(3)
+_LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"), object)
+
+
+def draw_names(words: pl.Series, is_surname: Mask, bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.object_]:
+    """A drawn name in lower case for each word: a surname or a given name, of the script of the word, and a given name of the gender of the
+    word where the lists have that as a name of one gender only. `bits` are 32 random bits for each word."""
+    scripts = list(_SCRIPT_PATTERNS)
+    folded = fold_accents(words)
+    script = np.zeros(len(words), np.int64)
+    other = np.flatnonzero(folded.str.contains(r"[^\x00-\x7f]").fill_null(False).to_numpy())
+    for number, name in enumerate(scripts[1:], 1):
+        script[other[words.gather(other).str.contains(rf"\A[\p{{{name}}}\p{{M}}]").to_numpy()]] = number
+    female, male = _given_names_by_gender()
+    gender = np.where(is_in_sorted(folded, female), _FEMALE, np.where(is_in_sorted(folded, male), _MALE, _ANY_GENDER))
+    gender = np.where(is_surname, _ANY_GENDER, gender)
+    found = np.empty(len(words), object)
+    pool_no = (script * 2 + is_surname) * 3 + gender
+    for number in np.unique(pool_no).tolist():  # a few pools
+        rows = np.flatnonzero(pool_no == number)
+        pool = _list_names_of_script(scripts[number // 6])[bool(number // 3 % 2), number % 3]
+        found[rows] = pool[draw_index(bits[rows], len(pool))]
+    return found
+
+
+def is_listed_given_name(words: pl.Series) -> Mask:
+    """True for words that Faker's lists have as given names; letter case and accents are ignored."""
+    return is_in_sorted(fold_accents(words), _folded_given_names())
+
+
+def is_in_sorted(words: pl.Series, listed: pl.Series) -> Mask:
+    """True for words that occur in `listed`, which is sorted."""
+    found: Mask = words.is_in(listed.implode()).fill_null(False).to_numpy()
+    return found
+
+
+@functools.cache
+def _folded_given_names() -> pl.Series:
+    return fold_accents(pl.Series(sorted(faker_names()[0]), dtype=pl.String)).unique().sort()
+
+
+@functools.cache
+def _given_names_by_gender() -> tuple[pl.Series, pl.Series]:
+    """Given names that only women have and those that only men have in Faker's lists, without accents, sorted."""
+    female, male = (fold_accents(pl.Series(sorted(names), dtype=pl.String)).unique() for names in faker_given_names_by_gender())
+    return (female.filter(~female.is_in(male.implode())).sort(), male.filter(~male.is_in(female.implode())).sort())
+
+
+@functools.cache
+def _list_names_of_script(script: str) -> dict[tuple[bool, int], npt.NDArray[np.object_]]:
+    """The names of a script to draw from, sorted, by whether they are surnames, and by gender. Where a script has too few surnames, its
+    given names; where it has too few of both, names in Latin letters."""
+    pattern = _SCRIPT_PATTERNS[script]
+    given, surnames = (pl.Series(sorted(names), dtype=pl.String) for names in faker_names())
+    given, surnames = given.filter(given.str.contains(pattern)), surnames.filter(surnames.str.contains(pattern))
+    if len(given) < _MIN_SCRIPT_NAMES:
+        return _list_names_of_script("latin")
+    found = {(False, _ANY_GENDER): given, (True, _ANY_GENDER): surnames if len(surnames) >= _MIN_SCRIPT_NAMES else given}
+    folded = fold_accents(given)
+    for gender, listed in zip((_FEMALE, _MALE), _given_names_by_gender(), strict=True):
+        of_gender = given.filter(folded.is_in(listed.implode()))
+        found[False, gender] = of_gender if len(of_gender) >= _MIN_SCRIPT_NAMES else given
+    return {key: names.to_numpy().astype(object) for key, names in found.items()}
+
+
+@functools.cache
+def faker_given_names_by_gender() -> tuple[frozenset[str], frozenset[str]]:
+    """Given names of women and of men of all of Faker's locales, as single words of two letters or more in lower case."""
+    female, male = list[str](), list[str]()
+    for name, values in _list_faker_names():
+        if "first" in name and "female" in name:
+            female.extend(values)
+        elif "first" in name and "male" in name:
+            male.extend(values)
+    return _split_lowercase_words(female), _split_lowercase_words(male)
+
+
 @functools.cache
 def faker_names() -> tuple[frozenset[str], frozenset[str]]:
     """Given names and surnames of all of Faker's locales, as single words of two letters or more in lower case: about 29,000 and 33,000,
     loaded in a quarter of a second."""
+    found: tuple[list[str], list[str]] = ([], [])
+    for name, values in _list_faker_names():
+        for number, part in enumerate(("first", "last")):
+            if part in name:
+                found[number].extend(values)
+    return _split_lowercase_words(found[0]), _split_lowercase_words(found[1])
+
+
+def _list_faker_names() -> list[tuple[str, list[str]]]:
+    """The lists of names of all of Faker's locales, each with the name of its variable: `first_names_female`."""
     import faker.providers.person as locales
 
-    found: tuple[list[str], list[str]] = ([], [])
+    found = []
     for module in pkgutil.iter_modules(locales.__path__):
         provider = importlib.import_module(f"{locales.__name__}.{module.name}").Provider
         for name, value in vars(provider).items():
             if isinstance(value, tuple | list | dict) and "name" in name:
-                for number, part in enumerate(("first", "last")):
-                    if part in name:
-                        found[number].extend(map(str, value))
-    firsts, lasts = (pl.Series(names, dtype=pl.String).str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]{2,}") for names in found)
-    return frozenset(firsts.explode().drop_nulls()), frozenset(lasts.explode().drop_nulls())
+                found.append((name, [str(entry) for entry in value]))
+    return found
+
+
+def _split_lowercase_words(names: list[str]) -> frozenset[str]:
+    words = pl.Series(names, dtype=pl.String).str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]{2,}")
+    return frozenset(words.explode().drop_nulls())
 
 
 KIND = Kind(

@@ -7,7 +7,8 @@ Within one document, such a value is merged with the only other person there tha
 `Anna Smith`); if several persons have them, with none. Words are compared without accents (sanitize/text/name_words.py).
 
 An identity is a map of words that keeps equal words equal: each word of a person's names and addresses has one new word in a scope, a
-given name for a given name and a surname for a surname, drawn by the PRF under (key, scope, person, word). A mention is spelled with the
+given name for a given name (of the same gender where the lists tell it) and a surname for a surname, of the same script, drawn by the PRF
+under (key, scope, person, word). A mention is spelled with the
 new words in its own form: order, letter case, titles, initials, `asmith` for `anna.smith`. All mentions of a person are redrawn together
 while one of them equals a real value, or a mention of another person in the scope; of two such persons, the one with the smaller number
 keeps its identity. The result does not depend on the order of work.
@@ -32,7 +33,7 @@ from sanitize.core.duplicate_groups import connected_components
 from sanitize.core.keys import Draws, Key, compute_value_ids, draw_index, siphash
 from sanitize.errors import ResourceError
 from sanitize.kinds.kind import flatten_strings, get_kind, redraw_characters
-from sanitize.kinds.person import fold_accents, match_case, name_pools
+from sanitize.kinds.person import draw_names, fold_accents, match_case, name_pools
 from sanitize.text.name_words import EMAIL_ADDRESS as EMAIL_ADDRESS
 from sanitize.text.name_words import GIVEN_ROLE as GIVEN_ROLE
 from sanitize.text.name_words import (
@@ -370,7 +371,7 @@ class PersonGroups:
         draws = self._draws_for("word", group, word).with_attempt(attempt)
         high, low = draws.u32_pair(0)
         second_high, second_low = draws.u32_pair(1)
-        found = np.where(role == SURNAME_ROLE, lasts[draw_index(high, len(lasts))], firsts[draw_index(low, len(firsts))])
+        found = draw_names(entries["word"], role == SURNAME_ROLE, np.where(role == SURNAME_ROLE, high, low))
         if attempt >= _DOUBLE_WORDS_AFTER:
             found = found + np.where(
                 role == SURNAME_ROLE, firsts[draw_index(second_high, len(firsts))], lasts[draw_index(second_low, len(lasts))]
