@@ -129,6 +129,7 @@ EPONYMS = (
     "harry potter",
     "uncle sam",
     "tom tom",
+    "al qaeda",
 )
 # verbs that companies and things rarely do
 _PERSONAL_VERBS = (

@@ -16,6 +16,8 @@ from sanitize.core.part_protocols import FoundSpans, TextColumn
 from sanitize.finders.names import BESIDE_ADDRESS_SCORE, Names
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.person import normalise_name
+from sanitize.text.person_names.name_evidence import EVIDENCE, EVIDENCE_FOR_UNLISTED
+from sanitize.text.person_names.name_exclusions import EXCLUSIONS
 
 KEY = Key.from_seed(3)
 PATTERNS, NAMES = PatternFinder(KEY), Names(use="names")
@@ -81,6 +83,83 @@ NAMES_BY_TEXT = {
     "From: fischer, petra <pf@example.com>\n\nthanks,\npetra\n": ["fischer, petra", "petra"],
     "Pat O'Brien and Jan van der Berg, for Jean-Luc": ["Pat O'Brien", "Jan van der Berg", "Jean-Luc"],
 }
+# one line for each rule of sanitize/text/person_names: what is found, and a near miss in which nothing else is
+NAMES_BY_RULE: dict[str, dict[str, list[str]]] = {
+    "is_after_name_is": {
+        "my name is Zyqwert. What's your last name? Blorb": ["Zyqwert", "Blorb"],
+        "the name is Confirmed, the file is Zyqwert": [],
+    },
+    "is_after_authorship": {
+        "Written by Zyqwert Blorb.\nReviewed-by: Blorb Zyqwert <b@example.com>": ["Zyqwert Blorb", "Blorb Zyqwert"],
+        "bought by Zyqwert; written by EuroParts": [],
+    },
+    "is_after_relation": {
+        "my son Zyqwert and our founder, Blorb Zyq": ["Zyqwert", "Blorb Zyq"],
+        "my car Zyqwert, my friend Recently": [],
+    },
+    "is_before_personal_verb": {"Zyqwert Blorb lives here": ["Zyqwert Blorb"], "Zyqwert Blorb runs here": []},
+    "is_after_quotation": {'it is," says Zyqwert.': ["Zyqwert"], "the notice says Zyqwert": []},
+    "has_surname_ending": {"ask Zyqwert Blorbowski about it": ["Zyqwert Blorbowski"], "ask Zyqwert Blorbware about it": []},
+    "is_given_name_before_unknown": {"we met Ed Zyqwert there": ["Ed Zyqwert"], "Will Zyqwert be there": []},
+    "is_spoken_to": {
+        "Zyqwert, please come\nThanks, Blorb!": ["Zyqwert", "Blorb"],
+        "Unfortunately, you lost. Therefore, please wait. Thanks, Team!": [],
+    },
+    "is_declarant": {"I, Zyqwert Blorb, declare": ["Zyqwert Blorb"], "I saw Zyqwert Blorb, there": []},
+    "is_before_wrote": {"On 1 May 2001, Zyqwert Blorb wrote:\n> x": ["Zyqwert Blorb"], "On 1 May Zyqwert Blorb crashed:": []},
+    "is_pinyin_given_name": {
+        "[SMS] Xiaozhen: Haozhi, I saw Ruizi's book\nWeizhong (+86 10 5550 0100)": ["Haozhi", "Ruizi", "Weizhong"],
+        "Logo, Chenzhou's market, in Xiaozhen": [],
+    },
+    "is_after_role": {"ask Engineer Haas and Coach Luo": ["Haas", "Luo"], "ask Engineer Zyqwert": []},
+    "is_notes_name": {
+        "Petra Zyqwert/Blorb Works of Zyq@Blorb Works, Petra Zyqwert@BLORB, Petra Zyqwert/Blorb/Corp": ["Petra Zyqwert"] * 3,
+        "Blorb Zyqwert/Zyq Works, Sales/Works@BLORB": [],
+    },
+    "is_common_name": {"CN=Zyqwert Blorb/OU=SALES/O=EXAMPLE": ["Zyqwert Blorb"], "OU=Zyqwert Blorb/O=EXAMPLE": []},
+    "is_before_organization": {"Petra Fischer came": ["Petra Fischer"], "the Fischer Insurance Group": []},
+    "is_list_of_surnames": {"Anna, Petra and Maria": ["Anna", "Petra", "Maria"], "Morris, Jones and Newton pay": []},
+    "is_hyphenated_surname_pair": {"Anna-Lena came": ["Anna-Lena"], "paid by Butler-Patel": []},
+    "is_after_place_prefix": {"Andres came to see San Andres and Port Anna": ["Andres"]},
+    "is_street_number": {"in 2018 Petra Haas, 5 people": ["Petra Haas"], "she lives at 806 Petra Haas, Springfield": []},
+    "is_part_of_identifier": {"Petra and _Petra_ met": ["Petra", "Petra"], "@Petra_84, #Petra, PETRA_HAAS, Petra-2335, q+Petra": []},
+    "is_single_after_article": {"a mail to Kelly": ["Kelly"], "the Kelly, a Jonas": []},
+    "is_eponym": {"Mr. Jones met Ann Jones": ["Jones", "Ann Jones"], "the rise of Dow Jones and Morgan Stanley": []},
+    "titles": {"Mr. Zyqwert": ["Zyqwert"], "the General Public, Attorney-Client": []},
+    "headlines": {"Petra Haas Announced Yesterday": ["Petra Haas"]},
+    "parts of names": {
+        "Petra Blorb left. Blorb returned.\nPetra Bell and Bell's car": ["Petra Blorb", "Blorb", "Petra Bell", "Bell"],
+        "Petra Bell rang the Bell. Bell ringing": ["Petra Bell"],
+    },
+    "signatures": {
+        "From: Zyqwert Blorb <zb@example.com>\nTo: x@example.com\n\nhello\n\n-- \nzyqwert\nthanks, zyqwert\n": [
+            "Zyqwert Blorb",
+            "zyqwert",
+            "zyqwert",
+        ],
+        "From: zyqwert.blorb@example.com\n\nsee you\nZyqwert\n": ["Zyqwert"],
+        "From: Sales Team <orders@example.com>\n\nour\nteam\norders\nZyqwert\n": [],
+    },
+    "lists": {
+        "To: Zyqwert Blorb <zyq@lists.example.com>\nList-Id: zyq <zyq.lists.example.com>\n\nhello": [],
+        "To: Zyqwert Users <u@example.com>, Zyqwert Daemon <d@example.com>\nCc: Anna Zyq <a@example.com>\n\nUsers": ["Anna Zyq"],
+    },
+    "header fields": {
+        "From: x@example.com\nDKIM-Signature: a=x; h=From:Petra:Subject;\n b=q/Petra+x\nX-MS-Exchange-Petra: Petra\nSubject: Petra\n\n": [
+            "Petra"
+        ],
+        "Received: from Petra by Anna\nX-Original-From: Petra\nSubject: x\n\n": ["Petra"],
+    },
+    "mailbox owners": {
+        "Date: 1 May\nX-Folder: \\Petra_Zyqwert_Jan2002\\Zyqwert, Petra K.\\Inbox\nX-Origin: Zyqwert-P\nX-FileName: pzyqwert.nsf\n": [
+            "Petra_Zyqwert",
+            "Zyqwert, Petra K",
+            "Zyqwert-P",
+            "pzyqwert",
+        ],
+        "From: x@example.com\nX-Folder: \\Notes Folders\\All documents\nX-FileName: backup.nsf\n\n\\Petra_Zyqwert_Jan2002": [],
+    },
+}
 TEXTS_WITHOUT_NAMES = [
     "Will you be there in May? Mark my words, Grant.",
     "The New York office moved to Houston on Monday",
@@ -112,6 +191,22 @@ def test_names_with_decomposed_letters_are_found(text: str) -> None:
 @pytest.mark.parametrize("text", NAMES_BY_TEXT)
 def test_names_are_found(text: str) -> None:
     assert find_names(text) == NAMES_BY_TEXT[text]
+
+
+@pytest.mark.parametrize("rule", NAMES_BY_RULE)
+def test_each_rule_has_its_hits_and_near_misses(rule: str) -> None:
+    texts = list(NAMES_BY_RULE[rule])
+    found = list_names(texts, NAMES.find_spans(build_column(texts)))
+    assert [[name for name, _ in names] for names in found] == list(NAMES_BY_RULE[rule].values())
+
+
+def test_every_rule_of_evidence_and_exclusion_is_in_the_table() -> None:
+    rules = {rule.__name__ for rule, _ in (*EVIDENCE, *EVIDENCE_FOR_UNLISTED, *EXCLUSIONS)}
+    assert rules - set(NAMES_BY_RULE) <= {
+        # in NAMES_BY_TEXT and TEXTS_WITHOUT_NAMES
+        "is_before_verb", "is_after_cue", "is_after_form_field", "is_given_name_after_form_field", "is_after_closing", "is_after_greeting",
+        "is_after_title", "is_beside_ampersand", "is_place", "has_no_person_word", "is_short_uppercase",
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize("text", TEXTS_WITHOUT_NAMES)

@@ -10,6 +10,7 @@ import pytest
 
 from sanitize.core.keys import Draws
 from sanitize.kinds.kind import get_kind
+from sanitize.kinds.person import faker_given_names_by_gender, faker_names, fold_accents
 
 EQUAL_SPELLINGS = [
     ("PERSON", "Ann Roe", "ROE, ANN"),
@@ -57,3 +58,35 @@ def test_surrogate_has_the_same_shape_and_other_words(name: str) -> None:
         assert [reduce_to_shape(surrogate) for surrogate in surrogates] == [reduce_to_shape(value) for value in values]
     same = get_kind(name).normalise(surrogates) == get_kind(name).normalise(values)
     assert same.sum() == 0
+
+
+def draw_surrogates(names: list[str]) -> list[str]:
+    draws = Draws.from_words(b"sixteen bytes ok", np.arange(len(names), dtype=np.uint64))
+    return get_kind("PERSON").make_surrogates(pl.Series(names), draws, False).to_list()
+
+
+def test_a_given_name_alone_becomes_a_given_name_of_its_gender() -> None:
+    female, male = (set(fold_accents(pl.Series(list(names)))) for names in faker_given_names_by_gender())
+    assert not {"larry", "petra", "jurgen"} & female & male
+    for name, same, other in (("Larry", male, female), ("PETRA", female, male), ("Jürgen", male, female)):
+        words = [surrogate.lower() for surrogate in draw_surrogates([name] * 50)]
+        assert all(word in same and word not in other for word in words)
+    # after a title, or if no list has it as a given name, a single word is a surname
+    surnames = {surrogate.lower() for surrogate in draw_surrogates(["Dr. Larry", "Zyqwert"] * 50)}
+    assert not {surname.removeprefix("dr. ") for surname in surnames} - faker_names()[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "script"),
+    [
+        ("Иван Петров", "Cyrillic"),
+        ("Γιώργος", "Greek"),
+        ("김민수", "Hangul"),
+        ("דניאל", "Hebrew"),
+        ("Zo\u00eb Roe", "Latin"),
+        ("ゑゑ", "Latin"),
+    ],
+)
+def test_surrogates_have_the_script_of_the_name(name: str, script: str) -> None:
+    surrogates = draw_surrogates([name] * 20)
+    assert pl.Series(surrogates).str.contains(rf"\A[\p{{{script}}}\p{{M}} ]+\z").all() and len(set(surrogates)) > 5

@@ -1,7 +1,7 @@
 """Runs of words that look like names and are none: companies, streets, places, user names. One rule a function.
 
-Every rule returns a mask over candidates, given by their first and last words (`start`, `end`). `EXCLUSIONS` lists the rules that apply
-unless a title, a greeting or the like identifies a person; `STRICT_EXCLUSIONS` those that only a lack of all other evidence lets apply.
+Every rule returns a mask over candidates, given by their first and last words (`start`, `end`). `EXCLUSIONS` lists the rules, each with a
+score: it applies to candidates whose evidence (name_evidence.py) is weaker than that.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import numpy as np
 
 from sanitize.array_types import I64, Mask
 from sanitize.text.name_lexicon import CHINESE_SURNAME, EPONYMS, ORGANIZATION, PLACE, PLACE_PREFIX, PLACE_PREPOSITION, VERB_AFTER_NAME
+from sanitize.text.person_names.name_evidence import AFTER_GREETING_SCORE, AFTER_TITLE_SCORE, GIVEN_NAME_SCORE, ONE_LISTED_SCORE
 from sanitize.text.person_names.word_roles import WordRoles
 from sanitize.text.person_names.word_table import COMMA, DIGIT_BYTES, at_next_word, at_previous_word, hash_single_words
 
@@ -141,15 +142,17 @@ def is_short_uppercase(roles: WordRoles, start: I64, end: I64) -> Mask:
     return found
 
 
-EXCLUSIONS = (is_before_organization, is_beside_ampersand, is_part_of_identifier)
-STRICT_EXCLUSIONS = (
-    is_place,
-    has_no_person_word,
-    is_short_uppercase,
-    is_list_of_surnames,
-    is_hyphenated_surname_pair,
-    is_after_place_prefix,
-    is_street_number,
-    is_single_after_article,
-    is_eponym,
+EXCLUSIONS = (
+    (is_before_organization, AFTER_TITLE_SCORE),
+    (is_beside_ampersand, AFTER_TITLE_SCORE),
+    (is_part_of_identifier, AFTER_TITLE_SCORE),
+    (is_list_of_surnames, AFTER_GREETING_SCORE),
+    (is_hyphenated_surname_pair, AFTER_GREETING_SCORE),
+    (is_eponym, AFTER_GREETING_SCORE),
+    (is_after_place_prefix, ONE_LISTED_SCORE),
+    (is_place, GIVEN_NAME_SCORE),
+    (has_no_person_word, GIVEN_NAME_SCORE),
+    (is_short_uppercase, GIVEN_NAME_SCORE),
+    (is_street_number, GIVEN_NAME_SCORE),
+    (is_single_after_article, GIVEN_NAME_SCORE),
 )

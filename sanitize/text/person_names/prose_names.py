@@ -25,7 +25,6 @@ from sanitize.text.name_lexicon import (
     VERB_AFTER_NAME,
 )
 from sanitize.text.person_names.name_evidence import (
-    AFTER_TITLE_SCORE,
     GIVEN_NAME_SCORE,
     LOWERCASE_SCORE,
     ONE_LISTED_SCORE,
@@ -34,7 +33,7 @@ from sanitize.text.person_names.name_evidence import (
     is_addressed,
     score_evidence,
 )
-from sanitize.text.person_names.name_exclusions import EXCLUSIONS, STRICT_EXCLUSIONS
+from sanitize.text.person_names.name_exclusions import EXCLUSIONS
 from sanitize.text.person_names.signatures import find_signatures
 from sanitize.text.person_names.word_roles import WordRoles, first_of
 from sanitize.text.person_names.word_table import (
@@ -77,10 +76,8 @@ class ProseNames:
         context_score[starts_initials] = np.maximum(context_score[starts_initials], ONE_LISTED_SCORE)
         start, end = self._choose_candidates(chinese, starts_initials, context_score > 0)
         score = self._score(start, end, chinese, context_score)
-        for rule in EXCLUSIONS:
-            score[rule(roles, start, end) & (context_score[start] < AFTER_TITLE_SCORE)] = 0
-        for rule in STRICT_EXCLUSIONS:
-            score[rule(roles, start, end) & (context_score[start] == 0)] = 0
+        for rule, weaker_than in EXCLUSIONS:
+            score[rule(roles, start, end) & (context_score[start] < weaker_than)] = 0
         has_score = score > 0
         start, end, score = start[has_score], end[has_score], score[has_score]
         reversed_names = self._find_reversed_names()
@@ -189,16 +186,17 @@ class ProseNames:
         )
         return rows[is_valid], end[is_valid], np.full(int(is_valid.sum()), TWO_LISTED_SCORE)
 
-    def _is_in_people_field(self) -> Mask:
-        """True for the words of lines that begin with the name of a field of people (`From:`, `X-To:`)."""
+    def _are_in_people_field(self, rows: I64) -> Mask:
+        """True for those of the words `rows` that are in lines that begin with the name of a field of people (`From:`, `X-To:`)."""
         w = self.words
-        is_line_start = w.is_line_start
-        colon = np.flatnonzero(w.next_byte == COLON)
-        colon = colon[is_line_start[colon] | (is_line_start[np.maximum(colon - 1, 0)] & w.is_tightly_joined[np.maximum(colon - 1, 0)])]
-        names = pl.Series(slice_spans(w.buffers, w.start[colon], w.end[colon])).str.to_lowercase()
-        colon = colon[names.is_in(["from", "to", "cc", "bcc", "sender"]).to_numpy()]
-        line = np.cumsum(is_line_start)
-        found: Mask = np.isin(line, line[colon])
+        if not len(rows):
+            return np.zeros(0, np.bool_)
+        line = np.cumsum(w.is_line_start)
+        fields = np.flatnonzero(w.is_word("from", "to", "cc", "bcc", "sender"))
+        fields = fields[w.next_byte[fields] == COLON]
+        before = fields - 1
+        fields = fields[w.is_line_start[fields] | (w.is_line_start[before] & w.is_tightly_joined[before])]
+        found: Mask = np.isin(line[rows], line[fields])
         return found
 
     def _trim_trailing_words(self, start: I64, end: I64, is_fixed: Mask) -> tuple[I64, I64]:
@@ -274,13 +272,13 @@ class ProseNames:
             & (w.next_byte == COMMA)
             & (self.roles.is_surname | ~self.roles.is_given_name)
             & is_lowercase_word
-            & self._is_in_people_field()
             & at_next_word(self.roles.is_given_name & is_lowercase_word)
         )
         reversed_names = np.flatnonzero(is_reversed & ~at_previous_word(w.is_joined & w.is_lowercase))
         reversed_names = reversed_names[
             ~at_next_word(w.is_joined & at_next_word(w.is_lowercase))[reversed_names]
         ]  # `doe, jane smith` is two entries, or prose
+        reversed_names = reversed_names[self._are_in_people_field(reversed_names)]
         rows = np.concatenate([pair, after_greeting, after_closing, reversed_names])
         ends = np.concatenate([pair + 1, after_greeting, after_closing, reversed_names + 1])
         return rows, ends, np.full(len(rows), LOWERCASE_SCORE)

@@ -117,8 +117,8 @@ class WordRoles:
 
 # endings of English nouns, adjectives and verbs; surnames have some of them too
 _SURE_ENDINGS = (
-    "ly|ing|ings|tion|tions|sion|sions|ment|ments|ness|ity|ities|ical|able|ible|ology|ful|less|ance|ence|ances|ences|ounces|ized|ised|ted|ded|"
-    "ned|led|ked|ped|ved|sed|ously|ous|ives|ized|izes|isms|ism"
+    "ly|ing|ings|tion|tions|sion|sions|ment|ments|ness|ity|ities|ical|able|ible|ology|ful|less|ance|ence|ances|ences|ounces|ed|ous|ives|izes|"
+    "isms|ism"
 )
 # the first alternative: `EuroParts`, not `McZyqwert` and `DeZyqwert`
 _ORDINARY_WORD_PATTERN = (
@@ -126,7 +126,7 @@ _ORDINARY_WORD_PATTERN = (
     r"ford|shire|port|ton)\z"
 )
 # endings of the words after a name in a headline: `Ann Roe Announced Retirement`
-_HEADLINE_ENDING_PATTERN = r"(?:tion|tions|sion|sions|ment|ments|ness|ity|ities|ized|ised|ted|ded|ned|ked|ped|ved|sed|ounces)\z"
+_HEADLINE_ENDING_PATTERN = r"(?:tion|tions|sion|sions|ment|ments|ness|ity|ities|ed|ounces)\z"
 # endings of surnames of many languages
 _SURNAME_ENDING_PATTERN = (
     r"(?i:ski|ska|sky|skaya|ský|ská|sson|ssen|[^aeiou]sen|ová|kova|nova|ov|eva|ić|vić|vich|wicz|czyk|czak|enko|chuk|idze|shvili|iyan|ikian|"

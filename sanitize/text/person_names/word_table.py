@@ -149,8 +149,10 @@ def at_previous_word(mask: Mask) -> Mask:
 
 def find_run_ends(is_linked: Mask) -> I64:
     """Returns for each word the last word of its run: `is_linked` is true for words that are linked to the next one."""
-    stops = np.flatnonzero(~is_linked)
-    return stops[np.searchsorted(stops, np.arange(len(is_linked)))]
+    own = np.arange(len(is_linked))
+    own[is_linked] = len(is_linked)
+    found: I64 = np.minimum.accumulate(own[::-1])[::-1]
+    return found
 
 
 @functools.cache
