@@ -91,6 +91,10 @@ FORMS: dict[str, tuple[list[str], str]] = {
         ["Anna Smith", "asmith@example.com", "smitha@example.com"],
         rf"(([A-Z])[a-z]+) {N}|(?i:\2\3)@new\.example|(?i:\3\2)@new\.example",
     ),
+    "logins and names of folders": (
+        ["Anna Smith", "Anna_Smith", "Smith-A", "asmith", "ASMITH"],
+        rf"(([A-Z])[a-z]+) {N}|\1_\3|\3-\2|(?i:\2\3)|[A-Z]+",
+    ),
     "no separator": (
         ["Anna Smith", "annasmith7@example.com", "annas@example.com"],
         rf"{N} (([A-Z])[a-z]+)|(?i:\1\2)[0-9]@new\.example|(?i:\1\3)@new\.example",

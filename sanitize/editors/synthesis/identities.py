@@ -186,7 +186,8 @@ class PersonGroups:
         given = pl.col("word").is_in(list_given_names().implode())
         address = ~pl.col("name") & ~pl.col("letter")
         alone = pl.col("role") == SINGLE_WORD_ROLE
-        is_form = address & pl.col("piece_codes").is_not_null() & (pl.col("rank") > 0) & ~(pl.col("part") & alone)
+        # a login (`asmith`) is a name of one word that is spelled like an address
+        is_form = (address | (pl.col("name") & alone)) & pl.col("piece_codes").is_not_null() & (pl.col("rank") > 0) & ~(pl.col("part") & alone)
         role_of_word = pl.when(given).then(GIVEN_ROLE).otherwise(SURNAME_ROLE)  # the role follows from the word alone
         role = pl.when(pl.col("known_role") == SINGLE_WORD_ROLE).then(role_of_word).otherwise("known_role")
         letter_role = pl.when(alone).then(GIVEN_ROLE).otherwise("role")
@@ -530,11 +531,9 @@ def _merge_by_words(rows: pl.DataFrame, words: pl.DataFrame, forms: pl.DataFrame
 
 
 def _merge_by_form(rows: pl.DataFrame, forms: pl.DataFrame, tokens: pl.DataFrame) -> pl.DataFrame:
-    """The rows with each address of one word merged into the only person whose name can be written like that, such as `asmith`."""
-    single = tokens.filter(~pl.col("name"), pl.col("role") == SINGLE_WORD_ROLE, ~pl.col("letter")).select("text", form="word")
-    unmerged = rows.filter(~pl.col("linked"), pl.col("person") == pl.col("own"), pl.col("kind") == EMAIL_ADDRESS).select(
-        "scope", "person", "text"
-    )
+    """The rows with each address or login of one word merged into the only person whose name can be written like that, such as `asmith`."""
+    single = tokens.filter(pl.col("role") == SINGLE_WORD_ROLE, ~pl.col("letter")).select("text", form="word")
+    unmerged = rows.filter(~pl.col("linked"), pl.col("person") == pl.col("own")).select("scope", "person", "text")
     person_forms = forms.filter(~pl.col("part")).select("scope", "form", person_other="person")
     pairs = unmerged.join(single, on="text").join(person_forms, on=["scope", "form"])
     return _assign_persons(rows, pairs.filter(pl.col("person") != pl.col("person_other")))
