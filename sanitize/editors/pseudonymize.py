@@ -51,6 +51,7 @@ class Pseudonymize(LinkingEditor):
     """Settings: `scope`, where a value has the same pseudonym: `corpus`, `document`, or `none` (each occurrence has its own); `reserved`
     draws from ranges that are assigned to no one, until these are exhausted; `linked` draws one identity for each person."""
 
+    VERSION: ClassVar[int] = 2
     required_aggregates: ClassVar[tuple[str, ...]] = ("value_ids", "distinct_values_of_kinds")
     keep: Literal[0] = 0
     scope: Literal["corpus", "document", "none"] = "corpus"

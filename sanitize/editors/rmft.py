@@ -75,7 +75,7 @@ class Rmft(LinkingEditor):
     the values that a variant must differ from (those of the whole `corpus`, or those `seen` before); `reserved`, to draw surrogates from
     ranges that are assigned to no one; `linked`, one identity for each person."""
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     required_aggregates: ClassVar[tuple[str, ...]] = ("first_occurrences", "component_pools", "value_ids")
     keep: int = Field(default=1, ge=0)
     anchors: tuple[Anchor, ...] = ("first", "last", "domain")

@@ -4,13 +4,14 @@ Header lines: the display name beside an address in a list (`Ann Roe <ann@exampl
 of a mail or in a forwarded or quoted block. Such a name is certain, is linked to its address if the two share a word, and is searched
 everywhere by the finder `known` (as is every name with a score of 0.9 or more).
 
-Prose: runs of capitalised words, classified by a lexicon (sanitize/text/name_lexicon.py): given names and surnames, titles, initials, words
-that are both ordinary words and names. A single word needs more evidence: it is a given name and not a common word, or follows a title, a
-greeting, a closing or `my name is`, or is part of a longer name in the same text. Words for companies, places and days end a run. In lower
-case two adjacent listed names count.
+Prose (sanitize/text/person_names): runs of capitalised words that a lexicon of given names and surnames has, or beside which something
+says that they are a name: titles, greetings, relations, authorship, forms of Lotus Notes. Companies, streets, places and user names are
+excluded. Parts of a longer name of the same text count, as do the sender's own names in signatures and the owner of a mailbox in fields of
+folders and files. Names of header fields, and fields that programs write, are not searched.
 
 Scores give the kind of evidence, not a probability: 1.0 beside an address, 0.9 after a title, 0.8 two listed names, or
-one after a greeting, 0.7 a part of a longer name, or a name of which one word is listed, 0.6 a given name alone, 0.5 in lower case.
+one after a greeting, in a signature or a field of a mailbox, 0.7 a part of a longer name, a name of which one word is listed, or words
+beside which something says that they are a name, 0.6 a given name alone, 0.5 in lower case.
 
 All rules work on columns of words; each text is evaluated on its own.
 """

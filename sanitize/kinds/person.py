@@ -252,7 +252,7 @@ def draw_names(words: pl.Series, is_surname: Mask, bits: npt.NDArray[np.uint64])
 
 def is_listed_given_name(words: pl.Series) -> Mask:
     """True for words that Faker's lists have as given names; letter case and accents are ignored."""
-    return is_in_sorted(fold_accents(words), _folded_given_names())
+    return is_in_sorted(fold_accents(words), list_given_names())
 
 
 def is_in_sorted(words: pl.Series, listed: pl.Series) -> Mask:
@@ -262,7 +262,8 @@ def is_in_sorted(words: pl.Series, listed: pl.Series) -> Mask:
 
 
 @functools.cache
-def _folded_given_names() -> pl.Series:
+def list_given_names() -> pl.Series:
+    """The given names of Faker's lists without accents, sorted."""
     return fold_accents(pl.Series(sorted(faker_names()[0]), dtype=pl.String)).unique().sort()
 
 

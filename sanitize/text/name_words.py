@@ -7,15 +7,13 @@ Words are compared in lower case without accents, since addresses have none. Cos
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
 import polars as pl
 
 from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans, to_large_string
 from sanitize.kinds.kind import get_kind
-from sanitize.kinds.person import NameWords, faker_names, fold_accents, group_hyphenated
+from sanitize.kinds.person import NameWords, fold_accents, group_hyphenated
 
 PERSON, EMAIL_ADDRESS = "PERSON", "EMAIL_ADDRESS"
 # the role of a word in its name; the first two are also the numbers of the anchors
@@ -194,9 +192,3 @@ def list_address_spellings(names: pl.DataFrame) -> pl.DataFrame:
     return all_forms.unique(["scope", "person", "form"], keep="first", maintain_order=True).select(
         "scope", "person", "form", "piece_codes", "part"
     )
-
-
-@functools.cache
-def list_given_names() -> pl.Series:
-    """Returns the given names of the lexicon without accents, sorted."""
-    return fold_accents(pl.Series(sorted(faker_names()[0]), dtype=pl.String)).unique().sort()

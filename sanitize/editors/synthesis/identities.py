@@ -33,7 +33,7 @@ from sanitize.core.duplicate_groups import connected_components
 from sanitize.core.keys import Draws, Key, compute_value_ids, draw_index, siphash
 from sanitize.errors import ResourceError
 from sanitize.kinds.kind import flatten_strings, get_kind, redraw_characters
-from sanitize.kinds.person import draw_names, fold_accents, match_case, name_pools
+from sanitize.kinds.person import draw_names, fold_accents, list_given_names, match_case, name_pools
 from sanitize.text.name_words import EMAIL_ADDRESS as EMAIL_ADDRESS
 from sanitize.text.name_words import GIVEN_ROLE as GIVEN_ROLE
 from sanitize.text.name_words import (
@@ -41,7 +41,6 @@ from sanitize.text.name_words import (
     NAME_COLUMNS,
     SINGLE_WORD_ROLE,
     list_address_spellings,
-    list_given_names,
     rank_word_roles,
     split_into_words,
 )
@@ -187,7 +186,9 @@ class PersonGroups:
         address = ~pl.col("name") & ~pl.col("letter")
         alone = pl.col("role") == SINGLE_WORD_ROLE
         # a login (`asmith`) is a name of one word that is spelled like an address
-        is_form = (address | (pl.col("name") & alone)) & pl.col("piece_codes").is_not_null() & (pl.col("rank") > 0) & ~(pl.col("part") & alone)
+        is_form = (
+            (address | (pl.col("name") & alone)) & pl.col("piece_codes").is_not_null() & (pl.col("rank") > 0) & ~(pl.col("part") & alone)
+        )
         role_of_word = pl.when(given).then(GIVEN_ROLE).otherwise(SURNAME_ROLE)  # the role follows from the word alone
         role = pl.when(pl.col("known_role") == SINGLE_WORD_ROLE).then(role_of_word).otherwise("known_role")
         letter_role = pl.when(alone).then(GIVEN_ROLE).otherwise("role")

@@ -1,4 +1,5 @@
-"""Names of people in running text: the words of a column with their properties, and the rules by which runs of words are names.
+"""Names of people in running text: the words of a column and their roles, the evidence that a run of words is a name, what excludes it, the
+sender's name in signatures, and what the header blocks of mails say about names.
 
-Imports `core` and the lexicon of `text`; knows no finder, no document and no address.
+One rule is one function; the words that rules look for are lists in `name_lexicon.py`. Imports `core` and the rest of `text`, no finder.
 """
