@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import polars as pl
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sanitize.core.keys import Key, compute_value_ids
@@ -231,7 +231,28 @@ def test_without_prose_only_header_lines_are_searched() -> None:
     assert list_names(texts, finder.find_spans(build_column(texts))) == [[("Ann Roe", BESIDE_ADDRESS_SCORE)]]
 
 
-@given(st.lists(st.sampled_from([*NAMES_BY_TEXT, *TEXTS_WITHOUT_NAMES, "Zo\u00eb", "x\n"]), max_size=8))
+TEXTS_OF_RULES = [text for texts in NAMES_BY_RULE.values() for text in texts]
+TEXTS_THAT_BREAK_OFF = [
+    ", x",
+    "( +1",
+    "(+1)",
+    "'s",
+    " Zyqwert, please come",
+    "Haozhi",
+    "Haozhi ",
+    "Mr. ",
+    'x" says Zyqwert',
+    ':"',
+    "_",
+    "Petra_",
+]
+
+
+@given(
+    st.lists(st.sampled_from([*NAMES_BY_TEXT, *TEXTS_WITHOUT_NAMES, *TEXTS_OF_RULES, *TEXTS_THAT_BREAK_OFF, "Zo\u00eb", "x\n"]), max_size=8)
+)
+@example(TEXTS_THAT_BREAK_OFF)
+@example(["x. ", " Zyqwert, please come", "Haozhi", ", x", "Haozhi ", "(+1)", "Petra", "_x", "Jones", "@x"])
 @settings(max_examples=20)
 def test_names_do_not_depend_on_other_texts_of_the_batch(texts: list[str]) -> None:
     """The result does not depend on other texts of the batch: batches may be cut anywhere."""

@@ -117,9 +117,7 @@ class Runs:
     def starts_sentence(self) -> Mask:
         """True for runs at the start of a line or of a sentence."""
         w = self.words
-        found: Mask = w.is_line_start[self.first] | (
-            (w.byte_before[self.first] == _SPACE) & SENTENCE_END_BYTES[w.padded_data[w.start[self.first] - 2]]
-        )
+        found: Mask = w.is_line_start[self.first] | ((w.byte_before[self.first] == _SPACE) & SENTENCE_END_BYTES[w.look_back(self.first, 2)])
         return found
 
     @cached_property
@@ -214,7 +212,7 @@ def is_after_quotation(runs: Runs) -> Mask:
     """True for `it is," says Zyqwert.`: who says what is quoted before."""
     w = runs.words
     says = w.is_word_at(runs.before, "says", "said", "asks", "asked", "replied", "adds", "added") & w.is_lowercase[runs.before]
-    quotation = (w.byte_before[runs.before] == _SPACE) & np.isin(w.padded_data[w.start[runs.before] - 2], list(b"\"'"))
+    quotation = (w.byte_before[runs.before] == _SPACE) & np.isin(w.look_back(runs.before, 2), list(b"\"'"))
     found: Mask = says & runs.blank_before & quotation
     return found
 
@@ -287,15 +285,15 @@ def is_addressed(roles: WordRoles, rows: I64) -> Mask:
     before a comma at the start of a line or of what somebody says, between a comma and punctuation, before `'s` or a verb that people do,
     after a word such as `with`, before a telephone number in parentheses."""
     w = roles.words
-    next_byte, byte_2_before = w.next_byte[rows], w.padded_data[w.start[rows] - 2]
+    next_byte, byte_2_before = w.next_byte[rows], w.look_back(rows, 2)
     after = np.minimum(rows + 1, max(len(w.start) - 1, 0))
     before_comma = (next_byte == COMMA) & (w.is_line_start[rows] | (byte_2_before == COLON))
     after_comma = (byte_2_before == COMMA) & PUNCTUATION_BYTES[next_byte]
     possessive = w.is_tightly_joined[rows] & w.is_word_at(after, "s") & (w.end[after] - w.start[after] == 1)
     before_verb = w.has_blank_after[rows] & w.has_flag_at(after, VERB_AFTER_NAME) & w.is_lowercase[after]
     after_cue = w.has_blank_after[rows - 1] & w.has_flag_at(rows - 1, NAME_CUE) & ~w.is_word_at(rows - 1, "by", "in")
-    in_parentheses = w.padded_data[w.end[rows] + 1] == ord("(")
-    before_number = (next_byte == _SPACE) & in_parentheses & DIGIT_OR_PLUS_BYTES[w.padded_data[w.end[rows] + 2]]
+    in_parentheses = w.look_ahead(rows, 1) == ord("(")
+    before_number = (next_byte == _SPACE) & in_parentheses & DIGIT_OR_PLUS_BYTES[w.look_ahead(rows, 2)]
     found: Mask = before_comma | after_comma | possessive | before_verb | after_cue | before_number
     return found
 

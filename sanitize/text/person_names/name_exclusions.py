@@ -99,7 +99,7 @@ def is_part_of_identifier(roles: WordRoles, start: I64, end: I64) -> Mask:
     """True for `@Petra_84`, `#Petra`, `Ah-2335`, `Petra_Haas`: a word that signs of identifiers join to other signs."""
     w = roles.words
     before = np.isin(w.byte_before[start], list(_SIGN_BYTES))
-    after = w.padded_data[w.end[end]]
+    after = w.next_byte[end]
     # `_Petra Haas_` is emphasis
     is_emphasis = (w.byte_before[start] == _UNDERSCORE) & (after == _UNDERSCORE)
     digits = (w.is_tightly_joined & at_next_word(w.has_digit))[end] & (after == _HYPHEN)

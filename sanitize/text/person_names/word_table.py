@@ -64,7 +64,8 @@ class WordTable:
         )
         self.has_blank_after = same_text & blank
         self.has_next = same_text
-        self.next_byte = byte_1  # the byte after each word
+        # the byte after each word; 0 at the end of its text
+        self.next_byte = np.where(self.end < buffers.offsets[self.text_no + 1], byte_1, np.uint8(0))
         self.gap_bytes = gap
         self.padded_data = data
 
@@ -132,8 +133,20 @@ class WordTable:
     @cached_property
     def byte_before(self) -> U8:
         """The byte before each word; 0 at the start of its text."""
-        found: U8 = self.padded_data[self.start - 1]
-        found[self.start == self.buffers.offsets[self.text_no]] = 0
+        return self.look_back(np.arange(len(self.start)), 1)
+
+    def look_back(self, rows: I64, distance: int) -> U8:
+        """The byte `distance` bytes before the start of each of the words `rows`; 0 outside its text."""
+        position = self.start[rows] - distance
+        found: U8 = self.padded_data[position]
+        found[position < self.buffers.offsets[self.text_no[rows]]] = 0
+        return found
+
+    def look_ahead(self, rows: I64, distance: int) -> U8:
+        """The byte `distance` bytes after the end of each of the words `rows`, 0 being the next byte; 0 outside its text."""
+        position = self.end[rows] + distance
+        found: U8 = self.padded_data[position]
+        found[position >= self.buffers.offsets[self.text_no[rows] + 1]] = 0
         return found
 
 
