@@ -26,14 +26,14 @@ PLAN_HASHES = {
     "baseline": "9438e8d27acd1a90",
     "blacklist": "77569b6b2589cc33",
     "dp_mlm": "a8cb10ac6a21c91e",
-    "erase": "c97079b399947689",
+    "erase": "651f26e376ea7f7c",
     "header_dedup": "d5e864436f2012f1",
     "mask_words": "94549228f655b8fd",
-    "names": "4da54b64b0e96d25",
-    "pseudonymize": "b594fde91a2aa785",
-    "redact": "e27fa2e831135776",
-    "rmft": "9b5ee39b05db50b6",
-    "strict": "0122e6f1183fc201",
+    "names": "817cc115c934e7a5",
+    "pseudonymize": "a7c1695ec2190186",
+    "redact": "414673621569761c",
+    "rmft": "4b2bceb1faf35481",
+    "strict": "8b31b5960349aaab",
 }
 # purposes that the runs below pass to Key.subkey; {kind} stands for the name of a kind
 PURPOSES = {
