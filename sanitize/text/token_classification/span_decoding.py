@@ -117,7 +117,7 @@ def decode_spans(tokens: TaggedTokens, texts: Sequence[str], scheme: LabelScheme
     )
     if len(scheme.parts) > 1:
         spans = _join_parts(spans, words.part[first_word], counts, texts, scheme, score_mode)
-    return LabelledSpans(spans.text_no, spans.start, spans.end, spans.kind, np.round(np.clip(spans.score, 0, 1), 3))
+    return LabelledSpans(spans.text_no, spans.start, spans.end, spans.kind, np.asarray(np.round(np.clip(spans.score, 0, 1), 3), np.float64))
 
 
 def _find_line_ends(tokens: TaggedTokens, words: _Words, texts: Sequence[str]) -> I64:
