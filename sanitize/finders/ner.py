@@ -138,8 +138,8 @@ class Ner(Finder):
         rows = expand_ranges(first, after)
         piece = np.repeat(np.arange(len(low)), after - first)
         base = low[piece] - buffers.offsets[text_no[piece]]
-        start, end, kind_no = base + start[rows], base + end[rows], np.asarray(kind[rows], np.int32)
-        found = trim_spans(buffers, text_no[piece], start, end, kind_no, kinds, np.asarray(score[rows], np.float32))
+        start, end, kind_no = base + start[rows], base + end[rows], kind[rows].astype(np.int32)
+        found = trim_spans(buffers, text_no[piece], start, end, kind_no, kinds, score[rows].astype(np.float32))
         return drop_invalid_values(buffers, found)
 
     def _find_in_pieces(self, pieces: pa.LargeStringArray) -> tuple[I64, I64, I64, I64, I64, tuple[str, ...]]:
