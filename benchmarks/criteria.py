@@ -114,7 +114,8 @@ def bootstrap_intervals(
     resamples: int = RESAMPLES,
 ) -> dict[str, Interval]:
     """Percentile intervals of every value that `resample` returns of a drawn sample (Efron 1979); a value that is not a number in a draw,
-    such as a ratio to nothing, does not count there, and has no interval where that is so in more than a twentieth of the draws."""
+    such as a ratio to nothing, does not count there, and has no interval where that is so in more than a twentieth of the draws, or where
+    no event was seen."""
     generator = np.random.default_rng(0)
     drawn: dict[str, list[float]] = {}
     for _ in range(resamples):
@@ -123,7 +124,7 @@ def bootstrap_intervals(
     found = {}
     for name, values in drawn.items():
         finite = np.array([value for value in values if math.isfinite(value)])
-        if len(finite) >= 0.95 * resamples:
+        if len(finite) >= 0.95 * resamples and (events or {}).get(name) != 0:  # without events every draw is the same
             low, high = np.quantile(finite, [0.025, 0.975])
             found[name] = Interval(low=float(low), high=float(high), events=(events or {}).get(name), method=method)
     return found

@@ -81,9 +81,10 @@ def test_bootstrap_intervals_cover_and_leave_out_what_is_undefined() -> None:
 
     def resample(generator: np.random.Generator) -> dict[str, float]:
         drawn = hits[generator.integers(400, size=400)]
-        return {"share": float(drawn.mean()), "rarely_defined": 1.0 if generator.random() < 0.5 else float("nan")}
+        undefined = 1.0 if generator.random() < 0.5 else float("nan")
+        return {"share": float(drawn.mean()), "rarely_defined": undefined, "without_events": 0.0}
 
-    found = bootstrap_intervals(resample, method="texts", events={"share": 400}, resamples=400)
+    found = bootstrap_intervals(resample, method="texts", events={"share": 400, "without_events": 0}, resamples=400)
     half = 1.96 * (0.3 * 0.7 / 400) ** 0.5
     assert set(found) == {"share"} and found["share"].events == 400
     assert found["share"].low == pytest.approx(hits.mean() - half, abs=0.01)
