@@ -108,7 +108,7 @@ def read_tables(path: Path, split: str = TRAIN) -> Iterator[tuple[Path, pl.DataF
     for file in files:
         try:
             if file.suffix == ".jsonl":
-                yield file, _read_lines(file.read_bytes())
+                yield file, _read_lines(file)
             elif file.name.endswith(PACKED_SUFFIXES):
                 yield file, pl.DataFrame(pl.from_arrow(Shard(file, 0, "").read()))
             else:
@@ -117,11 +117,11 @@ def read_tables(path: Path, split: str = TRAIN) -> Iterator[tuple[Path, pl.DataF
             raise OutputBroken(f"{file}: cannot be read ({type(error).__name__}); expected one of {', '.join(SUFFIXES)}") from None
 
 
-def _read_lines(data: bytes) -> pl.DataFrame:
+def _read_lines(file: Path) -> pl.DataFrame:
     try:
-        return pl.read_ndjson(data)
+        return pl.read_ndjson(file.read_bytes())  # as a path it would be a pattern
     except pl.exceptions.PolarsError:
-        return pl.DataFrame(pl.from_arrow(read_mixed_lines(data)))
+        return pl.DataFrame(pl.from_arrow(read_mixed_lines(file.read_bytes())))
 
 
 # ---- addresses ----

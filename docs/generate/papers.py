@@ -154,7 +154,7 @@ def papers_summary_block() -> list[str]:
             if "data" in result and "model" not in result:
                 continue
             verdicts = [get_verdict(one) for one in result["criteria"].values() if one["headline"]]
-            counts = [f"{verdicts.count(verdict)} {verdict}" for verdict in VERDICTS if verdict in verdicts]
+            counts = [f"{verdict}: {verdicts.count(verdict)}" for verdict in VERDICTS if verdict in verdicts]
             cells[paper, result["size"]] = "; ".join(counts) or "in part"
             sizes.append(result["size"])
     shown = [size for size in SIZES if size in sizes]

@@ -43,6 +43,7 @@ _EXTRAS = {
     "spark": "the Spark engine",
     "plots": "plots",
     "remote": "object stores",
+    "ner": "names and addresses by a small model",
 }
 _NEWEST_TESTED_PYTHON = (3, 14)  # the tests have passed with it and the required packages
 _MIB, _GIB = 1 << 20, 1 << 30

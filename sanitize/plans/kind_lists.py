@@ -24,17 +24,21 @@ DECISION_GROUPS = FOUND_GROUPS - {DEFAULT_KINDS}  # the same of the other lists
 
 
 def resolve_found_kinds(
-    entries: Sequence[str], available: Mapping[str, Kind], without_finder: Iterable[str], custom_kinds: Iterable[str]
+    entries: Sequence[str],
+    available: Mapping[str, Kind],
+    without_finder: Iterable[str],
+    not_in_categories: Iterable[str],
+    custom_kinds: Iterable[str],
 ) -> tuple[str, ...]:
     """The kinds that `find.kinds` lists. `available` has the kinds that a plan with its countries and `custom_kinds` may name.
 
-    `*` means all available kinds but those `without_finder`, and a category those of its kinds; a category without any other kind means its
-    kinds nevertheless, so that a plan is told what finds them.
+    `*` means all available kinds but those `without_finder`, and a category its kinds but those `not_in_categories`; a category without any
+    other kind means its kinds nevertheless, so that a plan is told what finds them.
     """
-    own_kinds, unfound = set(custom_kinds), set(without_finder)
+    own_kinds, unfound = set(custom_kinds), set(not_in_categories)
     kinds_by_group = {category: {name for name, kind in available.items() if kind.category == category} for category in CATEGORIES}
     kinds_by_group = {category: kinds - unfound or kinds for category, kinds in kinds_by_group.items()}
-    kinds_by_group[ALL_KINDS] = set(available) - unfound
+    kinds_by_group[ALL_KINDS] = set(available) - set(without_finder)
     kinds_by_group[DEFAULT_KINDS] = {
         name for name, kind in available.items() if name in own_kinds or (kind.pattern and kind.country is None and not kind.opt_in)
     }

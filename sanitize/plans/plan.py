@@ -443,7 +443,11 @@ def _build_plan(name: str, location: str, plan_file: _PlanFile) -> Plan:
     }
     without_finder = find_kinds_without_finder(tuple(known_kinds), finders)
     own_kinds = [custom_kind.name for custom_kind in plan_file.kind]
-    found_kinds = resolve_found_kinds(plan_file.find.kinds, known_kinds, without_finder, own_kinds)
+    # in a category, kinds that only a list of known values can find do not count: the list may be missing
+    without_list = [finder for finder in finders if finder.use != "known"]
+    found_kinds = resolve_found_kinds(
+        plan_file.find.kinds, known_kinds, without_finder, find_kinds_without_finder(tuple(known_kinds), without_list), own_kinds
+    )
     for kind in found_kinds:
         if kind in without_finder:
             raise PlanError(f"{location}: {kind} has no pattern, and none of find.finders finds it; add one of {_list_finders_for(kind)}")

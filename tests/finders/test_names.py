@@ -138,6 +138,7 @@ NAMES_BY_RULE: dict[str, dict[str, list[str]]] = {
             "zyqwert",
         ],
         "From: zyqwert.blorb@example.com\n\nsee you\nZyqwert\n": ["Zyqwert"],
+        "From: [PERSON] <[EMAIL_ADDRESS]>\n\nhello\n\nRegards,\n[PERSON]\n": [],
         "From: Sales Team <orders@example.com>\n\nour\nteam\norders\nZyqwert\n": [],
     },
     "lists": {

@@ -19,6 +19,8 @@ NOT_SEARCHED = {
     "DATE_TIME": "its texts often mean something else, and are not searched for",
     "ORGANIZATION": "only models find it",
     "LOCATION": "only models find it",
+    "ID_NUMBER": "only models find it",
+    "BANK_ACCOUNT": "only models find it",
 }
 
 

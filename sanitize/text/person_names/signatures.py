@@ -14,7 +14,7 @@ from sanitize.text.person_names.word_table import COLON, COMMA, at_next_word, at
 SIGNATURE_SCORE = 0.8
 _MAX_SIGNATURE_WORDS = 4
 _MAX_ADDRESS_WORDS = 8
-_AT = ord("@")
+_AT, _OPENING_BRACKET, _CLOSING_BRACKET = b"@[]"
 _LOCAL_JOINER_BYTES, _DOMAIN_JOINER_BYTES = make_byte_table(b"._-+"), make_byte_table(b".-")
 
 
@@ -77,7 +77,8 @@ def _find_sender_words(roles: WordRoles, line: I64, is_sender_line: Mask) -> I64
     is_field = w.is_word_at(words, "from") & (next_byte == COLON)
     is_role = w.has_flag_at(words, LIST_WORD | ORGANIZATION | STOP_WORD) & ~roles.is_listed[words]
     size = (w.end - w.start)[words]
-    is_plain = (size > 1) & ~w.has_digit[words] & ~is_domain & ~is_role & ~is_field
+    is_label = (w.byte_before[words] == _OPENING_BRACKET) & (next_byte == _CLOSING_BRACKET)  # `[PERSON]`, as plans write them
+    is_plain = (size > 1) & ~w.has_digit[words] & ~is_domain & ~is_role & ~is_field & ~is_label
     # a word of the language in an address is the name of an office (`orders@`)
     is_person_like = ~is_local | (~(w.has_flag_at(words, COMMON_WORD) & ~roles.is_given_name[words]) & (size > 2))
     is_role_line = np.zeros(len(is_sender_line), np.bool_)
