@@ -17,10 +17,7 @@ Adjacent selected lines are one piece. Costs one pass over the words: about a hu
 
 from __future__ import annotations
 
-import functools
-
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from sanitize.array_types import I32, I64, Mask
@@ -28,6 +25,7 @@ from sanitize.core.arrow_buffers import TextBuffers, find_matches, make_byte_tab
 from sanitize.kinds.kind import ASCII_WORD_CHARS
 from sanitize.text import name_lexicon as lexicon
 from sanitize.text.mail_headers import find_header_blocks, find_sections
+from sanitize.text.person_names.word_table import at_next_word, at_previous_word, hash_single_words
 from sanitize.text.tokenizer import UnicodeTokens, tokenize_unicode
 
 _LONG_LINE = 240  # bytes of a line that is divided into sentences
@@ -53,7 +51,7 @@ _NO_NAME_WORDS = (
     | lexicon.FORM_FIELD
 )
 _NAME_WORDS = lexicon.GIVEN_NAME | lexicon.SURNAME | lexicon.CHINESE_SURNAME
-# words that begin sentences, titles and lines of forms, and are names of nobody; in addition to those of the lexicon
+# words that begin sentences, titles and lines of forms, and are no names; in addition to those of the lexicon
 _CAPITALISED_WORDS = (
     "although though unfortunately fortunately therefore furthermore moreover however nevertheless nonetheless meanwhile otherwise "
     "instead indeed apparently similarly generally normally actually basically obviously certainly clearly hopefully eventually "
@@ -201,14 +199,17 @@ def _find_signs(buffers: TextBuffers, words: UnicodeTokens, line: I64) -> list[M
     is_common = (flags & _NO_NAME_WORDS) > 0
     has_form = (uppers <= 1) | is_name | (first_byte == ord("M")) & (uppers == 2)
     follows = np.append(False, (line[1:] == line[:-1]) & (words.start[1:] - words.end[:-1] <= 2))  # the word before it is in its line
-    after_capital, before_capital = follows & _shift(is_capital, 1), _shift(follows & is_capital, -1)
-    after_number = follows & _shift((digits > 0) & (size <= 6), 1)
-    before_number = _shift(follows & (digits > 0) & (size <= 6), -1)
-    hashes = words.hashes
-    after_title = follows & _shift(np.isin(hashes, _hash_words(_TITLES)), 1)
+    after_capital, before_capital = follows & at_previous_word(is_capital), at_next_word(follows & is_capital)
+    after_number = follows & at_previous_word((digits > 0) & (size <= 6))
+    before_number = at_next_word(follows & (digits > 0) & (size <= 6))
+
+    def is_one_of(listed: str) -> Mask:
+        return np.isin(words.hashes, hash_single_words(tuple(listed.split())))
+
+    after_title = follows & at_previous_word(is_one_of(_TITLES))
     has_number = np.zeros(int(line[-1]) + 1, np.bool_)
     has_number[line[(digits >= 4)]] = True
-    is_no_name = np.isin(hashes, _hash_words(_CAPITALISED_WORDS))
+    is_no_name = is_one_of(_CAPITALISED_WORDS)
     is_common |= is_no_name
     unknown = np.flatnonzero(is_mixed & has_form & ~is_common & ~is_name)
     has_ending = pl.Series(slice_spans(buffers, words.start[unknown], words.end[unknown]), dtype=pl.String).str.contains(_NO_NAME_ENDINGS)
@@ -223,20 +224,10 @@ def _find_signs(buffers: TextBuffers, words: UnicodeTokens, line: I64) -> list[M
         is_word & ~is_capital & is_whole & ((flags & lexicon.GIVEN_NAME) > 0) & ~is_common & (size > 2),
         is_word & ~is_capital & is_whole & ((flags & lexicon.SURNAME) > 0) & ~is_common & (size > 3),
         is_word & after_title & ((flags & lexicon.STOP_WORD) == 0),
-        np.isin(hashes, _hash_words(_STREET_WORDS)) & (after_number | before_number | _shift(follows & after_number, -1)),
-        np.isin(hashes, _hash_words(_DOCUMENT_WORDS)) & has_number[line],
+        is_one_of(_STREET_WORDS) & (after_number | before_number | at_next_word(follows & after_number)),
+        is_one_of(_DOCUMENT_WORDS) & has_number[line],
         _count_in_words(_OTHER_SCRIPTS[data], words) > 0,
     ]
-
-
-def _shift(mask: Mask, by: int) -> Mask:
-    """The mask of the word before (1) or after (-1) each word."""
-    out = np.zeros_like(mask)
-    if by > 0:
-        out[1:] = mask[:-1]
-    else:
-        out[:-1] = mask[1:]
-    return out
 
 
 def _count_in_words(is_member: Mask, words: UnicodeTokens) -> I32:
@@ -265,10 +256,3 @@ def _is_technical_field(buffers: TextBuffers, text_no: I64, start: I64) -> Mask:
         [name.startswith(_NO_NAME_FIELDS) and not name.startswith(_NAME_FIELDS) for name in sections.section_names] + [False], np.bool_
     )
     return np.asarray(in_header & is_technical[sections.section_no])
-
-
-@functools.cache
-def _hash_words(words: str) -> npt.NDArray[np.uint64]:
-    import pyarrow as pa
-
-    return np.unique(tokenize_unicode(TextBuffers.from_array(pa.array(words.split(), pa.large_string()))).hashes)
