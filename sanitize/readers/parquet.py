@@ -91,9 +91,8 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
 
 def _read_head(path: str, columns: list[str]) -> pa.Table:
     with pq.ParquetFile(path, pre_buffer=False) as file:
-        names = [field.name for field in file.schema_arrow if field.name in columns]
-        batches = list(itertools.islice(file.iter_batches(batch_size=SNIFFED_ROWS, columns=names), 1))
-        return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(names)
+        batches = list(itertools.islice(file.iter_batches(batch_size=SNIFFED_ROWS, columns=columns), 1))
+        return pa.Table.from_batches(batches) if batches else file.schema_arrow.empty_table().select(columns)
 
 
 def is_readable_in_place(unit: InputUnit, layout: StagingLayout, max_doc_bytes: int) -> bool:
@@ -222,7 +221,7 @@ def standardize_with_mails(
 
 def _text_sizes(batch: pa.RecordBatch, roles: Roles) -> I64:
     """The bytes of text of each row, mails as raw bytes; other columns of byte strings do not count."""
-    plain_schema = canonical_schema(batch.schema)
+    plain_schema = canonical_schema(batch.schema.remove_metadata())
     text_role_columns = {leaf.column for name in roles.text if (leaf := find_leaf(name, plain_schema))}
     names = [field.name for field in plain_schema if field.name in text_role_columns or text_cells.list_text_leaves(pa.schema([field]))]
     return parquet_files.row_text_bytes(batch.select(names)) if names else np.zeros(batch.num_rows, np.int64)

@@ -75,6 +75,12 @@ class RecordShape:
         return cls(name=str(data["name"]), **{name: tuple(data[name]) for name in ("texts", "roles", "arguments", "turns")})
 
     @property
+    def call_arguments(self) -> tuple[str, ...]:
+        """The paths of `arguments` that are not turns as JSON."""
+        turns = {f"{column}[]" for column in self.turns}
+        return tuple(path for path in self.arguments if path not in turns)
+
+    @property
     def json_turns(self) -> tuple[str, ...]:
         """The columns that hold each turn as a JSON text."""
         return tuple(column for column in self.turns if f"{column}[]" in self.arguments)
@@ -287,8 +293,7 @@ def find_shape_faults(batch: pa.RecordBatch, shape: RecordShape) -> dict[int, st
     not among `CHAT_ROLES`, arguments that are not JSON. Null columns are no fault: the corpus may have records of several files."""
     reason_by_row: dict[int, str] = {}
     for path in shape.arguments:
-        find_fault = _find_turn_fault if path.removesuffix("[]") in shape.turns else _find_argument_fault
-        _add_faults(batch, path, find_fault, reason_by_row)
+        _add_faults(batch, path, _find_argument_fault if path in shape.call_arguments else _find_turn_fault, reason_by_row)
     for path in shape.roles:
         _add_faults(batch, path, _find_role_fault, reason_by_row)
     for column in shape.turns:
@@ -329,8 +334,7 @@ def find_record_fault(record: Mapping[str, Any], shape: RecordShape) -> str:
     else:
         roles = [role for path in shape.roles for role in _values_at(record, path)]
         turns = [turn for column in shape.json_turns for turn in _values_at(record, f"{column}[]")]
-        paths = [path for path in shape.arguments if path.removesuffix("[]") not in shape.turns]
-        arguments = [text for path in paths for text in _values_at(record, path)]
+        arguments = [text for path in shape.call_arguments for text in _values_at(record, path)]
         if not all(isinstance(text, str | None) for text in (*roles, *turns, *arguments)):
             return "wrong_type"
         faults = [*map(_find_role_fault, roles), *map(_find_turn_fault, turns), *map(_find_argument_fault, arguments)]
