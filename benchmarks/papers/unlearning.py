@@ -564,7 +564,7 @@ def criteria(seeds: Sequence[SeedResult], size: Size) -> tuple[dict[str, Criteri
             ),
             "fq_over_approximate_middle": Criterion(
                 value=quality_ratio(size.forget[-2]), paper=0.9238 / 0.0021, threshold=10, headline=False,
-                note=f"at the ratio below the largest; at fewer than {power[size.forget[-2]]:.2f} of distance nothing is told apart",
+                note=f"at the ratio below the largest; at fewer than {power[size.forget[-2]]:.2f} of distance no difference can be shown",
             ),
         }  # fmt: skip
     found |= {

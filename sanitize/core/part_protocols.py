@@ -215,7 +215,7 @@ class Finder(Part):
 
     @property
     def uses_model(self) -> bool:
-        """True if it finds what a trained model tells it, rather than what patterns and lists tell: a verdict says whether one was used."""
+        """True if it finds values by a trained model, and not by patterns and lists: a verdict says whether a model was used."""
         return False
 
     @property

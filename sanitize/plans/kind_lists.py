@@ -33,7 +33,7 @@ def resolve_found_kinds(
     """The kinds that `find.kinds` lists. `available` has the kinds that a plan with its countries and `custom_kinds` may name.
 
     `*` means all available kinds but those `without_finder`, and a category its kinds but those `not_in_categories`; a category without any
-    other kind means its kinds nevertheless, so that a plan is told what finds them.
+    other kind means its kinds nevertheless, so that the error names what finds them.
     """
     own_kinds, unfound = set(custom_kinds), set(not_in_categories)
     kinds_by_group = {category: {name for name, kind in available.items() if kind.category == category} for category in CATEGORIES}
