@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from sanitize.core.command_results import ColumnPolicy, CostEstimate, ExampleEdit, ExplainResult, SampleCounts
 from sanitize.core.engine import TaskResult, WorkerDied
 from sanitize.core.progress import ignore_progress
+from sanitize.core.text_cells import is_text_type
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import MissingExtra, PlanError, UsageError
 from sanitize.pipeline.indexing.index_build import IndexBuilder
@@ -236,10 +237,11 @@ def _write_sample(engine: LocalEngine, input_survey: Survey, folder: Path, setti
         if rows >= _SAMPLE_DOCUMENTS:
             break
     documents = build_documents(replace(input_survey, units=units), staged, folder)
-    shape = input_survey.roles.shape
     schema = documents.schema
-    for name in shape.json_turns if shape else ():
-        schema = schema.set(schema.get_field_index(name), pa.field(name, pa.large_list(pa.json_(pa.large_string()))))
+    for name in input_survey.layout.json_columns:
+        json_type = pa.json_(pa.large_string())
+        data_type = json_type if is_text_type(schema.field(name).type) else pa.large_list(json_type)
+        schema = schema.set(schema.get_field_index(name), pa.field(name, data_type))
     with open_text_writer(folder / "sample.parquet", schema) as out:
         for table in documents.read(0, min(_SAMPLE_DOCUMENTS, documents.count)):
             out.write_table(table.select(schema.names).cast(schema))

@@ -15,6 +15,7 @@ from typing import Any, TypeVar, Unpack, overload
 
 from sanitize.core import failpoints
 from sanitize.core.command_results import IndexResult, RunResult
+from sanitize.core.text_cells import is_list_type
 from sanitize.errors import LeakFound, UsageError
 from sanitize.finders.known import check_listed_kinds
 from sanitize.kinds.kind import custom_kinds
@@ -265,11 +266,12 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
 
 
 def _describe_features(state: RunState) -> dict[str, Any]:
-    """The features of the columns of OUT, where the input has features, or turns as JSON that only features tell from texts."""
-    index, shape = state.index, state.index.survey.roles.shape
+    """The features of the columns of OUT, where the input has features, or lists of JSON that only features tell from texts."""
+    index, schema = state.index, state.index.survey.schema
     features = index.survey.features
-    if not features and shape is not None and shape.json_turns:
-        features = infer_features(index.survey.schema, shape.json_turns)
+    json_lists = [name for name in index.survey.layout.json_columns if is_list_type(schema.field(name).type)]
+    if not features and json_lists:
+        features = infer_features(schema, json_lists)
         return published_features(features, list(index.published_policies.items()), {})
     renamed_columns = find_renamed_columns(asdict(index.settings.columns.roles))
     return published_features(features, list(index.published_policies.items()), renamed_columns)

@@ -24,7 +24,7 @@ from sanitize.readers.json_array import iter_elements
 from sanitize.readers.staging_writer import RecordBatcher, StagingWriter
 from sanitize.readers.standard_form import MAX_NESTING_LEVELS, TEXT_TYPE, find_faults, find_leaf, nesting_levels
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
-from sanitize.storage.records.record_shapes import encode_turns, find_json_turns, mark_json_turns, select_turns
+from sanitize.storage.records.record_shapes import encode_turns, find_json_columns, mark_json_columns, select_turns
 
 FORMATS = {"jsonl": (".jsonl", ".ndjson", ".jsonlines"), "json": (".json",)}
 SAMPLE_LINES = 1_000  # lines at the start of a file that are sampled for its columns
@@ -104,9 +104,11 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
 def infer_schema(values: Mapping[str, list[Any]]) -> pa.Schema:
     """The columns of sampled records, from the values that each has; turns without a common type are marked as JSON."""
     values = {name: select_turns(name, column) for name, column in values.items()}
-    json_turns = find_json_turns(values)
-    types = [(name, TEXT_TYPE if name in json_turns else _infer_type(column) if column else pa.null()) for name, column in values.items()]
-    return mark_json_turns(pa.schema(types), json_turns)
+    json_turns = find_json_columns(values)
+    types = {name: pa.null() if name in json_turns or not column else _infer_type(column) for name, column in values.items()}
+    # a text for values of several types has those that are no texts as JSON
+    mixed = [name for name, data_type in types.items() if data_type == TEXT_TYPE and not all(isinstance(one, str) for one in values[name])]
+    return mark_json_columns(pa.schema(list(types.items())), [*json_turns, *mixed])
 
 
 def _infer_type(values: list[Any]) -> pa.DataType:
@@ -238,7 +240,7 @@ def _build_batch(
             arrays.append(pa.nulls(len(rows), field.type))
             continue
         column = [row and row.get(source) for row in rows]
-        if layout.roles.shape and field.name in layout.roles.shape.json_turns:
+        if field.name in layout.json_columns and text_cells.is_list_type(field.type):
             for row, value in enumerate(column):
                 try:
                     column[row] = encode_turns(value)

@@ -33,7 +33,7 @@ import os
 import pkgutil
 import re
 import stat
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
@@ -41,7 +41,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sanitize.core.text_cells import is_list_type, list_text_leaves
+from sanitize.core.text_cells import is_list_type, is_text_type, list_text_leaves
 from sanitize.errors import InputRefused, SanitizeError, UsageError, printable_path
 from sanitize.readers import mail, parquet
 from sanitize.readers.byte_streams import read_head
@@ -73,7 +73,7 @@ from sanitize.readers.survey_types import (
     UnreadableFile,
 )
 from sanitize.storage.records.dataset_features import merge_features
-from sanitize.storage.records.record_shapes import list_json_turns, mark_json_turns
+from sanitize.storage.records.record_shapes import list_json_columns, mark_json_columns
 from sanitize.storage.records.splits import find_splits, split_rank
 
 __all__ = [
@@ -219,7 +219,8 @@ def survey_inputs(
             mapping_by_path[file.path] = known_mappings[schema, is_inferred, file.survey.column_mapping] = mapping
     if first_error is not None and not mapping_by_path:
         raise first_error
-    layout = StagingLayout(schema=corpus_schema.schema, roles=roles)
+    json_columns = _list_json_columns(files, mapping_by_path, corpus_schema.schema, indexed)
+    layout = StagingLayout(schema=corpus_schema.schema, roles=roles, json_columns=json_columns)
     if layout.main_column != "text" and layout.main_path not in map(str, list_text_leaves(layout.schema)):
         raise UsageError(f"column {layout.main_path} holds no string in any input; give --text-column a column with texts.")
     return Survey(
@@ -249,18 +250,39 @@ def _find_features(files: list[InputFile], indexed: IndexedInput | None) -> dict
 
 def _unify_turns(files: list[InputFile], indexed: IndexedInput | None) -> list[InputFile]:
     """The files, with turns as JSON in all of them whose types are inferred, where one of them or the earlier input has them."""
-    marked = [list_json_turns(indexed.schema) if indexed else [], *(list_json_turns(file.survey.schema) for file in files if file.survey)]
-    columns = list(dict.fromkeys(name for names in marked for name in names))
+    schemas = [*([indexed.schema] if indexed else []), *(file.survey.schema for file in files if file.survey)]
+    columns = dict.fromkeys(name for schema in schemas for name in list_json_columns(schema) if is_list_type(schema.field(name).type))
     if not columns:
         return files
     unified = []
     for file in files:
         if file.survey is not None and file.survey.is_inferred:
             lists = [name for name in columns if name in file.survey.schema.names and _may_be_turns(file.survey.schema.field(name).type)]
-            survey = dataclasses.replace(file.survey, schema=mark_json_turns(file.survey.schema, lists))
+            survey = dataclasses.replace(file.survey, schema=mark_json_columns(file.survey.schema, lists))
             file = dataclasses.replace(file, survey=survey)
         unified.append(file)
     return unified
+
+
+def _list_json_columns(
+    files: Sequence[InputFile], mapping_by_path: Mapping[str, ColumnMapping], schema: pa.Schema, indexed: IndexedInput | None
+) -> tuple[str, ...]:
+    """The columns of the corpus with texts, or lists of texts, that are JSON in one of its files; objects and lists become JSON, where a
+    column of several types is a text."""
+    found = set(list_json_columns(indexed.schema) if indexed else ())
+    for file in files:
+        if file.survey is not None and file.path in mapping_by_path:
+            standard_names = dict(mapping_by_path[file.path])
+            nested = {field.name for field in file.survey.schema if pa.types.is_nested(field.type) and file.survey.is_inferred}
+            json_texts = {
+                name for name in nested if (to := standard_names.get(name)) in schema.names and is_text_type(schema.field(to).type)
+            }
+            found |= {standard_names[name] for name in {*list_json_columns(file.survey.schema), *json_texts} if name in standard_names}
+    return tuple(name for name in schema.names if name in found and _holds_texts(schema.field(name).type))
+
+
+def _holds_texts(data_type: pa.DataType) -> bool:
+    return is_text_type(data_type) or (is_list_type(data_type) and is_text_type(data_type.value_type))
 
 
 def _may_be_turns(data_type: pa.DataType) -> bool:

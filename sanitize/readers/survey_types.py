@@ -8,6 +8,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sanitize.core.text_cells import JSON_STEP, LeafPath
 from sanitize.errors import UsageError, suggest_names
 from sanitize.storage.records.record_shapes import RecordShape
 
@@ -111,11 +112,18 @@ class DocumentSample:
 
 @dataclass(frozen=True, kw_only=True)
 class StagingLayout:
-    """The standard form of a corpus: the schema that staging writes, the column roles, and the sample if only a sample is written."""
+    """The standard form of a corpus: the schema that staging writes, the column roles, the columns whose texts or whose elements are JSON,
+    and the sample if only a sample is written."""
 
     schema: pa.Schema
     roles: Roles
+    json_columns: tuple[str, ...] = ()
     sample: DocumentSample | None = None
+
+    def cell_leaf(self, leaf: LeafPath) -> LeafPath:
+        """The path of the text cells at a leaf: the strings inside, where it is JSON."""
+        is_json = leaf.column in self.json_columns and leaf.steps in ((), ("[]",)) and str(leaf) != self.main_path
+        return LeafPath(leaf.column, (*leaf.steps, JSON_STEP)) if is_json else leaf
 
     @property
     def main_column(self) -> str:

@@ -129,6 +129,66 @@ def test_turns_without_a_common_type_come_back_as_objects(tmp_path: Path) -> Non
     assert again.features == back.features and again[0]["messages"] == expected
 
 
+MIXED_TURNS = [{"role": "system", "content": "You help."}, {"role": "user", "content": [{"type": "text", "text": "ann.roe@example.com"}]}]
+NESTED = {"note": 'a "b",\nann.roe@example.com é', "numbers": [3], "c": {"d": None}}
+# columns beside the main text, whose values have no common type
+JSON_COLUMNS: dict[str, list[dict[str, Any]]] = {
+    "objects and texts": [
+        {"text": "x", "extra": NESTED},
+        {"text": "x", "extra": "plain\nann.roe@example.com"},
+        {"text": "x", "extra": None},
+    ],
+    "lists and objects": [{"messages": CONVERSATION["messages"][:1], "extra": extra} for extra in (NESTED, [NESTED], "a")],
+    "turns beside a text": [{"text": "x", "messages": MIXED_TURNS}] * 2,
+    "turns in further columns": [{"messages": MIXED_TURNS, "chosen": MIXED_TURNS, "rejected": MIXED_TURNS}] * 2,
+    "tools": [
+        {"messages": MIXED_TURNS, "tools": [{"function": {"name": "f", "parameters": {f"a{number}": {"type": "ann.roe@example.com"}}}}]}
+        for number in range(2)
+    ],
+}
+
+
+def decode_column(value: Any) -> Any:
+    """JSON texts as what they hold; other texts as they are."""
+    if isinstance(value, list):
+        return [decode_column(one) for one in value]
+    try:
+        return json.loads(value) if isinstance(value, str) else value
+    except ValueError:
+        return value
+
+
+@pytest.mark.parametrize("case", JSON_COLUMNS)
+def test_columns_without_a_common_type_are_searched_decoded(tmp_path: Path, case: str) -> None:
+    """By a run over JSON lines, a run over a table with the type of JSON, a stream of tables and one of records: the same values."""
+    rows = JSON_COLUMNS[case]
+    expected = json.loads(json.dumps(rows).replace("ann.roe@example.com", "[EMAIL_ADDRESS]").replace("4242424242424242", '"[CREDIT_CARD]"'))
+    expected = json.loads(json.dumps(expected).replace("her number is 205-555-0142", "her number is [PHONE_NUMBER]"))
+    source = write_lines(tmp_path / "a.jsonl", rows)
+    plan = ["find.kinds=['EMAIL_ADDRESS', 'PHONE_NUMBER', 'CREDIT_CARD']"]
+    result = sanitize.run(source, tmp_path / "out", plan=load_plan("redact", plan), workers=1, seed=1)
+    table = sanitize.Corpus.open(tmp_path / "out").table()
+    found = [{name: decode_column(row[name]) for name in rows[0]} for row in table.to_pylist()]
+    assert result.leaks == 0 and [without_nulls(row) for row in found] == [without_nulls(row) for row in expected]
+    assert [without_nulls(row) for row in sanitize.stream(rows, plan=load_plan("redact", plan), seed=1)] == [
+        without_nulls(row) for row in expected
+    ]
+    assert sanitize.explain(source, plan=load_plan("redact", plan)).sample.by_kind["EMAIL_ADDRESS"].replaced
+
+
+def test_columns_of_json_type(tmp_path: Path) -> None:
+    value = NESTED | {"numbers": [4242424242424242, 3], "ann.roe@example.com": "key"}
+    texts = [json.dumps(value), json.dumps([value]), None, "12"]
+    column = pa.ExtensionArray.from_storage(pa.json_(), pa.array(texts, pa.string()))
+    table = pa.table({"text": ["x"] * 4, "extra": column})
+    clean = sanitize.run(table, plan="redact", seed=1)
+    streamed = list(sanitize.stream(table, plan="redact", seed=1))
+    expected = NESTED | {"note": 'a "b",\n[EMAIL_ADDRESS] é', "numbers": ["[CREDIT_CARD]", 3], "[EMAIL_ADDRESS]": "key"}
+    for found in (clean["extra"].to_pylist(), pa.Table.from_batches(streamed)["extra"].to_pylist()):
+        assert [one and json.loads(one) for one in found] == [expected, [expected], None, 12]
+    assert clean.schema == table.schema
+
+
 # ---- streams ----
 
 TOOL_CALL = CONVERSATION["messages"][1] | {"content": None}

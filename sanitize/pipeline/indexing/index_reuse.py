@@ -22,7 +22,7 @@ from sanitize.readers.survey import IndexedInput, StagingLayout, Survey
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import Documents
 from sanitize.storage.files import input_sha256, read_json
-from sanitize.storage.records.record_shapes import mark_json_turns
+from sanitize.storage.records.record_shapes import mark_json_columns
 
 # keys of index.json before version 3 of the tables: what decides whether its documents, key and erasures are kept is read from them
 _OBSOLETE_KEYS = {"looked_for": "detection_settings", "inputs": "inputs_hash", "files": "input_files", "batches": "increments"}
@@ -42,12 +42,17 @@ def prepare_append(state: IndexState, survey_inputs: Callable[[IndexedInput | No
     state.closed_increments = index_increments.parse_closed_increments(index_json)
     open_increment = increments[-1] if len(state.closed_increments) < len(increments) else None
     documents = Documents.from_json(index_json["documents"], state.workspace)
-    # a leaf such as `messages[]{}`: its turns are JSON
-    json_turns = [leaf[0] for leaf in index_json.get("leaf_paths", []) if leaf[1:] == ["[]", JSON_STEP]]
-    schema, features = mark_json_turns(documents.schema, json_turns), index_json.get("features", {})
+    # a leaf such as `messages[]{}` is JSON
+    json_columns = [leaf[0] for leaf in index_json.get("leaf_paths", []) if leaf[1:] in ([JSON_STEP], ["[]", JSON_STEP])]
+    schema, features = mark_json_columns(documents.schema, json_columns), index_json.get("features", {})
     roles = with_shape(state.settings.columns.roles, schema)
     empty_survey = Survey(
-        units=[], files=[], unreadable=[], ignored=[], layout=StagingLayout(schema=documents.schema, roles=roles), features=features
+        units=[],
+        files=[],
+        unreadable=[],
+        ignored=[],
+        layout=StagingLayout(schema=documents.schema, roles=roles, json_columns=tuple(json_columns)),
+        features=features,
     )
     state.set_survey(empty_survey)
     _check_same_index(state, index_json, increments)

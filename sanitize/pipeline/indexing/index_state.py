@@ -73,7 +73,7 @@ class IndexState:
         excluded = frozenset(name for name, policy in self.policies.items() if policy != "sanitize")
         main = main_leaf_at(self.survey.layout.main_path, self.survey.schema)
         leaves, shape = cell_leaves(self.survey.schema, main, excluded), self.survey.roles.shape
-        return tuple(shape.select_cells(leaves) if shape else leaves)
+        return tuple(self.survey.layout.cell_leaf(leaf) for leaf in (shape.select_cells(leaves) if shape else leaves))
 
     @property
     def has_second_round(self) -> bool:

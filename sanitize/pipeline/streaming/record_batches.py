@@ -37,7 +37,14 @@ from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.readers import jsonl
 from sanitize.readers.standard_form import find_faults, find_leaf, is_binary, null_out_rows
 from sanitize.readers.survey import Roles
-from sanitize.storage.records.record_shapes import canonical_schema, encode_turns, find_record_fault, find_shape_faults, mark_sniffed_turns
+from sanitize.storage.records.record_shapes import (
+    canonical_schema,
+    encode_turns,
+    find_record_fault,
+    find_shape_faults,
+    list_json_columns,
+    mark_sniffed_turns,
+)
 
 TEXT = pa.large_string()
 Row = dict[str, Any]
@@ -417,10 +424,12 @@ class ArrowBatch:
             advice = "--text-column needs a column of strings (mails in bytes: `sanitize run` reads them)"
             raise InputRefused(f"{layout.reader}: column {layout.main_column} holds no text; {advice}")
         new_columns: set[str] = set()
+        json_columns = list_json_columns(canonical_schema(self.table.schema))
         for leaf in list_text_leaves(canonical.schema):
             if self._get_policy(layout, leaf.column) == "sanitize":
                 new_columns |= {leaf.column} if layout.add_column(leaf.column) else set()
-                layout.add_text_field(leaf.column, leaf.steps, leaf.column in new_columns)
+                is_json = leaf.column in json_columns and leaf.steps in ((), ("[]",)) and leaf.column != layout.main_column
+                layout.add_text_field(leaf.column, (*leaf.steps, JSON_STEP) if is_json else leaf.steps, leaf.column in new_columns)
         has_ids = layout.id_column in canonical.column_names and not pa.types.is_nested(canonical.schema.field(layout.id_column).type)
         numbers = pa.array(np.arange(first_doc_no, first_doc_no + len(self)))
         ids = numbers.cast(TEXT)

@@ -33,7 +33,7 @@ from sanitize.storage import parquet_files
 from sanitize.storage.disk_errors import get_disk_errno, refuse_unwritable_path
 from sanitize.storage.files import fsync
 from sanitize.storage.parquet_files import check_parquet_file, open_text_writer
-from sanitize.storage.records.record_shapes import canonical_schema, encode_turns, find_json_turns
+from sanitize.storage.records.record_shapes import canonical_schema, encode_turns, find_json_columns
 
 WHOLE_FILE_FORMATS = ("csv", "tsv", "json", "arrow", "text")  # formats that are read as a whole, not record by record
 MAX_BATCH_RECORDS, MAX_BATCH_BYTES = 10_000, 16 << 20
@@ -508,7 +508,7 @@ def _to_table(rows: Sequence[Row | None]) -> pa.Table:
     becomes text: strings unchanged, everything else as JSON."""
     names = dict.fromkeys(name for row in rows for name in row or ())
     values_by_name = {name: [row and row.get(name) for row in rows] for name in names}
-    json_turns = find_json_turns(values_by_name)
+    json_turns = find_json_columns(values_by_name)
     columns = {}
     for name, values in values_by_name.items():
         if name in json_turns:

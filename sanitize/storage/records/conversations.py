@@ -22,7 +22,7 @@ import pyarrow as pa
 
 from sanitize.core.text_cells import column_of_path
 from sanitize.errors import InputRefused, UsageError
-from sanitize.storage.records.record_shapes import RecordShape, encode_turns, find_json_turns
+from sanitize.storage.records.record_shapes import RecordShape, encode_turns, find_json_columns
 
 Turn = dict[str, Any]
 # a line for each turn: for a tokenizer without a template of its own
@@ -41,7 +41,7 @@ def read_mixed_lines(data: bytes) -> pa.Table:
     if not all(isinstance(record, dict) for record in records):
         raise ValueError("a line is no object")
     columns = {name: [record.get(name) for record in records] for name in dict.fromkeys(name for record in records for name in record)}
-    for name in find_json_turns(columns):
+    for name in find_json_columns(columns):
         columns[name] = [encode_turns(turns) for turns in columns[name]]
     return pa.table(columns)
 

@@ -50,7 +50,8 @@ _TURN_FIELDS = (("role", "content"), ("from", "value"))
 _ARGUMENT_FIELD = "arguments"  # of a tool call: JSON in a string
 _TURN_COLUMNS = frozenset("messages conversations conversation chat chosen rejected prompt completion response answer".split())
 SNIFFED_ROWS = 20  # of a table, to tell texts that are turns as JSON
-_JSON_TURNS = {b"turns": b"json"}  # metadata of a field whose turns are JSON
+_TOOLS_COLUMN = "tools"  # the functions that a model may call, each with parameters of its own
+_JSON = {b"texts": b"json"}  # metadata of a field whose texts, or whose elements, are JSON
 
 
 @dataclass(frozen=True)
@@ -99,34 +100,35 @@ class RecordShape:
 
 
 def canonical_schema(schema: pa.Schema) -> pa.Schema:
-    """The schema of a file in canonical types, without its metadata. Marks the columns that hold lists of JSON, by their types or by their
-    features of `datasets`."""
+    """The schema of a file in canonical types, without its metadata. Marks the columns that hold JSON or lists of JSON, by their types or
+    by their features of `datasets`."""
     features = json.loads(read_features(schema) or "{}")
     plain = pa.schema([(field.name, canonical_type(field.type)) for field in schema])
-    return mark_json_turns(plain, [field.name for field in schema if _holds_json(field.type, features.get(field.name))])
+    return mark_json_columns(plain, [field.name for field in schema if _holds_json(field.type, features.get(field.name))])
 
 
 def _holds_json(data_type: pa.DataType, feature: Any) -> bool:
-    """Whether a column is a list of JSON texts."""
-    if not (pa.types.is_list(data_type) or pa.types.is_large_list(data_type)):
-        return False
-    inner = feature[0] if isinstance(feature, list) else feature.get("feature") if isinstance(feature, Mapping) else None
-    is_json_feature = isinstance(inner, Mapping) and inner.get("_type") == "Json"
-    return is_json_feature or isinstance(data_type.value_type, pa.JsonType)
+    """Whether a column has JSON texts, or lists of them."""
+    if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):
+        inner = feature[0] if isinstance(feature, list) else feature.get("feature") if isinstance(feature, Mapping) else None
+        return _holds_json(data_type.value_type, inner) and not is_list_type(data_type.value_type)
+    is_json_feature = isinstance(feature, Mapping) and feature.get("_type") == "Json"
+    return isinstance(data_type, pa.JsonType) or (is_json_feature and is_text_type(data_type))
 
 
-def mark_json_turns(schema: pa.Schema, columns: Collection[str]) -> pa.Schema:
-    """A schema in canonical types in which these columns are lists of texts, of which each is a turn as JSON."""
+def mark_json_columns(schema: pa.Schema, columns: Collection[str]) -> pa.Schema:
+    """A schema in canonical types in which these columns are marked: texts that are JSON, or lists of such texts whatever they were."""
     for name in columns:
         if name in schema.names:
-            field = pa.field(name, pa.large_list(pa.large_string()), metadata=_JSON_TURNS)
-            schema = schema.set(schema.get_field_index(name), field)
+            data_type = schema.field(name).type
+            data_type = data_type if is_text_type(data_type) else pa.large_list(pa.large_string())
+            schema = schema.set(schema.get_field_index(name), pa.field(name, data_type, metadata=_JSON))
     return schema
 
 
-def list_json_turns(schema: pa.Schema) -> list[str]:
-    """The columns that `mark_json_turns` marked."""
-    return [field.name for field in schema if field.metadata == _JSON_TURNS]
+def list_json_columns(schema: pa.Schema) -> list[str]:
+    """The columns that `mark_json_columns` marked."""
+    return [field.name for field in schema if field.metadata == _JSON]
 
 
 def select_turns(name: str, values: list[Any]) -> list[Any]:
@@ -138,10 +140,23 @@ def select_turns(name: str, values: list[Any]) -> list[Any]:
     return conversations if len(conversations) > sum(value is not None for value in values) - len(conversations) else values
 
 
-def find_json_turns(values: Mapping[str, list[Any]]) -> list[str]:
+def find_json_columns(values: Mapping[str, list[Any]]) -> list[str]:
     """The columns of turns that have no common type: contents that are texts and others that are parts, arguments that are objects, or
-    fields of several types. `values`: column -> sampled values by `select_turns`. Texts that are turns as JSON already count, too."""
-    return [name for name, column in values.items() if name in _TURN_COLUMNS and _are_turns(column) and not _have_one_type(column)]
+    fields of several types; and the descriptions of tools whose parameters differ. `values`: column -> sampled values by `select_turns`.
+    Texts that are turns as JSON already count, too."""
+    turns = [name for name, column in values.items() if name in _TURN_COLUMNS and _are_turns(column) and not _have_one_type(column)]
+    return [*turns, *(name for name, column in values.items() if name == _TOOLS_COLUMN and _are_different_objects(column))]
+
+
+def _are_different_objects(values: list[Any]) -> bool:
+    """Whether values are lists of objects, and one type for all of them would fill some up with nulls."""
+    lists = [value for value in values if value is not None]
+    if not lists or not all(isinstance(value, list) and all(isinstance(one, dict) for one in value) for value in lists):
+        return False
+    try:
+        return bool(pa.array(lists).to_pylist() != lists)
+    except (pa.ArrowException, OverflowError, TypeError, ValueError):
+        return True
 
 
 def _are_turns(values: list[Any]) -> bool:
@@ -205,7 +220,7 @@ def _iterate_calls(turn: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
 def mark_sniffed_turns(schema: pa.Schema, read_head: Callable[[list[str]], pa.Table]) -> pa.Schema:
     """A schema by `canonical_schema` in which lists of texts are marked, too, whose column is named as turns are and whose first ones are
     turns as JSON. `read_head` gives the first rows of columns; it is called only where there are such lists."""
-    marked = list_json_turns(schema)
+    marked = list_json_columns(schema)
     names = [
         field.name
         for field in schema
@@ -214,7 +229,7 @@ def mark_sniffed_turns(schema: pa.Schema, read_head: Callable[[list[str]], pa.Ta
     if not names:
         return schema
     head = read_head(names)
-    return mark_json_turns(schema, find_json_turns({name: head.column(name).slice(0, SNIFFED_ROWS).to_pylist() for name in names}))
+    return mark_json_columns(schema, find_json_columns({name: head.column(name).slice(0, SNIFFED_ROWS).to_pylist() for name in names}))
 
 
 def recognize_table(table: pa.Table) -> RecordShape | None:
@@ -270,9 +285,10 @@ def _find_texts(column: str, schema: pa.Schema) -> list[str]:
     if column not in schema.names:
         return []
     data_type = schema.field(column).type
+    is_json = column in list_json_columns(schema)
     if is_text_type(data_type):
-        return [column]
-    if column in list_json_turns(schema):
+        return [] if is_json else [column]
+    if is_json:
         return [f"{column}[]"]
     if not is_list_type(data_type) or not (content := _turn_fields(column, schema)[1]):
         return []
