@@ -1,5 +1,6 @@
 """Web and FTP addresses, and those of repositories: `http(s)://`, `ftp://`, `sftp://`, `ssh://`, `git://`, `git+ssh://`, `svn+ssh://`,
-`rsync://` or `www.` and the ASCII characters of RFC 3986 up to a blank, quote or bracket.
+`rsync://` or `www.` and the characters of RFC 3986 up to a blank, quote or bracket, and the letters that browsers show in place of
+percent escapes (`/wiki/Jürgen`), of scripts that separate words with blanks: in a Chinese sentence a URL ends where the script changes.
 
 A URL is searched for values of other kinds, but not in a Message-ID that is part of it: a generated one
 (`/4.3.2.7.2.20010412101010.00b5b960@mail.example.com`), and in the link of an archive (`https://lore.example.org/r/87a7j1x2y3.fsf@example.com/`)
@@ -26,6 +27,9 @@ from sanitize.kinds.plain_forms import UNBRACKETED, PlainForm
 # finder reported: the rule only prevents that `http://example.com/b` is matched inside `http://example.com/bc`
 _LAST_BYTES = ASCII_WORD_CHARS + b"-~/#@$&*+=%"
 _CHARS, _LAST_CHAR = r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]", "[A-Za-z0-9_~/#@$&*+=%-]"
+# Latin beyond ASCII, Greek and Cyrillic, with their marks, without the signs of multiplication and division
+_LETTERS = "\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u052f\u1e00-\u1fff"
+_ANY_CHARS, _ANY_LAST_CHAR = _CHARS[:-2] + _LETTERS + _CHARS[-2:], _LAST_CHAR[:-2] + _LETTERS + _LAST_CHAR[-2:]
 _REPOSITORY = "(?:sftp|ssh|git|rsync|(?:git|svn)[+]ssh)://"
 _SPLIT_PATTERN = (
     r"\A(?<scheme>(?:[A-Za-z+]+://)?)(?<user>(?:[^/?#@]*@)?)(?<www>(?:[Ww][Ww][Ww][.])?)(?<host>\[[^/?#\]]*\]|[^/?#:]*)(?<rest>[\s\S]*)\z"
@@ -130,7 +134,7 @@ KIND = Kind(
     about="a web or FTP address",
     category="resource",
     aliases=("URL_PERSONAL",),
-    pattern=rf"{BOUNDARY}(?:[Hh][Tt][Tt][Pp][Ss]?://|[Ff][Tt][Pp]://|{_REPOSITORY}|[Ww][Ww][Ww][.][A-Za-z0-9]){_CHARS}*{_LAST_CHAR}",
+    pattern=rf"{BOUNDARY}(?:[Hh][Tt][Tt][Pp][Ss]?://|[Ff][Tt][Pp]://|{_REPOSITORY}|[Ww][Ww][Ww][.][A-Za-z0-9{_LETTERS}]){_ANY_CHARS}*{_ANY_LAST_CHAR}",
     normalise=_normalise,
     anchors=("://", *("".join(letters) + "." for letters in itertools.product("wW", repeat=3))),
     make_surrogates=_make_surrogates,
@@ -154,6 +158,8 @@ KIND = Kind(
         ("http://user:pw@example.com/", "http://user:pw@example.com/"),
         ("git clone ssh://git@example.com/x.git", "ssh://git@example.com/x.git"),
         ("http://example.com/b谢谢", "http://example.com/b"),
+        ("https://example.com/wiki/Jürgen_Groß.", "https://example.com/wiki/Jürgen_Groß"),
+        ("http://müller.example/ñ?q=Ελένη#Ива, www.öko.example", "http://müller.example/ñ?q=Ελένη#Ива", "www.öko.example"),
     ),
     near_misses=(
         "http:// https:// www. ftp://",

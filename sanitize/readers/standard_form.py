@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from sanitize.core import text_cells
 from sanitize.errors import InputRefused, UsageError, printable_path, shell_quote, suggest_names
 from sanitize.readers.survey_types import Roles
-from sanitize.storage.records.record_shapes import RecordShape, find_shape_faults, recognize_shape
+from sanitize.storage.records.record_shapes import RecordShape, find_shape_faults, list_json_columns, recognize_shape
 
 TEXT_TYPE = pa.large_string()
 ColumnMapping = tuple[tuple[str, str], ...]
@@ -90,6 +90,13 @@ def map_columns(schema: pa.Schema, roles: Roles, path: str) -> ColumnMapping:
     mapping: list[tuple[str, str]] = []
 
     def missing_column(option: str, name: str) -> UsageError:
+        column = text_cells.column_of_path(name)
+        if option == "text-column" and column in list_json_columns(schema):
+            place = column if text_cells.is_text_type(schema.field(column).type) else f"{column}[]"
+            return UsageError(
+                f"{printable_path(path)}: there is no {name}: what {column} holds has no common type and is kept as JSON. Use --text-column "
+                f"{shell_quote(place)}. To add such records to a corpus whose records have that path, run all files together with --replace."
+            )
         candidates = list_text_candidates(schema, roles) if option == "text-column" else []
         value = shell_quote(candidates[0]) if len(candidates) == 1 else "NAME"
         return UsageError(

@@ -102,6 +102,7 @@ __all__ = [
 DEFAULT_MAX_DOC_BYTES = 32 << 20
 MAX_UNIT_FILES, MAX_UNIT_BYTES = 1_000, 64 << 20  # of small files that are read as one unit
 SMALL_MBOX_BYTES = 1 << 20  # an mbox up to this size shares a unit with its neighbours: some folders of mails hold one small mbox a mail
+_KERNEL_FOLDERS = ("/proc", "/sys")  # Linux shows its own state as files there
 # written by Spark: a success marker and copies of the footers
 _SPARK_METADATA_FILES = frozenset(("_SUCCESS", "_metadata", "_common_metadata"))
 _COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
@@ -166,6 +167,7 @@ def survey_inputs(
     """
     files: list[InputFile] = []
     for path in map(str, inputs):
+        _refuse_kernel_files(path)
         listed_files = _list_files(path) if os.path.isdir(path) else [_stat_named_input(path)]
         if indexed and all(file.path in indexed.known_paths for file in listed_files):
             continue
@@ -358,6 +360,13 @@ def quarantine_unit(unit: InputUnit, layout: StagingLayout, out_path: Path, quar
 
 
 # --- listing files ----------------------------------------------------------------------------------------------------------------
+
+
+def _refuse_kernel_files(path: str) -> None:
+    """Raises InputRefused for files that the kernel makes up as they are read: some of them never end."""
+    for folder in _KERNEL_FOLDERS:
+        if os.path.isdir(path) and Path(os.path.realpath(path)).is_relative_to(folder):
+            raise InputRefused(f"{printable_path(path)}: {folder} holds no corpus: the system writes these files while they are read")
 
 
 def _stat_named_input(path: str) -> InputFile:

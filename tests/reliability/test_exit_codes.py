@@ -99,6 +99,13 @@ def test_an_output_that_cannot_be_created(out: str, reason: str, folder: Path, c
     check_error(console("stream", "in.jsonl", "-o", out, "-q"), 2, f"{out}: cannot be written: {reason}")
 
 
+@pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no /proc")
+@pytest.mark.parametrize("path", ["/proc", "/proc/self/net", "link"])
+def test_files_of_the_kernel_are_no_corpus(path: str, folder: Path, console: Console) -> None:
+    Path("link").symlink_to("/proc/self/net")
+    check_error(console("run", path, "-o", "out", "-q"), 3, f"{path}: /proc holds no corpus")
+
+
 @pytest.mark.parametrize(
     "arguments", ["run in.jsonl -o LONG", "stream in.jsonl -o LONG", "run LONG -o out", "status LONG", "run in.jsonl -o o --key LONG"]
 )
