@@ -56,8 +56,14 @@ class TrainingBench:
         self.rows: TokenRows
         self.tokenise_cpu_s = measure_cpu_s(self._make_rows)
         self.plan = make_batch_plan(self.recipe, self.rows)
-        shared = {"device": torch.device("cpu"), "seed": 0, "batch": self.recipe.run.batch}
-        stage = TrainContext(rows=self.rows, tokenizer=self.tokenizer, model=model, **shared)
+        stage = TrainContext(
+            rows=self.rows,
+            tokenizer=self.tokenizer,
+            model=model,
+            device=torch.device("cpu"),
+            seed=0,
+            batch_size=self.recipe.run.batch,
+        )
         self.open_cpu_s = measure_cpu_s(lambda: self.objective.setup(stage))
         self.loop = Trainer(
             model=model,

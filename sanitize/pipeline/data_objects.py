@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.core.command_results import RunResult
-from sanitize.errors import UsageError
+from sanitize.errors import SanitizeError, UsageError
 from sanitize.plans.python_api import name_data_object
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.records.splits import SPLIT_NAME
@@ -41,7 +41,11 @@ def run_on_object(data: Any, out: Path | str | None, run: Callable[[Path, Path |
         (folder / "in").mkdir()
         schemas = _write_object(data, folder / "in")
         target = folder / "out" if out is None else out
-        result = run(folder / "in", target)
+        try:
+            result = run(folder / "in", target)
+        except SanitizeError as error:
+            error.args = tuple(_name_object(argument, folder / "in", schemas) for argument in error.args)
+            raise
         missing = result.documents_dropped + result.quarantined
         if missing:
             reasons = [*(f"{drop.documents:,} dropped by {drop.part}" for drop in result.dropped)]
@@ -61,12 +65,22 @@ def run_on_object(data: Any, out: Path | str | None, run: Callable[[Path, Path |
 # ------------------------------------------------------------------------------------------------------------------------ reading
 
 
+def _name_object(message: Any, folder: Path, splits: Iterable[str]) -> Any:
+    """A message of a run, with the splits or the object in place of the temporary files that hold them."""
+    if not isinstance(message, str):
+        return message
+    for split in splits:
+        message = message.replace(str(_table_path(folder, split)), f"split {split}" if split else "the data")
+    return message.replace(str(folder), "the data")
+
+
 def _write_object(data: Any, folder: Path) -> dict[str, pa.Schema]:
     """Writes the tables of an object to files; returns the schema of each."""
     if name_data_object(data) == "LazyFrame":  # written batch by batch: the frame need not fit into memory
         _check_frame(data.collect_schema())
-        data.sink_ipc(folder / "rows.arrow", compression="uncompressed", compat_level=pl.CompatLevel.oldest())
-        with pa.ipc.open_file(folder / "rows.arrow") as file:
+        path = _table_path(folder, _SINGLE_SPLIT)
+        data.sink_ipc(path, compression="uncompressed", compat_level=pl.CompatLevel.oldest())
+        with pa.ipc.open_file(path) as file:
             return {_SINGLE_SPLIT: file.schema}
     return {split: _write_table(split, schema, batches, folder) for split, (schema, batches) in _read_object(data).items()}
 
@@ -82,6 +96,8 @@ def _read_object(data: Any) -> dict[str, tuple[pa.Schema, Iterable[pa.RecordBatc
     """The schema and the record batches of each table of an object."""
     kind = name_data_object(data)
     if kind == "DatasetDict":
+        if not data:
+            raise UsageError("run: the DatasetDict has no splits; expected at least one")
         for split in data:
             if SPLIT_NAME.fullmatch(str(split)) is None:
                 raise UsageError("run: a split of the DatasetDict has no name for a file; expected letters, digits, _ and dots. Rename it")
@@ -106,11 +122,16 @@ def _read_dataset(dataset: Any) -> tuple[pa.Schema, Iterable[pa.RecordBatch]]:
     return schema, iterate()
 
 
+def _table_path(folder: Path, split: str) -> Path:
+    """The file of a table: in the hub's layout if there are splits."""
+    return folder / "data" / f"{split}-00000-of-00001.arrow" if split else folder / "rows.arrow"
+
+
 def _write_table(split: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], folder: Path) -> pa.Schema:
-    """Writes the batches to one Arrow file, in the hub's layout if there are splits; returns their schema."""
+    """Writes the batches to one Arrow file; returns their schema."""
     if len(set(schema.names)) < len(schema.names):
         raise UsageError("run: two columns have the same name; rename one of them")
-    path = folder / ("data" if split else "") / (f"{split}-00000-of-00001.arrow" if split else "rows.arrow")
+    path = _table_path(folder, split)
     path.parent.mkdir(exist_ok=True)
     with pa.ipc.new_stream(path, schema) as stream:
         for batch in batches:

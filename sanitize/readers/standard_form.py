@@ -94,8 +94,9 @@ def map_columns(schema: pa.Schema, roles: Roles, path: str) -> ColumnMapping:
         if option == "text-column" and column in list_json_columns(schema):
             place = column if text_cells.is_text_type(schema.field(column).type) else f"{column}[]"
             return UsageError(
-                f"{printable_path(path)}: there is no {name}: what {column} holds has no common type and is kept as JSON. Use --text-column "
-                f"{shell_quote(place)}. To add such records to a corpus whose records have that path, run all files together with --replace."
+                f"{printable_path(path)}: there is no {name}: what {column} holds has no common type and is kept as JSON. "
+                f"Use --text-column {shell_quote(place)}. To add such records to a corpus whose records have that path, run all files "
+                "together with --replace."
             )
         candidates = list_text_candidates(schema, roles) if option == "text-column" else []
         value = shell_quote(candidates[0]) if len(candidates) == 1 else "NAME"

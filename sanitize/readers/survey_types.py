@@ -37,7 +37,7 @@ REASONS = {
     "too_many_matches": "the finders match more in it than --max-doc-matches",
     "truncated": "it ends too early, or its compressed data is damaged",
     "unknown_format": "its format is not supported, or its content does not match its name",
-    "unknown_role": "a turn of its conversation has no role, or one that chat data does not have; --text-column with the path of the texts accepts any role",
+    "unknown_role": "a turn of its conversation has no role, or an unknown one; --text-column with the path of the texts accepts any role",
     "unreadable": "the system or the format's library cannot read it",
     "wrong_cells": "it has more or fewer cells than its file has columns",
     "wrong_schema": "its columns are not those of the corpus",

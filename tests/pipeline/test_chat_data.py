@@ -90,8 +90,20 @@ def test_the_main_text_keeps_its_name(tmp_path: Path) -> None:
 
 def test_too_many_unknown_roles_stop_the_run(tmp_path: Path) -> None:
     source = write_lines(tmp_path / "a.jsonl", [{"messages": [{"role": "Larry", "content": "Hi"}]}] * 3)
-    with pytest.raises(sanitize.SanitizeError, match="unknown_role|a role in its conversation"):
+    with pytest.raises(sanitize.SanitizeError, match="3 unknown_role"):
         sanitize.run(source, tmp_path / "out", plan="redact", workers=1)
+
+
+def test_paths_into_turns_without_a_common_type_are_refused(tmp_path: Path) -> None:
+    typed = write_lines(tmp_path / "a.jsonl", [{"messages": [{"role": "user", "content": "Hi"}]}])
+    turns = [{"role": "user", "content": "Hi"}, {"role": "user", "content": [{"type": "text", "text": "Hi"}]}]
+    mixed = write_lines(tmp_path / "b.jsonl", [{"messages": turns}])
+    reason = r"b\.jsonl: there is no messages\[\]\.content: what messages holds has no common type .* text_column='messages\[\]'"
+    with pytest.raises(sanitize.SanitizeError, match=reason):
+        sanitize.run(mixed, tmp_path / "out", plan="redact", workers=1, text_column="messages[].content")
+    sanitize.run(typed, tmp_path / "out", plan="redact", workers=1, seed=1)
+    with pytest.raises(sanitize.SanitizeError, match=reason):
+        sanitize.run(mixed, tmp_path / "out", plan="redact", workers=1, seed=1, append=True)
 
 
 def test_columns_that_are_searched_together_have_their_first_occurrence_in_corpus_order(tmp_path: Path) -> None:

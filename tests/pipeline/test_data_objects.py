@@ -90,7 +90,7 @@ def test_rows_that_are_missing_are_told() -> None:
     [
         (pl.DataFrame({"text": ["a"], "x": pl.Series([object()], dtype=pl.Object)}), "column x holds Python objects"),
         (pa.table([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]), "two columns have the same name"),
-        (pl.DataFrame({"notes": ["a"]}), "there is no column text"),
+        (pl.DataFrame({"notes": ["a"]}), "the data: there is no column text"),
         (pl.DataFrame({"text": []}, schema={"text": pl.String}), "the input holds no record"),
         ([1, 2], "run: inputs is a list"),
     ],
@@ -109,6 +109,15 @@ def test_a_split_without_a_name_for_a_file_is_refused() -> None:
     datasets = pytest.importorskip("datasets")
     with pytest.raises(sanitize.SanitizeError, match="no name for a file"):
         sanitize.run(datasets.DatasetDict({"my split": make_dataset("a", 1)}), plan="redact")
+
+
+def test_errors_name_the_split() -> None:
+    datasets = pytest.importorskip("datasets")
+    first, other = (datasets.Dataset.from_dict({"text": ["x"], "n": [n]}) for n in (1, "a"))
+    with pytest.raises(sanitize.SanitizeError, match=r"\Asplit test: column n has other features"):
+        sanitize.run(datasets.DatasetDict(train=first, test=other), plan="redact", workers=1)
+    with pytest.raises(sanitize.SanitizeError, match="has no splits"):
+        sanitize.run(datasets.DatasetDict({}), plan="redact")
 
 
 def test_hub_names_are_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
