@@ -22,6 +22,7 @@ import polars as pl
 import sanitize
 from sanitize import train
 from sanitize.errors import UsageError, suggest_names
+from sanitize.reporting.confidence_intervals import wilson_interval
 
 from .language_model import resolve_device
 from .metric import EvalContext, Metric, load_metric
@@ -223,7 +224,7 @@ def build_leak_curves(reports: Sequence[Mapping[str, Any]], family: str = "web")
         "dispersion": {plan: estimate_dispersion([*bands.values()]) for plan, bands in found.items()},
         "plans": {
             plan: [
-                {"from": low, "to": high, "leaked": leaked, "addresses": address_count, **wilson_interval(leaked, address_count)}
+                {"from": low, "to": high, "leaked": leaked, "addresses": address_count, **share_with_interval(leaked, address_count)}
                 for (low, high), trainings in sorted(bands.items(), key=lambda entry: entry[0][0])
                 for leaked, address_count in [(sum(counts) for counts in zip(*trainings, strict=True))]
             ]
@@ -260,11 +261,8 @@ def _student_over_normal(freedom: int) -> float:
     return 1.0 + sum(term / float(freedom**power) for power, term in enumerate(terms, 1)) / z
 
 
-def wilson_interval(hits: int, total: int) -> dict[str, float]:
-    """Return a share with Wilson's 95 % interval (Wilson 1927): `share`, `low`, `high`; for a total of 0: 0 and the full range."""
-    if not total:
-        return {"share": 0.0, "low": 0.0, "high": 1.0}
-    z = 1.959964
-    p, scale = hits / total, 1 + z * z / total
-    center, half = (p + z * z / (2 * total)) / scale, z * np.sqrt(p * (1 - p) / total + z * z / (4 * total * total)) / scale
-    return {"share": p, "low": max(0.0, float(center - half)), "high": min(1.0, float(center + half))}
+def share_with_interval(hits: int, total: int) -> dict[str, float]:
+    """Return a share with Wilson's 95 % interval: `share`, `low`, `high`; for a total of 0: 0 and the full range."""
+    share = hits / total if total else 0.0
+    low, high = wilson_interval(share, total) or (0.0, 1.0)
+    return {"share": share, "low": low, "high": high}

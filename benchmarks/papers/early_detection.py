@@ -46,7 +46,7 @@ from benchmarks.papers_texts import QUESTION, tickets
 from benchmarks.pretrained_runs import Cell, PretrainedRuns
 from sanitize import train
 from sanitize.errors import UsageError
-from sanitize.eval.frontier import wilson_interval
+from sanitize.eval.frontier import share_with_interval
 from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metrics import ngram, task, verbatim
 from sanitize.eval.run_folder import RunFolder
@@ -330,7 +330,7 @@ def compute_intervals(seeds: Sequence[Mapping[str, RunMeasurements]]) -> dict[st
     low, high = compute_ratio_bounds(left, memorized("base"))
     found["early_stop_mem"] = widen_interval(found.get("early_stop_mem"), low, high, events=left + memorized("base"), least=0.0, most=100.0)
     early = round(compute_values(seeds)["memorizes_before_optimum"] * len(seeds))
-    share = wilson_interval(early, len(seeds))
+    share = share_with_interval(early, len(seeds))
     found["memorizes_before_optimum"] = Interval(
         low=share["low"], high=share["high"], events=len(seeds), method=f"Wilson's interval of {len(seeds)} trainings"
     )

@@ -50,7 +50,7 @@ from benchmarks.papers_records import records
 from sanitize import train
 from sanitize.errors import InputRefused, UsageError
 from sanitize.eval import recollect_and_rank as rr
-from sanitize.eval.frontier import wilson_interval
+from sanitize.eval.frontier import share_with_interval
 from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metrics import reconstruction as metric
 from sanitize.eval.recollect_and_rank import AttackSettings, MaskedRecords
@@ -464,7 +464,7 @@ def compute_intervals(seeds: Sequence[KeyHits]) -> dict[str, Interval]:
 def share_interval(result: AttackResult, value: float) -> Interval:
     """Wilson's interval of a share of keys."""
     right = round(value * result.keys.height)
-    share = wilson_interval(right, result.keys.height)
+    share = share_with_interval(right, result.keys.height)
     return Interval(low=share["low"], high=share["high"], events=right, method=f"Wilson's interval of {result.keys.height} keys")
 
 

@@ -13,7 +13,7 @@ from typer.testing import CliRunner
 
 from sanitize.errors import UsageError
 from sanitize.eval.cli import app
-from sanitize.eval.frontier import FrontierSettings, build_leak_curves, estimate_dispersion, run_frontier, wilson_interval
+from sanitize.eval.frontier import FrontierSettings, build_leak_curves, estimate_dispersion, run_frontier, share_with_interval
 
 TINY = (
     "run.epochs=1",
@@ -145,7 +145,7 @@ def test_several_seeds_have_a_folder_each_and_one_sum(corpus: Path, tmp_path: Pa
 
 
 def test_wilson_interval() -> None:
-    interval = wilson_interval(4, 20)
+    interval = share_with_interval(4, 20)
     assert (round(interval["low"], 4), round(interval["high"], 4)) == (0.0807, 0.4160)  # Wilson 1927, as tabled
-    assert wilson_interval(0, 0) == {"share": 0.0, "low": 0.0, "high": 1.0}
-    assert wilson_interval(8, 8)["high"] == 1 and wilson_interval(0, 8)["low"] == 0 and 0 < wilson_interval(0, 8)["high"] < 1
+    assert share_with_interval(0, 0) == {"share": 0.0, "low": 0.0, "high": 1.0}
+    assert share_with_interval(8, 8)["high"] == 1 and share_with_interval(0, 8)["low"] == 0 and 0 < share_with_interval(0, 8)["high"] < 1
