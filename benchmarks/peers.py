@@ -9,7 +9,9 @@ Three tables:
 supports, once for all kinds of a tool (they differ: the table lists them, and how many documents each one changed). Each tool replaces
 with its own functions: Presidio's analyzer over a blank spaCy pipeline with its anonymizer, scrubadub's scrubber, datatrove's formatter,
 the Polars plugin of maskops and the cleaner of piicleaner (both in Rust, over whole batches), and as a floor `re.sub`. sanitize is
-measured as the whole command `sanitize run`, including what the others do not have: the index, the leak check, the report. The plain copy
+measured as the whole command `sanitize run`, including what the others do not have: the index, the leak check, the report; once with the
+finder `patterns` for the kinds that the others have, too, and once with the plan `redact` as it is: with names of people and directory
+entries, and a second search of the corpus for every value that was found. The plain copy
 reads and writes the same shards and is an upper bound for any tool. Slow tools get fewer documents of the same corpus; rates are MB of
 text per CPU-second after imports and a warm-up (for sanitize too: the sum of its stages), and of the whole process.
 
@@ -296,10 +298,14 @@ def measure_near_duplicates(name: str, source: Path, megabytes: float, bands: in
 
 
 def write_plan(job: str, folder: Path) -> Path:
-    """The plan `redact`, for addresses alone or for all that it names."""
+    """A plan that redacts what the finder `patterns` finds, of addresses alone or of all default kinds."""
     path = folder / f"redact_{job.split()[0]}.toml"
-    text = (ROOT / "sanitize" / "plans" / "redact.toml").read_text("utf-8")
-    path.write_text(text if job != "addresses" else re.sub(r"kinds = \[.*\]", f'kinds = ["{EMAIL}"]', text), "utf-8")
+    kinds = EMAIL if job == "addresses" else "default"
+    path.write_text(
+        f'about = "For the comparison with other tools."\n\n[find]\nkinds = ["{kinds}"]\nfinders = ["patterns"]\n\n'
+        '[[edit]]\nuse = "redact"\nkinds = ["*"]\n',
+        "utf-8",
+    )
     return path
 
 
@@ -316,6 +322,22 @@ def run_sanitize(source: Path, plan: str, scratch: Path, *options: str) -> dict[
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
     return {"summary": summary, **outside, "stages_cpu_s": sum(one["cpu_s"] for one in summary["stages"].values())}
+
+
+def measure_sanitize(source: Path, plan: str, scratch: Path) -> dict[str, Any]:
+    """A row of the first table for `sanitize run` with one worker."""
+    result = run_sanitize(source, plan, scratch, "--workers", "1")
+    summary = result["summary"]
+    assert summary["leaks"] == 0
+    return {
+        "kinds": [kind for kind, one in summary["by_kind"].items() if one["replaced"]],
+        "text_mb": summary["text_bytes"] / 1e6,
+        "documents": summary["documents_in"],
+        "cpu_s": result["stages_cpu_s"],
+        "process_cpu_s": result["cpu_s"],
+        "peak_rss_mb": result["peak_rss_mb"],
+        "packages": {},
+    }
 
 
 def run_worker(python: str, *arguments: str) -> dict[str, Any] | str:
@@ -367,21 +389,10 @@ def compare_rewriting(source: Path, mb: dict[str, float], options: argparse.Name
                 else:
                     rounds.setdefault(name, []).append(outcome)
                 print(f"{job}, {name}: {outcome if isinstance(outcome, str) else round(outcome['cpu_s'], 2)}", file=sys.stderr)
-            sanitize_result = run_sanitize(source, str(write_plan(job, scratch)), scratch / "run", "--workers", "1")
-            summary = sanitize_result["summary"]
-            assert summary["leaks"] == 0
-            kinds = [kind for kind, one in summary["by_kind"].items() if one["replaced"]]
-            one = {
-                "kinds": [EMAIL] if job == "addresses" else kinds,
-                "text_mb": summary["text_bytes"] / 1e6,
-                "documents": summary["documents_in"],
-                "cpu_s": sanitize_result["stages_cpu_s"],
-                "process_cpu_s": sanitize_result["cpu_s"],
-                "peak_rss_mb": sanitize_result["peak_rss_mb"],
-                "packages": {},
-            }
-            rounds.setdefault("sanitize", []).append(one)
-            print(f"{job}, sanitize: {one['cpu_s']:.2f}", file=sys.stderr)
+            plans = {"sanitize": str(write_plan(job, scratch))} | ({"sanitize, plan redact": "redact"} if job != "addresses" else {})
+            for name, plan in plans.items():
+                rounds.setdefault(name, []).append(measure_sanitize(source, plan, scratch / "run"))
+                print(f"{job}, {name}: {rounds[name][-1]['cpu_s']:.2f}", file=sys.stderr)
         table = {name: median_rows(each, "cpu_s", "process_cpu_s", "peak_rss_mb") for name, each in rounds.items()}
         rate = table["sanitize"]["text_mb"] / table["sanitize"]["cpu_s"]
         for one in table.values():

@@ -218,7 +218,9 @@ def peers_block(result: Mapping[str, Any] | None) -> list[str]:
     if result is None:
         return NOT_MEASURED
     jobs = {"addresses": "addresses alone", "all kinds": "all kinds of each tool"}
-    tools = [name for name in result["rewriting"]["addresses"] if name not in ("plain copy", "sanitize")]
+    own = ("plain copy", "sanitize", "sanitize, plan redact")
+    tables = result["rewriting"].values()
+    tools = [name for name in result["rewriting"]["addresses"] if name not in own and not any("missing" in table[name] for table in tables)]
     rows = [[label, *(f"{result['rewriting'][job][name]['sanitize_is_times']:.1f}" for name in tools)] for job, label in jobs.items()]
     return [
         *format_table(["find and replace, Parquet to Parquet: rate of sanitize / rate of", *tools], rows),
