@@ -20,7 +20,7 @@ import typer
 from typer.core import TyperCommand, TyperGroup
 
 from sanitize.cli.console import print_text
-from sanitize.cli.settings_sources import FILE_NAME, PLAN, describe_sources, find_settings
+from sanitize.cli.settings_sources import FILE_NAME, PLAN, GivenSetting, describe_sources, find_settings
 from sanitize.errors import UsageError, running_command_line, suggest_names
 from sanitize.plans.settings import COMMAND_SETTINGS
 
@@ -63,6 +63,7 @@ class _Command(TyperCommand):
     def invoke(self, ctx: Any) -> Any:
         names = [name for name in COMMAND_SETTINGS.get(str(self.name), ()) if name in ctx.params]
         names += [PLAN for parameter in self.params if "--plan" in parameter.opts]
+        found: list[GivenSetting] = []
         if names:
             given = {name: ctx.params[name] for name in names if ctx.get_parameter_source(name).name == "COMMANDLINE"}
             found = find_settings(names, given)
@@ -70,7 +71,12 @@ class _Command(TyperCommand):
             # with --quiet only the file is named: others may have made it
             if stated := [one for one in found if one.source == FILE_NAME or not ctx.params.get("quiet")]:
                 print_text(f"note: {describe_sources(stated)}", err=True)
-        return super().invoke(ctx)
+        try:
+            return super().invoke(ctx)
+        except UsageError as error:
+            if sources := [one for one in found if f"--{one.name.replace('_', '-')} " in str(error)]:
+                error.args = (f"{error} The command got {describe_sources(sources)}.",)
+            raise
 
 
 class _CommandGroup(TyperGroup):

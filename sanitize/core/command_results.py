@@ -241,7 +241,8 @@ class RunResult(CommandResult):
     False if OUT was up to date already. `looked_for` and `not_looked_for` say what the plan looks for and what not, names of people first,
     `stays_by_plan` what it finds and does not remove completely, in words; of these `staying_kinds` were found. `kept_values` are the
     values that stay in kept columns, `models` the models that finders used, with what their licences ask to be named, `shape` that of chat
-    or instruction data. `verdict` has all of this as lines. Sizes are in bytes or MB (1e6 bytes), times in seconds.
+    or instruction data, `splits` the documents of each split in OUT. `verdict` has all of this as lines. Sizes are in bytes or MB (1e6
+    bytes), times in seconds.
     """
 
     documents_in: int
@@ -283,6 +284,7 @@ class RunResult(CommandResult):
     kept_values: Sequence[KeptValues] = ()
     models: Sequence[str] | None = None
     shape: str = field(default="", metadata=IF_SET)
+    splits: Mapping[str, int] = field(default_factory=dict, metadata=IF_SET)
 
     @property
     def verdict(self) -> list[VerdictLine]:

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -30,11 +30,15 @@ _BATCH_ROWS = 5_000
 _SINGLE_SPLIT = ""  # the name of the only table of an object that is no DatasetDict
 
 
-def run_on_object(data: Any, out: Path | str | None, run: Callable[[Path, Path | str], RunResult]) -> Any:
+def run_on_object(
+    data: Any, out: Path | str | None, run: Callable[[Path, Path | str], RunResult], named_columns: Collection[str] = ()
+) -> Any:
     """The object with its texts sanitized, as the same type. `run` gets the folder of the input and OUT, which is temporary without `out`.
 
-    Rows that the plan drops or that are quarantined are missing; a warning tells how many. Columns that are dropped are missing, and
-    pseudonymized ones are strings. Raises UsageError for an object that cannot be written as Arrow data, and what a run raises.
+    Rows that the plan drops or that are quarantined are missing; a warning tells how many. Columns that are dropped are missing, with a
+    warning for those that are not in `named_columns` (whose policy the user chose). Pseudonymized columns are strings. What no run reads
+    is missing, too, with a warning: the metadata of an Arrow schema, the description of a Dataset. Raises UsageError for an object that
+    cannot be written as Arrow data, and what a run raises.
     """
     with tempfile.TemporaryDirectory(prefix="sanitize-object-") as name:
         folder = Path(name)
@@ -54,12 +58,28 @@ def run_on_object(data: Any, out: Path | str | None, run: Callable[[Path, Path |
         corpus = Corpus.open(target)
         policies = {column.name: column.policy for column in result.columns}
         splits = corpus.splits
-        tables = {}
+        tables: dict[str, pa.Table] = {}
         for split, schema in schemas.items():
             source_names = _source_names(schema, corpus.manifest["settings"]["roles"], policies)
             table = corpus.table(split=split if splits else None) if not splits or split in splits else None
             tables[split] = _restore_table(table, schema, source_names, policies)
+        names = dict.fromkeys(name for schema in schemas.values() for name in schema.names)
+        dropped = [name for name in names if name not in named_columns and not any(name in table.schema.names for table in tables.values())]
+        if dropped:
+            warnings.warn(f"not in the result are columns that hold no text: {', '.join(dropped)}; keep=COLUMN keeps one", stacklevel=5)
+        if unread := _list_unread_parts(data):
+            warnings.warn(f"not in the result, since a run does not read it: {', '.join(unread)}", stacklevel=5)
         return _build_object(data, tables)
+
+
+def _list_unread_parts(data: Any) -> list[str]:
+    """The parts of an object beside its rows that hold something: a run does not search them."""
+    kind = name_data_object(data)
+    if kind == "Table":
+        has_metadata = bool(data.schema.metadata) or any(field.metadata for field in data.schema)
+        return ["metadata of the schema"] if has_metadata else []
+    datasets = {"Dataset": [data], "DatasetDict": data.values() if kind == "DatasetDict" else []}.get(kind, [])
+    return [name for name in ("description", "citation", "homepage", "license") if any(getattr(one.info, name) for one in datasets)]
 
 
 # ------------------------------------------------------------------------------------------------------------------------ reading
@@ -194,18 +214,33 @@ def _build_object(data: Any, tables: Mapping[str, pa.Table]) -> Any:
     if kind == "Dataset":
         return _build_dataset(data, table)
     if kind == "Table":
-        return table.replace_schema_metadata(data.schema.metadata)
+        return table
     dtypes = data.collect_schema() if kind == "LazyFrame" else data.schema
     frame = pl.DataFrame([_restore_dtype(pl.Series(name, table.column(name)), dtypes[name]) for name in table.column_names])
     return frame.lazy() if kind == "LazyFrame" else frame
 
 
 def _restore_dtype(series: pl.Series, dtype: Any) -> pl.Series:
-    """A series in its type before; strings stay strings where an enumeration does not have a replacement."""
+    """A series in its type before; strings stay strings where an enumeration does not have a replacement. An enumeration has only the
+    categories that occur, since others were not searched; inside of lists and structs it is one of strings."""
     try:
-        return series.cast(dtype)
+        return series.cast(_without_unused_categories(dtype, series))
     except pl.exceptions.PolarsError:
         return series
+
+
+def _without_unused_categories(dtype: Any, series: pl.Series | None) -> Any:
+    """A type without the categories of enumerations that do not occur in a series; inside of nested types a string in place of one."""
+    if isinstance(dtype, pl.Enum):
+        used = set(series) if series is not None else set()
+        return pl.Enum([name for name in dtype.categories if name in used]) if series is not None else pl.String
+    if isinstance(dtype, pl.List):
+        return pl.List(_without_unused_categories(dtype.inner, None))
+    if isinstance(dtype, pl.Array):
+        return pl.Array(_without_unused_categories(dtype.inner, None), dtype.shape[0])
+    if isinstance(dtype, pl.Struct):
+        return pl.Struct([pl.Field(field.name, _without_unused_categories(field.dtype, None)) for field in dtype.fields])
+    return dtype
 
 
 def _build_dataset(dataset: Any, table: pa.Table) -> Any:
@@ -217,6 +252,5 @@ def _build_dataset(dataset: Any, table: pa.Table) -> Any:
     features = datasets.Features(
         {name: dataset.features[name] if table.schema.field(name).type == types[name] else text for name in table.column_names}
     )
-    info = dataset.info.copy()
-    info.features = features
+    info = datasets.DatasetInfo(features=features)
     return datasets.Dataset(datasets.table.InMemoryTable(table.cast(features.arrow_schema)), info=info, split=dataset.split)

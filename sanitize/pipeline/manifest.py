@@ -83,12 +83,14 @@ def build_summary(
     ledger: Sequence[Mapping[str, Any]] = (),
     kept_values: Sequence[Mapping[str, Any]] = (),
     shape: str = "",
+    splits: Sequence[str] = (),
 ) -> dict[str, Any]:
     """The part of the summary that follows from input, plan and key alone; the manifest contains it too.
 
     `dropped`: how many documents each part dropped, and why. `editor_reports`: what editors report beyond the counts of their kinds.
     `blacklist`: how many n-grams are listed, if the plan has a blacklist. `ledger`: what mechanisms with a privacy claim spent, if any.
-    `kept_values`: the decisions on values in kept columns (kept_columns.py). `shape`: that of the records, if one was recognised.
+    `kept_values`: the decisions on values in kept columns (kept_columns.py). `shape`: that of the records, if one was recognised. `splits`:
+    the split of each shard, if there are several.
     """
     for kind, entry in kinds.items():
         if kind in plan.editor_no_by_kind:
@@ -99,6 +101,10 @@ def build_summary(
         entry["replaced"] = entry["occurrences"] - entry["kept"] if kind in plan.editor_no_by_kind else erased
         entry["left_by_plan"] = entry["occurrences"] - entry["kept"] - entry["replaced"]
     rows = sum(result["rows"] for result in shard_results)
+    rows_by_split: dict[str, int] = {}
+    if any(splits):
+        for split, result in zip(splits, shard_results, strict=True):
+            rows_by_split[split] = rows_by_split.get(split, 0) + result["rows"]
     checked = verification["mode"] != "off"
     coverage = plan.coverage()
     return {
@@ -141,6 +147,7 @@ def build_summary(
         "models": list_models(plan),
         "kept_values": [dict(decision) for decision in kept_values],
         **({"shape": shape} if shape else {}),
+        **({"splits": rows_by_split} if rows_by_split else {}),
     }
 
 

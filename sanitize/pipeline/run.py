@@ -208,6 +208,7 @@ def summarize(
         ledger=ledger,
         kept_values=state.index.kept_values,
         shape=state.index.survey.roles.shape.describe() if state.index.survey.roles.shape else "",
+        splits=state.index.task_splits,
     )
 
 
@@ -344,7 +345,11 @@ def run(
 
         if out is not None and is_url(out):
             raise UsageError("run: out is a URL, and inputs is data in memory, which is read back from OUT; give a folder on this machine")
-        return run_on_object(inputs, out, lambda folder, target: run_with_settings(folder, target, chosen, work, settings))
+
+        def run_on_files(folder: Path, target: Path | str) -> RunResult:
+            return run_with_settings(folder, target, chosen, work, settings)
+
+        return run_on_object(inputs, out, run_on_files, settings.columns.policies)
     check_argument("run", "inputs", inputs, Sequence[Path | str] | Path | str)
     if out is None:
         raise UsageError("run: out is missing; write sanitize.run(inputs, out, ...)")

@@ -197,9 +197,8 @@ def _parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
 def name_data_object(value: object) -> str:
     """The name of the type of data in memory that `run` takes: Dataset, DatasetDict, DataFrame, LazyFrame or Table; "" for anything else.
     Nothing is imported: a value of such a type exists only if its package is."""
-    package = type(value).__module__.partition(".")[0]
     for base in type(value).__mro__:
-        if base.__name__ in _DATA_OBJECTS.get(package, ()):
+        if base.__name__ in _DATA_OBJECTS.get(base.__module__.partition(".")[0], ()):
             return base.__name__
     return ""
 
@@ -210,7 +209,10 @@ def check_argument(function: str, name: str, value: object, expected: Any) -> No
         return
     advice = ""
     if name in ("inputs", "out") and not isinstance(value, int | float | bool | None):
-        advice = "; data in memory is sanitized by sanitize.redact(frame), records one after the other by sanitize.stream(records)"
+        advice = (
+            ". run also takes a Dataset, a DatasetDict, a Polars frame or an Arrow table (pandas: polars.from_pandas(frame)), redact texts "
+            "and frames, stream records one after the other, such as those of an IterableDataset"
+        )
     words = "the name of a plan, the path of a TOML file, or a Plan" if name == "plan" else _describe_type(expected)
     raise UsageError(f"{function}: {name} is {name_type(value)}; expected {words}{advice}")
 

@@ -74,7 +74,7 @@ from sanitize.readers.survey_types import (
 )
 from sanitize.storage.records.dataset_features import merge_features
 from sanitize.storage.records.record_shapes import list_json_columns, mark_json_columns
-from sanitize.storage.records.splits import find_splits, split_rank
+from sanitize.storage.records.splits import count_files_without_split, find_splits, split_rank
 
 __all__ = [
     "REASONS",
@@ -232,6 +232,7 @@ def survey_inputs(
         ignored=[file.path for file in files if not file.format and not file.reason],
         layout=layout,
         features=_find_features(files, indexed),
+        files_without_split=count_files_without_split([(file.path, file.input_path, file.format) for file in files if file.format]),
     )
 
 

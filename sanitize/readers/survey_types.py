@@ -148,7 +148,8 @@ class IndexedInput:
 @dataclass(frozen=True, kw_only=True)
 class Survey:
     """The result of a survey of the inputs. `units` and `files` are in corpus order; files in `unreadable` are also in `units`, with one
-    record each. `features`: those of `datasets` (dataset_features.py) by column, empty where a file has none.
+    record each. `features`: those of `datasets` (dataset_features.py) by column, empty where a file has none. `files_without_split`: how
+    many files are in train although their paths name no split, where others name one.
     """
 
     units: list[InputUnit]
@@ -157,6 +158,7 @@ class Survey:
     ignored: list[str]
     layout: StagingLayout
     features: Mapping[str, Any] = field(default_factory=dict)
+    files_without_split: int = 0
 
     @property
     def schema(self) -> pa.Schema:

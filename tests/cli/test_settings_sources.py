@@ -58,6 +58,9 @@ def test_a_command_names_the_settings_that_no_option_gives(folder: Path, console
     assert console("explain", "in.jsonl", "--plan", "redact", "--drop", "notes")[2] == ""
     assert "(sanitize.toml)" in console("run", "in.jsonl", "-o", "out", "-q")[2]
     assert "SANITIZE" not in console("run", "in.jsonl", "-o", "out", "-q")[2]
+    (folder / "sanitize.toml").write_text('drop = ["other"]\n')
+    code, _, err = console("run", "in.jsonl", "-o", "out2", "-q")
+    assert code == 2 and err.splitlines()[-1].endswith("The command got drop = other (sanitize.toml).")
 
 
 def find(names: tuple[str, ...], **given: object) -> dict[str, tuple[object, str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime
+import warnings
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ import sanitize
 from tests.pipeline.test_datasets_in_and_out import make_dataset, make_features
 
 ADDRESS = "ann.roe@example.com"
+
+ANN = "ann.roe@example.com"
 
 
 def make_frame() -> pl.DataFrame:
@@ -43,10 +46,10 @@ def test_polars_frames(is_lazy: bool) -> None:
 
 
 def test_arrow_table_with_ids_is_published_too(tmp_path: Path) -> None:
-    schema = pa.schema([("doc_id", pa.int32()), ("notes", pa.string()), ("user_id", pa.string())], metadata={"a": "b"})
+    schema = pa.schema([("doc_id", pa.int32()), ("notes", pa.string()), ("user_id", pa.string())])
     table = pa.table({"doc_id": [7, 8], "notes": [ADDRESS, "x"], "user_id": ["u1", None]}, schema=schema)
     clean = sanitize.run(table, tmp_path / "out", plan="redact", workers=1, text_column="notes")
-    assert clean.schema == table.schema and clean.schema.metadata == schema.metadata
+    assert clean.schema == table.schema
     assert clean.column("doc_id").to_pylist() == [7, 8] and clean.column("notes").to_pylist() == ["[EMAIL_ADDRESS]", "x"]
     assert clean.column("user_id")[0].as_py() != "u1" and clean.column("user_id")[1].as_py() is None
     assert sanitize.verify(tmp_path / "out", workers=1).leaks == 0
@@ -109,6 +112,29 @@ def test_a_split_without_a_name_for_a_file_is_refused() -> None:
     datasets = pytest.importorskip("datasets")
     with pytest.raises(sanitize.SanitizeError, match="no name for a file"):
         sanitize.run(datasets.DatasetDict({"my split": make_dataset("a", 1)}), plan="redact")
+
+
+def test_what_a_run_does_not_read_is_not_in_the_result() -> None:
+    """Metadata, categories that do not occur and descriptions are not searched; columns without text are dropped. A warning names them."""
+    table = pa.table({"text": ["Hi"], "blob": [b"x"]}).replace_schema_metadata({"who": ANN})
+    with pytest.warns(UserWarning, match="metadata of the schema") as warned:
+        assert sanitize.run(table, plan="redact", workers=1).schema.equals(pa.schema({"text": pa.string()}), check_metadata=True)
+    assert any("columns that hold no text: blob" in str(one.message) for one in warned)
+    enum = pl.Enum([ANN, "x"])
+    frame = pl.DataFrame(
+        {"text": ["Hi", "a"], "e": [None, "x"], "l": [["x"], []]}, schema={"text": pl.String, "e": enum, "l": pl.List(enum)}
+    )
+    result = sanitize.run(frame, plan="redact", workers=1)
+    assert (result.schema["e"], result.schema["l"], result["e"].to_list()) == (pl.Enum(["x"]), pl.List(pl.String), [None, "x"])
+    datasets = pytest.importorskip("datasets")
+    described = datasets.Dataset.from_dict({"text": ["Hi"], "blob": [b"x"]})
+    described.info.description = ANN
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert sanitize.run(described, plan="redact", workers=1, drop="blob").info.description == ""
+    assert ["description" in str(one.message) for one in caught if "not in the result" in str(one.message)] == [True]
+    with pytest.raises(sanitize.SanitizeError, match="stream records one after the other"):
+        sanitize.run(described.to_iterable_dataset(), plan="redact")
 
 
 def test_errors_name_the_split() -> None:

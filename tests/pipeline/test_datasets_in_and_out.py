@@ -117,3 +117,22 @@ def test_a_value_as_the_name_of_a_label_stops_the_run(tmp_path: Path) -> None:
     with pytest.raises(sanitize.LeakFound, match="names of class labels of column who: 1 EMAIL_ADDRESS"):
         sanitize.run(tmp_path / "in", tmp_path / "out", plan="redact", workers=1)
     sanitize.run(tmp_path / "in", tmp_path / "out", plan="redact", workers=1, drop="who")
+
+
+@pytest.mark.parametrize("per_split", [False, True])
+def test_append_brings_the_first_splits(per_split: bool, tmp_path: Path) -> None:
+    """What was read before is in train, and the card names both."""
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    options = {"plan": "rmft", "workers": 1, "seed": 1, "per_split": per_split}
+    (folder / "train.jsonl").write_text('{"text": "write to ann.roe@example.com"}\n')
+    assert sanitize.run(folder, out, **options).splits == {}
+    (folder / "test.jsonl").write_text('{"text": "or to ann.roe@example.com"}\n')
+    (folder / "holdout.jsonl").write_text('{"text": "x"}\n')
+    result = sanitize.run(folder, out, append=True, **options)
+    assert result.splits == sanitize.Corpus.open(out).splits == {"train": 2, "test": 1}
+    assert [note for note in result.notes if "split" in note] == [
+        "files in train whose paths name no split: 1 (known are train, validation, test)"
+    ]
+    assert {split: data.num_rows for split, data in load(out).items()} == {"train": 2, "test": 1}
+    assert ("ann.roe@example.com" in load(out)["test"]["text"][0]) == per_split

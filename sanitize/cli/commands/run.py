@@ -88,6 +88,8 @@ def _format_summary(summary: RunResult) -> str:
         facts.append(("publish", f"run again without --verify {check.mode}, with --replace"))
     if summary.shape:
         facts.append(("shape", summary.shape))
+    if summary.splits:
+        facts.append(("splits", ", ".join(f"{name} {rows:,}" for name, rows in summary.splits.items())))
     facts.append(("columns", format_policies(summary.columns)))
     if summary.blacklist:
         facts.append(("blacklist", format_blacklist(summary.blacklist)))

@@ -184,6 +184,8 @@ class IndexBuilder:
         if state.settings.append:
             with self.tasks.measure("read"), state.input_set.errors_with_urls():
                 index_reuse.prepare_append(state, self._survey_inputs)
+        if count := state.survey.files_without_split:
+            state.notes.append(f"files in train whose paths name no split: {count:,} (known are train, validation, test)")
         if state.settings.sample < 1:
             state.survey = with_sample(state.survey, DocumentSample(state.settings.sample, state.key.subkey("sample")))
             state.notes.append(f"this is a sample of {state.settings.sample:.3g} of the documents (--sample)")

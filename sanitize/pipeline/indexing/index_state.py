@@ -35,6 +35,7 @@ from sanitize.stages import detection
 from sanitize.storage import private_folder, table_schemas
 from sanitize.storage.corpus import Documents, cell_leaves
 from sanitize.storage.files import input_sha256, read_json, write_json
+from sanitize.storage.records.splits import TRAIN
 from sanitize.storage.task_records import hash_json
 
 
@@ -147,10 +148,12 @@ class IndexState:
 
     @property
     def task_splits(self) -> list[str]:
-        """The split of each task, "" where the corpus has none: a task covers documents of one split."""
+        """The split of each task, "" where the corpus has none: a task covers documents of one split. What was read before an append
+        brought the first splits is in train."""
         files = [file for file in self.documents.files if file.rows]
         firsts = [file.first_doc_no for file in files]
-        return [files[bisect.bisect_right(firsts, low) - 1].split for low, _ in self.task_ranges]
+        splits = [files[bisect.bisect_right(firsts, low) - 1].split for low, _ in self.task_ranges]
+        return [split or TRAIN for split in splits] if any(splits) else splits
 
     @property
     def sample_fingerprint(self) -> list[object]:

@@ -71,6 +71,7 @@ from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import fsync, read_json, write_json
 from sanitize.storage.locks import lock_workspace
 from sanitize.storage.records.record_shapes import RecordShape
+from sanitize.storage.records.splits import split_rank
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.task_records import hash_json
 from sanitize.verification.value_forms import list_unsearched_forms
@@ -131,6 +132,7 @@ class StreamProcessor:
         self.documents_in = self.documents_out = self.swept_count = 0
         self.by_kind: dict[str, dict[str, int]] = {}
         self.quarantine_reasons: dict[str, int] = {}
+        self.splits: set[str] = set()  # of the input files
         self._seen_column_names: dict[str, None] = {}  # column names so far, collected while no record has a main text
         self._missing_columns = settings.columns.option_by_column  # columns given by options that no record has had yet
         self._started_at = time.monotonic()
@@ -323,9 +325,14 @@ class StreamProcessor:
 
     @property
     def notes(self) -> list[str]:
-        """Notes on column options whose column no record had: with a misspelt name the option has no effect."""
-        notes = (f"--{option} {name}: no record had such a column" for name, option in self._missing_columns.items())
-        return list(notes) if self.documents_in else []
+        """Notes on column options whose column no record had (with a misspelt name the option has no effect), and on lost splits."""
+        notes = [f"--{option} {name}: no record had such a column" for name, option in self._missing_columns.items()]
+        if len(self.splits) > 1:
+            notes.append(
+                f"the input has the splits {', '.join(sorted(self.splits, key=split_rank))}; a stream writes all records to one output. "
+                "Use sanitize run, which keeps splits, or stream each of them to an output of its own"
+            )
+        return notes if self.documents_in else []
 
     @property
     def is_text_missing(self) -> bool:
@@ -658,7 +665,8 @@ def run_stream(
         # survey every input before anything is written
         column_names: list[set[str] | None] = []
         batches_by_path = [
-            (path, read_paths([path], settings.columns.roles, settings.max_doc_bytes, settings.batch, column_names)) for path in inputs
+            (path, read_paths([path], settings.columns.roles, settings.max_doc_bytes, settings.batch, column_names, processor.splits))
+            for path in inputs
         ]
         known_columns = set().union(*(columns for columns in column_names if columns is not None))
         for name, option in settings.columns.option_by_column.items() if column_names and None not in column_names else ():

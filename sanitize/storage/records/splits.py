@@ -5,8 +5,9 @@
     train-*.parquet, test.jsonl, ...      a file name that begins with one of the known names
     train/..., validation/..., test/...   a folder of a known name
 
-Only files with columns have splits (Parquet, Arrow, JSON, CSV); where some have one, all other files are in train. A corpus is read split
-after split: train, validation, test, then others by name. A single file that the user names is one corpus, whatever its name.
+The case of letters does not count in known names. Only files with columns have splits (Parquet, Arrow, JSON, CSV); where some have one,
+all other files are in train. A corpus is read split after split: train, validation, test, then others by name. A single file that the user
+names is one corpus, whatever its name.
 """
 
 from __future__ import annotations
@@ -43,13 +44,24 @@ def find_splits(files: Sequence[tuple[str, str, str]]) -> list[str]:
 
     Raises InputRefused for a split of a `datasets` folder whose name is no name of a file.
     """
-    if len(files) == 1 and files[0][0] == files[0][1]:
-        return [""]
-    is_dict = functools.cache(lambda folder: os.path.isfile(os.path.join(folder, "dataset_dict.json")))
-    found = [_find_split(path, root, is_dict) if format in _FORMATS else "" for path, root, format in files]
+    found = _find_named_splits(files)
     if set(found) <= {"", TRAIN}:
         return [""] * len(files)
     return [split or TRAIN for split in found]
+
+
+def count_files_without_split(files: Sequence[tuple[str, str, str]]) -> int:
+    """How many of the files (path, input it belongs to, format) are in train although their paths name no split: where others have one."""
+    found = _find_named_splits(files)
+    return 0 if set(found) <= {"", TRAIN} else found.count("")
+
+
+def _find_named_splits(files: Sequence[tuple[str, str, str]]) -> list[str]:
+    """The split that the path of each file names, "" for none."""
+    if len(files) == 1 and files[0][0] == files[0][1]:
+        return [""]
+    is_dict = functools.cache(lambda folder: os.path.isfile(os.path.join(folder, "dataset_dict.json")))
+    return [_find_split(path, root, is_dict) if format in _FORMATS else "" for path, root, format in files]
 
 
 def select_split(folder: Path, files: Sequence[Path], split: str) -> list[Path]:
@@ -77,8 +89,8 @@ def _find_split(path: str, root: str, is_dataset_dict: Callable[[str], bool]) ->
                     "file name; expected letters, digits, _ and dots between them. Rename the folder, also in dataset_dict.json"
                 )
             return split
-    if (match := _HUB_FILE.fullmatch(name)) and (match[1] in _KNOWN_NAMES or os.path.basename(folder) == "data"):
-        return _KNOWN_NAMES.get(match[1], match[1])
-    if match := _KNOWN_FILE.fullmatch(name.partition(".")[0]):
+    if (match := _HUB_FILE.fullmatch(name)) and (match[1].lower() in _KNOWN_NAMES or os.path.basename(folder) == "data"):
+        return _KNOWN_NAMES.get(match[1].lower(), match[1])
+    if match := _KNOWN_FILE.fullmatch(name.partition(".")[0].lower()):
         return _KNOWN_NAMES[match[1]]
-    return next((_KNOWN_NAMES[folder] for folder in reversed(folders) if folder in _KNOWN_NAMES), "")
+    return next((_KNOWN_NAMES[folder.lower()] for folder in reversed(folders) if folder.lower() in _KNOWN_NAMES), "")

@@ -383,6 +383,14 @@ def test_the_command_reports_a_stream_without_a_readable_record(tmp_path: Path, 
     )
 
 
+def test_lost_splits_are_reported(tmp_path: Path) -> None:
+    for split in ("train", "test"):
+        (tmp_path / "in" / split).mkdir(parents=True)
+        (tmp_path / "in" / split / "a.jsonl").write_text('{"text": "a"}\n')
+    result = run_stream([tmp_path / "in"], tmp_path / "out.jsonl", Plan.load("redact"), None, Settings(seed=1))
+    assert [note.partition(";")[0] for note in result.notes if "splits" in note] == ["the input has the splits train, test"]
+
+
 def test_a_missing_column_is_reported(tmp_path: Path) -> None:
     """A misspelt column name has no effect: for files it is refused; for records that are still to arrive it can only be reported."""
     rows = [{"text": "bob.mann@example.com", "who": "kim"}, {"text": "a", "phone": "b"}]

@@ -39,12 +39,23 @@ def survey_splits(folder: Path) -> list[tuple[str, str]]:
         (["train-1.jsonl", "train-2.jsonl"], [("train-1.jsonl", ""), ("train-2.jsonl", "")]),
         (["part-00000-of-00002.jsonl", "part-00001-of-00002.jsonl"], [(f"part-0000{no}-of-00002.jsonl", "") for no in range(2)]),
         (["test.jsonl"], [("test.jsonl", "test")]),
+        (["Test/a.jsonl", "TRAIN-1.jsonl"], [("TRAIN-1.jsonl", "train"), ("Test/a.jsonl", "test")]),
     ],
 )
 def test_layouts(tmp_path: Path, files: list[str], expected: list[tuple[str, str]]) -> None:
     for name in files:
         write_file(tmp_path / name, LINE)
     assert survey_splits(tmp_path) == expected
+
+
+@pytest.mark.parametrize(
+    ("files", "count"),
+    [(["train.jsonl", "test.jsonl", "a.jsonl", "holdout/b.jsonl", "c.json"], 3), (["train.jsonl", "a.jsonl"], 0), (["test.jsonl"], 0)],
+)
+def test_files_whose_paths_name_no_split_are_counted(tmp_path: Path, files: list[str], count: int) -> None:
+    for name in files:
+        write_file(tmp_path / name, LINE)
+    assert survey_inputs([tmp_path], Roles()).files_without_split == count
 
 
 def test_order_of_splits() -> None:
