@@ -7,7 +7,14 @@ from __future__ import annotations
 import numpy as np
 
 from sanitize.array_types import U8, Mask
-from sanitize.kinds.countries.national_id import STRONG_CHECK_RANK, character_values, label_pattern, make_national_id, passes_luhn, weighted_sum
+from sanitize.kinds.countries.national_id import (
+    STRONG_CHECK_RANK,
+    character_values,
+    label_pattern,
+    make_national_id,
+    passes_luhn,
+    weighted_sum,
+)
 from sanitize.kinds.kind import CAPITALS, DIGITS
 
 
@@ -29,17 +36,17 @@ KINDS = (
         name="PT_NIF",
         about="a Portuguese tax number",
         country="PT",
-        # written in groups without a label only where it is no telephone number: these begin with 2 and 9
-        bare_pattern="[13][0-9]{2} [0-9]{3} [0-9]{3}",
+        # in groups without a label only where it is no part of a telephone number: these begin with 2 and 9, with the country with 351
+        bare_pattern="1[0-9]{2} [0-9]{3} [0-9]{3}",
         labelled_pattern="[1-35-9][0-9]{8}|45[0-9]{7}|[1-35-9][0-9]{2}[ .][0-9]{3}[ .][0-9]{3}|45[0-9][ .][0-9]{3}[ .][0-9]{3}",
         label=label_pattern("NIF", "NIPC", "Contribuinte", "Número de contribuinte", "Identificação fiscal"),
         is_valid=_is_nif,
-        alphabets=[b"123", *[DIGITS] * 8],
+        alphabets=[b"1", *[DIGITS] * 8],
         check_length=1,
-        first_bytes=b"13CINcin",
+        first_bytes=b"1CINcin",
         hits=(
             ("NIF: 123456789", "123456789"),
-            ("número de contribuinte 501 964 843", "501 964 843"),
+            ("número de contribuinte 123.456.789", "123.456.789"),
             ("123 456 789", "123 456 789"),
         ),
         near_misses=(
