@@ -106,7 +106,7 @@ class _ValueSource:
         return f"{self.faker.user_name()}@{self.random.choice(_DOMAINS)}"
 
     def draw_phone(self) -> str:
-        return self._draw_digits(self.random.choice(self.settings["phones"]))
+        return self.draw_digits(self.random.choice(self.settings["phones"]))
 
     def draw_iban(self) -> str:
         number = self.accounts.iban()
@@ -125,7 +125,7 @@ class _ValueSource:
         return self.faker.address().replace("\n", ", ")
 
     def draw_number(self) -> str:
-        return self._draw_digits(self.random.choice(["######", "########", "####-####", "RE-20##-####", "##########"]))
+        return self.draw_digits(self.random.choice(["######", "########", "####-####", "RE-20##-####", "##########"]))
 
     def draw_amount(self) -> str:
         return str(self.random.choice([self.random.randint(5, 999), f"{self.random.randint(10, 99)},{self.random.randint(10, 99)}"]))
@@ -133,7 +133,7 @@ class _ValueSource:
     def draw_hour(self) -> str:
         return str(self.random.randint(9, 21))
 
-    def _draw_digits(self, shape: str) -> str:
+    def draw_digits(self, shape: str) -> str:
         return re.sub("#", lambda _: self.random.choice("0123456789"), shape)
 
     def format_groups(self, number: str, *shapes: tuple[str, tuple[int, ...]]) -> str:
@@ -174,15 +174,17 @@ def _draw_french_id(source: _ValueSource) -> str:
 
 
 def _draw_spanish_id(source: _ValueSource) -> str:
-    if source.random.random() < 0.3:
-        number: str = source.faker.nie()
-        return source.format_groups(number, ("-", (1, 7, 1)))
-    number = source.faker.nif()
-    return source.format_groups(number, ("-", (8, 1)), (" ", (8, 1)))
+    """A number of a resident or a foreigner (X, Y, Z count as 0, 1, 2) with the letter of its remainder modulo 23 (Royal Decree 1553/2005;
+    Faker draws its own from the clock)."""
+    foreigner = source.random.choice("XYZ") if source.random.random() < 0.3 else ""
+    digits = source.draw_digits("#######" if foreigner else "########")
+    value = int("XYZ".index(foreigner) * 10**7 + int(digits) if foreigner else digits)
+    number = f"{foreigner}{digits}{'TRWAGMYFPDXBNJZSQVHLCKE'[value % 23]}"
+    return source.format_groups(number, ("-", (1, 7, 1))) if foreigner else source.format_groups(number, ("-", (8, 1)), (" ", (8, 1)))
 
 
 def _draw_portuguese_id(source: _ValueSource) -> str:
-    number = source.random.choice("123") + source._draw_digits("#######")
+    number = source.random.choice("123") + source.draw_digits("#######")
     return source.format_groups(f"{number}{compute_mod_11(number, (9, 8, 7, 6, 5, 4, 3, 2))}", (" ", (3, 3, 3)))
 
 
@@ -191,7 +193,7 @@ def _draw_dutch_id(source: _ValueSource) -> str:
 
 
 def _draw_japanese_id(source: _ValueSource) -> str:
-    number = source._draw_digits("###########")
+    number = source.draw_digits("###########")
     return source.format_groups(f"{number}{compute_mod_11(number, (6, 5, 4, 3, 2, 7, 6, 5, 4, 3, 2))}", (" ", (4, 4, 4)), ("-", (4, 4, 4)))
 
 
