@@ -583,14 +583,15 @@ def _format_month(numbers: I64, like: pl.Series, gap_before: pl.Series) -> pl.Se
 
     Months that are spelled as in English, `mars`, `marca` and `maja` are not used: without a day or a year they would not be found again.
     """
-    language = pl.lit(like.replace_strict(_MONTH_LANGUAGES, default=None, return_dtype=pl.Int64))
+    listed = pl.lit(like.replace_strict(_MONTH_LANGUAGES, default=None, return_dtype=pl.Int64))
     gap, spelling = pl.lit(gap_before), pl.lit(like.str.to_lowercase())
     language = pl.select(
-        pl.when(gap.str.starts_with(". ") & language.is_null())
+        pl.when(gap.str.starts_with(". ") & listed.is_null())
         .then(_GERMAN)
-        .when(spelling.is_in(["marzo", "agosto"]) & ~gap.str.contains("de ", literal=True) & gap.str.contains(r"\A[°º]? \z"))
+        # Spanish and Italian months of one spelling: Spanish dates have `de`
+        .when(spelling.is_in(["marzo", "agosto"]) & gap.str.contains(r"\A[°º]? \z"))
         .then(_ITALIAN)
-        .otherwise(language)
+        .otherwise(listed)
     ).to_series()
     formatted = _format_name(numbers, like, _MONTHS)
     for number, names in enumerate(_FOREIGN_MONTHS):
