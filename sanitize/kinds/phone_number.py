@@ -88,7 +88,8 @@ _INTERNATIONAL = "|".join(
 )
 # repeated separators only with groupings that are in use: after a number of unknown length they are the gap to the next item on the line
 _TRUNK_NUMBER = widen_separators(
-    rf"(?:[(]0[0-9]{{1,5}}[)][ .-]{{0,2}}|{BOUNDARY}0[0-9]{{1,8}}[ ./-]|{BOUNDARY}0[1-9][0-9]{{1,4}} / ?)"
+    rf"(?:[(]0[0-9]{{1,5}}[)][ .-]{{0,2}}|{BOUNDARY}0[0-9]{{1,8}}[ ./-]|{BOUNDARY}0[1-9][0-9]{{1,4}} / ?|"
+    rf"{BOUNDARY}00[1-9][0-9]{{1,2}}[ .-][1-9][ .-]|{BOUNDARY}0[1-9][0-9]{{0,3}}[(][0-9]{{2,4}}[)])"
     rf"[0-9]{{2,8}}(?:[ .-][0-9]{{2,8}}){{0,4}}{_EXTENSION}{BOUNDARY}",
     allow_repeated=False,
 )
@@ -98,7 +99,7 @@ _TRUNK_WIDE_GAPS = (
 # digit groupings of local numbers, with one separator throughout; none is the beginning of a longer grouping in common use
 _LOCAL_GROUPINGS = (
     *("3-4", "4-4", "2-3-3-4", "2-3-2-2", "2-3-3", "3-3-2-2", "3-3-3", "2-2-2-2-2", "2-2-2-2", "3-2-2-2", "3-2-3", "2-6", "3-8", "2-4-4"),
-    *("4-4-4", "5-5"),
+    *("4-4-4", "5-5", "3-7"),
 )
 _CHINESE_MOBILE = widen_separators(
     "1[3-9][0-9] [0-9]{4} [0-9]{4}|1[3-9][0-9]-[0-9]{4}-[0-9]{4}", allow_repeated=False
@@ -112,7 +113,9 @@ _LOCAL = "|".join(
     ]
     + [widen_separators("[0-9]{4}[ .-][0-9]{3}[ .-][0-9]{4}", allow_repeated=False), "[0-9]{5,}"]
 )
-_BRACKETED_AREA = widen_separators(rf"[(][0-9]{{2,4}}[)][ .-]{{0,2}}[0-9]{{3,8}}(?:[ .-][0-9]{{3,4}})?{BOUNDARY}", allow_repeated=False)
+_BRACKETED_AREA = widen_separators(
+    rf"[(][0-9]{{2,4}}[)][ .-]{{0,2}}[0-9]{{3,8}}(?:[ .-][0-9]{{2}}[ .-][0-9]{{2}}|[ .-][0-9]{{3,4}})?{BOUNDARY}", allow_repeated=False
+)
 _MASKED = widen_separators(
     rf"(?:[+][0-9]{{1,3}}[ -]?|{BOUNDARY})[0-9]{{3,4}}[ -]?(?:[0-9]{{4}})?(?:[*]{{3,8}}|[Xx]{{3,8}})"
     r"(?:[ -]?(?:[0-9]{3,4}|[Xx]{4}|[*]{4}))?",
@@ -139,18 +142,27 @@ _NATIONAL_FORMS = {
 }
 # short or ambiguous words for telephone: must directly precede the number
 _SHORT_WORDS = (
-    r"(?:\A|[^a-z0-9_])(?:ph|mob|fon|fone|cel|tlf|tfno|tlfno|ramal|portable|fixe|fijo|fisso|vast|kontakt|contato|"
-    r"contacto|recapito|bel|bell)"
+    r"(?:\A|[^a-z0-9_])(?:ph|mob|fon|fone|cel|tlf|tfno|tlfno|ramal|portable|fixe|fisso|kontakt|contato|"
+    r"contacto|recapito|bel|bell|kom|fixo|vaste?|fijo)"
 )
 _SHORT_WORD_BEFORE = rf"{_SHORT_WORDS}(?:[. ]{{1,2}}(?:no|nr|num|number|nummer|numero))?[ .:/=#-]{{0,4}}\z"
+# `meine neue Nummer ist`, `il mio nuovo numero è`, `mój numer to`; letters beyond ASCII are blanks
+_OWN_NUMBER_BEFORE = (
+    rf"{BOUNDARY}(?:my|meine?|mijn|mon|mi|mio|meu|m  j)(?: (?:new|neue|nieuwe|nouveau|nuevo|nuovo|novo|nowy))?"
+    rf" (?:number|nummer|n(?:u|  )m(?:e|  )ro|numer)(?: (?:nuevo|nuovo|novo))?{BOUNDARY}[\x00-/:-\x7f]{{0,14}}\z"
+)
 # the same with letters beyond ASCII
-_NON_LATIN_WORDS = "电话|電話|手机|手機|携帯|传真|傳真|热线|熱線|致电|联系方式|連絡先|ファックス|फ़ोन|फोन|मोबाइल|दूरभाष"
+_NON_LATIN_WORDS = (
+    "电话|電話|手机|手機|携帯|传真|傳真|热线|熱線|致电|联系方式|連絡先|ファックス|座机|回电|回拨|拨打|直拨|直线|我的号码|新号码|新的号码|直通|折り返し|"
+    "固定：|固定電|फ़ोन|फोन|मोबाइल|दूरभाष"
+)
 _NON_ASCII_WORD_BEFORE = (
-    r"(?:\A|[^\p{L}])(?:tél|téléphon[a-z]*|teléf|teléfonos?|móvil(?:es)?)(?:[^\p{L}0-9][^0-9]{0,40})?\z|"
+    r"(?:\A|[^\p{L}])(?:tél|téléphon[a-z]*|télécop[a-z]*|teléf|teléfonos?|móvil(?:es)?|telemóve[a-z]*|ll[aá]m[ae][a-z]*|liga à)"
+    r"(?:[^\p{L}0-9][^0-9]{0,40})?\z|"
     rf"(?:{_NON_LATIN_WORDS})[^0-9]{{0,12}}\z"
 )
 _NON_ASCII_WORD_PREFILTER = (
-    f"tél|teléf|móvil|{_NON_LATIN_WORDS}"  # a search for plain words is a hundred times faster, and few contexts contain one
+    f"tél|móv|llám|liga à|{_NON_LATIN_WORDS}"  # a search for plain words is a hundred times faster, and few contexts contain one
 )
 # `tel no.`: the word before `no.` makes it a telephone number
 _NUMBER_WORD_BEFORE = (
@@ -162,9 +174,12 @@ _PHONE_WORD_BEFORE = (
     rf"{BOUNDARY}(?:phones?|phone ?num[a-z]*|cell ?phones?|telephon[a-z]*|tele?|telef[oa][a-z]*|cell|cellular|mobiles?|mobil|handy|gsm|fax|"
     r"facsimile|pager|call(?:s|ed|ing|back)?|contact(?:s|ed|ing)?|reach(?:ed|able|ing)?|dial(?:l?ed|l?ing)?|ring|text|"
     r"(?:hot|help|land) ?line|(?:support|direct) line|toll[ -]?free|whatsapp|sms|answering|messages? to|"
-    r"mobil(?:nummer|nr|funk|telefon)|mobiel|movil|celular|cellulare|rufnummer|durchwahl|festnetz|natel|anrufen|erreichbar|llam(?:ar|e)|"
-    r"appele[rz]|joindre|ligue)"
-    rf"{BOUNDARY}[\x00-/:-\x7f]{{0,44}}\z|{_SHORT_WORD_BEFORE}|"
+    r"mobil(?:nummer|nr|funk|telefon)|mobiel|movil|celular|cellulare|telemovel|rufnummer|durchwahl|doorkies(?:nummer)?|festnetz|natel|"
+    r"anrufen|erreichbar|llama(?:r|rme|me)?|llame(?:me)?|r?appel(?:e[rz]|le[sz]?)|joindre|(?:ri)?chiam(?:a|i|are|armi|ami|ate|atemi)|"
+    r"al numero|ligar(?:-me)?|ligue|(?:linha|ligne|linea|l  nea) dire(?:c?ta|cte|tta)|(?:terug)?bellen|"
+    # the letters beyond ASCII of a word are blanks: ó is two of them
+    r"(?:od|za|prze)?dzwo[a-z]*|kom(?:o|  )rk[a-z]*|stacjonarny|faks|pod (?:nr|numer(?:em)?))"
+    rf"{BOUNDARY}[\x00-/:-\x7f]{{0,44}}\z|{_SHORT_WORD_BEFORE}|{_OWN_NUMBER_BEFORE}|"
     r"(?:\A|[ \n\t,;|(])(?:office|work|home|desk|direct|main|voice|[owhcmftp])[:.] {0,3}\z"
 )
 _PHONE_WORD_AFTER = rf"\A[ ,]{{0,2}}[(-]?(?:(?:office|fax|mobile|cell|home|work|voice|phone|tel|direct|pager){BOUNDARY}|[howcmf][)])"

@@ -55,10 +55,11 @@ _TITLE_WORDS = (
     "grandma herr frau monsieur madame mme mlle señor señora sr sra signor signora dott ing judge justice senator sen rep "
     "congressman congresswoman gov governor president capt captain lt lieutenant sgt sergeant col colonel gen general maj major cpl "
     "officer detective inspector coach teacher nurse doctor manager director chairman secretary principal attorney mister missus "
-    "master mstr madamoiselle "
+    "master mstr madamoiselle senhor senhora heer mevrouw dhr mevr "
 )
 _GREETINGS = (
     "dear hi hello hey hiya greetings morning afternoon evening hallo liebe lieber bonjour cher chère hola querido querida estimado ciao "
+    "estimada beste geachte hoi olá szanowny szanowna drogi droga cześć "
 )
 _CLOSINGS = (
     "regards thanks sincerely cheers best love yours truly respectfully cordially thx thankyou gratefully faithfully grüße gruß mfg "
@@ -183,6 +184,8 @@ _STOP_WORDS = (
     "re fw fwd fyi asap subject date sent received attached original message forwarded cc bcc email mail phone fax tel mobile cell "
     "address web website url http https www com net org html pdf inc llc ltd pm est pst gmt utc usa uk eu un us internet apt suite ste "
     "unit bldg dds phd md esq rt vs feat "
+    # pronouns that are capitalized, of languages whose names are in the lists
+    "sie ihr ihre ihren ihrem ihnen ich wir nous vous ils voi noi vi usted ustedes você vocês wij jullie "
 )
 _ORGANIZATION_WORDS = (
     "inc incorporated llc llp ltd limited corp corporation co company companies group holdings partners associates bank trust fund "

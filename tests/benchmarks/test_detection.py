@@ -121,7 +121,7 @@ def test_the_tables_have_intervals_and_the_rate_of_presidio() -> None:
 
 
 def test_an_unknown_finder_lists_the_known_ones(tmp_path: Path) -> None:
-    with pytest.raises(SystemExit, match="presidio; scrubadub"):
+    with pytest.raises(SystemExit, match="presidio; presidio, en_core_web_sm; scrubadub"):
         detection.main(["--data", str(write_records(tmp_path, (TEXT, []))), "--finders", "presido"])
 
 

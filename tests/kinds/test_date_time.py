@@ -69,6 +69,16 @@ DATES = [
     ("3 de enero del 2001", "2001-01-03"),
     ("5 août 2001, 10:30", "2001-08-05T10:30"),
     ("mayo de 1985", "may 1985"),
+    ("14 maggio 1985", "1985-05-14"),
+    ("1º gennaio 2001", "2001-01-01"),
+    ("1.º de janeiro de 2001", "2001-01-01"),
+    ("3 de março de 2001", "2001-03-03"),
+    ("3 mei 1985", "1985-05-03"),
+    ("28 februari 2001", "2001-02-28"),
+    ("5 maja 1985", "1985-05-05"),
+    ("14 października 2001", "2001-10-14"),
+    ("styczeń 2001", "january 2001"),
+    ("3 marca 2001", "2001-03-03"),
     ("14. Dezember", "14 december"),
     ("May 2001", "may 2001"),
     ("14 May", "14 may"),
@@ -163,6 +173,7 @@ NOTHING = [
     "version 1.2.2001, v. 1.2.2001, firmware: 10.4.2001, Release 1.2.2001",
     "call me in 1999 2000",
     "2 mars, le 3 mars",
+    "2 marca, marca 2001, Maja 2001, Marco 2001, maggiore 2001, 5 mein, 3 majątek",
     "room 14. May I",
     "marsh 2001, mayor 1985, junior 1985",
     "",
@@ -227,7 +238,7 @@ def make_draws(count: int) -> Draws:
 
 def reduce_to_shape(text: str) -> str:
     text = re.sub("(?<=[0-9])(st|nd|rd|th)(?![a-z])", "th", re.sub("(?<=[0-9])(ST|ND|RD|TH)(?![A-Z])", "TH", text))
-    return re.sub("[A-Za-zäéû]{3,}", "w", re.sub("[0-9]", "0", text))
+    return re.sub("[^\\W\\d_]{3,}", "w", re.sub("[0-9]", "0", text))
 
 
 def test_surrogates_keep_the_spelling_and_are_valid_dates() -> None:
@@ -241,6 +252,23 @@ def test_surrogates_keep_the_spelling_and_are_valid_dates() -> None:
     assert (
         KIND.make_surrogates(values.gather(rows), make_draws(len(values)).take(rows), False).to_list() == surrogates.gather(rows).to_list()
     )
+
+
+@pytest.mark.parametrize(
+    ("value", "months"),
+    [
+        ("14 agosto 2001", "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre"),
+        ("14 de agosto de 2001", "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre"),
+        ("14 de março de 2001", "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro"),
+        ("14 mei 2001", "januari februari maart mei juni juli augustus oktober"),
+        ("maj 2001", "styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik listopad grudzień"),
+        ("14 maja 2001", "stycznia lutego kwietnia czerwca lipca sierpnia września października listopada grudnia"),
+    ],
+)
+def test_surrogates_keep_the_language_of_the_month(value: str, months: str) -> None:
+    surrogates = KIND.make_surrogates(pl.Series("value", [value] * 200), make_draws(200), False)
+    assert set(surrogates.str.extract(r"(\p{L}{3,})")) == set(months.split())
+    assert find_dates_of_texts(list(surrogates)) == [[surrogate] for surrogate in surrogates]
 
 
 def test_surrogate_ordinals_match_their_day() -> None:

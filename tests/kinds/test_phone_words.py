@@ -14,15 +14,26 @@ phone phones phone-number phone-numbers cellphone cell-phone telephone telephone
 mobiles mobil handy gsm fax facsimile pager call calls called calling callback contact contacts contacted contacting reach reached reachable
 reaching dial dialed dialled dialing dialling ring text hotline hot-line helpline landline support-line direct-line toll-free tollfree
 whatsapp sms answering messages-to mobilnummer mobilnr mobilfunk mobiltelefon mobiel movil celular cellulare rufnummer durchwahl festnetz
-natel anrufen erreichbar llamar llame appeler appelez joindre ligue
+natel anrufen erreichbar llama llamar llame llameme appeler appelez appelle rappeler rappelle joindre ligue chiama chiamami richiamarmi
+al-numero telemovel ligar linha-direta ligne-directe bellen terugbellen doorkiesnummer dzwoni oddzwoni zadzwoni komorka stacjonarny faks
+pod-numer pod-numerem
 """.split()
-PHONE_ABBREVIATIONS = (
-    "ph mob fon fone cel tlf tfno tlfno ramal portable fixe fijo fisso vast kontakt contato contacto recapito bel bell".split()
-)
+PHONE_ABBREVIATIONS = """
+ph mob fon fone cel tlf tfno tlfno ramal portable fixe fijo fisso vast vaste fixo kom kontakt contato contacto recapito bel bell
+""".split()
 NON_ASCII_WORDS = """
 tél téléphone téléphones teléf teléfono teléfonos móvil móviles 电话 電話 手机 手機 携帯 传真 傳真 热线 熱線 致电 联系方式 連絡先 ファックス
-फ़ोन फोन मोबाइल दूरभाष
+फ़ोन फोन मोबाइल दूरभाष télécopie telemóvel llámame llámeme
+dzwoń oddzwonić komórka 座机 回电 回拨 拨打 直线 我的号码 新号码 直通 折り返し 固定電話
 """.split()
+OWN_NUMBERS = (
+    """
+my number is; my new number is; meine Nummer ist; meine neue Nummer ist; mijn nummer is; mon nouveau numéro est le; mi número nuevo es el;
+mio nuovo numero è; o meu número novo é; mój nowy numer to
+""".replace("\n", " ")
+    .strip()
+    .split("; ")
+)
 TAGS_BEFORE = "office work home desk direct main voice o w h c f t p m".split()
 TAGS_AFTER = "office fax mobile cell home work voice phone tel direct pager".split()
 EXCLUDING_WORDS = "npi imei imsi iccid isbn issn ssn iban account card passport serial license licence policy invoice".split()
@@ -42,6 +53,8 @@ TEXTS_WITH_NUMBER = [
     ),
     *(f"so {word}{sign}{LOCAL} x" for word in PHONE_ABBREVIATIONS for sign in (" ", ": ", ".: ", " no ", ". nr. ", " number: ")),
     *(f"x {word}{sign}{LOCAL} x" for word in NON_ASCII_WORDS for sign in (" ", ": ")),
+    *(f"so {words} {LOCAL} x" for words in OWN_NUMBERS),
+    f"liga à Eva: {LOCAL}",
     *(
         f"{opens}{tag}{sign}{LOCAL} x"
         for tag in TAGS_BEFORE
@@ -93,6 +106,8 @@ TEXTS_WITHOUT_NUMBER = [
     *(f"x {LOCAL} {words} x" for words in ("the office", "at home", "x, fax")),
     *(f"{word} me {LOCAL[:3]}01" for word in ("answer", "recall", "callx")),
     f"call{' ' * 45}{LOCAL}",
+    *(f"so {words} {LOCAL}" for words in ("my case number is", "customer number is", "my number one of the last", "numer", "liga 2: ")),
+    *(f"{word} {LOCAL}" for word in ("rappelt", "ulama", "zachiama", "vastus", "komisja", "faksy", "号码", "固定", "un numero")),
     *(f"call the {word} {LOCAL}" for word in EXCLUDING_WORDS),
     *(f"call {word}{sign}{LOCAL}" for word in ADJACENT_EXCLUDING_WORDS for sign in (" ", ": ", " no. ", " number is ", " #")),
     *(f"{word} 5 {LOCAL}" for word in ("call", "phone")),

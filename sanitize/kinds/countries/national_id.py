@@ -23,9 +23,12 @@ DEFAULT_RANK = 80
 STRONG_CHECK_RANK = (
     44  # before CREDIT_CARD, whose pattern matches 13 to 19 digits: for numbers that contain a date of birth and a check digit
 )
+# between a label and its number: a word for number, whose it is (`NIF da senhora Costa`), and a verb or signs. Longer alternatives come
+# first, since the label is also matched without the number behind it
 _LABEL_GAP = (
     "(?:[ -]?(?:[Nn]umber|NUMBER|[Nn]ummer|[Nn]umero|[Nn]o[.]|[Nn]o|NO|[Nn]r[.]?|[Nn]um[.]?|"
-    "ID|[Ii]d|n°|nº|№))?(?: is| est| ist|[ \\t:：#=-]){1,3}"
+    "ID|[Ii]d|n°|nº|№))?(?: (?:of|for|von|der|des|van|du|de|del|della|di|da|do)(?: [^ 0-9\\n]+){1,5})?"
+    "(?: lautet| est| ist| es| is| é| è| to|は|が|[ \\t:：#=-]){1,3}"
 )
 # Verhoeff's multiplication in the dihedral group of order ten, and his permutation
 _VERHOEFF_PRODUCTS = np.array(
