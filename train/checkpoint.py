@@ -12,8 +12,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sanitize.errors import OutputBroken
+from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.storage.files import fsync, read_json, write_json
+
+from .adapters import CONFIG_FILE, find_base_folder, has_adapter, is_adapter, save_adapter
+from .model import load_model, load_tokenizer, read_architectures, trainable_parameters
 
 
 def format_checkpoint_name(step: int) -> str:
@@ -32,23 +35,53 @@ class CheckpointEvent:
 
 
 def write_checkpoint(folder: Path, *, model: Any, tokenizer: Any, metadata: Mapping[str, Any]) -> Path:
-    """Write a checkpoint into `folder`, named by its step, and return its path; an existing one of that name is replaced."""
+    """Write a checkpoint into `folder`, named by its step, and return its path; an existing one of that name is replaced.
+
+    Of a model with a LoRA adapter only the adapter is written.
+    """
     path = folder / format_checkpoint_name(metadata["step"])
     temp_path = _make_temp_folder(path)
-    model.save_pretrained(temp_path)
+    if has_adapter(model):
+        save_adapter(model, temp_path)
+    else:
+        model.save_pretrained(temp_path)
     tokenizer.save_pretrained(temp_path)
     write_json(temp_path / "checkpoint.json", metadata)
     _commit_folder(temp_path, path)
     return path
 
 
+def write_merged_model(adapter: str | Path, out: str | Path) -> Path:
+    """Write the base model of a LoRA adapter with the adapter merged into its weights, and the tokenizer, into the folder `out`.
+
+    Raises InputRefused if `adapter` is no adapter or has no base, UsageError if `out` exists.
+    """
+    source, path = Path(adapter), Path(out)
+    if not is_adapter(source):
+        raise InputRefused(
+            f"{source}: no LoRA adapter; expected a checkpoint with {CONFIG_FILE}, as a recipe with a table [lora] writes it"
+        )
+    if path.exists():
+        raise UsageError(f"{path}: exists; choose a folder that does not")
+    base = find_base_folder(source)
+    head = "masked" if any("MaskedLM" in name for name in read_architectures(base)) else "causal"
+    model = load_model(source, head)
+    tokenizer = load_tokenizer(source if (source / "tokenizer.json").is_file() else base)
+    temp_path = _make_temp_folder(path)
+    model.save_pretrained(temp_path)
+    tokenizer.save_pretrained(temp_path)
+    _commit_folder(temp_path, path)
+    return path
+
+
 def write_state(folder: Path, *, model: Any, optimizer: Any, parameter_names: Mapping[Any, str], metadata: Mapping[str, Any]) -> None:
-    """Write the state after `metadata["step"]` steps (weights, optimizer moments, numbers as JSON) into `folder`; delete older ones."""
+    """Write the state after `metadata["step"]` steps (weights that are trained, optimizer moments, numbers as JSON) into `folder`; delete
+    older ones."""
     from safetensors.torch import save_file
 
     path = folder / format_checkpoint_name(metadata["step"])
     temp_path = _make_temp_folder(path)
-    weights = {name: parameter.detach().cpu().contiguous() for name, parameter in model.named_parameters()}  # tied ones once
+    weights = {name: parameter.detach().cpu().contiguous() for name, parameter in trainable_parameters(model)}  # tied ones once
     moments = {
         f"{parameter_names[parameter]}/{key}": value.detach().cpu().contiguous()
         for parameter, entry in optimizer.state.items()
@@ -82,7 +115,7 @@ def load_state(path: Path, *, model: Any, optimizer: Any, parameter_names: Mappi
     try:
         weights, moments = load_file(path / "weights.safetensors"), load_file(path / "optimizer.safetensors")
         with torch.no_grad():
-            for name, parameter in model.named_parameters():
+            for name, parameter in trainable_parameters(model):
                 parameter.copy_(weights[name])
         by_name = {name: parameter for parameter, name in parameter_names.items()}
         for moment_name, value in moments.items():

@@ -23,7 +23,8 @@ from sanitize.storage.files import parse_toml
 
 from . import objectives
 
-NEW_MODEL_LR, PRETRAINED_LR = 5e-4, 5e-5  # default learning rates; one for a new model ruins a pretrained one within a few steps
+# default learning rates; one for a new model ruins a pretrained one within a few steps
+NEW_MODEL_LR, PRETRAINED_LR, LORA_LR = 5e-4, 5e-5, 2e-4
 ARCHITECTURES = ("gpt2", "gpt_neo", "bert", "roberta")
 
 
@@ -77,6 +78,15 @@ class ModelSettings(_RecipeSection):
         return self
 
 
+class LoraSettings(_RecipeSection):
+    """`[lora]`: train a low-rank adapter of a pretrained model instead of its weights (extra `lora`); checkpoints hold the adapter only."""
+
+    rank: int = Field(default=16, ge=1)  # of the two matrices of each adapted layer
+    alpha: float = Field(default=32.0, gt=0)  # the adapter's output is multiplied by alpha / rank
+    dropout: float = Field(default=0.05, ge=0, lt=1)  # of the adapter's input
+    target_modules: tuple[str, ...] = ()  # last part of the names of adapted layers, such as q_proj; default: all linear ones but the head
+
+
 class TokenizerSettings(_RecipeSection):
     """`[tokenizer]`: a local one, the model's own (the default with `model.path`), or a byte-level BPE trained on the corpus."""
 
@@ -93,7 +103,7 @@ class TrainingSettings(_RecipeSection):
     max_steps: int | None = Field(default=None, ge=1)
     batch: int = Field(default=8, ge=1)  # rows of one optimizer step, over all micro-batches and processes
     accumulate: int = Field(default=1, ge=1)  # micro-batches into which a process splits its share of a step
-    lr: float = Field(default=NEW_MODEL_LR, gt=0)  # default with model.path: 5e-5
+    lr: float = Field(default=NEW_MODEL_LR, gt=0)  # default with model.path: 5e-5, with an adapter 2e-4
     schedule: Literal["constant", "linear", "cosine"] = "linear"
     warmup: float = Field(default=0.0, ge=0, lt=1)  # share of all steps over which lr rises from 0
     weight_decay: float = Field(default=0.01, ge=0)  # on matrices only, not on biases and norms
@@ -156,6 +166,7 @@ class Recipe(_RecipeSection):
     about: str = ""
     data: DataSettings = DataSettings()
     model: ModelSettings
+    lora: LoraSettings | None = None
     tokenizer: TokenizerSettings = TokenizerSettings()
     objective: dict[str, Any] = Field(default_factory=lambda: {"use": "causal"})
     run: TrainingSettings = TrainingSettings()
@@ -179,7 +190,7 @@ class Recipe(_RecipeSection):
         for change in changes:
             _apply_change(changed_table, change)
         if _has_model_path(changed_table):
-            _adapt_to_pretrained(table, where)
+            _adapt_to_pretrained(table, where, default_lr=LORA_LR if changed_table.get("lora") is not None else PRETRAINED_LR)
             for change in changes:
                 _apply_change(table, change)
         else:
@@ -206,7 +217,7 @@ class Recipe(_RecipeSection):
         for key in ("split", "validation_split", "attention"):  # keeps the hashes of recipes that are older than these keys
             if table["data"][key] == DataSettings.model_fields[key].default:
                 table["data"].pop(key)
-        for section in ("privacy", "base", "pretrained"):
+        for section in ("privacy", "base", "pretrained", "lora"):
             if table[section] is None:
                 table.pop(section)  # keeps the hashes of recipes that are older than this section
         table["objective"] = {key: value for key, value in table["objective"].items() if key not in self.build_objective().input_paths()}
@@ -228,7 +239,7 @@ def _has_model_path(table: Mapping[str, Any]) -> bool:
     return isinstance(model, Mapping) and bool(model.get("path"))
 
 
-def _adapt_to_pretrained(table: dict[str, Any], where: str) -> None:
+def _adapt_to_pretrained(table: dict[str, Any], where: str, *, default_lr: float) -> None:
     """Replace the settings of `[run]` that are for a new model by those of the recipe's table `[pretrained]`, in place."""
     run = table.setdefault("run", {})
     if not isinstance(run, dict):
@@ -240,7 +251,7 @@ def _adapt_to_pretrained(table: dict[str, Any], where: str) -> None:
             raise UsageError(describe_validation_error(error, PretrainedSettings, f"{where}: pretrained")) from None
         raise UsageError(f"{where}: pretrained: expected a table") from None
     run |= pretrained.model_dump(exclude_none=True)
-    run.setdefault("lr", PRETRAINED_LR)
+    run.setdefault("lr", default_lr)
 
 
 def list_recipes() -> list[str]:
@@ -291,6 +302,8 @@ def _validate_recipe(table: Mapping[str, Any], where: str) -> Recipe:
         raise UsageError(f"{where}: data.spans_from gives the spans that data.leave_out_pii = true leaves out; set both, or neither")
     if getattr(objective, "direct", "type") == "occurrence" and not recipe.data.leave_out_pii:
         raise UsageError(f'{where}: objective.direct = "occurrence" needs the spans that data.leave_out_pii = true leaves out; set it, too')
+    if recipe.lora is not None:
+        _validate_lora(recipe, objective, where)
     if objective.IS_UNLEARNING and not recipe.model.path:
         raise UsageError(f"{where}: objective {objective.use} needs model.path, a checkpoint that was trained on the data")
     if objective.IS_UNLEARNING and recipe.data.layout != "document":
@@ -300,6 +313,18 @@ def _validate_recipe(table: Mapping[str, Any], where: str) -> Recipe:
     if recipe.privacy is not None:
         _validate_privacy(recipe, objective, where)
     return recipe.model_copy(update={"objective": objective.model_dump(mode="json")})
+
+
+def _validate_lora(recipe: Recipe, objective: objectives.Objective, where: str) -> None:
+    """Raise UsageError for settings that an adapter cannot be combined with."""
+    if not recipe.model.path:
+        raise UsageError(f"{where}: lora needs model.path; an adapter changes a pretrained model, and a new model has nothing to keep")
+    if recipe.model.top_layers is not None:
+        raise UsageError(f"{where}: lora freezes all weights of the model, and model.top_layers all but some; use one of the two")
+    if objective.HEAD == "classify":
+        raise UsageError(
+            f"{where}: objective {objective.use} trains a new head, which an adapter does not hold; use model.top_layers instead of lora"
+        )
 
 
 def _validate_privacy(recipe: Recipe, objective: objectives.Objective, where: str) -> None:

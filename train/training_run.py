@@ -31,6 +31,7 @@ from sanitize.storage.locks import hold_lock
 from sanitize.storage.records.conversations import PLAIN_TEMPLATE, ChatTemplate
 
 from . import checkpoint, dp_sgd
+from .adapters import find_base_folder, is_adapter
 from .batches import (
     LANE_LIMIT,
     BatchPlan,
@@ -147,7 +148,9 @@ class _TrainingRun:
             raise UsageError("private training and unlearning run in one process only; start this recipe without a launcher")
         labels = _distinct_labels(data) if objective.HEAD == "classify" else ()
         trained_mask = objective.select_trained_documents(data.doc_ids)
-        model, context = build_model(recipe.model, head=objective.HEAD, tokenizer=tokenizer, seed=recipe.run.seed, labels=labels)
+        model, context = build_model(
+            recipe.model, head=objective.HEAD, tokenizer=tokenizer, seed=recipe.run.seed, labels=labels, lora=recipe.lora
+        )
         trained_documents, retain_documents = (
             (data, None) if trained_mask is None else (data.filter_rows(trained_mask), data.filter_rows(~trained_mask))
         )
@@ -562,12 +565,18 @@ def compute_run_identity(recipe: Recipe, data: DocumentTable, validation: Docume
 
 
 def folder_sha256(path: str | Path) -> str:
-    """Return one hash of the files directly inside a folder, or of one file; InputRefused if the path does not exist."""
+    """Return one hash of the files directly inside a folder, or of one file; InputRefused if the path does not exist.
+
+    That of an adapter has the files of its base model in it, too.
+    """
     source = Path(path)
     if not source.exists():
         raise InputRefused(f"{source}: there is no such folder or file; paths in a recipe are local, nothing is downloaded")
     files = [source] if source.is_file() else sorted(file for file in source.iterdir() if file.is_file())
-    return hashlib.sha256("".join(f"{file.name} {file_sha256(file)}\n" for file in files).encode()).hexdigest()
+    lines = [f"{file.name} {file_sha256(file)}\n" for file in files]
+    if is_adapter(source):
+        lines.append(f"base {folder_sha256(find_base_folder(source))}\n")
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _distinct_labels(data: DocumentTable) -> tuple[str, ...]:
