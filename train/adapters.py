@@ -8,6 +8,7 @@ W + alpha / rank * B A, with A random and B = 0 before the first step. peft is i
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -72,7 +73,9 @@ def add_adapter(model: Any, settings: LoraSettings, *, base_folder: str | Path, 
         name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, torch.nn.Linear) or _is_transposed(module)
     }
     try:
-        model.add_adapter(config)
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # of calls between peft and transformers
+            model.add_adapter(config)
     except ValueError as error:
         raise UsageError(
             f"lora.target_modules: cannot be adapted ({type(error).__name__}); linear layers of this model are {', '.join(sorted(linear))}"
@@ -96,13 +99,14 @@ def merge_adapter(model: Any, folder: str | Path) -> Any:
         ) from None
 
 
-def save_adapter(model: Any, folder: Path) -> None:
-    """Write the adapter of a model into a folder. The names of layers in its adapter_config.json are in order: peft keeps them as a set, and
-    so in another order in each process.
+def save_adapter(model: Any, folder: Path, weights: Mapping[str, Any]) -> None:
+    """Write the adapter of a model into a folder, with these weights by name.
+
+    The names of layers in its adapter_config.json are in order: peft keeps them as a set, and so in another order in each process.
     """
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # peft expects config.json beside the base's weights, which an adapter as base does not have
-        model.save_pretrained(folder)
+        model.save_pretrained(folder, state_dict=dict(weights))
     config = read_json(folder / CONFIG_FILE)
     assert config is not None, "written before"
     if isinstance(config["target_modules"], list):

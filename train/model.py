@@ -107,7 +107,8 @@ def get_special_tokens(tokenizer: Any, head: str) -> tuple[tuple[int, ...], tupl
 def build_model(
     settings: ModelSettings, *, head: str, tokenizer: Any, seed: int, labels: tuple[str, ...] = (), lora: LoraSettings | None = None
 ) -> tuple[Any, int]:
-    """Load or build the untrained model of a recipe, on the CPU in float32; return it and its row length in tokens.
+    """Load or build the untrained model of a recipe, on the CPU in float32 (weights that stay frozen in `settings.frozen_dtype`), with the
+    adapter that `lora` asks for; return it and its row length in tokens.
 
     Raises InputRefused if the folder holds no model, UsageError if tokenizer, context or number of layers do not match it.
     """
@@ -134,6 +135,10 @@ def build_model(
         with torch.random.fork_rng(devices=[]):
             torch.manual_seed(seed)
             add_adapter(model, lora, base_folder=settings.path, head=head)
+    if settings.frozen_dtype != "float32":
+        for parameter in model.parameters():
+            if not parameter.requires_grad:
+                parameter.data = parameter.data.to(getattr(torch, settings.frozen_dtype))
     return model, context
 
 
@@ -188,11 +193,20 @@ def load_model(
 
 def read_architectures(path: str | Path) -> list[str]:
     """Return the class names of the model in a folder, such as GPT2LMHeadModel; of an adapter those of its base."""
+    return [str(name) for name in _read_config(path).get("architectures") or ()]
+
+
+def read_stored_dtype(path: str | Path) -> str:
+    """Return the dtype in which a folder holds a model, float32 or bfloat16 (also for float16); of an adapter that of its base."""
+    config = _read_config(path)
+    return "float32" if (config.get("dtype") or config.get("torch_dtype") or "float32") == "float32" else "bfloat16"
+
+
+def _read_config(path: str | Path) -> dict[str, Any]:
     folder = Path(path)
     while is_adapter(folder):
         folder = find_base_folder(folder)
-    config = read_json(folder / "config.json")
-    return [str(name) for name in (config or {}).get("architectures") or ()]
+    return read_json(folder / "config.json") or {}
 
 
 def _masked_model_types() -> frozenset[str]:

@@ -66,6 +66,7 @@ class ModelSettings(_RecipeSection):
     context: int | None = Field(default=None, ge=8)  # tokens of a row; default: 128 for a new model, the maximum of a checkpoint up to 1024
     dropout: float | None = Field(default=None, ge=0, lt=1)  # default: the architecture's own, 0.1
     top_layers: int | None = Field(default=None, ge=1)  # train only the top n layers, freeze all else
+    frozen_dtype: Literal["float32", "bfloat16"] = "float32"  # of weights that are not trained ([lora], top_layers)
 
     @model_validator(mode="after")
     def _check_path_or_arch(self) -> Self:
@@ -112,8 +113,12 @@ class TrainingSettings(_RecipeSection):
     clip: float = Field(default=1.0, ge=0)  # maximum norm of the gradient; 0: no clipping
     noise_alpha: float = Field(default=0.0, ge=0)  # NEFTune: uniform noise on input embeddings; the paper's value is 5
     precision: Literal["auto", "float32", "bf16"] = "auto"  # auto: bf16 autocast on a GPU that supports it, else float32
+    gradient_checkpointing: bool = False  # compute activations again in the backward pass: less memory, about a third more time
+    compile: bool = False  # compile each layer by torch.compile: faster after the first steps
     device: str = "auto"  # auto: cuda if available, else cpu
+    parallel: Literal["ddp", "fsdp"] = "ddp"  # of several processes: a copy of the model each, or a share of each weight (fully_shard)
     checkpoint_every: float = Field(default=0.1, ge=0)  # epochs between checkpoints; 0 keeps the first and the last only
+    checkpoint_dtype: Literal["model", "float32", "bfloat16"] = "model"  # model: that of the model at model.path; float32 of a new one
     state_every: int = Field(default=0, ge=0)  # steps between saved states to resume from, besides those at checkpoints
     log_every: int = Field(default=10, ge=1)  # steps
     early_stop: str = ""  # dotted path of a function (CheckpointEvent) -> bool, called at each checkpoint; true stops the run
@@ -214,9 +219,10 @@ class Recipe(_RecipeSection):
             for key in keys:
                 table[section].pop(key, None)
         table.pop("name"), table.pop("about")
-        for key in ("split", "validation_split", "attention"):  # keeps the hashes of recipes that are older than these keys
-            if table["data"][key] == DataSettings.model_fields[key].default:
-                table["data"].pop(key)
+        for section, keys in _KEYS_HASHED_IF_SET.items():
+            for key in keys:
+                if table[section][key] == _SECTIONS[section].model_fields[key].default:
+                    table[section].pop(key)
         for section in ("privacy", "base", "pretrained", "lora"):
             if table[section] is None:
                 table.pop(section)  # keeps the hashes of recipes that are older than this section
@@ -230,7 +236,14 @@ _KEYS_NOT_HASHED = {
     "data": ("path", "validation", "leave_out", "chat_template"),
     "model": ("path",),
     "tokenizer": ("path", "corpus"),
-    "run": ("device", "state_every", "log_every"),
+    "run": ("device", "state_every", "log_every", "parallel", "compile", "gradient_checkpointing"),
+}
+# keeps the hashes of recipes that are older than these keys
+_SECTIONS: dict[str, type[_RecipeSection]] = {"data": DataSettings, "model": ModelSettings, "run": TrainingSettings}
+_KEYS_HASHED_IF_SET = {
+    "data": ("split", "validation_split", "attention"),
+    "model": ("frozen_dtype",),
+    "run": ("checkpoint_dtype",),
 }
 
 
@@ -304,6 +317,14 @@ def _validate_recipe(table: Mapping[str, Any], where: str) -> Recipe:
         raise UsageError(f'{where}: objective.direct = "occurrence" needs the spans that data.leave_out_pii = true leaves out; set it, too')
     if recipe.lora is not None:
         _validate_lora(recipe, objective, where)
+    if recipe.model.frozen_dtype == "bfloat16":
+        if recipe.lora is None and recipe.model.top_layers is None:
+            raise UsageError(
+                f"{where}: model.frozen_dtype is that of weights that are not trained, but all are. Trained weights stay float32, since "
+                'bfloat16 would lose most updates; run.precision = "bf16" computes in bfloat16'
+            )
+        if recipe.run.precision != "bf16":
+            raise UsageError(f'{where}: model.frozen_dtype = "bfloat16" needs run.precision = "bf16"')
     if objective.IS_UNLEARNING and not recipe.model.path:
         raise UsageError(f"{where}: objective {objective.use} needs model.path, a checkpoint that was trained on the data")
     if objective.IS_UNLEARNING and recipe.data.layout != "document":
@@ -339,6 +360,11 @@ def _validate_privacy(recipe: Recipe, objective: objectives.Objective, where: st
         raise UsageError(
             f"{where}: with data.limit, which documents are drawn depends on how many there are; leave data.limit out with privacy"
         )
+    for key in ("compile", "gradient_checkpointing"):
+        if getattr(recipe.run, key):
+            raise UsageError(
+                f"{where}: run.{key} cannot be combined with privacy, whose gradients of single rows torch.func computes; leave it out"
+            )
     if recipe.run.noise_alpha:
         raise UsageError(
             f"{where}: run.noise_alpha scales with the longest row of a batch, which may be of another document; set it to 0 with privacy"
