@@ -21,6 +21,13 @@ from .model import get_layers
 _TIMEOUT = datetime.timedelta(hours=12)  # rank 0 reads and tokenizes while the others wait; a launcher notices dead processes at once
 
 
+def uses_bf16(precision: str, device: Any) -> bool:
+    """Whether steps are computed in bfloat16: if the recipe asks for it, or on "auto" the GPU supports it."""
+    import torch
+
+    return precision == "bf16" or (precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported())
+
+
 class SingleProcess:
     """A run of one process on one device: rank 0 of `world_size` 1. Subclasses override what several processes do differently.
 
@@ -111,14 +118,14 @@ class DataParallel(SingleProcess):
 class ShardedDataParallel(DataParallel):
     """Processes with a share of each weight, gradient and moment; the weights of a layer are gathered while it computes (FSDP2).
 
-    With `bf16` they are gathered in bfloat16; shares, gradients and moments stay float32.
+    They are gathered in bfloat16 where steps are computed in it; shares, gradients and moments stay float32.
     """
 
     is_sharded = True
 
-    def __init__(self, device: str, *, bf16: bool) -> None:
+    def __init__(self, device: str, *, precision: str) -> None:
         super().__init__(device)
-        self._bf16 = bf16
+        self._bf16 = uses_bf16(precision, self.device)
 
     def wrap_model(self, model: Any) -> Any:
         import torch
@@ -154,14 +161,14 @@ class ShardedDataParallel(DataParallel):
         return distribute_tensor(whole.to(self.device), like.device_mesh, like.placements, src_data_rank=None)
 
 
-def detect_processes(device: str, *, parallel: str = "ddp", bf16: bool = False) -> SingleProcess:
+def detect_processes(device: str, *, parallel: str = "ddp", precision: str = "auto") -> SingleProcess:
     """Return the processes that a launcher started (WORLD_SIZE > 1 in the environment), else `SingleProcess` on the device.
 
-    `parallel` is "ddp" or "fsdp".
+    `parallel` is "ddp" or "fsdp", `precision` as in a recipe.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return SingleProcess(device)
-    return ShardedDataParallel(device, bf16=bf16) if parallel == "fsdp" else DataParallel(device)
+    return ShardedDataParallel(device, precision=precision) if parallel == "fsdp" else DataParallel(device)
 
 
 def _destroy_process_group() -> None:

@@ -47,17 +47,18 @@ def find_peak_flops(device: Any) -> float | None:
 
 def count_flops_per_token(model: Any, context: int) -> float | None:
     """Return the FLOPs of training by a token; None if only the top layers are trained, whose backward pass ends above the others."""
+    import torch
+
     trained_names = {name for name, _ in trainable_parameters(model)}
     matrices = {name: parameter.numel() for name, parameter in model.named_parameters() if parameter.ndim > 1}
     has_adapter = any(".lora_" in name for name in trained_names)
     if not has_adapter and len(trained_names) < sum(1 for _ in model.parameters()):
         return None
-    input_table = model.get_input_embeddings().weight
     head = model.get_output_embeddings()
-    for name, parameter in model.named_parameters():
-        is_looked_up = parameter is input_table and (head is None or head.weight is not input_table)
-        if name in matrices and (is_looked_up or "position_embedding" in name or name.endswith("wpe.weight")):
-            del matrices[name]  # a table that is read by row multiplies nothing
+    for name, module in model.named_modules():
+        # a table that is read by row multiplies nothing, unless it is tied to the head
+        if isinstance(module, torch.nn.Embedding) and (head is None or head.weight is not module.weight):
+            matrices.pop(f"{name}.weight", None)
     trained = sum(count for name, count in matrices.items() if name in trained_names)
     config = model.config
     attention = 12 * config.num_hidden_layers * config.hidden_size * context

@@ -21,7 +21,7 @@ from .batches import BatchPlan, TokenRows, splitmix64
 from .dp_sgd import DpSgdStep, PerSampleGradients, PoissonBatchPlan
 from .model import add_neftune_noise, trainable_parameters
 from .objectives.objective import IGNORE_INDEX, BatchArrays, Objective
-from .processes import SingleProcess
+from .processes import SingleProcess, uses_bf16
 from .throughput import Throughput, count_flops_per_token, find_peak_flops, format_duration
 
 if TYPE_CHECKING:
@@ -359,7 +359,6 @@ def autocast_context(settings: TrainingSettings, device: Any) -> Any:
     """Return the context of a forward pass: bf16 autocast if the recipe asks for it (or on auto, the GPU supports it), else none."""
     import torch
 
-    supports_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
-    if settings.precision == "bf16" or (settings.precision == "auto" and supports_bf16):
+    if uses_bf16(settings.precision, device):
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return contextlib.nullcontext()

@@ -123,7 +123,7 @@ def fit(
     hook = _load_early_stop(recipe) if hook is None else hook
     require_torch()
     with _run_folder_lock(folder), _resource_errors(folder, recipe):
-        processes = detect_processes(recipe.run.device, parallel=recipe.run.parallel, bf16=recipe.run.precision != "float32")
+        processes = detect_processes(recipe.run.device, parallel=recipe.run.parallel, precision=recipe.run.precision)
         report = progress if progress is not None and processes.is_main else lambda line: None
         run = _TrainingRun(recipe, folder, processes, hook or _never_stop, report)
         return TrainingResult.from_dict(run.execute())
