@@ -5,9 +5,9 @@
     python -m benchmarks.bench_gpu --device cpu --layers 2 --width 32 --heads 2 --context 32 --batch 4 --steps 6     a smoke run
 
 Without a GPU nothing is measured, and the exit code is 0. Parts: `loop`, tokens a second of `sanitize-train` in each setting, with MFU and
-peak memory; `trainer`, those of the Trainer of transformers with the same model, rows, optimizer and batches, and `loop_of_trainer`, the ratio;
-`precision`, losses in bf16 against float32; `processes`, losses of two processes (DDP, FSDP) against one; `private`, memory and speed of
-DP-SGD by rows of a micro-batch. Rates are medians of the logged ones after the first, which has the warm-up.
+peak memory; `trainer`, those of the Trainer of transformers with the same model, rows, optimizer and batches, and `loop_of_trainer`, the
+ratio; `precision`, losses in bf16 against float32; `processes`, losses of two processes (DDP, FSDP) against one; `private`, memory and
+speed of DP-SGD by rows of a micro-batch. Rates are medians of the logged ones after the first, which has the warm-up.
 """
 
 from __future__ import annotations

@@ -140,7 +140,7 @@ class Trainer:
                     entry = self._log_step(done, logged, info["tokens"], throughput)
                     logged = RunningMean()
                     now = time.perf_counter()
-                    if now - last_line >= HEARTBEAT_S:
+                    if now - last_line >= HEARTBEAT_S and done not in checkpoint_steps:  # a checkpoint has a line of its own
                         steps_left = self.batch_plan.step_count - done
                         self.on_progress(
                             describe_progress(entry, self.batch_plan.step_count, steps_left * (now - started) / (done - first_step))
@@ -279,7 +279,10 @@ class Trainer:
     def _to_device(self, inputs: BatchArrays) -> dict[str, Any]:
         import torch
 
-        return {name: torch.from_numpy(array).to(self.processes.device, non_blocking=True) for name, array in inputs.items()}
+        tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
+        if self.processes.device.type == "cuda":
+            tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}  # only pinned memory is copied without waiting
+        return {name: tensor.to(self.processes.device, non_blocking=True) for name, tensor in tensors.items()}
 
     def _autocast(self) -> Any:
         return autocast_context(self.settings, self.processes.device)

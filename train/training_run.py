@@ -681,7 +681,10 @@ def _load_early_stop(recipe: Recipe) -> CheckpointHook | None:
 
 @contextmanager
 def _resource_errors(folder: Path, recipe: Recipe) -> Iterator[None]:
-    """Turn errors of a full or broken disk and of a full device into ResourceError; the run can be resumed from its last state."""
+    """Turn errors of a full or broken disk, of a full device and of a process that ended into ResourceError.
+
+    The run can be resumed from its last state.
+    """
     import torch
 
     try:
@@ -697,6 +700,11 @@ def _resource_errors(folder: Path, recipe: Recipe) -> Iterator[None]:
     except RuntimeError as error:
         if "can't allocate memory" in str(error):  # torch's allocator of a CPU has no error of its own
             raise ResourceError(_describe_too_little_memory(recipe)) from None
+        if isinstance(error, torch.distributed.DistError) or "gloo" in str(error):
+            raise ResourceError(
+                "another process of this run has ended, or cannot be reached; its own message says why. The same command goes on from the "
+                "last saved state"
+            ) from None
         if recipe.run.compile and type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
             raise UsageError(
                 f"run.compile: torch cannot compile this model here ({type(error).__name__}); leave it out, or install a C++ compiler"

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from sanitize import train
-from sanitize.train import throughput, trainer
+from sanitize.train import trainer
 from sanitize.train.model import build_model, train_tokenizer
 from sanitize.train.recipe import LoraSettings, ModelSettings
 from sanitize.train.throughput import Throughput, count_flops_per_token, find_peak_flops, format_duration
@@ -80,9 +80,9 @@ def test_lines_about_a_run(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch
     log = [json.loads(line) for line in (tmp_path / "run" / "log.jsonl").read_text().splitlines()]
     assert all(entry["tokens_per_s"] > 0 and 0 < entry["mfu"] < 100 for entry in log)
     found = [line for line in lines if "tokens/s" in line]
-    assert len(found) == len(log) and throughput.PEAK_FLOPS
+    assert len(found) == len(log) - 1 == 2, "the last one is that of the checkpoint"
     first = log[0]
     assert found[0].startswith(
         f"step 2 of 5, epoch 0.40: loss {first['loss']:.4f}, {first['tokens_per_s']:,.0f} tokens/s, {first['mfu']:.0%} of"
     )
-    assert found[0].endswith("s left") and found[-1].endswith(", 0 s left")
+    assert found[0].endswith("s left") and found[-1].startswith("step 4 of 5")
