@@ -3,7 +3,7 @@ BIN := .venv/bin
 KERNELS := $(wildcard sanitize/kernels/*.py)
 
 .DEFAULT_GOAL := setup
-.PHONY: help setup demo check test docs generate model papers bench soak wheels
+.PHONY: help setup demo check test docs generate model papers bench gpu soak wheels
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -42,6 +42,9 @@ bench: .venv/.dev  ## measure the main job, streams, deduplication and blacklist
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_train $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_eval $(ARGS)
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench_dp_mlm
+
+gpu: .venv/.dev  ## measure training on a GPU: speed beside the Trainer of transformers, precision, processes, DP-SGD; writes benchmarks/results/gpu.json (options: ARGS="--model MODEL")
+	$(BIN)/python -m benchmarks.bench_gpu $(ARGS)
 
 soak: .venv/.dev  ## the long tests, 50 minutes of them; call it again for the rest (options: ARGS="--soak-minutes 600 --soak-restart")
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check ziglang

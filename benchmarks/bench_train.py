@@ -67,6 +67,7 @@ class TrainingBench:
         self.open_cpu_s = measure_cpu_s(lambda: self.objective.setup(stage))
         self.loop = Trainer(
             model=model,
+            wrapped_model=model,
             optimizer=build_adamw(model, self.recipe.run),
             objective=self.objective,
             rows=self.rows,

@@ -16,6 +16,7 @@ import numpy as np
 
 from sanitize.array_types import F32
 from sanitize.errors import MissingExtra, OutputBroken, UsageError, suggest_names
+from sanitize.train import adapters
 
 TokenIds = Sequence[int]
 DECODING_MODES = ("greedy", "sample", "beam")
@@ -48,27 +49,31 @@ class LanguageModel:
 
     @classmethod
     def load(cls, checkpoint: str | Path, device: str | None = "cpu") -> LanguageModel:
-        """Load the model of a checkpoint folder in float32; `device` None uses a GPU if available.
+        """Load the model of a checkpoint folder in float32, a LoRA adapter merged into its base; `device` None uses a GPU if available.
 
-        Raises UsageError if the folder or device does not exist, OutputBroken if files are missing or do not match each other.
+        Raises UsageError if the folder or device does not exist, OutputBroken if files are missing or do not match each other, InputRefused
+        if the base model of an adapter is not there.
         """
         torch, transformers = import_torch()
         path = Path(checkpoint)
         if not path.is_dir():
             raise UsageError(f"{path}: no such folder; expected a checkpoint in Hugging Face layout (config.json, model.safetensors)")
         device = resolve_device(device)
+        if adapters.is_adapter(path):
+            base = cls.load(adapters.find_base_folder(path))
+            tokenizer = _load_tokenizer(path) if (path / "tokenizer.json").is_file() else base.tokenizer
+            return cls.from_loaded(adapters.merge_adapter(base.model, path), tokenizer, device, where=str(path))
         if not (path / "config.json").is_file() or not any(path.glob("*.safetensors")):
             raise OutputBroken(f"{path}: no config.json with *.safetensors; weights in other formats are not read. Save the model again")
         local = {"local_files_only": True, "trust_remote_code": False}
         try:
             config = transformers.AutoConfig.from_pretrained(path, **local)
-            tokenizer = transformers.AutoTokenizer.from_pretrained(path, **local)
             causal = not any("MaskedLM" in name for name in config.architectures or ())
             model_class = transformers.AutoModelForCausalLM if causal else transformers.AutoModelForMaskedLM
             model = model_class.from_pretrained(path, config=config, use_safetensors=True, dtype=torch.float32, **local)
         except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-            raise OutputBroken(f"{path}: cannot be loaded as a model and its tokenizer ({type(error).__name__})") from None
-        return cls.from_loaded(model, tokenizer, device, where=str(path))
+            raise OutputBroken(f"{path}: cannot be loaded as a model ({type(error).__name__})") from None
+        return cls.from_loaded(model, _load_tokenizer(path), device, where=str(path))
 
     @classmethod
     def from_loaded(cls, model: Any, tokenizer: Any, device: str = "cpu", where: str = "model") -> LanguageModel:
@@ -360,6 +365,15 @@ def import_torch() -> tuple[Any, Any]:
     logging.disable_progress_bar()
     logging.set_verbosity_error()
     return torch, transformers
+
+
+def _load_tokenizer(path: Path) -> Any:
+    import transformers
+
+    try:
+        return transformers.AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
+    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+        raise OutputBroken(f"{path}: cannot be loaded as a tokenizer ({type(error).__name__})") from None
 
 
 def _make_kv_cache(config: Any, capacity: int) -> Any:

@@ -118,8 +118,8 @@ def _read_json_object(path: Path, hint: str) -> dict[str, Any]:
 
 def _read_checkpoint(path: Path) -> Checkpoint:
     metadata = _read_json_object(path / "checkpoint.json", "the checkpoint is incomplete; train again, or remove its name from train.json")
-    if not (path / "config.json").is_file() or not any(path.glob("*.safetensors")):
-        raise OutputBroken(f"{path}: no config.json with *.safetensors; the checkpoint is incomplete, train again")
+    if not any((path / name).is_file() for name in ("config.json", "adapter_config.json")) or not any(path.glob("*.safetensors")):
+        raise OutputBroken(f"{path}: no config.json or adapter_config.json with *.safetensors; the checkpoint is incomplete, train again")
     try:
         losses = [None if metadata.get(name) is None else float(metadata[name]) for name in ("train_loss", "validation_loss")]
         return Checkpoint(int(metadata["step"]), float(metadata["epoch"]), path, *losses)

@@ -12,8 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sanitize.errors import OutputBroken
+from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.storage.files import fsync, read_json, write_json
+
+from .adapters import CONFIG_FILE, find_base_folder, has_adapter, is_adapter, save_adapter
+from .model import load_model, load_tokenizer, read_architectures, read_stored_dtype, trainable_parameters
+from .processes import SingleProcess
 
 
 def format_checkpoint_name(step: int) -> str:
@@ -31,31 +35,105 @@ class CheckpointEvent:
     tokenizer: Any
 
 
-def write_checkpoint(folder: Path, *, model: Any, tokenizer: Any, metadata: Mapping[str, Any]) -> Path:
-    """Write a checkpoint into `folder`, named by its step, and return its path; an existing one of that name is replaced."""
+def gather_checkpoint_weights(model: Any, processes: SingleProcess) -> dict[str, Any]:
+    """Return the weights that a checkpoint holds by name, tied ones as one tensor; only rank 0 gets them. To be called by all processes."""
+    trained = {name for name, _ in trainable_parameters(model)} if has_adapter(model) else None
+    found: dict[str, Any] = {}
+    whole_by_address: dict[int, Any] = {}
+    for name, value in model.state_dict().items():
+        if trained is not None and name not in trained:
+            continue
+        local = value.to_local() if hasattr(value, "to_local") else value
+        if not local.numel() or local.data_ptr() not in whole_by_address:
+            whole_by_address[local.data_ptr()] = processes.gather_tensor(value)
+        found[name] = whole_by_address[local.data_ptr()]
+    return found
+
+
+def write_checkpoint(
+    folder: Path, *, model: Any, weights: Mapping[str, Any], tokenizer: Any, metadata: Mapping[str, Any], dtype: str = "float32"
+) -> Path:
+    """Write a checkpoint into `folder`, named by its step, and return its path; an existing one of that name is replaced.
+
+    `weights` are those of `gather_checkpoint_weights`, written in `dtype`. Of a model with a LoRA adapter only the adapter is written, in
+    float32.
+    """
     path = folder / format_checkpoint_name(metadata["step"])
     temp_path = _make_temp_folder(path)
-    model.save_pretrained(temp_path)
+    if has_adapter(model):
+        save_adapter(model, temp_path, weights)
+    else:
+        _save_model(model, temp_path, weights, dtype)
     tokenizer.save_pretrained(temp_path)
     write_json(temp_path / "checkpoint.json", metadata)
     _commit_folder(temp_path, path)
     return path
 
 
-def write_state(folder: Path, *, model: Any, optimizer: Any, parameter_names: Mapping[Any, str], metadata: Mapping[str, Any]) -> None:
-    """Write the state after `metadata["step"]` steps (weights, optimizer moments, numbers as JSON) into `folder`; delete older ones."""
+def _save_model(model: Any, path: Path, weights: Mapping[str, Any], dtype: str) -> None:
+    """Write a model with these weights, of which those in floating point are cast to `dtype`."""
+    import torch
+
+    cast: dict[int, Any] = {}  # tied weights stay one tensor
+    for value in weights.values():
+        if id(value) not in cast:
+            cast[id(value)] = value.to(getattr(torch, dtype)) if value.is_floating_point() else value
+    model.save_pretrained(path, state_dict={name: cast[id(value)] for name, value in weights.items()})
+    config = read_json(path / "config.json")
+    if config is not None and config.get("dtype") != dtype:
+        write_json(path / "config.json", {**config, "dtype": dtype})
+
+
+def write_merged_model(adapter: str | Path, out: str | Path) -> Path:
+    """Write the base model of a LoRA adapter with the adapter merged into its weights, and the tokenizer, into the folder `out`.
+
+    Raises InputRefused if `adapter` is no adapter or has no base, UsageError if `out` exists.
+    """
+    source, path = Path(adapter), Path(out)
+    if not is_adapter(source):
+        raise InputRefused(
+            f"{source}: no LoRA adapter; expected a checkpoint with {CONFIG_FILE}, as a recipe with a table [lora] writes it"
+        )
+    if path.exists():
+        raise UsageError(f"{path}: exists; choose a folder that does not")
+    base = find_base_folder(source)
+    head = "masked" if any("MaskedLM" in name for name in read_architectures(base)) else "causal"
+    model = load_model(source, head)
+    tokenizer = load_tokenizer(source if (source / "tokenizer.json").is_file() else base)
+    temp_path = _make_temp_folder(path)
+    _save_model(model, temp_path, gather_checkpoint_weights(model, SingleProcess("cpu")), read_stored_dtype(source))
+    tokenizer.save_pretrained(temp_path)
+    _commit_folder(temp_path, path)
+    return path
+
+
+def write_state(
+    folder: Path,
+    *,
+    model: Any,
+    optimizer: Any,
+    parameter_names: Mapping[Any, str],
+    metadata: Mapping[str, Any],
+    processes: SingleProcess,
+) -> None:
+    """Write the state after `metadata["step"]` steps (trained weights, optimizer moments, numbers as JSON) into `folder`.
+
+    Older ones are deleted. To be called by all processes; rank 0 writes.
+    """
     from safetensors.torch import save_file
 
-    path = folder / format_checkpoint_name(metadata["step"])
-    temp_path = _make_temp_folder(path)
-    weights = {name: parameter.detach().cpu().contiguous() for name, parameter in model.named_parameters()}  # tied ones once
+    weights = {name: processes.gather_tensor(parameter) for name, parameter in trainable_parameters(model)}  # tied ones once
     moments = {
-        f"{parameter_names[parameter]}/{key}": value.detach().cpu().contiguous()
+        f"{parameter_names[parameter]}/{key}": processes.gather_tensor(value)
         for parameter, entry in optimizer.state.items()
         for key, value in entry.items()
     }
-    save_file(weights, temp_path / "weights.safetensors")
-    save_file(moments, temp_path / "optimizer.safetensors")
+    if not processes.is_main:
+        return
+    path = folder / format_checkpoint_name(metadata["step"])
+    temp_path = _make_temp_folder(path)
+    save_file({name: value.cpu().contiguous() for name, value in weights.items()}, temp_path / "weights.safetensors")
+    save_file({name: value.cpu().contiguous() for name, value in moments.items()}, temp_path / "optimizer.safetensors")
     write_json(temp_path / "state.json", metadata)
     _commit_folder(temp_path, path)
     for other in folder.iterdir():
@@ -74,7 +152,7 @@ def find_latest_state(folder: Path) -> dict[str, Any] | None:
     return {**info, "path": found[-1]}
 
 
-def load_state(path: Path, *, model: Any, optimizer: Any, parameter_names: Mapping[Any, str]) -> None:
+def load_state(path: Path, *, model: Any, optimizer: Any, parameter_names: Mapping[Any, str], processes: SingleProcess) -> None:
     """Restore model and optimizer from what `write_state` wrote; OutputBroken if a file is damaged or belongs to another model."""
     import torch
     from safetensors.torch import load_file
@@ -82,14 +160,16 @@ def load_state(path: Path, *, model: Any, optimizer: Any, parameter_names: Mappi
     try:
         weights, moments = load_file(path / "weights.safetensors"), load_file(path / "optimizer.safetensors")
         with torch.no_grad():
-            for name, parameter in model.named_parameters():
-                parameter.copy_(weights[name])
+            for name, parameter in trainable_parameters(model):
+                parameter.copy_(processes.distribute_tensor(weights[name], parameter))
         by_name = {name: parameter for parameter, name in parameter_names.items()}
         for moment_name, value in moments.items():
             name, _, key = moment_name.rpartition("/")
             parameter = by_name[name]
-            # as in torch: moments are on the device of their parameter, the step count is on the CPU
-            optimizer.state[parameter][key] = value if key == "step" else value.to(parameter.device)
+            if key != "step":
+                optimizer.state[parameter][key] = processes.distribute_tensor(value, parameter)
+            else:  # as in torch: on the CPU, but for the fused optimizer
+                optimizer.state[parameter][key] = value.to(parameter.device) if optimizer.defaults.get("fused") else value
     except Exception as error:  # safetensors raises errors of its own
         raise OutputBroken(f"{path}: cannot be resumed from ({type(error).__name__}); remove the folder to start again") from None
 

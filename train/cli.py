@@ -112,6 +112,21 @@ def unlearn(
         typer.echo("\n".join(lines))
 
 
+@app.command("merge")
+def merge(
+    adapter: Annotated[Path, typer.Argument(metavar="CHECKPOINT", help="a checkpoint of a recipe with a table [lora]")],
+    out: Annotated[Path, typer.Option("--out", "-o", metavar="MODEL", help="the folder of the merged model")],
+    as_json: JsonOption = False,
+) -> None:
+    """Write a LoRA adapter and its base as one model, for programs that read no adapters."""
+    from .checkpoint import write_merged_model
+    from .model import require_torch
+
+    require_torch()
+    path = write_merged_model(adapter, out)
+    typer.echo(json.dumps({"out": str(path)}) if as_json else f"merged model: {path}")
+
+
 @app.command("list")
 def list_command(as_json: JsonOption = False) -> None:
     """List the shipped recipes and the objectives."""

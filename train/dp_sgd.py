@@ -109,8 +109,10 @@ def check_rows_independent(model: Any) -> None:
 class PerSampleGradients:
     """Computes the gradient of the mean loss of each row: with `vmap` over rows, or (`method` = "loop") row by row."""
 
-    def __init__(self, model: Any, objective: Objective, *, method: str = "vmap") -> None:
-        self.model, self.objective, self.method = model, objective, method
+    def __init__(
+        self, model: Any, objective: Objective, *, method: str = "vmap", on_warning: Callable[[str], None] = lambda line: None
+    ) -> None:
+        self.model, self.objective, self.method, self.on_warning = model, objective, method, on_warning
         self.parameters = dict(trainable_parameters(model))
         if method == "vmap":
             # other attention implementations branch on the values of the mask, which vmap does not support
@@ -125,8 +127,12 @@ class PerSampleGradients:
                 return self._gradients_by_vmap(inputs, counts)
             except torch.OutOfMemoryError:
                 raise
-            except (RuntimeError, ValueError, NotImplementedError):
+            except (RuntimeError, ValueError, NotImplementedError) as error:
                 self.method = "loop"  # not supported by vmap: the same numbers from the loop, slower
+                self.on_warning(
+                    f"warning: torch.func.vmap does not support this model ({type(error).__name__}); gradients are computed row by row, "
+                    "which is several times slower"
+                )
         return self._gradients_by_loop(inputs, counts)
 
     def _loss(self, model: Any, inputs: Mapping[str, Any], counts: Mapping[str, Any]) -> tuple[Any, dict[str, Any]]:

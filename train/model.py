@@ -12,9 +12,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sanitize.errors import InputRefused, MissingExtra, UsageError
+from sanitize.storage.files import read_json
+
+from .adapters import add_adapter, find_base_folder, is_adapter, merge_adapter
 
 if TYPE_CHECKING:
-    from .recipe import ModelSettings
+    from .recipe import LoraSettings, ModelSettings
 
 END_TOKEN, PAD_TOKEN, MASK_TOKEN = "<|endoftext|>", "<|pad|>", "<|mask|>"  # the same in causal and masked models
 DEFAULT_CONTEXT, MAX_CONTEXT = 128, 1024
@@ -101,8 +104,11 @@ def get_special_tokens(tokenizer: Any, head: str) -> tuple[tuple[int, ...], tupl
     return prefix, suffix
 
 
-def build_model(settings: ModelSettings, *, head: str, tokenizer: Any, seed: int, labels: tuple[str, ...] = ()) -> tuple[Any, int]:
-    """Load or build the untrained model of a recipe, on the CPU in float32; return it and its row length in tokens.
+def build_model(
+    settings: ModelSettings, *, head: str, tokenizer: Any, seed: int, labels: tuple[str, ...] = (), lora: LoraSettings | None = None
+) -> tuple[Any, int]:
+    """Load or build the untrained model of a recipe, on the CPU in float32 (weights that stay frozen in `settings.frozen_dtype`), with the
+    adapter that `lora` asks for; return it and its row length in tokens.
 
     Raises InputRefused if the folder holds no model, UsageError if tokenizer, context or number of layers do not match it.
     """
@@ -125,17 +131,31 @@ def build_model(settings: ModelSettings, *, head: str, tokenizer: Any, seed: int
     if model.config.pad_token_id is None:
         model.config.pad_token_id = tokenizer.pad_token_id
     freeze_layers(model, settings.top_layers, train_head=head == "classify")
+    if lora is not None:
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(seed)
+            add_adapter(model, lora, base_folder=settings.path, head=head)
+    if settings.frozen_dtype != "float32":
+        for parameter in model.parameters():
+            if not parameter.requires_grad:
+                parameter.data = parameter.data.to(getattr(torch, settings.frozen_dtype))
     return model, context
 
 
 def load_model(
     path: str | Path, head: str, *, dropout: float | None = None, labels: tuple[str, ...] = (), pad_id: int | None = None
 ) -> Any:
-    """Load the model of a local folder in float32; raises InputRefused if none can be read without running foreign code."""
+    """Load the model of a local folder in float32, a LoRA adapter merged into its base.
+
+    Raises InputRefused if none can be read without running foreign code, or an adapter has no base.
+    """
     import torch
     import transformers
 
     folder = Path(path)
+    if is_adapter(folder):
+        base = load_model(find_base_folder(folder), head, dropout=dropout, labels=labels, pad_id=pad_id)
+        return merge_adapter(base, folder)
     if not (folder / "config.json").is_file():
         raise InputRefused(f"{folder}: no config.json; expected a local model in Hugging Face layout (models are never downloaded)")
     if not any(folder.glob("*.safetensors")):
@@ -169,6 +189,24 @@ def load_model(
             "expected a causal model"
         )
     return model
+
+
+def read_architectures(path: str | Path) -> list[str]:
+    """Return the class names of the model in a folder, such as GPT2LMHeadModel; of an adapter those of its base."""
+    return [str(name) for name in _read_config(path).get("architectures") or ()]
+
+
+def read_stored_dtype(path: str | Path) -> str:
+    """Return the dtype in which a folder holds a model, float32 or bfloat16 (also for float16); of an adapter that of its base."""
+    config = _read_config(path)
+    return "float32" if (config.get("dtype") or config.get("torch_dtype") or "float32") == "float32" else "bfloat16"
+
+
+def _read_config(path: str | Path) -> dict[str, Any]:
+    folder = Path(path)
+    while is_adapter(folder):
+        folder = find_base_folder(folder)
+    return read_json(folder / "config.json") or {}
 
 
 def _masked_model_types() -> frozenset[str]:

@@ -1,21 +1,41 @@
-"""The processes of a training run: a single one, or several that `accelerate launch` (or torchrun) started, one per GPU."""
+"""The processes of a training run: a single one, or several that torchrun or `accelerate launch` started, one per GPU.
+
+Several processes hold a copy of the model each (`DataParallel`, torch's DistributedDataParallel), or a share of each weight, gradient and
+moment (`ShardedDataParallel`, torch's `fully_shard`, FSDP2). Both give each step the gradient of all its rows. A launcher ends all
+processes if one of them dies; the same command resumes from the last saved state.
+"""
 
 from __future__ import annotations
 
+import atexit
 import contextlib
+import datetime
 import os
+from collections.abc import Iterator
 from typing import Any
 
-from sanitize.errors import MissingExtra, UsageError
+from sanitize.errors import UsageError
+
+from .model import get_layers
+
+_TIMEOUT = datetime.timedelta(hours=12)  # rank 0 reads and tokenizes while the others wait; a launcher notices dead processes at once
+
+
+def uses_bf16(precision: str, device: Any) -> bool:
+    """Whether steps are computed in bfloat16: if the recipe asks for it, or on "auto" the GPU supports it."""
+    import torch
+
+    return precision == "bf16" or (precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported())
 
 
 class SingleProcess:
-    """A run of one process on one device: rank 0 of `world_size` 1. `Distributed` overrides what several processes do differently.
+    """A run of one process on one device: rank 0 of `world_size` 1. Subclasses override what several processes do differently.
 
     Raises UsageError if the machine does not have the device.
     """
 
     rank, world_size = 0, 1
+    is_sharded = False  # true if a process holds a share of each weight only
 
     def __init__(self, device: str) -> None:
         import torch
@@ -35,8 +55,8 @@ class SingleProcess:
         return self.rank == 0
 
     def wrap_model(self, model: Any) -> Any:
-        """Return the model to call during training: itself, or wrapped by DistributedDataParallel."""
-        return model
+        """Move the model to the device and return the model to call during training: itself, or wrapped by DistributedDataParallel."""
+        return model.to(self.device)
 
     def no_sync(self, model: Any) -> Any:
         """Return a context in which gradients are not synchronized between processes."""
@@ -46,41 +66,113 @@ class SingleProcess:
         """Return the values by name, summed over all processes."""
         return values
 
+    def gather_tensor(self, tensor: Any) -> Any:
+        """Return the whole of a weight or moment, detached. To be called by all processes."""
+        return tensor.detach()
+
+    def distribute_tensor(self, whole: Any, like: Any) -> Any:
+        """Return this process's part of a weight or moment whose whole every process has, placed as the parameter `like`."""
+        return whole.to(like.device)
+
     def barrier(self) -> None:
         """Wait until all processes have reached this call."""
 
 
-class Distributed(SingleProcess):
-    """Processes started by accelerate or torchrun: gradients are averaged over them by torch's DistributedDataParallel."""
+class DataParallel(SingleProcess):
+    """Processes with a copy of the model each: gradients are averaged over them by torch's DistributedDataParallel."""
 
     def __init__(self, device: str) -> None:
-        try:
-            from accelerate import Accelerator
-        except ImportError:
-            raise MissingExtra("accelerate", "multi") from None
-        self.accelerator = Accelerator(cpu=device == "cpu", mixed_precision="no")
-        self.device = self.accelerator.device
-        self.rank, self.world_size = self.accelerator.process_index, self.accelerator.num_processes
+        import torch
+        from torch import distributed
+
+        local_rank = int(os.environ.get("LOCAL_RANK", "0"))
+        is_gpu = device != "cpu" and torch.cuda.is_available()
+        super().__init__(f"cuda:{local_rank}" if is_gpu and device in ("auto", "cuda") else device)
+        if is_gpu:
+            torch.cuda.set_device(self.device)
+        if not distributed.is_initialized():
+            distributed.init_process_group("nccl" if is_gpu else "gloo", timeout=_TIMEOUT)
+            atexit.register(_destroy_process_group)
+        self.rank, self.world_size = distributed.get_rank(), distributed.get_world_size()
 
     def wrap_model(self, model: Any) -> Any:
-        return self.accelerator.prepare_model(model)
+        from torch.nn.parallel import DistributedDataParallel
+
+        return DistributedDataParallel(model.to(self.device), device_ids=[self.device.index] if self.device.type == "cuda" else None)
 
     def no_sync(self, model: Any) -> Any:
-        return self.accelerator.no_sync(model)
+        return model.no_sync()
 
     def all_reduce_sum(self, values: dict[str, float]) -> dict[str, float]:
         import torch
 
         names = sorted(values)
-        # counts up to 2**24 are exact in float32 too, for devices that have no float64
-        dtype = torch.float64 if self.device.type in ("cpu", "cuda") else torch.float32
-        added = self.accelerator.reduce(torch.tensor([values[name] for name in names], dtype=dtype, device=self.device), "sum")
+        added = torch.tensor([values[name] for name in names], dtype=torch.float64, device=self.device)
+        torch.distributed.all_reduce(added)
         return dict(zip(names, added.tolist(), strict=True))
 
     def barrier(self) -> None:
-        self.accelerator.wait_for_everyone()
+        self.all_reduce_sum({"barrier": 0.0})
 
 
-def detect_processes(device: str) -> SingleProcess:
-    """Return `Distributed` if a launcher set WORLD_SIZE > 1 in the environment, else `SingleProcess` on the device."""
-    return Distributed(device) if int(os.environ.get("WORLD_SIZE", "1")) > 1 else SingleProcess(device)
+class ShardedDataParallel(DataParallel):
+    """Processes with a share of each weight, gradient and moment; the weights of a layer are gathered while it computes (FSDP2).
+
+    They are gathered in bfloat16 where steps are computed in it; shares, gradients and moments stay float32.
+    """
+
+    is_sharded = True
+
+    def __init__(self, device: str, *, precision: str) -> None:
+        super().__init__(device)
+        self._bf16 = uses_bf16(precision, self.device)
+
+    def wrap_model(self, model: Any) -> Any:
+        import torch
+        from torch.distributed.device_mesh import init_device_mesh
+        from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
+
+        mesh = init_device_mesh(self.device.type, (self.world_size,))
+        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if self._bf16 else MixedPrecisionPolicy()
+        for layer in get_layers(model):
+            fully_shard(layer, mesh=mesh, mp_policy=policy)
+        # true: else weights outside the layers would stay gathered after a validation, which has no backward pass
+        return fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=True).to(self.device)
+
+    @contextlib.contextmanager
+    def no_sync(self, model: Any) -> Iterator[None]:
+        model.set_requires_gradient_sync(False)
+        try:
+            yield
+        finally:
+            model.set_requires_gradient_sync(True)
+
+    def gather_tensor(self, tensor: Any) -> Any:
+        from torch.distributed.tensor import DTensor
+
+        whole = tensor.full_tensor().detach() if isinstance(tensor, DTensor) else tensor.detach()
+        return whole.cpu() if self.is_main else whole.new_empty(0)  # one process writes
+
+    def distribute_tensor(self, whole: Any, like: Any) -> Any:
+        from torch.distributed.tensor import DTensor, distribute_tensor
+
+        if not isinstance(like, DTensor):
+            return whole.to(like.device)
+        return distribute_tensor(whole.to(self.device), like.device_mesh, like.placements, src_data_rank=None)
+
+
+def detect_processes(device: str, *, parallel: str = "ddp", precision: str = "auto") -> SingleProcess:
+    """Return the processes that a launcher started (WORLD_SIZE > 1 in the environment), else `SingleProcess` on the device.
+
+    `parallel` is "ddp" or "fsdp", `precision` as in a recipe.
+    """
+    if int(os.environ.get("WORLD_SIZE", "1")) == 1:
+        return SingleProcess(device)
+    return ShardedDataParallel(device, precision=precision) if parallel == "fsdp" else DataParallel(device)
+
+
+def _destroy_process_group() -> None:
+    from torch import distributed
+
+    if distributed.is_initialized():
+        distributed.destroy_process_group()

@@ -23,7 +23,8 @@ from sanitize.storage.files import parse_toml
 
 from . import objectives
 
-NEW_MODEL_LR, PRETRAINED_LR = 5e-4, 5e-5  # default learning rates; one for a new model ruins a pretrained one within a few steps
+# default learning rates; one for a new model ruins a pretrained one within a few steps
+NEW_MODEL_LR, PRETRAINED_LR, LORA_LR = 5e-4, 5e-5, 2e-4
 ARCHITECTURES = ("gpt2", "gpt_neo", "bert", "roberta")
 
 
@@ -65,6 +66,7 @@ class ModelSettings(_RecipeSection):
     context: int | None = Field(default=None, ge=8)  # tokens of a row; default: 128 for a new model, the maximum of a checkpoint up to 1024
     dropout: float | None = Field(default=None, ge=0, lt=1)  # default: the architecture's own, 0.1
     top_layers: int | None = Field(default=None, ge=1)  # train only the top n layers, freeze all else
+    frozen_dtype: Literal["float32", "bfloat16"] = "float32"  # of weights that are not trained ([lora], top_layers)
 
     @model_validator(mode="after")
     def _check_path_or_arch(self) -> Self:
@@ -75,6 +77,15 @@ class ModelSettings(_RecipeSection):
         if not self.path and self.width % self.heads:
             raise ValueError(f"width = {self.width} is not a multiple of heads = {self.heads}")
         return self
+
+
+class LoraSettings(_RecipeSection):
+    """`[lora]`: train a low-rank adapter of a pretrained model instead of its weights (extra `lora`); checkpoints hold the adapter only."""
+
+    rank: int = Field(default=16, ge=1)  # of the two matrices of each adapted layer
+    alpha: float = Field(default=32.0, gt=0)  # the adapter's output is multiplied by alpha / rank
+    dropout: float = Field(default=0.05, ge=0, lt=1)  # of the adapter's input
+    target_modules: tuple[str, ...] = ()  # last part of the names of adapted layers, such as q_proj; default: all linear ones but the head
 
 
 class TokenizerSettings(_RecipeSection):
@@ -93,7 +104,7 @@ class TrainingSettings(_RecipeSection):
     max_steps: int | None = Field(default=None, ge=1)
     batch: int = Field(default=8, ge=1)  # rows of one optimizer step, over all micro-batches and processes
     accumulate: int = Field(default=1, ge=1)  # micro-batches into which a process splits its share of a step
-    lr: float = Field(default=NEW_MODEL_LR, gt=0)  # default with model.path: 5e-5
+    lr: float = Field(default=NEW_MODEL_LR, gt=0)  # default with model.path: 5e-5, with an adapter 2e-4
     schedule: Literal["constant", "linear", "cosine"] = "linear"
     warmup: float = Field(default=0.0, ge=0, lt=1)  # share of all steps over which lr rises from 0
     weight_decay: float = Field(default=0.01, ge=0)  # on matrices only, not on biases and norms
@@ -102,8 +113,12 @@ class TrainingSettings(_RecipeSection):
     clip: float = Field(default=1.0, ge=0)  # maximum norm of the gradient; 0: no clipping
     noise_alpha: float = Field(default=0.0, ge=0)  # NEFTune: uniform noise on input embeddings; the paper's value is 5
     precision: Literal["auto", "float32", "bf16"] = "auto"  # auto: bf16 autocast on a GPU that supports it, else float32
+    gradient_checkpointing: bool = False  # compute activations again in the backward pass: less memory, about a third more time
+    compile: bool = False  # compile each layer by torch.compile: faster after the first steps
     device: str = "auto"  # auto: cuda if available, else cpu
+    parallel: Literal["ddp", "fsdp"] = "ddp"  # of several processes: a copy of the model each, or a share of each weight (fully_shard)
     checkpoint_every: float = Field(default=0.1, ge=0)  # epochs between checkpoints; 0 keeps the first and the last only
+    checkpoint_dtype: Literal["model", "float32", "bfloat16"] = "model"  # model: that of the model at model.path; float32 of a new one
     state_every: int = Field(default=0, ge=0)  # steps between saved states to resume from, besides those at checkpoints
     log_every: int = Field(default=10, ge=1)  # steps
     early_stop: str = ""  # dotted path of a function (CheckpointEvent) -> bool, called at each checkpoint; true stops the run
@@ -156,6 +171,7 @@ class Recipe(_RecipeSection):
     about: str = ""
     data: DataSettings = DataSettings()
     model: ModelSettings
+    lora: LoraSettings | None = None
     tokenizer: TokenizerSettings = TokenizerSettings()
     objective: dict[str, Any] = Field(default_factory=lambda: {"use": "causal"})
     run: TrainingSettings = TrainingSettings()
@@ -179,7 +195,7 @@ class Recipe(_RecipeSection):
         for change in changes:
             _apply_change(changed_table, change)
         if _has_model_path(changed_table):
-            _adapt_to_pretrained(table, where)
+            _adapt_to_pretrained(table, where, default_lr=LORA_LR if changed_table.get("lora") is not None else PRETRAINED_LR)
             for change in changes:
                 _apply_change(table, change)
         else:
@@ -203,10 +219,11 @@ class Recipe(_RecipeSection):
             for key in keys:
                 table[section].pop(key, None)
         table.pop("name"), table.pop("about")
-        for key in ("split", "validation_split", "attention"):  # keeps the hashes of recipes that are older than these keys
-            if table["data"][key] == DataSettings.model_fields[key].default:
-                table["data"].pop(key)
-        for section in ("privacy", "base", "pretrained"):
+        for section, keys in _KEYS_HASHED_IF_SET.items():
+            for key in keys:
+                if table[section][key] == _SECTIONS[section].model_fields[key].default:
+                    table[section].pop(key)
+        for section in ("privacy", "base", "pretrained", "lora"):
             if table[section] is None:
                 table.pop(section)  # keeps the hashes of recipes that are older than this section
         table["objective"] = {key: value for key, value in table["objective"].items() if key not in self.build_objective().input_paths()}
@@ -219,7 +236,14 @@ _KEYS_NOT_HASHED = {
     "data": ("path", "validation", "leave_out", "chat_template"),
     "model": ("path",),
     "tokenizer": ("path", "corpus"),
-    "run": ("device", "state_every", "log_every"),
+    "run": ("device", "state_every", "log_every", "parallel", "compile", "gradient_checkpointing"),
+}
+# keeps the hashes of recipes that are older than these keys
+_SECTIONS: dict[str, type[_RecipeSection]] = {"data": DataSettings, "model": ModelSettings, "run": TrainingSettings}
+_KEYS_HASHED_IF_SET = {
+    "data": ("split", "validation_split", "attention"),
+    "model": ("frozen_dtype",),
+    "run": ("checkpoint_dtype",),
 }
 
 
@@ -228,7 +252,7 @@ def _has_model_path(table: Mapping[str, Any]) -> bool:
     return isinstance(model, Mapping) and bool(model.get("path"))
 
 
-def _adapt_to_pretrained(table: dict[str, Any], where: str) -> None:
+def _adapt_to_pretrained(table: dict[str, Any], where: str, *, default_lr: float) -> None:
     """Replace the settings of `[run]` that are for a new model by those of the recipe's table `[pretrained]`, in place."""
     run = table.setdefault("run", {})
     if not isinstance(run, dict):
@@ -240,7 +264,7 @@ def _adapt_to_pretrained(table: dict[str, Any], where: str) -> None:
             raise UsageError(describe_validation_error(error, PretrainedSettings, f"{where}: pretrained")) from None
         raise UsageError(f"{where}: pretrained: expected a table") from None
     run |= pretrained.model_dump(exclude_none=True)
-    run.setdefault("lr", PRETRAINED_LR)
+    run.setdefault("lr", default_lr)
 
 
 def list_recipes() -> list[str]:
@@ -291,6 +315,16 @@ def _validate_recipe(table: Mapping[str, Any], where: str) -> Recipe:
         raise UsageError(f"{where}: data.spans_from gives the spans that data.leave_out_pii = true leaves out; set both, or neither")
     if getattr(objective, "direct", "type") == "occurrence" and not recipe.data.leave_out_pii:
         raise UsageError(f'{where}: objective.direct = "occurrence" needs the spans that data.leave_out_pii = true leaves out; set it, too')
+    if recipe.lora is not None:
+        _validate_lora(recipe, objective, where)
+    if recipe.model.frozen_dtype == "bfloat16":
+        if recipe.lora is None and recipe.model.top_layers is None:
+            raise UsageError(
+                f"{where}: model.frozen_dtype is that of weights that are not trained, but all are. Trained weights stay float32, since "
+                'bfloat16 would lose most updates; run.precision = "bf16" computes in bfloat16'
+            )
+        if recipe.run.precision != "bf16":
+            raise UsageError(f'{where}: model.frozen_dtype = "bfloat16" needs run.precision = "bf16"')
     if objective.IS_UNLEARNING and not recipe.model.path:
         raise UsageError(f"{where}: objective {objective.use} needs model.path, a checkpoint that was trained on the data")
     if objective.IS_UNLEARNING and recipe.data.layout != "document":
@@ -300,6 +334,18 @@ def _validate_recipe(table: Mapping[str, Any], where: str) -> Recipe:
     if recipe.privacy is not None:
         _validate_privacy(recipe, objective, where)
     return recipe.model_copy(update={"objective": objective.model_dump(mode="json")})
+
+
+def _validate_lora(recipe: Recipe, objective: objectives.Objective, where: str) -> None:
+    """Raise UsageError for settings that an adapter cannot be combined with."""
+    if not recipe.model.path:
+        raise UsageError(f"{where}: lora needs model.path; an adapter changes a pretrained model, and a new model has nothing to keep")
+    if recipe.model.top_layers is not None:
+        raise UsageError(f"{where}: lora freezes all weights of the model, and model.top_layers all but some; use one of the two")
+    if objective.HEAD == "classify":
+        raise UsageError(
+            f"{where}: objective {objective.use} trains a new head, which an adapter does not hold; use model.top_layers instead of lora"
+        )
 
 
 def _validate_privacy(recipe: Recipe, objective: objectives.Objective, where: str) -> None:
@@ -314,6 +360,11 @@ def _validate_privacy(recipe: Recipe, objective: objectives.Objective, where: st
         raise UsageError(
             f"{where}: with data.limit, which documents are drawn depends on how many there are; leave data.limit out with privacy"
         )
+    for key in ("compile", "gradient_checkpointing"):
+        if getattr(recipe.run, key):
+            raise UsageError(
+                f"{where}: run.{key} cannot be combined with privacy, whose gradients of single rows torch.func computes; leave it out"
+            )
     if recipe.run.noise_alpha:
         raise UsageError(
             f"{where}: run.noise_alpha scales with the longest row of a batch, which may be of another document; set it to 0 with privacy"

@@ -21,7 +21,8 @@ from .batches import BatchPlan, TokenRows, splitmix64
 from .dp_sgd import DpSgdStep, PerSampleGradients, PoissonBatchPlan
 from .model import add_neftune_noise, trainable_parameters
 from .objectives.objective import IGNORE_INDEX, BatchArrays, Objective
-from .processes import SingleProcess
+from .processes import SingleProcess, uses_bf16
+from .throughput import Throughput, count_flops_per_token, find_peak_flops, format_duration
 
 if TYPE_CHECKING:
     from .recipe import PrivacySettings, TrainingSettings
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 LANE_STEP = 4  # a lane of `splitmix64`
 LOG_DIGITS = 12  # decimal places of logged numbers
 FIRST_STEPS = 20  # steps over which the loss should not rise
+HEARTBEAT_S = 30.0  # seconds between two lines about a run
 _RISE = 1.1  # times the loss of the first step, by more than the noise between batches
 
 
@@ -43,7 +45,7 @@ def compute_learning_rate(settings: TrainingSettings, steps_done: int, step_coun
 
 
 def build_adamw(model: Any, settings: TrainingSettings) -> Any:
-    """Return AdamW over the trainable parameters; weight decay on matrices only, not on biases and norms."""
+    """Return AdamW over the trainable parameters, fused on a GPU; weight decay on matrices only, not on biases and norms."""
     import torch
 
     parameters = [parameter for _, parameter in trainable_parameters(model)]
@@ -51,7 +53,13 @@ def build_adamw(model: Any, settings: TrainingSettings) -> Any:
         {"params": [parameter for parameter in parameters if parameter.ndim > 1], "weight_decay": settings.weight_decay},
         {"params": [parameter for parameter in parameters if parameter.ndim <= 1], "weight_decay": 0.0},
     ]
-    return torch.optim.AdamW([group for group in groups if group["params"]], lr=settings.lr, betas=settings.betas, eps=settings.epsilon)
+    return torch.optim.AdamW(
+        [group for group in groups if group["params"]],
+        lr=settings.lr,
+        betas=settings.betas,
+        eps=settings.epsilon,
+        fused=True if parameters[0].device.type == "cuda" else None,
+    )
 
 
 @dataclass
@@ -81,6 +89,7 @@ class Trainer:
     """One training run: model, data, settings, and callbacks for log, checkpoints and states. `train` runs it."""
 
     model: Any  # on the device of `processes`
+    wrapped_model: Any  # what `processes.wrap_model` returned for it
     optimizer: Any
     objective: Objective
     rows: TokenRows
@@ -93,7 +102,7 @@ class Trainer:
     on_log: Callable[[dict[str, Any]], None] = lambda entry: None
     on_checkpoint: Callable[[dict[str, Any]], bool] = lambda info: False  # true stops the run
     on_state: Callable[[dict[str, Any]], None] = lambda info: None
-    on_warning: Callable[[str], None] = lambda line: None
+    on_progress: Callable[[str], None] = lambda line: None  # lines for people: warnings, and where the run is every `HEARTBEAT_S` seconds
 
     def train(self, resume_state: Mapping[str, Any] | None = None) -> dict[str, Any]:
         """Train to the end, or until `on_checkpoint` returns true, and return the numbers of the last state.
@@ -106,42 +115,52 @@ class Trainer:
         seconds_before, started = info["seconds"], time.perf_counter()
         logged, since = RunningMean(**info["logged"]), RunningMean(**info["since"])
         checkpoint_steps = set(self.batch_plan.checkpoint_steps(self.settings.checkpoint_every))
-        wrapped_model = self.processes.wrap_model(self.model)
         noise_handle = add_neftune_noise(self.model, self.settings.noise_alpha) if self.settings.noise_alpha else None
         lengths = self.rows.lengths
         private_step, first_losses = self._build_private_step(), list[float]()
+        throughput, first_step = self._build_throughput(), info["step"]
+        last_line = started
         devices = [self.processes.device] if self.processes.device.type == "cuda" else []
         with torch.random.fork_rng(devices=devices):  # the caller's random state does not change
             self.model.train()
             for step in range(info["step"], 0 if info["stopped"] else self.batch_plan.step_count):
-                sums, weights = self._forward_backward(wrapped_model, step) if private_step is None else private_step.set_gradients(step)
+                sums, weights = self._forward_backward(step) if private_step is None else private_step.set_gradients(step)
                 self._optimizer_step(step)
                 done = step + 1
                 if len(first_losses) == step < FIRST_STEPS:  # a resumed run has none
                     first_losses.append(sum(float(value) / max(weights[name], 1.0) for name, value in sums.items() if name == "loss"))
                     if done == min(FIRST_STEPS, self.batch_plan.step_count) and (warning := describe_rise(first_losses, self.settings.lr)):
-                        self.on_warning(warning)
-                info["tokens"] += int(lengths[self.batch_plan.get_step_rows(step)].sum())
+                        self.on_progress(warning)
+                tokens = int(lengths[self.batch_plan.get_step_rows(step)].sum())
+                info["tokens"] += tokens
+                throughput.add(tokens)
                 logged.update(sums, weights)
                 since.update(sums, weights)
                 if done % self.settings.log_every == 0 or done == self.batch_plan.step_count:
-                    self._log_step(done, logged, info["tokens"])
+                    entry = self._log_step(done, logged, info["tokens"], throughput)
                     logged = RunningMean()
-                is_checkpoint = done in checkpoint_steps
+                    now = time.perf_counter()
+                    if now - last_line >= HEARTBEAT_S and done not in checkpoint_steps:  # a checkpoint has a line of its own
+                        steps_left = self.batch_plan.step_count - done
+                        self.on_progress(
+                            describe_progress(entry, self.batch_plan.step_count, steps_left * (now - started) / (done - first_step))
+                        )
+                        last_line = now
+                is_checkpoint, paused = done in checkpoint_steps, time.perf_counter()
                 if is_checkpoint:
                     loss = since.means().get("loss")
                     # losses are computed before an update and logged every few steps: check the weights, too
-                    check_finite_loss(
-                        loss if all(bool(torch.isfinite(parameter).all()) for parameter in self.model.parameters()) else math.nan, done
-                    )
+                    check_finite_loss(loss if self._has_finite_weights() else math.nan, done)
                     stop = self.on_checkpoint(self.build_checkpoint_metadata(done, info["tokens"], loss))
                     info["stopped"] = bool(self.processes.all_reduce_sum({"stop": float(stop)})["stop"])
                     since = RunningMean()
+                    last_line = time.perf_counter()
                     self.model.train()
                 if is_checkpoint or (self.settings.state_every and done % self.settings.state_every == 0):
                     seconds = seconds_before + time.perf_counter() - started
                     info |= {"step": done, "seconds": seconds, "logged": logged.state_dict(), "since": since.state_dict()}
                     self.on_state(dict(info))
+                    throughput.exclude(time.perf_counter() - paused)
                 if info["stopped"]:
                     break
         if noise_handle is not None:
@@ -168,18 +187,24 @@ class Trainer:
         running_mean = RunningMean()
         self.model.eval()
         with torch.no_grad():
-            # batches of rows of similar length, so that little is padding
+            # batches of rows of similar length, so that little is padding; each process takes every n-th
             by_length = np.argsort(rows.lengths, kind="stable")
-            for first in range(0, len(rows), self.settings.batch):
+            starts = range(0, len(rows), self.settings.batch)
+            rank, world_size = self.processes.rank, self.processes.world_size
+            for number in range(rank, -(-len(starts) // world_size) * world_size, world_size):
+                # a process without a batch left computes the first one and does not count it: the weights of others may be sharded
+                first = starts[number] if number < len(starts) else 0
                 inputs = self.objective.collate(rows.make_batch(by_length[first : first + self.settings.batch], 0), training=False)
                 with self._autocast():
                     sums = self.objective.loss_sums(self.model, self._to_device(inputs), training=False)
-                counts = self.objective.loss_counts(inputs)
-                running_mean.update({name: float(value) for name, value in sums.items()}, counts)
+                factor = float(number < len(starts))
+                counts = {name: factor * count for name, count in self.objective.loss_counts(inputs).items()}
+                running_mean.update({name: factor * float(value) for name, value in sums.items()}, counts)
         self.model.train()
-        return running_mean.means().get("loss", 0.0)
+        totals = RunningMean(self.processes.all_reduce_sum(running_mean.sums), self.processes.all_reduce_sum(running_mean.counts))
+        return totals.means().get("loss", 0.0)
 
-    def _forward_backward(self, wrapped_model: Any, step: int) -> tuple[dict[str, Any], dict[str, float]]:
+    def _forward_backward(self, step: int) -> tuple[dict[str, Any], dict[str, float]]:
         """Compute the gradient of one optimizer step; return loss sums and counts over all processes, by name."""
         import torch
 
@@ -194,9 +219,9 @@ class Trainer:
         for number, inputs in enumerate(micro_batches):
             torch.manual_seed(int(splitmix64(self.settings.seed, LANE_STEP, step, self.processes.rank, number)) >> 1)
             is_last = number == len(micro_batches) - 1
-            with contextlib.nullcontext() if is_last else self.processes.no_sync(wrapped_model):
+            with contextlib.nullcontext() if is_last else self.processes.no_sync(self.wrapped_model):
                 with self._autocast():
-                    sums = self.objective.loss_sums(wrapped_model, self._to_device(inputs), training=True)
+                    sums = self.objective.loss_sums(self.wrapped_model, self._to_device(inputs), training=True)
                 # DDP averages over processes; a step needs the sum
                 terms = [
                     factors.get(name, 1.0) * self.processes.world_size / max(counts[name], 1.0) * value for name, value in sums.items()
@@ -224,7 +249,7 @@ class Trainer:
         return DpSgdStep(
             batch_plan=self.batch_plan,
             rows=self.rows,
-            per_sample_gradients=PerSampleGradients(self.model, self.objective),
+            per_sample_gradients=PerSampleGradients(self.model, self.objective, on_warning=self.on_progress),
             noise_multiplier=self.noise_multiplier,
             clip_norm=self.privacy.clip,
             n_micro_batches=self.settings.accumulate,
@@ -254,30 +279,65 @@ class Trainer:
     def _to_device(self, inputs: BatchArrays) -> dict[str, Any]:
         import torch
 
-        return {name: torch.from_numpy(array).to(self.processes.device, non_blocking=True) for name, array in inputs.items()}
+        tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
+        if self.processes.device.type == "cuda":
+            tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}  # only pinned memory is copied without waiting
+        return {name: tensor.to(self.processes.device, non_blocking=True) for name, tensor in tensors.items()}
 
     def _autocast(self) -> Any:
         return autocast_context(self.settings, self.processes.device)
 
-    def _log_step(self, steps_done: int, running_mean: RunningMean, tokens: int) -> None:
+    def _log_step(self, steps_done: int, running_mean: RunningMean, tokens: int, throughput: Throughput) -> dict[str, Any]:
+        """Log the means since the last logged step, with the speed; return the entry."""
+        import torch
+
         means = running_mean.means()
         factors = self.objective.loss_weights()
         loss = sum(factors.get(name, 1.0) * value for name, value in means.items())
         check_finite_loss(loss, steps_done)
         means_by_name = {name: round(value, LOG_DIGITS) for name, value in means.items()} if len(means) > 1 else {}
-        entry = {
+        entry: dict[str, Any] = {
             "step": steps_done,
             "epoch": round(steps_done / self.batch_plan.steps_per_epoch, LOG_DIGITS),
             "loss": round(loss, LOG_DIGITS),
             "tokens": tokens,
         }
-        self.on_log(
-            {
-                **entry,
-                "lr": compute_learning_rate(self.settings, steps_done - 1, self.batch_plan.step_count),
-                **({"parts": means_by_name} if means_by_name else {}),
-            }
+        entry |= {
+            "lr": compute_learning_rate(self.settings, steps_done - 1, self.batch_plan.step_count),
+            **({"parts": means_by_name} if means_by_name else {}),
+            **throughput.read(),
+        }
+        if self.processes.device.type == "cuda":
+            entry["memory_gb"] = round(torch.cuda.max_memory_allocated(self.processes.device) / 1e9, 2)
+        self.on_log(entry)
+        return entry
+
+    def _build_throughput(self) -> Throughput:
+        """Return the measurement of speed; MFU only where the device's peak and the cost of a token are known."""
+        peak = find_peak_flops(self.processes.device)
+        context = int(self.rows.lengths.max(initial=0))
+        return Throughput(
+            flops_per_token=None if peak is None else count_flops_per_token(self.model, context),
+            peak_flops=None if peak is None else peak * self.processes.world_size,
         )
+
+    def _has_finite_weights(self) -> bool:
+        """Whether all trained weights are finite numbers, in all processes."""
+        import torch
+
+        local = [getattr(parameter, "to_local", lambda value=parameter: value)() for _, parameter in trainable_parameters(self.model)]
+        return not self.processes.all_reduce_sum({"not finite": float(not all(bool(torch.isfinite(value).all()) for value in local))})[
+            "not finite"
+        ]
+
+
+def describe_progress(entry: Mapping[str, Any], step_count: int, seconds_left: float) -> str:
+    """Return a line for people from an entry of the log."""
+    mfu = f", {entry['mfu']:.0%} of the peak (MFU)" if "mfu" in entry else ""
+    return (
+        f"step {entry['step']} of {step_count}, epoch {entry['epoch']:.2f}: loss {entry['loss']:.4f}, "
+        f"{entry['tokens_per_s']:,.0f} tokens/s{mfu}, {format_duration(seconds_left)} left"
+    )
 
 
 def describe_rise(losses: Sequence[float], lr: float) -> str:
@@ -302,7 +362,6 @@ def autocast_context(settings: TrainingSettings, device: Any) -> Any:
     """Return the context of a forward pass: bf16 autocast if the recipe asks for it (or on auto, the GPU supports it), else none."""
     import torch
 
-    supports_bf16 = device.type == "cuda" and torch.cuda.is_bf16_supported()
-    if settings.precision == "bf16" or (settings.precision == "auto" and supports_bf16):
+    if uses_bf16(settings.precision, device):
         return torch.autocast(device.type, dtype=torch.bfloat16)
     return contextlib.nullcontext()

@@ -1,6 +1,6 @@
 """Runs a recipe in a run folder: reads data, builds tokenizer, rows and model, trains, and writes checkpoints. The same call resumes.
 
-RUN/recipe.json  seen.parquet  log.jsonl  checkpoints/step-000000/ ...  state/  train.json (written last)
+RUN/recipe.json  seen.parquet  tokens/  log.jsonl  checkpoints/step-000000/ ...  state/  train.json (written last)
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ import hashlib
 import importlib
 import os
 import platform
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -31,6 +32,7 @@ from sanitize.storage.locks import hold_lock
 from sanitize.storage.records.conversations import PLAIN_TEMPLATE, ChatTemplate
 
 from . import checkpoint, dp_sgd
+from .adapters import find_base_folder, is_adapter
 from .batches import (
     LANE_LIMIT,
     BatchPlan,
@@ -48,8 +50,10 @@ from .keyed_random import NOISE_VERSION, load_or_create_random, make_insecure_ra
 from .model import (
     DEFAULT_CONTEXT,
     build_model,
+    get_layers,
     get_special_tokens,
     load_tokenizer,
+    read_stored_dtype,
     require_torch,
     tokenizer_sha256,
     train_tokenizer,
@@ -59,12 +63,15 @@ from .objectives import Objective
 from .objectives.objective import TrainContext
 from .processes import SingleProcess, detect_processes
 from .recipe import Recipe
+from .token_files import TokenFiles, load_token_files, write_token_files
 from .tokenization import tokenize_documents
 from .trainer import Trainer, autocast_context, build_adamw
 from .unlearning_losses import UnlearningObjective, select_listed_documents
 
 _DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 CheckpointHook = Callable[[CheckpointEvent], bool]
+TOKENS_FOLDER = "tokens"  # in the folder of a run until it is finished
+COMPILE_BACKEND = "inductor"
 NOISE_KEY_FILE = "noise.key"  # in the folder of a private run until it is finished
 
 
@@ -115,11 +122,15 @@ def fit(
         raise UsageError("data.path is not set; expected a folder of shards, such as one that `sanitize run` published")
     hook = _load_early_stop(recipe) if hook is None else hook
     require_torch()
-    with _run_folder_lock(folder), _resource_errors(folder):
-        run = _TrainingRun(
-            recipe, folder, detect_processes(recipe.run.device), hook or (lambda event: False), progress or (lambda line: None)
-        )
+    with _run_folder_lock(folder), _resource_errors(folder, recipe):
+        processes = detect_processes(recipe.run.device, parallel=recipe.run.parallel, precision=recipe.run.precision)
+        report = progress if progress is not None and processes.is_main else lambda line: None
+        run = _TrainingRun(recipe, folder, processes, hook or _never_stop, report)
         return TrainingResult.from_dict(run.execute())
+
+
+def _never_stop(event: CheckpointEvent) -> bool:
+    return False
 
 
 @dataclass(frozen=True, repr=False)
@@ -131,33 +142,28 @@ class _TrainingRun:
     progress: Callable[[str], None]
 
     def execute(self) -> dict[str, Any]:
+        """Train what is left of the run, and return the contents of train.json."""
         recipe, started = self.recipe, time.perf_counter()
-        data = read_recipe_documents(recipe, recipe.data.path)
-        validation = read_recipe_documents(recipe, recipe.data.validation, is_validation=True) if recipe.data.validation else None
-        identity = compute_run_identity(recipe, data, validation)
-        existing = self._read_existing_run(identity)
-        finished_summary = read_json(self.folder / "train.json")
-        if existing is not None and finished_summary is not None:
-            (self.folder / NOISE_KEY_FILE).unlink(missing_ok=True)
-            return finished_summary
-        self.progress(f"{len(data)} documents, recipe {recipe.hash()}")
         objective = recipe.build_objective()
-        tokenizer = self._get_tokenizer(data, existing)
         if self.processes.world_size > 1 and (recipe.privacy is not None or objective.IS_UNLEARNING):
             raise UsageError("private training and unlearning run in one process only; start this recipe without a launcher")
-        labels = _distinct_labels(data) if objective.HEAD == "classify" else ()
-        trained_mask = objective.select_trained_documents(data.doc_ids)
-        model, context = build_model(recipe.model, head=objective.HEAD, tokenizer=tokenizer, seed=recipe.run.seed, labels=labels)
-        trained_documents, retain_documents = (
-            (data, None) if trained_mask is None else (data.filter_rows(trained_mask), data.filter_rows(~trained_mask))
-        )
-        rows = make_rows(trained_documents, recipe, objective, tokenizer, context, labels)
-        retain_rows = make_rows(retain_documents, recipe, objective, tokenizer, context, labels) if retain_documents is not None else None
-        validation_rows = make_rows(validation, recipe, objective, tokenizer, context, labels) if validation is not None else None
+        if self.processes.is_sharded and self.hook is not _never_stop:
+            raise UsageError('run.parallel = "fsdp": a hook (run.early_stop) needs a whole model, but each process has a part; use ddp')
+        prepared = self._prepare(objective) if self.processes.is_main else None
+        self.processes.barrier()  # the others wait until rank 0 has read, checked and tokenized the data
+        finished_summary = read_json(self.folder / "train.json")
+        if finished_summary is not None:
+            (self.folder / NOISE_KEY_FILE).unlink(missing_ok=True)
+            return finished_summary
+        if prepared is None:
+            prepared = _PreparedRun(tokens=load_token_files(self.folder / TOKENS_FOLDER))
+        tokenizer, labels = prepared.tokens.tokenizer, prepared.tokens.labels
+        rows, retain_rows = prepared.tokens.rows["train"], prepared.tokens.rows.get("retain")
+        model, context = prepared.model or self._build_model(objective, tokenizer, labels)
         if recipe.privacy is not None:
             dp_sgd.check_rows_independent(model)
-        plan, sigma, seed = self._make_batch_plan(rows, data, existing)
-        model.to(self.processes.device)
+        plan, sigma, seed = self._make_batch_plan(rows, prepared)
+        wrapped_model = self.processes.wrap_model(model)
         objective.setup(
             TrainContext(
                 rows=rows,
@@ -172,58 +178,115 @@ class _TrainingRun:
                 autocast=lambda: autocast_context(recipe.run, self.processes.device),
             )
         )
-        first_steps = compute_first_steps(rows, plan)
-        if isinstance(objective, UnlearningObjective) and retain_rows is not None:
-            first_steps = merge_first_steps(
-                first_steps, aggregate_first_steps(retain_rows, objective.compute_retain_first_steps(plan), plan.step_count)
-            )
-        if existing is None and self.processes.is_main:
-            self._write_run_files(identity, data, validation, tokenizer, first_steps, plan, sigma)
+        if self.processes.is_main and prepared.existing is None:
+            self._write_run_files(prepared, tokenizer, self._compute_first_steps(objective, rows, retain_rows, plan), plan, sigma)
         self.processes.barrier()
-        del data, trained_documents, retain_documents, validation  # free their texts
+        if recipe.run.gradient_checkpointing:
+            model.activation_checkpointing_enable({"use_reentrant": False})
+        if recipe.run.compile:
+            for layer in get_layers(model):  # layer by layer: they are alike, so that one compilation serves all
+                layer.compile(backend=COMPILE_BACKEND)
         optimizer = build_adamw(model, recipe.run)
-        writer = _RunWriter(
-            self, model=model, tokenizer=tokenizer, optimizer=optimizer, batch_plan=plan, noise_multiplier=sigma, first_steps=first_steps
-        )
+        writer = _RunWriter(self, model=model, tokenizer=tokenizer, optimizer=optimizer, batch_plan=plan, noise_multiplier=sigma)
         state = checkpoint.find_latest_state(self.folder / "state")
         if state is not None:
-            checkpoint.load_state(state["path"], model=model, optimizer=optimizer, parameter_names=writer.parameter_names)
+            checkpoint.load_state(
+                state["path"], model=model, optimizer=optimizer, parameter_names=writer.parameter_names, processes=self.processes
+            )
             state = {key: state[key] for key in ("step", "tokens", "seconds", "logged", "since", "stopped")}
             self.progress(f"resumed after step {state['step']} of {plan.step_count}")
         trainer = Trainer(
             model=model,
+            wrapped_model=wrapped_model,
             optimizer=optimizer,
             objective=objective,
             rows=rows,
             batch_plan=plan,
             settings=recipe.run,
             processes=self.processes,
-            validation_rows=validation_rows,
+            validation_rows=prepared.tokens.rows.get("validation"),
             privacy=recipe.privacy,
             noise_multiplier=sigma,
             on_log=writer.append_log,
             on_checkpoint=writer.on_checkpoint,
             on_state=writer.write_state,
-            on_warning=self.progress,
+            on_progress=self.progress,
         )
         if self.processes.is_main:
             checkpoint.truncate_log(self.folder / "log.jsonl", state["step"] if state else 0)
-            if state is None:
-                writer.write_checkpoint(trainer.build_checkpoint_metadata(0, 0, None))
+        if state is None:
+            writer.write_checkpoint(trainer.build_checkpoint_metadata(0, 0, None))
         final_state = trainer.train(state)
         summary = writer.build_summary(final_state, max(final_state["seconds"], time.perf_counter() - started if state is None else 0.0))
         if self.processes.is_main:
             write_json(self.folder / "train.json", summary)
+            shutil.rmtree(self.folder / TOKENS_FOLDER, ignore_errors=True)
         self.processes.barrier()
         (self.folder / NOISE_KEY_FILE).unlink(missing_ok=True)
         return summary
 
-    def _make_batch_plan(self, rows: TokenRows, data: DocumentTable, existing: Mapping[str, Any] | None) -> tuple[BatchPlan, float, int]:
+    def _prepare(self, objective: Objective) -> _PreparedRun | None:
+        """Read and check the data, and tokenize it into RUN/tokens unless that was done before; None if the run is finished."""
+        recipe = self.recipe
+        data = read_recipe_documents(recipe, recipe.data.path)
+        validation = read_recipe_documents(recipe, recipe.data.validation, is_validation=True) if recipe.data.validation else None
+        identity = compute_run_identity(recipe, data, validation)
+        existing = self._read_existing_run(identity)
+        if existing is not None and read_json(self.folder / "train.json") is not None:
+            return None
+        self.progress(f"{len(data)} documents, recipe {recipe.hash()}")
+        folder = self.folder / TOKENS_FOLDER
+        tokenizer = self._get_tokenizer(data, existing)
+        model = None
+        if existing is None or not folder.is_dir():
+            labels = _distinct_labels(data) if objective.HEAD == "classify" else ()
+            model = self._build_model(objective, tokenizer, labels)
+            trained_mask = objective.select_trained_documents(data.doc_ids)
+            documents = (
+                {"train": data}
+                if trained_mask is None
+                else {"train": data.filter_rows(trained_mask), "retain": data.filter_rows(~trained_mask)}
+            )
+            if validation is not None:
+                documents["validation"] = validation
+            rows = {name: make_rows(found, recipe, objective, tokenizer, model[1], labels) for name, found in documents.items()}
+            write_token_files(folder, rows, tokenizer, labels)
+        elif data.has_turns:
+            find_chat_template(recipe, tokenizer)
+        is_by_user = recipe.privacy is not None and recipe.privacy.unit == "user"
+        return _PreparedRun(
+            tokens=replace(load_token_files(folder), tokenizer=tokenizer),
+            model=model,
+            users=data.table.column("user") if is_by_user else None,
+            identity=identity,
+            descriptions={
+                "data": data.describe(),
+                "validation": None if validation is None else validation.describe(),
+                **({"chat_template": asdict(find_chat_template(recipe, tokenizer))} if data.has_turns else {}),
+            },
+            existing=existing,
+        )
+
+    def _build_model(self, objective: Objective, tokenizer: Any, labels: tuple[str, ...]) -> tuple[Any, int]:
+        settings = self.recipe
+        return build_model(
+            settings.model, head=objective.HEAD, tokenizer=tokenizer, seed=settings.run.seed, labels=labels, lora=settings.lora
+        )
+
+    def _compute_first_steps(self, objective: Objective, rows: TokenRows, retain_rows: TokenRows | None, plan: BatchPlan) -> pa.Table:
+        """Return the step in which each document is used for the first time, of documents to forget and of others."""
+        first_steps = compute_first_steps(rows, plan)
+        if not isinstance(objective, UnlearningObjective) or retain_rows is None:
+            return first_steps
+        retained = aggregate_first_steps(retain_rows, objective.compute_retain_first_steps(plan), plan.step_count)
+        return merge_first_steps(first_steps, retained)
+
+    def _make_batch_plan(self, rows: TokenRows, prepared: _PreparedRun) -> tuple[BatchPlan, float, int]:
         """Return the batch plan, the noise multiplier (0 without privacy) and the seed of the objective's draws.
 
         In a private run plan and seed are derived from the run's secret key.
         """
-        recipe, settings = self.recipe, self.recipe.privacy
+        recipe, settings, existing = self.recipe, self.recipe.privacy, prepared.existing
         if settings is None:
             return make_batch_plan(recipe, rows), 0.0, recipe.run.seed
         seed = settings.insecure_seed
@@ -232,14 +295,13 @@ class _TrainingRun:
             if seed is None
             else make_insecure_random(seed)
         )
-        users = data.table.column("user") if settings.unit == "user" else None
         plan = dp_sgd.PoissonBatchPlan(
             row_count=len(rows),
             batch_size=recipe.run.batch,
             seed=recipe.run.seed,
             epochs=recipe.run.epochs,
             max_steps=recipe.run.max_steps,
-            unit_of_row=dp_sgd.assign_units(rows, users),
+            unit_of_row=dp_sgd.assign_units(rows, prepared.users),
             random=draws,
         )
         if plan.batch_size > plan.unit_count:
@@ -283,14 +345,7 @@ class _TrainingRun:
         return get_tokenizer(recipe, data)
 
     def _write_run_files(
-        self,
-        identity: Mapping[str, Any],
-        data: DocumentTable,
-        validation: DocumentTable | None,
-        tokenizer: Any,
-        first_steps: pa.Table,
-        batch_plan: BatchPlan,
-        noise_multiplier: float,
+        self, prepared: _PreparedRun, tokenizer: Any, first_steps: pa.Table, batch_plan: BatchPlan, noise_multiplier: float
     ) -> None:
         recipe = self.recipe
         pq.write_table(first_steps, self.folder / "seen.parquet.tmp")
@@ -300,11 +355,9 @@ class _TrainingRun:
             {
                 "recipe": recipe.to_dict(),
                 "recipe_hash": recipe.hash(),
-                "identity": dict(identity),
-                "data": data.describe(),
-                "validation": None if validation is None else validation.describe(),
+                "identity": dict(prepared.identity),
+                **prepared.descriptions,
                 "tokenizer_sha256": tokenizer_sha256(tokenizer),
-                **({"chat_template": asdict(find_chat_template(recipe, tokenizer))} if data.has_turns else {}),
                 "base_model": str(Path(recipe.model.path).resolve()) if recipe.model.path else None,
                 "processes": self.processes.world_size,
                 **(
@@ -320,6 +373,22 @@ class _TrainingRun:
         )
 
 
+@dataclass(frozen=True, repr=False)
+class _PreparedRun:
+    """What a run needs of its data: the rows on disk, and in rank 0 also what is written about them.
+
+    `model` is the model with its row length, if it was built; `users` are of private training by user, one for each document; `existing` is
+    the recipe.json of a run that is resumed.
+    """
+
+    tokens: TokenFiles
+    model: tuple[Any, int] | None = None
+    users: pa.Array | None = None
+    identity: Mapping[str, Any] = field(default_factory=dict)
+    descriptions: Mapping[str, Any] = field(default_factory=dict)
+    existing: Mapping[str, Any] | None = None
+
+
 class _RunWriter:
     """Writes the log, checkpoints and states of a run while it trains; only the main process writes."""
 
@@ -332,11 +401,13 @@ class _RunWriter:
         optimizer: Any,
         batch_plan: BatchPlan,
         noise_multiplier: float,
-        first_steps: pa.Table,
     ) -> None:
         self._run, self._model, self._tokenizer, self._optimizer = run, model, tokenizer, optimizer
         self._batch_plan, self._noise_multiplier = batch_plan, noise_multiplier
-        self._first_steps = first_steps.column("first_step").to_numpy()  # of each document, ascending
+        # of each document, ascending
+        self._first_steps = pq.read_table(run.folder / "seen.parquet", columns=["first_step"], partitioning=None).column(0).to_numpy()
+        path, dtype = run.recipe.model.path, run.recipe.run.checkpoint_dtype
+        self._dtype = dtype if dtype != "model" else read_stored_dtype(path) if path else "float32"
         self.parameter_names = {parameter: name for name, parameter in trainable_parameters(model)}
 
     def append_log(self, entry: dict[str, Any]) -> None:
@@ -345,18 +416,24 @@ class _RunWriter:
             checkpoint.append_log_entry(self._run.folder / "log.jsonl", entry)
 
     def write_state(self, metadata: dict[str, Any]) -> None:
-        """Write the state that the run can be resumed from."""
-        if self._run.processes.is_main:
-            checkpoint.write_state(
-                self._run.folder / "state",
-                model=self._model,
-                optimizer=self._optimizer,
-                parameter_names=self.parameter_names,
-                metadata=metadata,
-            )
+        """Write the state that the run can be resumed from. To be called by all processes."""
+        checkpoint.write_state(
+            self._run.folder / "state",
+            model=self._model,
+            optimizer=self._optimizer,
+            parameter_names=self.parameter_names,
+            metadata=metadata,
+            processes=self._run.processes,
+        )
 
-    def write_checkpoint(self, metadata: dict[str, Any]) -> Path:
-        """Write a checkpoint, with the number of documents seen and the privacy spent; return its folder."""
+    def write_checkpoint(self, metadata: dict[str, Any]) -> Path | None:
+        """Write a checkpoint, with the number of documents seen and the privacy spent; return its folder, None in all processes but rank 0.
+
+        To be called by all processes.
+        """
+        weights = checkpoint.gather_checkpoint_weights(self._model, self._run.processes)
+        if not self._run.processes.is_main:
+            return None
         recipe, privacy_entry = self._run.recipe, {}
         if recipe.privacy is not None and isinstance(self._batch_plan, dp_sgd.PoissonBatchPlan):
             description = dp_sgd.describe_privacy(recipe, self._batch_plan, self._noise_multiplier, steps=metadata["step"])
@@ -364,6 +441,8 @@ class _RunWriter:
         return checkpoint.write_checkpoint(
             self._run.folder / "checkpoints",
             model=self._model,
+            weights=weights,
+            dtype=self._dtype,
             tokenizer=self._tokenizer,
             metadata={
                 **metadata,
@@ -377,9 +456,9 @@ class _RunWriter:
         """Write a checkpoint and call the hook; return whether the run is to stop there."""
         import torch
 
-        if not self._run.processes.is_main:
-            return False
         path = self.write_checkpoint(metadata)
+        if path is None:
+            return False
         self._run.progress(
             f"step {metadata['step']} of {self._batch_plan.step_count}, epoch {metadata['epoch']:.2f}: loss {metadata['train_loss']:.4f}"
             + ("" if metadata["validation_loss"] is None else f", validation {metadata['validation_loss']:.4f}")
@@ -562,12 +641,18 @@ def compute_run_identity(recipe: Recipe, data: DocumentTable, validation: Docume
 
 
 def folder_sha256(path: str | Path) -> str:
-    """Return one hash of the files directly inside a folder, or of one file; InputRefused if the path does not exist."""
+    """Return one hash of the files directly inside a folder, or of one file; InputRefused if the path does not exist.
+
+    That of an adapter has the files of its base model in it, too.
+    """
     source = Path(path)
     if not source.exists():
         raise InputRefused(f"{source}: there is no such folder or file; paths in a recipe are local, nothing is downloaded")
     files = [source] if source.is_file() else sorted(file for file in source.iterdir() if file.is_file())
-    return hashlib.sha256("".join(f"{file.name} {file_sha256(file)}\n" for file in files).encode()).hexdigest()
+    lines = [f"{file.name} {file_sha256(file)}\n" for file in files]
+    if is_adapter(source):
+        lines.append(f"base {folder_sha256(find_base_folder(source))}\n")
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def _distinct_labels(data: DocumentTable) -> tuple[str, ...]:
@@ -595,8 +680,11 @@ def _load_early_stop(recipe: Recipe) -> CheckpointHook | None:
 
 
 @contextmanager
-def _resource_errors(folder: Path) -> Iterator[None]:
-    """Turn errors of a full or broken disk and of a full device into ResourceError; the run can be resumed from its last state."""
+def _resource_errors(folder: Path, recipe: Recipe) -> Iterator[None]:
+    """Turn errors of a full or broken disk, of a full device and of a process that ended into ResourceError.
+
+    The run can be resumed from its last state.
+    """
     import torch
 
     try:
@@ -607,8 +695,37 @@ def _resource_errors(folder: Path) -> Iterator[None]:
         raise ResourceError(
             f"{folder}: could not be written ({errno.errorcode[error.errno]}); free some space, then run the same command again"
         ) from None
-    except torch.OutOfMemoryError:
-        raise ResourceError("the device has too little memory for a micro-batch; raise run.accumulate, or lower run.batch") from None
+    except (torch.OutOfMemoryError, MemoryError):
+        raise ResourceError(_describe_too_little_memory(recipe)) from None
+    except RuntimeError as error:
+        if "can't allocate memory" in str(error):  # torch's allocator of a CPU has no error of its own
+            raise ResourceError(_describe_too_little_memory(recipe)) from None
+        if isinstance(error, torch.distributed.DistError) or "gloo" in str(error):
+            raise ResourceError(
+                "another process of this run has ended, or cannot be reached; its own message says why. The same command goes on from the "
+                "last saved state"
+            ) from None
+        if recipe.run.compile and type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
+            raise UsageError(
+                f"run.compile: torch cannot compile this model here ({type(error).__name__}); leave it out, or install a C++ compiler"
+            ) from None
+        raise
+
+
+def _describe_too_little_memory(recipe: Recipe) -> str:
+    """Say what a step needed, and what lowers it, in the order of what it costs."""
+    rows = -(-recipe.run.batch // recipe.run.accumulate)
+    advice = []
+    if rows > 1:
+        advice.append(f"raise run.accumulate ({recipe.run.accumulate}, at most {recipe.run.batch}), which does not change the result")
+    if recipe.run.precision == "float32":
+        advice.append('set run.precision = "bf16"')
+    if not recipe.run.gradient_checkpointing and recipe.privacy is None:
+        advice.append("set run.gradient_checkpointing = true")
+    advice.append("lower model.context")
+    if recipe.model.path and recipe.lora is None:
+        advice.append("train an adapter (lora.rank = 16) or the top layers only (model.top_layers)")
+    return f"the device has too little memory for a step of {rows} rows at once. In this order: " + "; ".join(advice)
 
 
 @contextmanager

@@ -25,6 +25,7 @@ from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.storage.files import read_json, write_json
 
 from . import accountant
+from .adapters import is_adapter
 from .corpus_reader import DocumentTable, read_documents
 from .objectives import list_objectives, load_objective_class
 from .recipe import Recipe
@@ -274,7 +275,7 @@ def read_rewriting_ledger(base_recipe: Mapping[str, Any] | None) -> list[str]:
 def read_run_recipe(checkpoint: str | Path) -> dict[str, Any] | None:
     """Return the recipe.json of the run folder that contains a checkpoint, None if none does; InputRefused if it is no checkpoint."""
     checkpoint_folder = Path(checkpoint).resolve()
-    if not (checkpoint_folder / "config.json").is_file():
+    if not (checkpoint_folder / "config.json").is_file() and not is_adapter(checkpoint_folder):
         raise InputRefused(f"{checkpoint}: no config.json; expected a checkpoint, such as RUN/checkpoints/step-000120")
     return read_json(checkpoint_folder.parent.parent / "recipe.json") if checkpoint_folder.parent.name == "checkpoints" else None
 

@@ -138,6 +138,7 @@ def recipe_page() -> str:
     sections: dict[str, type[BaseModel]] = {
         "[data]": recipe.DataSettings,
         "[model]": recipe.ModelSettings,
+        "[lora]": recipe.LoraSettings,
         "[tokenizer]": recipe.TokenizerSettings,
         "[run]": recipe.TrainingSettings,
         "[privacy]": recipe.PrivacySettings,

@@ -40,6 +40,7 @@ _EXTRAS = {
     "learn": "models that find (ner), training and evaluation",
     "dp": "private training",
     "multi": "training on several GPUs",
+    "lora": "training and reading LoRA adapters",
     "spark": "the Spark engine",
     "plots": "plots",
     "remote": "object stores",

@@ -66,7 +66,11 @@ def test_seen_documents_grow_with_the_steps(tmp_path: Path) -> None:
         (lambda run: (run / "train.json").unlink(), OutputBroken, "training is not finished"),
         (lambda run: (run / "train.json").write_text('{"checkpoints": []}'), OutputBroken, "names no checkpoints"),
         (lambda run: (run / "checkpoints/step-000005/checkpoint.json").unlink(), OutputBroken, "step-000005/checkpoint.json: is missing"),
-        (lambda run: (run / "checkpoints/step-000005/model.safetensors").unlink(), OutputBroken, "no config.json with"),
+        (
+            lambda run: (run / "checkpoints/step-000005/model.safetensors").unlink(),
+            OutputBroken,
+            "no config.json or adapter_config.json with",
+        ),
         (lambda run: (run / "checkpoints/step-000005/checkpoint.json").write_text("{}"), OutputBroken, "no step and epoch"),
     ],
 )

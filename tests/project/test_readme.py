@@ -321,7 +321,7 @@ def test_help_of_run_says_which_plan_for_which_purpose() -> None:
 # options of other programs that pages show: pip, make, spark-submit, accelerate, benchmarks
 OTHER_OPTIONS = {
     "--archives", "--conf", "--data", "--deploy-mode", "--epochs", "--extra", "--find-args", "--finders", "--lr", "--no-deps",
-    "--peers-python", "--upgrade", "--version",
+    "--nproc-per-node", "--peers-python", "--upgrade", "--version",
 }  # fmt: skip
 PAPER_SCRIPTS = [
     *(ROOT / "benchmarks" / "papers").glob("*.py"),

@@ -160,35 +160,3 @@ def test_a_stop_signal_ends_training_within_a_second(tiny_run: list[object], num
     assert process.wait() == 128 + number and "stopped; run the same command again" in stderr and "Traceback" not in stderr
     assert time.monotonic() - began < stop_signals.GRACE_SECONDS + 4  # four seconds for a busy machine
     process.stderr.close()
-
-
-def test_two_processes_equal_one(tiny_run: list[object], tmp_path: Path) -> None:
-    """accelerate and torch's DistributedDataParallel on the CPU; dropout off, so that only the order of sums differs."""
-    pytest.importorskip("accelerate")
-    import torch
-    from safetensors.torch import load_file
-
-    arguments = [*tiny_run, "--set", "model.dropout=0.0", "--set", "run.accumulate=2", "--set", "run.batch=7"]
-    train.fit(Recipe.load(str(tiny_run[0]), [str(argument) for argument in arguments[4::2]]), tmp_path / "run")
-    two_process_arguments = [str(tmp_path / "two") if argument == tmp_path / "run" else str(argument) for argument in arguments]
-    launch = [
-        sys.executable,
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node=2",
-        "-m",
-        "sanitize.train.cli",
-        *two_process_arguments,
-    ]
-    result = subprocess.run(launch, cwd=ROOT, env=ENVIRONMENT, capture_output=True, text=True)
-    assert result.returncode == 0, result.stderr[-3000:]
-    single, parallel = (json.loads((tmp_path / name / "train.json").read_text()) for name in ("run", "two"))
-    assert single["checkpoints"] == parallel["checkpoints"] and single["tokens"] == parallel["tokens"]
-    weights, parallel_weights = (
-        load_file(tmp_path / name / "checkpoints" / single["final"] / "model.safetensors") for name in ("run", "two")
-    )
-    assert all(torch.allclose(weights[name], parallel_weights[name], atol=1e-4) for name in weights)
-    logs = [(tmp_path / name / "log.jsonl").read_text().splitlines() for name in ("run", "two")]
-    for line, parallel_line in zip(*logs, strict=True):
-        assert abs(json.loads(line)["loss"] - json.loads(parallel_line)["loss"]) < 1e-4

@@ -42,5 +42,7 @@ def test_all_named_keys_exist() -> None:
 def test_shipped_recipes_name_their_paper() -> None:
     for name in list_recipes():
         assert (
-            name in ("causal", "finetune", "finetune_chat") or "aper 00" in Recipe.load(name).about or "Goldfish" in Recipe.load(name).about
+            name in ("causal", "finetune", "finetune_chat", "finetune_lora")
+            or "aper 00" in Recipe.load(name).about
+            or "Goldfish" in Recipe.load(name).about
         )

@@ -17,14 +17,16 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+import torch
 
 from sanitize import train
-from sanitize.errors import InputRefused, Locked, OutputBroken, UsageError
+from sanitize.errors import InputRefused, Locked, OutputBroken, ResourceError, UsageError
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.settings import Settings
 from sanitize.train import checkpoint
 from sanitize.train.checkpoint import CheckpointEvent
 from sanitize.train.objectives.causal import Causal
+from sanitize.train.recipe import Recipe
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -39,10 +41,16 @@ def read_result(run: Path) -> dict[str, Any]:
     return result
 
 
+def read_log(run: Path) -> list[dict[str, Any]]:
+    """The entries of a run's log, without its speed."""
+    entries = [json.loads(line) for line in (run / "log.jsonl").read_text().splitlines()]
+    return [{key: value for key, value in entry.items() if key not in ("tokens_per_s", "mfu", "memory_gb")} for entry in entries]
+
+
 def assert_equal_runs(actual: Path, expected: Path) -> None:
     """Asserts that two runs have the same weights, numbers and log at every checkpoint."""
     assert read_result(actual)["checkpoints"] == read_result(expected)["checkpoints"]
-    assert (actual / "log.jsonl").read_text() == (expected / "log.jsonl").read_text()
+    assert read_log(actual) == read_log(expected)
     for name in read_result(actual)["checkpoints"]:
         folder, expected_folder = (run / "checkpoints" / name for run in (actual, expected))
         assert (folder / "checkpoint.json").read_text() == (expected_folder / "checkpoint.json").read_text()
@@ -478,3 +486,137 @@ def test_a_rising_loss_is_reported(corpus: Any, recipe: Any, tmp_path: Path) -> 
     ruined = recipe(corpus(), run={"lr": 1.0, "epochs": 4, "schedule": "constant"}) | {"model": model, "tokenizer": {}}
     train.fit(ruined, tmp_path / "ruined", progress=lines.append)
     assert [line for line in lines if line.startswith("warning")] and "run.lr = 1 is probably too high" in "".join(lines)
+
+
+def load_final_weights(run: Path) -> dict[str, Any]:
+    from safetensors.torch import load_file
+
+    found: dict[str, Any] = load_file(run / "checkpoints" / read_result(run)["final"] / "model.safetensors")
+    return found
+
+
+@pytest.mark.parametrize("option", ["gradient_checkpointing", "compile"])
+def test_options_of_speed_and_memory_do_not_change_the_result(
+    corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str
+) -> None:
+    """Dropout is on. The backend "eager" traces the layers, and compiles nothing: that takes a minute."""
+    import torch
+    from transformers import GPT2LMHeadModel
+
+    used: list[str] = []
+    enable = GPT2LMHeadModel.activation_checkpointing_enable
+    monkeypatch.setattr(
+        GPT2LMHeadModel, "activation_checkpointing_enable", lambda *args: (used.append("gradient_checkpointing"), enable(*args))[1]
+    )
+    compile_module = torch.nn.Module.compile
+    monkeypatch.setattr(torch.nn.Module, "compile", lambda *args, **options: (used.append("compile"), compile_module(*args, **options))[1])
+    monkeypatch.setattr("sanitize.train.training_run.COMPILE_BACKEND", "eager")
+    data = corpus()
+    train.fit(recipe(data, run={"epochs": 1}), tmp_path / "expected")
+    train.fit(recipe(data, run={"epochs": 1, option: True}), tmp_path / "run")
+    assert set(used) == {option} and read_result(tmp_path / "run")["recipe_hash"] == read_result(tmp_path / "expected")["recipe_hash"]
+    weights, expected = load_final_weights(tmp_path / "run"), load_final_weights(tmp_path / "expected")
+    assert all(torch.allclose(weights[name], expected[name], atol=1e-5) for name in expected)
+
+
+def test_a_checkpoint_has_the_dtype_of_its_base(corpus: Any, recipe: Any, tmp_path: Path) -> None:
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    data = corpus()
+    base = train.fit(recipe(data, run={"epochs": 1, "max_steps": 1, "checkpoint_dtype": "bfloat16"}), tmp_path / "base")
+    path = tmp_path / "base" / "checkpoints" / base.final
+    assert {value.dtype for value in load_final_weights(tmp_path / "base").values()} == {torch.bfloat16}
+    model = AutoModelForCausalLM.from_pretrained(path, dtype="auto", local_files_only=True)
+    assert model.dtype == torch.bfloat16 and model.get_input_embeddings().weight is model.get_output_embeddings().weight
+    settings = recipe(data, run={"epochs": 1, "state_every": 1}) | {"model": {"path": str(path), "context": 32}, "tokenizer": {}}
+    train.fit(settings, tmp_path / "run")
+    assert {value.dtype for value in load_final_weights(tmp_path / "run").values()} == {torch.bfloat16}
+    from safetensors.torch import load_file
+
+    (state,) = (tmp_path / "run" / "state").iterdir()
+    assert {value.dtype for value in load_file(state / "weights.safetensors").values()} == {torch.float32}, "a run resumes in float32"
+
+
+@pytest.mark.parametrize("part", [{"lora": {"rank": 2}}, {"model": {"top_layers": 1}}])
+def test_frozen_weights_in_bfloat16(corpus: Any, recipe: Any, tmp_path: Path, part: dict[str, Any]) -> None:
+    """The trained weights stay float32, and the loss is about that of frozen weights in float32."""
+    import torch
+
+    pytest.importorskip("peft")
+    base = train.fit(recipe(corpus(), run={"epochs": 1, "checkpoint_every": 0}), tmp_path / "base")
+    model = {"path": str(tmp_path / "base" / "checkpoints" / base.final), "context": 32, "dropout": 0.0, **part.get("model", {})}
+    losses, dtypes = [], []
+
+    def see(event: CheckpointEvent) -> bool:
+        dtypes.append({(parameter.requires_grad, parameter.dtype) for parameter in event.model.parameters()})
+        losses.append(event.metadata["train_loss"])
+        return False
+
+    for dtype in ("float32", "bfloat16"):
+        run = {"epochs": 1, "precision": "bf16", "checkpoint_every": 0}
+        settings = recipe(tmp_path / "mails.jsonl", run=run) | {"model": {**model, "frozen_dtype": dtype}, "tokenizer": {}}
+        train.fit(settings | {key: value for key, value in part.items() if key == "lora"}, tmp_path / dtype, hook=see)
+    assert dtypes[1] == {(True, torch.float32), (False, torch.bfloat16)} and dtypes[0] == {(True, torch.float32), (False, torch.float32)}
+    assert losses[0] == pytest.approx(losses[1], rel=0.01)
+
+
+def test_rows_are_made_once(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A resumed run maps the rows of the first one; a finished run keeps none."""
+    import sanitize.train.training_run as module
+
+    data = corpus()
+    settings = recipe(data, run={"state_every": 1, "epochs": 1}, data={"validation": str(data), "layout": "document"})
+    with pytest.MonkeyPatch.context() as patch:
+        kill_in_forward(patch, 12)
+        with pytest.raises(SimulatedKill):
+            train.fit(settings, tmp_path / "run")
+    names = {path.relative_to(tmp_path / "run" / "tokens").as_posix() for path in (tmp_path / "run" / "tokens").rglob("*.npy")}
+    arrays = ("token_ids", "row_starts", "doc_numbers", "loss_mask")
+    assert names == {f"{part}/{array}.npy" for part in ("train", "validation") for array in arrays}
+    made: list[str] = []
+    make_rows = module.make_rows
+    monkeypatch.setattr(module, "make_rows", lambda *arguments: (made.append("rows"), make_rows(*arguments))[1])
+    train.fit(settings, tmp_path / "run")
+    assert not made and not (tmp_path / "run" / "tokens").exists()
+    train.fit(settings, tmp_path / "expected")
+    assert made and read_log(tmp_path / "run") == read_log(tmp_path / "expected")
+    damaged = tmp_path / "damaged"
+    with pytest.MonkeyPatch.context() as patch:
+        kill_in_forward(patch, 12)
+        with pytest.raises(SimulatedKill):
+            train.fit(settings, damaged)
+    (damaged / "tokens" / "train" / "token_ids.npy").write_bytes(b"nothing")
+    with pytest.raises(OutputBroken, match="tokens: cannot be read .*; remove it, then run the same command again"):
+        train.fit(settings, damaged)
+    shutil.rmtree(damaged / "tokens")
+    train.fit(settings, damaged)
+    assert_equal_runs(damaged, tmp_path / "expected")
+
+
+NO_MEMORY = "DefaultCPUAllocator: can't allocate memory: you tried to allocate 8796093022208 bytes."
+
+
+@pytest.mark.parametrize(
+    ("error", "changes", "advice"),
+    [
+        (torch.OutOfMemoryError(NO_MEMORY), [], "of 8 rows at once. In this order: raise run.accumulate (1, at most 8)"),
+        (MemoryError(), ["run.accumulate=8", "run.gradient_checkpointing=true"], "of 1 rows at once. In this order: lower model.context"),
+        (
+            RuntimeError(NO_MEMORY),
+            ["run.precision=float32"],
+            'the result; set run.precision = "bf16"; set run.gradient_checkpointing = true',
+        ),
+        (RuntimeError("[gloo/transport/tcp/pair.cc:534] Connection closed by peer"), [], "another process of this run has ended"),
+    ],
+)
+def test_a_step_that_cannot_be_made_says_what_to_do(
+    corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: BaseException, changes: list[str], advice: str
+) -> None:
+    def fail(*_: Any, **__: Any) -> Any:
+        raise error
+
+    monkeypatch.setattr(Causal, "loss_sums", fail)
+    with pytest.raises(ResourceError) as caught:
+        train.fit(Recipe.load(recipe(corpus()), changes), tmp_path / "run")
+    assert advice in str(caught.value) and "8796093022208" not in str(caught.value)

@@ -1,0 +1,265 @@
+"""Measures training on a GPU: speed, precision, several processes, private steps; writes benchmarks/results/gpu.json after each part.
+
+    make gpu                                              GPT-2 of 124 M parameters, new weights, invented mails
+    python -m benchmarks.bench_gpu --model MODEL          a local model instead; measures an adapter, too
+    python -m benchmarks.bench_gpu --device cpu --layers 2 --width 32 --heads 2 --context 32 --batch 4 --steps 6     a smoke run
+
+Without a GPU nothing is measured, and the exit code is 0. Parts: `loop`, tokens a second of `sanitize-train` in each setting, with MFU and
+peak memory; `trainer`, those of the Trainer of transformers with the same model, rows, optimizer and batches, and `loop_of_trainer`, the
+ratio; `precision`, losses in bf16 against float32; `processes`, losses of two processes (DDP, FSDP) against one; `private`, memory and
+speed of DP-SGD by rows of a micro-batch. Rates are medians of the logged ones after the first, which has the warm-up.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import json
+import os
+import shutil
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from benchmarks import corpora
+from benchmarks.bench import build_in_subprocess, describe_machine
+
+AIMS = {"loop_of_trainer": 0.95, "largest_loss_difference_of_processes": 1e-3, "largest_relative_loss_difference_of_bf16": 0.02}
+ROOT = Path(__file__).resolve().parents[1]
+LOGS = 6  # logged rates of a run; the first one is left out
+
+
+class GpuBench:
+    """The parts of the measurement, with the settings of the command line."""
+
+    def __init__(self, options: argparse.Namespace, data: Path, folder: Path) -> None:
+        self.options, self.folder = options, folder
+        self.model: dict[str, Any] = (
+            {"path": str(options.model)}
+            if options.model
+            else {"arch": "gpt2", "layers": options.layers, "width": options.width, "heads": options.heads}
+        )
+        self.recipe: dict[str, Any] = {
+            "data": {"path": str(data)},
+            "model": {**self.model, "context": options.context, "dropout": 0.0},
+            "tokenizer": {} if options.model else {"vocab": options.vocab},
+            "run": {
+                "batch": options.batch,
+                "epochs": 1000,
+                "max_steps": options.steps,
+                "lr": 1e-4,
+                "checkpoint_every": 0,
+                "log_every": max(1, options.steps // LOGS),
+                "device": options.device,
+                "precision": "bf16",
+            },
+        }
+
+    def train(self, name: str, **sections: dict[str, Any]) -> dict[str, Any]:
+        """Train in one setting; return rate, MFU, peak memory and the logged losses."""
+        import torch
+
+        from sanitize import train
+
+        recipe = {**self.recipe, **sections, "run": {**self.recipe["run"], **sections.get("run", {})}}
+        recipe["model"] = {**self.recipe["model"], **sections.get("model", {})}
+        recipe["data"] = {**self.recipe["data"], **sections.get("data", {})}
+        if torch.cuda.is_available():
+            torch.cuda.empty_cache()
+            torch.cuda.reset_peak_memory_stats()
+        folder = self.folder / name
+        train.fit(recipe, folder)
+        result = read_log(folder)
+        shutil.rmtree(folder)
+        return result
+
+    def measure_loop(self) -> dict[str, Any]:
+        """Speed in each setting of memory and speed."""
+        settings: dict[str, dict[str, Any]] = {
+            "bf16": {},
+            "float32": {"run": {"precision": "float32"}},
+            "bf16_gradient_checkpointing": {"run": {"gradient_checkpointing": True}},
+        }
+        if not self.options.no_compile:
+            settings["bf16_compile"] = {"run": {"compile": True}}
+        if self.options.model:
+            settings["lora"] = {"lora": {"rank": 16}}
+            settings["lora_frozen_bf16"] = {"lora": {"rank": 16}, "model": {"frozen_dtype": "bfloat16"}}
+        return {name: self.train(name, **sections) for name, sections in settings.items()}
+
+    def measure_trainer(self) -> dict[str, Any]:
+        """Speed of the Trainer of transformers on the same rows, in bf16."""
+        import torch
+        import transformers
+
+        from sanitize import train
+        from sanitize.train.model import build_model
+        from sanitize.train.recipe import Recipe
+        from sanitize.train.training_run import get_tokenizer, read_recipe_documents
+
+        transformers.utils.logging.disable_progress_bar()
+        recipe = Recipe.load(self.recipe)
+        rows = train.stream_batches(recipe).rows
+        tokenizer = get_tokenizer(recipe, read_recipe_documents(recipe, recipe.data.path))
+        model, context = build_model(recipe.model, head="causal", tokenizer=tokenizer, seed=0)
+        starts = rows.row_starts[:-1][rows.lengths == context]
+        examples = [torch.from_numpy(rows.token_ids[start : start + context].astype("int64")) for start in starts.tolist()]
+        marks: list[float] = []
+
+        class Clock(transformers.TrainerCallback):
+            def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+                if state.global_step % recipe.run.log_every == 0:
+                    if torch.cuda.is_available():
+                        torch.cuda.synchronize()
+                    marks.append(time.perf_counter())
+
+        is_gpu = self.options.device == "cuda"
+        trainer = transformers.Trainer(
+            model=model,
+            args=transformers.TrainingArguments(
+                output_dir=str(self.folder / "trainer"),
+                per_device_train_batch_size=recipe.run.batch,
+                max_steps=recipe.run.max_steps,
+                learning_rate=recipe.run.lr,
+                bf16=True,
+                use_cpu=not is_gpu,
+                optim="adamw_torch_fused" if is_gpu else "adamw_torch",
+                max_grad_norm=recipe.run.clip,
+                weight_decay=recipe.run.weight_decay,
+                save_strategy="no",
+                logging_steps=recipe.run.log_every,
+                report_to=[],
+                disable_tqdm=True,
+            ),
+            train_dataset=[{"input_ids": ids, "labels": ids} for ids in examples],
+            callbacks=[Clock()],
+        )
+        trainer.train()
+        tokens = recipe.run.log_every * recipe.run.batch * context
+        return {"tokens_per_s": statistics.median(tokens / (after - before) for before, after in zip(marks, marks[1:], strict=False))}
+
+    def compare_precisions(self) -> dict[str, Any]:
+        """Losses of the same steps in bf16 and float32."""
+        losses = [self.train(name, run={"precision": name, "lr": 1e-3})["losses"] for name in ("bf16", "float32")]
+        differences = [abs(first - second) / second for first, second in zip(*losses, strict=True)]
+        return {"bf16": losses[0], "float32": losses[1], "largest_relative_loss_difference_of_bf16": max(differences)}
+
+    def compare_processes(self) -> dict[str, Any]:
+        """Losses of two processes against one, in float32, and the rates of both."""
+        import torch
+
+        if self.options.device == "cuda" and torch.cuda.device_count() < 2:
+            return {"skipped": "one GPU: processes need one each"}
+        run = {"precision": "float32", "batch": self.options.batch - self.options.batch % 2}
+        expected = self.train("one", run=run)
+        found: dict[str, Any] = {"one": expected}
+        for parallel in ("ddp", "fsdp"):
+            recipe = {**self.recipe, "run": {**self.recipe["run"], **run, "parallel": parallel}}
+            (self.folder / "recipe.json").write_text(json.dumps(recipe))
+            script = self.folder / "train.py"
+            script.write_text("import json, sys\nfrom sanitize import train\ntrain.fit(json.load(open(sys.argv[1])), sys.argv[2])\n")
+            arguments = ["--standalone", "--nproc-per-node=2", script, self.folder / "recipe.json", self.folder / parallel]
+            command = [sys.executable, "-m", "torch.distributed.run", *map(str, arguments)]
+            environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+            subprocess.run(command, check=True, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
+            found[parallel] = read_log(self.folder / parallel)
+        found["largest_loss_difference_of_processes"] = max(
+            abs(first - second)
+            for parallel in ("ddp", "fsdp")
+            for first, second in zip(found[parallel]["losses"], expected["losses"], strict=True)
+        )
+        return found
+
+    def measure_private(self) -> dict[str, Any]:
+        """Memory and speed of DP-SGD by the number of rows whose gradients are held at once."""
+        privacy = {"sigma": 1.0, "insecure_seed": 0}
+        steps = max(2, self.options.steps // 6)
+        found = {}
+        for rows in sorted({1, self.options.batch // 4 or 1, self.options.batch}):
+            run = {"accumulate": self.options.batch // rows, "max_steps": steps, "log_every": 1}
+            found[f"rows_{rows}"] = self.train("private", run=run, data={"layout": "document"}, privacy=privacy)
+        return found
+
+
+def read_log(folder: Path) -> dict[str, Any]:
+    """Return the rate of a run (median of the logged ones after the first), MFU and peak memory where known, and its losses."""
+    log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
+    later = log[1:] or log
+    return {
+        "tokens_per_s": statistics.median(entry["tokens_per_s"] for entry in later),
+        "mfu": statistics.median(entry["mfu"] for entry in later) if "mfu" in log[0] else None,
+        "memory_gb": max(entry["memory_gb"] for entry in log) if "memory_gb" in log[0] else None,
+        "losses": [round(entry["loss"], 6) for entry in log],
+    }
+
+
+def describe_device(device: str) -> dict[str, Any]:
+    """The machine, with its GPU and torch."""
+    import torch
+    import transformers
+
+    is_gpu = device == "cuda"
+    return {
+        **describe_machine(),
+        "gpu": torch.cuda.get_device_name(0) if is_gpu else None,
+        "gpus": torch.cuda.device_count() if is_gpu else 0,
+        "gpu_memory_gb": round(torch.cuda.get_device_properties(0).total_memory / 1e9, 1) if is_gpu else None,
+        "torch": torch.__version__,
+        "transformers": transformers.__version__,
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--model", type=Path, help="a local model; default: a new GPT-2 of the sizes below")
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--width", type=int, default=768)
+    parser.add_argument("--heads", type=int, default=12)
+    parser.add_argument("--context", type=int, default=1024)
+    parser.add_argument("--vocab", type=int, default=32768)
+    parser.add_argument("--batch", type=int, default=16, help="rows of a step")
+    parser.add_argument("--steps", type=int, default=60)
+    parser.add_argument("--parts", default="loop,trainer,precision,processes,private", help="what is measured, in this order")
+    parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
+    parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
+    parser.add_argument("--data", type=Path, help="documents to train on; default: 4 MB of invented mails")
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args()
+    import torch
+
+    if options.device == "cuda" and not torch.cuda.is_available():
+        print("no GPU: nothing measured (--device cpu for a smoke run)")
+        return
+    data = options.data or Path(build_in_subprocess(corpora.build, "dense", 4, corpora.corpora_folder())["path"])
+    result: dict[str, Any] = {
+        "date": datetime.date.today().isoformat(),
+        "machine": describe_device(options.device),
+        "settings": {key: str(value) if isinstance(value, Path) else value for key, value in vars(options).items() if key != "results"},
+        "aims": AIMS,
+    }
+    options.results.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory() as folder:
+        bench = GpuBench(options, data, Path(folder))
+        parts: dict[str, Callable[[], dict[str, Any]]] = {
+            "loop": bench.measure_loop,
+            "trainer": bench.measure_trainer,
+            "precision": bench.compare_precisions,
+            "processes": bench.compare_processes,
+            "private": bench.measure_private,
+        }
+        for name in options.parts.split(","):
+            started = time.perf_counter()
+            result[name] = parts[name]()
+            print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
+            if "loop" in result and "trainer" in result:
+                result["loop_of_trainer"] = result["loop"]["bf16"]["tokens_per_s"] / result["trainer"]["tokens_per_s"]
+            (options.results / "gpu.json").write_text(json.dumps(result, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
