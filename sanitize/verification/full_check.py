@@ -15,7 +15,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import numpy as np
@@ -105,7 +104,7 @@ def run_full_check(
     own_files: Sequence[str] = (),
     erased_names: Sequence[str] = (),
     checked_bytes: Sequence[Mapping[str, int]] = (),
-    file_sizes: Mapping[str, int] = MappingProxyType({}),
+    file_sizes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Search shards (each with its name) and other files for all forms of the values in `pass_folders`.
 
@@ -157,7 +156,7 @@ def run_full_check(
             shard_counts["rows"] += result["rows"]
             shard_counts["kept_expected"] += result["kept_expected"]
     word_files = tuple(sorted(words_folder.iterdir()))
-    digest_tasks = [(terms_path, word_files, file_sizes) for terms_path in pass_folders] if word_files else []
+    digest_tasks = [(terms_path, word_files, file_sizes or {}) for terms_path in pass_folders] if word_files else []
     for done in engine.map_shards(count_digest_leaks, digest_tasks):
         found.update(done.result)
     return {
