@@ -66,7 +66,9 @@ def copy_shards(source: Path, target: Path) -> None:
 def measure_command(command: list[str], **environment: str) -> tuple[dict[str, Any], dict[str, float]]:
     """Run a command that prints one JSON object; returns the object, and time and memory of the process and its children."""
     began = time.perf_counter()
-    process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env={**os.environ, **environment})
+    # compiled modules are kept, as in an installation: without them each process would compile all sources, for half a second
+    environment = {**os.environ, "PYTHONDONTWRITEBYTECODE": "", **environment}
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, stdin=subprocess.DEVNULL, env=environment)
     assert process.stdout is not None
     printed = process.stdout.read()
     _, status, used = os.wait4(process.pid, 0)

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -47,6 +47,7 @@ class CheckedShards:
     report: dict[str, Any]  # the `verify` entry of the summary
     forbidden_values: Path | None = None  # prepared search terms; None if nothing is checked
     search_passes: Sequence[Path] = ()  # of the full check; empty if there is none
+    file_sizes: Mapping[str, int] = field(default_factory=dict)  # of input files and shards, by the SHA-256 that the pages name
 
     def find_page_leaks(self, texts: dict[str, str]) -> list[tuple[str, str]]:
         """Forbidden values in the pages of OUT, as (page, kind)."""
@@ -63,7 +64,16 @@ class CheckedShards:
             (folder / name).write_text(text, "utf-8")
         files = [(folder / name, name) for name in texts]
         engine = LocalEngine(workers=1, spill=folder)  # a few small pages: starting workers would cost more
-        result = run_full_check(engine, [], files, self.search_passes, spill / "full_check", list(texts), self.state.erased.names)
+        result = run_full_check(
+            engine,
+            [],
+            files,
+            self.search_passes,
+            spill / "full_check",
+            list(texts),
+            self.state.erased.names,
+            file_sizes=self.file_sizes,
+        )
         return [(finding.file, finding.kind) for finding in result["findings"]]
 
     def select_publishable_samples(self, samples: Sequence[dict[str, str]]) -> list[dict[str, str]]:
@@ -115,7 +125,14 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
     if mode == "full":
         ambiguous = sum((Counter(result["ambiguous"]) for result in results), Counter())
         report |= checks.run_full_check(ambiguous, [result["plain_bytes"] for result in results])
-    return CheckedShards(state=state, report=report, forbidden_values=checks.forbidden_values, search_passes=checks.search_passes)
+    return CheckedShards(
+        state=state,
+        report=report,
+        forbidden_values=checks.forbidden_values,
+        search_passes=checks.search_passes,
+        file_sizes={sha256: size for size, sha256 in state.index.input_files}
+        | {result["sha256"]: result["bytes"] for result in shards.results},
+    )
 
 
 class _ShardChecks:

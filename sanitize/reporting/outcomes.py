@@ -43,7 +43,7 @@ OUTCOME_SCHEMA = pa.schema(
 _OUTCOMES = ("original", "surrogate", "label", "removed", "other_edit", "dropped")
 _BYTE_SPAN_COLUMNS = ["doc_no", "cell", "start_byte", "end_byte"]
 _ROWS_PER_RANGE = 2_000_000  # rows that are counted together: 100 bytes each in DuckDB
-_ROW_GROUP_SIZE = 8_192  # rows per row group; a range reads whole row groups
+_ROW_GROUP_SIZE = 65_536  # rows per row group; a range reads whole row groups
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,11 +102,9 @@ def write_shard_outcomes(task: OutcomeTask) -> None:
     is_value = (outcome == _OUTCOMES.index("original")) | (outcome == _OUTCOMES.index("surrogate"))
     summed = _sum_outcomes(kind[row] * len(_OUTCOMES) + outcome, np.where(is_value, result_id, 0), section[row], kinds, sections)
     summed = summed.take(np.argsort(np.asarray(summed.column("result_id")), kind="stable"))
-    codec: dict[str, Any] = {"compression": TABLE_CODEC, "compression_level": TABLE_CODEC_LEVEL}
-    with (
-        attempt_file(task.outcomes_path, task.temp_path) as path,
-        pq.ParquetWriter(path, OUTCOME_SCHEMA, **codec, write_statistics=["result_id"], write_page_checksum=True) as out,
-    ):
+    settings: dict[str, Any] = {"compression": TABLE_CODEC, "compression_level": TABLE_CODEC_LEVEL, "write_page_checksum": True}
+    settings |= {"use_dictionary": ["kind", "outcome", "section"], "write_statistics": ["result_id"]}
+    with attempt_file(task.outcomes_path, task.temp_path) as path, pq.ParquetWriter(path, OUTCOME_SCHEMA, **settings) as out:
         out.write_table(summed, row_group_size=_ROW_GROUP_SIZE)
 
 

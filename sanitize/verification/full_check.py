@@ -104,13 +104,15 @@ def run_full_check(
     own_files: Sequence[str] = (),
     erased_names: Sequence[str] = (),
     checked_bytes: Sequence[Mapping[str, int]] = (),
+    file_sizes: Mapping[str, int] | None = None,
 ) -> dict[str, Any]:
     """Search shards (each with its name) and other files for all forms of the values in `pass_folders`.
 
     Temporary files are written below `scratch_folder`. Files that are not in `own_files` are not reported by name. `erased_names` are
     searched as mentions, also in decoded text. `checked_bytes`: where `verify_task` has searched the texts of the shards in all forms, and
     their files are as they were written, what it read of each (`plain_bytes`); of a Parquet file only the other columns and the bytes
-    outside of the rows are searched then.
+    outside of the rows are searched then. `file_sizes` has the sizes of files by their SHA-256: that of a file longer than every value is
+    not the digest of one, and is not compared with those of all values.
 
     Returns `findings` (leaks), `passes`, `forms`, `ambiguous` (counts by kind), `ambiguous_forms` (by form), `bytes_searched` (by
     location), and for the shards `rows`, `kept_found` and `kept_expected`.
@@ -154,7 +156,8 @@ def run_full_check(
             shard_counts["rows"] += result["rows"]
             shard_counts["kept_expected"] += result["kept_expected"]
     word_files = tuple(sorted(words_folder.iterdir()))
-    for done in engine.map_shards(count_digest_leaks, [(terms_path, word_files) for terms_path in pass_folders] if word_files else []):
+    digest_tasks = [(terms_path, word_files, file_sizes or {}) for terms_path in pass_folders] if word_files else []
+    for done in engine.map_shards(count_digest_leaks, digest_tasks):
         found.update(done.result)
     return {
         "findings": [LeakFinding(*finding_key, count) for finding_key, count in sorted(found.items())],
@@ -184,11 +187,16 @@ def check_file(task: FileCheckTask) -> dict[str, Any]:
     }
 
 
-def count_digest_leaks(task: tuple[Path, tuple[Path, ...]]) -> dict[tuple[str, str, str, str], int]:
-    """Count, among the words that may be digests, those that are a digest of a value of one pass."""
-    terms_path, files = task
+def count_digest_leaks(task: tuple[Path, tuple[Path, ...], Mapping[str, int]]) -> dict[tuple[str, str, str, str], int]:
+    """Count, among the words that may be digests, those that are a digest of a value of one pass. The task has the path of the pass, the
+    files of words, and `file_sizes` of `run_full_check`."""
+    terms_path, files, file_sizes = task
+    terms = SearchTerms.read(terms_path)
+    max_text_bytes = terms.max_length + len("+")  # see `match_digests`
+    no_digests = pl.Series([sha256 for sha256, size in file_sizes.items() if size > max_text_bytes], dtype=pl.String)
     words_by_file = [pl.Series(pq.read_table(path, columns=["word"], partitioning=None).column("word")) for path in files]
-    kinds = SearchTerms.read(terms_path).match_digests(pl.concat(words_by_file).unique())
+    words = pl.concat(words_by_file).unique()
+    kinds = terms.match_digests(words.filter(~words.is_in(no_digests.implode())))
     names, found = list(all_kinds()), Counter[tuple[str, str, str, str]]()
     for path in files if kinds else ():
         table = pq.read_table(path, partitioning=None)

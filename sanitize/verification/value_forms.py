@@ -16,15 +16,18 @@ import hashlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.array_types import I64, U64, Mask
+from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import ascii_lower
 from sanitize.core.intervals import expand_ranges
 from sanitize.kinds.kind import all_kinds, unflatten_strings
@@ -48,6 +51,7 @@ _FORMS_BY_MODE: Mapping[str, Sequence[str]] = {"full": ALL_FORMS, "fast": LITERA
 PASS_BYTES_PER_TERM = 600  # memory per form while a pass is built, in bytes: measured for addresses of 35 bytes
 _TERMS_PER_BATCH, _TERMS_PER_DIGEST_BATCH = 100_000, 10_000  # forms per batch
 _HASH_FUNCTIONS = (hashlib.md5, hashlib.sha1, hashlib.sha256, hashlib.sha512)
+_HEAD_BYTES = 8  # of a digest, which are compared first
 _FLAG_ARRAYS = ("is_identity", "is_short", "is_common", "is_weak", "is_short_number")
 _SHORT_TERM_BYTES, _SHORT_NUMBER_DIGITS = 6, 9
 _SINGLE_WORD = r"\A[\p{L}\p{M}]+\z"
@@ -313,12 +317,18 @@ class SearchTerms:
         `value_id` of each such value."""
         numbers = {name: number for number, name in enumerate(all_kinds())}
         numbered = replacements.with_columns(number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
-        found = [numbered.clear().with_columns(value_id=pl.lit(None, pl.Int64))]
+        text_hashes = pl.concat([replacements["form"], replacements["normal"]]).hash().unique().implode()
+        equal_terms = [_NO_TERMS.select(TERM_SCHEMA.names)]
         for name in ("plain", "not_removed"):
             for batch in _map_terms(self.path, name).to_batches(max_chunksize=_TERMS_PER_BATCH):
-                terms = pl.DataFrame(batch.select(TERM_SCHEMA.names))
-                found.append(numbered.join(terms.select("form", "value_id"), on="form"))
-                found.append(numbered.join(terms.select("value_id", normal="form", number="kind"), on=["normal", "number"]))
+                # nearly always none: a join with all terms costs three times as much as the comparison of their hashes
+                has_equal_hash = pl.Series(batch.column("form")).hash().is_in(text_hashes)
+                equal_terms.append(pl.DataFrame(batch.select(TERM_SCHEMA.names)).filter(has_equal_hash))
+        terms = pl.concat(equal_terms)
+        found = [
+            numbered.join(terms.select("form", "value_id"), on="form"),
+            numbered.join(terms.select("value_id", normal="form", number="kind"), on=["normal", "number"]),
+        ]
         return pl.concat(found).unique(["kind", "form", "value_id"])
 
 
@@ -332,23 +342,32 @@ def _match_digests(terms: Iterable[pa.RecordBatch], wanted: pl.Series) -> dict[s
     """The digests of these terms (batches of `_PASS_SCHEMA`) that are in `wanted`, each with number of the kind and `value_id`."""
     found: dict[str, tuple[int, int]] = {}
     sizes = set(wanted.str.len_bytes().unique() // 2)
-    hash_functions = [one for one in _HASH_FUNCTIONS if one(usedforsecurity=False).digest_size in sizes]
-    wanted_heads = np.unique(_digest_heads(wanted))
+    hash_functions = [partial(one, usedforsecurity=False) for one in _HASH_FUNCTIONS if one(usedforsecurity=False).digest_size in sizes]
+    wanted_heads = np.unique(np.frombuffer(bytes.fromhex("".join(wanted.str.head(2 * _HEAD_BYTES))), np.uint64))
     if not hash_functions:
         return found
     for batch in terms:
-        words: list[str] = []
-        owners: list[tuple[int, int]] = []
-        # a loop over values: hash functions have no columnar implementation; runs only where some word looks like a digest
-        for form, kind, value_id, term_type, spelled in zip(*(column.to_pylist() for column in batch.columns), strict=True):
-            for text in {form, spelled} if term_type != _DIGITS else {form, f"+{form}"}:
-                raw = text.encode()
-                words += [hash_function(raw, usedforsecurity=False).hexdigest() for hash_function in hash_functions]
-                owners += [(kind, value_id)] * len(hash_functions)
-        matching = np.flatnonzero(np.isin(_digest_heads(pl.Series(words, dtype=pl.String)), wanted_heads)).tolist()
-        found.update((words[position], owners[position]) for position in matching)
+        texts, rows = _list_hashed_texts(batch)
+        for hash_function in hash_functions:
+            # a loop over values: hash functions have no columnar implementation; runs only where some word looks like a digest
+            heads = np.frombuffer(b"".join([hash_function(text).digest()[:_HEAD_BYTES] for text in texts]), np.uint64)
+            for number in np.flatnonzero(np.isin(heads, wanted_heads)).tolist():
+                owner = batch.slice(int(rows[number]), 1)
+                found[hash_function(texts[number]).hexdigest()] = owner.column("kind")[0].as_py(), owner.column("value_id")[0].as_py()
     present = set(wanted.filter(wanted.is_in(pl.Series(list(found), dtype=pl.String).implode())))
     return {word: owner for word, owner in found.items() if word in present}
+
+
+def _list_hashed_texts(terms: pa.RecordBatch) -> tuple[list[bytes], npt.NDArray[np.intp]]:
+    """The texts of which a digest may be published, with the row of each: the form and the spelling in the corpus; of digits, the form with
+    and without a plus."""
+    form, spelled = (terms.column(name).cast(pa.large_binary()) for name in ("form", "spelled"))
+    plus, nothing = (pa.scalar(text, pa.large_binary()) for text in (b"+", b""))
+    other = pc.if_else(pc.equal(terms.column("term_type"), _DIGITS), pc.binary_join_element_wise(plus, form, nothing), spelled)
+    differs = pc.not_equal(form, other)
+    rows = np.concatenate([np.arange(terms.num_rows), np.flatnonzero(differs)])
+    order = np.argsort(rows, kind="stable")
+    return pa.concat_arrays([form, other.filter(differs)]).take(pa.array(order)).to_pylist(), rows[order]
 
 
 def is_conclusive(matcher: LiteralMatcher, terms: I64, form: str) -> Mask:
@@ -371,11 +390,6 @@ def is_conclusive_length(lengths: I64, form: str) -> Mask:
 def _is_short(terms: _SeriesOrExpr) -> _SeriesOrExpr:
     """True for plain forms whose matches are not conclusive."""
     return (terms.str.len_bytes() < _SHORT_TERM_BYTES) | terms.str.contains(_SINGLE_WORD)
-
-
-def _digest_heads(words: pl.Series) -> U64:
-    """The first eight bytes of digests, each as a number."""
-    return np.asarray(words.str.head(16).str.to_integer(base=16, dtype=pl.UInt64).to_numpy(), np.uint64)
 
 
 def _map_terms(path: Path, name: str) -> pa.Table:

@@ -644,11 +644,28 @@ def test_shared_search_terms_equal_those_of_one_process(tmp_path: Path, monkeypa
     md5 = hashlib.md5(b"p3@example.com", usedforsecurity=False).hexdigest()
     words = pl.Series([md5, hashlib.sha512(b"+12125550004").hexdigest(), hashlib.sha1(b"x").hexdigest()])
     assert shared.match_digests(words) == unshared.match_digests(words) and len(unshared.match_digests(words)) == 2
-    replacements = pl.DataFrame({"kind": [MAIL, MAIL], "doc_no": [1, 2], "form": ["p3@example.com", "no@example.com"]})
-    replacements = replacements.with_columns(normal="form")
-    assert shared.find_collisions(replacements).equals(unshared.find_collisions(replacements)) and unshared.find_collisions(replacements)[
-        "doc_no"
-    ].to_list() == [1]
+    iban = "gb82west12345698765432"
+    rows = [
+        (MAIL, 1, "p3@example.com", "p3@example.com"),
+        (MAIL, 2, "no@example.com", "no@example.com"),
+        ("IBAN_CODE", 3, "gb82 west1234 5698765432", iban),
+        (MAIL, 4, "x@example.com", iban),  # the normal form of another kind
+        ("PERSON", 5, "p4@example.com", "p 4"),
+    ]
+    replacements = pl.DataFrame(rows, ["kind", "doc_no", "form", "normal"], orient="row")
+    for terms in (shared, unshared):
+        assert terms.find_collisions(replacements)["doc_no"].sort().to_list() == [1, 3, 5]
+        assert terms.find_collisions(replacements.filter(pl.col("doc_no") == 2)).height == 0
+
+
+@pytest.mark.parametrize(("file_bytes", "leaks"), [(14, 1), (15, 1), (16, 0)])
+def test_digest_of_a_file_is_compared_where_the_file_may_be_a_value(tmp_path: Path, file_bytes: int, leaks: int) -> None:
+    terms = build_search_terms(tmp_path / "terms", [(MAIL, "p3@example.com")])  # 14 bytes; a number may have a plus before it
+    sha256, other = (hashlib.sha256(text).hexdigest() for text in (b"p3@example.com", b"another"))
+    words = {"word": [sha256, other], "place": ["text", "text"], "file": ["manifest.json"] * 2, "times": [1, 1]}
+    pq.write_table(pa.table(words), tmp_path / "words.parquet")
+    found = full_check.count_digest_leaks((terms.path, (tmp_path / "words.parquet",), {sha256: file_bytes, other: 1}))
+    assert found == ({("manifest.json", "text", MAIL, "digest"): 1} if leaks else {})
 
 
 @pytest.mark.parametrize("workers", [1, 2])
