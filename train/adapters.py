@@ -31,8 +31,19 @@ def is_adapter(folder: str | Path) -> bool:
 def find_base_folder(folder: str | Path) -> Path:
     """Return the folder of the model that an adapter was trained on; InputRefused if it is not here, or the adapter is incomplete.
 
-    The base of an adapter may be an adapter itself.
+    The base of an adapter may be an adapter itself, whose own base is not the first one.
     """
+    base, seen = _read_base_path(folder), {Path(folder).resolve()}
+    following = base
+    while following.resolve() not in seen and is_adapter(following):
+        seen.add(following.resolve())
+        following = _read_base_path(following)
+    if following.resolve() in seen:
+        raise InputRefused(f"{folder}: is a LoRA adapter whose base leads back to itself; write the path of its model into {CONFIG_FILE}")
+    return base
+
+
+def _read_base_path(folder: str | Path) -> Path:
     path = Path(folder)
     config = read_json(path / CONFIG_FILE)
     if config is None or config.get("peft_type") != "LORA":

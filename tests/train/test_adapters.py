@@ -166,6 +166,9 @@ def test_adapters_that_cannot_be_read(recipe: Any, tmp_path: Path, base: Path, m
     (adapter / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": "somebody/model"}))
     with pytest.raises(InputRefused, match="without its base: somebody/model"):
         load_model(adapter, "causal")
+    (adapter / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": str(adapter)}))
+    with pytest.raises(InputRefused, match="leads back to itself"):
+        load_model(adapter, "causal")
     wide = train.fit(recipe(tmp_path / "mails.jsonl", model={"width": 48}, run={"epochs": 1, "max_steps": 1}), tmp_path / "wide")
     other = tmp_path / "wide" / "checkpoints" / wide.final
     (adapter / "adapter_config.json").write_text(json.dumps({**config, "base_model_name_or_path": str(other)}))
