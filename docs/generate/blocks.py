@@ -313,11 +313,11 @@ def fill_blocks(page: str) -> str:
 # ---- README.md ----
 
 PEERS = ("presidio", "scrubadub", "datatrove")
-WITH_NAMES = "sanitize index"  # the finders of the plan `names`, in benchmarks/results/detection.json
+WITH_NAMES = "names"  # the finder of this name, in benchmarks/results/detection.json
 
 
 def quality_block() -> list[str]:
-    """F2 by kind beside three other tools, and the recall with its interval; names of people by the plan `names`."""
+    """F2 by kind beside three other tools, and the recall with its interval; names of people by the finder `names`."""
     result = read_result("detection")
     if result is None:
         return NOT_MEASURED
