@@ -24,7 +24,7 @@ from sanitize.storage import locks
 ROOT = Path(__file__).resolve().parents[2]
 doctor_module = importlib.import_module("sanitize.cli.doctor")  # `sanitize.doctor` is the function
 MACHINE = ["python", "packages", "cores, memory", "space", "temporary space", "file system", "modes", "renames", "fsync", "locks"]
-EXTRAS = {"[dedup]", "[dp]", "[gliner]", "[learn]", "[multi]", "[ner]", "[plots]", "[presidio]", "[remote]", "[spark]"}
+EXTRAS = {"[dedup]", "[dp]", "[gliner]", "[learn]", "[lora]", "[multi]", "[ner]", "[plots]", "[presidio]", "[remote]", "[spark]"}
 
 # the command in a fresh process that may not open a connection; `ulimit` words come first
 COMMAND = """
