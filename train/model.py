@@ -124,7 +124,9 @@ def build_model(
     max_positions = get_max_positions(model)
     context = settings.context or (min(max_positions or MAX_CONTEXT, MAX_CONTEXT) if settings.path else DEFAULT_CONTEXT)
     if max_positions is not None and context > max_positions:
-        raise UsageError(f"model.context = {context}: the model has positions for {max_positions} tokens; use --set model.context={max_positions}")
+        raise UsageError(
+            f"model.context = {context}: the model has positions for {max_positions} tokens; use --set model.context={max_positions}"
+        )
     embedding_rows, tokenizer_size = model.get_input_embeddings().weight.shape[0], len(tokenizer)
     if tokenizer_size > embedding_rows:
         raise UsageError(f"the tokenizer has {tokenizer_size} entries, the model embeds {embedding_rows}; use the tokenizer of that model")

@@ -210,8 +210,8 @@ def check_argument(function: str, name: str, value: object, expected: Any) -> No
     advice = ""
     if name in ("inputs", "out") and not isinstance(value, int | float | bool | None):
         advice = (
-            ". run also takes a Dataset, a DatasetDict, a Polars frame or an Arrow table (pandas: polars.from_pandas(frame)), redact texts "
-            "and frames, stream records one after the other, such as those of an IterableDataset"
+            ". run also takes a Dataset, a DatasetDict, a Polars frame or an Arrow table (pandas: polars.from_pandas(frame)); "
+            "sanitize.redact(frame) takes texts and frames, sanitize.stream(records) records one by one, such as an IterableDataset"
         )
     words = "the name of a plan, the path of a TOML file, or a Plan" if name == "plan" else _describe_type(expected)
     raise UsageError(f"{function}: {name} is {name_type(value)}; expected {words}{advice}")

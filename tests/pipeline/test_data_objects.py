@@ -133,7 +133,7 @@ def test_what_a_run_does_not_read_is_not_in_the_result() -> None:
         warnings.simplefilter("always")
         assert sanitize.run(described, plan="redact", workers=1, drop="blob").info.description == ""
     assert ["description" in str(one.message) for one in caught if "not in the result" in str(one.message)] == [True]
-    with pytest.raises(sanitize.SanitizeError, match="stream records one after the other"):
+    with pytest.raises(sanitize.SanitizeError, match="records one by one, such as an IterableDataset"):
         sanitize.run(described.to_iterable_dataset(), plan="redact")
 
 
