@@ -37,7 +37,7 @@ import sys
 import tempfile
 import time
 import unittest.mock
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -281,6 +281,11 @@ def _find_by_presidio(spacy_model: str | None) -> Find:
     return find
 
 
+def _find_labels(names: Mapping[str, str], read_text: Callable[[str], Iterable[Span]]) -> Find:
+    """Reads one text after the other; keeps the spans (start, end, label of the tool) whose label `names` has, as our kinds."""
+    return lambda texts: [[(start, end, names[label]) for start, end, label in read_text(text) if label in names] for text in texts]
+
+
 def scrubadub() -> Find:
     """The detectors that scrubadub loads by itself, and its dates of birth."""
     import scrubadub as package
@@ -297,10 +302,7 @@ def scrubadub() -> Find:
     scrubber = package.Scrubber(locale="en_US")
     scrubber.add_detector(DateOfBirthDetector(locale="en_US"))
 
-    def find(texts: list[str]) -> list[list[Span]]:
-        return [[(one.beg, one.end, names[one.type]) for one in scrubber.iter_filth(text) if one.type in names] for text in texts]
-
-    return find
+    return _find_labels(names, lambda text: ((one.beg, one.end, one.type) for one in scrubber.iter_filth(text)))
 
 
 def datatrove() -> Find:
@@ -331,14 +333,8 @@ def piicleaner() -> Find:
     names = {"email": "EMAIL_ADDRESS", "telephone": "PHONE_NUMBER", "international-telephone": "PHONE_NUMBER", "ip_address": "IP_ADDRESS"}
     cleaner = Cleaner(list(names))
 
-    def find(texts: list[str]) -> list[list[Span]]:
-        # both telephone detectors may find one number: a set
-        return [
-            sorted({(one["start"], one["end"], names[one["type"]]) for one in found})
-            for found in (cleaner.detect_pii(text) for text in texts)
-        ]
-
-    return find
+    find = _find_labels(names, lambda text: ((one["start"], one["end"], one["type"]) for one in cleaner.detect_pii(text)))
+    return lambda texts: [sorted({*spans}) for spans in find(texts)]  # both telephone detectors may find one number
 
 
 def datafog() -> Find:
@@ -354,13 +350,7 @@ def datafog() -> Find:
         "DATE": "DATE_TIME",
     }
 
-    def find(texts: list[str]) -> list[list[Span]]:
-        return [
-            [(one.start, one.end, names[one.type]) for one in package.scan(text, engine="regex").entities if one.type in names]
-            for text in texts
-        ]
-
-    return find
+    return _find_labels(names, lambda text: ((one.start, one.end, one.type) for one in package.scan(text, engine="regex").entities))
 
 
 def _libphonenumber(regions: Sequence[str]) -> Find:

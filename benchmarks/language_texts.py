@@ -18,11 +18,12 @@ from typing import Any
 
 import faker
 
+from benchmarks.labelled_templates import Spans, fill_template
+
 FOLDER = Path(__file__).with_name("languages")
 LANGUAGES = ("de", "fr", "es", "it", "pt", "nl", "pl", "zh", "ja")
 GROUPS = ("mail", "chat", "form")
 NATIONAL_ID = "national id"  # the label of the identifiers of a country
-_FIELD = re.compile(r"\{(\w+)\}")
 _KINDS = {
     "name": "PERSON",
     "given": "PERSON",
@@ -42,7 +43,7 @@ class LabelledText:
     """A text and its labelled values: start and end in code points, kind."""
 
     text: str
-    spans: tuple[tuple[int, int, str], ...]
+    spans: Spans
 
 
 @dataclass(frozen=True)
@@ -68,8 +69,8 @@ class Language:
 
     def generate_texts(self, texts_per_template: int, seed: int = 1, *, unlisted_names: bool = False) -> list[LabelledText]:
         """Each template as often as asked, filled from the seed. With `unlisted_names`, names are those that no list of Faker has."""
-        draw = _ValueSource(self.settings, seed, unlisted_names)
-        return [_fill_template(template, draw) for template in self.templates for _ in range(texts_per_template)]
+        source = _ValueSource(self.settings, seed, unlisted_names)
+        return [LabelledText(*fill_template(template, source.draw)) for template in self.templates for _ in range(texts_per_template)]
 
 
 class _ValueSource:
@@ -82,11 +83,11 @@ class _ValueSource:
         self.faker.seed_instance(seed)
         self.accounts.seed_instance(seed)
 
-    def draw(self, field: str) -> tuple[str, str]:
-        """A value, and text that follows it in this form but does not belong to it."""
+    def draw(self, field: str) -> tuple[str | None, str, str]:
+        """The kind of a value, if it has a label, the value, and text that follows it in this form but does not belong to it."""
         value: str = getattr(self, f"draw_{field}")()
         labelled, _, rest = value.partition("|")
-        return labelled, rest
+        return _KINDS.get(field), labelled, rest
 
     def draw_given(self) -> str:
         return self.random.choice(self.settings["unlisted_given"]) if self.unlisted_names else self.faker.first_name()
@@ -208,15 +209,3 @@ _ID_SOURCES: dict[str, Callable[[_ValueSource], str]] = {
     "CN": lambda source: source.faker.ssn(),
     "JP": _draw_japanese_id,
 }
-
-
-def _fill_template(template: str, source: _ValueSource) -> LabelledText:
-    """The template with a drawn value in every field."""
-    text, spans, position = "", list[tuple[int, int, str]](), 0
-    for field in _FIELD.finditer(template):
-        text += template[position : field.start()]
-        value, rest = source.draw(field[1])
-        if field[1] in _KINDS:
-            spans.append((len(text), len(text) + len(value), _KINDS[field[1]]))
-        text, position = text + value + rest, field.end()
-    return LabelledText(text + template[position:], tuple(spans))

@@ -9,14 +9,14 @@ documentation networks.
 
 from __future__ import annotations
 
-import re
 import uuid
 from collections.abc import Callable
 from dataclasses import dataclass
 from random import Random
 
+from benchmarks.labelled_templates import Spans, fill_template
+
 REGISTERS = ("prose", "mail", "technical text", "chat")
-_FIELD = re.compile(r"\{([a-z_]+[0-9]*)\}")
 _GIVEN = (
     "Alice Bruno Clara Diego Elena Frank Greta Hector Irene Jonas Laura Martin Nora Oscar Paula Robert Sarah Thomas Victor Wendy"
 ).split()
@@ -205,28 +205,20 @@ class LabelledText:
 
     register: str
     text: str
-    spans: tuple[tuple[int, int, str], ...]
+    spans: Spans
 
 
 def generate_texts(texts_per_template: int, seed: int = 1) -> list[LabelledText]:
     """Texts of every register: each template as often as asked, filled from the seed."""
     random = Random(seed)  # noqa: S311 - test data
+
+    def draw(field: str) -> tuple[str | None, str, str]:
+        kind, draw_value = _FIELDS[field]
+        return kind, draw_value(random), ""
+
     return [
-        _fill(register, template, random)
+        LabelledText(register, *fill_template(template, draw))
         for register, templates in _TEMPLATES.items()
         for template in templates
         for _ in range(texts_per_template)
     ]
-
-
-def _fill(register: str, template: str, random: Random) -> LabelledText:
-    """A template with a drawn value in every field; `{{` and `}}` around a field are one brace each."""
-    text, spans, position = "", list[tuple[int, int, str]](), 0
-    for field in _FIELD.finditer(template):
-        text += template[position : field.start()].replace("{{", "{").replace("}}", "}")
-        kind, draw = _FIELDS[field[1]]
-        value = draw(random)
-        if kind is not None:
-            spans.append((len(text), len(text) + len(value), kind))
-        text, position = text + value, field.end()
-    return LabelledText(register, text + template[position:].replace("{{", "{").replace("}}", "}"), tuple(spans))
