@@ -26,10 +26,11 @@ from sanitize.kinds.plain_forms import UNBRACKETED, PlainForm
 # The bytes a URL may end with; also those that may not follow one. The match is greedy, so none of these ever follows a URL that the
 # finder reported: the rule only prevents that `http://example.com/b` is matched inside `http://example.com/bc`
 _LAST_BYTES = ASCII_WORD_CHARS + b"-~/#@$&*+=%"
-_CHARS, _LAST_CHAR = r"[A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%-]", "[A-Za-z0-9_~/#@$&*+=%-]"
+_ASCII, _LAST_ASCII = r"A-Za-z0-9._~:/?#\[\]@!$&'()*+,;=%", "A-Za-z0-9_~/#@$&*+=%"
 # Latin beyond ASCII, Greek and Cyrillic, with their marks, without the signs of multiplication and division
 _LETTERS = "\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u052f\u1e00-\u1fff"
-_ANY_CHARS, _ANY_LAST_CHAR = _CHARS[:-2] + _LETTERS + _CHARS[-2:], _LAST_CHAR[:-2] + _LETTERS + _LAST_CHAR[-2:]
+_CHARS, _LAST_CHAR = f"[{_ASCII}-]", f"[{_LAST_ASCII}-]"
+_ANY_CHARS, _ANY_LAST_CHAR = f"[{_ASCII}{_LETTERS}-]", f"[{_LAST_ASCII}{_LETTERS}-]"
 _REPOSITORY = "(?:sftp|ssh|git|rsync|(?:git|svn)[+]ssh)://"
 _SPLIT_PATTERN = (
     r"\A(?<scheme>(?:[A-Za-z+]+://)?)(?<user>(?:[^/?#@]*@)?)(?<www>(?:[Ww][Ww][Ww][.])?)(?<host>\[[^/?#\]]*\]|[^/?#:]*)(?<rest>[\s\S]*)\z"

@@ -78,7 +78,7 @@ def _list_unread_parts(data: Any) -> list[str]:
     if kind == "Table":
         has_metadata = bool(data.schema.metadata) or any(field.metadata for field in data.schema)
         return ["metadata of the schema"] if has_metadata else []
-    datasets = {"Dataset": [data], "DatasetDict": data.values() if kind == "DatasetDict" else []}.get(kind, [])
+    datasets = [data] if kind == "Dataset" else data.values() if kind == "DatasetDict" else []
     return [name for name in ("description", "citation", "homepage", "license") if any(getattr(one.info, name) for one in datasets)]
 
 
@@ -223,23 +223,25 @@ def _build_object(data: Any, tables: Mapping[str, pa.Table]) -> Any:
 def _restore_dtype(series: pl.Series, dtype: Any) -> pl.Series:
     """A series in its type before; strings stay strings where an enumeration does not have a replacement. An enumeration has only the
     categories that occur, since others were not searched; inside of lists and structs it is one of strings."""
+    if isinstance(dtype, pl.Enum):
+        used = set(series)
+        dtype = pl.Enum([name for name in dtype.categories if name in used])
     try:
-        return series.cast(_without_unused_categories(dtype, series))
+        return series.cast(_replace_enums(dtype) if dtype.is_nested() else dtype)
     except pl.exceptions.PolarsError:
         return series
 
 
-def _without_unused_categories(dtype: Any, series: pl.Series | None) -> Any:
-    """A type without the categories of enumerations that do not occur in a series; inside of nested types a string in place of one."""
+def _replace_enums(dtype: Any) -> Any:
+    """A nested type with strings in place of enumerations."""
     if isinstance(dtype, pl.Enum):
-        used = set(series) if series is not None else set()
-        return pl.Enum([name for name in dtype.categories if name in used]) if series is not None else pl.String
+        return pl.String
     if isinstance(dtype, pl.List):
-        return pl.List(_without_unused_categories(dtype.inner, None))
+        return pl.List(_replace_enums(dtype.inner))
     if isinstance(dtype, pl.Array):
-        return pl.Array(_without_unused_categories(dtype.inner, None), dtype.shape[0])
+        return pl.Array(_replace_enums(dtype.inner), dtype.shape[0])
     if isinstance(dtype, pl.Struct):
-        return pl.Struct([pl.Field(field.name, _without_unused_categories(field.dtype, None)) for field in dtype.fields])
+        return pl.Struct([pl.Field(field.name, _replace_enums(field.dtype)) for field in dtype.fields])
     return dtype
 
 
