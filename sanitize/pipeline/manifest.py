@@ -11,6 +11,7 @@ import hashlib
 import importlib.metadata
 import os
 import time
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -101,10 +102,9 @@ def build_summary(
         entry["replaced"] = entry["occurrences"] - entry["kept"] if kind in plan.editor_no_by_kind else erased
         entry["left_by_plan"] = entry["occurrences"] - entry["kept"] - entry["replaced"]
     rows = sum(result["rows"] for result in shard_results)
-    rows_by_split: dict[str, int] = {}
-    if any(splits):
-        for split, result in zip(splits, shard_results, strict=True):
-            rows_by_split[split] = rows_by_split.get(split, 0) + result["rows"]
+    rows_by_split = Counter[str]()
+    for split, result in zip(splits, shard_results, strict=True) if any(splits) else ():
+        rows_by_split[split] += result["rows"]
     checked = verification["mode"] != "off"
     coverage = plan.coverage()
     return {
@@ -147,7 +147,7 @@ def build_summary(
         "models": list_models(plan),
         "kept_values": [dict(decision) for decision in kept_values],
         **({"shape": shape} if shape else {}),
-        **({"splits": rows_by_split} if rows_by_split else {}),
+        **({"splits": dict(rows_by_split)} if rows_by_split else {}),
     }
 
 

@@ -129,7 +129,7 @@ def aggregate_increment(
     """The aggregates that the editors need for an increment, in plan order; they cover the corpus up to its end, or with `split` only that
     split of it. Values that a variant must not equal are always those of the whole corpus."""
     index = state.index
-    split_tasks = [no for no in range(increment.end_task) if not split or index.task_splits[no] == split]
+    split_tasks = [no for no, own_split in enumerate(index.task_splits[: increment.end_task]) if not split or own_split == split]
     excluded = (*(erased_mentions.document_files if erased_mentions.document_count else ()), *drop_files)
     replacement_id_files = _collect_replacement_ids(state, increment)
     needs_corpus_pass = any(editor.pass_schemas for editor in state.plan.editors)

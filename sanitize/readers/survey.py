@@ -74,7 +74,7 @@ from sanitize.readers.survey_types import (
 )
 from sanitize.storage.records.dataset_features import merge_features
 from sanitize.storage.records.record_shapes import list_json_columns, mark_json_columns
-from sanitize.storage.records.splits import count_files_without_split, find_splits, split_rank
+from sanitize.storage.records.splits import TRAIN, find_named_splits, split_rank
 
 __all__ = [
     "REASONS",
@@ -183,7 +183,7 @@ def survey_inputs(
                 f"{printable_path(path)}: nothing in this folder can be read ({len(surveyed_files)} files). {_SUPPORTED_FORMATS_HINT}."
             )
         files += surveyed_files
-    files = _order_by_split(files)
+    files, files_without_split = _order_by_split(files)
     files = _unify_turns(files, indexed)
     roles = _find_shape(files, roles, indexed)
     schemas = [file.survey.schema for file in files if file.survey is not None and not file.survey.column_mapping]
@@ -232,16 +232,19 @@ def survey_inputs(
         ignored=[file.path for file in files if not file.format and not file.reason],
         layout=layout,
         features=_find_features(files, indexed),
-        files_without_split=count_files_without_split([(file.path, file.input_path, file.format) for file in files if file.format]),
+        files_without_split=files_without_split,
     )
 
 
-def _order_by_split(files: list[InputFile]) -> list[InputFile]:
-    """The files with their splits, split after split; within one in the order of the inputs."""
-    splits = find_splits([(file.path, file.input_path, file.format) for file in files])
-    return sorted(
-        (dataclasses.replace(file, split=split) for file, split in zip(files, splits, strict=True)), key=lambda file: split_rank(file.split)
-    )
+def _order_by_split(files: list[InputFile]) -> tuple[list[InputFile], int]:
+    """The files with their splits, split after split, within one in the order of the inputs; and how many that are read are in train
+    although their paths name no split."""
+    named = find_named_splits([(file.path, file.input_path, file.format) for file in files])
+    if not any(named):
+        return files, 0
+    found = [dataclasses.replace(file, split=split or TRAIN) for file, split in zip(files, named, strict=True)]
+    unnamed_count = sum(not split and bool(file.format) for file, split in zip(files, named, strict=True))
+    return sorted(found, key=lambda file: split_rank(file.split)), unnamed_count
 
 
 def _find_features(files: list[InputFile], indexed: IndexedInput | None) -> dict[str, Any]:

@@ -44,24 +44,17 @@ def find_splits(files: Sequence[tuple[str, str, str]]) -> list[str]:
 
     Raises InputRefused for a split of a `datasets` folder whose name is no name of a file.
     """
-    found = _find_named_splits(files)
-    if set(found) <= {"", TRAIN}:
-        return [""] * len(files)
-    return [split or TRAIN for split in found]
+    named = find_named_splits(files)
+    return [split or TRAIN for split in named] if any(named) else named
 
 
-def count_files_without_split(files: Sequence[tuple[str, str, str]]) -> int:
-    """How many of the files (path, input it belongs to, format) are in train although their paths name no split: where others have one."""
-    found = _find_named_splits(files)
-    return 0 if set(found) <= {"", TRAIN} else found.count("")
-
-
-def _find_named_splits(files: Sequence[tuple[str, str, str]]) -> list[str]:
-    """The split that the path of each file names, "" for none."""
+def find_named_splits(files: Sequence[tuple[str, str, str]]) -> list[str]:
+    """The split that the path of each file names, "" for none; "" for all where there is only train. Raises as `find_splits` does."""
     if len(files) == 1 and files[0][0] == files[0][1]:
         return [""]
     is_dict = functools.cache(lambda folder: os.path.isfile(os.path.join(folder, "dataset_dict.json")))
-    return [_find_split(path, root, is_dict) if format in _FORMATS else "" for path, root, format in files]
+    found = [_find_split(path, root, is_dict) if format in _FORMATS else "" for path, root, format in files]
+    return [""] * len(files) if set(found) <= {"", TRAIN} else found
 
 
 def select_split(folder: Path, files: Sequence[Path], split: str) -> list[Path]:
