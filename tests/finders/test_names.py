@@ -121,6 +121,10 @@ NAMES_BY_RULE: dict[str, dict[str, list[str]]] = {
     "is_list_of_surnames": {"Anna, Petra and Maria": ["Anna", "Petra", "Maria"], "Morris, Jones and Newton pay": []},
     "is_hyphenated_surname_pair": {"Anna-Lena came": ["Anna-Lena"], "paid by Butler-Patel": []},
     "is_after_place_prefix": {"Andres came to see San Andres and Port Anna": ["Andres"]},
+    "begins_with_place_prefix": {
+        "Mr. Santa Haas met Clara Haas": ["Santa Haas", "Clara Haas"],
+        "Clara Haas is in Santa Clara": ["Clara Haas"],
+    },
     "is_street_number": {"in 2018 Petra Haas, 5 people": ["Petra Haas"], "she lives at 806 Petra Haas, Springfield": []},
     "is_part_of_identifier": {"Petra and _Petra_ met": ["Petra", "Petra"], "@Petra_84, #Petra, PETRA_HAAS, Petra-2335, q+Petra": []},
     "is_single_after_article": {"a mail to Kelly": ["Kelly"], "the Kelly, a Jonas": []},

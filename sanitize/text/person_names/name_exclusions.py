@@ -10,7 +10,13 @@ import numpy as np
 
 from sanitize.array_types import I64, Mask
 from sanitize.text.name_lexicon import CHINESE_SURNAME, EPONYMS, ORGANIZATION, PLACE, PLACE_PREFIX, PLACE_PREPOSITION, VERB_AFTER_NAME
-from sanitize.text.person_names.name_evidence import AFTER_GREETING_SCORE, AFTER_TITLE_SCORE, GIVEN_NAME_SCORE, ONE_LISTED_SCORE
+from sanitize.text.person_names.name_evidence import (
+    AFTER_GREETING_SCORE,
+    AFTER_TITLE_SCORE,
+    GIVEN_NAME_SCORE,
+    ONE_LISTED_SCORE,
+    TWO_LISTED_SCORE,
+)
 from sanitize.text.person_names.word_roles import WordRoles
 from sanitize.text.person_names.word_table import COMMA, DIGIT_BYTES, at_next_word, at_previous_word, hash_single_words
 
@@ -84,6 +90,13 @@ def is_after_place_prefix(roles: WordRoles, start: I64, end: I64) -> Mask:
     return found
 
 
+def begins_with_place_prefix(roles: WordRoles, start: I64, end: I64) -> Mask:
+    """True for `Santa Clara`: several words, of which the first is listed as a name and stands before names of places, too."""
+    w = roles.words
+    found: Mask = (end > start) & w.has_flag(PLACE_PREFIX)[start]
+    return found
+
+
 def is_street_number(roles: WordRoles, start: I64, end: I64) -> Mask:
     """True for `806 Petra Meadow, Springfield`: a number before it, which is no year, and a comma or another number after it."""
     w = roles.words
@@ -150,6 +163,7 @@ EXCLUSIONS = (
     (is_hyphenated_surname_pair, AFTER_GREETING_SCORE),
     (is_eponym, AFTER_GREETING_SCORE),
     (is_after_place_prefix, ONE_LISTED_SCORE),
+    (begins_with_place_prefix, TWO_LISTED_SCORE),
     (is_place, GIVEN_NAME_SCORE),
     (has_no_person_word, GIVEN_NAME_SCORE),
     (is_short_uppercase, GIVEN_NAME_SCORE),

@@ -33,7 +33,7 @@ from sanitize.text.person_names.name_evidence import (
     is_addressed,
     score_evidence,
 )
-from sanitize.text.person_names.name_exclusions import EXCLUSIONS
+from sanitize.text.person_names.name_exclusions import EXCLUSIONS, is_after_place_prefix
 from sanitize.text.person_names.signatures import find_signatures
 from sanitize.text.person_names.word_roles import WordRoles, first_of
 from sanitize.text.person_names.word_table import (
@@ -238,6 +238,7 @@ class ProseNames:
         rows = np.flatnonzero(is_lone & ~is_acronym)
         rows = rows[np.isin(w.text_keys[rows], w.text_keys[words])]
         rows = rows[~is_ambiguous[rows] | is_addressed(roles, rows)]
+        rows = rows[~is_after_place_prefix(roles, rows, rows)]
         return rows, rows, np.full(len(rows), PART_OF_NAME_SCORE)
 
     def _find_lowercase_names(self) -> tuple[I64, I64, F64]:
