@@ -1,6 +1,6 @@
 """The secret key, keyed hashes of values (`value_id`, pseudonyms) and all random draws: one pseudo-random function, no state.
 
-The function is SipHash-2-4 (Aumasson, Bernstein: SipHash, a fast short-input PRF, INDOCRYPT 2012), compiled in `kernels/siphash.py` and
+The function is SipHash-2-4 (Aumasson, Bernstein: SipHash, a fast short-input PRF, INDOCRYPT 2012), compiled in `kernels/span_hashes.py` and
 checked against its published test vectors in tests. Every purpose has its own subkey, derived from the key by BLAKE2b, so that outputs for
 one purpose reveal nothing about another. A draw depends on (key, doc_id, cell, start, lane) and on nothing else: not on the batch, the
 shard, the worker or the order of work.
@@ -23,7 +23,7 @@ import pyarrow as pa
 from sanitize.array_types import I32, I64, U8, U64
 from sanitize.core import failpoints
 from sanitize.errors import UsageError
-from sanitize.kernels import siphash as siphash_kernel
+from sanitize.kernels import span_hashes
 
 _FOUR_WORDS = 32 << 56  # SipHash's last block (length byte) of a message of 32 bytes
 
@@ -106,7 +106,7 @@ def siphash(strings: pa.Array, subkey: bytes) -> U64:
 def siphash_spans(data: U8, starts: I64, ends: I64, subkey: bytes) -> U64:
     """SipHash-2-4 of the bytes data[start:end] of each span, as uint64."""
     hashes = np.empty(len(starts), np.uint64)
-    siphash_kernel.hash_texts(data, starts, ends, _initial_state(subkey), hashes)
+    span_hashes.hash_texts(data, starts, ends, _initial_state(subkey), hashes)
     return hashes
 
 
@@ -158,7 +158,7 @@ class Draws:
         """Draws under a subkey for occurrences that are identified by columns of 64-bit words, such as (document, cell, start)."""
         states = np.tile(_initial_state(subkey), (len(words[0]), 1))
         for word in words:
-            siphash_kernel.absorb_words(states, np.ascontiguousarray(word))
+            span_hashes.absorb_words(states, np.ascontiguousarray(word))
         return cls(states)
 
     def __len__(self) -> int:
@@ -181,7 +181,7 @@ class Draws:
         """64 uniform bits per occurrence, from one lane for all or one lane each. Lanes 0 to 2^32 - 1 are independent of each other."""
         lanes = np.atleast_1d((self._attempt << np.uint64(32)) | np.asarray(lane, np.uint64))
         bits = np.empty(len(self), np.uint64)
-        siphash_kernel.finish_lanes(self._states, lanes, _FOUR_WORDS, bits)
+        span_hashes.finish_lanes(self._states, lanes, _FOUR_WORDS, bits)
         return bits
 
     def u32_pair(self, lane: int) -> tuple[U64, U64]:

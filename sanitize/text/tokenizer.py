@@ -23,6 +23,7 @@ import pyarrow as pa
 from sanitize.array_types import I32, I64, U8, U64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans, to_large_string, translate_bytes
 from sanitize.core.intervals import enumerate_ranges, expand_ranges
+from sanitize.kernels import span_hashes
 
 # a letter or digit as its lower case, a byte outside ASCII as itself, all other bytes as zero
 FOLDED_WORD_BYTES = bytes(byte if byte >= 128 or chr(byte).isalnum() else 0 for byte in range(256)).lower()
@@ -32,9 +33,7 @@ _FOLDED_VISIBLE_BYTES = bytes(0 if byte in b" \t\n\v\f\r\0" else byte for byte i
 _IS_SINGLE_CHAR_WORD = np.zeros(1 << 16, np.bool_)
 for _low, _high in ((0xE0B8, 0xE0BB), (0xE180, 0xE181), (0xE19E, 0xE19F), (0xE2BA, 0xE9BF), (0xEFA4, 0xEFAB), (0xF0A0, 0xF0BF)):
     _IS_SINGLE_CHAR_WORD[_low : _high + 1] = True
-_PREFIX_MASKS = np.array([(1 << 8 * size) - 1 for size in range(9)], np.uint64)  # entry n keeps the first n bytes of a little-endian word
 _MAX_CACHED_RUNS = 1 << 16  # the cache is cleared once it holds more runs than this
-_BLOCK_WORDS = 16_384  # words at a time: the columns then stay in the second-level cache
 _MURMUR_MULTIPLIER_1 = np.uint64(0xFF51AFD7ED558CCD)  # the finalizer of MurmurHash3 (Appleby), see `mix_bits`
 _MURMUR_MULTIPLIER_2 = np.uint64(0xC4CEB9FE1A85EC53)
 _POLYNOMIAL_BASE = 0x9E3779B97F4A7C15  # odd, so that its powers can be inverted modulo 2^64
@@ -57,9 +56,8 @@ class WordHashes:
 
 def hash_words(buffers: TextBuffers, seed: int = 0, *, by_character: bool = False) -> WordHashes:
     """Returns the hashes of the words of every text, or of its characters (`by_character`)."""
-    size = len(buffers.data)
-    raw = translate_bytes(buffers.data, _FOLDED_VISIBLE_BYTES if by_character else FOLDED_WORD_BYTES, 8)
-    inside = raw[:size] != 0
+    raw = translate_bytes(buffers.data, _FOLDED_VISIBLE_BYTES if by_character else FOLDED_WORD_BYTES)
+    inside = raw != 0
     if by_character:
         starts = np.flatnonzero(inside & (buffers.data.view(np.int8) >= -64))
         lead = buffers.data[starts]  # determines how many bytes its character has
@@ -119,9 +117,8 @@ class NonAsciiRunCache:
 
 def tokenize_unicode(buffers: TextBuffers, run_cache: NonAsciiRunCache | None = None) -> UnicodeTokens:
     """Returns all words of every text, by Unicode's rules. For consecutive columns pass the same `run_cache`."""
-    size = len(buffers.data)
-    raw = translate_bytes(buffers.data, FOLDED_WORD_BYTES, 8)
-    start, stop = _find_word_runs(raw[:size] != 0, buffers.offsets)
+    raw = translate_bytes(buffers.data, FOLDED_WORD_BYTES)
+    start, stop = _find_word_runs(raw != 0, buffers.offsets)
     hashes = _hash_byte_spans(raw, start, stop, 0)
     non_ascii = np.flatnonzero(buffers.data >= 128)
     if len(non_ascii):
@@ -162,7 +159,7 @@ def _split_runs(runs: pa.LargeStringArray) -> tuple[I64, I64, I64, U64]:
     low, high = low[low < high], high[low < high]
     # NFC: a letter followed by a combining accent has the same hash as the letter with that accent
     folded = TextBuffers.from_array(to_large_string(pl.Series(slice_spans(buffers, low, high)).str.to_lowercase().str.normalize("NFC")))
-    hashes = _hash_byte_spans(np.append(folded.data, np.zeros(8, np.uint8)), folded.offsets[:-1], folded.offsets[1:], 0)
+    hashes = _hash_byte_spans(folded.data, folded.offsets[:-1], folded.offsets[1:], 0)
     run = np.searchsorted(buffers.offsets, low, side="right") - 1
     return np.bincount(run, minlength=len(runs)), low - buffers.offsets[run], high - low, hashes
 
@@ -193,7 +190,7 @@ def _find_word_runs(is_word_byte: Mask, offsets: I64, extra_breaks: I64 | None =
     marks = np.flatnonzero(edge)
     if len(inner_cuts):
         marks = np.insert(marks, np.repeat(np.searchsorted(marks, inner_cuts), 2), np.repeat(inner_cuts, 2))
-    return marks[::2], marks[1::2]
+    return np.ascontiguousarray(marks[::2]), np.ascontiguousarray(marks[1::2])
 
 
 def hash_ngrams(words: WordHashes, n: int, *, keep_short: bool = False) -> tuple[U64, I64]:
@@ -239,22 +236,8 @@ def _powers(base: int, count: int) -> U64:
     return np.cumprod(found, dtype=np.uint64)
 
 
-def _hash_byte_spans(padded_data: U8, starts: I64, ends: I64, seed: int) -> U64:
-    """Returns a hash of the bytes of each span, computed eight bytes at a time, so that nearly all words take one step."""
-    windows = np.ndarray((len(padded_data) - 7,), "<u8", padded_data, strides=(1,))
-    sizes = ends - starts
-    salt = mix_bits(np.array([seed], np.uint64))[0]
+def _hash_byte_spans(data: U8, starts: I64, ends: I64, seed: int) -> U64:
+    """Returns a hash of the bytes of each span."""
     hashes = np.empty(len(starts), np.uint64)
-    for low in range(0, len(starts), _BLOCK_WORDS):
-        block_starts, size = starts[low : low + _BLOCK_WORDS], sizes[low : low + _BLOCK_WORDS]
-        block = windows[block_starts]
-        block &= _PREFIX_MASKS[np.minimum(size, 8)]
-        block += size.astype(np.uint64) * np.uint64(_POLYNOMIAL_BASE) + salt
-        hashes[low : low + _BLOCK_WORDS] = mix_bits(block)
-    rows, done = np.flatnonzero(sizes > 8), 8
-    while len(rows):
-        block = windows[starts[rows] + done] & _PREFIX_MASKS[np.minimum(sizes[rows] - done, 8)]
-        hashes[rows] = mix_bits(hashes[rows] ^ block) * np.uint64(_POLYNOMIAL_BASE) + np.uint64(done)
-        done += 8
-        rows = rows[sizes[rows] > done]
+    span_hashes.hash_words(data, starts, ends, seed, _POLYNOMIAL_BASE, hashes)
     return hashes

@@ -40,7 +40,7 @@ def copied(tmp_path: Path) -> Path:
 def import_kernels(folder: Path) -> str:
     """What the import of the kernels of a copied package reports: nothing, or the last line of its error."""
     environment = {**os.environ, "PYTHONPATH": str(folder.parents[1])}
-    command = [sys.executable, "-S", "-c", "import sanitize.kernels.siphash"]
+    command = [sys.executable, "-S", "-c", "import sanitize.kernels.span_hashes"]
     done = subprocess.run(command, cwd=folder.parents[1], env=environment, capture_output=True, text=True, timeout=60)
     return done.stderr.strip().splitlines()[-1] if done.returncode else ""
 
@@ -50,13 +50,13 @@ def test_a_complete_installation_is_imported(copied: Path) -> None:
 
 
 def test_an_outdated_module_is_reported_with_the_command(copied: Path) -> None:
-    with (copied / "siphash.py").open("a") as source:
+    with (copied / "span_hashes.py").open("a") as source:
         source.write("# changed\n")
     message = import_kernels(copied)
-    assert "kernels/siphash.py is older than its source" in message and "run `make`" in message
+    assert "kernels/span_hashes.py is older than its source" in message and "run `make`" in message
 
 
-@pytest.mark.parametrize("lost", ["compiled.json", "siphash.abi3.so"])
+@pytest.mark.parametrize("lost", ["compiled.json", "span_hashes.abi3.so"])
 def test_a_missing_module_is_reported_with_the_command(copied: Path, lost: str) -> None:
     (copied / lost).unlink()
     message = import_kernels(copied)
@@ -66,14 +66,14 @@ def test_a_missing_module_is_reported_with_the_command(copied: Path, lost: str) 
 def test_only_changed_kernels_are_compiled_again(copied: Path) -> None:
     build = load_build(copied)
     assert build.compile_kernels() == []
-    with (copied / "siphash.py").open("a") as source:
+    with (copied / "span_hashes.py").open("a") as source:
         source.write("# changed\n")
-    assert build.compile_kernels() == ["siphash"]
+    assert build.compile_kernels() == ["span_hashes"]
     assert import_kernels(copied) == ""
 
 
 def test_a_failed_build_leaves_no_record(copied: Path) -> None:
-    with (copied / "siphash.py").open("a") as source:
+    with (copied / "span_hashes.py").open("a") as source:
         source.write("def broken(:\n")
     with pytest.raises(Exception):  # noqa: B017  # Cython's own error, which names the line
         load_build(copied).compile_kernels()
@@ -97,7 +97,7 @@ def test_kernels_compile_without_a_compiler_of_the_machine(copied: Path, monkeyp
     monkeypatch.delenv("CC", raising=False)
     for binary in copied.glob("*.so"):
         binary.unlink()
-    assert "siphash" in load_build(copied).compile_kernels()
+    assert "span_hashes" in load_build(copied).compile_kernels()
     assert import_kernels(copied) == ""
 
 
