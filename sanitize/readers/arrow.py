@@ -109,7 +109,7 @@ def _iter_batches(path: str) -> Iterator[tuple[pa.RecordBatch | None, str]]:
 
 
 def _find_invalid_rows(batch: pa.RecordBatch) -> dict[int, str]:
-    """The rows whose buffers are invalid, with the reason. They must not be used."""
+    """The rows whose buffers are invalid, with the reason; all rows, where what is invalid is in no row. They must not be used."""
     try:
         batch.validate(full=True)
     except pa.ArrowInvalid:
@@ -123,7 +123,7 @@ def _find_invalid_rows(batch: pa.RecordBatch) -> dict[int, str]:
             batch.slice(row, 1).validate(full=True)
         except pa.ArrowInvalid as error:
             reason_by_row[row] = "not_utf8" if "UTF8" in str(error) else "unreadable"
-    return reason_by_row
+    return reason_by_row or dict.fromkeys(range(batch.num_rows), "unreadable")  # such as a number of nulls that is not so
 
 
 def _slice_batch(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int]]:
