@@ -7,8 +7,8 @@ import gzip
 import io
 import json
 import os
-import struct
 import random
+import struct
 import time
 import tracemalloc
 from pathlib import Path
