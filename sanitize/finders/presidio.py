@@ -103,7 +103,7 @@ class Presidio(Finder):
         """True if a recogniser finds the kind. Known before a run only without a model; with a model, any kind is possible."""
         if self.entities or self.nlp != "blank" or importlib.util.find_spec("presidio_analyzer") is None:
             return super().can_find(kind)
-        return kind in PresidioAnalyzers(self).kind_by_entity.values()
+        return kind in _load_analyzers(self).kind_by_entity.values()
 
     def resolve_settings(self) -> Self:
         """Returns these settings with the hashes of model and rules, and the versions of the libraries."""
