@@ -6,8 +6,9 @@ Rules for spans that share bytes of one text:
   the plan.
 - Two spans of different kinds may be nested (an address in a URL); both are kept.
 - Everything else is a conflict: two spans of one kind that share bytes, two kinds for one span, two spans that cross. The higher score
-  wins; then the longer span; then the finder named first; then the span that begins first. A span that loses only to spans that lose
-  themselves is kept. Removed spans are counted as `overlap`.
+  wins; then the longer span; then the finder named first; then the span that begins first. A span counts with the highest score of the
+  spans of its kind inside it, except those of `patterns`: `Ann Lee` by one finder wins over `Lee` by another. A span that loses only to
+  spans that lose themselves is kept. Removed spans are counted as `overlap`.
 
 Adjacent spans do not conflict. The spans of `patterns` never conflict with each other. Of spans in conflict a greedy maximal independent
 set is kept (`core.intervals.select_greedily`). Costs one sort, and the pairs that share bytes.
@@ -50,7 +51,7 @@ def resolve_conflicts(spans: CompetingSpans) -> tuple[I64, I64]:
     first, second = _find_conflicts(ordered)
     if not len(first):
         return rows, np.empty(0, np.int64)
-    is_kept = select_greedily(_rank(ordered), first, second)
+    is_kept = select_greedily(_rank(ordered, _raise_scores(ordered, first, second)), first, second)
     return rows[is_kept], rows[~is_kept]
 
 
@@ -63,10 +64,19 @@ def _sort_without_duplicates(spans: CompetingSpans) -> I64:
     return order[~is_duplicate]
 
 
-def _rank(spans: CompetingSpans) -> I64:
+def _raise_scores(spans: CompetingSpans, first: I64, second: I64) -> F32:
+    """The score of each span, at least that of the spans of its kind inside it. `first` and `second` are the pairs in conflict."""
+    is_inside = (spans.kind_no[first] == spans.kind_no[second]) & (spans.end[second] <= spans.end[first])  # it begins no earlier
+    is_inside &= spans.finder_no[second] != spans.exempt_finder_no
+    scores = spans.score.copy()
+    np.maximum.at(scores, first[is_inside], spans.score[second[is_inside]])
+    return scores
+
+
+def _rank(spans: CompetingSpans, scores: F32) -> I64:
     """The place of each span in a total order, the best first: the result then does not depend on the order of the input rows."""
     lengths = spans.end - spans.start
-    order = np.lexsort((spans.kind_no, spans.start, spans.text_no, spans.finder_no, -lengths, -spans.score))
+    order = np.lexsort((spans.kind_no, spans.start, spans.text_no, spans.finder_no, -lengths, -scores))
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return rank

@@ -41,7 +41,13 @@ CASES = {
     "adjacent spans are both kept": ([Span(0, 0, 5, A, 0, 1), Span(0, 5, 9, A, 1, 1)], [0, 1], []),
     "other texts do not matter": ([Span(0, 0, 5, A, 0, 1), Span(1, 2, 9, A, 1, 1)], [0, 1], []),
     "one kind inside another": ([Span(0, 0, 20, A, 0, 0.2), Span(0, 5, 9, B, 1, 1)], [0, 1], []),
-    "nested spans of one kind: the higher score": ([Span(0, 0, 20, A, 0, 0.9), Span(0, 5, 9, A, 1, 0.5)], [0], [1]),
+    "nested spans of one kind: the longer one": ([Span(0, 0, 20, A, 0, 0.5), Span(0, 5, 9, A, 1, 0.9)], [0], [1]),
+    "nested spans of one kind: the longer one has the score of the other": (
+        [Span(0, 0, 20, A, 0, 0.5), Span(0, 5, 9, A, 1, 0.9), Span(0, 18, 25, B, 2, 0.8)],
+        [0],
+        [1, 2],
+    ),
+    "nested spans of one kind: sealed patterns by their score": ([Span(0, 0, 20, A, 1, 0.5), Span(0, 5, 9, A, 0, 0.9)], [1], [0]),
     "equal scores: the longer span": ([Span(0, 0, 5, A, 0, 0.9), Span(0, 3, 20, A, 1, 0.9)], [1], [0]),
     "equal lengths: the first finder": ([Span(0, 0, 5, A, 1, 0.9), Span(0, 3, 8, A, 0, 0.9)], [1], [0]),
     "two kinds for one span": ([Span(0, 0, 5, A, 1, 0.8), Span(0, 0, 5, B, 0, 0.9)], [1], [0]),
@@ -68,10 +74,19 @@ def resolve_one_by_one(spans: list[Span]) -> set[Span]:
     for span in sorted(spans, key=lambda candidate: (-np.float32(candidate.score), candidate.finder)):
         best.setdefault(span[:4], span)
     kept: list[Span] = []
+
+    def score(span: Span) -> np.float32:
+        inside = [
+            one
+            for one in best.values()
+            if (one.text, one.kind) == (span.text, span.kind) and span.start <= one.start and one.stop <= span.stop
+        ]
+        return max(np.float32(one.score) for one in inside)
+
     for span in sorted(
         best.values(),
         key=lambda candidate: (
-            -np.float32(candidate.score),
+            -score(candidate),
             candidate.start - candidate.stop,
             candidate.finder,
             *candidate[:2],
