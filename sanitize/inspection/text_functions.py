@@ -175,7 +175,8 @@ def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpa
     """What was given, with its texts rewritten by a plan: a text, list, tuple or Series for the same, a frame for a frame.
 
     texts    A text; a list, tuple or Polars Series of texts (None stays None); or a Polars DataFrame, an Arrow table or a pandas DataFrame.
-             Of a frame the text columns are chosen as in a run, or by `text_column`; other columns and the order stay.
+             Of a frame the text columns are chosen as in a run, or by `text_column`; other columns and the order stay. Columns of
+             bytes are not searched, which is said by a warning.
     plan     The name of a shipped plan, the path of a TOML file, or a `Plan`. The texts are the whole corpus: what `rmft` keeps and
              `pseudonymize` replaces consistently is counted over them.
     options  Columns of a frame as in `run` (`text_column`, `keep`, `drop`, ...); `seed` or `key` for the same result each time. Without
@@ -194,11 +195,16 @@ def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpa
     if isinstance(texts, pl.DataFrame):
         return _redact_frame(texts, chosen, settings)
     if isinstance(texts, pa.Table):
-        clean = _redact_frame(pl.DataFrame(texts), chosen, settings).to_arrow()
+        try:
+            frame = pl.DataFrame(texts)
+        except (pl.exceptions.PolarsError, pa.ArrowException, NotImplementedError, TypeError, ValueError) as error:
+            raise UsageError(
+                f"redact: the table has a column of a type that cannot be searched ({type(error).__name__}); drop or cast it"
+            ) from None
+        clean = _redact_frame(frame, chosen, settings).to_arrow()
         return pa.table({name: clean.column(name).cast(texts.schema.field(name).type) for name in clean.column_names})
     if type(texts).__module__.partition(".")[0] == "pandas" and hasattr(texts, "columns"):
-        clean = _redact_frame(pl.from_pandas(texts), chosen, settings)
-        return texts[clean.columns].assign(**{name: clean[name].to_list() for name in clean.columns if clean[name].dtype == pl.String})
+        return _redact_pandas(texts, chosen, settings)
     given = next((name for name in options if name not in ("seed", "key")), None)
     if given is not None:
         raise UsageError(f"redact: {given} names columns of a frame, and texts is a {type(texts).__name__}; leave it out")
@@ -207,7 +213,7 @@ def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpa
     if isinstance(texts, str):
         return clean_texts[0]
     if isinstance(texts, pl.Series):
-        return clean_texts.alias(texts.name).cast(texts.dtype)
+        return _cast_texts(clean_texts, texts.dtype).alias(texts.name)
     if isinstance(texts, list | tuple):
         return type(texts)(clean_texts.to_list())
     return clean_texts.to_arrow().cast(texts.type) if isinstance(texts, pa.Array | pa.ChunkedArray) else clean_texts
@@ -227,6 +233,11 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     if main in dropped:
         raise UsageError(f"--drop {main}: it is the main text, which is always sanitized; name another column with --text-column")
     rest = frame.drop(dropped)
+    for name, dtype in rest.schema.items():
+        if dtype == pl.Object:
+            raise UsageError(f"redact: column {name} holds Python objects, which are not searched; drop it (drop={name!r}) or convert it")
+    if unsearched := [name for name, dtype in rest.schema.items() if dtype == pl.Binary and name != main]:
+        warnings.warn(f"redact: columns of bytes are returned without being searched: {', '.join(unsearched)}", stacklevel=5)
     if not frame.height:
         return rest
     strings = frame.with_columns(pl.col(pl.Categorical, pl.Enum, pl.Null).cast(pl.String)).to_arrow(compat_level=pl.CompatLevel.oldest())
@@ -245,11 +256,47 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     else:
         clean = _rewrite_by_stream(strings, stream_plan, settings)
     rewritten = [
-        clean[name].cast(rest[name].dtype if rest[name].dtype != pl.Null else pl.String)
+        _cast_texts(clean[name], rest[name].dtype)
         for name in rest.columns
         if name in clean.columns and list_text_leaves(pa.schema([clean.select(name).to_arrow().schema.field(name)]))
     ]
     return rest.with_columns(rewritten)
+
+
+def _cast_texts(clean: pl.Series, dtype: pl.DataType) -> pl.Series:
+    """Rewritten texts in the type that they had; an Enum has the rewritten texts as its categories."""
+    if isinstance(dtype, pl.Enum):
+        return clean.cast(pl.Enum(clean.drop_nulls().unique(maintain_order=True)))
+    return clean.cast(pl.String if dtype == pl.Null else dtype)
+
+
+def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
+    """A pandas DataFrame with its texts rewritten, in nested columns and categories too. Its `attrs` are left out, which are not searched.
+
+    Raises UsageError for a column that holds values of several types, and for an index of texts.
+    """
+    for level in range(frame.index.nlevels):
+        if frame.index.get_level_values(level).dtype.kind not in "biufmM":
+            raise UsageError(
+                "redact: the index of the frame holds texts, which are not searched there; make it a column: frame.reset_index()"
+            )
+    columns = {}
+    for name in frame.columns:
+        try:
+            columns[str(name)] = pl.from_pandas(frame[name], nan_to_null=True)
+        except (pa.ArrowException, pl.exceptions.PolarsError, TypeError, ValueError, AttributeError, UnicodeError):
+            raise UsageError(
+                f"redact: column {name} holds values of several types, or of a type that Arrow does not have; expected one type in a column"
+            ) from None
+    given = pl.DataFrame(columns)
+    clean = _redact_frame(given, plan, settings)
+    result = frame[[name for name in frame.columns if str(name) in clean.columns]].copy()
+    result.attrs.clear()
+    for name in result.columns:
+        is_category = isinstance(clean[str(name)].dtype, pl.Categorical | pl.Enum)
+        if is_category or not clean[str(name)].equals(given[str(name)]):  # a category that no row has may be a text, too
+            result[name] = clean[str(name)].to_pandas() if is_category else clean[str(name)].to_list()
+    return result
 
 
 def _redact_shape(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.DataFrame:
@@ -261,6 +308,12 @@ def _redact_shape(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
 
         clean: pl.DataFrame = run_on_object(frame, None, run)
     return clean
+
+
+def _holds_text(value: object) -> bool:
+    """True for a text, and for a mapping or sequence that holds one."""
+    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    return isinstance(value, str) or any(map(_holds_text, parts))
 
 
 def _rewrite_by_stream(table: pa.Table, plan: Plan, settings: Settings) -> pl.DataFrame:
@@ -305,7 +358,7 @@ def redact_batch(batch: Any, /, *, plan: Plan | Path | str = "redact", **options
              `sanitize.run(dataset)`.
     options  As in `redact`. A plan with surrogates or pseudonyms needs `seed` or `key`, so that all batches and processes have one key.
 
-    Columns without texts are returned as they are. Raises what `redact` raises.
+    Columns without texts, and of bytes, are returned as they are. Raises what `redact` raises.
 
     >>> import sanitize
     >>> sanitize.redact_batch({"text": ["Write to ann.lee@example.com", "no"], "label": [0, 1]})
@@ -332,6 +385,10 @@ def redact_batch(batch: Any, /, *, plan: Plan | Path | str = "redact", **options
         try:
             array = pa.array(values)
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
+            if any(map(_holds_text, values)):
+                raise UsageError(
+                    f"redact_batch: column {name} holds texts and values of other types; expected one type in a column"
+                ) from None
             continue  # objects such as decoded images have no texts
         if list_text_leaves(pa.schema([(name, canonical_type(array.type))])) or name in (options.get("text_column") or ()):
             arrays[name] = array

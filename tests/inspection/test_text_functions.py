@@ -104,6 +104,60 @@ def test_of_a_frame_only_the_texts_change() -> None:
     assert table.schema.field("text").type == pa.string() and table["text"].to_pylist() == ["[EMAIL_ADDRESS]"]
 
 
+def test_all_texts_of_a_pandas_frame_are_redacted() -> None:
+    category = pandas.Series(["a", "b"], dtype=pandas.CategoricalDtype(["a", "b", MAIL]))
+    frame = pandas.DataFrame(
+        {"text": pandas.Series([MAIL, "b"], dtype="category"), "unused": category, "meta": [{"to": MAIL}, {"to": ""}], "tags": [[MAIL], []]}
+    )
+    frame["n"], frame.attrs["about"] = [1, 2], MAIL
+    clean = sanitize.redact(frame, seed=1)
+    assert clean.to_dict("list") == {
+        "text": ["[EMAIL_ADDRESS]", "b"],
+        "unused": ["a", "b"],
+        "meta": [{"to": "[EMAIL_ADDRESS]"}, {"to": ""}],
+        "tags": [["[EMAIL_ADDRESS]"], []],
+        "n": [1, 2],
+    }
+    assert not clean.attrs and [list(clean[name].cat.categories) for name in ("text", "unused")] == [["[EMAIL_ADDRESS]", "b"], ["a", "b"]]
+    chat = sanitize.redact(pandas.DataFrame({"messages": [[{"role": "user", "content": MAIL}]]}), seed=1)
+    assert chat["messages"][0] == [{"role": "user", "content": "[EMAIL_ADDRESS]"}]
+
+
+@pytest.mark.parametrize(
+    ("frame", "message"),
+    [
+        (pandas.DataFrame({"text": ["a"]}, index=[MAIL]), "index of the frame holds texts.*reset_index"),
+        (pandas.DataFrame({"text": ["a", "b"], "c": [5, MAIL]}), "column c holds values of several types"),
+        (pandas.DataFrame({"text": ["a", "b"], "c": [MAIL, 5]}), "column c holds values of several types"),
+        (pandas.DataFrame({"text": ["a"], "c": [object()]}), "column c holds values of several types"),
+    ],
+)
+def test_pandas_frames_that_cannot_be_searched_are_refused(frame: Any, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        sanitize.redact(frame)
+    assert MAIL not in str(caught.value)
+
+
+def test_columns_that_cannot_be_searched_are_refused_or_named() -> None:
+    with pytest.raises(UsageError, match="column o holds Python objects"):
+        sanitize.redact(pl.DataFrame({"text": ["a"], "o": pl.Series([MAIL], dtype=pl.Object)}))
+    union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array([MAIL]), pa.array([1])])
+    with pytest.raises(UsageError, match="of a type that cannot be searched") as caught:
+        sanitize.redact(pa.table({"text": ["a"], "u": union}))
+    assert MAIL not in str(caught.value)
+    with pytest.raises(UsageError, match="column m holds texts and values of other types"):
+        sanitize.redact_batch({"text": ["a", "b"], "m": [5, {"x": [MAIL]}]})
+    with pytest.warns(UserWarning, match="columns of bytes are returned without being searched: b"):
+        sanitize.redact(pl.DataFrame({"text": ["a"], "b": [b"x"]}))
+
+
+def test_an_enum_has_the_rewritten_texts_as_its_categories() -> None:
+    kind = pl.Enum([MAIL, "b", f"x {MAIL}"])
+    clean = sanitize.redact(pl.DataFrame({"text": ["a", None], "e": pl.Series([MAIL, "b"], dtype=kind)}), seed=1)
+    assert clean["e"].dtype == pl.Enum(["[EMAIL_ADDRESS]", "b"])
+    assert sanitize.redact(pl.Series([MAIL, None], dtype=kind), seed=1).dtype == pl.Enum(["[EMAIL_ADDRESS]"])
+
+
 def test_a_pandas_frame_stays_one() -> None:
     frame = pandas.DataFrame({"n": [2, 1], "text": [MAIL, None], "note": ["a", "b"]}, index=[7, 5])
     clean = sanitize.redact(frame, drop="note")
