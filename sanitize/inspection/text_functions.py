@@ -24,7 +24,7 @@ from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath, canonical_type, column_of_path, list_text_leaves
 from sanitize.errors import InputRefused, LeakFound, PlanError, UsageError, suggest_names
 from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
-from sanitize.pipeline.data_objects import run_on_object
+from sanitize.pipeline.data_objects import check_frame, run_on_object
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.run import run_with_settings
 from sanitize.pipeline.streaming.record_batches import ArrowBatch
@@ -233,9 +233,7 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     if main in dropped:
         raise UsageError(f"--drop {main}: it is the main text, which is always sanitized; name another column with --text-column")
     rest = frame.drop(dropped)
-    for name, dtype in rest.schema.items():
-        if dtype == pl.Object:
-            raise UsageError(f"redact: column {name} holds Python objects, which are not searched; drop it (drop={name!r}) or convert it")
+    check_frame("redact", rest.schema)
     if unsearched := [name for name, dtype in rest.schema.items() if dtype == pl.Binary and name != main]:
         warnings.warn(f"redact: columns of bytes are returned without being searched: {', '.join(unsearched)}", stacklevel=5)
     if not frame.height:

@@ -23,10 +23,12 @@ import pyarrow.compute as pc
 from sanitize.core.command_results import RunResult
 from sanitize.errors import SanitizeError, UsageError
 from sanitize.plans.python_api import name_data_object
+from sanitize.readers.standard_form import has_unknown_type
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.records.splits import SPLIT_NAME
 
 _BATCH_ROWS = 5_000
+_PARQUET_LACKS = "a union, an interval, a list view or a run-end-encoded type"
 _SINGLE_SPLIT = ""  # the name of the only table of an object that is no DatasetDict
 
 
@@ -97,7 +99,7 @@ def _name_object(message: Any, folder: Path, splits: Iterable[str]) -> Any:
 def _write_object(data: Any, folder: Path) -> dict[str, pa.Schema]:
     """Writes the tables of an object to files; returns the schema of each."""
     if name_data_object(data) == "LazyFrame":  # written batch by batch: the frame need not fit into memory
-        _check_frame(data.collect_schema())
+        check_frame("run", data.collect_schema())
         path = _table_path(folder, _SINGLE_SPLIT)
         data.sink_ipc(path, compression="uncompressed", compat_level=pl.CompatLevel.oldest())
         with pa.ipc.open_file(path) as file:
@@ -105,11 +107,11 @@ def _write_object(data: Any, folder: Path) -> dict[str, pa.Schema]:
     return {split: _write_table(split, schema, batches, folder) for split, (schema, batches) in _read_object(data).items()}
 
 
-def _check_frame(schema: Mapping[str, Any]) -> None:
+def check_frame(function: str, schema: Mapping[str, Any]) -> None:
     """Raise UsageError for columns of a Polars frame that have no Arrow type."""
     objects = [name for name, dtype in schema.items() if dtype == pl.Object]
     if objects:
-        raise UsageError(f"run: column {objects[0]} holds Python objects; expected types that Arrow has. Convert or drop it")
+        raise UsageError(f"{function}: column {objects[0]} holds Python objects; expected types that Arrow has. Convert or drop it")
 
 
 def _read_object(data: Any) -> dict[str, tuple[pa.Schema, Iterable[pa.RecordBatch]]]:
@@ -125,8 +127,10 @@ def _read_object(data: Any) -> dict[str, tuple[pa.Schema, Iterable[pa.RecordBatc
     if kind == "Dataset":
         return {_SINGLE_SPLIT: _read_dataset(data)}
     if kind == "Table":
+        if names := [field.name for field in data.schema if has_unknown_type(field.type)]:
+            raise UsageError(f"run: column {names[0]} has a type that Parquet cannot store, {_PARQUET_LACKS}; cast it or leave it out")
         return {_SINGLE_SPLIT: (data.schema, data.to_batches(max_chunksize=_BATCH_ROWS))}
-    _check_frame(data.schema)
+    check_frame("run", data.schema)
     table = data.to_arrow(compat_level=pl.CompatLevel.oldest())
     return {_SINGLE_SPLIT: (table.schema, table.to_batches(max_chunksize=_BATCH_ROWS))}
 

@@ -14,7 +14,7 @@ import pyarrow as pa
 from sanitize.readers.byte_streams import TruncatedStream, open_stream
 from sanitize.readers.parquet import standardize_with_mails
 from sanitize.readers.staging_writer import STAGED_BATCH_BYTES, STAGED_BATCH_ROWS, StagingWriter
-from sanitize.readers.standard_form import MAX_NESTING_LEVELS, nesting_levels, null_out_rows
+from sanitize.readers.standard_form import MAX_NESTING_LEVELS, has_unknown_type, nesting_levels, null_out_rows
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
 from sanitize.storage.records.dataset_features import read_features
 from sanitize.storage.records.record_shapes import canonical_schema
@@ -51,6 +51,8 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
         raise UnreadableFile("unreadable")
     if any(nesting_levels(field.type) > MAX_NESTING_LEVELS for field in schema):
         raise UnreadableFile("too_deep")
+    if any(has_unknown_type(field.type) for field in schema):
+        raise UnreadableFile("unknown_column_type")
     return FileSurvey(
         schema=schema, is_inferred=False, units=(InputUnit(no=0, path=path, format=format, files=(path,)),), features=features
     )

@@ -37,6 +37,27 @@ def nesting_levels(data_type: pa.DataType) -> int:
     return deepest
 
 
+_UNKNOWN_TYPES = (
+    pa.types.is_union,
+    pa.types.is_interval,
+    pa.types.is_run_end_encoded,
+    # Arrow's cast of a view to a list loses rows
+    pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)
+
+
+def has_unknown_type(data_type: pa.DataType) -> bool:
+    """True for types that Parquet cannot store, and for those that contain one. Iterative: a type may be deep."""
+    pending = [data_type]
+    while pending:
+        inner = pending.pop()
+        if any(is_type(inner) for is_type in _UNKNOWN_TYPES):
+            return True
+        pending += [inner.field(number).type for number in range(inner.num_fields)]
+    return False
+
+
 def find_leaf(path: str, schema: pa.Schema) -> text_cells.LeafPath | None:
     """The leaf that a path names in a schema, or None: a column of exactly that name first, else column, `[]` and field names."""
     if path in schema.names:

@@ -36,6 +36,7 @@ REASONS = {
     "too_large": "it is larger than --max-doc-bytes",
     "too_many_matches": "the finders match more in it than --max-doc-matches",
     "truncated": "it ends too early, or its compressed data is damaged",
+    "unknown_column_type": "it has a column that Parquet cannot store: of a union, an interval, a list view or a run-end-encoded type",
     "unknown_format": "its format is not supported, or its content does not match its name",
     "unknown_role": "a turn of its conversation has no role, or an unknown one; --text-column with the path of the texts accepts any role",
     "unreadable": "the system or the format's library cannot read it",

@@ -26,7 +26,14 @@ def main(name: str, seconds: str, folder: str) -> None:
     corpus.mkdir(parents=True, exist_ok=True)
     for number, seed in enumerate(target.seeds):
         (corpus / f"seed-{number}").write_bytes(seed)
-    options = [f"-max_total_time={seconds}", "-max_len=4096", "-timeout=60", "-report_slow_units=60", "-rss_limit_mb=4096", f"-artifact_prefix={corpus.parent}/"]
+    options = [
+        f"-max_total_time={seconds}",
+        "-max_len=4096",
+        "-timeout=60",
+        "-report_slow_units=60",
+        "-rss_limit_mb=4096",
+        f"-artifact_prefix={corpus.parent}/",
+    ]
     atheris.Setup([sys.argv[0], *options, "-print_final_stats=1", "-verbosity=0", str(corpus)], target.check)
     atheris.Fuzz()
 

@@ -12,6 +12,7 @@ import pyarrow as pa
 import pytest
 
 import sanitize
+from sanitize.errors import UsageError
 from tests.pipeline.test_datasets_in_and_out import make_dataset, make_features
 
 ADDRESS = "ann.roe@example.com"
@@ -153,3 +154,10 @@ def test_hub_names_are_explained(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
             sanitize.run(name, "out")
     with pytest.raises(sanitize.SanitizeError, match="hf download --repo-type dataset owner/name"):
         sanitize.run("hf://datasets/owner/name/data.parquet", "out")
+
+
+def test_a_table_with_a_type_that_parquet_lacks_is_refused() -> None:
+    union = pa.UnionArray.from_sparse(pa.array([0], pa.int8()), [pa.array(["ann.roe@example.com"])])
+    with pytest.raises(UsageError, match="column c has a type that Parquet cannot store") as caught:
+        sanitize.run(pa.table({"text": ["a"], "c": union}), plan="redact")
+    assert "ann.roe" not in str(caught.value)

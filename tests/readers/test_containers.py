@@ -417,6 +417,26 @@ def test_damaged_arrow_files(tmp_path: Path) -> None:
     assert [location for *_, location, _ in read_path(write_file(tmp_path / "d.arrow", two_large), limit=1_000)[1]] == ["row 1", "row 3"]
 
 
+UNION = pa.UnionArray.from_sparse(pa.array([0, 1], pa.int8()), [pa.array(["a", "b"]), pa.array([1, 2])])
+
+
+@pytest.mark.parametrize(
+    "column",
+    [
+        UNION,
+        pa.StructArray.from_arrays([UNION], ["u"]),
+        pa.RunEndEncodedArray.from_arrays(pa.array([1, 2], pa.int32()), pa.array(["a", "b"])),
+        pa.array([pa.MonthDayNano([1, 2, 3]), None]),
+        pa.array([["a"], ["b"]], pa.list_view(pa.string())),
+    ],
+)
+def test_arrow_types_that_parquet_lacks_have_a_reason(tmp_path: Path, column: pa.Array) -> None:
+    write_file(tmp_path / "in" / "a.arrow", to_arrow(pa.table({"text": ["a", "b"], "c": column})))
+    write_file(tmp_path / "in" / "b.jsonl", b'{"text": "fine"}\n')
+    survey = survey_inputs([tmp_path / "in"], Roles())
+    assert survey.unreadable == [(str(tmp_path / "in" / "a.arrow"), "unknown_column_type")]
+
+
 def test_binary_columns_of_arrow_are_mails(tmp_path: Path) -> None:
     table = pa.table({"raw": [MAIL % b"a", MAIL % b"b"]})
     rows, quarantine = read_path(write_file(tmp_path / "a.arrow", to_arrow(table)), Roles(text=("raw",)))
