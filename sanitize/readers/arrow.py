@@ -40,6 +40,7 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
         with open_stream(path) as stream:
             schema = _open_batches(stream)[0]
         features = read_features(schema)
+        has_unknown_types = any(has_unknown_type(field.type) for field in schema)
         has_duplicate_names, schema = len(set(schema.names)) < len(schema.names), canonical_schema(schema)
     except TruncatedStream:
         raise UnreadableFile("truncated") from None
@@ -51,7 +52,7 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
         raise UnreadableFile("unreadable")
     if any(nesting_levels(field.type) > MAX_NESTING_LEVELS for field in schema):
         raise UnreadableFile("too_deep")
-    if any(has_unknown_type(field.type) for field in schema):
+    if has_unknown_types:
         raise UnreadableFile("unknown_column_type")
     return FileSurvey(
         schema=schema, is_inferred=False, units=(InputUnit(no=0, path=path, format=format, files=(path,)),), features=features
