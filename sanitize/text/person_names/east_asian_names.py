@@ -49,6 +49,7 @@ _BYTES_BEFORE, _BYTES_AFTER = 48, 96  # of the text beside a title or an address
 _FURTHER_SCORE = 0.55  # less than any other evidence, so that spans that it supports are kept
 _MAX_LISTED_NAMES = 40  # behind one label
 _LINE_FEED = 10
+_KOREAN_PARTICLE = "[가이는은를을의도께와과에]"
 _OFFICES_OF_PLACES = ["市长", "县长", "镇长", "乡长", "村长", "省长", "市長", "縣長", "鎮長", "村長", "里長"]  # `辛集市长寿路` is a place
 _CHARACTER_BYTES = 3  # of nearly all Chinese characters in UTF-8
 _CONTINUATION_MASK, _CONTINUATION = 0xC0, 0x80
@@ -312,15 +313,16 @@ def _load_rules() -> tuple[_Rule, ...]:
             GIVEN_NAME_SCORE,
         ),
         # relations and roles: `同事王小明`, `记者 李娜`
+        _Rule(roles, (rf"\A()({p.transliterated})",), ONE_LISTED_SCORE),
         _Rule(roles, (rf"\A()({p.chinese_frequent})(?:{_END}|[说表的在和与是及将已把被向对给从于也都])",), ONE_LISTED_SCORE, is_open=True),
-        _Rule(roles, (rf"\A()({p.chinese_family}[{CHINESE_GIVEN_NAME_CHARACTERS}]{{2}})",), GIVEN_NAME_SCORE, is_open=True),
+        _Rule(roles, (rf"\A()({p.chinese_family}[{CHINESE_GIVEN_NAME_CHARACTERS}]{{2}})[^·•・‧]",), GIVEN_NAME_SCORE, is_open=True),
         _Rule(
             rf"(?:{_join(words.CHINESE_VERBS)})",
             (rf"(?:{_NO_HAN}|{leads})({p.chinese_frequent})\z",),
             GIVEN_NAME_SCORE,
             is_before=True,
         ),
-        _Rule(r"@", (rf"\A()({chinese}|{p.japanese_name}){_END}",), ONE_LISTED_SCORE),
+        _Rule(r"@", (rf"\A()({p.transliterated}|{p.chinese_frequent}|{p.japanese_name}){_END}",), ONE_LISTED_SCORE),
         # signatures: `此致\n敬礼\n王小明`, `祝好，王小明`, `—— 王小明`, `营业部　田中太郎`
         _Rule(
             rf"(?:(?:{closings})[^\n]{{0,12}}\n{blank_lines}){{1,3}}",
@@ -530,6 +532,7 @@ def _is_no_ordinary_word(texts: TextBuffers, start: I64, end: I64, *, is_sure: b
         ordinary = _ordinary_words()
         is_ordinary = name.is_in(ordinary) | (first_two.is_in(ordinary) & ~name.str.contains(r"[ \u3000·・]"))
         is_japanese = name.str.contains(rf"\A{_load_patterns().japanese_family}")
+        is_ordinary |= name.str.contains(r"(?:大学|大學|学院|學院|中学|中學|医院|醫院|集团|集團|银行|銀行|公司)\z")
         is_ordinary |= name.str.contains(rf"[{words.ORGANIZATION_CHARACTERS}]\z") & (name.str.len_chars() > 2) & ~is_japanese
     found: Mask = ~is_ordinary.fill_null(True).to_numpy()
     return found
@@ -597,8 +600,11 @@ def _titled_name_patterns() -> dict[str, tuple[str, ...]]:
     unlisted = (*plain, r"[\n\t、。,:：>（(「 \u3000]([\p{Han}々]{2,4})[ \u3000]?\z")
     katakana = (*plain, r"[^\p{Katakana}ー]([\p{Katakana}ー]{2,12})[ \u3000]?\z")
     korean = (rf"{_START}({p.korean_long_name}) ?\z",)
+    office = (chinese[0], rf"(?:[^\p{{Han}}]|{lead})({p.chinese_frequent})\z", *chinese[2:])
     return {
         "chinese": chinese,
+        "office": office,
+        "place office": office[:4],
         "both": (*japanese, *chinese),
         "japanese": japanese,
         "plain": plain,
@@ -613,20 +619,25 @@ def _find_titled_names(texts: TextBuffers) -> tuple[I64, I64, F64]:
     chinese, japanese = set(words.CHINESE_TITLES.split()), set(words.JAPANESE_HONORIFICS.split())
     plain, korean = set(words.JAPANESE_PLAIN_HONORIFICS.split()), set(words.KOREAN_HONORIFICS.split())
     short = _join(words.CHINESE_SHORT_TITLES)
-    title_pattern = rf"{join_names(chinese | japanese)}|(?:{short})(?:{_END}|[您你说和与的])|(?:{join_names(korean)}){_END}"
+    title_pattern = (
+        rf"{join_names(chinese | japanese)}|(?:{short})(?:{_END}|[您你说和与的])|(?:{join_names(korean)})(?:{_END}|{_KOREAN_PARTICLE})"
+    )
     start, end = find_matches(texts, title_pattern)
     if not len(start):
         return start, end, np.empty(0)
+    # `史书记载`, `协会长期`
+    is_other_word = _slice_after(texts, start, start).str.contains(r"\A(?:书记载|書記載|\p{Han}{1,2}[长長][期久达達远遠])").to_numpy()
+    start, end = start[~is_other_word], end[~is_other_word]
     title = pl.Series(slice_spans(texts, start, end), dtype=pl.String)
     before = _slice_before(texts, start)
-    is_short = ~title.is_in(sorted(chinese | japanese | korean))
+    is_short = ~title.is_in(sorted(chinese | japanese)) & ~title.str.contains(r"\A\p{Hangul}")
     group = (
         pl.DataFrame({"title": title, "is_short": is_short})
         .select(
             pl.when("is_short")
             .then(pl.lit("short"))
             .when(pl.col("title").is_in(_OFFICES_OF_PLACES))
-            .then(pl.lit("office"))
+            .then(pl.lit("place office"))
             .when(pl.col("title").is_in(["様", "殿"]))
             .then(pl.lit("様"))
             .when(pl.col("title") == "氏")
@@ -635,8 +646,10 @@ def _find_titled_names(texts: TextBuffers) -> tuple[I64, I64, F64]:
             .then(pl.lit("plain"))
             .when(pl.col("title").is_in(sorted(chinese & japanese)))
             .then(pl.lit("both"))
-            .when(pl.col("title").is_in(sorted(chinese)))
+            .when(pl.col("title").is_in(words.CHINESE_PERSONAL_TITLES.split()))
             .then(pl.lit("chinese"))
+            .when(pl.col("title").is_in(sorted(chinese)))
+            .then(pl.lit("office"))
             .when(pl.col("title").is_in(sorted(japanese)))
             .then(pl.lit("japanese"))
             .otherwise(pl.lit("korean"))
@@ -647,7 +660,7 @@ def _find_titled_names(texts: TextBuffers) -> tuple[I64, I64, F64]:
     starts, ends = list[I64](), list[I64]()
     for name in group.unique().sort():
         rows = np.flatnonzero((group == name).to_numpy())
-        chosen = (patterns["chinese"][3],) if name == "short" else patterns["chinese"][:4] if name == "office" else patterns[name]
+        chosen = (patterns["chinese"][3],) if name == "short" else patterns[name]
         texts_before = before.gather(rows)
         found = _extract_first(texts_before, chosen)
         trailing = _measure(texts_before) - _measure(texts_before.str.strip_chars_end(" \u3000"))
@@ -733,4 +746,8 @@ def _find_further_occurrences(texts: TextBuffers, start: I64, end: I64) -> tuple
     is_alone &= _slice_after(texts, end[rows], start[rows]).str.contains(rf"\A[^\p{{Han}}々{words.JAPANESE_PLACE_SIGNS}]").to_numpy()
     is_kept = np.ones(len(start), np.bool_)
     is_kept[rows[~is_alone]] = False
+    # two Chinese characters may belong to two words (`国王伟绩`): what precedes them has to end a word
+    rows = np.flatnonzero((end - start == 2 * _CHARACTER_BYTES) & is_kept)
+    is_after_word = _slice_before(texts, start[rows]).str.contains(rf"(?:{_NO_HAN}|{_join(words.CHINESE_LEADS)})\z").to_numpy()
+    is_kept[rows[~is_after_word]] = False
     return start[is_kept], end[is_kept], np.full(int(is_kept.sum()), _FURTHER_SCORE)
