@@ -29,6 +29,7 @@ from sanitize.core.intervals import contained_in_any, flatten_spans
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import UsageError, suggest_names
+from sanitize.kinds.east_asian_names import count_family_characters, is_full_name
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings, find_common_values
@@ -212,8 +213,14 @@ def _find_certain_name_ids(occurrence_files: Sequence[Path]) -> pl.Series:
 
 
 def _build_name_terms(values: pl.DataFrame) -> pl.DataFrame:
-    """Returns the terms of people's names: as spelled, as `ann roe` and as `roe, ann`; only names with two words of two letters or more."""
+    """Returns the terms of people's names: as spelled, as `ann roe` and as `roe, ann`; only names with two words of two letters or more,
+    and full names of three characters or more in scripts that separate no words, with and without a blank (`田中太郎`, `田中 太郎`)."""
     normal = pl.col("normalised")
+    unspaced = values.filter(pl.Series(is_full_name(values["normalised"])))
+    family = pl.Series("family", count_family_characters(unspaced["normalised"]), pl.Int64)
+    unspaced = unspaced.with_columns(
+        spaced=pl.concat_str(normal.str.slice(0, pl.lit(family)), pl.lit(" "), normal.str.slice(pl.lit(family)))
+    )
     values = values.filter(
         normal.str.contains(" ", literal=True)
         & (normal.str.count_matches(r"[\p{L}\p{M}]{2,}") >= 2)
@@ -233,12 +240,15 @@ def _build_name_terms(values: pl.DataFrame) -> pl.DataFrame:
     ]
     scores = [_MINED_SCORE] * 4 + [_REVERSED_SCORE] * 3
     rest: list[Any] = [pl.lit(_PERSON).alias("kind"), "value_id", pl.lit(None, pl.String).alias("spelled")]
-    return pl.concat(
-        [
-            values.select(form.alias("form"), *rest, pl.lit(score, pl.Float32).alias("score"))
-            for form, score in zip(forms, scores, strict=True)
-        ]
-    )
+    selected = [
+        values.select(form.alias("form"), *rest, pl.lit(score, pl.Float32).alias("score"))
+        for form, score in zip(forms, scores, strict=True)
+    ]
+    selected += [
+        unspaced.select(pl.col(name).alias("form"), *rest, pl.lit(_MINED_SCORE, pl.Float32).alias("score"))
+        for name in ("value", "normalised", "spaced")
+    ]
+    return pl.concat(selected)
 
 
 def _build_value_terms(values: pl.DataFrame) -> pl.DataFrame:

@@ -29,6 +29,7 @@ from sanitize.core.arrow_buffers import TextBuffers, slice_spans, to_large_strin
 from sanitize.core.intervals import begins_group, overlaps_any
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
+from sanitize.kinds.east_asian_names import EAST_ASIAN_CLASS
 from sanitize.kinds.kind import get_kind
 from sanitize.kinds.person import fold_accents
 from sanitize.text.address_lists import find_display_name_spans
@@ -44,6 +45,7 @@ from sanitize.text.name_lexicon import (
     SURNAME,
     load_name_lexicon,
 )
+from sanitize.text.person_names.east_asian_names import find_east_asian_names, is_east_asian_full_name
 from sanitize.text.person_names.header_places import find_mailbox_owners, is_in_opaque_header, is_list_address
 from sanitize.text.person_names.prose_names import MAX_NAME_WORDS, ProseNames
 from sanitize.text.person_names.word_table import WordTable
@@ -52,13 +54,15 @@ from sanitize.text.tokenizer import tokenize_unicode
 FINDER_NAME = "names"
 _PERSON = "PERSON"
 BESIDE_ADDRESS_SCORE, OWNER_SCORE = 1.0, 0.8
+_CONTACT_KINDS = ("EMAIL_ADDRESS", "PHONE_NUMBER")
+_EAST_ASIAN_NAME = rf"[{EAST_ASIAN_CLASS}]"
 _NO_LINKS = pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})
 
 
 class Names(Finder):
     """Settings: `prose` (false: only header lines are searched)."""
 
-    VERSION: ClassVar[int] = 4
+    VERSION: ClassVar[int] = 5
     supports_stream: ClassVar[bool] = True
     prose: bool = True
     _key: Key = PrivateAttr()
@@ -83,7 +87,8 @@ class Names(Finder):
             owner_start, owner_end = find_mailbox_owners(buffers)
             owners = (owner_start, owner_end, np.full(len(owner_start), OWNER_SCORE))
             covered_start, covered_end = _find_covered_bytes(buffers, found)
-            for more_start, more_end, more_score in (owners, _find_prose_names(buffers, start, stop)):
+            east_asian = find_east_asian_names(buffers, *_find_contacts(buffers, found))
+            for more_start, more_end, more_score in (owners, _find_prose_names(buffers, start, stop), east_asian):
                 taken_start, taken_end = np.append(covered_start, start), np.append(covered_end, stop)
                 is_free = ~overlaps_any(more_start, more_end, taken_start, taken_end)
                 start, stop = np.append(start, more_start[is_free]), np.append(stop, more_end[is_free])
@@ -157,6 +162,9 @@ def _is_personal_name(names: pl.Series) -> Mask:
         & (organization_words == 0)
         & ((listed_count > 0) | ((given_names > 0) & (word_count == 2)) | (count_words(is_ordinary) == 0))
     )
+    east_asian = np.flatnonzero(names.str.contains(_EAST_ASIAN_NAME).to_numpy())
+    if len(east_asian):  # these scripts separate no words, and have no word lists of organizations
+        is_personal[east_asian] = is_east_asian_full_name(names.gather(east_asian))
     return is_personal
 
 
@@ -182,6 +190,13 @@ def _find_prose_names(buffers: TextBuffers, certain_start: I64, certain_end: I64
     start, end, score = start[order], end[order], score[order]
     is_searched = ~is_in_opaque_header(buffers, start)
     return start[is_searched], end[is_searched], score[is_searched]
+
+
+def _find_contacts(buffers: TextBuffers, found: pl.DataFrame) -> tuple[I64, I64]:
+    """Returns the bytes of addresses and telephone numbers, ascending."""
+    start, end = _find_covered_bytes(buffers, found.filter(pl.col("kind").is_in(_CONTACT_KINDS)))
+    order = np.argsort(start, kind="stable")
+    return start[order], end[order]
 
 
 def _find_covered_bytes(buffers: TextBuffers, found: pl.DataFrame) -> tuple[I64, I64]:

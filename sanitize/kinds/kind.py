@@ -56,7 +56,8 @@ RANK_RANGES: tuple[tuple[tuple[int, ...], int, int, str], ...] = (
     ((1,), 90, 99, "kinds without a pattern, which other finders report"),
 )
 _COUNTRY_ALIASES = {"UK": "GB", "EN": "GB", "ENG": "GB", "GBR": "GB"}  # common names of a country -> its ISO 3166 code
-_SUPPORT_MODULES = ("byte_automaton", "kind", "custom_kind", "pattern_check", "plain_forms")  # modules of this folder that define no kind
+# modules of this folder that define no kind
+_SUPPORT_MODULES = ("byte_automaton", "kind", "custom_kind", "east_asian_names", "pattern_check", "plain_forms")
 BOUNDARY = r"(?-u:\b)"  # the ASCII word boundary: three times faster than the Unicode one, and the same in finders and leak check
 # separators between the groups of a number, as people, typesetters and web pages write them, for use in a character class; no line ends
 BLANKS = " \u00a0\u2000-\u200a\u202f\u205f\u3000"  # space; no-break, figure, thin, narrow and ideographic spaces

@@ -1,8 +1,10 @@
 """Names of people: normalisation, splitting into words, and surrogates. There is no pattern; finders report names (finders/names.py,
 finders/known.py, models, a user's list).
 
-Normalised form: letter case, blanks, quotes, Unicode compatibility forms and invisible characters do not count, and `Roe, Ann` is
-`ann roe`. Two people with the same name are one value.
+Normalised form: letter case, blanks, quotes, Unicode compatibility forms and invisible characters do not count, `Roe, Ann` is
+`ann roe`, and a blank between Chinese characters or kana does not count (`田中 太郎`). Two people with the same name are one value.
+
+Names in Chinese, Japanese and Korean script are split into family name and given name (kinds/east_asian_names.py).
 """
 
 from __future__ import annotations
@@ -19,6 +21,15 @@ import polars as pl
 from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans, splice, to_large_string
 from sanitize.core.keys import Draws, draw_index
+from sanitize.kinds.east_asian_names import (
+    count_family_characters,
+    draw_east_asian_names,
+    find_languages,
+    is_east_asian,
+    is_east_asian_given_name,
+    is_full_name,
+    unify_languages,
+)
 from sanitize.kinds.kind import ASCII_WORD_CHARS, Kind
 
 INVISIBLE = "[\u200b-\u200d\u2060\u00ad\ufeff]"
@@ -28,6 +39,9 @@ _WORD = r"[\p{L}\p{M}]+"
 _FIXED_WORDS = (
     "mr|mrs|ms|miss|dr|prof|sir|van|von|der|den|de|del|della|di|da|dos|du|la|le|al|el|bin|ibn|ben|ter|ten|zu|und|y|jr|sr|ii|iii|iv"
 )
+_TRANSLITERATED_NAME = "[・·•‧]"  # `ジョン・スミス`, `约翰·史密斯`: given name first
+_FIRST_EAST_ASIAN_BYTE = 0xE1  # of Hangul, kana and Chinese characters in UTF-8, and of some more
+_UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}ー]"  # scripts that separate no words
 _BEFORE_COMMA = r"\A([\s\"',]*[^\s\"',][^,]*),"  # the text before the first comma
 # letters that Unicode does not decompose into a base letter and an accent, and their ASCII spellings; letters with a two-letter spelling
 _ASCII_SPELLINGS = dict(zip("ßøłđðæœþıħ", "ss o l d d ae oe th i h".split(), strict=True))
@@ -35,8 +49,8 @@ _DIGRAPHS = dict(zip("äöüøå", "ae oe ue oe aa".split(), strict=True))
 
 
 def normalise_name(names: pl.Series) -> pl.Series:
-    """Normalised names: each character in its Unicode compatibility form, lower case, single blanks, no invisible characters, and
-    `Roe, Ann` as `ann roe`."""
+    """Normalised names: each character in its Unicode compatibility form, lower case, single blanks, no invisible characters, `Roe, Ann`
+    as `ann roe`, and no blanks between Chinese characters or kana."""
     plain = (
         names.str.replace_all(INVISIBLE, "")
         .str.normalize("NFKC")
@@ -44,14 +58,23 @@ def normalise_name(names: pl.Series) -> pl.Series:
         .str.strip_chars(" ,")
         .str.to_lowercase()
     )
-    return plain.str.replace(r"\A([^,]+?) ?, ?([^,]+)\z", "$2 $1")
+    return join_unspaced(plain.str.replace(r"\A([^,]+?) ?, ?([^,]+)\z", "$2 $1"))
+
+
+def join_unspaced(names: pl.Series) -> pl.Series:
+    """Names without the blanks between Chinese characters or kana: `田中 太郎` is `田中太郎`."""
+    if not names.str.contains(_UNSPACED).any():
+        return names
+    blank = rf"({_UNSPACED}) ({_UNSPACED})"
+    return names.str.replace_all(blank, "$1$2").str.replace_all(blank, "$1$2")
 
 
 def is_distinctive(values: pl.DataFrame) -> pl.Series:
     """True for names whose normalised forms are more than one word of letters and have six bytes or more: `will`, `may` and `li wu` are
-    too ambiguous. The full leak check uses the same rule."""
-    names = values["normalised"]
-    return (names.str.len_bytes() >= 6) & ~names.str.contains(r"\A\p{L}+\z")
+    too ambiguous. A name in Chinese characters or kana is one word: it counts if it is a family name and a given name of three characters
+    or more; two characters (`王伟`) occur inside other words. The full leak check uses the same rule."""
+    names = join_unspaced(values["normalised"])
+    return ((names.str.len_bytes() >= 6) & ~names.str.contains(r"\A\p{L}+\z")) | pl.Series(is_full_name(names))
 
 
 def fold_accents(names: pl.Series, *, digraphs: bool = False) -> pl.Series:
@@ -76,7 +99,7 @@ def redraw_words(
 ) -> pl.Series:
     """The values with every word redrawn: the last one from `surnames`, the others from `given_names`. Single letters become other letters,
     words that match the alternation `fixed_words` are kept, and letter case is unchanged."""
-    words = NameWords.parse(values, fixed_words, reorder_at_comma=False)
+    words = NameWords.parse(values, fixed_words, reorder_at_comma=False, split_east_asian=False)
     return words.replace_words(words.draw_words(draws, given_names, surnames), words.is_fixed)
 
 
@@ -118,19 +141,25 @@ class NameWords:
     hyphen_group: I64  # the number of the run of hyphenated words that it is in
 
     @classmethod
-    def parse(cls, names: pl.Series, fixed_words: str = _FIXED_WORDS, *, reorder_at_comma: bool = True) -> NameWords:
+    def parse(
+        cls, names: pl.Series, fixed_words: str = _FIXED_WORDS, *, reorder_at_comma: bool = True, split_east_asian: bool = True
+    ) -> NameWords:
         """The words of a column of names.
 
         The surname is the last word that is neither fixed nor an initial, or the last such word before a comma; the given name is the
         first of the others. Words joined to one of the two by hyphens (`Jean-Paul`) are part of it. With `reorder_at_comma`, the text
-        after a single comma comes first, as in the normalised form of a name.
+        after a single comma comes first, as in the normalised form of a name. With `split_east_asian`, a name in Chinese, Japanese or
+        Korean script is split into family name and given name, and its family name is the first word (not in `ジョン・スミス`).
         """
         buffers = TextBuffers.from_array(to_large_string(names))
         starts, ends = find_matches(buffers, _WORD)
+        if split_east_asian:
+            starts, ends = _split_family_names(buffers, starts, ends)
         count = len(starts)
         row = np.searchsorted(buffers.offsets, starts, side="right") - 1
         words = pl.Series(slice_spans(buffers, starts, ends), dtype=pl.String)
-        is_initial = (words.str.len_chars() == 1).to_numpy()
+        is_unspaced = is_east_asian(words) if split_east_asian else np.zeros(count, np.bool_)
+        is_initial = (words.str.len_chars() == 1).to_numpy() & ~is_unspaced
         kept = words.str.to_lowercase().str.contains(rf"\A(?:{fixed_words})\z").to_numpy()
         # a value of fixed words only has its words redrawn nevertheless
         is_fixed = kept & (np.bincount(row[~kept & ~is_initial], minlength=len(names)) > 0)[row]
@@ -143,7 +172,13 @@ class NameWords:
         position[order] = np.arange(count) - np.maximum.accumulate(np.where(new, np.arange(count), 0))
         free = order[(~kept & ~is_initial)[order]]
         group = group_hyphenated(buffers, row, starts, ends)
-        is_surname = np.isin(group, group[free[_is_run_start(row[free][::-1])[::-1]]]) & ~is_fixed
+        is_last_free = _is_run_start(row[free][::-1])[::-1]
+        if is_unspaced.any():
+            has_family_first = np.ones(len(names), np.bool_)
+            has_family_first[row[~is_unspaced & ~is_fixed]] = False
+            has_family_first &= ~names.str.contains(_TRANSLITERATED_NAME).fill_null(False).to_numpy()
+            is_last_free = np.where(has_family_first[row[free]], _is_run_start(row[free]), is_last_free)
+        is_surname = np.isin(group, group[free[is_last_free]]) & ~is_fixed
         others = order[(~is_fixed & ~is_surname)[order]]
         is_given = np.isin(group, group[others[_is_run_start(row[others])]]) & ~is_fixed & ~is_surname
         return cls(names, buffers, row, starts, ends, words, is_fixed, is_initial, is_surname, is_given, position, group)
@@ -160,8 +195,8 @@ class NameWords:
         bits = self._take_bits(draws)
         count = len(self.names)
         is_alone = (np.bincount(self.row[self.is_given | self.is_fixed], minlength=count) == 0)[self.row]
-        is_given_alone = is_alone & is_listed_given_name(self.text)
-        names = draw_names(self.text, self.is_surname & ~is_given_alone, bits)
+        is_given_alone = is_alone & (is_listed_given_name(self.text) | is_east_asian_given_name(self.text))
+        names = draw_names(self.text, self.is_surname & ~is_given_alone, bits, self.row)
         return pl.Series(np.where(self.is_initial, _LETTERS[draw_index(bits, 26)], names), dtype=pl.String)
 
     def _take_bits(self, draws: Draws) -> npt.NDArray[np.uint64]:
@@ -174,6 +209,20 @@ class NameWords:
             return self.names
         shown = pl.select(pl.when(pl.Series(fixed)).then(self.text).otherwise(match_case(replacements, self.text))).to_series()
         return pl.Series(self.names.name, splice(self.buffers, self.start, self.end, to_large_string(shown)))
+
+
+def _split_family_names(buffers: TextBuffers, starts: I64, ends: I64) -> tuple[I64, I64]:
+    """Splits the words that are a family name and a given name without a blank, of values that are one word: `王小明`, `田中太郎`."""
+    if not len(starts) or not (buffers.data >= _FIRST_EAST_ASIAN_BYTE).any():
+        return starts, ends
+    row = np.searchsorted(buffers.offsets, starts, side="right") - 1
+    is_alone = np.flatnonzero(np.bincount(row, minlength=len(buffers.offsets) - 1)[row] == 1)
+    words = pl.Series(slice_spans(buffers, starts[is_alone], ends[is_alone]), dtype=pl.String)
+    chosen = np.flatnonzero(is_east_asian(words))
+    size = count_family_characters(words.gather(chosen)) if len(chosen) else np.empty(0, np.int64)
+    chosen, size = chosen[size > 0], size[size > 0]
+    middle = starts[is_alone[chosen]] + pl.select(pl.Series(words.gather(chosen)).str.slice(0, pl.Series(size))).to_series().str.len_bytes()
+    return np.sort(np.append(starts, middle)), np.sort(np.append(ends, middle))
 
 
 def group_hyphenated(buffers: TextBuffers, row: I64, start: I64, end: I64) -> I64:
@@ -216,12 +265,13 @@ def name_pools() -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
     return found[0], found[1]
 
 
-# scripts of names, each by a pattern of its words; the first is that of names in Latin letters, and of all other scripts
+# scripts of names, each by a pattern of its words; the first is that of names in Latin letters, and of all other scripts; those of
+# Chinese, Japanese and Korean names are in east_asian_names.py
 _SCRIPT_PATTERNS = {
     "latin": r"\A[a-z]{3,12}\z",
     **{
         script: rf"\A\p{{{script}}}{{2,12}}\z"
-        for script in "Cyrillic Greek Armenian Georgian Hebrew Arabic Devanagari Bengali Tamil Thai Hangul Han Hiragana Katakana".split()
+        for script in "Cyrillic Greek Armenian Georgian Hebrew Arabic Devanagari Bengali Tamil Thai".split()
     },
 }
 _MIN_SCRIPT_NAMES = 20  # a script with fewer names gets names in Latin letters
@@ -229,9 +279,10 @@ _ANY_GENDER, _FEMALE, _MALE = range(3)
 _LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"), object)
 
 
-def draw_names(words: pl.Series, is_surname: Mask, bits: npt.NDArray[np.uint64]) -> npt.NDArray[np.object_]:
+def draw_names(words: pl.Series, is_surname: Mask, bits: npt.NDArray[np.uint64], row: I64 | None = None) -> npt.NDArray[np.object_]:
     """A drawn name in lower case for each word: a surname or a given name, of the script of the word, and a given name of the gender of the
-    word where the lists have that as a name of one gender only. `bits` are 32 random bits for each word."""
+    word where the lists have that as a name of one gender only. `bits` are 32 random bits for each word; words of one `row` are of one
+    language, where Chinese and Japanese names are written with the same characters."""
     scripts = list(_SCRIPT_PATTERNS)
     folded = fold_accents(words)
     script = np.zeros(len(words), np.int64)
@@ -247,6 +298,12 @@ def draw_names(words: pl.Series, is_surname: Mask, bits: npt.NDArray[np.uint64])
         rows = np.flatnonzero(pool_no == number)
         pool = _list_names_of_script(scripts[number // 6])[bool(number // 3 % 2), number % 3]
         found[rows] = pool[draw_index(bits[rows], len(pool))]
+    rows = other[is_east_asian(words.gather(other))]
+    if len(rows):
+        languages = find_languages(words.gather(rows))
+        if row is not None:
+            languages = unify_languages(languages, row[rows])
+        found[rows] = draw_east_asian_names(words.gather(rows), is_surname[rows], bits[rows], languages)
     return found
 
 

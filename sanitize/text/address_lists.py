@@ -214,7 +214,7 @@ _NAME_BEFORE_ADDRESS_PATTERN = r"\A[\s\"'<*]*([^<>\"]*?)[\s\"'<]*\z"
 _ENTRY_OPENING_PATTERN = r"\A([\s\"'<*]*)"
 _BLANK_CHARS = " \t\r\n"
 _COMMENT_PATTERN = r"\(([^()]*)\)"
-_NAME_LIKE_PATTERN = r"\A[\p{L}\p{M}][\p{L}\p{M}.'’, -]*\z"
+_NAME_LIKE_PATTERN = r"\A[\p{L}\p{M}][\p{L}\p{M}.'’, \u3000・·-]*\z"
 _MAX_NAME_BYTES = 80
 # titles and remarks beside a name do not belong to it: `Dr. Ann Roe`, `Ann Roe (Sales)`
 _LEADING_TITLES_PATTERN = r"(?i)\A((?:(?:dr|mr|mrs|ms|miss|prof|professor|rev)(?:[.]\s*|\s+))*)"

@@ -21,6 +21,7 @@ import pyarrow as pa
 from sanitize.array_types import I32, I64
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts, find_matches, slice_spans
 from sanitize.core.keys import Key, compute_value_ids
+from sanitize.kinds.east_asian_names import is_full_name
 from sanitize.kinds.person import INVISIBLE
 from sanitize.kinds.person import normalise_name as normalise_name
 from sanitize.text.decodings import ENCODED_FORMS, iter_decodings
@@ -29,6 +30,7 @@ PERSON = "PERSON"
 FINDER_NAME = "mentions"
 _GAP_PATTERN = rf"(?:\s|{INVISIBLE})+"
 _SEARCHED_FORMS = tuple(form for form in ENCODED_FORMS if form not in ("digits", "line breaks"))  # `_GAP_PATTERN` has line ends
+_UNSPACED_NAME = "[\u3040-\u30ff\u3400-\u9fff々]{2,}"
 _LETTER_PATTERN = re.compile(r"[^\W\d_]")
 
 
@@ -43,7 +45,10 @@ class NameMatches:
 
 
 def is_too_common(name: str) -> bool:
-    """True for a name that would match many people: fewer than two words, or fewer than five letters in all."""
+    """True for a name that would match many people: fewer than two words, or fewer than five letters in all; in scripts that separate no
+    words, fewer than three characters, or no family name and given name."""
+    if is_full_name(pl.Series([normalise_name(pl.Series([name]))[0]], dtype=pl.String))[0]:
+        return False
     words = [word for word in name.split() if len(_LETTER_PATTERN.findall(word)) > 1]
     return len(words) < 2 or len(_LETTER_PATTERN.findall(name)) < 5
 
@@ -114,14 +119,18 @@ def count_names(texts: pa.LargeStringArray, names: Sequence[str]) -> int:
 
 
 def _names_pattern(names: Sequence[str]) -> str:
-    forms = set()
+    forms, unspaced = set(), set()
     for name in names:
+        if re.fullmatch(_UNSPACED_NAME, name):  # has no word boundaries beside it, and may have a blank inside
+            unspaced.add(rf"(?:{_GAP_PATTERN})?".join(_word_pattern(letter) for letter in name))
+            continue
         words = [_word_pattern(word) for word in name.split()]
         forms.add(_GAP_PATTERN.join(words))
         if len(words) > 1:
             forms.add(words[-1] + r"\s*,\s*" + _GAP_PATTERN.join(words[:-1]))
     # the longest first: `ann marie roe` before `ann marie`
-    return r"(?i)\b(?:" + "|".join(sorted(forms, key=lambda form: (-len(form), form))) + r")\b"
+    bounded, free = ("|".join(sorted(group, key=lambda form: (-len(form), form))) for group in (forms, unspaced))
+    return "(?i)" + "|".join(rf"\b(?:{bounded})\b" if group is bounded else group for group in (bounded, free) if group)
 
 
 def _word_pattern(word: str) -> str:

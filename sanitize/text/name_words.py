@@ -45,6 +45,7 @@ def _split_names(texts: pl.DataFrame) -> pl.DataFrame:
     role = np.where(_is_single_run(found.row, found.hyphen_group, texts.height, ~found.is_fixed)[found.row], SINGLE_WORD_ROLE, role)
     base = found.buffers.offsets[found.row]
     frame = _build_word_frame(texts, found.row, found.start - base, found.end - base, found.text, role, is_name=True)
+    frame = frame.with_columns(letter=pl.Series(found.is_initial))
     return frame.filter(pl.Series(~found.is_fixed))
 
 

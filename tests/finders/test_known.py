@@ -75,6 +75,13 @@ def test_finds_other_occurrences_of_a_known_name(tmp_path: Path, text: str, expe
     ]
 
 
+def test_full_names_in_scripts_without_blanks_are_searched_with_and_without_a_blank(tmp_path: Path) -> None:
+    finder = open_finder(tmp_path, [("PERSON", "田中太郎", 1.0), ("PERSON", "王小明", 0.9), ("PERSON", "王伟", 0.9)])
+    found = find_values(finder, "昨日、田中\u3000太郎と田中 太郎、田中太郎さん。请问王小明和王伟，田中")
+    assert sorted(value for value, _, _ in found) == ["王小明", "田中 太郎", "田中\u3000太郎", "田中太郎"]
+    assert {value_id for value, _, value_id in found if value != "王小明"} == {compute_value_id("PERSON", "田中太郎")}
+
+
 NFC, NFD = "Jos\u00e9 \u00c5lund", "Jose\u0301 A\u030alund"
 CYRILLIC = unicodedata.normalize("NFC", "\u0421\u0435\u0440\u0433\u0435\u0438\u0306 \u0419\u043e\u0432\u0438\u0447")
 

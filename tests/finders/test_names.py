@@ -165,6 +165,40 @@ NAMES_BY_RULE: dict[str, dict[str, list[str]]] = {
         "From: x@example.com\nX-Folder: \\Notes Folders\\All documents\nX-FileName: backup.nsf\n\n\\Petra_Zyqwert_Jan2002": [],
     },
 }
+# names in scripts that separate no words: what is found, and near misses
+EAST_ASIAN_NAMES_BY_TEXT: dict[str, list[str]] = {
+    "姓名：王伟\n电话：555": ["王伟"],
+    "抄送：王小明、李娜，张强": ["王小明", "李娜", "张强"],
+    "收件人：某怀远": ["某怀远"],
+    "联系人：暂无\n作者：未知\n主持人：主持": [],
+    "尊敬的王先生，请联系张建国经理和欧阳娜娜女士": ["王", "张建国", "欧阳娜娜"],
+    "项目经理、高级工程师、任何老师、感谢老师、公安局长、车间主任、施工。": [],
+    "From: 王伟 <wang.wei@example.com>\nTo: 张家口公司 <zjk@example.com>, 田中\u3000太郎 <t@example.jp>\n\nx": ["王伟", "田中\u3000太郎"],
+    "大家好，高兴见到你们，方法很重要。\n此致\n敬礼\n赵丽颖": ["赵丽颖"],
+    "祝好！\n人事部\n2024年1月1日": [],
+    "亲爱的李娜：\n王小明，你好": ["李娜", "王小明"],
+    "尊敬的客户：您好。亲爱的朋友们：": [],
+    "我叫王小明，他叫任我": ["王小明"],
+    "[10:20] 王小明：明天见\n时间：明天\n方法：见附件\n@李娜 好的": ["王小明", "李娜"],
+    "王小明 <wang@example.com>，或李娜（555-0100-2000）": ["王小明"],
+    "同事周杰明天来，记者陈晓东报道": ["周杰", "陈晓东"],
+    "王小明来了，后来王小明走了。\n姓名：王小明": ["王小明"] * 3,
+    "王伟先生，王伟很好，伟大的国王伟绩": ["王伟", "王伟"],
+    "约翰·史密斯先生": ["约翰·史密斯"],
+    "王国、黄河、江苏、安全、时间、金融、成都、高兴、应用程序": [],
+    "氏名：高橋 健一\nフリガナ：タカハシ ケンイチ\n担当：営業部 鈴木": ["高橋 健一", "タカハシ ケンイチ", "鈴木"],
+    "担当：営業部\n氏名：なし": [],
+    "山田様、佐藤花子さんと鈴木部長、さくらちゃん、森さん": ["山田", "佐藤花子", "鈴木", "さくら", "森"],
+    "お客様、皆様、関係者様、仕様、花屋さん、青森さん、日本人さん、経済部長": [],
+    "株式会社サンプルの田中です。木村と申します": ["田中", "木村"],
+    "会社の方針です。大学の先生です": [],
+    "田中太郎（たなか たろう）が来ます。田中は田中町と田中駅にいます": ["田中太郎", "田中"],
+    "高橋健一は来ない": ["高橋健一"],
+    "山本製作所、山口県庁、千葉市、松下電器、本田技研工業": [],
+    "よろしくお願いいたします。\n営業部\u3000田中太郎": ["田中太郎"],
+    "ジョン・スミス氏、林太郎先生": ["ジョン・スミス", "林太郎"],
+    "이름: 김민수\n박지영 씨가 왔고, 고객님, 선생님, 이상하다": ["김민수", "박지영"],
+}
 TEXTS_WITHOUT_NAMES = [
     "Will you be there in May? Mark my words, Grant.",
     "The New York office moved to Houston on Monday",
@@ -196,6 +230,12 @@ def test_names_with_decomposed_letters_are_found(text: str) -> None:
 @pytest.mark.parametrize("text", NAMES_BY_TEXT)
 def test_names_are_found(text: str) -> None:
     assert find_names(text) == NAMES_BY_TEXT[text]
+
+
+def test_names_in_scripts_without_blanks_are_found() -> None:
+    texts = list(EAST_ASIAN_NAMES_BY_TEXT)
+    found = list_names(texts, NAMES.find_spans(build_column(texts)))
+    assert {text: [name for name, _ in names] for text, names in zip(texts, found, strict=True)} == EAST_ASIAN_NAMES_BY_TEXT
 
 
 @pytest.mark.parametrize("rule", NAMES_BY_RULE)
@@ -250,11 +290,24 @@ TEXTS_THAT_BREAK_OFF = [
     ':"',
     "_",
     "Petra_",
+    "尊敬的老师：",
+    "姓名：",
+    "程序：运行",
+    "王小明",
+    "（555-0100-2000）李娜",
+    "先生",
+    "さん",
+    "我叫",
 ]
 
 
 @given(
-    st.lists(st.sampled_from([*NAMES_BY_TEXT, *TEXTS_WITHOUT_NAMES, *TEXTS_OF_RULES, *TEXTS_THAT_BREAK_OFF, "Zo\u00eb", "x\n"]), max_size=8)
+    st.lists(
+        st.sampled_from(
+            [*NAMES_BY_TEXT, *EAST_ASIAN_NAMES_BY_TEXT, *TEXTS_WITHOUT_NAMES, *TEXTS_OF_RULES, *TEXTS_THAT_BREAK_OFF, "Zo\u00eb", "x\n"]
+        ),
+        max_size=8,
+    )
 )
 @example(TEXTS_THAT_BREAK_OFF)
 @example(["x. ", " Zyqwert, please come", "Haozhi", ", x", "Haozhi ", "(+1)", "Petra", "_x", "Jones", "@x"])
@@ -265,7 +318,7 @@ def test_names_do_not_depend_on_other_texts_of_the_batch(texts: list[str]) -> No
     assert names_of_batch == [list_names([text], NAMES.find_spans(build_column([text])))[0] for text in texts]
 
 
-@given(st.text(st.sampled_from("PetraHs .,-'\n\u2019\u00e9\u0130\x01\x02"), max_size=40))
+@given(st.text(st.sampled_from("PetraHs .,-'\n\u2019\u00e9\u0130\x01\x02王小明先生：田中様の김민수씨"), max_size=40))
 def test_noise_gives_spans_of_whole_characters(text: str) -> None:
     spans = NAMES.find_spans(build_column([text]))
     for start, stop in zip(spans.start_byte, spans.end_byte, strict=True):
