@@ -234,9 +234,11 @@ def _print_reports(reports: list[dict[str, Any]], out: Path, as_json: bool) -> N
 def main() -> None:
     """Entry point of the console script: every error becomes one line without values of the data, and an exit code."""
     from sanitize.errors import SanitizeError, internal_error
+    from sanitize.storage.files import open_closed_streams
     from sanitize.train.stop_signals import end_on_signals
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    open_closed_streams()
     try:
         with end_on_signals("stopped; run the same command again to continue with the next metric"):
             app()

@@ -152,10 +152,12 @@ def list_command(as_json: JsonOption = False) -> None:
 def main() -> None:
     """Entry point of the console script: every error becomes one line without values of the data, and an exit code."""
     from sanitize.errors import SanitizeError, internal_error
+    from sanitize.storage.files import open_closed_streams
 
     from .stop_signals import end_on_signals
 
     os.environ.setdefault("TOKENIZERS_PARALLELISM", "true")
+    open_closed_streams()
     try:
         with end_on_signals("stopped; run the same command again to resume from the last saved state"):
             app()

@@ -176,8 +176,11 @@ LIBRARY_ENVIRONMENT = {
 
 def main() -> None:
     """The console script. Every error is printed as one line without values, and sets the exit code."""
+    from sanitize.storage.files import open_closed_streams
+
     for name, value in LIBRARY_ENVIRONMENT.items():
         os.environ.setdefault(name, value)
+    open_closed_streams()
     _ensure_buffered_stdout()
     disable_core_dumps()
     _received_signals.clear()

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import sys
 import tomllib
 from collections.abc import Iterable, Iterator
 from pathlib import Path
@@ -124,3 +125,17 @@ def parse_toml(text: str) -> dict[str, Any]:
         return tomllib.loads(text)
     except RecursionError:
         raise tomllib.TOMLDecodeError("nested too deeply") from None
+
+
+def open_closed_streams() -> None:
+    """Opens the null device for those of stdin, stdout and stderr with which the process was started closed (`>&-`).
+
+    The next file that is opened would get their number, and what is printed would be written into it.
+    """
+    for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
+            os.set_inheritable(opened, True)
+            setattr(sys, name, open(opened, mode, closefd=False))  # noqa: SIM115 - stays open until the process ends

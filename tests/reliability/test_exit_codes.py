@@ -135,3 +135,11 @@ def test_a_report_that_is_lost_does_not_call_for_another_run(options: tuple[str,
     result = run_in_shell(folder, "exec > /dev/full", "run", "in.jsonl", "-o", "out", *options)
     assert result.returncode == 7 and "The command itself has completed" in result.stderr and "again to resume" not in result.stderr
     assert (folder / "out" / "manifest.json").is_file()
+
+
+@pytest.mark.parametrize("closed", [">&-", "<&- >&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_change_nothing(closed: str, folder: Path) -> None:
+    """Files would get the numbers of the closed streams, and what is printed would be written into them."""
+    assert run_in_shell(folder, ":", "run", "in.jsonl", "-o", "out", "--seed", "1").returncode == 0
+    assert run_in_shell(folder, f"exec {closed}", "run", "in.jsonl", "-o", "again", "--seed", "1").returncode == 0
+    assert (folder / "again" / "SHA256SUMS").read_bytes() == (folder / "out" / "SHA256SUMS").read_bytes()
