@@ -46,6 +46,7 @@ from .batches import (
 )
 from .checkpoint import CheckpointEvent
 from .corpus_reader import DocumentTable, read_documents
+from .device_memory import is_out_of_memory
 from .keyed_random import NOISE_VERSION, load_or_create_random, make_insecure_random
 from .model import (
     DEFAULT_CONTEXT,
@@ -695,10 +696,8 @@ def _resource_errors(folder: Path, recipe: Recipe) -> Iterator[None]:
         raise ResourceError(
             f"{folder}: could not be written ({errno.errorcode[error.errno]}); free some space, then run the same command again"
         ) from None
-    except (torch.OutOfMemoryError, MemoryError):
-        raise ResourceError(_describe_too_little_memory(recipe)) from None
-    except RuntimeError as error:
-        if "can't allocate memory" in str(error):  # torch's allocator of a CPU has no error of its own
+    except (RuntimeError, MemoryError) as error:
+        if is_out_of_memory(error):
             raise ResourceError(_describe_too_little_memory(recipe)) from None
         if isinstance(error, torch.distributed.DistError) or "gloo" in str(error):
             raise ResourceError(
