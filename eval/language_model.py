@@ -61,7 +61,7 @@ class BatchControl:
         """Limit batches of this use to half of one that did not fit, with one note for all; ResourceError if it was a single row."""
         if row_count == 1:
             raise ResourceError(
-            self.on_note(f"{device}: too little memory for a batch of {row_count} rows; batches are halved, results stay the same")
+                f"{device}: too little memory for a single row of {row_tokens:,} tokens; use dtype bfloat16, shorter texts, or a "
                 "device with more memory"
             )
         if not self.token_limits:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 from sanitize.errors import UsageError
 
 from .batches import BatchPlan, TokenRows, splitmix64
-from .dp_sgd import DpSgdStep, PerSampleGradients, PoissonBatchPlan
+from .dp_sgd import SLOW_NOISE_WEIGHTS, DpSgdStep, PerSampleGradients, PoissonBatchPlan, choose_noise_generator
 from .model import add_neftune_noise, trainable_parameters
 from .objectives.objective import IGNORE_INDEX, BatchArrays, Objective
 from .processes import SingleProcess, uses_bf16
@@ -246,15 +246,23 @@ class Trainer:
         if self.privacy is None:
             return None
         assert isinstance(self.batch_plan, PoissonBatchPlan), "a private run needs a PoissonBatchPlan"
+        gradients = PerSampleGradients(self.model, self.objective, autocast=self._autocast, on_warning=self.on_progress)
+        generator = choose_noise_generator(self.privacy, self.processes.device)
+        weight_count = sum(parameter.numel() for parameter in gradients.parameters.values())
+        if generator == "cpu" and self.noise_multiplier and weight_count > SLOW_NOISE_WEIGHTS:
+            self.on_progress(
+                f"warning: noise for {weight_count:,} weights is drawn on the CPU, about {weight_count / 5e6:.0f} seconds a step; train an "
+                "adapter (lora.rank = 16) or the top layers only (model.top_layers), or train on a GPU, which draws it itself"
+            )
         return DpSgdStep(
             batch_plan=self.batch_plan,
             rows=self.rows,
-            per_sample_gradients=PerSampleGradients(self.model, self.objective, on_warning=self.on_progress),
+            per_sample_gradients=gradients,
             noise_multiplier=self.noise_multiplier,
             clip_norm=self.privacy.clip,
             n_micro_batches=self.settings.accumulate,
             to_device=self._to_device,
-            autocast=self._autocast,
+            noise_generator=generator,
         )
 
     def _local_micro_batches(self, step: int) -> list[BatchArrays]:

@@ -47,7 +47,7 @@ from .batches import (
 from .checkpoint import CheckpointEvent
 from .corpus_reader import DocumentTable, read_documents
 from .device_memory import is_out_of_memory
-from .keyed_random import NOISE_VERSION, load_or_create_random, make_insecure_random
+from .keyed_random import load_or_create_random, make_insecure_random
 from .model import (
     DEFAULT_CONTEXT,
     build_model,
@@ -231,7 +231,7 @@ class _TrainingRun:
         recipe = self.recipe
         data = read_recipe_documents(recipe, recipe.data.path)
         validation = read_recipe_documents(recipe, recipe.data.validation, is_validation=True) if recipe.data.validation else None
-        identity = compute_run_identity(recipe, data, validation)
+        identity = compute_run_identity(recipe, data, validation, self.processes.device)
         existing = self._read_existing_run(identity)
         if existing is not None and read_json(self.folder / "train.json") is not None:
             return None
@@ -318,6 +318,16 @@ class _TrainingRun:
         )
         return plan, sigma, draws.derive_seed("objective")
 
+    def describe_privacy(
+        self, batch_plan: dp_sgd.PoissonBatchPlan, noise_multiplier: float, *, steps: int, stopped_early: bool = False
+    ) -> dict[str, Any]:
+        """Return the privacy of this run after `steps` steps."""
+        assert self.recipe.privacy is not None, "a private run"
+        generator = dp_sgd.choose_noise_generator(self.recipe.privacy, self.processes.device)
+        return dp_sgd.describe_privacy(
+            self.recipe, batch_plan, noise_multiplier, steps=steps, noise_generator=generator, stopped_early=stopped_early
+        )
+
     def _read_existing_run(self, identity: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the folder's recipe.json, None if it has none; UsageError if it is of another recipe or other data."""
         existing = read_json(self.folder / "recipe.json")
@@ -362,7 +372,7 @@ class _TrainingRun:
                 "base_model": str(Path(recipe.model.path).resolve()) if recipe.model.path else None,
                 "processes": self.processes.world_size,
                 **(
-                    {"privacy": dp_sgd.describe_privacy(recipe, batch_plan, noise_multiplier, steps=0)}
+                    {"privacy": self.describe_privacy(batch_plan, noise_multiplier, steps=0)}
                     if isinstance(batch_plan, dp_sgd.PoissonBatchPlan)
                     else {}
                 ),
@@ -437,7 +447,7 @@ class _RunWriter:
             return None
         recipe, privacy_entry = self._run.recipe, {}
         if recipe.privacy is not None and isinstance(self._batch_plan, dp_sgd.PoissonBatchPlan):
-            description = dp_sgd.describe_privacy(recipe, self._batch_plan, self._noise_multiplier, steps=metadata["step"])
+            description = self._run.describe_privacy(self._batch_plan, self._noise_multiplier, steps=metadata["step"])
             privacy_entry = {"privacy": {key: description[key] for key in ("claim", "unit", "epsilon", "delta", "steps")}}
         return checkpoint.write_checkpoint(
             self._run.folder / "checkpoints",
@@ -483,8 +493,8 @@ class _RunWriter:
             "recipe_hash": recipe.hash(),
         }
         if isinstance(plan, dp_sgd.PoissonBatchPlan):
-            summary["privacy"] = dp_sgd.describe_privacy(
-                recipe, plan, self._noise_multiplier, steps=final_state["step"], stopped_early=final_state["stopped"]
+            summary["privacy"] = self._run.describe_privacy(
+                plan, self._noise_multiplier, steps=final_state["step"], stopped_early=final_state["stopped"]
             )
             path = self._run.folder / "recipe.json"
             write_json(path, {**(read_json(path) or {}), "privacy": summary["privacy"]})
@@ -622,8 +632,9 @@ def make_rows(
     )
 
 
-def compute_run_identity(recipe: Recipe, data: DocumentTable, validation: DocumentTable | None) -> dict[str, Any]:
-    """Return what must be equal for a run folder to be resumed: the recipe's hash, and the hashes of the contents of all its paths."""
+def compute_run_identity(recipe: Recipe, data: DocumentTable, validation: DocumentTable | None, device: Any) -> dict[str, Any]:
+    """Return what must be equal for a run folder to be resumed: the recipe's hash, the hashes of the contents of all its paths, and the
+    generator of the noise, which depends on the device."""
     paths = {"tokenizer": recipe.tokenizer.path, "base model": recipe.model.path, **recipe.build_objective().input_paths()}
     if recipe.data.chat_template:
         paths["chat template"] = recipe.data.chat_template
@@ -636,7 +647,9 @@ def compute_run_identity(recipe: Recipe, data: DocumentTable, validation: Docume
         "tokenizer corpus": read_documents(recipe.tokenizer.corpus, text_column=recipe.data.text_column).shards_sha256
         if recipe.tokenizer.corpus
         else None,
-        "noise generator": NOISE_VERSION if recipe.privacy is not None else None,
+        "noise generator": None
+        if recipe.privacy is None
+        else dp_sgd.name_noise_version(dp_sgd.choose_noise_generator(recipe.privacy, device)),
         **{name: folder_sha256(path) if path else None for name, path in paths.items()},
     }
 
