@@ -33,6 +33,7 @@ from sanitize.storage.records.conversations import PLAIN_TEMPLATE, ChatTemplate
 
 from . import checkpoint, dp_sgd
 from .adapters import find_base_folder, is_adapter
+from .background_work import BackgroundWriter
 from .batches import (
     LANE_LIMIT,
     BatchPlan,
@@ -215,9 +216,10 @@ class _TrainingRun:
         )
         if self.processes.is_main:
             checkpoint.truncate_log(self.folder / "log.jsonl", state["step"] if state else 0)
-        if state is None:
-            writer.write_checkpoint(trainer.build_checkpoint_metadata(0, 0, None))
-        final_state = trainer.train(state)
+        with writer.background:
+            if state is None:
+                writer.write_checkpoint(trainer.build_checkpoint_metadata(0, 0, None))
+            final_state = trainer.train(state)
         summary = writer.build_summary(final_state, max(final_state["seconds"], time.perf_counter() - started if state is None else 0.0))
         if self.processes.is_main:
             write_json(self.folder / "train.json", summary)
@@ -401,7 +403,10 @@ class _PreparedRun:
 
 
 class _RunWriter:
-    """Writes the log, checkpoints and states of a run while it trains; only the main process writes."""
+    """Writes the log, checkpoints and states of a run while it trains; only the main process writes.
+
+    With `run.background_save`, checkpoints and states are copied to the memory of the host and written by a thread, in order.
+    """
 
     def __init__(
         self,
@@ -415,6 +420,8 @@ class _RunWriter:
     ) -> None:
         self._run, self._model, self._tokenizer, self._optimizer = run, model, tokenizer, optimizer
         self._batch_plan, self._noise_multiplier = batch_plan, noise_multiplier
+        self.background = BackgroundWriter()
+        self._in_background = run.recipe.run.background_save
         # of each document, ascending
         self._first_steps = pq.read_table(run.folder / "seen.parquet", columns=["first_step"], partitioning=None).column(0).to_numpy()
         path, dtype = run.recipe.model.path, run.recipe.run.checkpoint_dtype
@@ -423,45 +430,50 @@ class _RunWriter:
 
     def append_log(self, entry: dict[str, Any]) -> None:
         """Append one line to log.jsonl."""
+        self.background.raise_error()  # rather than at the next checkpoint
         if self._run.processes.is_main:
             checkpoint.append_log_entry(self._run.folder / "log.jsonl", entry)
 
     def write_state(self, metadata: dict[str, Any]) -> None:
         """Write the state that the run can be resumed from. To be called by all processes."""
-        checkpoint.write_state(
-            self._run.folder / "state",
-            model=self._model,
-            optimizer=self._optimizer,
-            parameter_names=self.parameter_names,
-            metadata=metadata,
-            processes=self._run.processes,
+        processes = self._run.processes
+        weights, moments = checkpoint.gather_state(
+            self._model, self._optimizer, self.parameter_names, processes, copies=self._in_background
         )
+        if processes.is_main:
+            folder = self._run.folder / "state"
+            self._write(lambda: checkpoint.write_state(folder, weights=weights, moments=moments, metadata=metadata))
+
+    def _write(self, write: Callable[[], object]) -> None:
+        self.background.submit(write)
+        if not self._in_background:
+            self.background.wait()
 
     def write_checkpoint(self, metadata: dict[str, Any]) -> Path | None:
         """Write a checkpoint, with the number of documents seen and the privacy spent; return its folder, None in all processes but rank 0.
 
         To be called by all processes.
         """
-        weights = checkpoint.gather_checkpoint_weights(self._model, self._run.processes)
+        weights = checkpoint.gather_checkpoint_weights(self._model, self._run.processes, copies=self._in_background)
         if not self._run.processes.is_main:
             return None
         recipe, privacy_entry = self._run.recipe, {}
         if recipe.privacy is not None and isinstance(self._batch_plan, dp_sgd.PoissonBatchPlan):
             description = self._run.describe_privacy(self._batch_plan, self._noise_multiplier, steps=metadata["step"])
             privacy_entry = {"privacy": {key: description[key] for key in ("claim", "unit", "epsilon", "delta", "steps")}}
-        return checkpoint.write_checkpoint(
-            self._run.folder / "checkpoints",
-            model=self._model,
-            weights=weights,
-            dtype=self._dtype,
-            tokenizer=self._tokenizer,
-            metadata={
-                **metadata,
-                "documents_seen": self._count_documents_seen(metadata["step"]),
-                "recipe_hash": recipe.hash(),
-                **privacy_entry,
-            },
+        folder = self._run.folder / "checkpoints"
+        complete_metadata = {
+            **metadata,
+            "documents_seen": self._count_documents_seen(metadata["step"]),
+            "recipe_hash": recipe.hash(),
+            **privacy_entry,
+        }
+        self._write(
+            lambda: checkpoint.write_checkpoint(
+                folder, model=self._model, weights=weights, dtype=self._dtype, tokenizer=self._tokenizer, metadata=complete_metadata
+            )
         )
+        return folder / checkpoint.format_checkpoint_name(metadata["step"])
 
     def on_checkpoint(self, metadata: dict[str, Any]) -> bool:
         """Write a checkpoint and call the hook; return whether the run is to stop there."""
@@ -474,6 +486,9 @@ class _RunWriter:
             f"step {metadata['step']} of {self._batch_plan.step_count}, epoch {metadata['epoch']:.2f}: loss {metadata['train_loss']:.4f}"
             + ("" if metadata["validation_loss"] is None else f", validation {metadata['validation_loss']:.4f}")
         )
+        if self._run.hook is _never_stop:
+            return False
+        self.background.wait()  # a hook reads the checkpoint
         self._model.eval()
         with torch.no_grad():
             return bool(self._run.hook(CheckpointEvent(path, read_json(path / "checkpoint.json") or {}, self._model, self._tokenizer)))
