@@ -19,6 +19,7 @@ from sanitize.array_types import F32
 from sanitize.errors import MissingExtra, OutputBroken, ResourceError, UsageError, suggest_names
 from sanitize.train import adapters
 from sanitize.train.device_memory import is_out_of_memory
+from sanitize.train.model_folders import describe_unreadable_model, has_finite_weights
 
 TokenIds = Sequence[int]
 DECODING_MODES = ("greedy", "sample", "beam")
@@ -110,15 +111,14 @@ class LanguageModel:
             model, loading_info = model_class.from_pretrained(
                 path, config=config, use_safetensors=True, dtype=getattr(torch, dtype), output_loading_info=True, **local
             )
-        except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-            raise OutputBroken(
-                f"{path}: cannot be loaded as a model ({type(error).__name__}); expected one of an architecture of transformers, since no "
-                "code from a model folder is run"
-            ) from None
+        except Exception as error:  # transformers and safetensors raise many types
+            raise OutputBroken(f"{path}: {describe_unreadable_model(path, error)}") from None
         if loading_info["missing_keys"]:
             raise OutputBroken(
                 f"{path}: lacks {len(loading_info['missing_keys'])} weights of a {type(model).__name__}; its files are of another class"
             )
+        if not has_finite_weights(model):
+            raise OutputBroken(f"{path}: has weights that are not finite numbers; the training diverged, or the file is damaged")
         return cls.from_loaded(model, _load_tokenizer(path), device, where=str(path), control=control)
 
     @classmethod
@@ -472,7 +472,7 @@ def _load_tokenizer(path: Path) -> Any:
         raise OutputBroken(f"{path}: no tokenizer.json; expected a checkpoint with its tokenizer in Hugging Face layout")
     try:
         return transformers.AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+    except Exception as error:  # transformers and tokenizers raise many types
         raise OutputBroken(f"{path}: cannot be loaded as a tokenizer ({type(error).__name__})") from None
 
 

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 
-from sanitize.errors import OutputBroken, ResourceError, UsageError
+from sanitize.errors import InputRefused, OutputBroken, ResourceError, UsageError
 from sanitize.eval.language_model import BatchControl, LanguageModel, _make_sampler, resolve_devices
+from sanitize.train.model import load_model, load_tokenizer
 
 
 def make_prompts(count: int = 33, longest: int = 20) -> list[list[int]]:
@@ -256,3 +260,55 @@ def test_invalid_requests_are_refused(model: LanguageModel, gpt2: Any, tokenizer
     larger_tokenizer = type("More", (), {"__len__": lambda self: 300})()
     with pytest.raises(OutputBroken, match="do not belong together"):
         LanguageModel.from_loaded(gpt2, larger_tokenizer)
+
+
+def need_own_code(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    names = {"model_type": "own", "auto_map": {"AutoConfig": "code.Config", "AutoModelForCausalLM": "code.Model"}}
+    (folder / "config.json").write_text(json.dumps(config | names))
+    (folder / "code.py").write_text(f"open({str(folder / 'was-run')!r}, 'w')")
+
+
+def cut_weights(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (need_own_code, r"needs code of its own \(auto_map in config.json\), which is not run"),
+        (cut_weights, r"damaged or incomplete \(SafetensorError\)"),
+        (
+            lambda folder: change_weights(folder, lambda weights: weights.pop("transformer.h.0.mlp.c_fc.weight")),
+            "lacks 1 weights of a GPT2",
+        ),
+        (
+            lambda folder: change_weights(folder, lambda weights: weights["transformer.wte.weight"][3].fill_(float("nan"))),
+            "weights that are not finite numbers",
+        ),
+        (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer"),
+        (lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"), "other formats"),
+    ],
+)
+def test_model_folders_that_cannot_be_used(
+    gpt2: Any, tokenizer: Any, tmp_path: Path, damage: Callable[[Path], object], message: str
+) -> None:
+    """Training and evaluation say the same of a folder."""
+    folder = tmp_path / "model"
+    gpt2.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    damage(folder)
+    with pytest.raises(OutputBroken, match=message):
+        LanguageModel.load(folder)
+    with pytest.raises(InputRefused, match=message):
+        load_tokenizer(folder)
+        load_model(folder, "causal")
+    assert not (folder / "was-run").exists()
