@@ -98,30 +98,35 @@ def measure_on_devices(
 
     setup = _WorkerSetup(metrics, context, "", dtype, with_leaks, torch.get_num_threads())
     waiting = list(tasks)
-    workers = {device: WorkerProcess() for device in devices[: max(len(tasks), 1)]}
+    used = list(devices[: max(len(tasks), 1)])
+    # several processes on one device are told apart by number
+    device_by_name = {device if used.count(device) == 1 else f"{device} #{number}": device for number, device in enumerate(used, 1)}
+    workers = {name: WorkerProcess() for name in device_by_name}
     current: dict[str, MeasurementTask | None] = dict.fromkeys(workers)
     loaded: dict[str, Path] = {}
     idle: list[str] = []
     try:
-        for device, worker in workers.items():
-            _send(worker, device, _set_up_worker, replace(setup, device=device))
+        for worker in workers.values():
+            worker.start()  # all, before the first one is waited for
+        for name, worker in workers.items():
+            _send(worker, name, _set_up_worker, replace(setup, device=device_by_name[name]))
         while True:
             while idle and waiting:
-                device = idle.pop(0)
-                task = _choose_task(waiting, loaded.get(device), set(loaded.values()))
+                name = idle.pop(0)
+                task = _choose_task(waiting, loaded.get(name), set(loaded.values()))
                 waiting.remove(task)
-                if loaded.get(device) != task.checkpoint.path:
-                    progress.note(f"{device}: {task.run_name}, {task.checkpoint.name} ({progress.describe()})")
-                loaded[device], current[device] = task.checkpoint.path, task
-                _send(workers[device], device, _measure, task)
-            busy = [device for device in workers if device not in idle]
+                if loaded.get(name) != task.checkpoint.path:
+                    progress.note(f"{name}: {task.run_name}, {task.checkpoint.name} ({progress.describe()})")
+                loaded[name], current[name] = task.checkpoint.path, task
+                _send(workers[name], name, _measure, task)
+            busy = [name for name in workers if name not in idle]
             if not busy:
                 return
-            ready = wait([connection for device in busy if (connection := workers[device].connection) is not None], timeout=1.0)
-            for device in [device for device in busy if workers[device].connection in ready]:
-                outcome = _receive(workers[device], device)
-                finished, current[device] = current[device], None
-                idle.append(device)
+            ready = wait([connection for name in busy if (connection := workers[name].connection) is not None], timeout=1.0)
+            for name in [name for name in busy if workers[name].connection in ready]:
+                outcome = _receive(workers[name], name)
+                finished, current[name] = current[name], None
+                idle.append(name)
                 if finished is not None:
                     for note in outcome.notes:
                         progress.note(note)

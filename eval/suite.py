@@ -236,9 +236,8 @@ def measure_runs(
             metric, checkpoint = metrics[task.metric_no], task.checkpoint
             if checkpoint.path != last_path:
                 last_path = checkpoint.path
-                lines.note(
-                    f"{task.run_name}, {checkpoint.name}" + (f" ({lines.describe()})" if len(devices) == 1 and missing_tasks else "")
-                )
+                if len(devices) == 1:
+                    lines.note(f"{task.run_name}, {checkpoint.name} ({lines.describe()})")
                 losses = {"train_loss": checkpoint.train_loss, "validation_loss": checkpoint.validation_loss}
                 rows[task.run_name].append({"step": checkpoint.step, "epoch": checkpoint.epoch, **losses})
             recorded = stored.find(task.record_name)
