@@ -20,6 +20,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="the whole report as on
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the recipe, such as run.epochs=8", show_default=False)
 ]
+DeviceOption = Annotated[str | None, typer.Option(help="cpu or cuda (default: a GPU if available)", show_default=False)]
 
 
 class _DefaultRunGroup(TyperGroup):
@@ -55,13 +56,21 @@ def run(
         Path | None, typer.Option(metavar="DIR", help="also write the figures as files (needs the extra plots)", show_default=False)
     ] = None,
     format: Annotated[str, typer.Option(help="of the figures: png or svg")] = "png",
+    device: Annotated[
+        str | None,
+        typer.Option(
+            "--device", "--devices", metavar="NAME[,NAME...]", help="cpu, cuda or cuda:0,cuda:1, which share the work", show_default=False
+        ),
+    ] = None,
+    dtype: Annotated[str | None, typer.Option(help="of weights and computation: float32 or bfloat16", show_default=False)] = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure the runs of suites (the word `run` may be left out)."""
-    from sanitize.errors import UsageError
+    from sanitize.errors import UsageError, suggest_names
 
     from . import charts, leak_list
-    from .suite import evaluate
+    from .language_model import DTYPES, resolve_devices
+    from .suite import Suite, evaluate
 
     # check all options before hours of measuring
     if reveal and leaked is None:
@@ -70,10 +79,16 @@ def run(
         leak_list.check_leak_path(leaked, out)
     if figures is not None:
         charts.check_image_format(format)
+    if dtype is not None and dtype not in DTYPES:
+        raise UsageError(f"--dtype {dtype}: {suggest_names(dtype, DTYPES)}")
+    changes = {key: value for key, value in {"device": device, "dtype": dtype}.items() if value is not None}
+    checked = [Suite.read(suite).model_copy(update=changes) for suite in suites]
+    for suite in checked:
+        resolve_devices(suite.device)
     leaks: list[dict[str, Any]] | None = [] if leaked is not None else None
     # results of single metrics, with which a stopped evaluation continues; with leaked values they lie beside the private list of these
     records = out / "measured" if leaked is None else leaked.with_name(leaked.name + ".measured")
-    reports = [evaluate(suite, leaks=leaks, records=records, progress=_print_progress) for suite in suites]
+    reports = [evaluate(suite, leaks=leaks, records=records, progress=_print_progress) for suite in checked]
     _write_reports(reports, out)
     if leaked is not None and leaks is not None:
         _print_progress(
@@ -100,7 +115,7 @@ def frontier(
     cues: Annotated[int, typer.Option(min=0, help="number of prompts that give a first name")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="of the split, the plans' keys, the training and the prompts")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="run everything with so many seeds, in folders of their own; curves sum over them")] = 1,
-    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
+    device: DeviceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Sanitize a corpus by several plans, train a small model on each, attack them, and draw the curve."""
@@ -154,7 +169,7 @@ def receipt_command(
     ] = None,
     most: Annotated[int, typer.Option(min=1, help="at most this many documents of each set are attacked")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="of the prompts")] = 0,
-    device: Annotated[str, typer.Option(help="cpu or cuda")] = "cpu",
+    device: DeviceOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Attack a model before and after unlearning, and write what was found (exit 4 if more than chance is left)."""

@@ -53,7 +53,7 @@ class FrontierSettings:
     metrics: Sequence[Mapping[str, Any]] = DEFAULT_METRICS
     baseline: str = "baseline"
     seed: int = 0
-    device: str = "cpu"
+    device: str | None = None
     test_share: float = 0.1  # share of documents that is held out
     limit: int | None = None  # maximum number of documents, drawn by their `doc_id`
     text_column: str = "text"  # of the corpus; a binary column is read as mail
@@ -99,7 +99,7 @@ def check_settings(settings: FrontierSettings) -> None:
 def make_recipe(settings: FrontierSettings, data: Path, tokenizer_corpus: Path | None = None) -> train.Recipe:
     """Build the recipe of a plan's run over its shards `data`. All plans share one tokenizer, or perplexities could not be compared: that
     of the model in `model.path`, or one trained on `tokenizer_corpus`."""
-    changes = [f"data.path={data}", f"run.seed={settings.seed}", f"run.device={settings.device}", *settings.changes]
+    changes = [f"data.path={data}", f"run.seed={settings.seed}", f"run.device={settings.device or 'auto'}", *settings.changes]
     recipe = train.Recipe.load(settings.recipe, changes)
     if tokenizer_corpus is None or recipe.model.path or recipe.tokenizer.path:
         return recipe

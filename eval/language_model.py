@@ -1,25 +1,29 @@
 """A checkpoint as the metrics use it: continuations, per-token losses and filled masks, independent of how inputs are batched.
 
 Models and tokenizers come from local folders in Hugging Face layout, weights as safetensors only; no code from them is run. The result for
-a prompt depends on that prompt, the settings and the seed, not on its batch or its position in it. Rows are sorted by length, padded on the
-left with an attention mask and position ids, and removed from the batch when they end.
+a prompt depends on that prompt, the settings and the seed, not on its batch or its position in it (up to rounding: in bfloat16, and on a
+GPU, equally likely tokens may change places). Rows are sorted by length, padded on the left with an attention mask and position ids, and
+removed from the batch when they end. A batch for which there is too little memory is halved.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from sanitize.array_types import F32
-from sanitize.errors import MissingExtra, OutputBroken, UsageError, suggest_names
+from sanitize.errors import MissingExtra, OutputBroken, ResourceError, UsageError, suggest_names
 from sanitize.train import adapters
+from sanitize.train.device_memory import is_out_of_memory
+from sanitize.train.model_folders import describe_unreadable_model, has_finite_weights
 
 TokenIds = Sequence[int]
 DECODING_MODES = ("greedy", "sample", "beam")
+DTYPES = ("float32", "bfloat16")
 # ended rows are removed from the batch when at most this share of it is still running: removing copies the whole cache
 COMPACT_BELOW = 0.75
 _NUCLEUS_CANDIDATES = 1024  # tokens that are sorted at first for `top_p`
@@ -31,11 +35,39 @@ def resolve_device(device: str | None) -> str:
     torch, _ = import_torch()
     if device is None:
         return "cuda" if torch.cuda.is_available() else "cpu"
-    if device not in ("cpu", "cuda") and not device.startswith("cuda:"):
-        raise UsageError(f"device {device}: {suggest_names(device, ('cpu', 'cuda'))}")
+    if device not in ("cpu", "cuda") and not (device.startswith("cuda:") and device.removeprefix("cuda:").isdecimal()):
+        raise UsageError(f"device {device}: {suggest_names(device, ('cpu', 'cuda', 'cuda:0'))}")
     if device != "cpu" and not torch.cuda.is_available():
         raise UsageError(f"device {device}: this machine has no GPU that torch can use; use cpu")
+    if device.startswith("cuda:") and int(device.removeprefix("cuda:")) >= torch.cuda.device_count():
+        raise UsageError(f"device {device}: this machine has {torch.cuda.device_count()} GPUs, numbered from 0")
     return device
+
+
+def resolve_devices(devices: str | None) -> list[str]:
+    """Return the names of devices that are joined by commas, such as `cuda:0,cuda:1`; None: one, as in `resolve_device`."""
+    return [resolve_device(device) for device in ([None] if devices is None else [name.strip() for name in devices.split(",")])]
+
+
+@dataclass
+class BatchControl:
+    """What the models of an evaluation share: how many tokens of a batch fit into memory, and how far the current call is."""
+
+    on_note: Callable[[str], None] = lambda line: None
+    token_limits: dict[str, int] = field(default_factory=dict)  # by use, such as "generate"; set when memory was too small
+    rows_done: int = 0  # of the current call
+    row_count: int = 0
+
+    def halve(self, use: str, row_count: int, row_tokens: int, device: str) -> None:
+        """Limit batches of this use to half of one that did not fit, with one note for all; ResourceError if it was a single row."""
+        if row_count == 1:
+            raise ResourceError(
+                f"{device}: too little memory for a single row of {row_tokens:,} tokens; use dtype bfloat16, shorter texts, or a "
+                "device with more memory"
+            )
+        if not self.token_limits:
+            self.on_note(f"{device}: too little memory for a batch of {row_count} rows; batches are halved, which does not change results")
+        self.token_limits[use] = row_count // 2 * row_tokens
 
 
 @dataclass(frozen=True, repr=False)
@@ -46,23 +78,29 @@ class LanguageModel:
     tokenizer: Any
     is_causal: bool
     device: str = "cpu"
+    control: BatchControl = field(default_factory=BatchControl)
 
     @classmethod
-    def load(cls, checkpoint: str | Path, device: str | None = "cpu") -> LanguageModel:
-        """Load the model of a checkpoint folder in float32, a LoRA adapter merged into its base; `device` None uses a GPU if available.
+    def load(
+        cls, checkpoint: str | Path, device: str | None = None, dtype: str = "float32", *, control: BatchControl | None = None
+    ) -> LanguageModel:
+        """Load the model of a checkpoint folder, its weights in `dtype`; `device` None uses a GPU if available.
 
-        Raises UsageError if the folder or device does not exist, OutputBroken if files are missing or do not match each other, InputRefused
-        if the base model of an adapter is not there.
+        A LoRA adapter is merged into its base in float32. Raises UsageError if the folder, device or dtype does not exist, OutputBroken if
+        files are missing or do not match each other, InputRefused if the base model of an adapter is not there.
         """
         torch, transformers = import_torch()
         path = Path(checkpoint)
         if not path.is_dir():
             raise UsageError(f"{path}: no such folder; expected a checkpoint in Hugging Face layout (config.json, model.safetensors)")
         device = resolve_device(device)
+        if dtype not in DTYPES:
+            raise UsageError(f"dtype {dtype}: {suggest_names(dtype, DTYPES)}")
         if adapters.is_adapter(path):
-            base = cls.load(adapters.find_base_folder(path))
+            base = cls.load(adapters.find_base_folder(path), "cpu")
             tokenizer = _load_tokenizer(path) if (path / "tokenizer.json").is_file() else base.tokenizer
-            return cls.from_loaded(adapters.merge_adapter(base.model, path), tokenizer, device, where=str(path))
+            merged = adapters.merge_adapter(base.model, path).to(getattr(torch, dtype))
+            return cls.from_loaded(merged, tokenizer, device, where=str(path), control=control)
         if not (path / "config.json").is_file() or not any(path.glob("*.safetensors")):
             raise OutputBroken(f"{path}: no config.json with *.safetensors; weights in other formats are not read. Save the model again")
         local = {"local_files_only": True, "trust_remote_code": False}
@@ -70,13 +108,23 @@ class LanguageModel:
             config = transformers.AutoConfig.from_pretrained(path, **local)
             causal = not any("MaskedLM" in name for name in config.architectures or ())
             model_class = transformers.AutoModelForCausalLM if causal else transformers.AutoModelForMaskedLM
-            model = model_class.from_pretrained(path, config=config, use_safetensors=True, dtype=torch.float32, **local)
-        except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
-            raise OutputBroken(f"{path}: cannot be loaded as a model ({type(error).__name__})") from None
-        return cls.from_loaded(model, _load_tokenizer(path), device, where=str(path))
+            model, loading_info = model_class.from_pretrained(
+                path, config=config, use_safetensors=True, dtype=getattr(torch, dtype), output_loading_info=True, **local
+            )
+        except Exception as error:  # transformers and safetensors raise many types
+            raise OutputBroken(f"{path}: {describe_unreadable_model(path, error)}") from None
+        if loading_info["missing_keys"]:
+            raise OutputBroken(
+                f"{path}: lacks {len(loading_info['missing_keys'])} weights of a {type(model).__name__}; its files are of another class"
+            )
+        if not has_finite_weights(model):
+            raise OutputBroken(f"{path}: has weights that are not finite numbers; the training diverged, or the file is damaged")
+        return cls.from_loaded(model, _load_tokenizer(path), device, where=str(path), control=control)
 
     @classmethod
-    def from_loaded(cls, model: Any, tokenizer: Any, device: str = "cpu", where: str = "model") -> LanguageModel:
+    def from_loaded(
+        cls, model: Any, tokenizer: Any, device: str = "cpu", where: str = "model", control: BatchControl | None = None
+    ) -> LanguageModel:
         """Wrap a loaded model, frozen and in evaluation mode; OutputBroken if its tokenizer has tokens that the model does not embed."""
         embedding_count = model.get_input_embeddings().num_embeddings
         if len(tokenizer) > embedding_count:
@@ -84,7 +132,11 @@ class LanguageModel:
                 f"{where}: the tokenizer has {len(tokenizer)} tokens and the model {embedding_count}; they do not belong together"
             )
         causal = not type(model).__name__.endswith("MaskedLM")
-        return cls(model.eval().requires_grad_(False).to(device), tokenizer, causal, device)
+        return cls(model.eval().requires_grad_(False).to(device), tokenizer, causal, device, control or BatchControl())
+
+    def load_another(self, checkpoint: str | Path) -> LanguageModel:
+        """Load another checkpoint on the same device, in the same dtype."""
+        return type(self).load(checkpoint, self.device, str(self.model.dtype).removeprefix("torch."), control=self.control)
 
     @property
     def context_length(self) -> int:
@@ -169,7 +221,8 @@ class LanguageModel:
         found: list[list[int]] = [[] for _ in rows]
         if not new_tokens:
             return found
-        for numbers in _batches_by_length(rows, batch):
+
+        def continue_batch(numbers: list[int]) -> None:
             batch_rows = [rows[number] for number in numbers]
             if mode == "beam":
                 continuations = self._beam_search(batch_rows, new_tokens, beams, eos)
@@ -178,7 +231,46 @@ class LanguageModel:
                 continuations = self._generate_batch(batch_rows, new_tokens, eos, choose_token)
             for number, row in zip(numbers, continuations, strict=True):
                 found[number] = row
+
+        self._compute_in_batches("beam" if mode == "beam" else "generate", rows, batch, continue_batch, new_tokens=new_tokens)
         return found
+
+    def _compute_in_batches(
+        self,
+        use: str,
+        rows: Sequence[TokenIds],
+        batch: int,
+        compute: Callable[[list[int]], None],
+        *,
+        new_tokens: int = 0,
+        max_tokens: int | None = None,
+    ) -> None:
+        """Call `compute` with the numbers of rows, longest first, in batches of at most `batch` rows and (padded) `max_tokens` tokens.
+
+        A batch that does not fit into memory is computed again in halves, and later ones of this `use` are smaller from the start.
+        """
+        control = self.control
+        order = sorted(range(len(rows)), key=lambda number: (-len(rows[number]), number))
+        control.rows_done, control.row_count = 0, len(rows)
+        while order:
+            row_tokens = max(len(rows[order[0]]), 1) + new_tokens
+            limits = [limit for limit in (max_tokens, control.token_limits.get(use)) if limit is not None]
+            numbers = order[: min([batch, *(max(1, limit // row_tokens) for limit in limits)])]
+            try:
+                compute(numbers)
+            except (RuntimeError, MemoryError) as error:
+                if not is_out_of_memory(error):
+                    raise
+            else:
+                order = order[len(numbers) :]
+                control.rows_done += len(numbers)
+                continue
+            # only here, where nothing refers to the tensors of the failed batch any more
+            control.halve(use, len(numbers), row_tokens, self.device)
+            if self.device != "cpu":
+                import torch
+
+                torch.cuda.empty_cache()
 
     def _check_generation(
         self,
@@ -295,7 +387,8 @@ class LanguageModel:
         windows = list(_overlapping_windows(sequences, self.context_length))
         rows = [list(sequences[number][first:end]) for number, first, end, _ in windows]
         vocab_size = int(self.model.get_input_embeddings().num_embeddings)
-        for numbers in _batches_by_length(rows, batch, _MAX_LOGITS // vocab_size):
+
+        def score_batch(numbers: list[int]) -> None:
             batch_rows = [rows[number] for number in numbers]
             ids, mask = self._pad_right(batch_rows)
             with torch.inference_mode():
@@ -305,6 +398,8 @@ class LanguageModel:
             for number, row, loss in zip(numbers, batch_rows, losses, strict=True):
                 sequence_no, first, _, first_scored = windows[number]
                 found[sequence_no][first + first_scored - 1 : first + len(row) - 1] = loss[first_scored - 1 : len(row) - 1]
+
+        self._compute_in_batches("score", rows, batch, score_batch, max_tokens=_MAX_LOGITS // vocab_size)
         return found
 
     def fill_masks(self, sequences: Sequence[TokenIds], masked_positions: Sequence[Sequence[int]], *, batch: int = 64) -> list[list[int]]:
@@ -329,7 +424,8 @@ class LanguageModel:
         found: list[list[int]] = [[] for _ in rows]
         to_fill = [number for number, positions in enumerate(masked_positions) if positions]
         head = getattr(self.model, "cls", None) or getattr(self.model, "lm_head", None)
-        for batch_numbers in _batches_by_length([rows[number] for number in to_fill], batch, _MAX_LOGITS // 1024):
+
+        def fill_batch(batch_numbers: list[int]) -> None:
             numbers = [to_fill[one] for one in batch_numbers]
             ids, mask = self._pad_right([rows[number] for number in numbers])
             batch_row = torch.tensor([at for at, number in enumerate(numbers) for _ in masked_positions[number]], device=self.device)
@@ -342,6 +438,8 @@ class LanguageModel:
             chosen_ids = iter(chosen.tolist())
             for number in numbers:
                 found[number] = [next(chosen_ids) for _ in masked_positions[number]]
+
+        self._compute_in_batches("fill", [rows[number] for number in to_fill], batch, fill_batch, max_tokens=_MAX_LOGITS // 1024)
         return found
 
     def _pad_right(self, rows: list[list[int]]) -> tuple[Any, Any]:
@@ -370,9 +468,11 @@ def import_torch() -> tuple[Any, Any]:
 def _load_tokenizer(path: Path) -> Any:
     import transformers
 
+    if not (path / "tokenizer.json").is_file():
+        raise OutputBroken(f"{path}: no tokenizer.json; expected a checkpoint with its tokenizer in Hugging Face layout")
     try:
         return transformers.AutoTokenizer.from_pretrained(path, local_files_only=True, trust_remote_code=False)
-    except (OSError, ValueError, KeyError, ImportError, RuntimeError) as error:
+    except Exception as error:  # transformers and tokenizers raise many types
         raise OutputBroken(f"{path}: cannot be loaded as a tokenizer ({type(error).__name__})") from None
 
 
@@ -408,15 +508,6 @@ def _make_kv_cache(config: Any, capacity: int) -> Any:
     cache = DynamicCache(config=config)
     cache.layers = [PreallocatedLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]  # type: ignore[no-untyped-call]
     return cache
-
-
-def _batches_by_length(rows: Sequence[TokenIds], batch: int, max_tokens: int | None = None) -> Iterator[list[int]]:
-    """Yield the numbers of rows, longest first, in batches of at most `batch` rows and (with padding) `max_tokens` tokens."""
-    order = sorted(range(len(rows)), key=lambda number: (-len(rows[number]), number))
-    while order:
-        size = batch if max_tokens is None else max(1, min(batch, max_tokens // max(len(rows[order[0]]), 1)))
-        yield order[:size]
-        order = order[size:]
 
 
 def _overlapping_windows(sequences: Sequence[TokenIds], context_length: int) -> Iterator[tuple[int, int, int, int]]:

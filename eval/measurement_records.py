@@ -3,8 +3,9 @@
     FOLDER/<16 hexadecimal digits>.json     one metric at one checkpoint
 
 The name is a hash of what the result depends on: the metric with its settings, the files it reads, texts and addresses, the files of the
-checkpoint and the run, the device, and the versions. The records are deleted when the report is written. They hold numbers only; if a
-private list of leaked values was asked for, also its rows: the folder then lies beside that list, and only its owner can read it.
+checkpoint and (where the metric reads it) the run, type of device and dtype, and the versions. Two checkpoints with the same weights, such
+as the base model of several runs, therefore have one record. The records are deleted when the report is written. They hold numbers only; if
+a private list of leaked values was asked for, also its rows: the folder then lies beside that list, and only its owner can read it.
 """
 
 from __future__ import annotations
@@ -22,11 +23,12 @@ from pydantic import BaseModel
 from sanitize.storage.files import file_sha256, read_json, write_json
 from sanitize.storage.private_folder import make_private_folder, set_umask
 from sanitize.storage.task_records import hash_json
+from sanitize.train import adapters
 
 from .metric import EvalContext, Metric
 from .run_folder import Checkpoint, RunFolder
 
-VERSION = 1  # raise it when the result of a metric changes for the same input
+VERSION = 2  # raise it when the result of a metric changes for the same input
 _PACKAGES = ("corpus-sanitize", "torch", "transformers", "numpy")
 
 
@@ -40,33 +42,52 @@ class Measurement:
 
 
 class MeasurementRecords:
-    """The records of one evaluation in a folder, which is created with the first one."""
+    """The records of one evaluation: in a folder, which is created with the first one, or without a folder in memory."""
 
-    def __init__(self, folder: Path, context: EvalContext, device: str | None, *, with_leaks: bool) -> None:
+    def __init__(self, folder: Path | None, context: EvalContext, device: str, dtype: str, *, with_leaks: bool) -> None:
         self.folder = folder
-        self._with_leaks = with_leaks
-        self._context_hash = hash_json(VERSION, _installed_versions(), _hash_context(context), device, with_leaks)
-        self._checkpoint_hashes: dict[Path, str] = {}
+        self._in_memory: dict[str, Measurement] = {}
+        self._context_hash = hash_json(VERSION, _installed_versions(), _hash_context(context), device.partition(":")[0], dtype, with_leaks)
+        self._model_hashes: dict[Path, str] = {}
 
-    def find(self, metric: Metric, run: RunFolder, checkpoint: Checkpoint) -> Measurement | None:
-        """What was measured by a metric at a checkpoint; None if it was not."""
-        record = read_json(self._path(metric, run, checkpoint))
+    def find(self, name: str) -> Measurement | None:
+        """What was measured under a name; None if nothing was."""
+        if self.folder is None:
+            return self._in_memory.get(name)
+        record = read_json(self.folder / f"{name}.json")
         return None if record is None else Measurement(**json.loads(record["measurement"]))
 
-    def write(self, metric: Metric, run: RunFolder, checkpoint: Checkpoint, measurement: Measurement) -> None:
+    def write(self, name: str, measurement: Measurement) -> None:
         """Write a record, with one rename."""
+        if self.folder is None:
+            self._in_memory[name] = measurement
+            return
         with set_umask(0o077):
             make_private_folder(self.folder)
             # as a string, which keeps the order of keys
-            write_json(self._path(metric, run, checkpoint), {"measurement": json.dumps(asdict(measurement))})
+            write_json(self.folder / f"{name}.json", {"measurement": json.dumps(asdict(measurement))})
 
-    def _path(self, metric: Metric, run: RunFolder, checkpoint: Checkpoint) -> Path:
-        if checkpoint.path not in self._checkpoint_hashes:
-            files = [file for folder in (checkpoint.path, run.base_checkpoint.path) for file in sorted(folder.rglob("*")) if file.is_file()]
-            described = [[file.name, file_sha256(file)] for file in files]
-            self._checkpoint_hashes[checkpoint.path] = hash_json(described, run.recipe, run.summary, checkpoint.step)
+    def make_name(self, metric: Metric, run: RunFolder, checkpoint: Checkpoint) -> str:
+        """Return the name of the record of a metric at a checkpoint."""
         metric_hash = hash_json(metric.model_dump(mode="json"), [*_describe_files(metric)])
-        return self.folder / f"{hash_json(self._context_hash, metric_hash, self._checkpoint_hashes[checkpoint.path])[:16]}.json"
+        run_hash = (
+            hash_json(run.recipe, run.summary, checkpoint.step, self._hash_model(run.checkpoints[0].path))
+            if metric.depends_on_run(checkpoint)
+            else ""
+        )
+        return hash_json(self._context_hash, metric_hash, run_hash, self._hash_model(checkpoint.path))[:16]
+
+    def _hash_model(self, folder: Path) -> str:
+        """Return a hash of the weights, configuration and tokenizer in a folder; of an adapter's base, names, sizes and times."""
+        if folder not in self._model_hashes:
+            files = [file for file in sorted(folder.rglob("*")) if file.is_file() and file.name != "checkpoint.json"]
+            described: list[list[object]] = [[file.name, file_sha256(file)] for file in files]
+            base = folder
+            while adapters.is_adapter(base):
+                base = adapters.find_base_folder(base)
+                described += _describe_folder("base", base)
+            self._model_hashes[folder] = hash_json(described)
+        return self._model_hashes[folder]
 
 
 def _installed_versions() -> dict[str, str]:
@@ -97,7 +118,12 @@ def _describe_files(settings: BaseModel) -> Iterator[list[object]]:
         if isinstance(value, BaseModel):
             yield from _describe_files(value)
         elif isinstance(value, Path):
-            for file in [value, *(sorted(value.rglob("*")) if value.is_dir() else ())]:
-                if file.is_file():
-                    facts = file.stat()
-                    yield [name, str(file), facts.st_size, facts.st_mtime_ns]
+            yield from _describe_folder(name, value)
+
+
+def _describe_folder(name: str, path: Path) -> Iterator[list[object]]:
+    """`name`, path, size and time of a file, or of every file of a folder."""
+    for file in [path, *(sorted(path.rglob("*")) if path.is_dir() else ())]:
+        if file.is_file():
+            facts = file.stat()
+            yield [name, str(file), facts.st_size, facts.st_mtime_ns]

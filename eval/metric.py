@@ -74,6 +74,13 @@ class Metric(BaseModel):
     def setup(self, context: EvalContext) -> None:
         """Prepare for measuring; UsageError if the suite lacks something that the metric needs."""
 
+    def depends_on_run(self, checkpoint: Checkpoint) -> bool:
+        """Whether the result at a checkpoint depends on its run (data, recipe, step), and not on the model alone.
+
+        Where it does not, checkpoints with the same weights are measured once: the base model of several runs.
+        """
+        return True
+
     def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
         """Return the measurements of one checkpoint; may be empty."""
         return {}

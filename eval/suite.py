@@ -20,13 +20,13 @@
     [[metric]]
     use = "frontier"
 
-Every metric is called at every checkpoint (or some of them), each of which is loaded once, and then once over all results. Paths in a suite
-are relative to its file.
+Every metric is called at every checkpoint (or some of them), each of which is loaded once, and then once over all results. Checkpoints with
+the same weights are measured once where the metric depends on them alone. Paths in a suite are relative to its file.
 """
 
 from __future__ import annotations
 
-import json
+import time
 import tomllib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict
@@ -39,8 +39,10 @@ from sanitize.errors import UsageError, describe_validation_error, suggest_names
 from sanitize.storage.files import parse_toml
 from sanitize.storage.records.splits import TRAIN
 
-from .language_model import LanguageModel
-from .measurement_records import Measurement, MeasurementRecords
+from .checkpoint_measurement import CheckpointMeasurer, MeasurementTask, measure_on_devices
+from .evaluation_progress import EvaluationProgress
+from .language_model import resolve_devices
+from .measurement_records import MeasurementRecords
 from .metric import EvalContext, Metric, describe_settings, load_metric, resolve_paths
 from .run_folder import Checkpoint, RunFolder
 from .texts_and_prompts import TextSection, count_addresses, read_texts, read_vault_addresses
@@ -80,7 +82,8 @@ class Suite(_SuiteSection):
 
     name: str = "suite"
     seed: int = 0
-    device: str = "cpu"
+    device: str | None = None  # or several, joined by commas, which share the work; None: a GPU if available
+    dtype: Literal["float32", "bfloat16"] = "float32"  # of weights and computation
     baseline: str | None = None
     checkpoints: Literal["all", "final"] | int = "all"  # a number: every n-th, and always the base model and the last
     runs: dict[str, Path] = Field(min_length=1)
@@ -185,6 +188,7 @@ def evaluate(
         suite.build_context(),
         name=suite.name,
         device=suite.device,
+        dtype=suite.dtype,
         checkpoints=suite.checkpoints,
         leaks=leaks,
         records=records,
@@ -198,48 +202,67 @@ def measure_runs(
     context: EvalContext,
     *,
     name: str = "suite",
-    device: str | None = "cpu",
+    device: str | None = None,
+    dtype: str = "float32",
     checkpoints: str | int = "all",
     leaks: LeakRows | None = None,
     records: Path | None = None,
     progress: MessageCallback = lambda line: None,
 ) -> dict[str, Any]:
     """Measure runs with metrics; return the report: rows by run and checkpoint, aggregates and figures. `leaks`, `records` and `progress`
-    as in `evaluate`."""
+    as in `evaluate`; `device` and `dtype` as in a suite."""
+    devices = resolve_devices(device)
+    stored = MeasurementRecords(records, context, devices[0], dtype, with_leaks=leaks is not None)
+    tasks = [
+        MeasurementTask(run_name, run, checkpoint, metric_no, stored.make_name(metric, run, checkpoint))
+        for run_name, run in runs.items()
+        for checkpoint in select_checkpoints(run, checkpoints)
+        for metric_no, metric in enumerate(metrics)
+    ]
+    missing = {task.record_name: task for task in reversed(tasks) if stored.find(task.record_name) is None}  # the first of equal ones
+    missing_tasks = [task for task in tasks if missing.get(task.record_name) is task]
+    lines = EvaluationProgress([metrics[task.metric_no].use for task in missing_tasks], progress, devices=len(devices))
+    if len(devices) > 1 and missing_tasks:
+        workers = measure_on_devices(devices, metrics, context, missing_tasks, dtype=dtype, with_leaks=leaks is not None, progress=lines)
+        for task, measured in workers:
+            stored.write(task.record_name, measured)
     for one in metrics:
         one.setup(context)
-    stored = MeasurementRecords(records, context, device, with_leaks=leaks is not None) if records is not None else None
-    rows: dict[str, list[dict[str, Any]]] = {}
-    for run_name, run in runs.items():
-        rows[run_name] = []
-        for checkpoint in select_checkpoints(run, checkpoints):
-            progress(f"{run_name}, {checkpoint.name}")
-            model: LanguageModel | None = None  # loaded for the first metric that has no record
-            row: dict[str, Any] = {"step": checkpoint.step, "epoch": checkpoint.epoch, "train_loss": checkpoint.train_loss}
-            row["validation_loss"] = checkpoint.validation_loss
-            for one in metrics:
-                measured = stored.find(one, run, checkpoint) if stored else None
-                if measured is not None:
-                    one.restore_state(measured.state)
-                else:
-                    model = model or LanguageModel.load(checkpoint.path, device)
-                    found = json.loads(json.dumps(one.on_checkpoint(run, checkpoint, model)))  # as from a record
-                    values = [leak._asdict() for leak in one.list_leaked_values()] if leaks is not None else []
-                    measured = Measurement(result=found, state=one.save_state() if stored else None, leaks=values)
-                    if stored:
-                        stored.write(one, run, checkpoint, measured)
-                if measured.result:
-                    row[one.use] = measured.result
-                if leaks is not None:
-                    where = {"suite": name, "run": run_name, "step": checkpoint.step, "metric": one.use}
-                    leaks += [{**where, **leak} for leak in measured.leaks]
-            rows[run_name].append(row)
+    measurer = CheckpointMeasurer(metrics, devices[0], dtype, leaks is not None, lines.control)
+    rows: dict[str, list[dict[str, Any]]] = {run_name: [] for run_name in runs}
+    last_path: Path | None = None
+    with lines.heartbeat():
+        for task in tasks:
+            metric, checkpoint = metrics[task.metric_no], task.checkpoint
+            if checkpoint.path != last_path:
+                last_path = checkpoint.path
+                if len(devices) == 1:
+                    lines.note(f"{task.run_name}, {checkpoint.name} ({lines.describe()})")
+                losses = {"train_loss": checkpoint.train_loss, "validation_loss": checkpoint.validation_loss}
+                rows[task.run_name].append({"step": checkpoint.step, "epoch": checkpoint.epoch, **losses})
+            recorded = stored.find(task.record_name)
+            if recorded is not None:
+                measured = recorded
+                metric.restore_state(measured.state)
+            else:
+                lines.begin(f"{task.run_name}, {checkpoint.name}", metric.use)
+                started = time.monotonic()
+                measured = measurer.measure(task)
+                lines.end(metric.use, time.monotonic() - started)
+                stored.write(task.record_name, measured)
+            if measured.result:
+                rows[task.run_name][-1][metric.use] = measured.result
+            if leaks is not None:
+                where = {"suite": name, "run": task.run_name, "step": checkpoint.step, "metric": metric.use}
+                leaks += [{**where, **leak} for leak in measured.leaks]
     aggregates = {one.use: found for one in metrics if (found := one.aggregate(rows))}
     figures = [{**asdict(figure), "metric": one.use} for one in metrics for figure in one.build_figures(rows, aggregates.get(one.use, {}))]
     return {
         "version": REPORT_VERSION,
         "name": name,
         "seed": context.seed,
+        "device": devices[0].partition(":")[0],
+        "dtype": dtype,
         "baseline": context.baseline,
         "metrics": [describe_settings(one) for one in metrics],
         "runs": {run_name: {"trained": describe_training(run), "rows": rows[run_name]} for run_name, run in runs.items()},

@@ -136,7 +136,7 @@ def make_receipt(
     max_documents: int = 200,
     prompt_count: int = 200,
     seed: int = 0,
-    device: str = "cpu",
+    device: str | None = None,
     progress: MessageCallback = lambda line: None,
 ) -> dict[str, Any]:
     """Attack the models before and after, and a retrained one if given; return the receipt as one JSON object.

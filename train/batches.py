@@ -7,6 +7,7 @@ at any position. Which documents a checkpoint has seen follows from the plan (`c
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -236,17 +237,10 @@ class BatchPlan:
         return sorted({step for step in found if step < self.step_count} | {self.step_count})
 
 
-_PERMUTATION_CACHE: dict[tuple[int, int, int], I64] = {}
-
-
+@functools.lru_cache(maxsize=2)  # the epoch of the step, and the next one, whose batches are prepared ahead in another thread
 def _cached_permutation(row_count: int, seed: int, epoch: int) -> I64:
-    """Return the row order of an epoch; the last one that was computed is cached."""
-    key = (row_count, seed, epoch)
-    if key not in _PERMUTATION_CACHE:
-        found = draw_permutation(row_count, seed=seed, epoch=epoch)
-        _PERMUTATION_CACHE.clear()
-        _PERMUTATION_CACHE[key] = found
-    return _PERMUTATION_CACHE[key]
+    """Return the row order of an epoch."""
+    return draw_permutation(row_count, seed=seed, epoch=epoch)
 
 
 def compute_first_steps(rows: TokenRows, batch_plan: BatchPlan, max_step: int | None = None) -> pa.Table:

@@ -4,14 +4,16 @@
 
 Abadi et al. 2016, algorithm 1, with Poisson sampling. A unit is a document (all rows of a doc_id) or a user (all rows of a user_id); its
 gradient is the sum over its rows of the gradient of the row's own mean loss. Gradients are computed per row with torch.func (vmap), or in a
-loop if the model does not support vmap; memory: one gradient per row of a micro-batch. Works with any objective whose loss of a row depends
-on that row alone. Nothing computed for a drawn unit may depend on how many other units there are: dropout and masks are therefore seeded
-from secret seeds, and noise on embeddings (which scales with padding) is refused.
+loop if the model does not support vmap; memory: one gradient per row of a micro-batch, and once more that of the largest weight. Noise is
+drawn on a CPU from SHAKE-256 (`keyed_random`), on a GPU from ChaCha20 (`device_noise`). Works with any objective whose loss of a row
+depends on that row alone. Nothing computed for a drawn unit may depend on how many other units there are: dropout and masks are therefore
+seeded from secret seeds, and noise on embeddings (which scales with padding) is refused.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+import contextlib
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -22,9 +24,10 @@ import pyarrow.compute as pc
 
 from sanitize.errors import InputRefused, UsageError
 
-from . import accountant
+from . import accountant, device_noise
 from .batches import BatchPlan, TokenRows
-from .keyed_random import KeyedRandom
+from .device_memory import is_out_of_memory
+from .keyed_random import NOISE_VERSION, KeyedRandom
 from .model import trainable_parameters
 from .objectives.objective import BatchArrays, Objective
 from .tokenization import I64
@@ -33,6 +36,20 @@ if TYPE_CHECKING:
     from .recipe import PrivacySettings, Recipe
 
 NORM_EPSILON = 1e-6  # avoids division by a norm of 0, as in opacus
+SLOW_NOISE_WEIGHTS = 25_000_000  # weights whose noise takes about 5 seconds a step on a CPU
+NOISE_GENERATORS = {"cpu": "SHAKE-256 on the CPU", "device": "ChaCha20 on the device of the gradients"}
+
+
+def choose_noise_generator(settings: PrivacySettings, device: Any) -> str:
+    """Return where the noise is drawn: "cpu" (SHAKE-256) or "device" (ChaCha20); by default on the device of the gradients."""
+    if settings.noise != "auto":
+        return settings.noise
+    return "device" if device.type in ("cuda", "xpu") else "cpu"  # others have no float64
+
+
+def name_noise_version(generator: str) -> str | int:
+    """Return what identifies the numbers of a generator: a run is resumed with those that it began with only."""
+    return device_noise.DEVICE_NOISE_VERSION if generator == "device" else NOISE_VERSION
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -107,27 +124,35 @@ def check_rows_independent(model: Any) -> None:
 
 
 class PerSampleGradients:
-    """Computes the gradient of the mean loss of each row: with `vmap` over rows, or (`method` = "loop") row by row."""
+    """Computes the gradient of the mean loss of each row: with `vmap` over rows, or (`method` = "loop") row by row.
+
+    `autocast` is the context of forward passes; backward passes run outside of it, as torch's documentation asks.
+    """
 
     def __init__(
-        self, model: Any, objective: Objective, *, method: str = "vmap", on_warning: Callable[[str], None] = lambda line: None
+        self,
+        model: Any,
+        objective: Objective,
+        *,
+        method: str = "vmap",
+        autocast: Callable[[], Any] = contextlib.nullcontext,
+        on_warning: Callable[[str], None] = lambda line: None,
     ) -> None:
-        self.model, self.objective, self.method, self.on_warning = model, objective, method, on_warning
+        self.model, self.objective, self.method, self.autocast, self.on_warning = model, objective, method, autocast, on_warning
         self.parameters = dict(trainable_parameters(model))
         if method == "vmap":
             # other attention implementations branch on the values of the mask, which vmap does not support
             model.set_attn_implementation("eager")
+            _keep_norms_in_float32(model)
 
     def __call__(self, inputs: Mapping[str, Any], counts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         """Return gradients [rows, ...] by parameter name and loss sums [rows] by name; `counts` are the loss terms of each row, [rows]."""
         if self.method == "vmap":
-            import torch
-
             try:
                 return self._gradients_by_vmap(inputs, counts)
-            except torch.OutOfMemoryError:
-                raise
             except (RuntimeError, ValueError, NotImplementedError) as error:
+                if is_out_of_memory(error):
+                    raise
                 self.method = "loop"  # not supported by vmap: the same numbers from the loop, slower
                 self.on_warning(
                     f"warning: torch.func.vmap does not support this model ({type(error).__name__}); gradients are computed row by row, "
@@ -144,23 +169,29 @@ class PerSampleGradients:
 
     def _gradients_by_vmap(self, inputs: Mapping[str, Any], counts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         import torch
-        from torch.func import functional_call, grad, vmap
+        from torch.func import functional_call, vjp, vmap
 
         frozen = {name: parameter for name, parameter in self.model.named_parameters() if name not in self.parameters}
         frozen |= dict(self.model.named_buffers())
         is_bidirectional = self.objective.HEAD != "causal"
 
-        def row_loss(parameters: dict[str, Any], row: dict[str, Any], count: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
-            def call_model(**model_inputs: Any) -> Any:
-                if is_bidirectional:
-                    # transformers branches on the values of a 2-d mask, which vmap does not support; a 4-d mask is added as it is
-                    masked = torch.finfo(torch.float32).min
-                    model_inputs["attention_mask"] = torch.where(model_inputs["attention_mask"][:, None, None, :] > 0, 0.0, masked)
-                return functional_call(self.model, (parameters, frozen), args=(), kwargs=model_inputs)
+        def row_gradient(parameters: Any, row: Any, count: Any) -> Any:
+            def row_loss(parameters: Any) -> tuple[Any, dict[str, Any]]:
+                def call_model(**model_inputs: Any) -> Any:
+                    if is_bidirectional:
+                        # transformers branches on the values of a 2-d mask, which vmap does not support; a 4-d mask is added as it is
+                        masked = torch.finfo(torch.float32).min
+                        model_inputs["attention_mask"] = torch.where(model_inputs["attention_mask"][:, None, None, :] > 0, 0.0, masked)
+                    return functional_call(self.model, (parameters, frozen), args=(), kwargs=model_inputs)
 
-            return self._loss(call_model, {name: value[None] for name, value in row.items()}, count)
+                return self._loss(call_model, {name: value[None] for name, value in row.items()}, count)
 
-        mapped = vmap(grad(row_loss, has_aux=True), in_dims=(None, 0, 0), randomness="different")
+            with self.autocast():
+                forward: Any = vjp(row_loss, parameters, has_aux=True)
+                loss, compute_gradient, sums = forward
+            return compute_gradient(torch.ones_like(loss))[0], sums
+
+        mapped = vmap(row_gradient, in_dims=(None, 0, 0), randomness="different")
         found: tuple[dict[str, Any], dict[str, Any]] = mapped(
             {name: value.detach() for name, value in self.parameters.items()}, dict(inputs), dict(counts)
         )
@@ -169,19 +200,36 @@ class PerSampleGradients:
     def _gradients_by_loop(self, inputs: Mapping[str, Any], counts: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
         import torch
 
-        grads: dict[str, list[Any]] = {name: [] for name in self.parameters}
+        row_count = len(inputs["input_ids"])
+        grads = {name: parameter.new_zeros((row_count, *parameter.shape)) for name, parameter in self.parameters.items()}
         loss_sums: dict[str, list[Any]] = {name: [] for name in counts}
-        for row in range(len(inputs["input_ids"])):  # a loop on purpose
+        for row in range(row_count):  # a loop on purpose
             row_slice = slice(row, row + 1)
-            total, sums = self._loss(
-                self.model, {name: value[row_slice] for name, value in inputs.items()}, {name: value[row] for name, value in counts.items()}
-            )
+            with self.autocast():
+                total, sums = self._loss(
+                    self.model,
+                    {name: value[row_slice] for name, value in inputs.items()},
+                    {name: value[row] for name, value in counts.items()},
+                )
             found = torch.autograd.grad(total, list(self.parameters.values()), allow_unused=True)
-            for (name, parameter), value in zip(self.parameters.items(), found, strict=True):
-                grads[name].append(torch.zeros_like(parameter) if value is None else value)
+            for name, value in zip(self.parameters, found, strict=True):
+                if value is not None:
+                    grads[name][row] = value
             for name, value in sums.items():
                 loss_sums[name].append(value)
-        return {name: torch.stack(found) for name, found in grads.items()}, {name: torch.stack(found) for name, found in loss_sums.items()}
+        return grads, {name: torch.stack(found) for name, found in loss_sums.items()}
+
+
+def _keep_norms_in_float32(model: Any) -> None:
+    """Let layer norms compute in float32 under autocast, as they do on a GPU: on a CPU their input may be bfloat16, and vmap does not
+    support the backward pass of a norm whose input and weight have two dtypes."""
+    import torch
+
+    for module in model.modules():
+        if isinstance(module, torch.nn.LayerNorm):
+            module.register_forward_pre_hook(
+                lambda norm, args: (args[0].to(norm.weight.dtype), *args[1:]) if norm.weight is not None else args
+            )
 
 
 @dataclass(repr=False)
@@ -195,83 +243,105 @@ class DpSgdStep:
     clip_norm: float
     n_micro_batches: int  # of a batch of the expected size
     to_device: Callable[[BatchArrays], dict[str, Any]]
-    autocast: Callable[[], Any]
+    noise_generator: str = "cpu"  # or "device"
 
     def set_gradients(self, step: int) -> tuple[dict[str, float], dict[str, float]]:
-        """Set `grad` of all trained parameters; return loss sums and counts over the rows of the step, without noise."""
+        """Set `grad` of all trained parameters; return loss sums and counts over the rows of the step, without noise.
+
+        A unit whose rows continue in the next micro-batch is carried over: its partial gradient is added there.
+        """
         import torch
 
         parameters = self.per_sample_gradients.parameters
         total = {name: torch.zeros_like(parameter, dtype=torch.float32) for name, parameter in parameters.items()}
         sums: dict[str, float] = {"loss": 0.0}
         counts: dict[str, float] = {"loss": 0.0}
-        for grads, batch_sums, batch_counts in self._unit_gradients(step):
+        step_rows = self.batch_plan.get_step_rows(step)
+        units, size = self.batch_plan.unit_of_row[step_rows], max(1, -(-self.batch_plan.batch_size // self.n_micro_batches))
+        carried: dict[str, Any] = {}
+        for micro_batch, first in enumerate(range(0, len(step_rows), size)):
+            after = first + size
+            row_units = units[first:after]
+            grads, batch_sums, batch_counts = self._compute_row_gradients(step, micro_batch, step_rows[first:after])
+            carried = _sum_over_units(grads, row_units, carried, continues=after < len(step_rows) and bool(units[after] == row_units[-1]))
             factor = clip_factors(grads, self.clip_norm)
-            for name, values in grads.items():
-                total[name] += torch.tensordot(factor, values, dims=1)
+            for name in list(total):
+                # removed from the dict: no gradient of this micro-batch is alive when those of the next one are computed
+                total[name] += torch.tensordot(factor, grads.pop(name), dims=1)
             for name, value in batch_sums.items():
                 sums[name] = sums.get(name, 0.0) + value
                 counts[name] = counts.get(name, 0.0) + batch_counts[name]
         for name, parameter in parameters.items():
             if self.noise_multiplier:
-                noise = self.batch_plan.random.draw_normal(parameter.numel(), "noise", step, name)
-                total[name] += self.noise_multiplier * self.clip_norm * torch.from_numpy(noise).view(parameter.shape).to(parameter.device)
-            parameter.grad = (total[name] / self.batch_plan.batch_size).to(parameter.dtype)
+                total[name].add_(self._draw_noise(step, name, parameter), alpha=self.noise_multiplier * self.clip_norm)
+            parameter.grad = (total.pop(name) / self.batch_plan.batch_size).to(parameter.dtype)
         return sums, counts
 
-    def _unit_gradients(self, step: int) -> Iterator[tuple[dict[str, Any], dict[str, float], dict[str, float]]]:
-        """Yield gradients [units, ...] of complete units, with loss sums and counts, micro-batch by micro-batch.
-
-        A unit whose rows continue in the next micro-batch is carried over: its partial gradient is added there.
-        """
+    def _draw_noise(self, step: int, name: str, parameter: Any) -> Any:
+        """Return the standard normal numbers of a parameter in a step."""
         import torch
 
-        step_rows = self.batch_plan.get_step_rows(step)
-        units, size = self.batch_plan.unit_of_row[step_rows], max(1, -(-self.batch_plan.batch_size // self.n_micro_batches))
-        carried: dict[str, Any] | None = None
-        for micro_batch, first in enumerate(range(0, len(step_rows), size)):
-            row_numbers = step_rows[first : first + size]
-            inputs = self.per_sample_gradients.objective.collate(
-                self.rows.make_batch(row_numbers, self.batch_plan.epoch_of_step(step)), training=True
-            )
-            counts = count_loss_terms_by_row(self.per_sample_gradients.objective, inputs)
-            torch.manual_seed(self.batch_plan.random.derive_seed("dropout", step, micro_batch))
-            tensors = self.to_device({**inputs, **{f"weight {name}": value for name, value in counts.items()}})
-            with self.autocast():
-                grads, loss_sums = self.per_sample_gradients(
-                    {name: tensors[name] for name in inputs}, {name: tensors[f"weight {name}"] for name in counts}
-                )
-            row_units = units[first : first + size]
-            local_units = np.concatenate([[0], np.cumsum(row_units[1:] != row_units[:-1])]).astype(np.int64)
-            at = torch.from_numpy(local_units).to(next(iter(grads.values())).device)
-            count = int(local_units[-1]) + 1
-            summed = {
-                name: torch.zeros((count, *value.shape[1:]), dtype=torch.float32, device=value.device).index_add_(0, at, value.float())
-                for name, value in grads.items()
-            }
-            if carried is not None:
-                for name in summed:
-                    summed[name][0] += carried[name]
-                carried = None
-            after = first + len(row_numbers)
-            if after < len(step_rows) and units[after] == row_units[-1]:
-                carried = {name: value[-1] for name, value in summed.items()}
-                summed = {name: value[:-1] for name, value in summed.items()}
-            yield (
-                summed,
-                {name: float(value.double().sum()) for name, value in loss_sums.items()},
-                {name: float(value.sum()) for name, value in counts.items()},
-            )
+        if self.noise_generator == "device":
+            key = self.batch_plan.random.derive_key("device noise", step, name)
+            return device_noise.draw_normal(key, parameter.numel(), parameter.device).view(parameter.shape)
+        noise = self.batch_plan.random.draw_normal(parameter.numel(), "noise", step, name)
+        return torch.from_numpy(noise).view(parameter.shape).to(parameter.device)
+
+    def _compute_row_gradients(
+        self, step: int, micro_batch: int, row_numbers: I64
+    ) -> tuple[dict[str, Any], dict[str, float], dict[str, float]]:
+        """Return gradients [rows, ...] of some rows, with loss sums and counts."""
+        import torch
+
+        inputs = self.per_sample_gradients.objective.collate(
+            self.rows.make_batch(row_numbers, self.batch_plan.epoch_of_step(step)), training=True
+        )
+        counts = count_loss_terms_by_row(self.per_sample_gradients.objective, inputs)
+        torch.manual_seed(self.batch_plan.random.derive_seed("dropout", step, micro_batch))
+        tensors = self.to_device({**inputs, **{f"weight {name}": value for name, value in counts.items()}})
+        grads, loss_sums = self.per_sample_gradients(
+            {name: tensors[name] for name in inputs}, {name: tensors[f"weight {name}"] for name in counts}
+        )
+        return (
+            grads,
+            {name: float(value.double().sum()) for name, value in loss_sums.items()},
+            {name: float(value.sum()) for name, value in counts.items()},
+        )
+
+
+def _sum_over_units(grads: dict[str, Any], row_units: I64, carried: Mapping[str, Any], *, continues: bool) -> dict[str, Any]:
+    """Replace gradients [rows, ...] by those of units [units, ...] in float32, weight by weight, so that no second copy of all exists.
+
+    `carried` is added to the first unit. If the last one `continues` in the next micro-batch, it is left out, and returned.
+    """
+    import torch
+
+    unit_numbers = np.concatenate([[0], np.cumsum(row_units[1:] != row_units[:-1])]).astype(np.int64)
+    unit_count = int(unit_numbers[-1]) + 1
+    following: dict[str, Any] = {}
+    for name in list(grads):
+        values = grads.pop(name).float()
+        if unit_count < len(row_units):
+            at = torch.from_numpy(unit_numbers).to(values.device)
+            values = torch.zeros((unit_count, *values.shape[1:]), dtype=torch.float32, device=values.device).index_add_(0, at, values)
+        if carried:
+            values[0] += carried[name]
+        if continues:
+            following[name] = values[-1].clone()  # a view would keep the gradients of all rows
+            values = values[:-1]
+        grads[name] = values
+    return following
 
 
 def clip_factors(grads: Mapping[str, Any], clip_norm: float) -> Any:
     """Return min(1, C / norm) for each unit, the norm over all parameters; UsageError if a gradient is NaN or infinite."""
     import torch
 
-    squares: Any = sum(value.flatten(1).square().sum(1) for value in grads.values())
-    if not bool(torch.isfinite(squares).all()):
+    norms = [torch.linalg.vector_norm(value.flatten(1), dim=1) for value in grads.values()]
+    norm = torch.linalg.vector_norm(torch.stack(norms), dim=0)
+    if not bool(torch.isfinite(norm).all()):
         raise UsageError("privacy: a gradient is not a finite number any more; lower run.lr")
-    return (clip_norm / (squares.sqrt() + NORM_EPSILON)).clamp(max=1.0)
+    return (clip_norm / (norm + NORM_EPSILON)).clamp(max=1.0)
 
 
 def count_loss_terms_by_row(objective: Objective, inputs: BatchArrays) -> dict[str, npt.NDArray[np.float32]]:
@@ -304,7 +374,13 @@ def compute_spent_epsilon(settings: PrivacySettings, batch_plan: PoissonBatchPla
 
 
 def describe_privacy(
-    recipe: Recipe, batch_plan: PoissonBatchPlan, noise_multiplier: float, *, steps: int, stopped_early: bool = False
+    recipe: Recipe,
+    batch_plan: PoissonBatchPlan,
+    noise_multiplier: float,
+    *,
+    steps: int,
+    noise_generator: str = "cpu",
+    stopped_early: bool = False,
 ) -> dict[str, Any]:
     """Return the privacy of a run after `steps` steps, as written to train.json and recipe.json."""
     settings = recipe.privacy
@@ -327,6 +403,7 @@ def describe_privacy(
         "delta": settings.delta,
         "sigma": noise_multiplier,
         "clip": settings.clip,
+        "noise_generator": NOISE_GENERATORS[noise_generator],
         "sampling_rate": batch_plan.sample_rate,
         "expected_batch": batch_plan.batch_size,
         "steps": steps,

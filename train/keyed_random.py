@@ -63,6 +63,10 @@ class KeyedRandom:
             out[first : first + block_length] = total[:block_length] / np.sqrt(SUMMED_DRAWS)
         return out
 
+    def derive_key(self, *lane: str | int) -> bytes:
+        """Return a secret key of 32 bytes for another generator."""
+        return self.draw_bits(KEY_BYTES // 8, *lane).tobytes()
+
     def derive_seed(self, *lane: str | int) -> int:
         """Return a seed of 63 bits for another generator."""
         return int(self.draw_bits(1, *lane)[0] >> np.uint64(1))

@@ -15,6 +15,7 @@ from sanitize.errors import InputRefused, MissingExtra, UsageError
 from sanitize.storage.files import read_json
 
 from .adapters import add_adapter, find_base_folder, is_adapter, merge_adapter
+from .model_folders import describe_unreadable_model, has_finite_weights
 
 if TYPE_CHECKING:
     from .recipe import LoraSettings, ModelSettings
@@ -180,11 +181,13 @@ def load_model(
             output_loading_info=True,
         )
     except Exception as error:  # transformers raises many types
-        raise InputRefused(f"{folder}: no {AUTO_MODEL_SUFFIXES[head]} that transformers can read ({type(error).__name__})") from None
+        raise InputRefused(f"{folder}: no {AUTO_MODEL_SUFFIXES[head]}: {describe_unreadable_model(folder, error)}") from None
     if head != "classify" and loading_info["missing_keys"]:
         raise InputRefused(
             f"{folder}: lacks {len(loading_info['missing_keys'])} weights of a {type(model).__name__}; its files are of another model class"
         )
+    if not has_finite_weights(model):
+        raise InputRefused(f"{folder}: has weights that are not finite numbers, so that it has no loss; use another copy of the model")
     if head == "causal" and config.model_type in _masked_model_types() and not getattr(config, "is_decoder", False):
         raise InputRefused(
             f"{folder}: is a bidirectional model ({config.model_type}), which sees the tokens that a causal objective predicts; "

@@ -120,6 +120,7 @@ class TrainingSettings(_RecipeSection):
     checkpoint_every: float = Field(default=0.1, ge=0)  # epochs between checkpoints; 0 keeps the first and the last only
     checkpoint_dtype: Literal["model", "float32", "bfloat16"] = "model"  # model: that of the model at model.path; float32 of a new one
     state_every: int = Field(default=0, ge=0)  # steps between saved states to resume from, besides those at checkpoints
+    background_save: bool = True  # write checkpoints and states in a thread, from a copy in the memory of the host
     log_every: int = Field(default=10, ge=1)  # steps
     early_stop: str = ""  # dotted path of a function (CheckpointEvent) -> bool, called at each checkpoint; true stops the run
 
@@ -145,6 +146,7 @@ class PrivacySettings(_RecipeSection):
     unit: Literal["record", "user"] = "record"  # what is protected: one document, or all documents of one user
     user_column: str = "user_id"
     accountant: Literal["rdp", "prv"] = "rdp"
+    noise: Literal["auto", "cpu", "device"] = "auto"  # where noise is drawn; auto: on a GPU if the model is there, else on the CPU
     insecure_seed: int | None = None  # for tests: predictable draws, and no claim of privacy
 
     @model_validator(mode="after")
@@ -219,6 +221,9 @@ class Recipe(_RecipeSection):
             for key in keys:
                 table[section].pop(key, None)
         table.pop("name"), table.pop("about")
+        for privacy in (table["privacy"], (table["base"] or {}).get("privacy")):
+            if privacy is not None:
+                privacy.pop("noise")  # the generator that it stands for is compared instead
         for section, keys in _KEYS_HASHED_IF_SET.items():
             for key in keys:
                 if table[section][key] == _SECTIONS[section].model_fields[key].default:
@@ -236,7 +241,7 @@ _KEYS_NOT_HASHED = {
     "data": ("path", "validation", "leave_out", "chat_template"),
     "model": ("path",),
     "tokenizer": ("path", "corpus"),
-    "run": ("device", "state_every", "log_every", "parallel", "compile", "gradient_checkpointing"),
+    "run": ("device", "state_every", "background_save", "log_every", "parallel", "compile", "gradient_checkpointing"),
 }
 # keeps the hashes of recipes that are older than these keys
 _SECTIONS: dict[str, type[_RecipeSection]] = {"data": DataSettings, "model": ModelSettings, "run": TrainingSettings}

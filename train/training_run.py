@@ -33,6 +33,7 @@ from sanitize.storage.records.conversations import PLAIN_TEMPLATE, ChatTemplate
 
 from . import checkpoint, dp_sgd
 from .adapters import find_base_folder, is_adapter
+from .background_work import BackgroundWriter
 from .batches import (
     LANE_LIMIT,
     BatchPlan,
@@ -46,7 +47,8 @@ from .batches import (
 )
 from .checkpoint import CheckpointEvent
 from .corpus_reader import DocumentTable, read_documents
-from .keyed_random import NOISE_VERSION, load_or_create_random, make_insecure_random
+from .device_memory import is_out_of_memory
+from .keyed_random import load_or_create_random, make_insecure_random
 from .model import (
     DEFAULT_CONTEXT,
     build_model,
@@ -214,9 +216,10 @@ class _TrainingRun:
         )
         if self.processes.is_main:
             checkpoint.truncate_log(self.folder / "log.jsonl", state["step"] if state else 0)
-        if state is None:
-            writer.write_checkpoint(trainer.build_checkpoint_metadata(0, 0, None))
-        final_state = trainer.train(state)
+        with writer.background:
+            if state is None:
+                writer.write_checkpoint(trainer.build_checkpoint_metadata(0, 0, None))
+            final_state = trainer.train(state)
         summary = writer.build_summary(final_state, max(final_state["seconds"], time.perf_counter() - started if state is None else 0.0))
         if self.processes.is_main:
             write_json(self.folder / "train.json", summary)
@@ -230,7 +233,7 @@ class _TrainingRun:
         recipe = self.recipe
         data = read_recipe_documents(recipe, recipe.data.path)
         validation = read_recipe_documents(recipe, recipe.data.validation, is_validation=True) if recipe.data.validation else None
-        identity = compute_run_identity(recipe, data, validation)
+        identity = compute_run_identity(recipe, data, validation, self.processes.device)
         existing = self._read_existing_run(identity)
         if existing is not None and read_json(self.folder / "train.json") is not None:
             return None
@@ -317,6 +320,16 @@ class _TrainingRun:
         )
         return plan, sigma, draws.derive_seed("objective")
 
+    def describe_privacy(
+        self, batch_plan: dp_sgd.PoissonBatchPlan, noise_multiplier: float, *, steps: int, stopped_early: bool = False
+    ) -> dict[str, Any]:
+        """Return the privacy of this run after `steps` steps."""
+        assert self.recipe.privacy is not None, "a private run"
+        generator = dp_sgd.choose_noise_generator(self.recipe.privacy, self.processes.device)
+        return dp_sgd.describe_privacy(
+            self.recipe, batch_plan, noise_multiplier, steps=steps, noise_generator=generator, stopped_early=stopped_early
+        )
+
     def _read_existing_run(self, identity: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the folder's recipe.json, None if it has none; UsageError if it is of another recipe or other data."""
         existing = read_json(self.folder / "recipe.json")
@@ -361,7 +374,7 @@ class _TrainingRun:
                 "base_model": str(Path(recipe.model.path).resolve()) if recipe.model.path else None,
                 "processes": self.processes.world_size,
                 **(
-                    {"privacy": dp_sgd.describe_privacy(recipe, batch_plan, noise_multiplier, steps=0)}
+                    {"privacy": self.describe_privacy(batch_plan, noise_multiplier, steps=0)}
                     if isinstance(batch_plan, dp_sgd.PoissonBatchPlan)
                     else {}
                 ),
@@ -390,7 +403,10 @@ class _PreparedRun:
 
 
 class _RunWriter:
-    """Writes the log, checkpoints and states of a run while it trains; only the main process writes."""
+    """Writes the log, checkpoints and states of a run while it trains; only the main process writes.
+
+    With `run.background_save`, checkpoints and states are copied to the memory of the host and written by a thread, in order.
+    """
 
     def __init__(
         self,
@@ -404,6 +420,8 @@ class _RunWriter:
     ) -> None:
         self._run, self._model, self._tokenizer, self._optimizer = run, model, tokenizer, optimizer
         self._batch_plan, self._noise_multiplier = batch_plan, noise_multiplier
+        self.background = BackgroundWriter()
+        self._in_background = run.recipe.run.background_save
         # of each document, ascending
         self._first_steps = pq.read_table(run.folder / "seen.parquet", columns=["first_step"], partitioning=None).column(0).to_numpy()
         path, dtype = run.recipe.model.path, run.recipe.run.checkpoint_dtype
@@ -412,45 +430,50 @@ class _RunWriter:
 
     def append_log(self, entry: dict[str, Any]) -> None:
         """Append one line to log.jsonl."""
+        self.background.raise_error()  # rather than at the next checkpoint
         if self._run.processes.is_main:
             checkpoint.append_log_entry(self._run.folder / "log.jsonl", entry)
 
     def write_state(self, metadata: dict[str, Any]) -> None:
         """Write the state that the run can be resumed from. To be called by all processes."""
-        checkpoint.write_state(
-            self._run.folder / "state",
-            model=self._model,
-            optimizer=self._optimizer,
-            parameter_names=self.parameter_names,
-            metadata=metadata,
-            processes=self._run.processes,
+        processes = self._run.processes
+        weights, moments = checkpoint.gather_state(
+            self._model, self._optimizer, self.parameter_names, processes, copies=self._in_background
         )
+        if processes.is_main:
+            folder = self._run.folder / "state"
+            self._write(lambda: checkpoint.write_state(folder, weights=weights, moments=moments, metadata=metadata))
+
+    def _write(self, write: Callable[[], object]) -> None:
+        self.background.submit(write)
+        if not self._in_background:
+            self.background.wait()
 
     def write_checkpoint(self, metadata: dict[str, Any]) -> Path | None:
         """Write a checkpoint, with the number of documents seen and the privacy spent; return its folder, None in all processes but rank 0.
 
         To be called by all processes.
         """
-        weights = checkpoint.gather_checkpoint_weights(self._model, self._run.processes)
+        weights = checkpoint.gather_checkpoint_weights(self._model, self._run.processes, copies=self._in_background)
         if not self._run.processes.is_main:
             return None
         recipe, privacy_entry = self._run.recipe, {}
         if recipe.privacy is not None and isinstance(self._batch_plan, dp_sgd.PoissonBatchPlan):
-            description = dp_sgd.describe_privacy(recipe, self._batch_plan, self._noise_multiplier, steps=metadata["step"])
+            description = self._run.describe_privacy(self._batch_plan, self._noise_multiplier, steps=metadata["step"])
             privacy_entry = {"privacy": {key: description[key] for key in ("claim", "unit", "epsilon", "delta", "steps")}}
-        return checkpoint.write_checkpoint(
-            self._run.folder / "checkpoints",
-            model=self._model,
-            weights=weights,
-            dtype=self._dtype,
-            tokenizer=self._tokenizer,
-            metadata={
-                **metadata,
-                "documents_seen": self._count_documents_seen(metadata["step"]),
-                "recipe_hash": recipe.hash(),
-                **privacy_entry,
-            },
+        folder = self._run.folder / "checkpoints"
+        complete_metadata = {
+            **metadata,
+            "documents_seen": self._count_documents_seen(metadata["step"]),
+            "recipe_hash": recipe.hash(),
+            **privacy_entry,
+        }
+        self._write(
+            lambda: checkpoint.write_checkpoint(
+                folder, model=self._model, weights=weights, dtype=self._dtype, tokenizer=self._tokenizer, metadata=complete_metadata
+            )
         )
+        return folder / checkpoint.format_checkpoint_name(metadata["step"])
 
     def on_checkpoint(self, metadata: dict[str, Any]) -> bool:
         """Write a checkpoint and call the hook; return whether the run is to stop there."""
@@ -463,6 +486,9 @@ class _RunWriter:
             f"step {metadata['step']} of {self._batch_plan.step_count}, epoch {metadata['epoch']:.2f}: loss {metadata['train_loss']:.4f}"
             + ("" if metadata["validation_loss"] is None else f", validation {metadata['validation_loss']:.4f}")
         )
+        if self._run.hook is _never_stop:
+            return False
+        self.background.wait()  # a hook reads the checkpoint
         self._model.eval()
         with torch.no_grad():
             return bool(self._run.hook(CheckpointEvent(path, read_json(path / "checkpoint.json") or {}, self._model, self._tokenizer)))
@@ -482,8 +508,8 @@ class _RunWriter:
             "recipe_hash": recipe.hash(),
         }
         if isinstance(plan, dp_sgd.PoissonBatchPlan):
-            summary["privacy"] = dp_sgd.describe_privacy(
-                recipe, plan, self._noise_multiplier, steps=final_state["step"], stopped_early=final_state["stopped"]
+            summary["privacy"] = self._run.describe_privacy(
+                plan, self._noise_multiplier, steps=final_state["step"], stopped_early=final_state["stopped"]
             )
             path = self._run.folder / "recipe.json"
             write_json(path, {**(read_json(path) or {}), "privacy": summary["privacy"]})
@@ -621,8 +647,9 @@ def make_rows(
     )
 
 
-def compute_run_identity(recipe: Recipe, data: DocumentTable, validation: DocumentTable | None) -> dict[str, Any]:
-    """Return what must be equal for a run folder to be resumed: the recipe's hash, and the hashes of the contents of all its paths."""
+def compute_run_identity(recipe: Recipe, data: DocumentTable, validation: DocumentTable | None, device: Any) -> dict[str, Any]:
+    """Return what must be equal for a run folder to be resumed: the recipe's hash, the hashes of the contents of all its paths, and the
+    generator of the noise, which depends on the device."""
     paths = {"tokenizer": recipe.tokenizer.path, "base model": recipe.model.path, **recipe.build_objective().input_paths()}
     if recipe.data.chat_template:
         paths["chat template"] = recipe.data.chat_template
@@ -635,7 +662,9 @@ def compute_run_identity(recipe: Recipe, data: DocumentTable, validation: Docume
         "tokenizer corpus": read_documents(recipe.tokenizer.corpus, text_column=recipe.data.text_column).shards_sha256
         if recipe.tokenizer.corpus
         else None,
-        "noise generator": NOISE_VERSION if recipe.privacy is not None else None,
+        "noise generator": None
+        if recipe.privacy is None
+        else dp_sgd.name_noise_version(dp_sgd.choose_noise_generator(recipe.privacy, device)),
         **{name: folder_sha256(path) if path else None for name, path in paths.items()},
     }
 
@@ -695,10 +724,8 @@ def _resource_errors(folder: Path, recipe: Recipe) -> Iterator[None]:
         raise ResourceError(
             f"{folder}: could not be written ({errno.errorcode[error.errno]}); free some space, then run the same command again"
         ) from None
-    except (torch.OutOfMemoryError, MemoryError):
-        raise ResourceError(_describe_too_little_memory(recipe)) from None
-    except RuntimeError as error:
-        if "can't allocate memory" in str(error):  # torch's allocator of a CPU has no error of its own
+    except (RuntimeError, MemoryError) as error:
+        if is_out_of_memory(error):
             raise ResourceError(_describe_too_little_memory(recipe)) from None
         if isinstance(error, torch.distributed.DistError) or "gloo" in str(error):
             raise ResourceError(

@@ -72,6 +72,10 @@ class Extraction(Metric):
             - context.original_addresses.keys()
         )
 
+    def depends_on_run(self, checkpoint: Checkpoint) -> bool:
+        """Whether the model was trained: before the first step, no address of the run's data was seen."""
+        return checkpoint.step > 0
+
     def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
         """Return for each kind of prompt: rates, counts, controls, and leaks by frequency."""
         if run.path not in self._first_steps:

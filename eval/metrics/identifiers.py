@@ -106,7 +106,7 @@ class Identifiers(Metric):
             for one in sorted(leaked)
         ]
         if self.net and run.path not in self._base_leaks:
-            first = LanguageModel.load(run.base_checkpoint.path, model.device)
+            first = model.load_another(run.base_checkpoint.path)
             base = predict_hidden_words(first, texts.texts, texts.doc_ids, folds=self.folds, seed=self._context.seed)
             self._base_leaks[run.path] = frozenset(count_identifiers(base, ids))
         result = compute_privacy(leaked, ids, base_leaked=self._base_leaks.get(run.path))

@@ -56,6 +56,10 @@ class Membership(Metric):
             for name, path in (("members", self.members), ("non_members", self.non_members))
         }
 
+    def depends_on_run(self, checkpoint: Checkpoint) -> bool:
+        """False: members and others are those of the suite."""
+        return False
+
     def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
         """Return the area with its interval, the rates at few false alarms, and the curve as [false, true] positive rates."""
         assert self._identifier_sets is not None, "opened"

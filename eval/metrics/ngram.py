@@ -12,6 +12,7 @@ all; tables leave such samples out and have None for empty groups.
 from __future__ import annotations
 
 import hashlib
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -64,17 +65,17 @@ class Ngram(Metric):
     batch: int = Field(default=64, ge=1)
 
     _context: EvalContext = PrivateAttr(default_factory=EvalContext)
-    # by checkpoint number: score, verbatim hit and category of each text; needed by `aggregate`, not part of the report
-    _scores_by_number: dict[int, tuple[F64, Mask, list[str]]] = PrivateAttr(default_factory=dict)
+    # by checkpoint, in the order of measuring: score, verbatim hit and category of each text; for `aggregate`, not part of the report
+    _stored_scores: list[tuple[F64, Mask, list[str]]] = PrivateAttr(default_factory=list)
 
     def setup(self, context: EvalContext) -> None:
         """Store the context; UsageError for a text set that the suite does not have."""
         get_text_set(context, self.texts, self.use)
         self._context = context
-        self._scores_by_number.clear()
+        self._stored_scores.clear()
 
     def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
-        """Return the mean score and the number of verbatim texts; `number` is the key of the scores stored for `aggregate`."""
+        """Return the mean score and the number of verbatim texts; the scores of each text are stored for `aggregate`."""
         texts = get_text_set(self._context, self.texts, self.use) or read_texts(run.data_path)
         probe_points = choose_probe_points(
             encode_trained_part(run, model, texts.texts), texts.doc_ids, ks=(self.k,), suffix_length=self.suffix, seed=self._context.seed
@@ -82,19 +83,18 @@ class Ngram(Metric):
         generated = generate_continuations(model, probe_points, self.k, batch=self.batch)
         scores = ngram_scores(generated, probe_points.suffix_tokens, sizes=self.sizes, counts=self.counts, average=self.average)
         hits = is_memorized(generated, probe_points.suffix_tokens)
-        number = len(self._scores_by_number)
-        self._scores_by_number[number] = scores, hits, categorize_texts([texts.texts[row] for row in probe_points.text_numbers])
-        return {"number": number, "score": mean_score(scores), "verbatim": int(hits.sum()), "probed_texts": len(hits)}
+        self._stored_scores.append((scores, hits, categorize_texts([texts.texts[row] for row in probe_points.text_numbers])))
+        return {"score": mean_score(scores), "verbatim": int(hits.sum()), "probed_texts": len(hits)}
 
     def save_state(self) -> dict[str, Any]:
         """Return the scores of the last checkpoint."""
-        scores, hits, categories = self._scores_by_number[len(self._scores_by_number) - 1]
+        scores, hits, categories = self._stored_scores[-1]
         return {"scores": scores.tolist(), "hits": hits.tolist(), "categories": categories}
 
     def restore_state(self, state: Any) -> None:
         """Store the scores of a checkpoint that was measured earlier."""
         columns = np.array(state["scores"], np.float64), np.array(state["hits"], np.bool_), list(state["categories"])
-        self._scores_by_number[len(self._scores_by_number)] = columns
+        self._stored_scores.append(columns)
 
     def aggregate(self, rows: MetricRows) -> dict[str, Any]:
         """Return for each run: newly memorized texts by checkpoint, scores before, stopping rules, thresholds compared, and categories.
@@ -102,11 +102,12 @@ class Ngram(Metric):
         The best-task rule is applied if the suite has a `task`, with its first metric; the validation rule if runs have a validation loss.
         """
         found = {}
+        stored = iter(self._stored_scores)  # in the order of the rows
         for name, run_rows in rows.items():
             measured_rows = [row for row in run_rows if self.use in row]
             if not measured_rows:
                 continue
-            stored_scores = [self._scores_by_number[row[self.use]["number"]] for row in measured_rows]
+            stored_scores = list(itertools.islice(stored, len(measured_rows)))
             scores, hits = np.stack([one for one, _, _ in stored_scores]), np.stack([one for _, one, _ in stored_scores])
             epochs = [row["epoch"] for row in measured_rows]
             means = [row[self.use]["score"] for row in measured_rows]

@@ -43,6 +43,10 @@ class Perplexity(Metric):
         if not self._text_sets:
             raise UsageError("perplexity needs texts; name a set in [texts] with its path")
 
+    def depends_on_run(self, checkpoint: Checkpoint) -> bool:
+        """False: the texts are those of the suite."""
+        return False
+
     def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
         """Return the perplexities of each set."""
         return {name: measure_perplexity(model, texts.texts, batch=self.batch) for name, texts in self._text_sets.items()}

@@ -141,14 +141,14 @@ class Reconstruction(Metric):
         key = (checkpoint_path, model.device)
         if key not in self._reference_models:
             self._reference_models.clear()  # keep only one in memory
-            self._reference_models[key] = LanguageModel.load(checkpoint_path, model.device)
+            self._reference_models[key] = model.load_another(checkpoint_path)
         return self._reference_models[key]
 
     def _choose_b(self, reference: LanguageModel) -> tuple[float, list[tuple[float, float]]]:
         """Return the b with the highest accuracy on the shadow run, and the curve of accuracy by b."""
         assert self.shadow is not None
         records = MaskedRecords.read(self.shadow.masked, self.shadow.work, kinds=self.kinds, most=self.most)
-        victim = LanguageModel.load(RunFolder.open(self.shadow.run).final_checkpoint.path, reference.device)
+        victim = reference.load_another(RunFolder.open(self.shadow.run).final_checkpoint.path)
         curve = compute_b_curve(victim, reference, records, self._attack_settings, value_finder=self._value_finder)
         return choose_best_b(curve), curve
 

@@ -139,6 +139,10 @@ class DownstreamTask(Metric):
         except ValueError as error:
             raise UsageError(f"{self.examples}: {error}") from None
 
+    def depends_on_run(self, checkpoint: Checkpoint) -> bool:
+        """False: the examples are those of the suite."""
+        return False
+
     def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
         """Return the scores of the template's metrics, and the number of examples."""
         prompts = model.with_leading_ids(model.encode(self._prompts))

@@ -59,6 +59,10 @@ class Tofu(Metric):
             if (path := getattr(self, name)) is not None:
                 self._question_sets[name] = read_questions(path, self.most)
 
+    def depends_on_run(self, checkpoint: Checkpoint) -> bool:
+        """False: the questions are those of the suite."""
+        return False
+
     def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
         """Return the utilities of each set, the model utility, and ln R of every question of the forget set, in order."""
         answers = {

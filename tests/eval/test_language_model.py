@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import dataclasses
+import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
+import torch
+from safetensors.torch import load_file, save_file
 
-from sanitize.errors import OutputBroken, UsageError
-from sanitize.eval.language_model import LanguageModel, _make_sampler
+from sanitize.errors import InputRefused, OutputBroken, ResourceError, UsageError
+from sanitize.eval.language_model import BatchControl, LanguageModel, _make_sampler, resolve_devices
+from sanitize.train.model import load_model, load_tokenizer
 
 
 def make_prompts(count: int = 33, longest: int = 20) -> list[list[int]]:
@@ -121,6 +126,38 @@ def test_sampled_tokens_have_the_probabilities_of_a_complete_sort(top_k: int | N
         assert (np.abs(found - shares) < 4.5 * np.sqrt(shares * (1 - shares) / 4_000) + 1e-9).all()
 
 
+@pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("[enforce fail] can't allocate memory")])
+def test_too_little_memory_halves_the_batch(gpt2: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+    """Forward passes of more than five rows fail: the results are the same, and one note says so; a single row that fails is an error."""
+    prompts, notes, sizes, limit = make_prompts(), list[str](), list[int](), [10**9]
+    forward = type(gpt2).forward
+
+    def forward_of_few_rows(self: Any, input_ids: Any, **inputs: Any) -> Any:
+        if len(input_ids) > limit[0]:
+            raise error
+        sizes.append(len(input_ids))
+        return forward(self, input_ids, **inputs)
+
+    monkeypatch.setattr(type(gpt2), "forward", forward_of_few_rows)
+    model = LanguageModel.from_loaded(gpt2, tokenizer, control=BatchControl(on_note=notes.append))
+    expected, losses = model.generate(prompts, new_tokens=4), model.token_losses(prompts)
+    assert not notes and max(sizes) == len(prompts)
+    limit[0] = 5
+    sizes.clear()
+    assert model.generate(prompts, new_tokens=4) == expected
+    for one, other in zip(model.token_losses(prompts), losses, strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    assert len(notes) == 1 and "batches are halved" in notes[0] and max(sizes) <= 5
+    assert model.control.rows_done == model.control.row_count > 0
+    limit[0] = 0
+    with pytest.raises(ResourceError, match="single row of .* tokens; use dtype bfloat16"):
+        model.generate(prompts[:3], new_tokens=4)
+    limit[0], other_error = 5, ValueError("something else")
+    monkeypatch.setattr(type(gpt2), "forward", lambda self, **inputs: (_ for _ in ()).throw(other_error))
+    with pytest.raises(ValueError, match="something else"):
+        model.generate(prompts[:3], new_tokens=4)
+
+
 def test_a_shared_prompt_is_read_once(model: LanguageModel, gpt2: Any) -> None:
     prompts = make_prompts(3)
     read_rows: list[int] = []
@@ -191,6 +228,12 @@ def test_a_checkpoint_is_loaded_as_it_was_saved(gpt2: Any, bert: Any, tokenizer:
         make_prompts(3), new_tokens=5
     )
     assert causal.encode([]) == [] and causal.decode([]) == [] and causal.generate([], new_tokens=4) == []
+    halved = LanguageModel.load(tmp_path / "causal", dtype="bfloat16")
+    assert {weight.dtype for weight in halved.model.parameters()} == {torch.bfloat16}
+    assert halved.load_another(tmp_path / "masked").model.dtype == torch.bfloat16
+    for exact, rounded in zip(causal.token_losses(make_prompts(3)), halved.token_losses(make_prompts(3)), strict=True):
+        assert rounded.dtype == np.float32
+        np.testing.assert_allclose(rounded, exact, rtol=0.1, atol=0.5)
     with pytest.raises(UsageError, match="masked model cannot continue prompts"):
         masked.generate([[3]], new_tokens=1)
     with pytest.raises(UsageError, match="causal model cannot fill masks"):
@@ -208,6 +251,64 @@ def test_invalid_requests_are_refused(model: LanguageModel, gpt2: Any, tokenizer
     (tmp_path / "pytorch_model.bin").write_bytes(b"no pickle is read")
     with pytest.raises(OutputBroken, match="other formats are not read"):
         LanguageModel.load(tmp_path)
+    for device, message in (("cudda", "did you mean cuda"), ("cpu,,cuda", "device : known"), ("cuda:x", "known|did you mean")):
+        with pytest.raises(UsageError, match=message):
+            resolve_devices(device)
+    assert resolve_devices("cpu, cpu") == ["cpu", "cpu"]
+    with pytest.raises(UsageError, match="did you mean bfloat16"):
+        LanguageModel.load(tmp_path, dtype="bfloat61")
     larger_tokenizer = type("More", (), {"__len__": lambda self: 300})()
     with pytest.raises(OutputBroken, match="do not belong together"):
         LanguageModel.from_loaded(gpt2, larger_tokenizer)
+
+
+def need_own_code(folder: Path) -> None:
+    config = json.loads((folder / "config.json").read_text())
+    names = {"model_type": "own", "auto_map": {"AutoConfig": "code.Config", "AutoModelForCausalLM": "code.Model"}}
+    (folder / "config.json").write_text(json.dumps(config | names))
+    (folder / "code.py").write_text(f"open({str(folder / 'was-run')!r}, 'w')")
+
+
+def cut_weights(folder: Path) -> None:
+    path = folder / "model.safetensors"
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def change_weights(folder: Path, change: Callable[[dict[str, torch.Tensor]], object]) -> None:
+    weights = load_file(folder / "model.safetensors")
+    change(weights)
+    save_file(weights, folder / "model.safetensors", metadata={"format": "pt"})
+
+
+@pytest.mark.parametrize(
+    ("damage", "message"),
+    [
+        (need_own_code, r"needs code of its own \(auto_map in config.json\), which is not run"),
+        (cut_weights, r"damaged or incomplete \(SafetensorError\)"),
+        (
+            lambda folder: change_weights(folder, lambda weights: weights.pop("transformer.h.0.mlp.c_fc.weight")),
+            "lacks 1 weights of a GPT2",
+        ),
+        (
+            lambda folder: change_weights(folder, lambda weights: weights["transformer.wte.weight"][3].fill_(float("nan"))),
+            "weights that are not finite numbers",
+        ),
+        (lambda folder: (folder / "tokenizer.json").unlink(), "no tokenizer.json"),
+        (lambda folder: (folder / "tokenizer.json").write_text("{}"), "tokenizer"),
+        (lambda folder: (folder / "model.safetensors").rename(folder / "pytorch_model.bin"), "other formats"),
+    ],
+)
+def test_model_folders_that_cannot_be_used(
+    gpt2: Any, tokenizer: Any, tmp_path: Path, damage: Callable[[Path], object], message: str
+) -> None:
+    """Training and evaluation say the same of a folder."""
+    folder = tmp_path / "model"
+    gpt2.save_pretrained(folder)
+    tokenizer.save_pretrained(folder)
+    damage(folder)
+    with pytest.raises(OutputBroken, match=message):
+        LanguageModel.load(folder)
+    with pytest.raises(InputRefused, match=message):
+        load_tokenizer(folder)
+        load_model(folder, "causal")
+    assert not (folder / "was-run").exists()

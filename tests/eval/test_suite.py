@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import collections
 import json
 import math
+import re
 import stat
 import sys
 import xml.etree.ElementTree as Xml
@@ -14,9 +16,10 @@ import polars as pl
 import pytest
 from typer.testing import CliRunner
 
-from sanitize.errors import MissingExtra, UsageError
+from sanitize.errors import MissingExtra, OutputBroken, UsageError
 from sanitize.eval.charts import draw_charts
 from sanitize.eval.cli import app
+from sanitize.eval.evaluation_progress import EvaluationProgress
 from sanitize.eval.metric import list_metrics, load_metric
 from sanitize.eval.report import render_model_card, render_page, render_svg
 from sanitize.eval.run_folder import RunFolder
@@ -24,6 +27,7 @@ from sanitize.eval.suite import Suite, describe_training, evaluate
 
 ANN, BO = "ann.lee@example.com", "bo.ray@example.org"
 RUN = "raw <b>&"  # a name that would be markup
+MEASURED = 2 + 3 + 4  # perplexity, extraction and frontier at two checkpoints of two runs with the same weights
 
 
 @pytest.fixture
@@ -285,7 +289,7 @@ def test_an_evaluation_that_was_stopped_continues_with_the_next_metric(
     with monkeypatch.context() as patch:
         later_calls = count_measured(patch)
         assert CliRunner().invoke(app, arguments).exit_code == 0
-    assert not set(first_calls) & set(later_calls) and len(first_calls) + len(later_calls) == 4 * 4
+    assert not set(first_calls) & set(later_calls) and len(first_calls) + len(later_calls) == MEASURED + 4
     assert json.loads((tmp_path / "out" / "report.json").read_text()) == json.loads(json.dumps(expected))
     assert not records.exists() and sorted(path.name for path in tmp_path.glob("private/*")) == ["leaked.csv"]
 
@@ -298,7 +302,7 @@ def test_another_checkpoint_setting_or_text_is_measured_again(suite: Path, tmp_p
     assert calls == []
     suite.write_text(suite.read_text().replace("web = 4", "web = 5"))
     evaluate(suite, records=records)
-    assert {name for name, _ in calls} == {"extraction"} and len(calls) == 4
+    assert {name for name, _ in calls} == {"extraction"} and len(calls) == 3
     calls.clear()
     model = sorted((tmp_path / "raw" / "checkpoints").rglob("model.safetensors"))[-1]
     data = bytearray(model.read_bytes())
@@ -309,4 +313,61 @@ def test_another_checkpoint_setting_or_text_is_measured_again(suite: Path, tmp_p
     calls.clear()
     pl.DataFrame({"text": ["other text"]}).write_parquet(tmp_path / "test.parquet")
     evaluate(suite, records=records)
-    assert len(calls) == 4 * 3
+    assert len(calls) == MEASURED + 1, "the changed weights are no longer those of the other run"
+    calls.clear()
+    evaluate(Suite.read(suite).model_copy(update={"dtype": "bfloat16"}), records=records)
+    assert len(calls) == MEASURED + 1
+
+
+def test_equal_weights_are_measured_once(suite: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The runs of the suite have the same weights at both steps: perplexity depends on them alone, extraction also on the data seen."""
+    calls = count_measured(monkeypatch)
+    rows = {name: run["rows"] for name, run in evaluate(suite)["runs"].items()}
+    assert collections.Counter(name for name, _ in calls) == {"perplexity": 2, "extraction": 3, "frontier": 4}
+    assert sum(collections.Counter(name for name, _ in calls).values()) == MEASURED
+    for name in ("perplexity", "extraction"):
+        assert rows[RUN][0][name] == rows["rmft"][0][name]
+    seen = [[row["extraction"]["web"]["seen"] for row in rows[run]] for run in (RUN, "rmft")]
+    assert seen == [[0, 2], [0, 1]]
+
+
+def test_two_devices_give_the_report_of_one(suite: Path, tmp_path: Path) -> None:
+    suite.write_text(suite.read_text() + '[[metric]]\nuse = "ngram"\nk = 4\nsuffix = 2\n')
+    reports, leaked = [], []
+    for number, device in enumerate(("cpu", "cpu,cpu")):
+        out, file = tmp_path / f"out-{number}", tmp_path / f"mine-{number}" / "leaked.parquet"
+        options = ["--devices", device, "--dtype", "bfloat16", "--leaked", str(file), "--reveal"]
+        result = CliRunner().invoke(app, [str(suite), "--out", str(out), *options])
+        assert result.exit_code == 0, (result.output, result.exception)
+        reports.append((out / "report.json").read_text())
+        leaked.append(pl.read_parquet(file))
+    assert reports[0] == reports[1] and leaked[0].equals(leaked[1])
+    assert json.loads(reports[0])["dtype"] == "bfloat16" and json.loads(reports[0])["device"] == "cpu"
+    assert all(re.search(rf"^cpu #{number}: \w.*, step-", result.output, re.MULTILINE) for number in (1, 2)), "both have measured"
+    assert re.search(r"\(\d+ of 13 measurements, about \d+:\d\d left\)", result.output)
+
+
+def test_an_error_on_a_device_is_the_error_of_the_evaluation(suite: Path, tmp_path: Path) -> None:
+    (tmp_path / "rmft" / "checkpoints" / "step-000004" / "tokenizer.json").unlink()
+    records = tmp_path / "measured"
+    with pytest.raises(OutputBroken, match=r"step-000004: no tokenizer\.json"):
+        evaluate(Suite.read(suite).model_copy(update={"device": "cpu,cpu"}), records=records)
+    assert list(records.iterdir()), "what was measured before is kept"
+
+
+def test_lines_say_what_is_done_and_the_time_left() -> None:
+    now, lines = [0.0], list[str]()
+    progress = EvaluationProgress(["slow", "fast"] * 3, lines.append, clock=lambda: now[0])
+    assert progress.describe() == "0 of 6 measurements"
+    for use, seconds in (("slow", 100.0), ("fast", 2.0)):
+        progress.begin("raw, step-000000", use)
+        progress.control.rows_done, progress.control.row_count = 64, 1000
+        now[0] += seconds
+        progress.beat()
+        progress.end(use, seconds)
+    assert lines == ["raw, step-000000: slow, 64 of 1,000 rows (0 of 6 measurements)"], "fast has taken no 30 seconds"
+    assert progress.describe() == "2 of 6 measurements, about 3:24 left"
+    assert progress.seconds_left() == 204.0
+    halved = EvaluationProgress(["slow"] * 5, lines.append, devices=2, clock=lambda: now[0])
+    halved.end("slow", 10.0)
+    assert halved.seconds_left() == 20.0

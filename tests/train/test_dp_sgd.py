@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -16,7 +17,7 @@ from safetensors.torch import load_file
 
 from sanitize import train
 from sanitize.errors import InputRefused, MissingExtra, UsageError
-from sanitize.train import accountant, dp_sgd, trainer, training_run
+from sanitize.train import accountant, device_noise, dp_sgd, training_run
 from sanitize.train.batches import TokenRows
 from sanitize.train.checkpoint import CheckpointEvent
 from sanitize.train.dp_sgd import DpSgdStep, PerSampleGradients, PoissonBatchPlan
@@ -76,7 +77,6 @@ def make_step(corpus: Any, recipe: Any) -> MakeStep:
             clip_norm=settings.privacy.clip,
             n_micro_batches=1,
             to_device=lambda collated: {name: torch.from_numpy(value) for name, value in collated.items()},
-            autocast=trainer.contextlib.nullcontext,
         )
 
     return make
@@ -161,6 +161,102 @@ def test_each_unit_is_clipped(make_step: MakeStep) -> None:
         dp_sgd.clip_factors({"a": torch.tensor([[float("nan")]])}, 1.0)
 
 
+@pytest.mark.parametrize("arch", ["gpt2", "gpt_neo", "bert", "roberta"])
+def test_bf16_gradients_are_vectorised(make_step: MakeStep, arch: str) -> None:
+    """Forward passes in bf16 autocast, backward passes outside of it: vmap supports all models; gradients are those of float32, rounded."""
+    step, warnings, is_backward_in_autocast = make_step(arch), list[str](), list[bool]()
+    step.per_sample_gradients.on_warning = warnings.append
+    row_numbers = step.batch_plan.get_step_rows(0)
+    expected = compute_row_gradients(step, row_numbers)
+    collated = step.per_sample_gradients.objective.collate(step.rows.make_batch(row_numbers, 0), training=True)
+    weights = dp_sgd.count_loss_terms_by_row(step.per_sample_gradients.objective, collated)
+    step.per_sample_gradients.autocast = lambda: torch.autocast("cpu", dtype=torch.bfloat16)
+
+    class Probe(torch.autograd.Function):
+        """The identity; its backward pass records whether autocast is on."""
+
+        generate_vmap_rule = True
+
+        @staticmethod
+        def forward(x: torch.Tensor) -> torch.Tensor:
+            return x.clone()
+
+        @staticmethod
+        def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+            pass
+
+        @staticmethod
+        def backward(ctx: Any, gradient: torch.Tensor) -> torch.Tensor:
+            is_backward_in_autocast.append(torch.is_autocast_enabled("cpu"))
+            return gradient
+
+    embeddings = step.per_sample_gradients.model.get_input_embeddings()
+    embeddings.register_forward_hook(lambda module, inputs, output: Probe.apply(output))
+    for method in ("vmap", "loop"):
+        step.per_sample_gradients.method = method
+        grads, _ = step.per_sample_gradients(step.to_device(collated), step.to_device(weights))
+        assert step.per_sample_gradients.method == method and not warnings
+        for row, row_gradient in enumerate(expected):
+            found = {name: value[row] for name, value in grads.items()}
+            assert {value.dtype for value in found.values()} == {torch.float32}
+            assert 1e-5 < relative_distance(found, row_gradient) < 0.05, "computed in bf16"
+    assert is_backward_in_autocast and not any(is_backward_in_autocast)
+
+
+def test_too_little_memory_is_not_taken_for_an_unsupported_model(make_step: MakeStep, monkeypatch: pytest.MonkeyPatch) -> None:
+    step = make_step()
+    for error in (torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("DefaultCPUAllocator: can't allocate memory")):
+
+        def fail(*_: Any, error: Exception = error) -> Any:
+            raise error
+
+        monkeypatch.setattr(PerSampleGradients, "_gradients_by_vmap", fail)
+        with pytest.raises(RuntimeError, match="memory"):
+            step.set_gradients(0)
+    assert step.per_sample_gradients.method == "vmap"
+
+
+def test_gradients_of_rows_exist_once(make_step: MakeStep, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Those of a micro-batch are gone when the next one is computed; units of one row are clipped without a copy of their gradients."""
+    step = make_step()
+    step.n_micro_batches = 4
+    compute, pointers, alive_counts = DpSgdStep._compute_row_gradients, list[dict[str, int]](), list[int]()
+    references: list[Any] = []
+
+    def record(self: DpSgdStep, *arguments: Any) -> Any:
+        alive_counts.append(sum(reference() is not None for reference in references))
+        found = compute(self, *arguments)
+        references.extend(weakref.ref(value) for value in found[0].values())
+        pointers.append({name: value.data_ptr() for name, value in found[0].items()})
+        return found
+
+    def compare(grads: dict[str, Any], clip_norm: float, clip_factors: Any = dp_sgd.clip_factors) -> Any:
+        assert {name: value.data_ptr() for name, value in grads.items()} == pointers[-1]
+        return clip_factors(grads, clip_norm)
+
+    monkeypatch.setattr(DpSgdStep, "_compute_row_gradients", record)
+    monkeypatch.setattr(dp_sgd, "clip_factors", compare)
+    step.set_gradients(0)
+    assert len(alive_counts) > 2 and not any(alive_counts)
+
+
+def test_slow_noise_is_reported(corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sanitize.train.trainer.SLOW_NOISE_WEIGHTS", 1000)
+    settings, lines = make_private_recipe(recipe, corpus(), run={"max_steps": 1}), list[str]()
+    train.fit(settings, tmp_path / "run", progress=lines.append)
+    assert any(line.startswith("warning: noise for ") and "on the CPU" in line for line in lines)
+    lines.clear()
+    settings["privacy"]["noise"] = "device"
+    with pytest.raises(UsageError, match="another noise generator"):
+        train.fit(settings, tmp_path / "run", progress=lines.append)
+    result = train.fit(settings, tmp_path / "other", progress=lines.append)
+    assert not any("warning" in line for line in lines)
+    assert result.privacy["noise_generator"] == "ChaCha20 on the device of the gradients"
+    assert Recipe.load(settings).hash() == result.recipe_hash == json.loads((tmp_path / "run" / "train.json").read_text())["recipe_hash"]
+    weights = [load_file(tmp_path / name / "checkpoints" / result.final / "model.safetensors") for name in ("run", "other")]
+    assert not torch.equal(weights[0]["transformer.wte.weight"], weights[1]["transformer.wte.weight"])
+
+
 @pytest.mark.parametrize("pieces", [1, 3, 8])
 def test_a_user_is_clipped_once_for_all_rows(make_step: MakeStep, pieces: int) -> None:
     """Users of ten rows: a user's rows are drawn together, summed, then clipped, however the batch is cut."""
@@ -199,11 +295,11 @@ def test_documents_of_one_id_are_one_unit() -> None:
         dp_sgd.assign_units(rows, pa.array(["u", None, "v"]))
 
 
-@pytest.mark.parametrize("pieces", [1, 4])
-def test_noise_is_added_once_with_its_deviation(make_step: MakeStep, pieces: int) -> None:
+@pytest.mark.parametrize(("pieces", "generator"), [(1, "cpu"), (4, "cpu"), (4, "device")])
+def test_noise_is_added_once_with_its_deviation(make_step: MakeStep, pieces: int, generator: str) -> None:
     """The noise of a step, whatever it is cut into, and of one without any row, has the deviation sigma C."""
     noiseless, noisy = make_step(sigma=0.0, clip=0.5), make_step(sigma=1.3, clip=0.5)
-    noisy.n_micro_batches = pieces
+    noisy.n_micro_batches, noisy.noise_generator = pieces, generator
     empty = next(
         step_no
         for step_no in range(10_000)
@@ -275,6 +371,35 @@ def test_keyed_random_draws() -> None:
     uniform = random.draw_uniform(100_000, "sample", 0)
     assert uniform.min() > 0 and uniform.max() < 1 and abs(uniform.mean() - 0.5) < 0.005
     assert repr(random) == "KeyedRandom()"
+
+
+def test_chacha20_blocks_are_those_of_the_rfc() -> None:
+    """RFC 8439, section 2.3.2: block 1 of the key 00 01 ... 1f; the upper half of our counter is the first word of the RFC's nonce."""
+    words = device_noise.chacha20_blocks(bytes(range(32)), 0x0900000000000001, 2, CPU, (0x4A000000, 0))[:, 0]
+    assert [int(word) & 0xFFFFFFFF for word in words] == [
+        0xE4E7F110, 0x15593BD1, 0x1FDD0F50, 0xC47120A3, 0xC7F4D1C7, 0x0368C033, 0x9AAA2204, 0x4E6CD4C3,
+        0x466482D2, 0x09AA9F07, 0x05D7C214, 0xA2028BD9, 0xD19C12B5, 0xB94E16DE, 0xE883D0CB, 0x4E3C50A2,
+    ]  # fmt: skip
+
+
+def test_noise_of_a_device_is_normal(monkeypatch: pytest.MonkeyPatch) -> None:
+    random, other_random = KeyedRandom(b"a" * 32), KeyedRandom(b"b" * 32)
+    key = random.derive_key("noise", 0, "w")
+    draws = device_noise.draw_normal(key, 400_001, CPU)
+    numbers = draws.double().numpy()
+    assert draws.dtype == torch.float32 and scipy.stats.kstest(numbers, "norm").pvalue > 0.001
+    assert (np.abs(numbers) > 3).mean() == pytest.approx(0.0027, rel=0.15) and len(np.unique(numbers)) > 390_000
+    for distance in (1, 2, 200_000):
+        assert abs(np.corrcoef(numbers[:-distance], numbers[distance:])[0, 1]) < 0.01
+    monkeypatch.setattr(device_noise, "BLOCK_SIZE", 1 << 10)
+    assert torch.equal(device_noise.draw_normal(key, 4_001, CPU), draws[:4_001]), "however it is cut"
+    for other_key in (random.derive_key("noise", 1, "w"), random.derive_key("noise", 0, "v"), other_random.derive_key("noise", 0, "w")):
+        assert len(other_key) == 32 and not np.isin(device_noise.draw_normal(other_key, 9, CPU).numpy(), numbers[:9]).any()
+    words = [int(word) & 0xFFFFFFFF for word in device_noise.chacha20_blocks(key, 1, 1, CPU)[:, 0]]
+    uniform = [((words[at] << 21 | words[at + 1] >> 11) + 0.5) * 2.0**-53 for at in range(0, 16, 2)]
+    pairs = [(math.sqrt(-2 * math.log(uniform[at])), 2 * math.pi * uniform[at + 1]) for at in range(0, 8, 2)]
+    by_hand = [sum(radius * function(angle) for radius, angle in pairs) / 2 for function in (math.cos, math.sin)]
+    assert numbers[2:4].tolist() == pytest.approx(by_hand, rel=1e-6)
 
 
 def test_the_noise_key_is_private_and_reused(tmp_path: Path) -> None:

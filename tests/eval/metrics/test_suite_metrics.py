@@ -155,9 +155,9 @@ def test_identifiers_in_a_suite(masked_run: RunFolder, blacklist: Path, monkeypa
     loaded_checkpoint = {"now": False}
     load, fill = LanguageModel.load, LanguageModel.fill_masks
 
-    def load_and_record(checkpoint: Any, *arguments: Any) -> LanguageModel:
+    def load_and_record(checkpoint: Any, *arguments: Any, **options: Any) -> LanguageModel:
         loaded_checkpoint["now"] = str(checkpoint).endswith("000004")
-        return load(checkpoint, *arguments)
+        return load(checkpoint, *arguments, **options)
 
     def fill_known_words(self: LanguageModel, sequences: Any, positions: Any, **options: Any) -> Any:
         assert fill(self, sequences[:1], positions[:1])
