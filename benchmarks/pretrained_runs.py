@@ -20,7 +20,7 @@ import shutil
 import sys
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,7 @@ import numpy as np
 import polars as pl
 
 import sanitize
+from benchmarks.bench import describe_machine
 from benchmarks.criteria import draw_uniform
 from sanitize import train
 from sanitize.errors import InputRefused, UsageError
@@ -215,7 +216,7 @@ class PretrainedRuns:
                 row = self._measure(data, run, checkpoint, checkpoint.path, probe=cell.technique in ("baseline", *MITIGATIONS))
                 write_json(file, row)
             rows.append(row)
-        settings = {"steps": run.summary["steps"], "train_cpu_s": round(trained_s, 1)}
+        settings = {"steps": run.summary["steps"], "train_cpu_s": round(trained_s, 1), "device": describe_device(self.size.device)}
         write_json(folder / "result.json", {**asdict(cell), **settings, "rows": rows})
         shutil.rmtree(folder / "run")
         for row_file in folder.glob("step-*.json"):
@@ -293,6 +294,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     """Options of the sizes with a pretrained model."""
     parser.add_argument("--only-seeds", type=int, nargs="+", metavar="SEED", help="with --model: compute these seeds only, such as 1 2")
     parser.add_argument("--lr", type=float, nargs="+", help="with --model: learning rates; the first decides (default: by size)")
+    parser.add_argument("--device", help="with --model: where to train and to measure, such as cuda (default: by size)")
     parser.add_argument("--only-report", action="store_true", help="with --model: compute nothing, and report the finished trainings")
 
 
@@ -305,7 +307,22 @@ def open_runs(arguments: argparse.Namespace) -> PretrainedRuns:
     if arguments.model is None or not (arguments.model / "config.json").is_file():
         raise InputRefused(f"--model {arguments.model}: no model in Hugging Face layout; `make model` writes one to models/smollm2-135m")
     root = arguments.dir or Path.cwd() / "papers.private" / f"{arguments.size}-{arguments.model.name}-{arguments.data.stem}"
-    return PretrainedRuns(root, arguments.model.resolve(), arguments.data, arguments.text_column, SIZES[arguments.size])
+    size = replace(SIZES[arguments.size], device=arguments.device or SIZES[arguments.size].device)
+    return PretrainedRuns(root, arguments.model.resolve(), arguments.data, arguments.text_column, size)
+
+
+def describe_device(device: str) -> str:
+    """The name of the GPU or of the processor on which cells are computed."""
+    import torch
+
+    return torch.cuda.get_device_name(device) if device.startswith("cuda") else str(describe_machine()["cpu"])
+
+
+def describe_devices(runs: PretrainedRuns, cells: Sequence[Cell]) -> str:
+    """Where the finished of these cells were computed, as the end of a sentence; empty if none says so."""
+    results = [result for cell in cells if (result := runs.result(cell)) is not None]
+    names = sorted({str(result["device"]) for result in results if "device" in result})
+    return f"; computed on {' and '.join(names)}" if names else ""
 
 
 def compute_cells(

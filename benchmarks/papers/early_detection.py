@@ -485,7 +485,8 @@ def report_pretrained(arguments: argparse.Namespace, began: float) -> int:
     planned += [Cell(seed, lr, "baseline") for lr in lrs[1:] for seed in numbers]
     scaled = (
         f"{arguments.model.name} tuned on the raw mails of rmft at {lrs[0]:g}, {runs.size.epochs} epochs, {runs.size.probes} mails probed; "
-        f"seed {' '.join(map(str, seeds))}{pretrained_runs.describe_missing(runs, planned)}. The paper tunes models of 1.4 to 70 billion "
+        f"seed {' '.join(map(str, seeds))}{pretrained_runs.describe_devices(runs, planned)}"
+        f"{pretrained_runs.describe_missing(runs, planned)}. The paper tunes models of 1.4 to 70 billion "
         "parameters on 5,000 samples for 8 epochs."
     )
     return report_criteria("early_detection", arguments, found, tables=tables, scaled=scaled, seconds=time.perf_counter() - began)

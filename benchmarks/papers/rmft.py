@@ -566,7 +566,8 @@ def report_pretrained(arguments: argparse.Namespace, began: float) -> int:
     scaled = (
         f"{arguments.model.name}, {layers} trained at {lrs[0]:g} (named before the runs), {size.epochs} epochs, {size.batch} rows of "
         f"{size.context} tokens; {size.mails} mails a seed, of which {size.test_share:.0%} are held out, {size.web} generic prompts and "
-        f"{size.cues} cues; seed {' '.join(map(str, seeds)) or 'of the table epochs'}{pretrained_runs.describe_missing(runs, planned)}. "
+        f"{size.cues} cues; seed {' '.join(map(str, seeds)) or 'of the table epochs'}{pretrained_runs.describe_devices(runs, planned)}"
+        f"{pretrained_runs.describe_missing(runs, planned)}. "
         "The paper tunes GPT2-XL on 10,000 mails."
     )
     return report_criteria("rmft", arguments, found, tables=tables, scaled=scaled, seconds=time.monotonic() - began)
