@@ -69,7 +69,7 @@ def list_stages() -> tuple[Stage, ...]:
     """The stages of a run after its index is built, in order. Each result is a table in the run's folder, or a small object."""
     return (
         Stage("find erased", (), "erased_mentions", find_erased_mentions),
-        Stage("select", (), "occurrence_files", select_occurrences),
+        Stage("select", ("erased_mentions",), "occurrence_files", select_occurrences),
         Stage("drop", ("erased_mentions", "occurrence_files"), "drop_files", drop_documents),
         Stage("blacklist", ("erased_mentions", "occurrence_files", "drop_files"), "blacklist", build_word_blacklist),
         Stage("rewrite", ("erased_mentions", "occurrence_files", "drop_files", "blacklist"), "shards", rewrite_shards),
