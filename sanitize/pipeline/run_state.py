@@ -286,7 +286,7 @@ class RunState:
         index_reuse.check_inputs_unchanged(self.index)
         self.is_output_current()
         command = {
-            "out": self.display_name or os.path.abspath(self.output),
+            "out": self.display_name or os.path.realpath(self.output),  # one record, whichever links led to the folder
             "inputs": self.index.input_set.display_names,
             "settings": self.index.settings.to_json(),
             "plan": self.plan.resolved_settings(),

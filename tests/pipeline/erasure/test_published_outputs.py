@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -33,7 +34,7 @@ def write_input(folder: Path, suffix: str = "") -> Path:
     return folder
 
 
-def publish(folder: Path, out: str = "clean", plan: str = "baseline", settings: Settings = SETTINGS) -> None:
+def publish(folder: Path, out: str | Path = "clean", plan: str = "baseline", settings: Settings = SETTINGS) -> None:
     run_with_settings([folder / "in.parquet", folder / "in.jsonl"], folder / out, plan, folder / "clean.private", settings)
 
 
@@ -208,6 +209,40 @@ def test_replaced_outputs_are_not_missing(first: Path) -> None:
     for _ in range(2):
         found: SubjectResult = subject(first / "clean.private", [ANN], erase=True, workers=1)
         assert found.unreached_outputs == [] and [Path(output.out).name for output in found.erased.outputs] == ["release"]
+
+
+@pytest.mark.parametrize("linked", ["first/clean", "first"])
+def test_an_output_behind_a_link_has_one_record(linked: str, first: Path, tmp_path: Path) -> None:
+    """Erasing twice, and publishing through the link and without it, is the same output; a record that names the link is mended."""
+    publish(first)
+    (tmp_path / "disk2").mkdir()
+    (tmp_path / linked).rename(tmp_path / "disk2" / "moved")
+    (tmp_path / linked).symlink_to(tmp_path / "disk2" / "moved")
+    for number in range(2):
+        erased = subject(first / "clean.private", [ANN], erase=True, workers=1)
+        assert erased.unreached_outputs == [] and len(erased.erased.outputs) == 1
+        for out in ("clean", (first / "clean").resolve()):
+            publish(first, out, settings=Settings(workers=1, rows_per_shard=3, replace=True, license=f"L{number}{out}"[:9]))
+        assert len(list((first / "clean.private" / "published").iterdir())) == 1
+    assert not holds_ann(first / "clean") and (tmp_path / linked).is_symlink()
+
+
+def test_two_records_of_one_output_are_mended(first: Path) -> None:
+    """An earlier version recorded an output under the path of a link, then again under that of the folder."""
+    (first / "clean").rename(first / "real")
+    (first / "clean").symlink_to(first / "real")
+    (earlier,) = (first / "clean.private" / "published").iterdir()
+    record = read_json(earlier) or {}
+    subject(first / "clean.private", [ANN], erase=True, workers=1)
+    (later,) = (first / "clean.private" / "published").iterdir()
+    later_record = read_json(later) or {}
+    later_record |= {"manifest_sha256": later_record["manifest_sha256"][:1], "replaced_sha256": record["manifest_sha256"]}
+    later.write_text(json.dumps(later_record))
+    earlier.write_text(json.dumps(record))
+    os.utime(earlier, (0, 0))
+    assert later != earlier
+    found = subject(first / "clean.private", [ANN], erase=True, workers=1)
+    assert found.unreached_outputs == [] and len(found.erased.outputs) == 1
 
 
 def test_an_output_with_the_same_bytes_of_another_workspace_is_left(tmp_path: Path) -> None:
