@@ -187,8 +187,13 @@ def summarize(
     ledger: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """The summary of the run, as far as it follows from input, plan and key; the manifest contains it."""
+    # the aggregates of an increment cover the earlier ones too: of each split, the latest
+    latest_increments = {split: increment for increment, split in shards.aggregates}
+    remaining_files = [
+        state.counts_folder(increment, split) / "remaining_occurrences.parquet" for split, increment in latest_increments.items()
+    ]
     has_dropped = bool(drop_files or erased_mentions.document_count)
-    remaining = state.selection.count_remaining_kinds(has_dropped)
+    remaining = state.selection.count_remaining_kinds(remaining_files if has_dropped else ())
     return build_summary(
         state.plan,
         state.plan_hash,

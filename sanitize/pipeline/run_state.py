@@ -78,6 +78,10 @@ class RunState:
         """The split over which the aggregates of a task are computed; "" for the whole corpus (without --per-split)."""
         return self.index.task_splits[task_no] if self.index.settings.per_split else ""
 
+    def counts_folder(self, increment: OutputIncrement, split: str) -> Path:
+        """The folder of the aggregates of an increment, or with --per-split of one split of it."""
+        return self.folder / f"counts{increment.record_suffix}{f'-{split}' if split else ''}"
+
     def task_files(self, *folder_names: str) -> list[Path]:
         """The files of a table in the run's folder, one per task."""
         return [self.folder.joinpath(*folder_names, f"{no:05d}.parquet") for no in self.task_nos]

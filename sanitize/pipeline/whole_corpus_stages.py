@@ -187,7 +187,7 @@ def aggregate_increment(
             "editors": [{name: os.path.relpath(path, index.workspace) for name, path in tables.tables.items()} for tables in aggregates]
         }
 
-    folder = state.folder / f"counts{increment.record_suffix}{f'-{split}' if split else ''}"
+    folder = state.counts_folder(increment, split)
     with state.tasks.measure("aggregate"):
         depends_on = [
             "paths relative to WORK",
