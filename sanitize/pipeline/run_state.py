@@ -229,6 +229,8 @@ class RunState:
         )
         if is_same and is_extended:
             return False
+        if is_same and self.index.settings.replace and not (self.folder / "plan.json").is_file():
+            return False  # another plan's finders rebuilt the index: without the tables of this run, OUT cannot be verified
         if is_same:
             try:
                 corpus.check()

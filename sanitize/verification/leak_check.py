@@ -356,15 +356,12 @@ def _verify_corpus(
     """`verify` of a corpus whose shards match the manifest; `folder` has the other files in it."""
     out, index_state = corpus.path, read_json(work / "index.json")
     private_folder.require_current_schema(work, index_state)
-    run_folder = work / "runs" / str(corpus.manifest["plan_hash"])
     if corpus.manifest["settings"]["verify"] == "off":
         raise UsageError(
             f"{out}: was written with --verify off, so there is nothing to check it against; run again without --verify off, with --replace"
         )
-    if index_state is None or not (run_folder / "counts" / "forbidden_values.parquet").is_file():
-        raise UsageError(
-            f"{work}: is not the private folder of the run that wrote {out}; give that one with --work (default: {out}.private)"
-        )
+    run_folder = private_folder.require_run_folder(work, str(corpus.manifest["plan_hash"]), str(out), "counts/forbidden_values.parquet")
+    assert index_state is not None
     erased_values = [run_folder / ERASED_VALUES_FILE] if _read_erasures(corpus, work).mailbox_hashes else []
     require_run_tables(work, run_folder, len(corpus.shards), erased_values)
     foreign_names = ForeignNames(folder, run_folder / "counts" / "forbidden_values.parquet", tombstones.read(work).names)
