@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
@@ -369,9 +369,10 @@ def run_with_settings(
     settings: Settings | None = None,
     *,
     keep_input: bool = False,
+    held_locks: Collection[str] = (),
 ) -> RunResult:
     """`run` with its settings as one object. With `keep_input` an input that has changed since it was indexed is refused, even with
-    `--replace`."""
+    `--replace`. `held_locks`: the real paths of the folders, WORK or OUT, whose locks the caller holds."""
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     plan, settings = Plan.load(plan), settings or Settings()
     remote = remote_output.RemoteOutput(str(out)) if is_url(out) else None
@@ -385,7 +386,7 @@ def run_with_settings(
         with custom_kinds(plan.custom_kinds):
             check_listed_kinds(settings.known, plan.find.kinds, plan.name)
     plan = plan.with_known_values(settings.known)
-    with IndexBuilder(inputs, work, settings, plan.detection_spec, keep_input=keep_input) as index:
+    with IndexBuilder(inputs, work, settings, plan.detection_spec, keep_input=keep_input, held_locks=held_locks) as index:
         if remote is not None:
             return _run_to_url(index, plan, out, remote)
         summary = PipelineRun(index, plan, out).sanitize()

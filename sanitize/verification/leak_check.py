@@ -514,7 +514,7 @@ def _require_erasures(corpus: Corpus, work: Path) -> None:
         requests = "an erasure" if missing_count == 1 else f"{missing_count} erasures"
         raise LeakFound(
             f"{corpus.path}: was published before {requests} stored in {work} (sanitize subject --erase), and still holds what a run would "
-            "now remove; do not publish it. Run the command that published it again, with --replace"
+            f"now remove; do not publish it. Repeat the request: sanitize subject {work} --match FILE --erase"
         )
 
 
