@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sanitize.engines.task_runner import TaskRunner
@@ -56,13 +56,15 @@ class OccurrenceSelection:
         with translate_disk_errors(self.index.workspace):
             selection.write_unselected_values(values_files, self._task_files("value_ids"), self.folder / "counts")
 
-    def count_remaining_kinds(self, has_dropped: bool) -> dict[str, dict[str, int]] | None:
-        """Counts by kind of the selected occurrences in the remaining documents; None if nothing was dropped and the plan has no rules."""
-        if not (has_dropped or self.rules):
+    def count_remaining_kinds(self, remaining_files: Sequence[Path]) -> dict[str, dict[str, int]] | None:
+        """Counts by kind of the selected occurrences in the remaining documents: those in `remaining_files`, or all if it is empty, as
+        nothing was dropped. None if then the plan has no rules either."""
+        if not (remaining_files or self.rules):
             return None
         with self.tasks.measure("aggregate"):
-            remaining = [self.folder / "counts" / "remaining_occurrences.parquet"] if has_dropped else self.occurrence_files
-            return aggregates.count_remaining_kinds(self.tasks.engine, remaining, self.folder / "counts" / "remaining_kind_counts.parquet")
+            counts_file = self.folder / "counts" / "remaining_kind_counts.parquet"
+            counts_file.parent.mkdir(exist_ok=True)
+            return aggregates.count_remaining_kinds(self.tasks.engine, remaining_files or self.occurrence_files, counts_file)
 
     def _task_files(self, name: str) -> list[Path]:
         return [self.folder / "selected" / name / f"{no:05d}.parquet" for no in range(len(self.index.task_ranges))]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
@@ -69,7 +69,7 @@ def list_stages() -> tuple[Stage, ...]:
     """The stages of a run after its index is built, in order. Each result is a table in the run's folder, or a small object."""
     return (
         Stage("find erased", (), "erased_mentions", find_erased_mentions),
-        Stage("select", (), "occurrence_files", select_occurrences),
+        Stage("select", ("erased_mentions",), "occurrence_files", select_occurrences),
         Stage("drop", ("erased_mentions", "occurrence_files"), "drop_files", drop_documents),
         Stage("blacklist", ("erased_mentions", "occurrence_files", "drop_files"), "blacklist", build_word_blacklist),
         Stage("rewrite", ("erased_mentions", "occurrence_files", "drop_files", "blacklist"), "shards", rewrite_shards),
@@ -187,8 +187,13 @@ def summarize(
     ledger: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """The summary of the run, as far as it follows from input, plan and key; the manifest contains it."""
+    # the aggregates of an increment cover the earlier ones too: of each split, the latest
+    latest_increments = {split: increment for increment, split in shards.aggregates}
+    remaining_files = [
+        state.counts_folder(increment, split) / "remaining_occurrences.parquet" for split, increment in latest_increments.items()
+    ]
     has_dropped = bool(drop_files or erased_mentions.document_count)
-    remaining = state.selection.count_remaining_kinds(has_dropped)
+    remaining = state.selection.count_remaining_kinds(remaining_files if has_dropped else ())
     return build_summary(
         state.plan,
         state.plan_hash,
@@ -364,9 +369,10 @@ def run_with_settings(
     settings: Settings | None = None,
     *,
     keep_input: bool = False,
+    held_locks: Collection[str] = (),
 ) -> RunResult:
     """`run` with its settings as one object. With `keep_input` an input that has changed since it was indexed is refused, even with
-    `--replace`."""
+    `--replace`. `held_locks`: the real paths of the folders, WORK or OUT, whose locks the caller holds."""
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     plan, settings = Plan.load(plan), settings or Settings()
     remote = remote_output.RemoteOutput(str(out)) if is_url(out) else None
@@ -380,7 +386,7 @@ def run_with_settings(
         with custom_kinds(plan.custom_kinds):
             check_listed_kinds(settings.known, plan.find.kinds, plan.name)
     plan = plan.with_known_values(settings.known)
-    with IndexBuilder(inputs, work, settings, plan.detection_spec, keep_input=keep_input) as index:
+    with IndexBuilder(inputs, work, settings, plan.detection_spec, keep_input=keep_input, held_locks=held_locks) as index:
         if remote is not None:
             return _run_to_url(index, plan, out, remote)
         summary = PipelineRun(index, plan, out).sanitize()

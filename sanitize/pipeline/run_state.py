@@ -78,6 +78,10 @@ class RunState:
         """The split over which the aggregates of a task are computed; "" for the whole corpus (without --per-split)."""
         return self.index.task_splits[task_no] if self.index.settings.per_split else ""
 
+    def counts_folder(self, increment: OutputIncrement, split: str) -> Path:
+        """The folder of the aggregates of an increment, or with --per-split of one split of it."""
+        return self.folder / f"counts{increment.record_suffix}{f'-{split}' if split else ''}"
+
     def task_files(self, *folder_names: str) -> list[Path]:
         """The files of a table in the run's folder, one per task."""
         return [self.folder.joinpath(*folder_names, f"{no:05d}.parquet") for no in self.task_nos]
@@ -225,6 +229,8 @@ class RunState:
         )
         if is_same and is_extended:
             return False
+        if is_same and self.index.settings.replace and not (self.folder / "plan.json").is_file():
+            return False  # another plan's finders rebuilt the index: without the tables of this run, OUT cannot be verified
         if is_same:
             try:
                 corpus.check()
@@ -286,7 +292,7 @@ class RunState:
         index_reuse.check_inputs_unchanged(self.index)
         self.is_output_current()
         command = {
-            "out": self.display_name or os.path.abspath(self.output),
+            "out": self.display_name or os.path.realpath(self.output),  # one record, whichever links led to the folder
             "inputs": self.index.input_set.display_names,
             "settings": self.index.settings.to_json(),
             "plan": self.plan.resolved_settings(),

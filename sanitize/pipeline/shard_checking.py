@@ -98,7 +98,7 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
     mode = state.index.settings.verify
     if mode == "off":
         return CheckedShards(state=state, report={"mode": mode, "values_checked": 0, "ambiguous_values": 0, "swept": 0})
-    checks = _ShardChecks(state)
+    checks = _ShardChecks(state, shards.erased_mentions.value_ids)
     with state.tasks.measure("verify"):
         checks.prepare(is_full=mode == "full")
     is_reused = [state.is_reusable(state.find_increment(no)) for no in state.task_nos]
@@ -138,8 +138,8 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
 class _ShardChecks:
     """The search terms of a run and its check tasks. The terms are prepared once and shared by all workers."""
 
-    def __init__(self, state: RunState) -> None:
-        self.state = state
+    def __init__(self, state: RunState, erased_value_ids: tuple[int, ...]) -> None:
+        self.state, self.erased_value_ids = state, erased_value_ids
         self.value_count = 0  # of the values that are searched for
         self.forbidden_values: Path = state.forbidden_values_file
         self.search_passes: Sequence[Path] = ()
@@ -151,7 +151,7 @@ class _ShardChecks:
         state, index = self.state, self.state.index
         spill, memory = index.workspace / "spill", index.settings.memory_bytes
         value_files, kinds = index.task_files("vault", "values"), state.plan.leak_checked_kinds
-        include_ids, exclude_ids = state.erased.value_ids, state.selection.excluded_value_ids
+        include_ids, exclude_ids = self.erased_value_ids, state.selection.excluded_value_ids
 
         def write_forbidden_values(task: FolderTask) -> dict[str, Any]:
             path = task.folder / "forbidden_values.parquet"

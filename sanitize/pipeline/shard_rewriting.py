@@ -174,7 +174,7 @@ class RewrittenShards:
 
     def find_erased_in_task(self, task_no: int) -> tuple[list[Path], tuple[int, ...], list[int]]:
         """What is erased in one task: the file of name mentions (if it has rows), the ids of values and names, and the documents."""
-        values, documents = np.array(self.state.erased.value_ids, np.int64), np.empty(0, np.int64)
+        values, documents = np.array(self.erased_mentions.value_ids, np.int64), np.empty(0, np.int64)
         mention_files: list[Path] = []
         if len(values):
             values = values[np.isin(values, _read_column(self.state.index.task_files("tables", "partial_counts")[task_no], "value_id"))]

@@ -12,20 +12,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize.core.part_protocols import Aggregates
 from sanitize.engines.task_runner import FolderTask
 from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement, ReplacementIdsTask, replacement_ids_task
-from sanitize.pipeline.erasure import erasure_scan
+from sanitize.pipeline.erasure import erasure_scan, mailboxes
 from sanitize.pipeline.run_state import RunState
 from sanitize.stages import batch_rewriting
 from sanitize.stages.aggregates import aggregate_for_editors
 from sanitize.stages.corpus_pass import CorpusContext, run_droppers
+from sanitize.stages.selection import VALUE_ID_SCHEMA
 from sanitize.stages.word_blacklist import build_blacklist
 from sanitize.storage.files import file_sha256
 from sanitize.storage.task_records import run_job
+from sanitize.storage.views import ERASED_VALUES_FILE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,6 +37,7 @@ class ErasedMentions:
     """What the index does not have of erased persons. The files have one entry per task; all are empty if no tombstone lists names or
     users, and `document_files` also if these users wrote no document."""
 
+    value_ids: tuple[int, ...] = ()  # of all erased values: those of the tombstones, and addresses that differ by a plus tag
     mention_files: tuple[Path, ...] = ()  # mentions of their names, as rows of `occurrences`
     document_files: tuple[Path, ...] = ()  # `doc_no` of the documents that erased users wrote
     document_count: int = 0  # of these documents
@@ -49,7 +54,8 @@ class WordBlacklist:
 
 
 def find_erased_mentions(state: RunState) -> ErasedMentions:
-    """Find what the index does not have of erased persons: mentions of their names, and the documents they wrote."""
+    """Find what the index does not have of erased persons: mentions of their names, and the documents they wrote. Find in the index which
+    values are theirs."""
     index, erased = state.index, state.erased
     mention_files: tuple[Path, ...] = ()
     document_files: tuple[Path, ...] = ()
@@ -75,15 +81,42 @@ def find_erased_mentions(state: RunState) -> ErasedMentions:
                 )
             )
         document_count = sum(result["authored_documents"] for result in state.tasks.run("find_erased", jobs))
-    local_parts = erasure_scan.find_erased_local_parts(index.task_files("vault", "values"), erased) if erased.value_ids else ()
+    value_ids, value_files = _find_erased_values(state), index.task_files("vault", "values")
     return ErasedMentions(
-        mention_files=mention_files, document_files=document_files, document_count=document_count, local_parts=local_parts
+        value_ids=value_ids,
+        mention_files=mention_files,
+        document_files=document_files,
+        document_count=document_count,
+        local_parts=erasure_scan.find_erased_local_parts(value_files, value_ids) if value_ids else (),
     )
 
 
-def select_occurrences(state: RunState) -> Sequence[Path]:
+def _find_erased_values(state: RunState) -> tuple[int, ...]:
+    """The ids of all values of erased persons; written to a table of the run too where this needs the key, which `verify` does not have."""
+    index, erased = state.index, state.erased
+    if not erased.mailbox_hashes:
+        return erased.value_ids
+    value_files = index.task_files("vault", "values")
+
+    def write_erased_values(task: FolderTask) -> dict[str, Any]:
+        value_ids = mailboxes.find_erased_values(value_files, erased, index.key)
+        pq.write_table(pa.table([np.array(value_ids, np.int64)], schema=VALUE_ID_SCHEMA), task.folder / "values.parquet")
+        return {"value_ids": value_ids}
+
+    job = state.create_job(
+        "erased_values",
+        write_erased_values,
+        FolderTask(index.workspace / "spill" / "erased_values"),
+        {"values.parquet": state.folder / ERASED_VALUES_FILE},
+        erased.value_ids,
+        erased.mailbox_hashes,
+    )
+    return tuple(run_job(job)["value_ids"])
+
+
+def select_occurrences(state: RunState, erased_mentions: ErasedMentions) -> Sequence[Path]:
     """Apply the plan's rules for single values and scores (`state.selection`); returns the files of the selected occurrences."""
-    state.selection.select(state.create_job, state.erased.value_ids)
+    state.selection.select(state.create_job, erased_mentions.value_ids)
     return state.selection.occurrence_files
 
 
@@ -111,7 +144,7 @@ def build_word_blacklist(
             kinds=state.plan.find.kinds,
             key=state.index.key,
             out=state.blacklist_file,
-            erased_value_ids=state.erased.value_ids,
+            erased_value_ids=erased_mentions.value_ids,
             mention_files=erased_mentions.mention_files,
         )
         return WordBlacklist(path=state.blacklist_file, sha256=file_sha256(state.blacklist_file), counts=counts)
@@ -154,7 +187,7 @@ def aggregate_increment(
             "editors": [{name: os.path.relpath(path, index.workspace) for name, path in tables.tables.items()} for tables in aggregates]
         }
 
-    folder = state.folder / f"counts{increment.record_suffix}{f'-{split}' if split else ''}"
+    folder = state.counts_folder(increment, split)
     with state.tasks.measure("aggregate"):
         depends_on = [
             "paths relative to WORK",

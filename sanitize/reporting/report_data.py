@@ -118,13 +118,10 @@ def open_published_run(out: Path, work: Path | str | None) -> PublishedRun:
     work = remote_output.workspace_path(work, out)
     corpus = _open_output(out)
     corpus.require_current_manifest()
-    run_folder = work / "runs" / str(corpus.manifest["plan_hash"])
     index = read_json(work / "index.json")
     private_folder.require_current_schema(work, index)
-    if index is None or not (run_folder / "plan.json").is_file():
-        raise UsageError(
-            f"{work}: is not the private folder of the run that published {out}; give that one with --work (default: {out}.private)"
-        )
+    run_folder = private_folder.require_run_folder(work, str(corpus.manifest["plan_hash"]), str(out), "plan.json")
+    assert index is not None
     return PublishedRun(out=out, work=work, manifest=corpus.manifest, folder=run_folder, index=index)
 
 

@@ -67,6 +67,20 @@ def is_outdated(index_json: Mapping[str, Any]) -> bool:
     return index_json.get("schema_version") != table_schemas.VERSION
 
 
+def require_run_folder(work: Path, plan_hash: str, out: str, table: str) -> Path:
+    """The folder in WORK of the run that published OUT. Raises UsageError where it has no `table`: WORK belongs to other runs, or
+    its index was rebuilt since."""
+    folder = work / "runs" / plan_hash
+    if read_json(work / "index.json") is not None and (folder / table).is_file():
+        return folder
+    if any((read_json(path) or {}).get("plan_hash") == plan_hash for path in (work / "published").glob("*.json")):
+        raise UsageError(
+            f"{work}: the run that wrote {out} used an earlier index, and its tables were deleted when a run with another input or other "
+            f"finders rebuilt the index. Run the command that wrote {out} again, with --replace; with a --work for each, both can be kept"
+        )
+    raise UsageError(f"{work}: is not the private folder of the run that wrote {out}; give that one with --work (default: {out}.private)")
+
+
 def require_current_schema(work: Path, index_json: Mapping[str, Any] | None) -> None:
     """Raises UsageError, with the command that rebuilds it, if WORK holds an index of another version of the tables."""
     if index_json and is_outdated(index_json):

@@ -1,7 +1,7 @@
 """Tombstones: stored erasure requests (`sanitize subject --erase`) with values, names and users that every later run in WORK removes.
 
-One JSON file per erasure, in the vault. Values and users are stored as keyed hashes only; names are stored as text, because later runs
-must search for them in new texts.
+One JSON file per erasure, in the vault. Values, mailboxes and users are stored as keyed hashes only; names are stored as text, because
+later runs must search for them in new texts.
 """
 
 from __future__ import annotations
@@ -26,12 +26,14 @@ from sanitize.storage.files import read_json, write_json
 @dataclass(frozen=True, repr=False)
 class Tombstones:
     """Everything that must be erased: `value_ids` (ascending), `names` (normalised), `user_hashes` (from `hash_user_ids`; the documents of
-    these users are removed), and the number of erasures. Entries are only ever added."""
+    these users are removed), `mailbox_hashes` (from `hash_mailboxes`; addresses that equal one apart from a plus tag are erased too), and
+    the number of erasures. Entries are only ever added."""
 
     value_ids: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
     user_hashes: tuple[int, ...] = ()
     erasure_count: int = 0
+    mailbox_hashes: tuple[int, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -39,17 +41,23 @@ class Tombstones:
         return {"erasures": self.erasure_count, "values": len(self.value_ids), "names": len(self.names), "users": len(self.user_hashes)}
 
     def covers(self, other: Tombstones) -> bool:
-        """True if these tombstones contain all values, names and users of `other`."""
+        """True if these tombstones contain all values, names, users and mailboxes of `other`."""
         return (
             set(other.value_ids) <= set(self.value_ids)
             and set(other.names) <= set(self.names)
             and set(other.user_hashes) <= set(self.user_hashes)
+            and set(other.mailbox_hashes) <= set(self.mailbox_hashes)
         )
 
 
 def hash_user_ids(user_ids: pa.LargeStringArray, key: Key) -> I64:
     """A keyed 64-bit hash for each user id."""
     return siphash(user_ids, key.subkey("erased/user")).astype(np.int64)
+
+
+def hash_mailboxes(mailboxes: pa.LargeStringArray, key: Key) -> I64:
+    """A keyed 64-bit hash for each mailbox: an address in lower case, without its plus tag."""
+    return siphash(mailboxes, key.subkey("erased/mailbox")).astype(np.int64)
 
 
 def read(work: Path, key: Key | None = None, erasures: int | None = None) -> Tombstones:
@@ -61,6 +69,7 @@ def read(work: Path, key: Key | None = None, erasures: int | None = None) -> Tom
     values: set[int] = set()
     names: set[str] = set()
     users: set[int] = set()
+    mailboxes: set[int] = set()
     files = _tombstone_files(work)[:erasures]
     expected_names = [f"{number:05d}.json" for number in range(len(files) if erasures is None else max(erasures, len(files)))]
     if missing := sorted({*expected_names} - {path.name for path in files}):
@@ -78,13 +87,21 @@ def read(work: Path, key: Key | None = None, erasures: int | None = None) -> Tom
         values |= set(tombstone["values"])
         names |= set(tombstone["names"])
         users |= set(tombstone["users"])
-    return Tombstones(tuple(sorted(values)), tuple(sorted(names)), tuple(sorted(users)), len(files))
+        mailboxes |= set(tombstone.get("mailboxes", ()))  # one of an earlier version has none
+    return Tombstones(tuple(sorted(values)), tuple(sorted(names)), tuple(sorted(users)), len(files), tuple(sorted(mailboxes)))
 
 
 def write(work: Path, key: Key, erasure: Tombstones, date: str) -> None:
     """Stores one erasure as a new file. The caller holds the lock of WORK."""
     folder = private_folder.make_private_folder(work / "vault" / "tombstones")
-    tombstone = {"key_id": key.id, "date": date, "values": erasure.value_ids, "names": erasure.names, "users": erasure.user_hashes}
+    tombstone = {
+        "key_id": key.id,
+        "date": date,
+        "values": erasure.value_ids,
+        "mailboxes": erasure.mailbox_hashes,
+        "names": erasure.names,
+        "users": erasure.user_hashes,
+    }
     write_json(folder / f"{len(_tombstone_files(work)):05d}.json", {**tombstone, "sha256": _hash_tombstone(tombstone)})
 
 

@@ -57,6 +57,7 @@ RUN_TABLE_FOLDERS = {
     "blacklist": "vault/blacklist",
 }
 UNSELECTED_FILE = "unselected_values.parquet"  # in the aggregates of a run: values of which no occurrence was selected
+ERASED_VALUES_FILE = "erasure/values.parquet"  # in the folder of a run: the values of erased persons, where it has a tombstone of mailboxes
 # table -> query of sql/ that computes it on demand, over the raw tables
 COMPUTED_TABLES = {"users": "document_users", "value_users": "value_users"}
 
@@ -159,6 +160,13 @@ def read_unselected_values(counts_folder: Path) -> tuple[int, ...]:
 
     path = counts_folder / UNSELECTED_FILE
     return tuple(pq.read_table(path, columns=["value_id"], partitioning=None).column(0).to_pylist()) if path.exists() else ()
+
+
+def read_erased_values(run_folder: Path) -> tuple[int, ...]:
+    """The ids of the values of erased persons that a run has found, for an erasure with mailboxes."""
+    import pyarrow.parquet as pq
+
+    return tuple(pq.read_table(run_folder / ERASED_VALUES_FILE, partitioning=None).column(0).to_pylist())
 
 
 def _parts_view(run: Path | None) -> SqlView:

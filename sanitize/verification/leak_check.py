@@ -43,7 +43,7 @@ from sanitize.storage.disk_errors import refuse_unwritable_path
 from sanitize.storage.files import attempt_file, read_json
 from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.remote_storage import is_url, redact_url
-from sanitize.storage.views import read_unselected_values
+from sanitize.storage.views import ERASED_VALUES_FILE, read_erased_values, read_unselected_values
 from sanitize.text import name_search
 from sanitize.text.decodings.coded_runs import find_coded_runs
 from sanitize.text.literal_search import LITERAL_FORMS, LiteralMatcher, count_common_values, prepare_terms
@@ -356,16 +356,14 @@ def _verify_corpus(
     """`verify` of a corpus whose shards match the manifest; `folder` has the other files in it."""
     out, index_state = corpus.path, read_json(work / "index.json")
     private_folder.require_current_schema(work, index_state)
-    run_folder = work / "runs" / str(corpus.manifest["plan_hash"])
     if corpus.manifest["settings"]["verify"] == "off":
         raise UsageError(
             f"{out}: was written with --verify off, so there is nothing to check it against; run again without --verify off, with --replace"
         )
-    if index_state is None or not (run_folder / "counts" / "forbidden_values.parquet").is_file():
-        raise UsageError(
-            f"{work}: is not the private folder of the run that wrote {out}; give that one with --work (default: {out}.private)"
-        )
-    require_run_tables(work, run_folder, len(corpus.shards))
+    run_folder = private_folder.require_run_folder(work, str(corpus.manifest["plan_hash"]), str(out), "counts/forbidden_values.parquet")
+    assert index_state is not None
+    erased_values = [run_folder / ERASED_VALUES_FILE] if _read_erasures(corpus, work).mailbox_hashes else []
+    require_run_tables(work, run_folder, len(corpus.shards), erased_values)
     foreign_names = ForeignNames(folder, run_folder / "counts" / "forbidden_values.parquet", tombstones.read(work).names)
     folder.require_no_links(foreign_names)
     _require_erasures(corpus, work)
@@ -516,7 +514,7 @@ def _require_erasures(corpus: Corpus, work: Path) -> None:
         requests = "an erasure" if missing_count == 1 else f"{missing_count} erasures"
         raise LeakFound(
             f"{corpus.path}: was published before {requests} stored in {work} (sanitize subject --erase), and still holds what a run would "
-            "now remove; do not publish it. Run the command that published it again, with --replace"
+            f"now remove; do not publish it. Repeat the request: sanitize subject {work} --match FILE --erase"
         )
 
 
@@ -563,10 +561,11 @@ def _check_full(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
     if missing:
         raise OutputBroken(f"{out}: {missing[0]} is missing; run again with --replace")
     kinds, erased = corpus.manifest["summary"]["verify"]["kinds"], _read_erasures(corpus, work)
-    unselected_ids = read_unselected_values(work / "runs" / str(corpus.manifest["plan_hash"]) / "counts")
+    run_folder = work / "runs" / str(corpus.manifest["plan_hash"])
+    erased_ids = read_erased_values(run_folder) if erased.mailbox_hashes else erased.value_ids
     values = sorted((work / "vault" / "values").glob("*.parquet"))[: len(tasks)]
     passes, value_count = write_passes(
-        values, kinds, spill / "passes", memory_bytes, include_ids=erased.value_ids, exclude_ids=unselected_ids
+        values, kinds, spill / "passes", memory_bytes, include_ids=erased_ids, exclude_ids=read_unselected_values(run_folder / "counts")
     )
     shards = [(task, task.shard_path.relative_to(out).as_posix()) for task in tasks]
     shard_paths = {task.shard_path for task in tasks}
@@ -574,5 +573,5 @@ def _check_full(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
         (path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in shard_paths
     ]
     found = run_full_check(engine, shards, other_files, passes, spill, (*PAGE_NAMES, *corpus.sidecar_files), erased.names)
-    forbidden_values = work / "runs" / str(corpus.manifest["plan_hash"]) / "counts" / "forbidden_values.parquet"
+    forbidden_values = run_folder / "counts" / "forbidden_values.parquet"
     return {"values_checked": value_count, "ambiguous_values": count_common_values(forbidden_values), **found}

@@ -122,10 +122,11 @@ class ForeignNames:
         return [*([f".git ({git_count:,} files)"] if git_count else []), *others]
 
 
-def require_run_tables(work: Path, run_folder: Path, shard_count: int) -> None:
+def require_run_tables(work: Path, run_folder: Path, shard_count: int, more_tables: Sequence[Path] = ()) -> None:
     """Raises OutputBroken if a table of WORK that the check relies on is missing, or is not the one that the run wrote.
 
     Compares them with the hashes in the records of the run's tasks: an emptied vault would otherwise be searched for nothing.
+    `more_tables` are checked too.
     """
     record_paths = [*work.glob("tasks/detect/*.json"), *work.glob("tasks/second_round/*.json"), *(run_folder / "tasks").glob("*.json")]
     recorded: dict[str, set[str]] = {}
@@ -138,7 +139,7 @@ def require_run_tables(work: Path, run_folder: Path, shard_count: int) -> None:
             continue  # its files count as changed
     folders = [work / "vault" / "values", work / "tables" / "occurrences", *(run_folder / name for name in ("kept", "edits", "rows"))]
     tables = [folder / f"{no:05d}.parquet" for folder in folders for no in range(shard_count)]
-    for table in (run_folder / "counts" / "forbidden_values.parquet", *tables):
+    for table in (run_folder / "counts" / "forbidden_values.parquet", *more_tables, *tables):
         try:
             is_same = file_sha256(table) in recorded.get(os.path.normpath(table), set())
         except OSError:

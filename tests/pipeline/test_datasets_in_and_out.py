@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -77,6 +78,33 @@ def test_per_split_keeps_the_first_of_each(saved: Path, tmp_path: Path) -> None:
         texts = corpus.table(["text"], split=split).column("text").to_pylist()
         assert ["ann.roe@example.com" in text for text in texts] == [True] + [False] * (len(texts) - 1)
     assert sanitize.verify(tmp_path / "out", workers=1).leaks == 0
+
+
+@pytest.mark.parametrize("dropper", ["exact_dup", "near_dup"])
+def test_per_split_with_dropped_documents(dropper: str, tmp_path: Path) -> None:
+    """Counts are those of the documents that remain in all splits, also where an erasure drops further ones."""
+    folder, out = tmp_path / "in", tmp_path / "out"
+    folder.mkdir()
+    long_text = "we met ann.roe@example.com in the long hall beside the old mill near the river and spoke of the weather until noon"
+    train = [("a", "u1", long_text), ("b", "u2", long_text), ("c", "u1", "for cy.lee@example.com")]
+    test = [("d", "u2", "to bob.day@example.com and bob.day@example.com"), ("e", "u1", "by eve.fox@example.com")]
+    for split, rows in (("train", train), ("test", test)):
+        lines = [json.dumps(dict(zip(("doc_id", "user_id", "text"), row, strict=True))) for row in rows]
+        (folder / f"{split}.jsonl").write_text("\n".join(lines) + "\n")
+    plan = tmp_path / "p.toml"
+    find, edit = '[find]\nkinds=["EMAIL_ADDRESS"]\nfinders=["patterns"]\n', '[[edit]]\nuse="redact"\nkinds=["EMAIL_ADDRESS"]\n'
+    plan.write_text(f'{find}[[drop]]\nuse="{dropper}"\n{edit}')
+    result = sanitize.run(folder, out, plan=plan, workers=1, seed=1, per_split=True)
+    together = sanitize.run(folder, tmp_path / "together", plan=plan, workers=1, seed=1)
+    assert result.documents_out == together.documents_out < 5
+    assert result.by_kind["EMAIL_ADDRESS"] == together.by_kind["EMAIL_ADDRESS"]
+    sanitize.subject(tmp_path / "out.private", ["user:u1"], erase=True, workers=1)
+    corpus = sanitize.Corpus.open(out)
+    remaining = [doc_id for split in corpus.splits for doc_id in corpus.table(["doc_id"], split=split).column("doc_id").to_pylist()]
+    assert sorted(remaining) == ["b", "d"]
+    assert corpus.manifest["summary"]["by_kind"]["EMAIL_ADDRESS"]["occurrences"] == 3
+    assert not sanitize.run(folder, out, plan=plan, workers=1, seed=1, per_split=True).changed
+    assert sanitize.verify(out, workers=1).leaks == 0
 
 
 def test_shards_hold_one_split_whatever_their_size(saved: Path, tmp_path: Path) -> None:

@@ -80,7 +80,7 @@ def erasure_scan_task(task: ErasureScanTask) -> dict[str, Any]:
     return {"mentions": mentioned, "authored_documents": written}
 
 
-def find_erased_local_parts(value_files: Sequence[Path], erased: Tombstones) -> tuple[str, ...]:
+def find_erased_local_parts(value_files: Sequence[Path], erased_value_ids: Sequence[int]) -> tuple[str, ...]:
     """The local parts of the erased addresses, in lower case, ascending.
 
     A draw may compose one of them from components of other persons, so the editors have to avoid them. Local parts of fewer than five
@@ -89,7 +89,7 @@ def find_erased_local_parts(value_files: Sequence[Path], erased: Tombstones) -> 
     found: set[str] = set()
     for path in value_files:
         table = pl.DataFrame(pq.read_table(path, columns=["value_id", "value"], partitioning=None))
-        erased_rows = table.filter(pl.col("value_id").is_in(pl.Series(erased.value_ids, dtype=pl.Int64).implode()))
+        erased_rows = table.filter(pl.col("value_id").is_in(pl.Series(erased_value_ids, dtype=pl.Int64).implode()))
         found |= set(erased_rows["value"].str.to_lowercase().str.extract(r"\A([^@]{5,})@").drop_nulls())
     return tuple(sorted(found))
 

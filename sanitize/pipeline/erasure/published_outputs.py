@@ -99,7 +99,7 @@ def relocate_found(workspace: Path, search: OutputSearch) -> OutputSearch:
     found = []
     for output in search.found:
         command = output.command
-        if not is_url(command["out"]) and os.path.realpath(command["out"]) != str(output.corpus.path):
+        if not is_url(command["out"]) and command["out"] != str(output.corpus.path):
             command = publish_history.relocate_command(workspace, command, output.corpus.path)
         found.append(PublishedOutput(command=command, corpus=output.corpus))
     return OutputSearch(found=tuple(found), missing=search.missing, copies=search.copies)
@@ -107,15 +107,15 @@ def relocate_found(workspace: Path, search: OutputSearch) -> OutputSearch:
 
 def forget_deleted(workspace: Path, search: OutputSearch, deleted: Sequence[Path | str]) -> OutputSearch:
     """Delete the records of missing outputs that the user declares deleted. Raises UsageError for an output that is not missing."""
-    names = [name if is_url(name) else os.path.abspath(name) for name in map(str, deleted)]
+    names = [_resolve_links(name) for name in map(str, deleted)]
     for name in names:
-        if name not in [command["out"] for command, _ in search.missing]:
+        if name not in [_resolve_links(command["out"]) for command, _ in search.missing]:
             listed = ", ".join(str(command["out"]) for command, _ in search.missing) or "none"
             raise UsageError(f"{name}: was given as deleted, and is not an output of {workspace} that is missing; missing are: {listed}")
     for command, _ in search.missing:
-        if command["out"] in names:
+        if _resolve_links(command["out"]) in names:
             publish_history.forget_command(workspace, command)
-    missing = tuple(entry for entry in search.missing if entry[0]["out"] not in names)
+    missing = tuple(entry for entry in search.missing if _resolve_links(entry[0]["out"]) not in names)
     return OutputSearch(found=search.found, missing=missing, copies=search.copies)
 
 
@@ -180,7 +180,13 @@ def _is_replaced(workspace: Path, command: _Command, commands: Sequence[_Command
     hashes = command.get("manifest_sha256")
     if not hashes:
         return any(path in taken for path in _list_own_paths(workspace, command))
-    return any(set(hashes) & set(other.get("replaced_sha256", ())) for other in commands if other["out"] == command["out"])
+    own_path = _resolve_links(command["out"])  # a record of an earlier version may name a link
+    return any(set(hashes) & set(other.get("replaced_sha256", ())) for other in commands if _resolve_links(other["out"]) == own_path)
+
+
+def _resolve_links(out: str) -> str:
+    """The path of the folder that an OUT names, by which two names of one folder are equal; a URL as it is."""
+    return out if is_url(out) else os.path.realpath(out)
 
 
 def _explain(workspace: Path, command: _Command) -> str:

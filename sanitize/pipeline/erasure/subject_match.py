@@ -15,7 +15,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts
 from sanitize.core.keys import Key
@@ -23,6 +22,7 @@ from sanitize.core.text_cells import LeafPath
 from sanitize.errors import UsageError
 from sanitize.finders.names import is_name_in_local_part
 from sanitize.kinds.custom_kind import CustomKind
+from sanitize.pipeline.erasure.mailboxes import remove_plus_tags
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.corpus_pass import load_occurrences, occurrences_in_cells
 from sanitize.stages.scanner import Scanner
@@ -39,11 +39,13 @@ _LINKS_SCHEMA = pa.schema([pa.field("value_id", pa.int64()), pa.field("name", pa
 
 @dataclass(frozen=True, repr=False)
 class SubjectMatch:
-    """The person as given: values by their `value_id`, names (from `name_search.normalise_name`), user ids."""
+    """The person as given: values by their `value_id`, names (from `name_search.normalise_name`), user ids; and `mailboxes` (from
+    `remove_plus_tags`) of the values that are addresses."""
 
     value_ids: tuple[int, ...]
     names: tuple[str, ...]
     user_ids: tuple[str, ...]
+    mailboxes: tuple[str, ...] = ()
     line_numbers: Mapping[int | str, int] = field(default_factory=dict, compare=False)  # the line of each value and name in the match file
 
     @classmethod
@@ -80,9 +82,12 @@ class SubjectMatch:
                 other_lines += [(no, part) for part in (mailbox.groups() if mailbox else (line,)) if part.strip()]
         found = Scanner(key, DetectionSpec(custom_kinds=customs)).run(pa.array([line for _, line in other_lines], pa.large_string()))
         value_ids: dict[int, int] = {}
+        value_numbers: list[int] = []
         for row, start, end, value_no in zip(found.text_no, found.start, found.end, found.value_no, strict=True):
             if start == 0 and end == len(other_lines[row][1]):
                 value_ids[int(row)] = int(found.distinct.value_id[value_no])
+                value_numbers.append(int(value_no))
+        mailboxes = remove_plus_tags(pl.Series(found.distinct.normalised, dtype=pl.String).gather(value_numbers)).drop_nulls()
         names: dict[str, int] = {}
         for row, (no, line) in enumerate(other_lines):
             if row in value_ids:
@@ -100,7 +105,13 @@ class SubjectMatch:
             names[name] = no
         line_numbers: dict[int | str, int] = {value: other_lines[row][0] for row, value in value_ids.items()}
         line_numbers.update(names)
-        return cls(tuple(sorted(set(value_ids.values()))), tuple(sorted(names)), tuple(sorted(set(users))), line_numbers)
+        return cls(
+            tuple(sorted(set(value_ids.values()))),
+            tuple(sorted(names)),
+            tuple(sorted(set(users))),
+            tuple(sorted(set(mailboxes))),
+            line_numbers,
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +157,7 @@ def _extract_links(buffers: TextBuffers, addresses: pl.DataFrame) -> pl.DataFram
 
 def expand_match(links: pl.DataFrame, match: SubjectMatch, address_parts: pl.DataFrame) -> tuple[list[int], list[str], int]:
     """Expand a match to all values and names of the person: addresses that differ by a plus tag, the display names of these, and the
-    addresses under those names.
+    addresses under those names, with those that differ from these by a plus tag.
 
     A name that was not given is followed only if it and the address share a word (`Ann Roe` and aroe77@, not `Customer Service`); a display
     name with more than 20 addresses is that of a list or a role. Returns value ids, names, and how many names were not followed for either
@@ -156,8 +167,11 @@ def expand_match(links: pl.DataFrame, match: SubjectMatch, address_parts: pl.Dat
     def is_in(column: str, items: Iterable[Any], dtype: Any) -> pl.Expr:
         return pl.col(column).is_in(pl.Series(sorted(items), dtype=dtype).implode())
 
-    mailboxes = address_parts.filter(is_in("value_id", match.value_ids, pl.Int64))["mailbox"]
-    values = {*match.value_ids, *address_parts.filter(is_in("mailbox", set(mailboxes), pl.String))["value_id"]}
+    def add_plus_tags(values: set[int]) -> set[int]:
+        mailboxes = {*match.mailboxes, *address_parts.filter(is_in("value_id", values, pl.Int64))["mailbox"]}
+        return values | set(address_parts.filter(is_in("mailbox", mailboxes, pl.String))["value_id"])
+
+    values = add_plus_tags(set(match.value_ids))
     links_with_local = links.join(address_parts.select("value_id", "local").unique(), on="value_id", how="left")
     links_with_local = links_with_local.with_columns(alike=is_name_in_local_part(links_with_local["name"], links_with_local["local"]))
     own_links = links_with_local.filter(is_in("value_id", values, pl.Int64))
@@ -169,19 +183,4 @@ def expand_match(links: pl.DataFrame, match: SubjectMatch, address_parts: pl.Dat
     values |= set(
         links_of_names.filter(is_in("name", names, pl.String) & (pl.col("alike") | is_in("name", match.names, pl.String)))["value_id"]
     )
-    return sorted(values), sorted(names), len(own_names - names)
-
-
-def read_address_parts(value_files: Sequence[Path]) -> pl.DataFrame:
-    """The addresses in vault files: columns `value_id`, `local` (the part before the @, in lower case) and `mailbox` (the address without
-    its plus tag)."""
-    frames = []
-    for path in value_files:  # one file per task, with distinct values, not documents
-        table = pl.DataFrame(pq.read_table(path, columns=["value_id", "value"], partitioning=None))
-        address = table["value"].str.to_lowercase()
-        frames.append(
-            table.select(
-                "value_id", address.str.extract(r"\A([^@]+)@").alias("local"), address.str.replace(r"[+][^@]*@", "@").alias("mailbox")
-            )
-        )
-    return pl.concat(frames).drop_nulls().unique()
+    return sorted(add_plus_tags(values)), sorted(names), len(own_names - names)

@@ -13,7 +13,7 @@ import datetime
 import os
 import shutil
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -40,13 +40,14 @@ from sanitize.core.keys import Key
 from sanitize.core.progress import ProgressCallback, ignore_progress
 from sanitize.core.text_cells import LeafPath
 from sanitize.engines.local import LocalEngine
-from sanitize.errors import LeakFound, OutputBroken, UsageError, is_command_line
+from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, is_command_line
 from sanitize.kinds.kind import custom_kinds
 from sanitize.pipeline import publish_history
 from sanitize.pipeline.erasure import published_outputs
 from sanitize.pipeline.erasure.erasure_scan import ErasureScanTask, erasure_scan_task
+from sanitize.pipeline.erasure.mailboxes import read_address_parts
 from sanitize.pipeline.erasure.published_outputs import OutputSearch, PublishedOutput
-from sanitize.pipeline.erasure.subject_match import LinkTask, SubjectMatch, expand_match, link_task, read_address_parts
+from sanitize.pipeline.erasure.subject_match import LinkTask, SubjectMatch, expand_match, link_task
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.plan import Plan
@@ -56,7 +57,7 @@ from sanitize.storage import private_folder, queries, tombstones
 from sanitize.storage.corpus import Corpus, Documents
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256, read_json, write_json, write_private_lines
-from sanitize.storage.locks import lock_workspace
+from sanitize.storage.locks import lock_output, lock_workspace
 from sanitize.storage.remote_storage import is_url, require_local_path
 from sanitize.storage.task_records import hash_json
 from sanitize.text import name_search
@@ -139,36 +140,50 @@ def subject(
     checkpoints = [checkpoint] if isinstance(checkpoint, str | Path) else checkpoint
     deleted_outputs = [deleted] if isinstance(deleted, str | Path) else deleted
     settings = _load_settings(work, settings_of("subject", {"key": key, "seed": seed, "workers": workers}))
-    with private_folder.set_umask(0o077), translate_disk_errors(work), lock_workspace(work), contextlib.ExitStack() as stack:
-        private_folder.remove_leftovers(work)
-        customs = read_custom_kinds(work)
-        stack.enter_context(custom_kinds(customs))
-        spill = private_folder.make_private_folder(work / "spill") / "subject"
-        spill.mkdir()
-        try:
-            opened_workspace = _open_workspace(work, settings, workers, spill)
+    with contextlib.ExitStack() as locks:  # until the last output is rewritten, so that no other run comes between
+        with private_folder.set_umask(0o077), translate_disk_errors(work), contextlib.ExitStack() as stack:
+            locks.enter_context(lock_workspace(work))
+            private_folder.remove_leftovers(work)
+            customs = read_custom_kinds(work)
+            stack.enter_context(custom_kinds(customs))
+            spill = private_folder.make_private_folder(work / "spill") / "subject"
+            spill.mkdir()
             try:
-                subject_match = SubjectMatch.read(match, opened_workspace.key, customs)
-                found, tombstone = _search_subject(
-                    opened_workspace, subject_match, checkpoints, Path(documents) if documents else None, linked
-                )
+                opened_workspace = _open_workspace(work, settings, workers, spill)
+                try:
+                    subject_match = SubjectMatch.read(match, opened_workspace.key, customs)
+                    found, tombstone = _search_subject(
+                        opened_workspace, subject_match, checkpoints, Path(documents) if documents else None, linked
+                    )
+                finally:
+                    opened_workspace.engine.close()
+                if erase:
+                    held_locks = {os.path.realpath(work), *_lock_outputs(locks, opened_workspace.outputs)}
+                    # no second tombstone for the same person, after an interrupted first try or a repeated request
+                    if not tombstones.read(work, opened_workspace.key).covers(tombstone):
+                        tombstones.write(work, opened_workspace.key, tombstone, _format_utc_now())
+                    outputs = published_outputs.relocate_found(work, opened_workspace.outputs)
+                    opened_workspace = replace(opened_workspace, outputs=published_outputs.forget_deleted(work, outputs, deleted_outputs))
+                    found = replace(found, unreached_outputs=opened_workspace.outputs.unreached)
             finally:
-                opened_workspace.engine.close()
-            if erase:
-                # no second tombstone for the same person, after an interrupted first try or a repeated request
-                if not tombstones.read(work, opened_workspace.key).covers(tombstone):
-                    tombstones.write(work, opened_workspace.key, tombstone, _format_utc_now())
-                outputs = published_outputs.relocate_found(work, opened_workspace.outputs)
-                opened_workspace = replace(opened_workspace, outputs=published_outputs.forget_deleted(work, outputs, deleted_outputs))
-                found = replace(found, unreached_outputs=opened_workspace.outputs.unreached)
-        finally:
-            shutil.rmtree(spill, ignore_errors=True)
-    if erase:
-        key_settings = {} if key is None and seed is None else {"key": settings.key, "seed": settings.seed}
-        more = {**key_settings, "workers": workers, "progress": progress}
-        erased = _erase_subject(opened_workspace, found, Path(receipt) if receipt else None, **more)
-        found = replace(found, erased=erased)
+                shutil.rmtree(spill, ignore_errors=True)
+        if erase:
+            key_settings = {} if key is None and seed is None else {"key": settings.key, "seed": settings.seed}
+            more = {**key_settings, "workers": workers, "progress": progress}
+            erased = _erase_subject(opened_workspace, found, Path(receipt) if receipt else None, held_locks, **more)
+            found = replace(found, erased=erased)
     return found
+
+
+def _lock_outputs(locks: contextlib.ExitStack, outputs: OutputSearch) -> list[str]:
+    """Lock the outputs that an erasure will rewrite; returns the real paths of those that are locked. Raises Locked if another run has one.
+    An output beside which no lock file can be written is left to its run, which reports it."""
+    locked = []
+    for output in outputs.found:
+        with contextlib.suppress(OSError):
+            locks.enter_context(lock_output(output.corpus.path))
+            locked.append(os.path.realpath(output.corpus.path))
+    return locked
 
 
 def _format_utc_now() -> str:
@@ -230,10 +245,17 @@ def _search_subject(
     workspace.run_tasks(link_task, tasks)
     links = pl.concat([pl.read_parquet(task.folder / "links.parquet", glob=False) for task in tasks]).unique()
     values, names, names_not_followed = list(match.value_ids), list(match.names), 0
+    mailboxes: set[str] = set()
     if follow_links:
-        values, names, names_not_followed = expand_match(links, match, read_address_parts(workspace.task_files("vault", "values")))
+        address_parts = read_address_parts(workspace.task_files("vault", "values"))
+        values, names, names_not_followed = expand_match(links, match, address_parts)
+        own_parts = address_parts.filter(pl.col("value_id").is_in(pl.Series(values, dtype=pl.Int64).implode()))
+        mailboxes = {*match.mailboxes, *own_parts["mailbox"]}
     users = tombstones.hash_user_ids(pa.array(match.user_ids, pa.large_string()), workspace.key).tolist() if match.user_ids else []
-    subject_tombstones = tombstones.Tombstones(tuple(values), tuple(names), tuple(sorted(users)))
+    mailbox_hashes = tombstones.hash_mailboxes(pa.array(sorted(mailboxes), pa.large_string()), workspace.key).tolist()
+    subject_tombstones = tombstones.Tombstones(
+        tuple(values), tuple(names), tuple(sorted(users)), mailbox_hashes=tuple(sorted(mailbox_hashes))
+    )
     tables, written_docs = _collect_occurrences(workspace, subject_tombstones)
     places, per_document = workspace.run_query("subject_sections", **tables), workspace.run_query("subject_documents", **tables)
     docs = pl.concat([per_document["doc_no"], written_docs]).unique().sort()
@@ -396,11 +418,11 @@ def _count_encoded_leaks(workspace: Path, output: str, workers: int | None) -> d
     return {}
 
 
-def _erase_subject(workspace: _Workspace, found: SubjectResult, receipt: Path | None, **more: Any) -> Erasure:
-    """Publish every OUT of this WORK again without the person, and write the receipt. Raises LeakFound if one could not be published, and
-    OutputBroken if one is not there."""
+def _erase_subject(workspace: _Workspace, found: SubjectResult, receipt: Path | None, held_locks: Collection[str], **more: Any) -> Erasure:
+    """Publish every OUT of this WORK again without the person, and write the receipt. Then raises the first error of those that could not
+    be published, such as LeakFound, and OutputBroken if one is not there."""
     outputs: list[ErasedOutput] = []
-    failed: list[LeakFound] = []
+    failed: list[SanitizeError] = []
     unreached = list(workspace.outputs.unreached)
     # no command's inputs match an index of several increments; its outputs are rebuilt from the index itself
     has_increments = len((read_json(workspace.folder / "index.json") or {}).get("increments", ())) > 1
@@ -409,15 +431,15 @@ def _erase_subject(workspace: _Workspace, found: SubjectResult, receipt: Path | 
         if not output.is_unchanged():  # replaced since it was found
             unreached.append(UnreachedOutput(out=output.display_name, plan_hash=plan_hash, reason="other content"))
             continue
-        plan = Plan.from_resolved(command["plan"], f"{workspace.folder}/published")
         earlier_sha256 = {shard.path.name: shard.sha256 for shard in output.corpus.shards}
         # for an OUT at a URL, earlier versions are deleted too
         overrides = {"replace": True, "keep_versions": False, **more}
         settings = Settings.from_json({**command["settings"], "append": has_increments}, **overrides)
         inputs = [] if has_increments else published_outputs.locate_inputs(workspace.folder, command)
         try:
-            summary = run_with_settings(inputs, command["out"], plan, workspace.folder, settings, keep_input=True)
-        except LeakFound as error:
+            plan = Plan.from_resolved(command["plan"], f"{workspace.folder}/published")
+            summary = run_with_settings(inputs, command["out"], plan, workspace.folder, settings, keep_input=True, held_locks=held_locks)
+        except SanitizeError as error:
             failed.append(error)
             outputs.append(ErasedOutput(out=output.display_name, plan_hash=plan_hash, erased=False))
             continue
@@ -445,11 +467,17 @@ def _erase_subject(workspace: _Workspace, found: SubjectResult, receipt: Path | 
     )
     reached = f"{sum(output.erased for output in outputs)} of {len(outputs) + len(not_found)} were rewritten; the receipt {path} lists all."
     if failed:
-        raise LeakFound(
-            f"{len(failed)} of {len(outputs)} published folders could not be rewritten without the person, and are unchanged "
-            f"(the receipt {path} lists them). Publish each again with `sanitize run ... --replace`; later runs leave the person out. "
-            f"The first error: {failed[0]}{f' Also: {missing}' if not_found else ''}"
+        first_error = failed[0]
+        remedy = (
+            "Publish each again with `sanitize run ... --replace`; later runs leave the person out"
+            if isinstance(first_error, LeakFound)
+            else "Remove the cause and repeat the request"
         )
+        first_error.args = (
+            f"{len(failed)} of {len(outputs)} published folders could not be rewritten without the person, and are unchanged "
+            f"(the receipt {path} lists them). {remedy}. The first error: {first_error}{f' Also: {missing}' if not_found else ''}",
+        )
+        raise first_error
     if not_found:
         raise OutputBroken(f"{missing}. {reached}")
     return Erasure(outputs=outputs, receipt=str(path))
@@ -483,7 +511,9 @@ def _write_receipt(
     if unreached:
         not_erased.append(f"{len(unreached)} published folders that were not found, or are copies: see `not_reached`")
     if failed_count := sum(not output.erased for output in outputs):
-        not_erased.append(f"{failed_count} published folders in which a kept column contains the person")
+        not_erased.append(
+            f"{failed_count} published folders that could not be rewritten, such as those in which a kept column contains the person"
+        )
     if any(checkpoint.documents_seen for checkpoint in found.checkpoints):
         not_erased.append("checkpoints that had seen the documents: unlearn or retrain them")
     folder = private_folder.make_private_folder(workspace.folder / "receipts")

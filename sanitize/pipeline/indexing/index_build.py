@@ -18,7 +18,7 @@ import os
 import shutil
 import sys
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
@@ -71,9 +71,11 @@ class IndexBuilder:
         detection_spec: DetectionSpec = DetectionSpec(),  # noqa: B008 - frozen
         *,
         keep_input: bool = False,
+        held_locks: Collection[str] = (),
     ) -> None:
         """`detection_spec` comes from the plan: an index that was built with another one is rebuilt. With `keep_input`, `replace` replaces
-        OUT and not the index of another input."""
+        OUT and not the index of another input. `held_locks`: the real paths of the folders, WORK or OUT, whose locks the caller holds."""
+        self._held_locks = held_locks
         self.state = IndexState(inputs, workspace, settings, detection_spec)
         self.state.keep_input = keep_input
         self.tasks = TaskRunner(LocalEngine(**self._engine_settings()), workspace, settings.progress)
@@ -166,7 +168,8 @@ class IndexBuilder:
             state.set_survey(self._survey_inputs())
         quote_literal(escape_glob(str(state.workspace.resolve())))  # refuses a path that cannot be quoted for DuckDB
         private_folder.open_workspace(state.workspace)
-        self._stack.enter_context(lock_workspace(state.workspace))
+        if os.path.realpath(state.workspace) not in self._held_locks:
+            self._stack.enter_context(lock_workspace(state.workspace))
         self._stack.push(self._remove_unused_workspace)
         self._stack.callback(self._clean_up)
         failpoints.hit("workspace:created")
@@ -201,7 +204,8 @@ class IndexBuilder:
             try:
                 with private_folder.set_umask(self.state.user_umask):
                     output.parent.mkdir(parents=True, exist_ok=True)
-                self._stack.enter_context(lock_output(output))
+                if os.path.realpath(output) not in self._held_locks:
+                    self._stack.enter_context(lock_output(output))
             except OSError as error:
                 if error.errno in DISK_ERRNOS and error.errno != errno.EROFS:
                     raise

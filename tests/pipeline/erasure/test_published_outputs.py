@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import polars as pl
 import pytest
 
+import sanitize.pipeline.run as pipeline_run
 from sanitize.core.command_results import SubjectResult
-from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError
+from sanitize.errors import LeakFound, Locked, OutputBroken, ResourceError, SanitizeError, UsageError
+from sanitize.pipeline.erasure import subject_request
 from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.run import run_with_settings
+from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
-from sanitize.storage import publication
+from sanitize.reporting.report_data import report
+from sanitize.storage import locks, publication
 from sanitize.storage.files import read_json, tree_sha256
 from sanitize.verification.leak_check import verify
 
@@ -33,7 +39,7 @@ def write_input(folder: Path, suffix: str = "") -> Path:
     return folder
 
 
-def publish(folder: Path, out: str = "clean", plan: str = "baseline", settings: Settings = SETTINGS) -> None:
+def publish(folder: Path, out: str | Path = "clean", plan: str | Plan = "baseline", settings: Settings = SETTINGS) -> None:
     run_with_settings([folder / "in.parquet", folder / "in.jsonl"], folder / out, plan, folder / "clean.private", settings)
 
 
@@ -208,6 +214,96 @@ def test_replaced_outputs_are_not_missing(first: Path) -> None:
     for _ in range(2):
         found: SubjectResult = subject(first / "clean.private", [ANN], erase=True, workers=1)
         assert found.unreached_outputs == [] and [Path(output.out).name for output in found.erased.outputs] == ["release"]
+
+
+@pytest.mark.parametrize("linked", ["first/clean", "first"])
+def test_an_output_behind_a_link_has_one_record(linked: str, first: Path, tmp_path: Path) -> None:
+    """Erasing twice, and publishing through the link and without it, is the same output; a record that names the link is mended."""
+    publish(first)
+    (tmp_path / "disk2").mkdir()
+    (tmp_path / linked).rename(tmp_path / "disk2" / "moved")
+    (tmp_path / linked).symlink_to(tmp_path / "disk2" / "moved")
+    for number in range(2):
+        erased = subject(first / "clean.private", [ANN], erase=True, workers=1)
+        assert erased.unreached_outputs == [] and len(erased.erased.outputs) == 1
+        for out in ("clean", (first / "clean").resolve()):
+            publish(first, out, settings=Settings(workers=1, rows_per_shard=3, replace=True, license=f"L{number}{out}"[:9]))
+        assert len(list((first / "clean.private" / "published").iterdir())) == 1
+    assert not holds_ann(first / "clean") and (tmp_path / linked).is_symlink()
+
+
+def test_two_records_of_one_output_are_mended(first: Path) -> None:
+    """An earlier version recorded an output under the path of a link, then again under that of the folder."""
+    (first / "clean").rename(first / "real")
+    (first / "clean").symlink_to(first / "real")
+    (earlier,) = (first / "clean.private" / "published").iterdir()
+    record = read_json(earlier) or {}
+    subject(first / "clean.private", [ANN], erase=True, workers=1)
+    (later,) = (first / "clean.private" / "published").iterdir()
+    later_record = read_json(later) or {}
+    later_record |= {"manifest_sha256": later_record["manifest_sha256"][:1], "replaced_sha256": record["manifest_sha256"]}
+    later.write_text(json.dumps(later_record))
+    earlier.write_text(json.dumps(record))
+    os.utime(earlier, (0, 0))
+    assert later != earlier
+    found = subject(first / "clean.private", [ANN], erase=True, workers=1)
+    assert found.unreached_outputs == [] and len(found.erased.outputs) == 1
+
+
+def test_an_error_of_one_output_does_not_stop_the_others(first: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    publish(first, "second", load_plan("redact", ['find.kinds=["default"]', 'find.finders=["patterns"]']))  # the same finders
+    publish_corpus = publication.publish_corpus
+
+    def fail_first(output: Path, **arguments: object) -> None:
+        if output.name == "clean":
+            raise OSError(errno.ENOSPC, "full")
+        publish_corpus(output, **arguments)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(pipeline_run, "publish_corpus", fail_first)
+    with pytest.raises(ResourceError, match="1 of 2 published folders could not be rewritten") as raised:
+        subject(first / "clean.private", [ANN], erase=True, workers=1)
+    assert raised.value.exit_code == 7 and holds_ann(first / "clean") and not holds_ann(first / "second")
+    (receipt,) = [read_json(path) or {} for path in (first / "clean.private" / "receipts").iterdir()]
+    assert [(Path(output["out"]).name, output["erased"]) for output in receipt["outputs"]] == [("clean", False), ("second", True)]
+    with pytest.raises(LeakFound, match="Repeat the request: sanitize subject .* --erase"):
+        verify(first / "clean", work=first / "clean.private")
+    monkeypatch.undo()
+    assert all(output.erased for output in subject(first / "clean.private", [ANN], erase=True, workers=1).erased.outputs)
+    assert verify(first / "clean", work=first / "clean.private").leaks == 0
+
+
+@pytest.mark.parametrize("locked", ["clean", "clean.private"])
+def test_an_erasure_that_a_lock_refuses_leaves_no_tombstone(locked: str, first: Path) -> None:
+    with locks.lock_output(first / locked) if locked == "clean" else locks.lock_workspace(first / locked), pytest.raises(Locked):
+        subject(first / "clean.private", [ANN], erase=True, workers=1)
+    assert not (first / "clean.private" / "vault" / "tombstones").exists() and holds_ann(first / "clean")
+    assert verify(first / "clean", work=first / "clean.private").leaks == 0
+
+
+def test_no_run_comes_between_tombstone_and_outputs(first: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    refused: list[int] = []
+    erase_subject = subject_request._erase_subject
+
+    def append_meanwhile(*arguments: object, **more: object) -> object:
+        with pytest.raises(Locked) as raised:
+            publish(first, settings=Settings(workers=1, rows_per_shard=3, append=True))
+        refused.append(raised.value.exit_code)
+        return erase_subject(*arguments, **more)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(subject_request, "_erase_subject", append_meanwhile)
+    subject(first / "clean.private", [ANN], erase=True, workers=1)
+    assert refused == [6] and not holds_ann(first / "clean")
+    assert (first / "clean" / "manifest.json").stat().st_mode & 0o777 == (first / "in.jsonl").stat().st_mode & 0o777
+
+
+def test_an_output_of_an_earlier_index_is_named_so(first: Path) -> None:
+    """Plans with other finders rebuild the index: `verify` and `report` give the reason, and a way out that works."""
+    publish(first, "second", "redact")
+    for check in (verify, report):
+        with pytest.raises(UsageError, match=r"used an earlier index.*replace"):
+            check(first / "clean", work=first / "clean.private")
+    publish(first, settings=replace(SETTINGS, replace=True))
+    assert verify(first / "clean", work=first / "clean.private").leaks == 0
 
 
 def test_an_output_with_the_same_bytes_of_another_workspace_is_left(tmp_path: Path) -> None:

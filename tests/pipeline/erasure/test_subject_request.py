@@ -7,6 +7,7 @@ import importlib
 import json
 import re
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +21,7 @@ import sanitize
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.command_results import RunResult
 from sanitize.core.keys import Key
-from sanitize.errors import LeakFound, UsageError
+from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.finders.patterns import PatternFinder
 from sanitize.pipeline.erasure import erasure_scan
 from sanitize.pipeline.erasure.subject_match import SubjectMatch
@@ -34,6 +35,7 @@ from sanitize.storage.tombstones import Tombstones
 from sanitize.text import name_search
 from sanitize.text.address_lists import find_display_names
 from sanitize.text.mail_headers import find_header_lines
+from sanitize.verification.leak_check import verify
 
 KEY = Key.from_seed(5)
 ANN, ANN2 = "ann.roe@example.com", "aroe77@example.org"
@@ -492,14 +494,46 @@ def test_erasure_uses_the_given_number_of_workers(sanitized_folder: Path, monkey
 def test_tombstones_add_up(tmp_path: Path) -> None:
     (tmp_path / "vault").mkdir()
     tombstones.write(tmp_path, KEY, Tombstones((1, 3), ("ann roe",), ()), "now")
-    tombstones.write(tmp_path, KEY, Tombstones((2, 3), (), (9,)), "now")
+    tombstones.write(tmp_path, KEY, Tombstones((2, 3), (), (9,), mailbox_hashes=(7,)), "now")
     found = tombstones.read(tmp_path, KEY)
-    assert found == Tombstones((1, 2, 3), ("ann roe",), (9,), 2)
+    assert found == Tombstones((1, 2, 3), ("ann roe",), (9,), 2, (7,))
     assert tombstones.read(tmp_path, erasures=1) == Tombstones((1, 3), ("ann roe",), (), 1)
-    assert found.covers(Tombstones((2,), (), (9,))) and not found.covers(Tombstones((4,)))
+    assert found.covers(Tombstones((2,), (), (9,))) and not any(map(found.covers, (Tombstones((4,)), Tombstones(mailbox_hashes=(8,)))))
     (tmp_path / "vault" / "tombstones" / "00001.json").write_text("{")
     with pytest.raises(sanitize.SanitizeError, match="stored erasure requests"):
         tombstones.read(tmp_path, KEY)
+
+
+def test_plus_tags_that_a_later_run_finds_are_erased(sanitized_folder: Path, tmp_path: Path) -> None:
+    """An address that differs from an erased or linked one by a plus tag, in any spelling, is erased where a later run finds it first."""
+    work, out = sanitized_folder / "clean.private", sanitized_folder / "clean"
+    with pytest.raises(UsageError, match="nothing of it occurs"):
+        subject(work, ["ann.roe+given@example.com"], linked=False)
+    assert subject(work, ["ann.roe+given@example.com"], erase=True).linked.values == 2
+    new_texts = [
+        "Ann.Roe+Work@EXAMPLE.com",
+        "aroe77+x at example dot org",
+        "aroe77+y+z@example.org",
+        "zroe+x@example.org",
+        "annroe@example.com",
+    ]
+    pq.write_table(pa.table({"text": [f"Write to {text} now." for text in new_texts]}), tmp_path / "new.parquet")
+    pq.write_table(
+        pa.table({"doc_id": ["n"] * 5, "user_id": ["u"] * 5, "text": pq.read_table(tmp_path / "new.parquet")["text"]}),
+        tmp_path / "append.parquet",
+    )
+    settings = Settings(rows_per_shard=3, workers=1, seed=5)
+    run_with_settings(tmp_path / "append.parquet", out, "rmft", work, replace(settings, append=True))
+    run_with_settings(tmp_path / "new.parquet", tmp_path / "other", "rmft", work, replace(settings, replace=True))
+    appended = [text for shard in read_texts_by_shard(sanitized_folder) for text in shard][-5:]
+    for texts in (appended, pl.read_parquet(tmp_path / "other" / "data" / "*.parquet")["text"].to_list()):
+        assert texts[:3] == ["Write to [EMAIL_ADDRESS] now."] * 3
+        assert texts[3:] == [f"Write to {text} now." for text in new_texts[3:]]
+    assert all(verify(tmp_path / "other", work=work, mode=mode).leaks == 0 for mode in ("fast", "full"))
+    (erased_values,) = work.glob("runs/*/erasure/values.parquet")
+    erased_values.unlink()
+    with pytest.raises(OutputBroken, match=r"erasure/values\.parquet is missing"):
+        verify(tmp_path / "other", work=work)
 
 
 def test_runs_without_erasures_skip_the_erasure_scan(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
