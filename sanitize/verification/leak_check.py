@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import itertools
 import os
 import tempfile
 from collections import Counter
@@ -57,7 +58,7 @@ from sanitize.verification.attribution import (
 )
 from sanitize.verification.batch_check import ResidualMatches, SweepSpans, classify_matches, find_code_points, find_matches, select_residual
 from sanitize.verification.full_check import LeakFinding, run_full_check
-from sanitize.verification.parquet_pages import count_plain_bytes, read_chunks
+from sanitize.verification.parquet_pages import count_context_bytes, count_plain_bytes, read_pieces
 from sanitize.verification.published_folder import PAGE_NAMES, ForeignNames, PublishedFolder, describe_changes, require_run_tables
 from sanitize.verification.sweep_terms import DigestWords, SweepTerms
 from sanitize.verification.value_forms import write_passes
@@ -264,6 +265,20 @@ def find_forbidden_values(forbidden_path: Path, texts: dict[str, str]) -> list[t
     for name, text in texts.items():
         for matcher, matches, _ in find_matches(matchers, pa.array([text], pa.large_string())):
             found += [(name, matcher.kind_names[matcher.kind[term]]) for term in np.unique(matches.term)]
+    return found
+
+
+def _find_values_in_file(forbidden_path: Path, path: Path) -> list[tuple[str, str]]:
+    """As `find_forbidden_values`, for a file that is read piece by piece."""
+    matchers = LiteralMatcher.open_partitions(forbidden_path)
+    found = []
+    for piece in read_pieces(path, count_context_bytes(max((int(matcher.lengths.max(initial=0)) for matcher in matchers), default=0))):
+        bounds = (0, piece.start, piece.end, len(piece.data))
+        before, inside, after = (piece.data[low:high].tobytes().decode("utf-8", "replace") for low, high in itertools.pairwise(bounds))
+        start, end = len(before.encode()), len((before + inside).encode())
+        for matcher, matches, _ in find_matches(matchers, pa.array([before + inside + after], pa.large_string())):
+            is_inside = (matches.start >= start) & (matches.start < end)
+            found += [("text", matcher.kind_names[matcher.kind[term]]) for term in np.unique(matches.term[is_inside])]
     return found
 
 
@@ -543,9 +558,9 @@ def _check_fast(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
         counts.update((page, "text", kind, "fast") for page, kind in find_forbidden_values(tasks[0].forbidden_values, texts))
         for number, name in enumerate(PublishedFolder.read(corpus).foreign, 1):
             own_name = {"file name": os.fsencode(name).decode("utf-8", "replace")}
-            for content in (own_name, *({"text": bytes(chunk).decode("utf-8", "replace")} for chunk in read_chunks(corpus.path / name))):
-                found = find_forbidden_values(tasks[0].forbidden_values, content)
-                counts.update((f"foreign file {number}", location, kind, "fast") for location, kind in found)
+            found = find_forbidden_values(tasks[0].forbidden_values, own_name)
+            found += _find_values_in_file(tasks[0].forbidden_values, corpus.path / name)
+            counts.update((f"foreign file {number}", location, kind, "fast") for location, kind in found)
     return {
         "findings": [LeakFinding(*where, times) for where, times in sorted(counts.items())],
         "values_checked": corpus.manifest["summary"]["verify"]["values_checked"],

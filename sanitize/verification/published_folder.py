@@ -24,7 +24,7 @@ from sanitize.storage.files import file_sha256, parse_json
 from sanitize.storage.publication import CHECKSUMS_NAME
 from sanitize.text import name_search
 from sanitize.text.literal_search import LiteralMatcher
-from sanitize.verification.parquet_pages import read_chunks
+from sanitize.verification.parquet_pages import read_pieces
 
 PAGE_NAMES = ("README.md", "report.html", "manifest.json", CHECKSUMS_NAME)
 _SHOWN_CHANGES = 5
@@ -166,7 +166,7 @@ def _is_packed(path: Path) -> bool:
         head = file.read(_TAR_MAGIC_OFFSET + len(_TAR_MAGIC))
     if head.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh")):
         try:
-            head = next((chunk.tobytes() for chunk in read_chunks(path)), b"")
+            head = next((piece.data.tobytes() for piece in read_pieces(path, 0)), b"")
         except OutputBroken:
             return True
     return head.startswith(_PACKED_MAGIC) or head[_TAR_MAGIC_OFFSET:].startswith(_TAR_MAGIC)
