@@ -23,13 +23,31 @@ from sanitize.core.text_cells import FlatTexts, LeafPath, flatten_leaf, list_tex
 from sanitize.errors import InputRefused, OutputBroken, UsageError, suggest_names
 from sanitize.storage import formats, parquet_files
 from sanitize.storage.disk_errors import avoid_url_syntax
-from sanitize.storage.files import file_sha256, parse_json
+from sanitize.storage.files import file_sha256, parse_json, read_regular_file
 
 BATCH_ROWS = 10_000
 BATCH_BYTES = 32 << 20
 GROUP_BYTES = 256 << 10  # columns with less text in a batch are searched together
 _MAX_READ_GAP = 2_000  # documents that `read_selected` reads and leaves out, rather than begin to read again
 MANIFEST_VERSION = 2  # `format` in manifest.json; raise it when a key changes
+# the fields of manifest.json (format 2) that the program reads: a type, `[shape]` for a list, `{...}` for an object; `?` marks a field that
+# may be missing, and a tuple with None a field that may be null
+_MANIFEST_SHAPE: dict[str, Any] = {
+    "plan": {"name": str, "edit": [{"avoid?": str}], "leave": [str], "kind?": [dict]},
+    "plan_hash": str,
+    "settings": {"verify": str, "roles": dict, "erased?": ({"erasures": int}, None), "format?": str},
+    "shards": [{"path": str, "rows": int, "sha256": str, "split?": str}],
+    "summary": {"verify": {"values_checked": int, "ambiguous_values?": int, "kinds": [str]}},
+    "columns": [{"name": str, "policy": str}],
+    "inputs": [{"number": int, "bytes": int, "sha256": str}],
+    "increments?": [{"input_count": int, "shard_count": int}],
+    "sidecar_files?": dict,
+    "description?": dict,
+    "features?": dict,
+    "tool": dict,
+}
+_SHARD_SHAPE: dict[str, Any] = {"shards": _MANIFEST_SHAPE["shards"]}  # what every format has
+_TYPE_NAMES = {dict: "an object", list: "a list", str: "a text", int: "an integer"}
 _READABLE_MANIFEST_VERSIONS = (1, MANIFEST_VERSION)  # version 1 has other names for the same; its shards can be read
 
 
@@ -270,24 +288,29 @@ class Corpus:
 
     @classmethod
     def open(cls, path: str | Path) -> Corpus:
-        """Opens a folder that `sanitize run` published. Raises OutputBroken without a readable manifest, UsageError for a URL or a manifest
-        of a newer version."""
+        """Opens a folder that `sanitize run` published.
+
+        Raises OutputBroken without a readable manifest that has all fields, UsageError for a URL or a manifest of a newer version.
+        """
         if "://" in str(path):
             raise UsageError("expected a folder on this machine, got a URL; docs/how_to/remote.md describes how to load a corpus at a URL")
         folder = avoid_url_syntax(path)
         try:
-            manifest = parse_json((folder / "manifest.json").read_text("utf-8"))
-            manifest["shards"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            manifest = parse_json(read_regular_file(folder / "manifest.json"))
+        except (OSError, ValueError) as error:
             raise OutputBroken(
                 f"{folder}: no readable manifest.json ({type(error).__name__}); expected a folder that `sanitize run` published"
             ) from None
+        if problem := _find_wrong_field(manifest, _SHARD_SHAPE):
+            raise OutputBroken(f"{folder}: manifest.json: {problem}; expected the file that `sanitize run` published")
         corpus = cls(folder, manifest)
         if corpus.manifest_version not in _READABLE_MANIFEST_VERSIONS:
             raise UsageError(
                 f"{folder}: its manifest.json has format {corpus.manifest_version}, and this program reads formats "
                 f"{' and '.join(map(str, _READABLE_MANIFEST_VERSIONS))}. Update corpus-sanitize, or use the version that wrote it"
             )
+        if corpus.manifest_version == MANIFEST_VERSION and (problem := _find_wrong_field(manifest, _MANIFEST_SHAPE)):
+            raise OutputBroken(f"{folder}: manifest.json: {problem}; expected the file that `sanitize run` published")
         return corpus
 
     @property
@@ -352,6 +375,28 @@ class Corpus:
     def table(self, columns: list[str] | None = None, split: str | None = None) -> pa.Table:
         """All shards as one table, or those of one split, in corpus order. Raises UsageError for an unknown column or split."""
         return pa.concat_tables([shard.read(columns) for shard in self.list_shards(split)])
+
+
+def _find_wrong_field(value: Any, shape: Any, place: str = "") -> str | None:
+    """The first field of a JSON value that has not the shape of `_MANIFEST_SHAPE`, with what was expected; None if there is none."""
+    if isinstance(shape, tuple):
+        if value is None:
+            return None
+        shape = shape[0]
+    expected_type: Any = shape if isinstance(shape, type) else type(shape)
+    if not isinstance(value, expected_type) or isinstance(value, bool):
+        found = _TYPE_NAMES.get(type(value), "a number, true, false or null")
+        return f"{place or 'its content'} is {found}, not {_TYPE_NAMES[expected_type]}"
+    parts: list[tuple[str, Any, Any]] = []
+    if isinstance(shape, list):
+        parts = [(f"{place}[{number}]", one, shape[0]) for number, one in enumerate(value)]
+    elif isinstance(shape, dict):
+        fields = {name.removesuffix("?"): field_shape for name, field_shape in shape.items()}
+        places = {name: f"{place}.{name}" if place else name for name in fields}
+        if missing := [name for name in fields if name in shape and name not in value]:
+            return f"{places[missing[0]]} is missing"
+        parts = [(places[name], value[name], fields[name]) for name in fields if name in value]
+    return next((problem for part in parts if (problem := _find_wrong_field(part[1], part[2], part[0]))), None)
 
 
 def _require_columns(path: Path, columns: Sequence[str] | None, schema: pa.Schema) -> None:

@@ -81,7 +81,7 @@ class LeakFinding:
 
 @dataclass(frozen=True, kw_only=True)
 class FileCheckTask:
-    """One file in one pass: a shard (then with `shard_task`), or any other file of the corpus."""
+    """One file in one pass: a shard (then with `shard_task`), any other file of the corpus, or an empty folder."""
 
     file: Path
     name: str  # the name in the corpus folder; searched, too
@@ -108,6 +108,7 @@ def run_full_check(
     erased_names: Sequence[str] = (),
     checked_bytes: Sequence[Mapping[str, int]] = (),
     file_sizes: Mapping[str, int] | None = None,
+    empty_folders: Sequence[tuple[Path, str]] = (),
 ) -> dict[str, Any]:
     """Search shards (each with its name) and other files for all forms of the values in `pass_folders`.
 
@@ -115,7 +116,7 @@ def run_full_check(
     searched as mentions, also in decoded text. `checked_bytes`: where `verify_task` has searched the texts of the shards in all forms, and
     their files are as they were written, what it read of each (`plain_bytes`); of a Parquet file only the other columns and the bytes
     outside of the rows are searched then. `file_sizes` has the sizes of files by their SHA-256: that of a file longer than every value is
-    not the digest of one, and is not compared with those of all values.
+    not the digest of one, and is not compared with those of all values. Of `empty_folders` the names are searched.
 
     Returns `findings` (leaks), `passes`, `forms`, `ambiguous` (counts by kind), `ambiguous_forms` (by form), `bytes_searched` (by
     location), and for the shards `rows`, `kept_found` and `kept_expected`.
@@ -125,14 +126,17 @@ def run_full_check(
     words_folder.mkdir(parents=True)
     all_files: list[tuple[Path, str, VerifyTask | None]] = [(task.shard_path, name, task) for task, name in shards]
     all_files += [(path, name, None) for path, name in files]
-    own_names = {*own_files, *(name for _, name in shards)}
+    own_names = {name: name for name in (*own_files, *(name for _, name in shards))}
     checked_by_path = {task.shard_path: plain_bytes for (task, _), plain_bytes in zip(shards, checked_bytes, strict=False)}
     foreign = [name for _, name, _ in all_files if name not in own_names]
+    reported_names = own_names | {name: f"foreign file {number}" for number, name in enumerate(foreign, 1)}
+    reported_names |= {name: f"foreign folder {number}" for number, (_, name) in enumerate(empty_folders, 1)}
+    all_files += [(path, name, None) for path, name in empty_folders]
     tasks = [
         FileCheckTask(
             file=file,
             name=name,
-            reported_name=name if name in own_names else f"foreign file {foreign.index(name) + 1}",
+            reported_name=reported_names[name],
             terms_path=terms_path,
             digest_words_path=None if number else words_folder / f"{no:06d}.parquet",
             shard_task=task,
@@ -180,7 +184,7 @@ def check_file(task: FileCheckTask) -> dict[str, Any]:
     file_check.check_texts("file name", pa.array([os.fsencode(task.name).decode("utf-8", "replace")], pa.large_string()))
     if task.shard_task is not None:
         file_check.check_shard(task.shard_task)
-    else:
+    elif not task.file.is_dir():
         file_check.check_other_file()
     file_check.write_digest_words()
     return {

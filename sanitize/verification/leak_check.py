@@ -41,7 +41,7 @@ from sanitize.plans.settings import settings_of
 from sanitize.storage import private_folder, publication, remote_output, table_schemas, tombstones
 from sanitize.storage.corpus import CellColumn, CellGroup, Corpus, Documents, flatten_cells, group_cells
 from sanitize.storage.disk_errors import refuse_unwritable_path
-from sanitize.storage.files import attempt_file, read_json
+from sanitize.storage.files import attempt_file, read_json, read_regular_file
 from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.remote_storage import is_url, redact_url
 from sanitize.storage.views import read_unselected_values
@@ -350,7 +350,11 @@ def verify(
 
 def _verify_folder(out: Path, work: Path, mode: str, workers: int | None, memory_bytes: int, progress: ProgressCallback) -> VerifyResult:
     """`verify` of a local folder."""
-    corpus = Corpus.open(out)
+    try:
+        corpus = Corpus.open(out)
+    except OutputBroken:
+        _raise_on_changes(out, None)
+        raise
     corpus.require_current_manifest()
     try:
         folder = PublishedFolder.read(corpus)
@@ -359,10 +363,15 @@ def _verify_folder(out: Path, work: Path, mode: str, workers: int | None, memory
             return _verify_corpus(corpus, folder, work, mode, workers, memory_bytes, progress)
     except (UsageError, LookupError, TypeError, ValueError, AttributeError):
         # an edited manifest can say anything, also that there is nothing to check
-        changes = publication.find_changed_files(out) if (out / publication.CHECKSUMS_NAME).is_file() else []
-        if changes:
-            raise OutputBroken(f"{out}: {describe_changes(changes)}; run again with --replace") from None
+        _raise_on_changes(out, publication.read_mac_key(work / "runs" / corpus.manifest["plan_hash"]))
         raise
+
+
+def _raise_on_changes(out: Path, mac_key: bytes | None) -> None:
+    """Raises OutputBroken for a folder that has SHA256SUMS and is not as it was published."""
+    changes = publication.find_changed_files(out, mac_key) if (out / publication.CHECKSUMS_NAME).is_file() else []
+    if changes:
+        raise OutputBroken(f"{out}: {describe_changes(changes)}; run again with --replace") from None
 
 
 def _verify_corpus(
@@ -544,7 +553,7 @@ def _check_fast(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
     texts = {}
     for page in (*PAGE_NAMES, *corpus.sidecar_files):
         try:
-            texts[page] = (corpus.path / page).read_text("utf-8")
+            texts[page] = read_regular_file(corpus.path / page).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             problem = "is missing" if isinstance(error, FileNotFoundError) else "cannot be read"
             raise OutputBroken(f"{corpus.path}: {page} {problem}; run again with --replace") from None
@@ -556,11 +565,12 @@ def _check_fast(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
             counts["data", "texts", "values", "fast"] += result["swept"]
     if tasks:
         counts.update((page, "text", kind, "fast") for page, kind in find_forbidden_values(tasks[0].forbidden_values, texts))
-        for number, name in enumerate(PublishedFolder.read(corpus).foreign, 1):
-            own_name = {"file name": os.fsencode(name).decode("utf-8", "replace")}
-            found = find_forbidden_values(tasks[0].forbidden_values, own_name)
-            found += _find_values_in_file(tasks[0].forbidden_values, corpus.path / name)
-            counts.update((f"foreign file {number}", location, kind, "fast") for location, kind in found)
+        folder, forbidden_values = PublishedFolder.read(corpus), tasks[0].forbidden_values
+        for reported, names in (("foreign file", folder.foreign), ("foreign folder", folder.empty_folders)):
+            for number, name in enumerate(names, 1):
+                found = find_forbidden_values(forbidden_values, {"file name": os.fsencode(name).decode("utf-8", "replace")})
+                found += _find_values_in_file(forbidden_values, corpus.path / name) if reported == "foreign file" else []
+                counts.update((f"{reported} {number}", location, kind, "fast") for location, kind in found)
     return {
         "findings": [LeakFinding(*where, times) for where, times in sorted(counts.items())],
         "values_checked": corpus.manifest["summary"]["verify"]["values_checked"],
@@ -588,6 +598,8 @@ def _check_full(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
     other_files = [
         (path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in shard_paths
     ]
-    found = run_full_check(engine, shards, other_files, passes, spill, (*PAGE_NAMES, *corpus.sidecar_files), erased.names)
+    empty_folders = [(out / name, name) for name in PublishedFolder.read(corpus).empty_folders]
+    own_files = (*PAGE_NAMES, *corpus.sidecar_files)
+    found = run_full_check(engine, shards, other_files, passes, spill, own_files, erased.names, empty_folders=empty_folders)
     forbidden_values = work / "runs" / str(corpus.manifest["plan_hash"]) / "counts" / "forbidden_values.parquet"
     return {"values_checked": value_count, "ambiguous_values": count_common_values(forbidden_values), **found}

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from sanitize.array_types import I64, U8
 from sanitize.core.arrow_buffers import TextBuffers, slice_spans
 from sanitize.errors import OutputBroken
+from sanitize.storage.files import open_regular_file
 
 PIECE_BYTES = 8 << 20
 MIN_CONTEXT_BYTES = 64 << 10
@@ -94,11 +95,13 @@ def read_pieces(path: Path, context_bytes: int) -> Iterator[FilePiece]:
 
     Raises OutputBroken where it cannot be read.
     """
-    with path.open("rb") as file:
-        head = file.read(4)
-    codec = next((name for magic, name in _CODEC_BY_MAGIC.items() if head.startswith(magic)), None)
     try:
-        with pa.input_stream(str(path), compression=codec) as stream:
+        # opened here, as Arrow opens no file whose name is not UTF-8
+        with open_regular_file(path) as file:
+            head = file.read(4)
+            file.seek(0)
+            codec = next((name for magic, name in _CODEC_BY_MAGIC.items() if head.startswith(magic)), None)
+            stream = pa.input_stream(file, compression=codec)
             data, start, seen = stream.read(PIECE_BYTES), 0, 0
             while block := stream.read(PIECE_BYTES):
                 stop = _character_start(data, len(data) - 1)
