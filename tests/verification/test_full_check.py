@@ -567,6 +567,27 @@ def test_pieces_of_a_file_are_the_file(data: bytes, piece_bytes: int, context_by
         assert min(piece.start, len(before.data) - before.end) >= min(context_bytes, before.end)
 
 
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        *((f"212{sign}555{sign}0123", True) for sign in (".", "/", "_", " ", "-", "\t", " - ", "\u2009", "\u2011", "\u2013", ") (", "\n")),
+        *((f"212{sign}555{sign}0123", False) for sign in (",", ":", "x", "\u3001", "     ")),
+        *((f"call 2{sign}125550123 now", True) for sign in "._/"),
+        ("212_555_0123, 646_555_0188", True),
+        ("(212.555.0123,646.555.0188)", True),
+        ("7_212_555_0123", False),
+        ("id_212_555_0123", False),
+    ],
+)
+def test_separators_of_a_number(text: str, is_found: bool, tmp_path: Path) -> None:
+    """Those that docs/explanation/leak_check.md lists; commas stay between the numbers of a list."""
+    search_terms = build_search_terms(tmp_path, [(TEL, "212.555-0123")])
+    task = full_check.FileCheckTask(file=tmp_path, name="x", reported_name="x", terms_path=search_terms.path, digest_words_path=None)
+    file_check = full_check._FileCheck(task, search_terms)
+    file_check.check_texts("text", pa.array([text], pa.large_string()))
+    assert sum(file_check.leaks.values()) == is_found, file_check.ambiguous
+
+
 def test_digits_of_several_numbers_are_ambiguous(tmp_path: Path) -> None:
     search_terms = build_search_terms(tmp_path, [(TEL, "212-555-0123")])
     texts = pa.array(["(212) 555.0123", "2125550123", "12125550123 x", "7 212 555 0123", "92125550123", "a2125550123b"], pa.large_string())
