@@ -37,7 +37,7 @@ _MANIFEST_SHAPE: dict[str, Any] = {
     "plan_hash": str,
     "settings": {"verify": str, "roles": dict, "erased?": ({"erasures": int}, None), "format?": str},
     "shards": [{"path": str, "rows": int, "sha256": str, "split?": str}],
-    "summary": {"verify": {"values_checked": int, "ambiguous_values?": int, "kinds": [str]}},
+    "summary": {"verify": {"values_checked?": int, "ambiguous_values?": int, "kinds?": [str]}},  # "?": none with --verify off
     "columns": [{"name": str, "policy": str}],
     "inputs": [{"number": int, "bytes": int, "sha256": str}],
     "increments?": [{"input_count": int, "shard_count": int}],
@@ -290,7 +290,8 @@ class Corpus:
     def open(cls, path: str | Path) -> Corpus:
         """Opens a folder that `sanitize run` published.
 
-        Raises OutputBroken without a readable manifest that has all fields, UsageError for a URL or a manifest of a newer version.
+        Raises OutputBroken without a readable manifest whose fields have the right types, UsageError for a URL or a manifest of a newer
+        version. Fields other than the shards may be missing; see `require_all_fields`.
         """
         if "://" in str(path):
             raise UsageError("expected a folder on this machine, got a URL; docs/how_to/remote.md describes how to load a corpus at a URL")
@@ -309,14 +310,18 @@ class Corpus:
                 f"{folder}: its manifest.json has format {corpus.manifest_version}, and this program reads formats "
                 f"{' and '.join(map(str, _READABLE_MANIFEST_VERSIONS))}. Update corpus-sanitize, or use the version that wrote it"
             )
-        if corpus.manifest_version == MANIFEST_VERSION and (problem := _find_wrong_field(manifest, _MANIFEST_SHAPE)):
-            raise OutputBroken(f"{folder}: manifest.json: {problem}; expected the file that `sanitize run` published")
+        corpus.require_all_fields(allow_missing=True)
         return corpus
 
     @property
     def manifest_version(self) -> object:
         """The version of the keys in manifest.json (`format`)."""
         return self.manifest.get("format", MANIFEST_VERSION)
+
+    def require_all_fields(self, *, allow_missing: bool = False) -> None:
+        """Raises OutputBroken for a manifest of the current format that lacks a field (unless `allow_missing`), or has one of another type."""
+        if self.manifest_version == MANIFEST_VERSION and (problem := _find_wrong_field(self.manifest, _MANIFEST_SHAPE, allow_missing)):
+            raise OutputBroken(f"{self.path}: manifest.json: {problem}; expected the file that `sanitize run` published")
 
     def require_current_manifest(self) -> None:
         """Raises UsageError, with the command that publishes the corpus again, if an earlier version wrote manifest.json. Its shards can
@@ -327,6 +332,7 @@ class Corpus:
                 f"Publish the corpus again from the inputs and settings of that run: sanitize run INPUT... -o {self.path} --replace. "
                 "Training and evaluation can read its shards as they are"
             )
+        self.require_all_fields()
 
     @property
     def shards(self) -> list[Shard]:
@@ -377,7 +383,7 @@ class Corpus:
         return pa.concat_tables([shard.read(columns) for shard in self.list_shards(split)])
 
 
-def _find_wrong_field(value: Any, shape: Any, place: str = "") -> str | None:
+def _find_wrong_field(value: Any, shape: Any, allow_missing: bool = False, place: str = "") -> str | None:
     """The first field of a JSON value that has not the shape of `_MANIFEST_SHAPE`, with what was expected; None if there is none."""
     if isinstance(shape, tuple):
         if value is None:
@@ -393,10 +399,10 @@ def _find_wrong_field(value: Any, shape: Any, place: str = "") -> str | None:
     elif isinstance(shape, dict):
         fields = {name.removesuffix("?"): field_shape for name, field_shape in shape.items()}
         places = {name: f"{place}.{name}" if place else name for name in fields}
-        if missing := [name for name in fields if name in shape and name not in value]:
+        if missing := [name for name in fields if name in shape and name not in value and not allow_missing]:
             return f"{places[missing[0]]} is missing"
         parts = [(places[name], value[name], fields[name]) for name in fields if name in value]
-    return next((problem for part in parts if (problem := _find_wrong_field(part[1], part[2], part[0]))), None)
+    return next((problem for part in parts if (problem := _find_wrong_field(part[1], part[2], allow_missing, part[0]))), None)
 
 
 def _require_columns(path: Path, columns: Sequence[str] | None, schema: pa.Schema) -> None:

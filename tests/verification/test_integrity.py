@@ -390,6 +390,8 @@ def test_a_changed_manifest_with_its_line_in_sha256sums_is_broken(corpus: Path, 
     replace_in_manifest(corpus / "out", field, value)
     with pytest.raises(OutputBroken, match="manifest.json: .* is |MAC differs"):
         verify(corpus / "out", work=corpus / "out.private", workers=1)
+    with pytest.raises((OutputBroken, UsageError)):
+        run_with_settings([corpus / "in.parquet"], corpus / "out", "rmft", None, Settings(workers=1, rows_per_shard=2))
 
 
 @pytest.mark.parametrize("name", ["manifest.json", CHECKSUMS_NAME, "README.md"])
