@@ -319,7 +319,7 @@ class Corpus:
         return self.manifest.get("format", MANIFEST_VERSION)
 
     def require_all_fields(self, *, allow_missing: bool = False) -> None:
-        """Raises OutputBroken for a manifest of the current format that lacks a field (unless `allow_missing`), or has one of another type."""
+        """Raises OutputBroken if the manifest, in the current format, lacks a field (unless `allow_missing`) or has one of another type."""
         if self.manifest_version == MANIFEST_VERSION and (problem := _find_wrong_field(self.manifest, _MANIFEST_SHAPE, allow_missing)):
             raise OutputBroken(f"{self.path}: manifest.json: {problem}; expected the file that `sanitize run` published")
 
