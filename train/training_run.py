@@ -184,7 +184,10 @@ class _TrainingRun:
             self._write_run_files(prepared, tokenizer, self._compute_first_steps(objective, rows, retain_rows, plan), plan, sigma)
         self.processes.barrier()
         if recipe.run.gradient_checkpointing:
-            model.activation_checkpointing_enable({"use_reentrant": False})
+            enable = (
+                getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+            )  # transformers before 5.2
+            enable({"use_reentrant": False})
         if recipe.run.compile:
             for layer in get_layers(model):  # layer by layer: they are alike, so that one compilation serves all
                 layer.compile(backend=COMPILE_BACKEND)

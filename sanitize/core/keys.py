@@ -50,6 +50,8 @@ class Key:
         """Reads a key from a file of 64 hexadecimal digits. Raises UsageError if it is unreadable, invalid, or readable by other users."""
         try:
             mode = path.stat().st_mode
+            if not stat.S_ISREG(mode):  # a reader of a pipe waits for its writer, and a device may have no end
+                raise UsageError(f"{path}: the key is not a regular file; expected a file of 64 hexadecimal digits")
             text = path.read_text("ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{path}: the key cannot be read ({type(error).__name__}); expected a file of 64 hexadecimal digits") from None

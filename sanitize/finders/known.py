@@ -31,6 +31,7 @@ from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import UsageError, suggest_names
 from sanitize.kinds.east_asian_names import count_family_characters, is_full_name
 from sanitize.kinds.kind import all_kinds
+from sanitize.storage.files import describe_read_error, open_regular_file, read_regular_file
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings, find_common_values
 
@@ -304,9 +305,10 @@ def read_known_list(path: Path) -> pl.DataFrame:
     json_lines = path.suffix in (".jsonl", ".ndjson", ".json")
     try:
         if json_lines:
-            table = pl.read_ndjson(path.read_bytes(), infer_schema_length=None)
+            table = pl.read_ndjson(read_regular_file(path), infer_schema_length=None)
         else:
-            table = pl.read_csv(path, separator="\t" if path.suffix == ".tsv" else ",", infer_schema=False, glob=False)
+            with open_regular_file(path):  # Polars itself waits for the writer of a pipe, and ignores signals meanwhile
+                table = pl.read_csv(path, separator="\t" if path.suffix == ".tsv" else ",", infer_schema=False, glob=False)
     except (OSError, pl.exceptions.PolarsError, UnicodeDecodeError) as error:
         raise UsageError(f"--known {path}: {_explain_read_error(path, json_lines, error)}; {expected}") from None
     for name in ("kind", "value"):
@@ -331,7 +333,7 @@ def read_known_list(path: Path) -> pl.DataFrame:
 def _explain_read_error(path: Path, json_lines: bool, error: Exception) -> str:
     """Returns why a list could not be read."""
     if isinstance(error, OSError):
-        return f"cannot be read ({type(error).__name__})"
+        return describe_read_error(error)
     if not path.stat().st_size:
         return "is empty"
     try:

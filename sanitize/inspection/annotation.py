@@ -39,7 +39,7 @@ from sanitize.plans.python_api import public_function
 from sanitize.reporting.confidence_intervals import wilson_interval
 from sanitize.storage.corpus import Documents
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
-from sanitize.storage.files import parse_json, read_json, write_private_lines
+from sanitize.storage.files import describe_read_error, parse_json, read_json, read_regular_file, write_private_lines
 from sanitize.storage.private_folder import require_run_workspace
 from sanitize.storage.remote_storage import require_local_path
 
@@ -365,9 +365,9 @@ def _read_labelled_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a labelled sample, each checked; UsageError names the line of a bad one, never its content."""
     expected = "expected the JSON Lines that `sanitize label WORK` wrote, with `right` and `missed` filled in"
     try:
-        raw = path.read_text("utf-8").splitlines()
+        raw = read_regular_file(path).decode("utf-8").splitlines()
     except (OSError, UnicodeDecodeError) as error:
-        raise UsageError(f"{path}: cannot be read ({type(error).__name__}); {expected}") from None
+        raise UsageError(f"{path}: {describe_read_error(error)}; {expected}") from None
     for number, line in enumerate(raw, 1):
         if not line.strip():
             continue

@@ -73,6 +73,7 @@ def list_text_files(paths: Sequence[str]) -> list[str]:
         local = require_local_path(path)
         if not os.path.lexists(local):
             raise InputRefused(f"{path}: no such file or folder")
+        refuse_device(local)
         if not local.is_dir():
             files[str(local)] = None
             continue
@@ -81,6 +82,12 @@ def list_text_files(paths: Sequence[str]) -> list[str]:
             raise InputRefused(f"{path}: this folder has no files")
         files |= dict.fromkeys(below)
     return list(files)
+
+
+def refuse_device(path: Path) -> None:
+    """Raises InputRefused for a device, which may have no end."""
+    if path.is_char_device() or path.is_block_device():
+        raise InputRefused(f"{path}: is a device, which may have no end; expected a text file (`-` is standard input)")
 
 
 def _walk_folder(folder: Path) -> Iterator[str]:

@@ -34,6 +34,7 @@ from sanitize.kinds.kind import (
     unflatten_strings,
 )
 from sanitize.kinds.pattern_check import find_pattern_error
+from sanitize.storage.files import describe_read_error, read_regular_file
 
 # name -> (pattern of the characters that the check ignores, the check, number of check characters at the end)
 CHECKS: dict[str, tuple[str, Callable[[U8], Mask], int]] = {
@@ -254,9 +255,9 @@ def _read_words_file(file_name: str, where: str, folder: Path | None) -> list[st
     if folder is None:
         raise PlanError(f"{where}: only a plan that was read from a file can refer to another file; write the words into `words`")
     try:
-        lines = (folder / file_name).read_text("utf-8-sig").splitlines()
+        lines = read_regular_file(folder / file_name).decode("utf-8-sig").splitlines()
     except (OSError, ValueError) as error:
-        raise PlanError(f"{where}: cannot be read ({type(error).__name__}); expected a text file in UTF-8, a value on each line") from None
+        raise PlanError(f"{where}: {describe_read_error(error)}; expected a text file in UTF-8, a value on each line") from None
     return [line.strip() for line in lines if line.strip()]
 
 

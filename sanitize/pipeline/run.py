@@ -400,9 +400,9 @@ def _run_to_url(index: IndexBuilder, plan: Plan, output: Path, prefix: remote_ou
     pipeline_run = PipelineRun(index, plan, output, display_name=prefix.redacted_url)
     with prefix.hold_lock(index.state.workspace):
         # the plan hash of an output that is appended to is that of its first increment
-        plan_hash = (
-            Corpus.open(output).manifest["plan_hash"] if index.state.settings.append and output.is_dir() else pipeline_run.state.plan_hash
-        )
+        plan_hash = pipeline_run.state.plan_hash
+        if index.state.settings.append and output.is_dir():
+            plan_hash = Corpus.open(output).manifest.get("plan_hash", "")
         prefix.check_replaceable(plan_hash, index.state.settings.replace)
         summary = pipeline_run.sanitize()
         with index.tasks.costs.measure("upload"):

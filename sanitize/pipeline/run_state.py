@@ -114,7 +114,11 @@ class RunState:
                 f"{self.output}: does not exist, so nothing can be appended to it; {alternative}use "
                 "--replace to create it from the whole index"
             )
-        manifest = Corpus.open(self.output).manifest if exists else {}
+        manifest: Mapping[str, Any] = {}
+        if exists:
+            corpus = Corpus.open(self.output)
+            corpus.require_all_fields()
+            manifest = corpus.manifest
         end_by_hash = {self._compute_plan_hash(end): end for end in range(1, len(increments) + 1)}
         if manifest.get("plan_hash") in end_by_hash:
             increment_ends = append.find_increment_ends(manifest, increments, self.output)
@@ -218,6 +222,7 @@ class RunState:
             self.output.rmdir()
             return False
         corpus = Corpus.open(self.output)
+        corpus.require_all_fields()
         is_extended = bool(self.earlier_manifest) and len(corpus.manifest["inputs"]) < len(self.index.input_files)
         is_same = (
             corpus.manifest_version == MANIFEST_VERSION

@@ -26,7 +26,7 @@ from sanitize.reporting.charts import write_charts
 from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.html_report import EditSample, ReportTables, build_charts, render_card, render_report
 from sanitize.reporting.outcomes import OutcomeTask, count_outcomes
-from sanitize.storage import private_folder, queries, remote_output, table_schemas
+from sanitize.storage import private_folder, publication, queries, remote_output, table_schemas
 from sanitize.storage.corpus import Corpus, Documents
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
 from sanitize.storage.files import read_json
@@ -122,6 +122,8 @@ def open_published_run(out: Path, work: Path | str | None) -> PublishedRun:
     private_folder.require_current_schema(work, index)
     run_folder = private_folder.require_run_folder(work, str(corpus.manifest["plan_hash"]), str(out), "plan.json")
     assert index is not None
+    if (mac_key := publication.read_mac_key(run_folder)) is not None:  # before anything else in the manifest is relied on
+        publication.require_published_manifest(out, mac_key)
     return PublishedRun(out=out, work=work, manifest=corpus.manifest, folder=run_folder, index=index)
 
 

@@ -23,13 +23,31 @@ from sanitize.core.text_cells import FlatTexts, LeafPath, flatten_leaf, list_tex
 from sanitize.errors import InputRefused, OutputBroken, UsageError, suggest_names
 from sanitize.storage import formats, parquet_files
 from sanitize.storage.disk_errors import avoid_url_syntax
-from sanitize.storage.files import file_sha256, parse_json
+from sanitize.storage.files import file_sha256, parse_json, read_regular_file
 
 BATCH_ROWS = 10_000
 BATCH_BYTES = 32 << 20
 GROUP_BYTES = 256 << 10  # columns with less text in a batch are searched together
 _MAX_READ_GAP = 2_000  # documents that `read_selected` reads and leaves out, rather than begin to read again
 MANIFEST_VERSION = 2  # `format` in manifest.json; raise it when a key changes
+# the fields of manifest.json (format 2) that the program reads: a type, `[shape]` for a list, `{...}` for an object; `?` marks a field that
+# may be missing, and a tuple with None a field that may be null
+_MANIFEST_SHAPE: dict[str, Any] = {
+    "plan": {"name": str, "edit": [{"avoid?": str}], "leave": [str], "kind?": [dict]},
+    "plan_hash": str,
+    "settings": {"verify": str, "roles": dict, "erased?": ({"erasures": int}, None), "format?": str},
+    "shards": [{"path": str, "rows": int, "sha256": str, "split?": str}],
+    "summary": {"verify": {"values_checked?": int, "ambiguous_values?": int, "kinds?": [str]}},  # "?": none with --verify off
+    "columns": [{"name": str, "policy": str}],
+    "inputs": [{"number": int, "bytes": int, "sha256": str}],
+    "increments?": [{"input_count": int, "shard_count": int}],
+    "sidecar_files?": dict,
+    "description?": dict,
+    "features?": dict,
+    "tool": dict,
+}
+_SHARD_SHAPE: dict[str, Any] = {"shards": _MANIFEST_SHAPE["shards"]}  # what every format has
+_TYPE_NAMES = {dict: "an object", list: "a list", str: "a text", int: "an integer"}
 _READABLE_MANIFEST_VERSIONS = (1, MANIFEST_VERSION)  # version 1 has other names for the same; its shards can be read
 
 
@@ -270,30 +288,40 @@ class Corpus:
 
     @classmethod
     def open(cls, path: str | Path) -> Corpus:
-        """Opens a folder that `sanitize run` published. Raises OutputBroken without a readable manifest, UsageError for a URL or a manifest
-        of a newer version."""
+        """Opens a folder that `sanitize run` published.
+
+        Raises OutputBroken without a readable manifest whose fields have the right types, UsageError for a URL or a manifest of a newer
+        version. Fields other than the shards may be missing; see `require_all_fields`.
+        """
         if "://" in str(path):
             raise UsageError("expected a folder on this machine, got a URL; docs/how_to/remote.md describes how to load a corpus at a URL")
         folder = avoid_url_syntax(path)
         try:
-            manifest = parse_json((folder / "manifest.json").read_text("utf-8"))
-            manifest["shards"]
-        except (OSError, ValueError, KeyError, TypeError) as error:
+            manifest = parse_json(read_regular_file(folder / "manifest.json"))
+        except (OSError, ValueError) as error:
             raise OutputBroken(
                 f"{folder}: no readable manifest.json ({type(error).__name__}); expected a folder that `sanitize run` published"
             ) from None
+        if problem := _find_wrong_field(manifest, _SHARD_SHAPE):
+            raise OutputBroken(f"{folder}: manifest.json: {problem}; expected the file that `sanitize run` published")
         corpus = cls(folder, manifest)
         if corpus.manifest_version not in _READABLE_MANIFEST_VERSIONS:
             raise UsageError(
                 f"{folder}: its manifest.json has format {corpus.manifest_version}, and this program reads formats "
                 f"{' and '.join(map(str, _READABLE_MANIFEST_VERSIONS))}. Update corpus-sanitize, or use the version that wrote it"
             )
+        corpus.require_all_fields(allow_missing=True)
         return corpus
 
     @property
     def manifest_version(self) -> object:
         """The version of the keys in manifest.json (`format`)."""
         return self.manifest.get("format", MANIFEST_VERSION)
+
+    def require_all_fields(self, *, allow_missing: bool = False) -> None:
+        """Raises OutputBroken if the manifest, in the current format, lacks a field (unless `allow_missing`) or has one of another type."""
+        if self.manifest_version == MANIFEST_VERSION and (problem := _find_wrong_field(self.manifest, _MANIFEST_SHAPE, allow_missing)):
+            raise OutputBroken(f"{self.path}: manifest.json: {problem}; expected the file that `sanitize run` published")
 
     def require_current_manifest(self) -> None:
         """Raises UsageError, with the command that publishes the corpus again, if an earlier version wrote manifest.json. Its shards can
@@ -304,6 +332,7 @@ class Corpus:
                 f"Publish the corpus again from the inputs and settings of that run: sanitize run INPUT... -o {self.path} --replace. "
                 "Training and evaluation can read its shards as they are"
             )
+        self.require_all_fields()
 
     @property
     def shards(self) -> list[Shard]:
@@ -352,6 +381,28 @@ class Corpus:
     def table(self, columns: list[str] | None = None, split: str | None = None) -> pa.Table:
         """All shards as one table, or those of one split, in corpus order. Raises UsageError for an unknown column or split."""
         return pa.concat_tables([shard.read(columns) for shard in self.list_shards(split)])
+
+
+def _find_wrong_field(value: Any, shape: Any, allow_missing: bool = False, place: str = "") -> str | None:
+    """The first field of a JSON value that has not the shape of `_MANIFEST_SHAPE`, with what was expected; None if there is none."""
+    if isinstance(shape, tuple):
+        if value is None:
+            return None
+        shape = shape[0]
+    expected_type: Any = shape if isinstance(shape, type) else type(shape)
+    if not isinstance(value, expected_type) or isinstance(value, bool):
+        found = _TYPE_NAMES.get(type(value), "a number, true, false or null")
+        return f"{place or 'its content'} is {found}, not {_TYPE_NAMES[expected_type]}"
+    parts: list[tuple[str, Any, Any]] = []
+    if isinstance(shape, list):
+        parts = [(f"{place}[{number}]", one, shape[0]) for number, one in enumerate(value)]
+    elif isinstance(shape, dict):
+        fields = {name.removesuffix("?"): field_shape for name, field_shape in shape.items()}
+        places = {name: f"{place}.{name}" if place else name for name in fields}
+        if missing := [name for name in fields if name in shape and name not in value and not allow_missing]:
+            return f"{places[missing[0]]} is missing"
+        parts = [(places[name], value[name], fields[name]) for name in fields if name in value]
+    return next((problem for part in parts if (problem := _find_wrong_field(part[1], part[2], allow_missing, part[0]))), None)
 
 
 def _require_columns(path: Path, columns: Sequence[str] | None, schema: pa.Schema) -> None:

@@ -7,9 +7,11 @@ import errno
 import hashlib
 import json
 import os
+import stat
 import sys
 import tomllib
 from collections.abc import Iterable, Iterator
+from io import BufferedReader
 from pathlib import Path
 from typing import Any
 
@@ -20,9 +22,31 @@ UNREADABLE_SHA256 = hashlib.sha256(b"unreadable").hexdigest()  # in place of the
 _MISSING_ACCESS = (errno.EACCES, errno.EPERM, errno.EISDIR)
 
 
+class NotRegularFileError(OSError):
+    """A pipe, a socket or a device in the place of a file."""
+
+
+@contextlib.contextmanager
+def open_regular_file(path: Path) -> Iterator[BufferedReader]:
+    """Opens a file to read its bytes.
+
+    Raises OSError; NotRegularFileError for a pipe, at which a reader waits for a writer, and for a device, which may have no end.
+    """
+    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+        if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
+            raise NotRegularFileError("not a regular file")
+        yield file
+
+
+def read_regular_file(path: Path) -> bytes:
+    """The bytes of a file; raises as `open_regular_file` does."""
+    with open_regular_file(path) as file:
+        return file.read()
+
+
 def file_sha256(path: Path) -> str:
-    """The SHA-256 of a file, in hexadecimal digits."""
-    with path.open("rb") as file:
+    """The SHA-256 of a file, in hexadecimal digits; raises as `open_regular_file` does."""
+    with open_regular_file(path) as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
 
 
@@ -103,10 +127,17 @@ def attempt_file(path: Path, temp_path: Path | None) -> Iterator[Path]:
         temp_path.rename(path)
 
 
+def describe_read_error(error: Exception) -> str:
+    """Why a file that the user named was not read."""
+    if isinstance(error, NotRegularFileError):
+        return "is not a regular file, but a pipe or a device"
+    return f"cannot be read ({type(error).__name__})"
+
+
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file; None if the file is missing, unreadable or not a JSON object."""
+    """The object in a JSON file; None if the file is missing, unreadable, no regular file or not a JSON object."""
     try:
-        return dict(parse_json(path.read_text("utf-8")))
+        return dict(parse_json(read_regular_file(path).decode("utf-8")))
     except (OSError, ValueError, TypeError):
         return None
 

@@ -25,7 +25,7 @@ from sanitize.core import failpoints
 from sanitize.core.keys import Key
 from sanitize.errors import LeakFound, OutputBroken
 from sanitize.storage.disk_errors import translate_disk_errors
-from sanitize.storage.files import file_sha256, fsync, write_json, write_private_lines
+from sanitize.storage.files import file_sha256, fsync, read_regular_file, write_json, write_private_lines
 from sanitize.storage.private_folder import make_private_folder
 
 CHECKSUMS_NAME = "SHA256SUMS"
@@ -191,7 +191,7 @@ def write_mac_key(run_folder: Path, key: Key) -> bytes:
 def read_mac_key(run_folder: Path) -> bytes | None:
     """The subkey for the MAC in the run's folder; None if it is missing or damaged."""
     try:
-        mac_key = bytes.fromhex((run_folder / "vault" / "published_key").read_text("ascii"))
+        mac_key = bytes.fromhex(read_regular_file(run_folder / "vault" / "published_key").decode("ascii"))
     except (OSError, ValueError):
         return None
     return mac_key if len(mac_key) == 16 else None
@@ -204,10 +204,17 @@ def write_checksums(folder: Path, sha256_by_name: Mapping[str, str], mac_key: by
     fsync(folder / CHECKSUMS_NAME)
 
 
-def find_changed_files(folder: Path, mac_key: bytes | None = None) -> list[str]:
-    """What differs from the published files, one clause per file; with `mac_key` also whether the run wrote SHA256SUMS."""
+def require_published_manifest(folder: Path, mac_key: bytes | None) -> None:
+    """Raises OutputBroken for a manifest.json, or a SHA256SUMS, that is not the one that the run wrote."""
+    if changes := find_changed_files(folder, mac_key, only=("manifest.json",)):
+        raise OutputBroken(f"{folder}: {changes[0]}; run again with --replace")
+
+
+def find_changed_files(folder: Path, mac_key: bytes | None = None, only: Sequence[str] | None = None) -> list[str]:
+    """What differs from the published files (or from those in `only`), one clause per file; with `mac_key` also whether the run wrote
+    SHA256SUMS."""
     try:
-        lines, separator, mac = (folder / CHECKSUMS_NAME).read_text("utf-8").rpartition(_MAC_PREFIX)
+        lines, separator, mac = read_regular_file(folder / CHECKSUMS_NAME).decode("utf-8").rpartition(_MAC_PREFIX)
         expected = {name: sha256 for sha256, _, name in (line.partition("  ") for line in lines.splitlines())}
     except (OSError, UnicodeDecodeError) as error:
         problem = "is missing" if isinstance(error, FileNotFoundError) else "cannot be read"
@@ -217,7 +224,7 @@ def find_changed_files(folder: Path, mac_key: bytes | None = None) -> list[str]:
     changes = []
     for name, sha256 in expected.items():
         try:
-            if file_sha256(folder / name) != sha256:
+            if (only is None or name in only) and file_sha256(folder / name) != sha256:
                 changes.append(f"{name} is not the file that was published (sha256 differs)")
         except OSError as error:
             changes.append(f"{name} {'is missing' if isinstance(error, FileNotFoundError) else 'cannot be read'}")

@@ -18,7 +18,7 @@ from sanitize.core.table_rendering import escape_controls
 from sanitize.core.text_cells import JSON_STEP
 from sanitize.errors import InputRefused, OutputBroken, UsageError, suggest_names
 from sanitize.storage import table_schemas
-from sanitize.storage.files import parse_json
+from sanitize.storage.files import parse_json, read_regular_file
 
 if TYPE_CHECKING:
     import duckdb
@@ -303,7 +303,7 @@ def _list_parquet_files(folder: Path) -> Iterator[str]:
 
 def _read_json_object(path: Path) -> dict[str, Any]:
     try:
-        return dict(parse_json(path.read_text("utf-8")))
+        return dict(parse_json(read_regular_file(path)))
     except (OSError, ValueError, TypeError):
         return {}
 

@@ -8,7 +8,8 @@ separately, as ambiguous. Names of erased persons are a leak wherever they occur
 
 from __future__ import annotations
 
-import contextlib
+import itertools
+import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.array_types import I32, I64, U8, Mask
-from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, fill_null_texts
+from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, fill_null_texts, slice_spans
 from sanitize.core.engine import Engine
 from sanitize.core.intervals import flatten_spans, overlaps_any
 from sanitize.core.text_cells import flatten_leaf, is_text_type, list_text_leaves
@@ -48,13 +49,15 @@ from sanitize.verification.attribution import (
     within_kept_originals,
 )
 from sanitize.verification.parquet_pages import (
+    FilePiece,
     RowOnlyColumns,
     as_single_text,
-    extract_readable_texts,
+    count_context_bytes,
+    find_readable_spans,
     find_row_only_columns,
     read_bytes_outside_pages,
-    read_chunks,
     read_pages,
+    read_pieces,
 )
 from sanitize.verification.value_forms import ALL_FORMS, MIN_CONCLUSIVE_BYTES, SearchTerms, is_conclusive_length
 
@@ -78,7 +81,7 @@ class LeakFinding:
 
 @dataclass(frozen=True, kw_only=True)
 class FileCheckTask:
-    """One file in one pass: a shard (then with `shard_task`), or any other file of the corpus."""
+    """One file in one pass: a shard (then with `shard_task`), any other file of the corpus, or an empty folder."""
 
     file: Path
     name: str  # the name in the corpus folder; searched, too
@@ -105,6 +108,7 @@ def run_full_check(
     erased_names: Sequence[str] = (),
     checked_bytes: Sequence[Mapping[str, int]] = (),
     file_sizes: Mapping[str, int] | None = None,
+    empty_folders: Sequence[tuple[Path, str]] = (),
 ) -> dict[str, Any]:
     """Search shards (each with its name) and other files for all forms of the values in `pass_folders`.
 
@@ -112,7 +116,7 @@ def run_full_check(
     searched as mentions, also in decoded text. `checked_bytes`: where `verify_task` has searched the texts of the shards in all forms, and
     their files are as they were written, what it read of each (`plain_bytes`); of a Parquet file only the other columns and the bytes
     outside of the rows are searched then. `file_sizes` has the sizes of files by their SHA-256: that of a file longer than every value is
-    not the digest of one, and is not compared with those of all values.
+    not the digest of one, and is not compared with those of all values. Of `empty_folders` the names are searched.
 
     Returns `findings` (leaks), `passes`, `forms`, `ambiguous` (counts by kind), `ambiguous_forms` (by form), `bytes_searched` (by
     location), and for the shards `rows`, `kept_found` and `kept_expected`.
@@ -122,14 +126,17 @@ def run_full_check(
     words_folder.mkdir(parents=True)
     all_files: list[tuple[Path, str, VerifyTask | None]] = [(task.shard_path, name, task) for task, name in shards]
     all_files += [(path, name, None) for path, name in files]
-    own_names = {*own_files, *(name for _, name in shards)}
+    own_names = {name: name for name in (*own_files, *(name for _, name in shards))}
     checked_by_path = {task.shard_path: plain_bytes for (task, _), plain_bytes in zip(shards, checked_bytes, strict=False)}
     foreign = [name for _, name, _ in all_files if name not in own_names]
+    reported_names = own_names | {name: f"foreign file {number}" for number, name in enumerate(foreign, 1)}
+    reported_names |= {name: f"foreign folder {number}" for number, (_, name) in enumerate(empty_folders, 1)}
+    all_files += [(path, name, None) for path, name in empty_folders]
     tasks = [
         FileCheckTask(
             file=file,
             name=name,
-            reported_name=name if name in own_names else f"foreign file {foreign.index(name) + 1}",
+            reported_name=reported_names[name],
             terms_path=terms_path,
             digest_words_path=None if number else words_folder / f"{no:06d}.parquet",
             shard_task=task,
@@ -173,10 +180,11 @@ def run_full_check(
 def check_file(task: FileCheckTask) -> dict[str, Any]:
     """Check one file in one pass; returns counts by location, kind and form, never a value."""
     file_check = _FileCheck(task, SearchTerms.read(task.terms_path))
-    file_check.check_texts("file name", pa.array([task.name], pa.large_string()))
+    # a name that is no UTF-8 is searched with its other bytes replaced
+    file_check.check_texts("file name", pa.array([os.fsencode(task.name).decode("utf-8", "replace")], pa.large_string()))
     if task.shard_task is not None:
         file_check.check_shard(task.shard_task)
-    else:
+    elif not task.file.is_dir():
         file_check.check_other_file()
     file_check.write_digest_words()
     return {
@@ -237,6 +245,28 @@ class _TermCounts:
             self.column_numbers.setdefault(found.form, np.zeros(term_count, np.int32))[found.term] = column_number
 
 
+@dataclass(frozen=True, repr=False)
+class _PieceTexts:
+    """Texts in a piece of a file, the offset of each in the piece, and the forms to search in them (None: all forms)."""
+
+    piece: FilePiece
+    texts: pa.LargeStringArray
+    starts: I64
+    only_forms: tuple[str, ...] | None
+
+    def belongs_to_piece(self, text_no: I64, start: I64) -> Mask:
+        """True where an occurrence with this first byte belongs to the piece, and not to the one before or after it."""
+        offset = self.starts[text_no] + start
+        is_inside: Mask = (offset >= self.piece.start) & (offset < self.piece.end)
+        return is_inside
+
+    def list_seen_texts(self) -> pa.LargeStringArray:
+        """What of the texts was in the piece before, too."""
+        seen = np.clip(self.piece.seen - self.starts, 0, TextBuffers.from_array(self.texts).lengths)
+        buffers = TextBuffers.from_array(self.texts)
+        return slice_spans(buffers, buffers.offsets[:-1], buffers.offsets[:-1] + seen)
+
+
 @dataclass(repr=False)
 class _Counts:
     """How often search terms and words that may be digests occur, at any location."""
@@ -261,6 +291,13 @@ class _FileCheck:
     counted: tuple[_Counts, ...] = ()  # where what is searched at present is counted
     masked_columns: dict[str, int] = field(default_factory=dict)
 
+    def search_piece(self, part: _PieceTexts, location: str) -> Iterator[_FormMatches]:
+        """As `search`, for the texts in a piece of a file: only what belongs to the piece."""
+        if self.task.erased_names and location:
+            self._count_mentions(part.texts, location, part.only_forms, part.list_seen_texts() if part.piece.seen else None)
+        for matches in self._search_values(part.texts, location, part.only_forms, part=part):
+            yield matches.select(part.belongs_to_piece(matches.text_no, matches.start))
+
     def search(
         self,
         texts: pa.LargeStringArray,
@@ -272,15 +309,26 @@ class _FileCheck:
 
         Also counts mentions and collects words that may be digests. `is_allowed`: the spans at which a digest is no leak.
         """
-        terms = self.terms
-        others: list[_FormMatches] = []
         if self.task.erased_names and location:
             self._count_mentions(texts, location, only_forms)
+        yield from self._search_values(texts, location, only_forms, is_allowed)
+
+    def _search_values(
+        self,
+        texts: pa.LargeStringArray,
+        location: str,
+        only_forms: tuple[str, ...] | None,
+        is_allowed: _PlacePredicate | None = None,
+        part: _PieceTexts | None = None,
+    ) -> Iterator[_FormMatches]:
+        """`search` without mentions. Matches outside of the piece of `part` are yielded too, and its digests are not collected."""
+        terms = self.terms
+        others: list[_FormMatches] = []
         runs: CodedRuns | None = None
         if only_forms is None:
             if self.task.digest_words_path is not None:
                 runs = find_coded_runs(texts)
-                self._collect_digest_words(texts, runs, location, is_allowed)
+                self._collect_digest_words(texts, runs, location, is_allowed, part)
             exact = terms.plain.find(texts, check_boundaries=False)
             has_boundaries = terms.plain.has_valid_boundaries(texts, exact)
             others.append(
@@ -327,24 +375,45 @@ class _FileCheck:
                     others.append(form_matches.select(encoded.is_encoded))
                     yield others[-1]
 
-    def _collect_digest_words(self, texts: pa.LargeStringArray, runs: CodedRuns, location: str, is_allowed: _PlacePredicate | None) -> None:
+    def _collect_digest_words(
+        self,
+        texts: pa.LargeStringArray,
+        runs: CodedRuns,
+        location: str,
+        is_allowed: _PlacePredicate | None,
+        part: _PieceTexts | None,
+    ) -> None:
         words, text_no, start, stop = find_digests(texts, runs)
+        if part is not None and words:
+            belongs = part.belongs_to_piece(text_no, start)
+            words, text_no, start, stop = [*itertools.compress(words, belongs)], text_no[belongs], start[belongs], stop[belongs]
         is_outside = ~is_allowed(text_no, start, stop) if words and is_allowed is not None else np.ones(len(words), np.bool_)
         for counts in self.counted:
             counts.digest_words.update(words)
         self.digest_words.update((word, location) for word, counts in zip(words, is_outside.tolist(), strict=True) if counts)
 
-    def _count_mentions(self, texts: pa.LargeStringArray, location: str, only_forms: tuple[str, ...] | None) -> None:
-        """Count names of erased persons, as written and in every decoding; each one is a leak."""
-        names = self.task.erased_names
-        if only_forms is None:
-            self._add_mentions("mention", name_search.count_names(texts, names), location)
-        for form, times in name_search.count_encoded_names(texts, names, only_forms or ENCODED_FORMS):
-            self._add_mentions(form, times, location)
+    def _count_mentions(
+        self,
+        texts: pa.LargeStringArray,
+        location: str,
+        only_forms: tuple[str, ...] | None,
+        seen_texts: pa.LargeStringArray | None = None,
+    ) -> None:
+        """Count names of erased persons, as written and in every decoding, without those in `seen_texts`; each one is a leak."""
+        counts = self._count_names(texts, only_forms)
+        if seen_texts is not None:
+            counts -= self._count_names(seen_texts, only_forms)
+        for form, times in counts.items():
+            self.leaks[self.task.reported_name, location, name_search.PERSON, form] += times
 
-    def _add_mentions(self, form: str, count: int, location: str) -> None:
-        if count:
-            self.leaks[self.task.reported_name, location, name_search.PERSON, form] += count
+    def _count_names(self, texts: pa.LargeStringArray, only_forms: tuple[str, ...] | None) -> Counter[str]:
+        """The occurrences of names of erased persons, by form."""
+        names, counts = self.task.erased_names, Counter[str]()
+        if only_forms is None:
+            counts["mention"] += name_search.count_names(texts, names)
+        for form, times in name_search.count_encoded_names(texts, names, only_forms or ENCODED_FORMS):
+            counts[form] += times
+        return +counts
 
     # ---- a shard ----
 
@@ -408,16 +477,17 @@ class _FileCheck:
                     self.check_texts(self._column_location(name), numbers, only_forms=("digits",), strict=True)
                 self.counted = (rows,) if name in row_only.names else (rows, page_rows)
                 for raw in _binary_values(table.column(name).chunk(0)):
-                    for texts, only_forms in _texts_in_bytes(raw):
-                        self.check_texts(self._column_location(name), texts, only_forms=only_forms, strict=True)
+                    for part in _texts_in_piece(FilePiece.whole(raw)):
+                        self.check_texts(self._column_location(name), part.texts, only_forms=part.only_forms, strict=True)
         self.counted = ()
         self._classify_residual(task, residual)
         self._check_collisions(task)
         if is_parquet:
             pages = partial(read_pages, task.shard_path, row_only)
-            self._check_surplus("a page of", pages, page_rows)
-        raw_bytes = read_bytes_outside_pages if skips_texts else read_chunks
-        self._check_surplus("raw bytes", lambda: (("", chunk) for chunk in raw_bytes(task.shard_path)), rows)
+            self._check_surplus("a page of", lambda: ((column, FilePiece.whole(data)) for column, data in pages()), page_rows)
+        outside_pages = partial(read_bytes_outside_pages, task.shard_path)
+        pieces = (lambda: map(FilePiece.whole, outside_pages())) if skips_texts else partial(self._read_pieces, task.shard_path)
+        self._check_surplus("raw bytes", lambda: (("", piece) for piece in pieces()), rows)
 
     def _mask_column_names(self, schema: pa.Schema) -> None:
         """Check the names of columns; one that contains a value is reported by a number instead of its name."""
@@ -475,20 +545,20 @@ class _FileCheck:
             for kind, times in found.unique(["kind", "form"]).group_by("kind").len().sort("kind").iter_rows():
                 self.leaks[self.task.reported_name, "replacements that are values of the corpus", kind, "exact or identity"] += times
 
-    def _check_surplus(self, location: str, source: Callable[[], Iterator[tuple[str, U8]]], rows: _Counts) -> None:
+    def _check_surplus(self, location: str, source: Callable[[], Iterator[tuple[str, FilePiece]]], rows: _Counts) -> None:
         """Report what the bytes of a source (pages, or the file) contain more often than the rows do."""
         is_other_format = find_packed_format(self.task.file) is not None
         columns: list[str] = []
         outer_words, self.digest_words = self.digest_words, Counter()
         file_counts = _Counts()
-        for column, data in source():
+        for column, piece in source():
             if not columns or columns[-1] != column:
                 columns.append(column)
-            self.bytes_searched["raw bytes" if location == "raw bytes" else "pages"] += len(data)
+            self.bytes_searched["raw bytes" if location == "raw bytes" else "pages"] += piece.end - piece.start
             full_location = f"{location} {self._column_location(column)}" if column else location
             self.counted = (file_counts,)
-            for texts, only_forms in _texts_in_bytes(data):
-                for matches in self.search(texts, full_location, only_forms):
+            for part in _texts_in_piece(piece):
+                for matches in self.search_piece(part, full_location):
                     # a file in another format holds only rows, and matches across adjacent rows are possible in other forms
                     if not is_other_format or matches.form == "exact":
                         self._add_counts(matches, len(columns) - 1)
@@ -505,7 +575,7 @@ class _FileCheck:
         file_counts: _TermCounts,
         row_counts: _TermCounts,
         columns: list[str],
-        source: Callable[[], Iterator[tuple[str, U8]]],
+        source: Callable[[], Iterator[tuple[str, FilePiece]]],
     ) -> None:
         """Report the terms that `file_counts` has more often than `row_counts`; `columns` are the names that its numbers index."""
         for form, times in file_counts.by_form.items():
@@ -521,15 +591,16 @@ class _FileCheck:
                 conclusive = bool(not is_short[row] and matcher.lengths[row] >= MIN_CONCLUSIVE_BYTES)
                 self._add_match(full_location, form, row, " or ".join(sorted(spellings.get(row, {form}))), conclusive, int(surplus[row]))
 
-    def _find_surplus_spellings(self, source: Callable[[], Iterator[tuple[str, U8]]], wanted: I64) -> dict[int, set[str]]:
+    def _find_surplus_spellings(self, source: Callable[[], Iterator[tuple[str, FilePiece]]], wanted: I64) -> dict[int, set[str]]:
         """The spellings of surplus terms, by a second pass over the bytes that runs only where there is a surplus."""
         spellings: dict[int, set[str]] = {}
-        for _, data in source():
-            texts = extract_readable_texts(data)
-            matches = next(self.search(texts, "", None))
-            matches = matches.select(np.isin(matches.term, wanted))
-            for row, name in zip(matches.term.tolist(), self._spelling_forms(matches, texts), strict=True):
-                spellings.setdefault(row, set()).add(name)
+        for _, piece in source():
+            for part in _texts_in_piece(piece):
+                if part.only_forms is None:
+                    matches = next(self.search_piece(part, ""))
+                    matches = matches.select(np.isin(matches.term, wanted))
+                    for row, name in zip(matches.term.tolist(), self._spelling_forms(matches, part.texts), strict=True):
+                        spellings.setdefault(row, set()).add(name)
         return spellings
 
     def _add_counts(self, found: _FormMatches, column_number: int = 0) -> None:
@@ -540,14 +611,17 @@ class _FileCheck:
 
     def check_other_file(self) -> None:
         """Check a file that is no shard: as one text where it is UTF-8, else its readable stretches."""
-        for chunk in read_chunks(self.task.file):
-            self.bytes_searched["other files"] += len(chunk)
-            raw = chunk.tobytes()
-            with contextlib.suppress(UnicodeDecodeError):
-                self.check_texts("text", pa.array([raw.decode("utf-8")], pa.large_string()))
+        for piece in self._read_pieces(self.task.file):
+            self.bytes_searched["other files"] += piece.end - piece.start
+            if _is_utf8(piece.data):
+                part = _PieceTexts(piece, as_single_text(piece.data), np.zeros(1, np.int64), None)
+                self._add_matches("text", self.search_piece(part, "text"), part.texts)
                 continue
-            for texts, only_forms in _texts_in_bytes(chunk):
-                self.check_texts("bytes", texts, only_forms=only_forms)
+            for part in _texts_in_piece(piece):
+                self._add_matches("bytes", self.search_piece(part, "bytes"), part.texts)
+
+    def _read_pieces(self, path: Path) -> Iterator[FilePiece]:
+        return read_pieces(path, count_context_bytes(self.terms.max_length))
 
     def check_texts(
         self,
@@ -557,7 +631,11 @@ class _FileCheck:
         strict: bool = False,
     ) -> None:
         """Check texts that contain no kept originals. `strict`: short forms with the spelling of a value count as leaks too."""
-        for matches in self.search(texts, location, only_forms):
+        self._add_matches(location, self.search(texts, location, only_forms), texts, strict)
+
+    def _add_matches(self, location: str, found: Iterable[_FormMatches], texts: pa.LargeStringArray, strict: bool = False) -> None:
+        """Add the leaks and ambiguous matches among matches in texts that contain no kept originals."""
+        for matches in found:
             self._add_counts(matches)
             matches = matches.select(matches.bounded)
             forms = self._spelling_forms(matches, texts)
@@ -610,12 +688,21 @@ def _overlaps_any(found: _FormMatches, others: Sequence[_FormMatches]) -> Mask:
     return overlaps_any(*axis, *other_axis)
 
 
-def _texts_in_bytes(data: U8) -> Iterator[tuple[pa.LargeStringArray, tuple[str, ...] | None]]:
-    """Yields (texts, forms to search): readable stretches with None for all forms, and all bytes as one text with UTF-16."""
-    if len(data):
-        if len(texts := extract_readable_texts(data)):
-            yield texts, None
-        yield as_single_text(data), ("UTF-16",)
+def _texts_in_piece(piece: FilePiece) -> Iterator[_PieceTexts]:
+    """Yields the readable stretches of a piece for all forms, and all its bytes as one text for UTF-16."""
+    if len(piece.data):
+        starts, stops = find_readable_spans(piece.data)
+        if len(starts):
+            yield _PieceTexts(piece, slice_spans(TextBuffers.from_array(as_single_text(piece.data)), starts, stops), starts, None)
+        yield _PieceTexts(piece, as_single_text(piece.data), np.zeros(1, np.int64), ("UTF-16",))
+
+
+def _is_utf8(data: U8) -> bool:
+    try:
+        data.tobytes().decode("utf-8")
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def _iter_leaf_arrays(array: pa.Array, is_wanted: Callable[[pa.DataType], bool]) -> Iterator[pa.Array]:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import errno
+import itertools
 import os
 import tempfile
 from collections import Counter
@@ -40,7 +41,7 @@ from sanitize.plans.settings import settings_of
 from sanitize.storage import private_folder, publication, remote_output, table_schemas, tombstones
 from sanitize.storage.corpus import CellColumn, CellGroup, Corpus, Documents, flatten_cells, group_cells
 from sanitize.storage.disk_errors import refuse_unwritable_path
-from sanitize.storage.files import attempt_file, read_json
+from sanitize.storage.files import attempt_file, read_json, read_regular_file
 from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.remote_storage import is_url, redact_url
 from sanitize.storage.views import ERASED_VALUES_FILE, read_erased_values, read_unselected_values
@@ -57,13 +58,13 @@ from sanitize.verification.attribution import (
 )
 from sanitize.verification.batch_check import ResidualMatches, SweepSpans, classify_matches, find_code_points, find_matches, select_residual
 from sanitize.verification.full_check import LeakFinding, run_full_check
-from sanitize.verification.parquet_pages import count_plain_bytes, read_chunks
+from sanitize.verification.parquet_pages import count_context_bytes, count_plain_bytes, read_pieces
 from sanitize.verification.published_folder import PAGE_NAMES, ForeignNames, PublishedFolder, describe_changes, require_run_tables
 from sanitize.verification.sweep_terms import DigestWords, SweepTerms
 from sanitize.verification.value_forms import write_passes
 
 _SINGLE_PROCESS_BYTES = 16 << 20  # with fewer bytes of shards one process is faster than starting workers
-LEAK_CHECK_VERSION = 6  # raise it when the set of swept matches or of leaks changes
+LEAK_CHECK_VERSION = 7  # raise it when the set of swept matches or of leaks changes
 # remedy where the full check finds leaks that cannot be swept
 UNSWEEPABLE_ADVICE = (
     "Values in texts are swept, in every form; a kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN), and a value "
@@ -267,6 +268,20 @@ def find_forbidden_values(forbidden_path: Path, texts: dict[str, str]) -> list[t
     return found
 
 
+def _find_values_in_file(forbidden_path: Path, path: Path) -> list[tuple[str, str]]:
+    """As `find_forbidden_values`, for a file that is read piece by piece."""
+    matchers = LiteralMatcher.open_partitions(forbidden_path)
+    found = []
+    for piece in read_pieces(path, count_context_bytes(max((int(matcher.lengths.max(initial=0)) for matcher in matchers), default=0))):
+        bounds = (0, piece.start, piece.end, len(piece.data))
+        before, inside, after = (piece.data[low:high].tobytes().decode("utf-8", "replace") for low, high in itertools.pairwise(bounds))
+        start, end = len(before.encode()), len((before + inside).encode())
+        for matcher, matches, _ in find_matches(matchers, pa.array([before + inside + after], pa.large_string())):
+            is_inside = (matches.start >= start) & (matches.start < end)
+            found += [("text", matcher.kind_names[matcher.kind[term]]) for term in np.unique(matches.term[is_inside])]
+    return found
+
+
 class _ProgressEngine(LocalEngine):
     """A local engine that reports its progress."""
 
@@ -335,7 +350,11 @@ def verify(
 
 def _verify_folder(out: Path, work: Path, mode: str, workers: int | None, memory_bytes: int, progress: ProgressCallback) -> VerifyResult:
     """`verify` of a local folder."""
-    corpus = Corpus.open(out)
+    try:
+        corpus = Corpus.open(out)
+    except OutputBroken:
+        _raise_on_changes(out, None)
+        raise
     corpus.require_current_manifest()
     try:
         folder = PublishedFolder.read(corpus)
@@ -344,10 +363,15 @@ def _verify_folder(out: Path, work: Path, mode: str, workers: int | None, memory
             return _verify_corpus(corpus, folder, work, mode, workers, memory_bytes, progress)
     except (UsageError, LookupError, TypeError, ValueError, AttributeError):
         # an edited manifest can say anything, also that there is nothing to check
-        changes = publication.find_changed_files(out) if (out / publication.CHECKSUMS_NAME).is_file() else []
-        if changes:
-            raise OutputBroken(f"{out}: {describe_changes(changes)}; run again with --replace") from None
+        _raise_on_changes(out, publication.read_mac_key(work / "runs" / corpus.manifest["plan_hash"]))
         raise
+
+
+def _raise_on_changes(out: Path, mac_key: bytes | None) -> None:
+    """Raises OutputBroken for a folder that has SHA256SUMS and is not as it was published."""
+    changes = publication.find_changed_files(out, mac_key) if (out / publication.CHECKSUMS_NAME).is_file() else []
+    if changes:
+        raise OutputBroken(f"{out}: {describe_changes(changes)}; run again with --replace") from None
 
 
 def _verify_corpus(
@@ -527,7 +551,7 @@ def _check_fast(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
     texts = {}
     for page in (*PAGE_NAMES, *corpus.sidecar_files):
         try:
-            texts[page] = (corpus.path / page).read_text("utf-8")
+            texts[page] = read_regular_file(corpus.path / page).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             problem = "is missing" if isinstance(error, FileNotFoundError) else "cannot be read"
             raise OutputBroken(f"{corpus.path}: {page} {problem}; run again with --replace") from None
@@ -539,11 +563,12 @@ def _check_fast(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
             counts["data", "texts", "values", "fast"] += result["swept"]
     if tasks:
         counts.update((page, "text", kind, "fast") for page, kind in find_forbidden_values(tasks[0].forbidden_values, texts))
-        for number, name in enumerate(PublishedFolder.read(corpus).foreign, 1):
-            own_name = {"file name": os.fsencode(name).decode("utf-8", "replace")}
-            for content in (own_name, *({"text": bytes(chunk).decode("utf-8", "replace")} for chunk in read_chunks(corpus.path / name))):
-                found = find_forbidden_values(tasks[0].forbidden_values, content)
-                counts.update((f"foreign file {number}", location, kind, "fast") for location, kind in found)
+        folder, forbidden_values = PublishedFolder.read(corpus), tasks[0].forbidden_values
+        for reported, names in (("foreign file", folder.foreign), ("foreign folder", folder.empty_folders)):
+            for number, name in enumerate(names, 1):
+                found = find_forbidden_values(forbidden_values, {"file name": os.fsencode(name).decode("utf-8", "replace")})
+                found += _find_values_in_file(forbidden_values, corpus.path / name) if reported == "foreign file" else []
+                counts.update((f"{reported} {number}", location, kind, "fast") for location, kind in found)
     return {
         "findings": [LeakFinding(*where, times) for where, times in sorted(counts.items())],
         "values_checked": corpus.manifest["summary"]["verify"]["values_checked"],
@@ -572,6 +597,8 @@ def _check_full(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
     other_files = [
         (path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in shard_paths
     ]
-    found = run_full_check(engine, shards, other_files, passes, spill, (*PAGE_NAMES, *corpus.sidecar_files), erased.names)
+    empty_folders = [(out / name, name) for name in PublishedFolder.read(corpus).empty_folders]
+    own_files = (*PAGE_NAMES, *corpus.sidecar_files)
+    found = run_full_check(engine, shards, other_files, passes, spill, own_files, erased.names, empty_folders=empty_folders)
     forbidden_values = run_folder / "counts" / "forbidden_values.parquet"
     return {"values_checked": value_count, "ambiguous_values": count_common_values(forbidden_values), **found}

@@ -17,11 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.array_types import U8
+from sanitize.array_types import I64, U8
 from sanitize.core.arrow_buffers import TextBuffers, slice_spans
 from sanitize.errors import OutputBroken
+from sanitize.storage.files import open_regular_file
 
-CHUNK_BYTES = 8 << 20
+PIECE_BYTES = 8 << 20
+MIN_CONTEXT_BYTES = 64 << 10
+_CONTEXT_BYTES_PER_VALUE_BYTE = 16  # the longest form, escaped twice (`&amp;#x0070;` and `%2540`), has twelve for one byte
 _MIN_TEXT_BYTES = 6  # bytes of the shortest stretch that is returned
 _CODEC_BY_MAGIC = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd", b"BZh": "bz2"}
 # fields of PageHeader; of DataPageHeader and DataPageHeaderV2 the encoding, and of the latter the sizes of the levels
@@ -33,6 +36,11 @@ _VALUE_WIDTHS = {"INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}  
 
 def extract_readable_texts(data: U8) -> pa.LargeStringArray:
     """The stretches of bytes that are text: UTF-8 without control characters other than tab, LF and CR; six bytes or more."""
+    return slice_spans(TextBuffers(data, np.array([0, len(data)], np.int64)), *find_readable_spans(data))
+
+
+def find_readable_spans(data: U8) -> tuple[I64, I64]:
+    """Start and end of each stretch of `extract_readable_texts`."""
     next_byte = np.concatenate([data[1:], np.zeros(1, np.uint8)])
     is_text = ((data >= 32) & (data < 127)) | (data == 9) | (data == 10) | (data == 13)
     lead = np.flatnonzero((data >= 0xC2) & (data <= 0xF4) & ((next_byte & 0xC0) == 0x80))
@@ -49,7 +57,7 @@ def extract_readable_texts(data: U8) -> pa.LargeStringArray:
     edge = np.diff(is_text.view(np.int8), prepend=0, append=0)
     starts, stops = np.flatnonzero(edge == 1), np.flatnonzero(edge == -1)
     long = stops - starts >= _MIN_TEXT_BYTES
-    return slice_spans(TextBuffers(data, np.array([0, len(data)], np.int64)), starts[long], stops[long])
+    return starts[long], stops[long]
 
 
 def as_single_text(data: U8) -> pa.LargeStringArray:
@@ -57,37 +65,62 @@ def as_single_text(data: U8) -> pa.LargeStringArray:
     return pa.LargeStringArray.from_buffers(1, pa.py_buffer(np.array([0, len(data)], np.int64)), pa.py_buffer(data))
 
 
-def read_chunks(path: Path) -> Iterator[U8]:
-    """Yields the bytes of a file in chunks of about `CHUNK_BYTES`, cut between texts; a gzip, zstd or bz2 file is decompressed.
+@dataclass(frozen=True, repr=False)
+class FilePiece:
+    """A piece of a file, with the bytes before and after it.
+
+    An occurrence belongs to the piece with its first byte in `data[start:end]`, so that each is counted once. `data[:seen]` was in `data`
+    of the piece before, too."""
+
+    data: U8
+    start: int
+    end: int
+    seen: int = 0
+
+    @classmethod
+    def whole(cls, data: U8) -> FilePiece:
+        """Bytes that are searched at once."""
+        return cls(data, 0, len(data))
+
+
+def count_context_bytes(max_value_bytes: int) -> int:
+    """How many bytes before and after a piece are searched with it, where the longest searched value has so many bytes: 64 KiB and sixteen
+    for each of its bytes. An encoded value that is longer (such as one with thousands of invisible characters) is missed across a cut."""
+    return MIN_CONTEXT_BYTES + _CONTEXT_BYTES_PER_VALUE_BYTE * max_value_bytes
+
+
+def read_pieces(path: Path, context_bytes: int) -> Iterator[FilePiece]:
+    """Yields a file in pieces of about `PIECE_BYTES`, each with `context_bytes` before and after it; none for an empty file. A gzip, zstd
+    or bz2 file is decompressed. No cut is inside a character of UTF-8.
 
     Raises OutputBroken where it cannot be read.
     """
-    with path.open("rb") as file:
-        head = file.read(4)
-    codec = next((name for magic, name in _CODEC_BY_MAGIC.items() if head.startswith(magic)), None)
     try:
-        with pa.input_stream(str(path), compression=codec) as stream:
-            rest = b""
-            while block := stream.read(CHUNK_BYTES):
-                data = np.frombuffer(rest + block, np.uint8)
-                boundary = _last_text_boundary(data)
-                yield data[:boundary]
-                rest = data[boundary:].tobytes()
-            if rest:
-                yield np.frombuffer(rest, np.uint8)
+        # opened here, as Arrow opens no file whose name is not UTF-8
+        with open_regular_file(path) as file:
+            head = file.read(4)
+            file.seek(0)
+            codec = next((name for magic, name in _CODEC_BY_MAGIC.items() if head.startswith(magic)), None)
+            stream = pa.input_stream(file, compression=codec)
+            data, start, seen = stream.read(PIECE_BYTES), 0, 0
+            while block := stream.read(PIECE_BYTES):
+                stop = _character_start(data, len(data) - 1)
+                end = _character_start(data, stop - context_bytes)
+                if end > start:
+                    yield FilePiece(np.frombuffer(data, np.uint8, stop), start, end, seen)
+                    first = _character_start(data, end - context_bytes)
+                    data, start, seen = data[first:], end - first, stop - first
+                data += block
+            if data:
+                yield FilePiece(np.frombuffer(data, np.uint8), start, len(data), seen)
     except (OSError, pa.ArrowException) as error:
         raise OutputBroken(f"{path}: cannot be read ({type(error).__name__}); run again with --replace") from None
 
 
-def _last_text_boundary(data: U8) -> int:
-    """Offset after the last control byte (1 to 8), which occurs in no text; else after the last line end; else the length of `data`."""
-    tail = data[-(64 << 10) :]
-    base = len(data) - len(tail)
-    for is_boundary in ((tail < 9) & (tail > 0), (tail == 10) | (tail == 13)):
-        positions = np.flatnonzero(is_boundary)
-        if len(positions) and base + positions[-1] > 0:
-            return base + int(positions[-1]) + 1
-    return len(data)
+def _character_start(data: bytes, offset: int) -> int:
+    """The offset of the first byte of the character of UTF-8 at `offset`; `offset` in other bytes, 0 where it is negative."""
+    first = next((one for one in range(offset, offset - 4, -1) if one > 0 and data[one] & 0xC0 != 0x80), offset)
+    return max(0, first)
 
 
 @dataclass(frozen=True, repr=False)

@@ -24,7 +24,7 @@ from sanitize.storage.files import file_sha256, parse_json
 from sanitize.storage.publication import CHECKSUMS_NAME
 from sanitize.text import name_search
 from sanitize.text.literal_search import LiteralMatcher
-from sanitize.verification.parquet_pages import read_chunks
+from sanitize.verification.parquet_pages import read_pieces
 
 PAGE_NAMES = ("README.md", "report.html", "manifest.json", CHECKSUMS_NAME)
 _SHOWN_CHANGES = 5
@@ -41,11 +41,13 @@ _LONG_CODE = re.compile(r"(?=[A-Za-z+/=_-]*[0-9])[A-Za-z0-9+/=_-]{16,}")  # may 
 
 @dataclass(frozen=True)
 class PublishedFolder:
-    """The files of OUT that the run did not publish: regular files, and the others (links, pipes, devices); names relative to OUT."""
+    """What is in OUT and was not published by the run: regular files, others (links, pipes, devices), and empty folders; names relative to
+    OUT."""
 
     path: Path
     foreign: tuple[str, ...]
     irregular: tuple[str, ...]
+    empty_folders: tuple[str, ...]
 
     @classmethod
     def read(cls, corpus: Corpus) -> PublishedFolder:
@@ -53,7 +55,10 @@ class PublishedFolder:
         own = {shard.path.relative_to(corpus.path).as_posix() for shard in corpus.shards} | {*corpus.sidecar_files, *PAGE_NAMES}
         foreign: list[str] = []
         irregular: list[str] = []
+        empty_folders: list[str] = []
         for folder, folder_names, file_names in os.walk(corpus.path):
+            if not folder_names and not file_names and Path(folder) not in (corpus.path, corpus.path / "data"):
+                empty_folders.append(Path(folder).relative_to(corpus.path).as_posix())
             links = [name for name in folder_names if os.path.islink(os.path.join(folder, name))]
             for path in (Path(folder, name) for name in (*links, *file_names)):
                 name = path.relative_to(corpus.path).as_posix()
@@ -62,7 +67,7 @@ class PublishedFolder:
                     raise OutputBroken(f"{corpus.path}: {name} is not a regular file, but a link or a device; run again with --replace")
                 if name not in own:
                     (foreign if is_regular else irregular).append(name)
-        return cls(corpus.path, *(tuple(sorted(names, key=Path)) for names in (foreign, irregular)))
+        return cls(corpus.path, *(tuple(sorted(names, key=Path)) for names in (foreign, irregular, empty_folders)))
 
     def require_no_links(self, names: ForeignNames) -> None:
         """Raises OutputBroken for a link, a pipe or a device."""
@@ -83,12 +88,13 @@ class PublishedFolder:
 
 
 class ForeignNames:
-    """Names of foreign files as they may be shown: a name that may hold a removed value, in clear or encoded, becomes a number."""
+    """Names of foreign files and folders as they may be shown: one that may hold a removed value, in clear or encoded, becomes a number."""
 
     def __init__(self, folder: PublishedFolder, forbidden_values: Path, erased_names: Sequence[str]) -> None:
-        all_names = [*folder.foreign, *folder.irregular]
+        all_names = [*folder.foreign, *folder.irregular, *folder.empty_folders]
         self._shown = {name: f"foreign file {number}" for number, name in enumerate(folder.foreign, 1)}
         self._shown |= {name: f"foreign entry {number}" for number, name in enumerate(folder.irregular, 1)}
+        self._shown |= {name: f"foreign folder {number}" for number, name in enumerate(folder.empty_folders, 1)}
         self._is_hidden: dict[str, bool] = {}
         texts = [os.fsencode(name).decode("utf-8", "replace") for name in all_names]
         spellings = [(text, re.sub(r"[\W_]+", " ", text), urllib.parse.unquote(text)) for text in texts]
@@ -167,7 +173,7 @@ def _is_packed(path: Path) -> bool:
         head = file.read(_TAR_MAGIC_OFFSET + len(_TAR_MAGIC))
     if head.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh")):
         try:
-            head = next((chunk.tobytes() for chunk in read_chunks(path)), b"")
+            head = next((piece.data.tobytes() for piece in read_pieces(path, 0)), b"")
         except OutputBroken:
             return True
     return head.startswith(_PACKED_MAGIC) or head[_TAR_MAGIC_OFFSET:].startswith(_TAR_MAGIC)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,7 +12,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sanitize.core.keys import Key
 from sanitize.engines.local import LocalEngine
+from sanitize.errors import InputRefused, PlanError, SanitizeError, UsageError
+from sanitize.finders.known import read_known_list
+from sanitize.inspection.text_files import list_text_files
+from sanitize.kinds.custom_kind import CustomKind, resolve_custom_kinds
+from sanitize.pipeline.erasure.subject_match import SubjectMatch
 from sanitize.storage import views
 
 ANN, BOB, EVE = "ann.roe@example.com", "bob.lee@example.com", "eve.fox@example.com"
@@ -170,3 +177,24 @@ def test_a_file_of_any_name_is_published_and_queried(name: str, tmp_path: Path, 
     assert json.loads(sanitize("sql", work, "--name", "top_values", "--json"))[0]["occurrences"] == 2
     sanitize("subject", work, "--match", tmp_path / "who.txt", "--erase", "--workers", "1")
     assert ANN not in texts(out)
+
+
+def test_a_list_that_is_a_pipe_or_a_device_is_refused(tmp_path: Path) -> None:
+    """A reader would wait for the writer of a pipe, and a device may have no end."""
+    pipe = tmp_path / "list.csv"
+    os.mkfifo(pipe, 0o600)
+    key = Key.from_seed(1)
+    definition = CustomKind(name="STAFF_ID", words_file=pipe.name)
+    readers: list[tuple[type[SanitizeError], Callable[[Path], object]]] = [
+        (UsageError, read_known_list),
+        (UsageError, lambda path: SubjectMatch.read(path, key)),
+        (UsageError, Key.read),
+        (PlanError, lambda path: resolve_custom_kinds([definition.model_copy(update={"words_file": str(path)})], "plan", tmp_path)),
+    ]
+    for error, read in readers:
+        for path in (pipe, Path("/dev/zero")):
+            with pytest.raises(error, match="not a regular file"):
+                read(path)
+    with pytest.raises(InputRefused, match="is a device"):
+        list_text_files(["/dev/zero"])
+    assert list_text_files([str(pipe)]) == [str(pipe)]

@@ -23,6 +23,8 @@ from sanitize.plans.settings import Settings
 from sanitize.reporting import report_data
 from sanitize.reporting.report_data import collect_report_tables, report
 from sanitize.storage.corpus import Corpus
+from sanitize.storage.files import file_sha256
+from sanitize.storage.publication import read_mac_key, write_checksums
 
 DEDUP = ['drop=[{use="exact_dup", body_only=true}]']
 PLANS = {
@@ -244,6 +246,9 @@ def test_page_with_a_value_is_not_written(published: Path, tmp_path: Path) -> No
     manifest = json.loads((published / "manifest.json").read_text("utf-8"))
     manifest["summary"]["columns"].append({"name": f"of {value}", "policy": "keep"})
     (tmp_path / "published" / "manifest.json").write_text(json.dumps(manifest), "utf-8")
+    mac_key = read_mac_key(work_folders(published)[1])
+    assert mac_key
+    write_checksums(tmp_path / "published", {"manifest.json": file_sha256(tmp_path / "published" / "manifest.json")}, mac_key)
     with pytest.raises(LeakFound, match="would hold a US_SSN") as caught:
         report(tmp_path / "published", to=tmp_path / "page.html", work=f"{published}.private")
     assert value not in str(caught.value) and not (tmp_path / "page.html").exists()

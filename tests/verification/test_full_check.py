@@ -9,12 +9,14 @@ import gzip
 import hashlib
 import html
 import importlib
+import itertools
 import json
 import quopri
 import re
 import shutil
 import unicodedata
 import urllib.parse
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -507,6 +509,83 @@ def test_short_names_are_matched_in_their_letter_case(tmp_path: Path) -> None:
     )
     file_check.check_texts("text", texts)
     assert (dict(file_check.leaks), dict(file_check.ambiguous)) == ({}, {(MAIL, "exact"): 2})
+
+
+# how a value is written in a file -> the reported form; each has other line ends and alignments than the pieces
+FORMS_ACROSS_CUTS: dict[str, Callable[[str], bytes]] = {
+    "exact": lambda value: value.encode(),
+    "base64": lambda value: re.sub(rb"(.{19})", rb"\1\n", base64.b64encode(b"," + value.encode() + b",and so on")),
+    "URL": lambda value: value.replace("@", "%2540").encode(),
+    "UTF-16": lambda value: value.encode("utf-16-le"),
+    "quoted-printable": lambda value: "=\n".join(value).encode(),
+    "digits": lambda _: b"1-646-\n555-\n0123",
+    "digest": lambda value: hashlib.sha256(value.encode()).hexdigest().encode(),
+    "mention": lambda _: b"Ann Rowbotham",
+}
+
+
+@pytest.mark.parametrize(
+    ("form", "filler"), [*((form, b"\xc3\xa4 words ") for form in FORMS_ACROSS_CUTS), ("exact", b"\1\xff\0"), ("base64", b"lines\n")]
+)
+def test_a_form_at_any_offset_of_a_cut_is_found_once(form: str, filler: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Occurrences at a distance that shares no factor with the size of a piece: each offset around a cut occurs."""
+    piece_bytes = occurrence_count = 59
+    monkeypatch.setattr(parquet_pages, "PIECE_BYTES", piece_bytes)
+    monkeypatch.setattr(parquet_pages, "MIN_CONTEXT_BYTES", 90)
+    monkeypatch.setattr(parquet_pages, "_CONTEXT_BYTES_PER_VALUE_BYTE", 0)
+    search_terms = build_search_terms(tmp_path, [(MAIL, "zelda.quux@example.org"), (TEL, "+1 646 555 0123")])
+    filler = b"\1\xff\0" if form == "UTF-16" else filler
+    written = b"\n" + FORMS_ACROSS_CUTS[form]("zelda.quux@example.org") + b"\n" + filler * 5
+    assert len(written) % piece_bytes
+    (tmp_path / "n.bin").write_bytes(filler + written * occurrence_count)
+    task = full_check.FileCheckTask(
+        file=tmp_path / "n.bin",
+        name="x",
+        reported_name="x",
+        terms_path=search_terms.path,
+        digest_words_path=tmp_path / "words",
+        erased_names=("ann rowbotham",) if form == "mention" else (),
+    )
+    file_check = full_check._FileCheck(task, search_terms)
+    file_check.check_other_file()
+    leaks = Counter({leak_form: times for (*_, leak_form), times in file_check.leaks.items()})
+    assert sum(file_check.digest_words.values()) == (occurrence_count if form == "digest" else 0)
+    assert leaks == ({} if form == "digest" else {form: occurrence_count})
+    assert file_check.bytes_searched == {"other files": (tmp_path / "n.bin").stat().st_size}
+
+
+@given(data=st.binary(max_size=200), piece_bytes=st.integers(1, 40), context_bytes=st.integers(0, 30))
+@settings(max_examples=50, deadline=None)
+def test_pieces_of_a_file_are_the_file(data: bytes, piece_bytes: int, context_bytes: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+    path = tmp_path_factory.getbasetemp() / "pieces.bin"
+    path.write_bytes(b"." + data)
+    with mock.patch.object(parquet_pages, "PIECE_BYTES", piece_bytes):
+        pieces = [*parquet_pages.read_pieces(path, context_bytes)]
+    assert b"".join(piece.data[piece.start : piece.end].tobytes() for piece in pieces) == b"." + data
+    for before, piece in itertools.pairwise(pieces):
+        assert before.data[len(before.data) - piece.seen :].tobytes() == piece.data[: piece.seen].tobytes()
+        assert min(piece.start, len(before.data) - before.end) >= min(context_bytes, before.end)
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        *((f"212{sign}555{sign}0123", True) for sign in (".", "/", "_", " ", "-", "\t", " - ", "\u2009", "\u2011", "\u2013", ") (", "\n")),
+        *((f"212{sign}555{sign}0123", False) for sign in (",", ":", "x", "\u3001", "     ")),
+        *((f"call 2{sign}125550123 now", True) for sign in "._/"),
+        ("212_555_0123, 646_555_0188", True),
+        ("(212.555.0123,646.555.0188)", True),
+        ("7_212_555_0123", False),
+        ("id_212_555_0123", False),
+    ],
+)
+def test_separators_of_a_number(text: str, is_found: bool, tmp_path: Path) -> None:
+    """Those that docs/explanation/leak_check.md lists; commas stay between the numbers of a list."""
+    search_terms = build_search_terms(tmp_path, [(TEL, "212.555-0123")])
+    task = full_check.FileCheckTask(file=tmp_path, name="x", reported_name="x", terms_path=search_terms.path, digest_words_path=None)
+    file_check = full_check._FileCheck(task, search_terms)
+    file_check.check_texts("text", pa.array([text], pa.large_string()))
+    assert sum(file_check.leaks.values()) == is_found, file_check.ambiguous
 
 
 def test_digits_of_several_numbers_are_ambiguous(tmp_path: Path) -> None:

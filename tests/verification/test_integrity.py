@@ -23,10 +23,13 @@ import pytest
 
 from sanitize.core.command_results import VerifyResult
 from sanitize.core.keys import Key
-from sanitize.errors import SanitizeError
+from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError
+from sanitize.inspection.output_diff import diff
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.settings import Settings
+from sanitize.reporting.report_data import report
 from sanitize.storage import tombstones
+from sanitize.storage.corpus import Corpus
 from sanitize.storage.files import file_sha256
 from sanitize.storage.publication import CHECKSUMS_NAME, find_changed_files, read_mac_key
 from sanitize.storage.tombstones import Tombstones
@@ -335,3 +338,95 @@ def test_a_damaged_vault_is_written_again_by_a_run_without_the_output(corpus: Pa
     (corpus / "out").rename(corpus / "away")
     run_with_settings([corpus / "in.parquet"], corpus / "out", "rmft", None, Settings(workers=1, rows_per_shard=2))
     assert verify(corpus / "out", workers=1).values_checked == 2
+
+
+def replace_in_manifest(folder: Path, path: str, value: object) -> None:
+    """Sets a field of manifest.json (`...` removes it), and recomputes its line in SHA256SUMS; the MAC stays."""
+    manifest = json.loads((folder / "manifest.json").read_text())
+    *parents, name = path.split(".")
+    section = manifest
+    for parent in parents:
+        section = section[parent]
+    if value is ...:
+        del section[name]
+    else:
+        section[name] = value
+    (folder / "manifest.json").write_text(json.dumps(manifest))
+    lines = (folder / CHECKSUMS_NAME).read_text().splitlines()
+    lines = [f"{file_sha256(folder / 'manifest.json')}  manifest.json" if "manifest.json" in line else line for line in lines]
+    (folder / CHECKSUMS_NAME).write_text("\n".join(lines) + "\n")
+
+
+def test_no_shape_of_a_manifest_is_an_internal_error(corpus: Path) -> None:
+    """Each field in turn is missing, or has a value of another type: every command that reads it says which file is broken."""
+    out, work = corpus / "out", corpus / "out.private"
+    published_files = {name: (out / name).read_bytes() for name in ("manifest.json", CHECKSUMS_NAME)}
+    manifest = json.loads(published_files["manifest.json"])
+    fields = [*manifest, *(f"{section}.{name}" for section in ("plan", "settings", "summary") for name in manifest[section])]
+    for field in fields:
+        for value in (..., None, 5, "x", {}, [5]):
+            for name, content in published_files.items():
+                (out / name).write_bytes(content)
+            replace_in_manifest(out, field, value)
+            try:
+                corpus_read = Corpus.open(out)
+            except (OutputBroken, UsageError):
+                with pytest.raises((OutputBroken, UsageError)):
+                    verify(out, work=work, workers=1)
+                with pytest.raises((OutputBroken, UsageError)):
+                    report(out, work=work, to=corpus / "page.html")
+                continue
+            assert corpus_read.shards
+            if field.count("."):
+                continue  # the shape of these is not read before the MAC is compared: see below
+            with pytest.raises(SanitizeError):
+                report(out, work=work, to=corpus / "page.html")
+
+
+@pytest.mark.parametrize(
+    ("field", "value"), [("plan", {}), ("plan", None), ("plan.edit", "x"), ("plan.kind", [{"name": 5}]), ("summary", 5), ("shards", None)]
+)
+def test_a_changed_manifest_with_its_line_in_sha256sums_is_broken(corpus: Path, field: str, value: object) -> None:
+    replace_in_manifest(corpus / "out", field, value)
+    with pytest.raises(OutputBroken, match="manifest.json: .* is |MAC differs"):
+        verify(corpus / "out", work=corpus / "out.private", workers=1)
+    with pytest.raises((OutputBroken, UsageError)):
+        run_with_settings([corpus / "in.parquet"], corpus / "out", "rmft", None, Settings(workers=1, rows_per_shard=2))
+
+
+@pytest.mark.parametrize("name", ["manifest.json", CHECKSUMS_NAME, "README.md"])
+def test_a_pipe_in_the_place_of_a_file_blocks_no_command(corpus: Path, name: str) -> None:
+    (corpus / "out" / name).unlink()
+    os.mkfifo(corpus / "out" / name)
+    with pytest.raises(OutputBroken):
+        verify(corpus / "out", work=corpus / "out.private", workers=1)
+    if name != "README.md":
+        with pytest.raises(OutputBroken):
+            report(corpus / "out", work=corpus / "out.private", to=corpus / "page.html")
+        with pytest.raises(OutputBroken):
+            diff(corpus / "out", work=corpus / "out.private")
+
+
+@pytest.mark.parametrize("mode", ["full", "fast"])
+def test_names_of_empty_folders_are_searched(corpus: Path, mode: str) -> None:
+    (corpus / "out" / "harmless" / "folder").mkdir(parents=True)
+    verify(corpus / "out", work=corpus / "out.private", workers=1, mode=mode)
+    (corpus / "out" / "harmless" / f"for {ROE}").mkdir()
+    with pytest.raises(LeakFound, match=r"foreign folder 2, file name: 1 EMAIL_ADDRESS") as raised:
+        verify(corpus / "out", work=corpus / "out.private", workers=1, mode=mode)
+    assert ROE not in str(raised.value)
+
+
+@pytest.mark.skipif(os.uname().sysname != "Linux", reason="names of files are UTF-8 elsewhere")
+@pytest.mark.parametrize("mode", ["full", "fast"])
+def test_a_file_whose_name_is_no_utf8_is_searched_and_named(corpus: Path, mode: str) -> None:
+    path = os.fsencode(corpus / "out") + b"/no\xff\xfe.txt"
+    with open(path, "wb") as file:
+        file.write(b"nothing")
+    (shown,) = verify(corpus / "out", work=corpus / "out.private", workers=1, mode=mode).foreign_files
+    assert shown.encode("utf-8") and shown.startswith("no")
+    with open(path, "ab") as file:
+        file.write(f" {ROE}".encode())
+    with pytest.raises(LeakFound, match="foreign file 1") as raised:
+        verify(corpus / "out", work=corpus / "out.private", workers=1, mode=mode)
+    assert str(raised.value).encode("utf-8")

@@ -118,9 +118,12 @@ def _test_on_text(plan: Plan, file: str, reveal: bool, as_json: bool) -> None:
     from sanitize.cli.console import print_json
     from sanitize.errors import InputRefused
     from sanitize.inspection.plan_tests import try_plan
+    from sanitize.inspection.text_files import refuse_device
     from sanitize.storage.views import mask_replacements, mask_texts
 
     name = "standard input" if file == "-" else file
+    if file != "-":
+        refuse_device(local_path(file))
     try:
         raw = sys.stdin.buffer.read() if file == "-" else local_path(file).read_bytes()
         text = raw.decode("utf-8")

@@ -27,6 +27,7 @@ from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.corpus_pass import load_occurrences, occurrences_in_cells
 from sanitize.stages.scanner import Scanner
 from sanitize.storage.corpus import Documents, flatten_cells
+from sanitize.storage.files import describe_read_error, read_regular_file
 from sanitize.storage.parquet_files import open_table_writer
 from sanitize.text import name_search
 from sanitize.text.address_lists import find_display_names, strip_titles
@@ -54,11 +55,9 @@ class SubjectMatch:
         if not isinstance(match, str | Path):
             return cls.parse(match, "the match", key, customs)
         try:
-            lines = Path(match).read_text("utf-8-sig").splitlines()
+            lines = read_regular_file(Path(match)).decode("utf-8-sig").splitlines()
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(
-                f"{match}: cannot be read ({type(error).__name__}); expected a text file in UTF-8, one value per line"
-            ) from None
+            raise UsageError(f"{match}: {describe_read_error(error)}; expected a text file in UTF-8, one value per line") from None
         return cls.parse(lines, str(match), key, customs)
 
     @classmethod

@@ -360,6 +360,7 @@ def _summarize_run(
     """What one published OUT holds of the person: documents, shards, replaced occurrences, and `remaining`, those its plan left
     or kept."""
     folder, corpus = workspace.run_folder(output), output.corpus
+    corpus.require_all_fields()
     names = [path.name for path in workspace.task_files("tables")][: len(corpus.shards)]
     identification = {"plan": corpus.manifest["plan"]["name"], "plan_hash": folder.name, "out": output.display_name}
     if not all((folder / place / name).is_file() for place in ("rows", "edits") for name in names):

@@ -12,8 +12,9 @@ from sanitize.kernels.coded_runs import find_digit_rows
 from sanitize.text.decodings.decoded_pieces import Decoding, EncodedSpans, find_text_no, is_whole_word
 
 _MIN_DIGITS = 7  # a shorter row of digits does not identify a person
-# blanks, hyphens, dots, brackets, and the bytes of their Unicode counterparts; without the bytes of Chinese ones, as its commas share them
-NUMBER_BYTES = make_byte_table(b"0123456789 .-/()+\t" + "\u00a0\u202f\u205f\u2212".encode() + bytes(range(0x80, 0x96)))
+# blanks, hyphens, dots, slashes, underscores, brackets, and the bytes of their Unicode counterparts; without commas, as a list of numbers
+# would become one row, and the bytes of Chinese signs, as its commas share them
+NUMBER_BYTES = make_byte_table(b"0123456789 .-/_()+\t" + "\u00a0\u202f\u205f\u2212".encode() + bytes(range(0x80, 0x96)))
 
 
 def join_digits(buffers: TextBuffers) -> Decoding | None:
