@@ -186,7 +186,7 @@ class _TrainingRun:
         if recipe.run.gradient_checkpointing:
             enable = (
                 getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
-            )  # transformers before 5.2
+            )  # its name in older versions
             enable({"use_reentrant": False})
         if recipe.run.compile:
             for layer in get_layers(model):  # layer by layer: they are alike, so that one compilation serves all

@@ -185,6 +185,28 @@ def reduce_block(result: Mapping[str, Any] | None) -> list[str]:
     ]
 
 
+def gpu_block() -> list[str]:
+    """Training on a GPU: rates, share of the peak and memory in each setting."""
+    result = read_result("gpu")
+    if result is None:
+        return NOT_MEASURED
+    machine, options = result["machine"], result["settings"]
+    settings = {**result["loop"], **{f"private, {name.replace('_', ' ')}": one for name, one in result.get("private", {}).items()}}
+    rows = [
+        [name.replace("_", " "), f"{one['tokens_per_s']:,.0f}", f"{one['mfu']:.1%}", f"{one['memory_gb']:.1f}"]
+        for name, one in settings.items()
+    ]
+    rows.append(["Trainer of transformers, bf16", f"{result['trainer']['tokens_per_s']:,.0f}", "", ""])
+    difference = result["precision"]["largest_relative_loss_difference_of_bf16"]
+    return [
+        *format_table(["setting", "tokens/s", "MFU", "GB"], rows),
+        "",
+        f"Loss in bf16 and in float32 differ by {difference:.2%} at most, over {options['steps']} steps. {result['date']}, "
+        f"{machine['gpu']}, torch {machine['torch']}, transformers {machine['transformers']}; GPT-2 of {options['layers']} layers and width "
+        f"{options['width']}, {options['batch']} rows of {options['context']:,} tokens a step; private: rows whose gradients are held at once.",
+    ]
+
+
 LEARNING = {
     ("eval", "batched_of_unbatched"): "continuations in batches of 512 / one by one",
     ("eval", "ranked_together_of_one_by_one"): "ranking of R.R. in batches / one by one",
@@ -300,6 +322,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "settings": settings_block,
     "detection": detection_block,
     "scale": scale_block,
+    "gpu": gpu_block,
     "papers": papers.papers_block,
     "soak": soak_block,
 }
