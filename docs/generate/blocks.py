@@ -198,12 +198,13 @@ def gpu_block() -> list[str]:
     ]
     rows.append(["Trainer of transformers, bf16", f"{result['trainer']['tokens_per_s']:,.0f}", "", ""])
     difference = result["precision"]["largest_relative_loss_difference_of_bf16"]
+    model = f"GPT-2 of {options['layers']} layers and width {options['width']}"
     return [
         *format_table(["setting", "tokens/s", "MFU", "GB"], rows),
         "",
         f"Loss in bf16 and in float32 differ by {difference:.2%} at most, over {options['steps']} steps. {result['date']}, "
-        f"{machine['gpu']}, torch {machine['torch']}, transformers {machine['transformers']}; GPT-2 of {options['layers']} layers and width "
-        f"{options['width']}, {options['batch']} rows of {options['context']:,} tokens a step; private: rows whose gradients are held at once.",
+        f"{machine['gpu']}, torch {machine['torch']}, transformers {machine['transformers']}; {model}, "
+        f"{options['batch']} rows of {options['context']:,} tokens a step; private: rows whose gradients are held at once.",
     ]
 
 
