@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
@@ -335,7 +334,7 @@ def _list_pool(pool_name: str, is_surname: bool, gender: int, size: int) -> npt.
             of_size = {name for name in (load_names(CHINESE).family if is_surname else load_names(CHINESE).given) if len(name) == size}
         names = of_size
     elif pool_name == JAPANESE:
-        names = {name for name in names if len(name) > 1 and not re.search(r"[ぁ-ヿ]", name)}
+        names = {name for name in names if len(name) > 1 and not any("ぁ" <= sign <= "ヿ" for sign in name)}
     return np.array(sorted(names), object)
 
 

@@ -158,6 +158,9 @@ def parse_toml(text: str) -> dict[str, Any]:
         raise tomllib.TOMLDecodeError("nested too deeply") from None
 
 
+closed_streams: set[str] = set()  # those of `stdin`, `stdout` and `stderr` with which the process was started closed
+
+
 def open_closed_streams() -> None:
     """Opens the null device for those of stdin, stdout and stderr with which the process was started closed (`>&-`).
 
@@ -169,4 +172,5 @@ def open_closed_streams() -> None:
         except OSError:
             opened = os.open(os.devnull, os.O_RDWR)  # gets the lowest number that is free
             os.set_inheritable(opened, True)
+            closed_streams.add(name)
             setattr(sys, name, open(opened, mode, closefd=False))  # noqa: SIM115 - stays open until the process ends

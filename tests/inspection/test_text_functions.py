@@ -239,4 +239,5 @@ def test_the_command(console: Callable[..., tuple[int, str, str]], tmp_path: Pat
     (tmp_path / "b.txt").write_bytes(b"\xff")
     code, _, err = console("detect", tmp_path / "b.txt")
     assert code == 3 and "expected a text in UTF-8" in err
-    assert "nothing of plan rmft was found" in console("detect", "/dev/null")[1]
+    (tmp_path / "empty.txt").touch()
+    assert "nothing of plan rmft was found" in console("detect", tmp_path / "empty.txt")[1]

@@ -26,14 +26,14 @@ PLAN_HASHES = {
     "baseline": "9438e8d27acd1a90",
     "blacklist": "77569b6b2589cc33",
     "dp_mlm": "a8cb10ac6a21c91e",
-    "erase": "651f26e376ea7f7c",
+    "erase": "c6e6b87a2c7d4d8c",
     "header_dedup": "d5e864436f2012f1",
     "mask_words": "94549228f655b8fd",
-    "names": "817cc115c934e7a5",
-    "pseudonymize": "a7c1695ec2190186",
-    "redact": "414673621569761c",
+    "names": "56a94abfa523c90f",
+    "pseudonymize": "88aabb02d0613aab",
+    "redact": "def1506caca2574b",
     "rmft": "4b2bceb1faf35481",
-    "strict": "8b31b5960349aaab",
+    "strict": "5b3cdba65272803a",
 }
 # purposes that the runs below pass to Key.subkey; {kind} stands for the name of a kind
 PURPOSES = {
@@ -43,6 +43,7 @@ PURPOSES = {
     "draw/pseudonym/corpus/value",
     "draw/pseudonym/corpus/word",
     "draw/rmft/{kind}",
+    "erased/mailbox",
     "erased/user",
     "known",
     "person/word",

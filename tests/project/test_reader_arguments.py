@@ -31,7 +31,9 @@ def find_unsafe_calls(source: str) -> list[str]:
         required = REQUIRED_ARGUMENTS.get(name)
         if required and arguments.get(required) not in ("False", "None"):
             unsafe.append(f"line {call.lineno}: {name} without {required}={'None' if required == 'partitioning' else 'False'}")
-        is_opened = call.args and isinstance(call.args[0], ast.Call) and ast.unparse(call.args[0].func).endswith(("read_bytes", "open"))
+        is_opened = (
+            call.args and isinstance(call.args[0], ast.Call) and ast.unparse(call.args[0].func).endswith(("read_bytes", ".read", "open"))
+        )
         if name in OPEN_FILE_READERS and not is_opened:
             unsafe.append(f"line {call.lineno}: {name} of a path")
     return unsafe

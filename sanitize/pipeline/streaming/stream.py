@@ -68,7 +68,7 @@ from sanitize.stages.finder_pass import TextSearch
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import CellColumn, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
-from sanitize.storage.files import fsync, read_json, write_json
+from sanitize.storage.files import closed_streams, fsync, read_json, write_json
 from sanitize.storage.locks import lock_workspace
 from sanitize.storage.records.record_shapes import RecordShape
 from sanitize.storage.records.splits import split_rank
@@ -675,7 +675,7 @@ def run_stream(
         absolute_output = os.path.abspath(output) if output is not None else ""
         sink: Sink
         if output is None:
-            if stdout is None and sys.stdout is None:
+            if stdout is None and (sys.stdout is None or "stdout" in closed_streams):
                 raise UsageError("the stream: standard output is closed; name a file or a folder with -o")
             sink = JsonLinesStreamSink(stdout or sys.stdout.buffer)
         elif output.suffix in (".jsonl", ".ndjson"):
