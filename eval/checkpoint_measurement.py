@@ -99,7 +99,7 @@ def measure_on_devices(
     setup = _WorkerSetup(metrics, context, "", dtype, with_leaks, torch.get_num_threads())
     waiting = list(tasks)
     used = list(devices[: max(len(tasks), 1)])
-    # several processes on one device are told apart by number
+    # several processes on one device have numbers
     device_by_name = {device if used.count(device) == 1 else f"{device} #{number}": device for number, device in enumerate(used, 1)}
     workers = {name: WorkerProcess() for name in device_by_name}
     current: dict[str, MeasurementTask | None] = dict.fromkeys(workers)

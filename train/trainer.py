@@ -224,7 +224,7 @@ class Trainer:
         import torch
 
         if self.processes.device.type == "cuda":
-            torch.cuda.set_device(torch.device(self.processes.device).index or 0)  # of this thread
+            torch.cuda.set_device(self.processes.device.index or 0)  # of this thread
         micro_batches = self._local_micro_batches(step)
         counts = dict.fromkeys(self.objective.loss_counts(micro_batches[0]), 0.0)
         for inputs in micro_batches:

@@ -184,9 +184,8 @@ class _TrainingRun:
             self._write_run_files(prepared, tokenizer, self._compute_first_steps(objective, rows, retain_rows, plan), plan, sigma)
         self.processes.barrier()
         if recipe.run.gradient_checkpointing:
-            enable = (
-                getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
-            )  # its name in older versions
+            # the second is its name in older versions of transformers
+            enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
             enable({"use_reentrant": False})
         if recipe.run.compile:
             for layer in get_layers(model):  # layer by layer: they are alike, so that one compilation serves all

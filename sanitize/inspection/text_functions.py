@@ -176,7 +176,7 @@ def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpa
 
     texts    A text; a list, tuple or Polars Series of texts (None stays None); or a Polars DataFrame, an Arrow table or a pandas DataFrame.
              Of a frame the text columns are chosen as in a run, or by `text_column`; other columns and the order stay. Columns of
-             bytes are not searched, which is said by a warning.
+             bytes are not searched; a warning names them.
     plan     The name of a shipped plan, the path of a TOML file, or a `Plan`. The texts are the whole corpus: what `rmft` keeps and
              `pseudonymize` replaces consistently is counted over them.
     options  Columns of a frame as in `run` (`text_column`, `keep`, `drop`, ...); `seed` or `key` for the same result each time. Without
@@ -278,7 +278,7 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
             raise UsageError(
                 "redact: the index of the frame holds texts, which are not searched there; make it a column: frame.reset_index()"
             )
-    columns = {}
+    columns = dict[str, Any]()
     for name in frame.columns:
         try:
             columns[str(name)] = pl.from_pandas(frame[name], nan_to_null=True)
@@ -286,14 +286,15 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
             raise UsageError(
                 f"redact: column {name} holds values of several types, or of a type that Arrow does not have; expected one type in a column"
             ) from None
-    given = pl.DataFrame(columns)
-    clean = _redact_frame(given, plan, settings)
+    clean = _redact_frame(pl.DataFrame(columns), plan, settings)
     result = frame[[name for name in frame.columns if str(name) in clean.columns]].copy()
     result.attrs.clear()
     for name in result.columns:
-        is_category = isinstance(clean[str(name)].dtype, pl.Categorical | pl.Enum)
-        if is_category or not clean[str(name)].equals(given[str(name)]):  # a category that no row has may be a text, too
-            result[name] = clean[str(name)].to_pandas() if is_category else clean[str(name)].to_list()
+        column = clean[str(name)]
+        if isinstance(column.dtype, pl.Categorical | pl.Enum):  # in any case: a category that no row has may be a text, too
+            result[name] = column.to_pandas()
+        elif not column.equals(columns[str(name)]):
+            result[name] = column.to_list()
     return result
 
 

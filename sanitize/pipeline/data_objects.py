@@ -24,11 +24,11 @@ from sanitize.core.command_results import RunResult
 from sanitize.errors import SanitizeError, UsageError
 from sanitize.plans.python_api import name_data_object
 from sanitize.readers.standard_form import has_unknown_type
+from sanitize.readers.survey_types import UNKNOWN_TYPES
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.records.splits import SPLIT_NAME
 
 _BATCH_ROWS = 5_000
-_PARQUET_LACKS = "a union, an interval, a list view or a run-end-encoded type"
 _SINGLE_SPLIT = ""  # the name of the only table of an object that is no DatasetDict
 
 
@@ -128,7 +128,7 @@ def _read_object(data: Any) -> dict[str, tuple[pa.Schema, Iterable[pa.RecordBatc
         return {_SINGLE_SPLIT: _read_dataset(data)}
     if kind == "Table":
         if names := [field.name for field in data.schema if has_unknown_type(field.type)]:
-            raise UsageError(f"run: column {names[0]} has a type that Parquet cannot store, {_PARQUET_LACKS}; cast it or leave it out")
+            raise UsageError(f"run: column {names[0]} has a type that Parquet cannot store, {UNKNOWN_TYPES}; cast it or leave it out")
         return {_SINGLE_SPLIT: (data.schema, data.to_batches(max_chunksize=_BATCH_ROWS))}
     check_frame("run", data.schema)
     table = data.to_arrow(compat_level=pl.CompatLevel.oldest())

@@ -12,6 +12,8 @@ from sanitize.core.text_cells import JSON_STEP, LeafPath
 from sanitize.errors import UsageError, suggest_names
 from sanitize.storage.records.record_shapes import RecordShape
 
+UNKNOWN_TYPES = "a union, an interval, a list view or a run-end-encoded type"  # see `standard_form.has_unknown_type`
+
 # The reasons for a quarantine, with their explanation. The quarantine table holds the keys and no other text.
 REASONS = {
     "bad_arguments": "the arguments of a tool call are not valid JSON",
@@ -36,7 +38,7 @@ REASONS = {
     "too_large": "it is larger than --max-doc-bytes",
     "too_many_matches": "the finders match more in it than --max-doc-matches",
     "truncated": "it ends too early, or its compressed data is damaged",
-    "unknown_column_type": "it has a column that Parquet cannot store: of a union, an interval, a list view or a run-end-encoded type",
+    "unknown_column_type": f"it has a column that Parquet cannot store: of {UNKNOWN_TYPES}",
     "unknown_format": "its format is not supported, or its content does not match its name",
     "unknown_role": "a turn of its conversation has no role, or an unknown one; --text-column with the path of the texts accepts any role",
     "unreadable": "the system or the format's library cannot read it",
