@@ -9,6 +9,7 @@ import itertools
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -160,7 +161,9 @@ def run_with_failing_call(command_case: CommandCase, trace_calls: TraceCalls, nu
     if results[0].code:
         assert failed_calls and results[0].code == 7, context
         assert (
-            results[0].err.count("error: ") == 1 and " MB are free there" in results[0].err and "Free some disk space" in results[0].err
+            len(re.findall(r"^error: ", results[0].err, re.M)) == 1
+            and " MB are free there" in results[0].err
+            and "Free some disk space" in results[0].err
         ), context
         assert results[0].out == "" or command_case.name == "stream", context
         command_case.output_state()
