@@ -185,7 +185,7 @@ _PHONE_WORD_BEFORE = (
 _PHONE_WORD_AFTER = rf"\A[ ,]{{0,2}}[(-]?(?:(?:office|fax|mobile|cell|home|work|voice|phone|tel|direct|pager){BOUNDARY}|[howcmf][)])"
 _HOTLINE_WORD_BEFORE = rf"{BOUNDARY}(?:call|dial|contact|hotline|helpline|text|sms)(?: us| me)?(?: at| on| to)?[]:]? ?\z"
 # the number is the end of something longer
-_LONGER_NUMBER_BEFORE = r"(?:[0-9][.:/=_-]?|[.=_]|[0-9] [:/-]) ?\z|(?:\A|[^a-z])/\z|-\z"
+_LONGER_NUMBER_BEFORE = r"(?:[0-9](?:[.:/=_-]|=\n)?|[.=_]|[0-9] [:/-]) ?\z|(?:\A|[^a-z])/\z|-\z"
 # technical text and lists, in a number with its context: `before`, \x01, the number, \x02, `after`. Few patterns, since the regex engine
 # keeps 32 of a thread
 _VERSION = r"\A[0-9]{1,3}(?:[.][0-9]{1,3}){3}\z"
@@ -372,7 +372,9 @@ def _is_assigned(candidates: pl.DataFrame) -> pl.Series:
         for place in np.flatnonzero(candidate_rows).tolist():
             with contextlib.suppress(phonenumbers.NumberParseException):
                 good[place] = phonenumbers.is_valid_number(phonenumbers.parse(table["digits"][place], region))
-    for place in candidates["value"].str.contains(_ABROAD).arg_true().to_list():
+    # as many digits as after a plus: shorter numbers of small countries look like two groups of a longer number
+    is_abroad = candidates["value"].str.contains(_ABROAD) & (table["digits"].str.len_bytes() >= 11)
+    for place in is_abroad.arg_true().to_list():
         good[place] = good[place] or _parse_country_code("+" + table["digits"][place][2:])[1]
     return pl.Series("given_out", good)
 
