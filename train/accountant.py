@@ -41,7 +41,7 @@ def compute_epsilon(accountant: AccountantName, *, noise_multiplier: float, samp
         except Exception as error:  # many types in opacus: the numerical integration fails for a tiny sigma
             raise UsageError(
                 f"the accountant {accountant} fails for sigma = {noise_multiplier:g}, q = {sample_rate:g} and {steps} steps "
-                f"({type(error).__name__}); use rdp"
+                f"({type(error).__name__}); {'use rdp' if accountant != 'rdp' else 'expected a sigma between about 0.1 and 1000'}"
             ) from None
     return found if math.isfinite(found) else None
 

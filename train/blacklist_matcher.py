@@ -11,18 +11,21 @@ from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.errors import InputRefused, suggest_names
 
+from .tokenization import fold_words
+
 Mask = npt.NDArray[np.bool_]
 REASONS = ("direct", "indirect")
 
 
 class BlacklistMatcher:
-    """A trie of blacklist entries (tuples of words). An entry protects its words wherever they occur consecutively, and nothing else."""
+    """A trie of blacklist entries (tuples of folded words). An entry protects its words where they occur in a row, and nothing else."""
 
     def __init__(self, entries: Iterable[tuple[str, ...]]) -> None:
         self._word_ids: dict[str, int] = {}
@@ -61,14 +64,16 @@ class BlacklistMatcher:
                 if column not in table.column_names:
                     raise InputRefused(f"{file}: there is no column {column!r}; {suggest_names(column, table.column_names)}")
             table = table.filter(pc.is_in(table.column("reason").cast(pa.string()), pa.array(sorted(reasons), pa.string())))
-            entries += [tuple(ngram.split(" ")) for ngram in table.column("ngram").to_pylist() if ngram]
+            # counted by their NFC form, listed in the spelling of one document
+            ngrams = fold_words(pl.Series(table.column("ngram").cast(pa.large_string())))
+            entries += [tuple(ngram.split(" ")) for ngram in ngrams if ngram]
         return cls(entries)
 
     def __len__(self) -> int:
         return self._entry_count
 
     def find_protected_words(self, texts: Sequence[Sequence[str]]) -> list[Mask]:
-        """Return for each text which of its words (lower-cased, in order) are protected by an entry."""
+        """Return for each text which of its words (folded, in order) are protected by an entry."""
         lengths = [len(words) for words in texts]
         word_ids = np.array([self._word_ids.get(word, -1) for words in texts for word in words], np.int64)
         is_protected = np.zeros(len(word_ids), bool)

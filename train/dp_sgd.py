@@ -22,6 +22,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from sanitize.core.exponential_mechanism import format_bound
 from sanitize.errors import InputRefused, UsageError
 
 from . import accountant, device_noise
@@ -393,7 +394,10 @@ def describe_privacy(
     elif used is None:
         claim = "none: without noise, or with too little of it, there is no bound"
     else:
-        claim = f"({used:.4g}, {settings.delta:g})-differential privacy of the weights for one {unit} more or less, after {steps} steps"
+        claim = (
+            f"({format_bound(used)}, {settings.delta:g})-differential privacy of the weights for one {unit} more or less, "
+            f"after {steps} steps"
+        )
     return {
         "mechanism": "DP-SGD: Poisson sampling, gradients clipped by unit, Gaussian noise",
         "claim": claim,

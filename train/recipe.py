@@ -14,9 +14,9 @@ import tomllib
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from pathlib import Path
-from typing import Any, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from sanitize.errors import UsageError, describe_validation_error, suggest_names
 from sanitize.storage.files import parse_toml
@@ -28,8 +28,12 @@ NEW_MODEL_LR, PRETRAINED_LR, LORA_LR = 5e-4, 5e-5, 2e-4
 ARCHITECTURES = ("gpt2", "gpt_neo", "bert", "roberta")
 
 
+_Beta = Annotated[float, Field(ge=0, lt=1)]
+MIN_CHECKPOINT_EPOCHS = 1e-4  # between two checkpoints, if not 0: their steps are listed before the first one
+
+
 class _RecipeSection(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, allow_inf_nan=False)
 
 
 class DataSettings(_RecipeSection):
@@ -92,14 +96,14 @@ class TokenizerSettings(_RecipeSection):
     """`[tokenizer]`: a local one, the model's own (the default with `model.path`), or a byte-level BPE trained on the corpus."""
 
     path: str = ""
-    vocab: int = Field(default=1024, ge=260)  # 256 bytes and 3 special tokens at least
+    vocab: int = Field(default=1024, ge=260, le=2_000_000)  # 256 bytes and 3 special tokens at least
     corpus: str = ""  # train it on this data (default: data.path); set the same one for all variants of a corpus that are compared
 
 
 class TrainingSettings(_RecipeSection):
     """`[run]`: steps, optimizer, device, checkpoints and log."""
 
-    seed: int = 0
+    seed: int = Field(default=0, ge=-(2**63), lt=2**63)
     epochs: int = Field(default=3, ge=1)
     max_steps: int | None = Field(default=None, ge=1)
     batch: int = Field(default=8, ge=1)  # rows of one optimizer step, over all micro-batches and processes
@@ -108,7 +112,7 @@ class TrainingSettings(_RecipeSection):
     schedule: Literal["constant", "linear", "cosine"] = "linear"
     warmup: float = Field(default=0.0, ge=0, lt=1)  # share of all steps over which lr rises from 0
     weight_decay: float = Field(default=0.01, ge=0)  # on matrices only, not on biases and norms
-    betas: tuple[float, float] = (0.9, 0.999)
+    betas: tuple[_Beta, _Beta] = (0.9, 0.999)
     epsilon: float = Field(default=1e-8, gt=0)
     clip: float = Field(default=1.0, ge=0)  # maximum norm of the gradient; 0: no clipping
     noise_alpha: float = Field(default=0.0, ge=0)  # NEFTune: uniform noise on input embeddings; the paper's value is 5
@@ -123,6 +127,13 @@ class TrainingSettings(_RecipeSection):
     background_save: bool = True  # write checkpoints and states in a thread, from a copy in the memory of the host
     log_every: int = Field(default=10, ge=1)  # steps
     early_stop: str = ""  # dotted path of a function (CheckpointEvent) -> bool, called at each checkpoint; true stops the run
+
+    @field_validator("checkpoint_every")
+    @classmethod
+    def _check_distance(cls, epochs: float) -> float:
+        if 0 < epochs < MIN_CHECKPOINT_EPOCHS:
+            raise ValueError(f"expected 0, or {MIN_CHECKPOINT_EPOCHS:g} or more")
+        return epochs
 
 
 class PretrainedSettings(_RecipeSection):
@@ -139,10 +150,10 @@ class PretrainedSettings(_RecipeSection):
 class PrivacySettings(_RecipeSection):
     """`[privacy]`: DP-SGD instead of plain steps. `run.batch` is then the expected number of units of a step; `run.clip` is not used."""
 
-    epsilon: float | None = Field(default=None, gt=0, allow_inf_nan=False)  # budget of all planned steps; or give sigma
-    sigma: float | None = Field(default=None, ge=0, allow_inf_nan=False)  # the noise multiplier: standard deviation over clip
+    epsilon: float | None = Field(default=None, gt=0)  # budget of all planned steps; or give sigma
+    sigma: float | None = Field(default=None, ge=0)  # the noise multiplier: standard deviation over clip
     delta: float = Field(default=1e-5, gt=0, lt=1)
-    clip: float = Field(default=1.0, gt=0, allow_inf_nan=False)  # maximum norm of one unit's gradient
+    clip: float = Field(default=1.0, ge=1e-9, le=1e9)  # maximum norm of one unit's gradient; beyond these, float32 has no exact noise
     unit: Literal["record", "user"] = "record"  # what is protected: one document, or all documents of one user
     user_column: str = "user_id"
     accountant: Literal["rdp", "prv"] = "rdp"

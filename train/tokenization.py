@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+import polars as pl
 import pyarrow as pa
 
 from .corpus_reader import DocumentTable
@@ -22,7 +22,8 @@ Mask = npt.NDArray[np.bool_]
 BATCH_SIZE = 1_000  # texts per call of the tokenizer
 NO_WORD = -1
 
-WORD_PATTERN = r"[\p{L}\p{M}\p{N}]+"  # same words as in the blacklist: longest runs of letters, marks and numbers, lower-cased
+# same words as in the blacklist, split and folded by the same library: longest runs of letters, marks and numbers, in lower case and NFC
+WORD_PATTERN = r"[\p{L}\p{M}\p{N}]+"
 
 
 @dataclass(frozen=True, repr=False)
@@ -97,7 +98,7 @@ def tokenize_documents(
                 in_loss &= ~_overlaps_any_span(spans_of_text, _pii_spans_of_row(spans, first + number) + prompt_lengths[number])
             loss_masks.append(in_loss)
         if select_maskable_words is not None:
-            words_of_texts = [split_words_with_spans(text) for text in texts]
+            words_of_texts = split_words_with_spans(texts)
             maskable_words = select_maskable_words([names for names, _ in words_of_texts])
             for number, (spans_of_text, (_, bounds), is_maskable_word) in enumerate(
                 zip(token_spans, words_of_texts, maskable_words, strict=True)
@@ -120,22 +121,30 @@ def tokenize_documents(
     )
 
 
-@lru_cache(maxsize=1)
-def _word_pattern() -> Any:
-    import regex  # comes with transformers
-
-    return regex.compile(WORD_PATTERN)
+def fold_words(words: pl.Series) -> pl.Series:
+    """Return words in the form in which they are compared with the blacklist: lower case, then NFC (a letter and an accent are one)."""
+    return words.str.to_lowercase().str.normalize("NFC")
 
 
-def split_words(text: str) -> list[str]:
-    """Return the words of a text as the blacklist counts them: longest runs of letters, marks and numbers, lower-cased."""
-    return [word.lower() for word in _word_pattern().findall(text)]
+def split_words(texts: Sequence[str]) -> list[list[str]]:
+    """Return the words of each text as the blacklist counts them: longest runs of letters, marks and numbers, folded."""
+    return [words for words, _ in split_words_with_spans(texts)]
 
 
-def split_words_with_spans(text: str) -> tuple[list[str], I64]:
-    """Return the words of `split_words` and their spans [words, 2] in code points."""
-    found = [(match.group().lower(), match.start(), match.end()) for match in _word_pattern().finditer(text)]
-    return [word for word, _, _ in found], np.array([(start, end) for _, start, end in found], np.int64).reshape(-1, 2)
+def split_words_with_spans(texts: Sequence[str]) -> list[tuple[list[str], I64]]:
+    """Return for each text the words of `split_words` and their spans [words, 2] in code points."""
+    found = pl.Series(texts, dtype=pl.String).str.extract_all(WORD_PATTERN)
+    folded = fold_words(found.explode().drop_nulls()).to_list()  # an empty list may become a null
+    split, first = [], 0
+    for text, words in zip(texts, found.to_list(), strict=True):
+        spans, end = [], 0
+        for word in words:
+            start = text.index(word, end)  # between two words there are no word characters: the first occurrence is the word
+            end = start + len(word)
+            spans.append((start, end))
+        split.append((folded[first : first + len(words)], np.array(spans, np.int64).reshape(-1, 2)))
+        first += len(words)
+    return split
 
 
 def _pii_spans_of_row(column: Any, row: int) -> I64:

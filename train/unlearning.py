@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from sanitize.core.exponential_mechanism import format_bound
 from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.storage.files import read_json, write_json
 
@@ -255,7 +256,7 @@ def describe_guarantee(base_recipe: Mapping[str, Any] | None, forgotten_count: i
     words = f"{privacy['claim']}, for each {privacy['unit']} that was forgotten"
     if privacy["unit"] == "record" and forgotten_count > 1:
         if group_epsilon is not None and group_delta is not None:
-            bound = f"epsilon {group_epsilon:.4g}, delta {group_delta:.3g}"
+            bound = f"epsilon {format_bound(group_epsilon)}, delta {format_bound(group_delta)}"
         else:
             bound = "no statement: the bound is empty"
         words += f"; for all {forgotten_count} documents together {bound}"

@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 import math
 from dataclasses import dataclass
+from decimal import ROUND_CEILING, Context, Decimal
 from pathlib import Path
 from typing import Any
 
@@ -121,3 +122,11 @@ def invert_cdf(weights: F64, uniforms: F64) -> I64:
     for row in np.flatnonzero(rank):  # rank 0 is the first candidate of that weight, which argmax found; mostly it is the only one
         found[row] = np.flatnonzero(weights[row] == value[row])[rank[row]]
     return found
+
+
+def format_bound(bound: float) -> str:
+    """Return an epsilon or delta for people: four significant digits, or all before the point, rounded up, since less would be no bound."""
+    number = Decimal(f"{bound:.12g}")  # without the rounding errors of sums: 0.1 x 3 is 0.3
+    is_plain = 1e-4 <= bound < 1e12 or not bound
+    rounded = Context(prec=max(4, number.adjusted() + 1) if is_plain else 4, rounding=ROUND_CEILING).plus(number)
+    return f"{float(rounded):,.9f}".rstrip("0").rstrip(".") if is_plain else f"{float(rounded):.4g}"

@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize.array_types import F64, I32, I64
+from sanitize.core.exponential_mechanism import format_bound
 from sanitize.core.part_protocols import Editor
 from sanitize.storage import table_schemas
 from sanitize.storage.files import read_json
@@ -58,7 +59,7 @@ class LedgerWriter:
             [editor.describe_privacy_cost()["epsilon"] if editor.privacy_unit else 0.0 for editor in self._editors], dtype=pl.Float64
         )
         editor_numbers = rows["part"].cast(pl.Int64).to_list()
-        names = [editor.use for editor in self._editors]
+        names = name_parts(self._editors)
         columns = {
             "part": pa.array([names[no] for no in editor_numbers], pa.string()).dictionary_encode(),
             "privacy_unit": pa.array([self._editors[no].privacy_unit for no in editor_numbers], pa.string()),
@@ -103,17 +104,17 @@ def build_accounts(
     rows = pl.concat([frame.with_columns(pl.col("part").cast(pl.String)) for frame in frames])
     shared = pl.concat([pl.DataFrame(pq.read_table(path, partitioning=None)) for path in draw_files]).unique()
     by_user = _sum_epsilon_by_user(rows, users) if users is not None else None
-    accounts = []
+    accounts, names = [], name_parts(editors)
     for number, editor in spending:
         cost = editor.describe_privacy_cost()
-        editor_rows = rows.filter(pl.col("part") == editor.use)
+        editor_rows = rows.filter(pl.col("part") == names[number])
         epsilon = editor_rows["unit_count"].to_numpy() * editor_rows["epsilon_per_unit"].to_numpy()
         units = int(shared.filter(pl.col("part") == number).height) if cost["shared"] else int(editor_rows["unit_count"].sum())
         claim = CLAIM_NOT_DP if cost.pop("not_dp", False) else CLAIM_SEEDED if public_key else CLAIM_OWN_MODEL if cost["own_model"] else ""
         documents = cost.pop("by_document") if is_only_editor and not claim else ""
         cost.pop("by_document", None)
         account = {
-            "part": editor.use,
+            "part": names[number],
             "unit": editor.privacy_unit,
             "claim": claim or (f"{editor.privacy_unit} and document" if documents else editor.privacy_unit),
             "adjacency": {editor.privacy_unit: "any change of the input", **({"document": documents} if documents else {})},
@@ -128,13 +129,21 @@ def build_accounts(
             "epsilon_total": round(units * cost["epsilon"], 6),
             "units_per_document": _quantiles(editor_rows["unit_count"].to_numpy().astype(np.float64)),
             "epsilon_per_document": _quantiles(epsilon),
-            "epsilon_per_user": None if by_user is None else _quantiles(by_user.filter(pl.col("part") == editor.use)["epsilon"].to_numpy()),
-            "prior_runs": [dict(one) for one in prior if one["part"] == editor.use],
+            "epsilon_per_user": None
+            if by_user is None
+            else _quantiles(by_user.filter(pl.col("part") == names[number])["epsilon"].to_numpy()),
+            "prior_runs": [dict(one) for one in prior if one["part"].partition("[")[0] == editor.use],
         }
         if claim == CLAIM_NOT_DP:  # and JSON has no infinity
             account |= {"epsilon": None, "epsilon_total": None, "epsilon_per_document": {}, "epsilon_per_user": None}
         accounts.append(account | {"statements": describe_account(account)})
     return accounts
+
+
+def name_parts(editors: Sequence[Editor]) -> list[str]:
+    """The name of each editor in the ledger: `dp_mlm`, or `dp_mlm[1]` with its number if the plan has several of that name."""
+    uses = [editor.use for editor in editors]
+    return [use if uses.count(use) == 1 else f"{use}[{number}]" for number, use in enumerate(uses)]
 
 
 def describe_account(account: Mapping[str, Any]) -> list[str]:
@@ -150,20 +159,21 @@ def describe_account(account: Mapping[str, Any]) -> list[str]:
     max_units, median_units = account["units_per_document"]["max"], account["units_per_document"]["p50"]
     max_epsilon = account["epsilon_per_document"]["max"]
     sentences.append(
-        f"epsilon {epsilon:g} per {unit} x {max_units:,.0f} {unit}s = {max_epsilon:,.0f} per document at most "
-        f"(half of the documents: {median_units:,.0f} {unit}s or fewer, {median_units * epsilon:,.0f})"
+        f"epsilon {epsilon:g} per {unit} x {max_units:,.0f} {unit}s = {format_bound(max_epsilon)} per document at most "
+        f"(half of the documents: {median_units:,.0f} {unit}s or fewer, {format_bound(median_units * epsilon)})"
         + (": in practice no protection at document level." if max_epsilon > WEAK_ABOVE_EPSILON else ".")
     )
     if account["shared"]:
         sentences.append(
-            f"A word is drawn once for the whole corpus: {account['unit_count']:,} draws, epsilon {account['epsilon_total']:,.0f} in all."
+            f"A word is drawn once for the whole corpus: {account['unit_count']:,} draws, "
+            f"epsilon {format_bound(account['epsilon_total'])} in all."
         )
     if account["claim"] == unit:
         sentences.append(
             f"The claim is for each {unit} drawn and not for documents: the data decided where it was drawn, or other parts edit too."
         )
     if account["epsilon_per_user"]:
-        sentences.append(f"All documents of one user add up to {account['epsilon_per_user']['max']:,.0f} at most.")
+        sentences.append(f"All documents of one user add up to {format_bound(account['epsilon_per_user']['max'])} at most.")
     sentences.append("m documents with the same content add up: up to m times as much (group privacy).")
     sentences.append("Length, punctuation, the number of words, and which words were left unchanged are not covered.")
     if account["casing"] == "first":

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sanitize.array_types import F64, I64
-from sanitize.core.exponential_mechanism import BOUNDS_FILE, ClipBounds, draw_candidates, uniform_from_bits
+from sanitize.core.exponential_mechanism import BOUNDS_FILE, ClipBounds, draw_candidates, format_bound, uniform_from_bits
 from sanitize.core.keys import Draws, Key
 from sanitize.errors import PlanError
 
@@ -239,3 +239,14 @@ def test_an_invalid_bounds_file_is_refused(tmp_path: Path, bounds_text: str | No
         (tmp_path / BOUNDS_FILE).write_text(bounds_text, "utf-8")
     with pytest.raises(PlanError, match=BOUNDS_FILE.replace(".", r"\.")):
         ClipBounds.read(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("bound", "text"),
+    [
+        (0.0, "0"), (0.1 * 3, "0.3"), (0.4, "0.4"), (3.00049, "3.001"), (4000.0, "4,000"), (12345.2, "12,346"), (0.00012341, "0.0001235"),
+        (1e-11, "1e-11"), (1.23401e-9, "1.235e-09"), (1.65001e18, "1.651e+18"),
+    ],
+)  # fmt: skip
+def test_a_bound_is_never_rounded_down(bound: float, text: str) -> None:
+    assert format_bound(bound) == text

@@ -151,6 +151,27 @@ def test_editors_have_separate_accounts_and_none_without_a_claim(tmp_path: Path)
     assert not (tmp_path / "ledger.parquet").exists()
 
 
+def test_editors_of_one_name_have_separate_accounts(tmp_path: Path) -> None:
+    editors = [make_editor(epsilon=1.0), make_editor(epsilon=100.0)]
+    prior = [{"run": "a", "part": part, "epsilon": 1.0, "unit_count": 1} for part in ("dp_mlm", "dp_mlm[1]", "other")]
+    accounts = make_accounts(
+        tmp_path / "task", editors, [(0, 0, 0, 1), (1, 0, 0, 2), (1, 0, 0, 3)], users=make_users((0, "u")), prior=prior
+    )
+    assert [(entry["part"], entry["unit_count"], entry["epsilon_total"], entry["epsilon_per_user"]["max"]) for entry in accounts] == [
+        ("dp_mlm[0]", 1, 1.0, 1.0),
+        ("dp_mlm[1]", 2, 200.0, 200.0),
+    ]
+    assert [len(entry["prior_runs"]) for entry in accounts] == [2, 2]
+
+
+def test_a_small_epsilon_is_not_reported_as_zero(tmp_path: Path) -> None:
+    (account,) = make_accounts(
+        tmp_path / "task", [make_editor(epsilon=0.1)], [(0, 0, 0, no) for no in range(3)], users=make_users((0, "u"))
+    )
+    assert "= 0.3 per document at most (half of the documents: 3 tokens or fewer, 0.3)" in account["statements"][0]
+    assert "All documents of one user add up to 0.3 at most." in account["statements"]
+
+
 def test_a_failed_task_leaves_no_ledger(tmp_path: Path) -> None:
     with pytest.raises(RuntimeError), LedgerWriter([make_editor()], tmp_path) as writer:
         writer.add(np.zeros(1, np.int32), *(np.zeros(1, np.int64) for _ in range(3)))
@@ -184,7 +205,7 @@ def test_claims_depend_on_facts_and_options(
 @pytest.mark.parametrize(("epsilon", "is_weak"), [(WEAK_ABOVE_EPSILON / 4, False), (WEAK_ABOVE_EPSILON / 4 + 0.1, True)])
 def test_statements_report_missing_protection(epsilon: float, is_weak: bool, tmp_path: Path) -> None:
     (account,) = make_accounts(tmp_path / "task", [make_editor(epsilon=epsilon)], [(0, 0, 0, number) for number in range(4)])
-    assert f"epsilon {epsilon:g} per token x 4 tokens = {epsilon * 4:,.0f} per document at most" in account["statements"][0]
+    assert f"epsilon {epsilon:g} per token x 4 tokens = {epsilon * 4:g} per document at most" in account["statements"][0]
     assert ("in practice no protection at document level" in account["statements"][0]) == is_weak
 
 

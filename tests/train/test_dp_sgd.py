@@ -16,6 +16,7 @@ import torch
 from safetensors.torch import load_file
 
 from sanitize import train
+from sanitize.core.exponential_mechanism import format_bound
 from sanitize.errors import InputRefused, MissingExtra, UsageError
 from sanitize.train import accountant, device_noise, dp_sgd, training_run
 from sanitize.train.batches import TokenRows
@@ -518,7 +519,7 @@ def test_spent_epsilon_is_reported(corpus: Any, recipe: Any, tmp_path: Path) -> 
         "rdp", noise_multiplier=privacy["sigma"], sample_rate=8 / 30, steps=4, delta=1e-3
     )
     assert privacy["unit"] == "record" and privacy["unit_count"] == 30 and privacy["secret_randomness"] and privacy["clip"] == 1.0
-    assert privacy["claim"].startswith(f"({privacy['epsilon']:.4g}, 0.001)-differential privacy")
+    assert privacy["claim"].startswith(f"({format_bound(privacy['epsilon'])}, 0.001)-differential privacy")
     assert any("tokenizer" in note for note in privacy["not_covered"]) and any("stop early" in note for note in privacy["not_covered"])
     assert json.loads((tmp_path / "run" / "recipe.json").read_text())["privacy"] == privacy
     final = json.loads((tmp_path / "run" / "checkpoints" / result.final / "checkpoint.json").read_text())

@@ -32,7 +32,7 @@ class Mlma(Masked):
             return texts
         if self._matcher is None:
             self._matcher = BlacklistMatcher.read(self.blacklist, ("direct",))
-        words_of_texts = [split_words_with_spans(text) for text in texts]
+        words_of_texts = split_words_with_spans(texts)
         found = []
         # per text: join the pieces between the protected words
         for text, (_, bounds), is_protected in zip(

@@ -68,7 +68,7 @@ class Objective(BaseModel):
         return texts
 
     def select_maskable_words(self, texts: Sequence[Sequence[str]]) -> list[npt.NDArray[np.bool_]]:
-        """Return for each text which of its words (lower-cased, in order) may be masked. Called if `NEEDS_WORDS` is true."""
+        """Return for each text which of its words (folded, in order) may be masked. Called if `NEEDS_WORDS` is true."""
         return [np.ones(len(words), bool) for words in texts]
 
     def setup(self, context: TrainContext) -> None:

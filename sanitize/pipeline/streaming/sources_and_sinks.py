@@ -164,14 +164,18 @@ def read_paths(
     max_records: int = MAX_BATCH_RECORDS,
     column_names: list[set[str] | None] | None = None,
     splits: set[str] | None = None,
+    files: list[Path] | None = None,
 ) -> Iterator[StreamBatch]:
     """Batches of the records of files and folders, in corpus order. Mails have the columns `user_id` and `text`; other columns keep their
-    names. `column_names` receives those of each file, or None if each record may have others (JSON lines); `splits` those of the files.
+    names. `column_names` receives those of each file, or None if each record may have others (JSON lines); `splits` those of the files;
+    `files` the files themselves, in order.
 
     Raises InputRefused for files that cannot be read at all now, not when the first record is requested."""
     survey = survey_inputs(inputs, roles, max_doc_bytes=max_doc_bytes)
     if splits is not None:
         splits |= {unit.split for unit in survey.units if unit.split}
+    if files is not None:
+        files += dict.fromkeys(Path(file) for unit in survey.units for file in (unit.files or (unit.path,)))
     for unit in survey.units:
         unsupported_format = unit.format if unit.format in WHOLE_FILE_FORMATS else "text" if "text" in unit.file_formats else ""
         if unsupported_format:

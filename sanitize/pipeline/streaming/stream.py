@@ -45,6 +45,7 @@ from sanitize.kinds.kind import custom_kinds
 from sanitize.pipeline.streaming.batch_processor import BatchProcessor, BatchResult, StreamPriorValues, get_max_keep
 from sanitize.pipeline.streaming.component_log import ComponentLog
 from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, QuarantineEntry, StreamBatch, StreamLayout, TextColumns
+from sanitize.pipeline.streaming.source_identity import check_source, describe_source
 from sanitize.pipeline.streaming.sources_and_sinks import (
     JsonLinesFileSink,
     JsonLinesStreamSink,
@@ -409,8 +410,6 @@ class StreamProcessor:
     ) -> None:
         """Process the batches and write them to the sink. `source` and `output` are stored in the state, so that the same command resumes
         the same files."""
-        if source is not None and source.is_file():
-            self.sources.setdefault(os.path.abspath(source), {"records": 0})["size"] = source.stat().st_size
         with contextlib.closing(self.process(batches)) as steps, translate_disk_errors(Path(output or self.state_folder).parent):
             for step in steps:
                 if not self.is_text_missing:
@@ -444,11 +443,14 @@ class StreamProcessor:
             self.sinks[os.path.abspath(output)] = position
         self.commit()
 
-    def skip_acknowledged(self, batches: Iterable[StreamBatch], source: Path) -> Iterator[StreamBatch]:
-        """The batches of a file or folder that are not acknowledged yet. Raises InputRefused if a file is shorter than before."""
-        acknowledged = self.sources.get(os.path.abspath(source), {})
-        if source.is_file() and source.stat().st_size < int(acknowledged.get("size") or 0):
-            raise InputRefused(f"{source}: is shorter than when it was read; restore it, or give the new file another name")
+    def skip_acknowledged(self, batches: Iterable[StreamBatch], source: Path, files: Sequence[Path]) -> Iterator[StreamBatch]:
+        """The batches of a file or folder (of these files, in order) that are not acknowledged yet.
+
+        Raises InputRefused if it does not begin with what was read from it before."""
+        acknowledged = self.sources.setdefault(os.path.abspath(source), {"records": 0})
+        if acknowledged["records"]:
+            check_source(source, files, acknowledged)
+        acknowledged.update(describe_source(source, files))
         return skip_records(batches, int(acknowledged.get("records", 0)))
 
     def summary(self) -> StreamResult:
@@ -665,8 +667,9 @@ def run_stream(
         # survey every input before anything is written
         column_names: list[set[str] | None] = []
         batches_by_path = [
-            (path, read_paths([path], settings.columns.roles, settings.max_doc_bytes, settings.batch, column_names, processor.splits))
+            (path, read_paths([path], columns.roles, settings.max_doc_bytes, settings.batch, column_names, processor.splits, files), files)
             for path in inputs
+            for columns, files in [(settings.columns, list[Path]())]
         ]
         known_columns = set().union(*(columns for columns in column_names if columns is not None))
         for name, option in settings.columns.option_by_column.items() if column_names and None not in column_names else ():
@@ -690,8 +693,8 @@ def run_stream(
             text_field = _get_text_field(settings) if lines else None
             batches = read_descriptor(stdin, settings.max_doc_bytes, settings.batch, text_field=text_field)
             processor.process_to_sink(batches, sink, output=output)
-        for path, batches in batches_by_path:
-            processor.process_to_sink(processor.skip_acknowledged(batches, path), sink, source=path, output=output)
+        for path, batches, files in batches_by_path:
+            processor.process_to_sink(processor.skip_acknowledged(batches, path, files), sink, source=path, output=output)
         processor.finish(sink, output)
         return processor.summary()
 

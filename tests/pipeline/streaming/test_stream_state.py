@@ -218,6 +218,33 @@ def test_a_state_is_locked_by_one_stream(tmp_path: Path) -> None:
         pass
 
 
+def test_a_source_must_begin_with_what_was_read(tmp_path: Path) -> None:
+    """Acknowledged records are skipped by number: a file that was exchanged or a new file before the others would be lost in part."""
+    (tmp_path / "in").mkdir()
+    file, late, early = (tmp_path / name for name in ("log.jsonl", "in/c.jsonl", "in/a.jsonl"))
+    (tmp_path / "in" / "b.jsonl").write_bytes(to_json_lines(ROWS[:3]))
+    late.write_bytes(to_json_lines(ROWS[3:5]))
+    file.write_bytes(to_json_lines(ROWS[5:7]))
+
+    def run_again() -> int:
+        return run_stream([tmp_path / "in", file], tmp_path / "out.jsonl", PLAN, tmp_path / "state", Settings(seed=1)).documents_in
+
+    assert [run_again(), run_again()] == [7, 0]
+    late.write_bytes(to_json_lines(ROWS[3:6]))
+    (tmp_path / "in" / "d.jsonl").write_bytes(to_json_lines(ROWS[:1]))
+    file.write_bytes(to_json_lines(ROWS[5:9]))
+    assert run_again() == 4, "what follows the acknowledged records"
+    written, state = (tmp_path / "out.jsonl").read_bytes(), (tmp_path / "state" / "state.json").read_bytes()
+    early.write_bytes(to_json_lines(ROWS[:1]))
+    with pytest.raises(InputRefused, match=r"the files \(3\) that were read"):
+        run_again()
+    early.unlink()
+    file.write_bytes(to_json_lines(ROWS[9:20]))
+    with pytest.raises(InputRefused, match="does not begin with what was read"):
+        run_again()
+    assert ((tmp_path / "out.jsonl").read_bytes(), (tmp_path / "state" / "state.json").read_bytes()) == (written, state)
+
+
 def test_changed_output_input_or_state_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_bytes(to_json_lines(ROWS))
     arguments = ([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", PLAN, tmp_path / "state", Settings(seed=1))

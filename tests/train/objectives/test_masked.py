@@ -142,7 +142,7 @@ def test_blacklisted_words_are_never_masked(
     is_masked = objective.collate(batch, training=True)["labels"] != IGNORE_INDEX
     assert batch.word_ids is not None
     for row, text in enumerate(text for text in texts if text):
-        words = split_words(text)
+        words = split_words([text])[0]
         units = list(dict.fromkeys(unit for unit in batch.word_ids[row].tolist() if unit != NO_WORD))
         chosen = {number for number, unit in enumerate(units) if is_masked[row][batch.word_ids[row] == unit].any()}
         assert chosen == set(range(len(words))) - reference_protected(words, entries)
@@ -150,9 +150,17 @@ def test_blacklisted_words_are_never_masked(
 
 @given(TEXTS, ENTRIES)
 def test_protected_words_equal_the_reference(texts: list[str], entries: list[tuple[str, ...]]) -> None:
-    word_lists = [split_words(text) for text in texts]
+    word_lists = split_words(texts)
     for words, protected in zip(word_lists, BlacklistMatcher(entries).find_protected_words(word_lists), strict=True):
         assert set(np.flatnonzero(protected).tolist()) == reference_protected(words, entries)
+
+
+def test_other_spellings_of_an_entry_are_protected(tmp_path: Path) -> None:
+    """An accent is a character of its own or not: the blacklist counts both as one word, and lists the spelling of one document."""
+    path = write_blacklist(tmp_path / "list", [(("zo\u00eb",), "indirect"), (("rene\u0301", "e"), "direct")])
+    texts = ["Zoe\u0308 wrote to Ren\u00e9 E.", "ZO\u00cb wrote to Rene\u0301 E."]
+    expected = [[True, False, False, True, True]] * 2
+    assert [found.tolist() for found in BlacklistMatcher.read(path).find_protected_words(split_words(texts))] == expected
 
 
 def test_reasons_select_the_protected_words(tmp_path: Path, tokenizer: Any) -> None:
@@ -162,16 +170,17 @@ def test_reasons_select_the_protected_words(tmp_path: Path, tokenizer: Any) -> N
     def list_maskable_words(reasons: str, direct: str = "type") -> list[str]:
         settings = {"use": "ppmlm", "blacklist": str(path), "reasons": reasons, "direct": direct}
         objective, _ = set_up_objective(settings, tokenizer, [text])
-        (mask,) = objective.select_maskable_words([split_words(text)])
-        return [word for word, is_maskable in zip(split_words(text), mask, strict=True) if is_maskable]
+        (mask,) = objective.select_maskable_words([split_words([text])[0]])
+        return [word for word, is_maskable in zip(split_words([text])[0], mask, strict=True) if is_maskable]
 
     assert list_maskable_words("both") == ["the", "plan"]
     assert list_maskable_words("direct") == ["report", "the", "mail", "the", "plan"]
     assert list_maskable_words("indirect") == ["ada", "the", "plan"]
     # direct identifiers are then protected at their occurrences only, which this list does not have
-    assert list_maskable_words("both", "occurrence") == list_maskable_words("indirect") and list_maskable_words(
-        "direct", "occurrence"
-    ) == split_words(text)
+    assert (
+        list_maskable_words("both", "occurrence") == list_maskable_words("indirect")
+        and list_maskable_words("direct", "occurrence") == split_words([text])[0]
+    )
 
 
 def test_an_empty_blacklist_is_plain_masking(tmp_path: Path, tokenizer: Any) -> None:
