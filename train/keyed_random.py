@@ -78,12 +78,15 @@ def make_insecure_random(seed: int) -> KeyedRandom:
 
 
 def load_or_create_random(key_path: Path, *, has_started: bool) -> KeyedRandom:
-    """Return the random numbers of a run: from the key in `key_path`, or from a new key of the operating system that is written there.
+    """Return the random numbers of a run: of a run that `has_started` (has a recipe.json) from the key in `key_path`, else from a new key of
+    the operating system that is written there, in place of one that no step has used.
 
-    `has_started`: the run has made steps. Then a missing key is a UsageError, since new noise on the same steps would spend privacy twice.
-    Raises OutputBroken if the key file is damaged.
+    Raises UsageError if the key of a run that has started is missing, since new noise on the same steps would spend privacy twice, and
+    OutputBroken if it is damaged.
     """
-    if key_path.is_file():
+    if has_started:
+        if not key_path.is_file():
+            raise UsageError(f"{key_path}: the key of this private run is missing; its steps cannot be repeated. Choose another folder")
         try:
             key = bytes.fromhex(key_path.read_text("ascii"))
         except (OSError, ValueError) as error:
@@ -91,8 +94,6 @@ def load_or_create_random(key_path: Path, *, has_started: bool) -> KeyedRandom:
         if len(key) != KEY_BYTES:
             raise OutputBroken(f"{key_path}: is incomplete; remove the run folder to start again")
         return KeyedRandom(key)
-    if has_started:
-        raise UsageError(f"{key_path}: the key of this private run is missing; its steps cannot be repeated. Choose another folder")
     key = os.urandom(KEY_BYTES)
     temp_path = key_path.with_name(key_path.name + ".tmp")
     temp_path.unlink(missing_ok=True)

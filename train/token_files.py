@@ -41,9 +41,10 @@ def write_token_files(folder: Path, rows: Mapping[str, TokenRows], tokenizer: An
     temp_path = folder.with_name(folder.name + ".tmp")
     for path in (temp_path, folder):
         shutil.rmtree(path, ignore_errors=True)
+    temp_path.mkdir(parents=True, mode=0o700)  # tokens are the texts
     for name, found in rows.items():
         part = temp_path / name
-        part.mkdir(parents=True)
+        part.mkdir()
         for array_name in _ARRAYS:
             array = getattr(found, array_name)
             if array is not None:

@@ -336,7 +336,8 @@ class _TrainingRun:
         """Return the folder's recipe.json, None if it has none; UsageError if it is of another recipe or other data."""
         existing = read_json(self.folder / "recipe.json")
         if existing is None:
-            if (self.folder / "checkpoints").exists() or (self.folder / "train.json").exists():
+            # a state would continue with the moments, and in a private run with the noise, of gradients of other texts
+            if any((self.folder / name).exists() for name in ("checkpoints", "state", "train.json")):
                 raise UsageError(f"{self.folder}: holds a run without a readable recipe.json; choose another folder, or remove this one")
             return None
         wrong = sorted(key for key, value in identity.items() if existing.get("identity", {}).get(key) != value)

@@ -411,6 +411,8 @@ def test_the_noise_key_is_private_and_reused(tmp_path: Path) -> None:
     assert first.derive_seed("x") != load_or_create_random(tmp_path / "other.key", has_started=False).derive_seed("x")
     with pytest.raises(UsageError, match="key of this private run is missing"):
         load_or_create_random(tmp_path / "gone.key", has_started=True)
+    # a run that starts never has the noise of another one
+    assert first.derive_seed("x") != load_or_create_random(path, has_started=False).derive_seed("x")
 
 
 @pytest.mark.parametrize("objective", ["causal", "masked"])

@@ -352,6 +352,10 @@ def test_a_damaged_state_is_reported(corpus: Any, recipe: Any, tmp_path: Path) -
     (state / "optimizer.safetensors").write_bytes(b"nothing")
     with pytest.raises(OutputBroken, match="start again"):
         train.fit(settings, tmp_path / "run")
+    (tmp_path / "run" / "recipe.json").unlink()
+    shutil.rmtree(tmp_path / "run" / "checkpoints")
+    with pytest.raises(UsageError, match="without a readable recipe.json"):  # whatever is left of another run
+        train.fit(settings, tmp_path / "run")
 
 
 def test_a_nan_loss_stops_training(corpus: Any, recipe: Any, tmp_path: Path) -> None:
@@ -571,6 +575,7 @@ def test_rows_are_made_once(corpus: Any, recipe: Any, tmp_path: Path, monkeypatc
         kill_in_forward(patch, 12)
         with pytest.raises(SimulatedKill):
             train.fit(settings, tmp_path / "run")
+    assert (tmp_path / "run" / "tokens").stat().st_mode & 0o777 == 0o700
     names = {path.relative_to(tmp_path / "run" / "tokens").as_posix() for path in (tmp_path / "run" / "tokens").rglob("*.npy")}
     arrays = ("token_ids", "row_starts", "doc_numbers", "loss_mask")
     assert names == {f"{part}/{array}.npy" for part in ("train", "validation") for array in arrays}
