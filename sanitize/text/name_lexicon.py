@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.array_types import I32, I64, U64
-from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts
+from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, to_large_string
 from sanitize.kinds.person import faker_names
 from sanitize.text.common_words import COMMON_WORDS
 from sanitize.text.tokenizer import tokenize_unicode
@@ -363,15 +363,12 @@ def _slot_of(hashes: U64, table_no: int) -> I64:
 def load_name_lexicon() -> NameLexicon:
     """Returns the built-in lexicon; built once per process."""
     given_names, surnames = faker_names()
-    flagged: dict[str, int] = {}
-
-    def add(words: Iterable[str], flag: int) -> None:
-        for word in words:
-            flagged[word] = flagged.get(word, 0) | flag
-
-    add(given_names, GIVEN_NAME)
-    add(surnames, SURNAME)
-    add(_lowercase_words(COMMON_WORDS), COMMON_WORD)
+    flagged = [
+        _flag_words(given_names, GIVEN_NAME),
+        _flag_words(surnames, SURNAME),
+        _flag_words(_lowercase_words(COMMON_WORDS), COMMON_WORD),
+        _flag_words(_list_countries_and_states(), PLACE),
+    ]
     for words, flag in (
         (_COMMON_WORDS, COMMON_WORD),
         (_CITIES, PLACE),
@@ -396,13 +393,12 @@ def load_name_lexicon() -> NameLexicon:
         (_EVERYDAY_GIVEN_NAMES, EVERYDAY_GIVEN_NAME),
         (_PERSONAL_VERBS, PERSONAL_VERB),
     ):
-        add(words.split(), flag)
-    add(_list_countries_and_states(), PLACE)
-    all_words = sorted(flagged)
-    tokens = tokenize_unicode(TextBuffers.from_array(pa.array(all_words, pa.large_string())))
-    single_words = np.flatnonzero(np.bincount(tokens.text_no, minlength=len(all_words)) == 1)
-    hashes = np.append(np.uint64(0), tokens.hashes[np.isin(tokens.text_no, single_words)])
-    flags = np.append(np.int32(0), np.array([flagged[all_words[row]] for row in single_words], np.int32))
+        flagged.append(_flag_words(words.split(), flag))
+    lexicon = pl.concat(flagged).group_by("word").agg(pl.col("flag").bitwise_or()).sort("word")
+    tokens = tokenize_unicode(TextBuffers.from_array(to_large_string(lexicon["word"])))
+    is_single_word = np.bincount(tokens.text_no, minlength=lexicon.height) == 1
+    hashes = np.append(np.uint64(0), tokens.hashes[is_single_word[tokens.text_no]])
+    flags = np.append(np.int32(0), lexicon["flag"].to_numpy()[is_single_word])
     slots: list[I32] = []
     rows = np.arange(1, len(hashes))
     while len(rows):
@@ -413,6 +409,11 @@ def load_name_lexicon() -> NameLexicon:
         rows = rows[table[slot] != rows]
         assert len(slots) * _SLOT_BITS < 64 or not len(rows)
     return NameLexicon(hashes, flags, tuple(slots))
+
+
+def _flag_words(words: Iterable[str], flag: int) -> pl.DataFrame:
+    """Returns words with a flag, as the columns word and flag."""
+    return pl.DataFrame({"word": list(words)}, {"word": pl.String}).with_columns(flag=pl.lit(flag, pl.Int32))
 
 
 def _list_countries_and_states() -> set[str]:
@@ -426,7 +427,7 @@ def _list_countries_and_states() -> set[str]:
 def _lowercase_words(texts: Iterable[str]) -> set[str]:
     """Returns the words of some texts in lower case, those of two letters or more."""
     words = pl.Series(list(texts), dtype=pl.String).str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]{2,}")
-    return set(words.explode().drop_nulls())
+    return set(words.explode().drop_nulls().to_list())
 
 
 # ---- cells that are a name ----
