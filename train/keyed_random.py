@@ -78,8 +78,8 @@ def make_insecure_random(seed: int) -> KeyedRandom:
 
 
 def load_or_create_random(key_path: Path, *, has_started: bool) -> KeyedRandom:
-    """Return the random numbers of a run: of a run that `has_started` (has a recipe.json) from the key in `key_path`, else from a new key of
-    the operating system that is written there, in place of one that no step has used.
+    """Return the random numbers of a run: of a run that `has_started` (has a recipe.json) from the key in `key_path`, else from a new key
+    of the operating system that is written there, in place of one that no step has used.
 
     Raises UsageError if the key of a run that has started is missing, since new noise on the same steps would spend privacy twice, and
     OutputBroken if it is damaged.
