@@ -666,11 +666,13 @@ def run_stream(
     with StreamProcessor(plan, state, settings) as processor:
         # survey every input before anything is written
         column_names: list[set[str] | None] = []
-        batches_by_path = [
-            (path, read_paths([path], columns.roles, settings.max_doc_bytes, settings.batch, column_names, processor.splits, files), files)
-            for path in inputs
-            for columns, files in [(settings.columns, list[Path]())]
-        ]
+        batches_by_path: list[tuple[Path, Iterator[StreamBatch], list[Path]]] = []
+        for path in inputs:
+            files: list[Path] = []
+            batches = read_paths(
+                [path], settings.columns.roles, settings.max_doc_bytes, settings.batch, column_names, processor.splits, files
+            )
+            batches_by_path.append((path, batches, files))
         known_columns = set().union(*(columns for columns in column_names if columns is not None))
         for name, option in settings.columns.option_by_column.items() if column_names and None not in column_names else ():
             if name not in known_columns:
