@@ -13,7 +13,8 @@ import functools
 import json
 import os
 import select
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -24,7 +25,7 @@ from sanitize.core.table_rendering import escape_controls
 from sanitize.core.text_cells import canonical_type, to_canonical_type
 from sanitize.errors import InputRefused, OutputBroken, ResourceError, UsageError
 from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, QuarantineEntry, Row, StreamBatch
-from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, open_stream, read_guarded
+from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, detect_compression, open_stream, read_guarded
 from sanitize.readers.jsonl import iter_lines
 from sanitize.readers.mail import decode_text, iter_mails
 from sanitize.readers.standard_form import is_binary
@@ -157,25 +158,27 @@ def _split_table(table: pa.Table, max_records: int) -> Iterator[StreamBatch]:
             yield ArrowBatch(pa.Table.from_batches([batch.slice(low, high - low)]))
 
 
-def read_paths(
-    inputs: Sequence[Path],
-    roles: Roles,
-    max_doc_bytes: int,
-    max_records: int = MAX_BATCH_RECORDS,
-    column_names: list[set[str] | None] | None = None,
-    splits: set[str] | None = None,
-    files: list[Path] | None = None,
-) -> Iterator[StreamBatch]:
-    """Batches of the records of files and folders, in corpus order. Mails have the columns `user_id` and `text`; other columns keep their
-    names. `column_names` receives those of each file, or None if each record may have others (JSON lines); `splits` those of the files;
-    `files` the files themselves, in order.
+@dataclass(frozen=True, repr=False)
+class PathSource:
+    """A file or folder that was surveyed: its files in order, what they hold, and its records.
+
+    `column_names` has the columns of each file, or None if each record may have others (JSON lines). `notes` says what was left unread; it
+    is complete when all of `batches` are read."""
+
+    path: Path
+    files: Sequence[Path]
+    splits: Set[str]
+    column_names: Sequence[Set[str] | None]
+    batches: Iterator[StreamBatch]
+    notes: Sequence[str]
+
+
+def survey_path(path: Path, roles: Roles, max_doc_bytes: int, max_records: int = MAX_BATCH_RECORDS) -> PathSource:
+    """A file or folder as a source of records, in corpus order. Mails have the columns `user_id` and `text`; others keep their names.
 
     Raises InputRefused for files that cannot be read at all now, not when the first record is requested."""
-    survey = survey_inputs(inputs, roles, max_doc_bytes=max_doc_bytes)
-    if splits is not None:
-        splits |= {unit.split for unit in survey.units if unit.split}
-    if files is not None:
-        files += dict.fromkeys(Path(file) for unit in survey.units for file in (unit.files or (unit.path,)))
+    survey = survey_inputs([path], roles, max_doc_bytes=max_doc_bytes)
+    column_names: list[set[str] | None] = []
     for unit in survey.units:
         unsupported_format = unit.format if unit.format in WHOLE_FILE_FORMATS else "text" if "text" in unit.file_formats else ""
         if unsupported_format:
@@ -188,13 +191,20 @@ def read_paths(
                 raise InputRefused(
                     f"{escape_controls(unit.path)}: column {main} holds bytes; a stream reads strings. Use `sanitize run` for mails"
                 )
-        if column_names is not None:
-            mail_columns = {"user_id", "text"}
-            column_names.append(None if unit.format == "jsonl" else {name for name, _ in unit.column_mapping} or mail_columns)
-    return _read_units(survey.units, max_doc_bytes, max_records)
+        mail_columns = {"user_id", "text"}
+        column_names.append(None if unit.format == "jsonl" else {name for name, _ in unit.column_mapping} or mail_columns)
+    notes: list[str] = []
+    return PathSource(
+        path=path,
+        files=list(dict.fromkeys(Path(file) for unit in survey.units for file in (unit.files or (unit.path,)))),
+        splits={unit.split for unit in survey.units if unit.split},
+        column_names=column_names,
+        batches=_read_units(survey.units, max_doc_bytes, max_records, notes),
+        notes=notes,
+    )
 
 
-def _read_units(units: Sequence[InputUnit], max_doc_bytes: int, max_records: int) -> Iterator[StreamBatch]:
+def _read_units(units: Sequence[InputUnit], max_doc_bytes: int, max_records: int, notes: list[str]) -> Iterator[StreamBatch]:
     builder = _BatchBuilder(max_records)
     for unit in units:
         if unit.format == "parquet":
@@ -203,7 +213,9 @@ def _read_units(units: Sequence[InputUnit], max_doc_bytes: int, max_records: int
             yield from _read_parquet(unit, max_records)
         else:
             for record, size, quarantine_entry in (
-                _read_json_lines(unit, max_doc_bytes) if unit.format == "jsonl" else _read_mails(unit, max_doc_bytes)
+                _read_json_lines(unit, max_doc_bytes, notes if unit is units[-1] else None)
+                if unit.format == "jsonl"
+                else _read_mails(unit, max_doc_bytes)
             ):
                 if (batch := builder.put(record, size, quarantine_entry)) is not None:
                     yield batch
@@ -214,7 +226,8 @@ def _read_units(units: Sequence[InputUnit], max_doc_bytes: int, max_records: int
 _ReadRecord = tuple[Row | None, int, QuarantineEntry | None]
 
 
-def _read_json_lines(unit: InputUnit, max_doc_bytes: int) -> Iterator[_ReadRecord]:
+def _read_json_lines(unit: InputUnit, max_doc_bytes: int, notes: list[str] | None) -> Iterator[_ReadRecord]:
+    """The records of the lines of a unit. With `notes`, its file may be growing: an incomplete last line is left unread, with a note."""
     line_no = 0
     for item, reason in read_guarded(unit.path, lambda stream: iter_lines(stream, start=unit.start, end=unit.end, limit=max_doc_bytes)):
         if item is None:
@@ -223,7 +236,24 @@ def _read_json_lines(unit: InputUnit, max_doc_bytes: int) -> Iterator[_ReadRecor
         line_no, start_byte, line = item
         place = f"line at byte {start_byte}" if unit.start else f"line {line_no}"
         record, reason = (None, unit.quarantine_reason or "too_large") if line is None or unit.quarantine_reason else parse_json_line(line)
+        if notes is not None and line and reason in ("not_json", "not_utf8") and _is_incomplete(unit.path, start_byte, line):
+            notes.append(
+                f"{escape_controls(unit.path)}: the last line has no end and is no JSON. It was not read; the same command reads it once "
+                "it is complete. If it is, end it with a line break"
+            )
+            return
         yield record, len(line or b""), QuarantineEntry(reason, place, _decode_with_escapes(line or b"")) if reason else None
+
+
+def _is_incomplete(path: str, start_byte: int, line: bytes) -> bool:
+    """True if a line, read from a file that is not compressed, had no end when it was read: it is the last one, or the file has grown
+    since."""
+    if detect_compression(path) is not None:
+        return False
+    with open(path, "rb") as file:
+        file.seek(start_byte)
+        raw = file.readline()
+    return not raw.endswith(b"\n") or raw.rstrip(b"\r\n").removeprefix(b"" if start_byte else UTF8_BOM) != line
 
 
 def _read_mails(unit: InputUnit, max_doc_bytes: int) -> Iterator[_ReadRecord]:

@@ -50,12 +50,13 @@ from sanitize.pipeline.streaming.sources_and_sinks import (
     JsonLinesFileSink,
     JsonLinesStreamSink,
     ParquetFolderSink,
+    PathSource,
     Sink,
     describe_reason,
     read_descriptor,
     read_iterable,
-    read_paths,
     skip_records,
+    survey_path,
 )
 from sanitize.pipeline.streaming.value_log import ValueLog
 from sanitize.plans.coverage import describe_not_looked_for, describe_staying, list_looked_for, list_models
@@ -134,6 +135,7 @@ class StreamProcessor:
         self.by_kind: dict[str, dict[str, int]] = {}
         self.quarantine_reasons: dict[str, int] = {}
         self.splits: set[str] = set()  # of the input files
+        self.source_notes: list[str] = []  # what was left unread
         self._seen_column_names: dict[str, None] = {}  # column names so far, collected while no record has a main text
         self._missing_columns = settings.columns.option_by_column  # columns given by options that no record has had yet
         self._started_at = time.monotonic()
@@ -333,7 +335,7 @@ class StreamProcessor:
                 f"the input has the splits {', '.join(sorted(self.splits, key=split_rank))}; a stream writes all records to one output. "
                 "Use sanitize run, which keeps splits, or stream each of them to an output of its own"
             )
-        return notes if self.documents_in else []
+        return self.source_notes + (notes if self.documents_in else [])
 
     @property
     def is_text_missing(self) -> bool:
@@ -443,15 +445,15 @@ class StreamProcessor:
             self.sinks[os.path.abspath(output)] = position
         self.commit()
 
-    def skip_acknowledged(self, batches: Iterable[StreamBatch], source: Path, files: Sequence[Path]) -> Iterator[StreamBatch]:
-        """The batches of a file or folder (of these files, in order) that are not acknowledged yet.
+    def skip_acknowledged(self, source: PathSource) -> Iterator[StreamBatch]:
+        """The batches of a file or folder that are not acknowledged yet.
 
         Raises InputRefused if it does not begin with what was read from it before."""
-        acknowledged = self.sources.setdefault(os.path.abspath(source), {"records": 0})
+        acknowledged = self.sources.setdefault(os.path.abspath(source.path), {"records": 0})
         if acknowledged["records"]:
-            check_source(source, files, acknowledged)
-        acknowledged.update(describe_source(source, files))
-        return skip_records(batches, int(acknowledged.get("records", 0)))
+            check_source(source.path, source.files, acknowledged)
+        acknowledged.update(describe_source(source.path, source.files))
+        return skip_records(source.batches, int(acknowledged.get("records", 0)))
 
     def summary(self) -> StreamResult:
         """Counts of this command, and the acknowledged position in the whole stream."""
@@ -665,14 +667,9 @@ def run_stream(
         settings = replace(settings, batch=min(settings.batch, settings.rows_per_shard))
     with StreamProcessor(plan, state, settings) as processor:
         # survey every input before anything is written
-        column_names: list[set[str] | None] = []
-        batches_by_path: list[tuple[Path, Iterator[StreamBatch], list[Path]]] = []
-        for path in inputs:
-            files: list[Path] = []
-            batches = read_paths(
-                [path], settings.columns.roles, settings.max_doc_bytes, settings.batch, column_names, processor.splits, files
-            )
-            batches_by_path.append((path, batches, files))
+        sources = [survey_path(path, settings.columns.roles, settings.max_doc_bytes, settings.batch) for path in inputs]
+        processor.splits.update(*(source.splits for source in sources))
+        column_names = [names for source in sources for names in source.column_names]
         known_columns = set().union(*(columns for columns in column_names if columns is not None))
         for name, option in settings.columns.option_by_column.items() if column_names and None not in column_names else ():
             if name not in known_columns:
@@ -695,8 +692,9 @@ def run_stream(
             text_field = _get_text_field(settings) if lines else None
             batches = read_descriptor(stdin, settings.max_doc_bytes, settings.batch, text_field=text_field)
             processor.process_to_sink(batches, sink, output=output)
-        for path, batches, files in batches_by_path:
-            processor.process_to_sink(processor.skip_acknowledged(batches, path, files), sink, source=path, output=output)
+        for source in sources:
+            processor.process_to_sink(processor.skip_acknowledged(source), sink, source=source.path, output=output)
+            processor.source_notes += source.notes
         processor.finish(sink, output)
         return processor.summary()
 

@@ -245,6 +245,21 @@ def test_a_source_must_begin_with_what_was_read(tmp_path: Path) -> None:
     assert ((tmp_path / "out.jsonl").read_bytes(), (tmp_path / "state" / "state.json").read_bytes()) == (written, state)
 
 
+def test_an_incomplete_last_line_is_read_when_it_is_complete(tmp_path: Path) -> None:
+    file = tmp_path / "log.jsonl"
+    lines = to_json_lines(ROWS[:4]).splitlines(keepends=True)
+    notes = []
+    for content in (b"".join(lines[:2]) + lines[2][:9], b"".join(lines[:3]), b"".join(lines).rstrip() + b"\n{broken\n"):
+        file.write_bytes(content)
+        result = run_stream([file], tmp_path / "out.jsonl", PLAN, tmp_path / "state", Settings(seed=1))
+        notes.append([note for note in result.notes if "has no end and is no JSON" in note])
+    assert [len(found) for found in notes] == [1, 0, 0] and str(file) in notes[0][0]
+    assert result.quarantine == {"not_json": 1}, "a line with an end is complete"
+    expected = run_stream([file], tmp_path / "expected.jsonl", PLAN, tmp_path / "other", Settings(seed=1))
+    assert expected.documents_out == 4
+    assert (tmp_path / "out.jsonl").read_bytes() == (tmp_path / "expected.jsonl").read_bytes()
+
+
 def test_changed_output_input_or_state_is_refused(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_bytes(to_json_lines(ROWS))
     arguments = ([tmp_path / "in.jsonl"], tmp_path / "out.jsonl", PLAN, tmp_path / "state", Settings(seed=1))
