@@ -122,10 +122,12 @@ def _infer_type(values: list[Any]) -> pa.DataType:
         return TEXT_TYPE
 
 
-def iter_lines(stream: BufferedReader, *, start: int = 0, end: int | None = None, limit: int) -> Iterator[tuple[int, int, bytes | None]]:
-    """(number from 1, byte where it begins, the line without its end) for every line that begins in start..end and is not blank.
+def iter_lines(
+    stream: BufferedReader, *, start: int = 0, end: int | None = None, limit: int, keep_ends: bool = False
+) -> Iterator[tuple[int, int, bytes | None]]:
+    """(number from 1, byte where it begins, the line) for every line that begins in start..end and is not blank.
 
-    The line is None where it is over the limit.
+    The line is without its end, unless `keep_ends`, and None where it is over the limit.
     """
     position, number = start, 0
     if start:
@@ -140,9 +142,10 @@ def iter_lines(stream: BufferedReader, *, start: int = 0, end: int | None = None
             position += _skip_line(stream)
             yield number, line_start, None
         else:
-            line = (line.removeprefix(UTF8_BOM) if not line_start else line).rstrip(b"\r\n")
-            if not line.isspace() and line:
-                yield number, line_start, line
+            line = line.removeprefix(UTF8_BOM) if not line_start else line
+            content = line.rstrip(b"\r\n")
+            if not content.isspace() and content:
+                yield number, line_start, line if keep_ends else content
 
 
 def _skip_line(stream: BufferedReader) -> int:

@@ -15,6 +15,7 @@ import os
 import select
 from collections.abc import Iterable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
+from io import BufferedReader
 from pathlib import Path
 from typing import IO, Any, Protocol
 
@@ -229,31 +230,26 @@ _ReadRecord = tuple[Row | None, int, QuarantineEntry | None]
 def _read_json_lines(unit: InputUnit, max_doc_bytes: int, notes: list[str] | None) -> Iterator[_ReadRecord]:
     """The records of the lines of a unit. With `notes`, its file may be growing: an incomplete last line is left unread, with a note."""
     line_no = 0
-    for item, reason in read_guarded(unit.path, lambda stream: iter_lines(stream, start=unit.start, end=unit.end, limit=max_doc_bytes)):
+
+    def iter_unit(stream: BufferedReader) -> Iterator[tuple[int, int, bytes | None]]:
+        return iter_lines(stream, start=unit.start, end=unit.end, limit=max_doc_bytes, keep_ends=True)
+
+    for item, reason in read_guarded(unit.path, iter_unit):
         if item is None:
             yield None, 0, QuarantineEntry(reason, f"after line {line_no}")
             continue
-        line_no, start_byte, line = item
+        line_no, start_byte, ended_line = item
+        line = None if ended_line is None else ended_line.rstrip(b"\r\n")
         place = f"line at byte {start_byte}" if unit.start else f"line {line_no}"
         record, reason = (None, unit.quarantine_reason or "too_large") if line is None or unit.quarantine_reason else parse_json_line(line)
-        if notes is not None and line and reason in ("not_json", "not_utf8") and _is_incomplete(unit.path, start_byte, line):
+        is_cut = ended_line is not None and not ended_line.endswith(b"\n") and reason in ("not_json", "not_utf8")
+        if notes is not None and is_cut and detect_compression(unit.path) is None:
             notes.append(
                 f"{escape_controls(unit.path)}: the last line has no end and is no JSON. It was not read; the same command reads it once "
                 "it is complete. If it is, end it with a line break"
             )
             return
         yield record, len(line or b""), QuarantineEntry(reason, place, _decode_with_escapes(line or b"")) if reason else None
-
-
-def _is_incomplete(path: str, start_byte: int, line: bytes) -> bool:
-    """True if a line, read from a file that is not compressed, had no end when it was read: it is the last one, or the file has grown
-    since."""
-    if detect_compression(path) is not None:
-        return False
-    with open(path, "rb") as file:
-        file.seek(start_byte)
-        raw = file.readline()
-    return not raw.endswith(b"\n") or raw.rstrip(b"\r\n").removeprefix(b"" if start_byte else UTF8_BOM) != line
 
 
 def _read_mails(unit: InputUnit, max_doc_bytes: int) -> Iterator[_ReadRecord]:

@@ -453,7 +453,7 @@ class StreamProcessor:
         if acknowledged["records"]:
             check_source(source.path, source.files, acknowledged)
         acknowledged.update(describe_source(source.path, source.files))
-        return skip_records(source.batches, int(acknowledged.get("records", 0)))
+        return skip_records(source.batches, int(acknowledged["records"]))
 
     def summary(self) -> StreamResult:
         """Counts of this command, and the acknowledged position in the whole stream."""
