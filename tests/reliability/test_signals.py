@@ -141,6 +141,37 @@ def test_a_signal_during_an_import_is_handled_after_it(tmp_path: Path) -> None:
     assert out.startswith("whole\n")
 
 
+IGNORED_EXIT_SCRIPT = """
+import os, signal, time
+from sanitize.cli import main as cli
+
+def read():
+    try:
+        yield
+    finally:
+        os.kill(os.getpid(), signal.SIGINT)
+
+def command():
+    rows = read()
+    next(rows)
+    del rows  # the signal's exit is raised in a generator that is thrown away: Python ignores it
+    print("begun", flush=True)
+    time.sleep(10)
+    print("went on", flush=True)
+
+cli.app = command
+cli.main()
+"""
+
+
+def test_a_signal_whose_exit_python_ignores_stops_the_command() -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    command = [sys.executable, "-c", IGNORED_EXIT_SCRIPT]
+    result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    assert (result.returncode, result.stdout) == (130, "begun\n")
+    assert result.stderr == "stopped; the same command resumes from here\n"
+
+
 @pytest.mark.soak
 @pytest.mark.new_interpreter
 def test_a_signal_at_startup_stops_the_command(harness: Any) -> None:
