@@ -10,6 +10,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import gc
 import os
 import pickle
 import resource
@@ -265,6 +266,7 @@ def _initialize(parent_pid: int) -> None:
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold documents
+    gc.set_threshold(50_000, 20, 20)  # as in `cli.main`
     tune_malloc()
     preload_arrow_without_pandas()
     if sys.platform == "linux":

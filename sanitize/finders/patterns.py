@@ -34,7 +34,7 @@ from sanitize.core.intervals import enumerate_ranges, expand_ranges, sort_spans
 from sanitize.core.keys import Key, compute_span_value_ids
 from sanitize.kernels import byte_positions
 from sanitize.kinds.kind import ASCII_WORD_CHARS, Alternative, Kind, boundary_tables, list_kinds, unflatten_strings
-from sanitize.kinds.plain_forms import ADDRESS_FIELD, BRACKETED, ID_FIELD, FormTable
+from sanitize.kinds.plain_forms import ADDRESS_FIELD, BRACKETED, ID_FIELD, FormTable, make_form_table
 from sanitize.text.mail_headers import HeaderBlocks, Sections
 from sanitize.text.regex_threads import run_in_regex_thread
 from sanitize.text.text_pieces import LiteralTable, TextPieces, find_digit_lines, find_runs
@@ -120,7 +120,7 @@ class PatternFinder:
     def _build_forms(self, phase: int) -> tuple[FormTable, I32]:
         """The plain forms of all kinds of a phase, and the kind of each; the last entry is -1, for a value without a form."""
         forms = [(form, number) for number, kind in enumerate(self.kinds) if kind.phase == phase for form in kind.plain_forms]
-        return FormTable([form for form, _ in forms]), np.array([*(number for _, number in forms), -1], np.int32)
+        return make_form_table(tuple(form for form, _ in forms)), np.array([*(number for _, number in forms), -1], np.int32)
 
     def run(self, texts: pa.LargeStringArray) -> Detections:
         """Returns all occurrences in a column of texts; a null text has none."""

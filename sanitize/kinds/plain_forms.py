@@ -7,6 +7,7 @@ form covers goes to the functions.
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -88,3 +89,9 @@ class FormTable:
         normalised = np.empty(len(values.data) + self._prefixes.shape[1] * len(forms) + 1, np.uint8)
         plain_forms_kernel.translate_values(values.data, values.offsets, forms, self._prefixes, self._tables, offsets, normalised)
         return TextBuffers(normalised[: offsets[-1]], offsets)
+
+
+@functools.cache  # a run makes the same finder several times: for the canaries, for names of columns, for the texts
+def make_form_table(forms: tuple[PlainForm, ...]) -> FormTable:
+    """The table of these forms."""
+    return FormTable(forms)
