@@ -7,7 +7,8 @@
 Without a GPU nothing is measured, and the exit code is 0. Parts: `loop`, tokens a second of `sanitize-train` in each setting, with MFU and
 peak memory; `trainer`, those of the Trainer of transformers with the same model, rows, optimizer and batches, and `loop_of_trainer`, the
 ratio; `precision`, losses in bf16 against float32; `processes`, losses of two processes (DDP, FSDP) against one; `private`, memory and
-speed of DP-SGD by rows of a micro-batch. Rates are medians of the logged ones after the first, which has the warm-up.
+speed of DP-SGD by rows of a micro-batch; `profile`, the operations that take most time in its steps. Rates are medians of the logged ones
+after the first, which has the warm-up.
 """
 
 from __future__ import annotations
@@ -31,6 +32,7 @@ from benchmarks.bench import build_in_subprocess, describe_machine
 
 AIMS = {"loop_of_trainer": 0.95, "largest_loss_difference_of_processes": 1e-3, "largest_relative_loss_difference_of_bf16": 0.02}
 ROOT = Path(__file__).resolve().parents[1]
+OPERATIONS = 20  # the longest ones of a profile
 LOGS = 6  # logged rates of a run; the first one is left out
 
 
@@ -185,6 +187,24 @@ class GpuBench:
             found[f"rows_{rows}"] = self.train("private", run=run, data={"layout": "document"}, privacy=privacy)
         return found
 
+    def profile_private(self) -> dict[str, Any]:
+        """Time by operation of three private steps of one micro-batch each, without those inside other operations: ms and calls a step."""
+        import torch
+
+        steps, is_gpu = 3, self.options.device == "cuda"
+        activities = [torch.profiler.ProfilerActivity.CPU, *([torch.profiler.ProfilerActivity.CUDA] if is_gpu else [])]
+        run, privacy = {"max_steps": steps, "log_every": 1}, {"sigma": 1.0, "insecure_seed": 0}
+        with torch.profiler.profile(activities=activities) as profile:
+            self.train("profile", run=run, data={"layout": "document"}, privacy=privacy)
+        found = {}
+        for field in ("self_cpu_time_total", *(["self_device_time_total"] if is_gpu else [])):
+            longest = sorted(profile.key_averages(), key=lambda one: -getattr(one, field))[:OPERATIONS]
+            found[field] = [
+                {"operation": one.key[:80], "ms": round(getattr(one, field) / 1e3 / steps, 1), "calls": round(one.count / steps)}
+                for one in longest
+            ]
+        return found
+
 
 def read_log(folder: Path) -> dict[str, Any]:
     """Return the rate of a run (median of the logged ones after the first), MFU and peak memory where known, and its losses."""
@@ -224,7 +244,7 @@ def main() -> None:
     parser.add_argument("--vocab", type=int, default=32768)
     parser.add_argument("--batch", type=int, default=16, help="rows of a step")
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--parts", default="loop,trainer,precision,processes,private", help="what is measured, in this order")
+    parser.add_argument("--parts", default="loop,trainer,precision,processes,private,profile", help="what is measured, in this order")
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
     parser.add_argument("--data", type=Path, help="documents to train on; default: 4 MB of invented mails")
@@ -251,6 +271,7 @@ def main() -> None:
             "precision": bench.compare_precisions,
             "processes": bench.compare_processes,
             "private": bench.measure_private,
+            "profile": bench.profile_private,
         }
         for name in options.parts.split(","):
             started = time.perf_counter()
