@@ -4,10 +4,9 @@
 
 Abadi et al. 2016, algorithm 1, with Poisson sampling. A unit is a document (all rows of a doc_id) or a user (all rows of a user_id); its
 gradient is the sum over its rows of the gradient of the row's own mean loss. Gradients are computed per row with torch.func (vmap), or in a
-loop if the model does not support vmap; memory: one gradient per row of a micro-batch, and once more that of the largest weight. Noise is
-drawn on a CPU from SHAKE-256 (`keyed_random`), on a GPU from ChaCha20 (`device_noise`). Works with any objective whose loss of a row
-depends on that row alone. Nothing computed for a drawn unit may depend on how many other units there are: dropout and masks are therefore
-seeded from secret seeds, and noise on embeddings (which scales with padding) is refused.
+loop if the model does not support vmap; memory: one gradient per row of a micro-batch, and once more that of the largest weight. Works with
+any objective whose loss of a row depends on that row alone. Nothing computed for a drawn unit may depend on how many other units there are:
+dropout and masks are therefore seeded from secret seeds, and noise on embeddings (which scales with padding) is refused.
 """
 
 from __future__ import annotations
@@ -25,11 +24,12 @@ import pyarrow.compute as pc
 from sanitize.core.exponential_mechanism import format_bound
 from sanitize.errors import InputRefused, UsageError
 
-from . import accountant, device_noise
+from . import accountant
 from .batches import BatchPlan, TokenRows
 from .device_memory import is_out_of_memory
-from .keyed_random import NOISE_VERSION, KeyedRandom
+from .keyed_random import KeyedRandom
 from .model import trainable_parameters
+from .noise import draw_normal
 from .objectives.objective import BatchArrays, Objective
 from .tokenization import I64
 
@@ -37,20 +37,6 @@ if TYPE_CHECKING:
     from .recipe import PrivacySettings, Recipe
 
 NORM_EPSILON = 1e-6  # avoids division by a norm of 0, as in opacus
-SLOW_NOISE_WEIGHTS = 25_000_000  # weights whose noise takes about 5 seconds a step on a CPU
-NOISE_GENERATORS = {"cpu": "SHAKE-256 on the CPU", "device": "ChaCha20 on the device of the gradients"}
-
-
-def choose_noise_generator(settings: PrivacySettings, device: Any) -> str:
-    """Return where the noise is drawn: "cpu" (SHAKE-256) or "device" (ChaCha20); by default on the device of the gradients."""
-    if settings.noise != "auto":
-        return settings.noise
-    return "device" if device.type in ("cuda", "xpu") else "cpu"  # others have no float64
-
-
-def name_noise_version(generator: str) -> str | int:
-    """Return what identifies the numbers of a generator: a run is resumed with those that it began with only."""
-    return device_noise.DEVICE_NOISE_VERSION if generator == "device" else NOISE_VERSION
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -244,7 +230,6 @@ class DpSgdStep:
     clip_norm: float
     n_micro_batches: int  # of a batch of the expected size
     to_device: Callable[[BatchArrays], dict[str, Any]]
-    noise_generator: str = "cpu"  # or "device"
 
     def set_gradients(self, step: int) -> tuple[dict[str, float], dict[str, float]]:
         """Set `grad` of all trained parameters; return loss sums and counts over the rows of the step, without noise.
@@ -280,13 +265,8 @@ class DpSgdStep:
 
     def _draw_noise(self, step: int, name: str, parameter: Any) -> Any:
         """Return the standard normal numbers of a parameter in a step."""
-        import torch
-
-        if self.noise_generator == "device":
-            key = self.batch_plan.random.derive_key("device noise", step, name)
-            return device_noise.draw_normal(key, parameter.numel(), parameter.device).view(parameter.shape)
-        noise = self.batch_plan.random.draw_normal(parameter.numel(), "noise", step, name)
-        return torch.from_numpy(noise).view(parameter.shape).to(parameter.device)
+        key = self.batch_plan.random.derive_key("noise", step, name)
+        return draw_normal(key, parameter.numel(), parameter.device).view(parameter.shape)
 
     def _compute_row_gradients(
         self, step: int, micro_batch: int, row_numbers: I64
@@ -380,7 +360,6 @@ def describe_privacy(
     noise_multiplier: float,
     *,
     steps: int,
-    noise_generator: str = "cpu",
     stopped_early: bool = False,
 ) -> dict[str, Any]:
     """Return the privacy of a run after `steps` steps, as written to train.json and recipe.json."""
@@ -407,7 +386,7 @@ def describe_privacy(
         "delta": settings.delta,
         "sigma": noise_multiplier,
         "clip": settings.clip,
-        "noise_generator": NOISE_GENERATORS[noise_generator],
+        "noise_generator": "ChaCha20",
         "sampling_rate": batch_plan.sample_rate,
         "expected_batch": batch_plan.batch_size,
         "steps": steps,

@@ -1,10 +1,11 @@
 """Unpredictable random numbers for privacy mechanisms: SHAKE-256 over a secret key and a position.
 
 Sampling, noise and dropout of a private run are functions of (key, purpose, step); there is no generator with a state. A run that was
-killed repeats a step with the same noise, and no two steps share noise. The key would allow anybody to subtract the noise: during a run it
-is in RUN/noise.key, readable by its owner only, and it is deleted when train.json is written. torch's own generators use 32 bits of a seed
-on a CPU, too few for a secret; they are seeded from here only for draws that need not be secret by themselves (dropout).
-Costs about 20 seconds for 100 million normal numbers.
+killed repeats a step with the same noise (`noise`, by keys from here), and no two steps share noise.
+
+The key would allow anybody to subtract the noise: during a run it is in RUN/noise.key, readable by its owner only, and it is deleted when
+train.json is written. torch's own generators use 32 bits of a seed on a CPU, too few for a secret; they are seeded from here only for draws
+that need not be secret by themselves (dropout).
 """
 
 from __future__ import annotations
@@ -20,9 +21,6 @@ import numpy.typing as npt
 from sanitize.errors import OutputBroken, UsageError
 
 KEY_BYTES = 32
-NOISE_VERSION = 2  # a private run is resumed only with the numbers that it began with
-BLOCK_SIZE = 1 << 20  # normal numbers that are computed at once
-SUMMED_DRAWS = 4  # independent draws in each normal number
 
 
 class KeyedRandom:
@@ -40,28 +38,9 @@ class KeyedRandom:
         return np.frombuffer(hashlib.shake_256(self._key + lane_bytes).digest(8 * count), "<u8")
 
     def draw_uniform(self, count: int, *lane: str | int) -> npt.NDArray[np.float64]:
-        """Return `count` numbers in the open interval (0, 1), in steps of 2**-53."""
-        found: npt.NDArray[np.float64] = ((self.draw_bits(count, *lane) >> np.uint64(11)).astype(np.float64) + 0.5) * 2.0**-53
+        """Return `count` numbers in the open interval (0, 1), in steps of 2**-52."""
+        found: npt.NDArray[np.float64] = ((self.draw_bits(count, *lane) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
         return found
-
-    def draw_normal(self, count: int, *lane: str | int) -> npt.NDArray[np.float32]:
-        """Return `count` standard normal numbers: each is the sum of four independent ones (Box-Muller in float64), divided by two.
-
-        Which floating-point numbers one Box-Muller draw can give depends on its sign and size, so that the sum of a gradient and such
-        noise can tell the gradient (Mironov 2012). An attacker of a sum has to search the combinations of its draws (Holohan and Braghin
-        2021). That raises the cost of the attack; the numbers remain an approximation of the normal distribution. None is beyond 17.4.
-        """
-        out = np.empty(count, np.float32)
-        for block, first in enumerate(range(0, count, BLOCK_SIZE)):
-            block_length = min(BLOCK_SIZE, count - first)
-            half = -(-block_length // 2)
-            total = np.zeros(2 * half)
-            for summand in range(SUMMED_DRAWS):
-                uniform = self.draw_uniform(2 * half, *lane, block, summand)
-                radius, angle = np.sqrt(-2 * np.log(uniform[:half])), 2 * np.pi * uniform[half:]
-                total += np.concatenate([radius * np.cos(angle), radius * np.sin(angle)])
-            out[first : first + block_length] = total[:block_length] / np.sqrt(SUMMED_DRAWS)
-        return out
 
     def derive_key(self, *lane: str | int) -> bytes:
         """Return a secret key of 32 bytes for another generator."""

@@ -157,7 +157,6 @@ class PrivacySettings(_RecipeSection):
     unit: Literal["record", "user"] = "record"  # what is protected: one document, or all documents of one user
     user_column: str = "user_id"
     accountant: Literal["rdp", "prv"] = "rdp"
-    noise: Literal["auto", "cpu", "device"] = "auto"  # where noise is drawn; auto: on a GPU if the model is there, else on the CPU
     insecure_seed: int | None = None  # for tests: predictable draws, and no claim of privacy
 
     @model_validator(mode="after")
@@ -232,9 +231,6 @@ class Recipe(_RecipeSection):
             for key in keys:
                 table[section].pop(key, None)
         table.pop("name"), table.pop("about")
-        for privacy in (table["privacy"], (table["base"] or {}).get("privacy")):
-            if privacy is not None:
-                privacy.pop("noise")  # the generator that it stands for is compared instead
         for section, keys in _KEYS_HASHED_IF_SET.items():
             for key in keys:
                 if table[section][key] == _SECTIONS[section].model_fields[key].default:

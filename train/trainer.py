@@ -19,8 +19,9 @@ from sanitize.errors import UsageError
 
 from .background_work import Prefetcher
 from .batches import BatchPlan, TokenRows, splitmix64
-from .dp_sgd import SLOW_NOISE_WEIGHTS, DpSgdStep, PerSampleGradients, PoissonBatchPlan, choose_noise_generator
+from .dp_sgd import DpSgdStep, PerSampleGradients, PoissonBatchPlan
 from .model import add_neftune_noise, trainable_parameters
+from .noise import SLOW_NOISE_WEIGHTS, choose_noise_device
 from .objectives.objective import IGNORE_INDEX, BatchArrays, Objective
 from .processes import SingleProcess, uses_bf16
 from .throughput import Throughput, count_flops_per_token, find_peak_flops, format_duration
@@ -271,12 +272,12 @@ class Trainer:
             return None
         assert isinstance(self.batch_plan, PoissonBatchPlan), "a private run needs a PoissonBatchPlan"
         gradients = PerSampleGradients(self.model, self.objective, autocast=self._autocast, on_warning=self.on_progress)
-        generator = choose_noise_generator(self.privacy, self.processes.device)
         weight_count = sum(parameter.numel() for parameter in gradients.parameters.values())
-        if generator == "cpu" and self.noise_multiplier and weight_count > SLOW_NOISE_WEIGHTS:
+        is_slow = weight_count > SLOW_NOISE_WEIGHTS and choose_noise_device(self.processes.device).type == "cpu"
+        if self.noise_multiplier and is_slow:
             self.on_progress(
-                f"warning: noise for {weight_count:,} weights is drawn on the CPU, about {weight_count / 5e6:.0f} seconds a step; train an "
-                "adapter (lora.rank = 16) or the top layers only (model.top_layers), or train on a GPU, which draws it itself"
+                f"warning: noise for {weight_count:,} weights is drawn on the CPU, about {weight_count / 14e6:.0f} seconds a step; train "
+                "an adapter (lora.rank = 16) or the top layers only (model.top_layers), or train on a GPU, which draws it itself"
             )
         return DpSgdStep(
             batch_plan=self.batch_plan,
@@ -286,7 +287,6 @@ class Trainer:
             clip_norm=self.privacy.clip,
             n_micro_batches=self.settings.accumulate,
             to_device=self._to_device,
-            noise_generator=generator,
         )
 
     def _local_micro_batches(self, step: int) -> list[BatchArrays]:

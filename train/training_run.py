@@ -61,6 +61,7 @@ from .model import (
     train_tokenizer,
     trainable_parameters,
 )
+from .noise import NOISE_VERSION
 from .objectives import Objective
 from .objectives.objective import TrainContext
 from .processes import SingleProcess, detect_processes
@@ -235,7 +236,7 @@ class _TrainingRun:
         recipe = self.recipe
         data = read_recipe_documents(recipe, recipe.data.path)
         validation = read_recipe_documents(recipe, recipe.data.validation, is_validation=True) if recipe.data.validation else None
-        identity = compute_run_identity(recipe, data, validation, self.processes.device)
+        identity = compute_run_identity(recipe, data, validation)
         existing = self._read_existing_run(identity)
         if existing is not None and read_json(self.folder / "train.json") is not None:
             return None
@@ -327,10 +328,7 @@ class _TrainingRun:
     ) -> dict[str, Any]:
         """Return the privacy of this run after `steps` steps."""
         assert self.recipe.privacy is not None, "a private run"
-        generator = dp_sgd.choose_noise_generator(self.recipe.privacy, self.processes.device)
-        return dp_sgd.describe_privacy(
-            self.recipe, batch_plan, noise_multiplier, steps=steps, noise_generator=generator, stopped_early=stopped_early
-        )
+        return dp_sgd.describe_privacy(self.recipe, batch_plan, noise_multiplier, steps=steps, stopped_early=stopped_early)
 
     def _read_existing_run(self, identity: Mapping[str, Any]) -> dict[str, Any] | None:
         """Return the folder's recipe.json, None if it has none; UsageError if it is of another recipe or other data."""
@@ -650,9 +648,9 @@ def make_rows(
     )
 
 
-def compute_run_identity(recipe: Recipe, data: DocumentTable, validation: DocumentTable | None, device: Any) -> dict[str, Any]:
+def compute_run_identity(recipe: Recipe, data: DocumentTable, validation: DocumentTable | None) -> dict[str, Any]:
     """Return what must be equal for a run folder to be resumed: the recipe's hash, the hashes of the contents of all its paths, and the
-    generator of the noise, which depends on the device."""
+    generator of the noise."""
     paths = {"tokenizer": recipe.tokenizer.path, "base model": recipe.model.path, **recipe.build_objective().input_paths()}
     if recipe.data.chat_template:
         paths["chat template"] = recipe.data.chat_template
@@ -665,9 +663,7 @@ def compute_run_identity(recipe: Recipe, data: DocumentTable, validation: Docume
         "tokenizer corpus": read_documents(recipe.tokenizer.corpus, text_column=recipe.data.text_column).shards_sha256
         if recipe.tokenizer.corpus
         else None,
-        "noise generator": None
-        if recipe.privacy is None
-        else dp_sgd.name_noise_version(dp_sgd.choose_noise_generator(recipe.privacy, device)),
+        "noise generator": None if recipe.privacy is None else NOISE_VERSION,
         **{name: folder_sha256(path) if path else None for name, path in paths.items()},
     }
 
