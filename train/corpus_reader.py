@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from sanitize.core.text_cells import column_of_path
 from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.storage.corpus import Corpus, Shard
-from sanitize.storage.files import file_sha256
+from sanitize.storage.files import file_sha256, require_shallow_lines
 from sanitize.storage.records.conversations import ChatTemplate, list_turns, read_mixed_lines
 from sanitize.storage.records.record_shapes import RecordShape, recognize_table
 from sanitize.storage.records.splits import TRAIN, select_split
@@ -244,7 +244,7 @@ def _read_table(file: Path) -> pa.Table:
                 except pa.ArrowInvalid:
                     return pa.ipc.open_file(source).read_all()
         with pa.input_stream(str(file)) as source:  # unpacks .gz by its name
-            data = source.read()
+            data = require_shallow_lines(source.read())
         # a block must hold a whole line; one block per file needs no more memory than the texts do
         options = pyarrow.json.ReadOptions(use_threads=False, block_size=min(max(len(data), 1 << 20), (1 << 31) - 1))
         try:
