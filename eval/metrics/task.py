@@ -135,15 +135,15 @@ class DownstreamTask(Metric):
         rows = frame.with_columns(pl.all().cast(pl.String).fill_null("")).to_dicts()
         template = TASK_TEMPLATES[self.template]
         self._answers = [row[self.answer_column] for row in rows]
+        try:
+            self._prompts = [template.format_input(row, instruction=self.instruction) for row in rows]
+        except ValueError as error:
+            raise UsageError(f"{self.examples}: {error}") from None
         if template.labels and (other_count := sum(answer not in template.labels for answer in self._answers)):
             raise UsageError(
                 f"{self.examples}: {other_count} of {len(rows)} answers in {self.answer_column} are no label of {self.template}, and would "
                 f"count as wrong whatever the model says; expected {', '.join(template.labels)}"
             )
-        try:
-            self._prompts = [template.format_input(row, instruction=self.instruction) for row in rows]
-        except ValueError as error:
-            raise UsageError(f"{self.examples}: {error}") from None
 
     def depends_on_run(self, checkpoint: Checkpoint) -> bool:
         """False: the examples are those of the suite."""

@@ -11,9 +11,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import sanitize
 from sanitize.errors import InputRefused
 from sanitize.eval.run_folder import RunFolder
 from sanitize.eval.trained_documents import read_seen_texts
+from sanitize.train import corpus_reader
 from sanitize.train.corpus_reader import read_documents
 
 ROWS = [
@@ -57,3 +59,24 @@ def test_texts_are_those_that_the_batches_have(
     next(data.rglob(name)).write_bytes(next(data.glob(f"a/{name}")).read_bytes())
     with pytest.raises(InputRefused, match="files have changed since"):
         read_seen_texts(RunFolder.open(folder))
+
+
+@pytest.mark.parametrize("published", [False, True])
+def test_documents_that_change_while_they_are_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, published: bool) -> None:
+    """Their hashes, by which a run is resumed and measured, would be those of other documents."""
+    data = write_data(tmp_path / "data", "rows.parquet")
+    if published:
+        sanitize.run([data], tmp_path / "out", plan="baseline", seed=1, workers=1, text_column="body")
+        data = tmp_path / "out"
+    read_table = corpus_reader._read_table
+
+    def replace_and_read(file: Path) -> pa.Table:
+        content = file.read_bytes()
+        file.unlink()
+        file.write_bytes(content)
+        return read_table(file)
+
+    assert len(read_documents(data, text_column="body")) == 4
+    monkeypatch.setattr(corpus_reader, "_read_table", replace_and_read)
+    with pytest.raises(InputRefused, match="changed while it was being read"):
+        read_documents(data, text_column="body")
