@@ -122,9 +122,9 @@ def read_tables(path: Path, split: str = TRAIN) -> Iterator[tuple[Path, pl.DataF
 
 def read_lines(file: Path) -> pl.DataFrame:
     """Return the table in a file of JSON lines; raises OSError, PolarsError, pa.ArrowException or ValueError for one that is none."""
-    data = require_shallow_lines(file.read_bytes())
+    data = file.read_bytes()
     try:
-        return pl.read_ndjson(data, infer_schema_length=None)  # as a path it would be a pattern
+        return pl.read_ndjson(require_shallow_lines(data), infer_schema_length=None)  # as a path it would be a pattern
     except pl.exceptions.PolarsError:
         return pl.DataFrame(pl.from_arrow(read_mixed_lines(data)))
 
