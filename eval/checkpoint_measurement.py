@@ -55,7 +55,8 @@ class CheckpointMeasurer:
             self._loaded = None  # two models may not fit into memory
             self._loaded = path, LanguageModel.load(path, self.device, self.dtype, control=self.control)
         metric = self.metrics[task.metric_no]
-        result = json.loads(json.dumps(metric.on_checkpoint(task.run, task.checkpoint, self._loaded[1])))
+        measured = metric.on_checkpoint(task.run, task.checkpoint, self._loaded[1])
+        result = json.loads(json.dumps(measured), parse_constant=lambda name: None)  # NaN and infinity are no JSON
         leaks = [leak._asdict() for leak in metric.list_leaked_values()] if self.with_leaks else []
         return Measurement(result=result, state=metric.save_state(), leaks=leaks)
 

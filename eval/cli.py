@@ -8,7 +8,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import shutil
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -70,6 +69,7 @@ def run(
 
     from . import charts, leak_list
     from .language_model import DTYPES, resolve_devices
+    from .measurement_records import remove_records
     from .suite import Suite, evaluate
 
     # check all options before hours of measuring
@@ -77,12 +77,17 @@ def run(
         raise UsageError("--reveal: reports hold no values; name a private file for the list of them, such as --leaked FILE.csv")
     if leaked is not None:
         leak_list.check_leak_path(leaked, out)
+    for option, folder in (("--out", out), ("--figures", figures)):
+        if folder is not None and folder.exists() and not folder.is_dir():
+            raise UsageError(f"{option} {folder}: is a file; expected a folder")
     if figures is not None:
         charts.check_image_format(format)
     if dtype is not None and dtype not in DTYPES:
         raise UsageError(f"--dtype {dtype}: {suggest_names(dtype, DTYPES)}")
     changes = {key: value for key, value in {"device": device, "dtype": dtype}.items() if value is not None}
     checked = [Suite.read(suite).model_copy(update=changes) for suite in suites]
+    if len({suite.name for suite in checked}) < len(checked):
+        raise UsageError("two of the suites have one name, and so the same files; set name = ... in one of them")
     for suite in checked:
         resolve_devices(suite.device)
     leaks: list[dict[str, Any]] | None = [] if leaked is not None else None
@@ -94,7 +99,7 @@ def run(
         _print_progress(
             f"leaked: {leak_list.write_leak_list(leaks, leaked, reveal=reveal):,} rows in {leaked}, {'not masked' if reveal else 'masked'}"
         )
-    shutil.rmtree(records, ignore_errors=True)
+    remove_records(records)
     if figures is not None:
         _print_progress(f"figures: {len(charts.draw_charts(reports, figures, format))} in {figures}")
     _print_reports(reports, out, as_json)

@@ -36,7 +36,7 @@ def mean_recall(event: CheckpointEvent, sample_size: int = SAMPLE_SIZE) -> float
 
     Continued are prompts, compared with the answers, or without prompts the first half of each text (by tokens), compared with the second.
     """
-    documents = read_trained_documents(event.path.parent.parent / "recipe.json").subsample(sample_size)
+    documents = read_trained_documents(event.path.parent.parent / "recipe.json", seen_only=True).subsample(sample_size)
     # not `LanguageModel.from_loaded`, which freezes the model: training continues
     model = LanguageModel(event.model.eval(), event.tokenizer, True, str(next(event.model.parameters()).device))
     prompts, wanted, leading_ids = [], [], model.leading_ids

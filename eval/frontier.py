@@ -10,7 +10,6 @@ is indexed, so that no count of the training part includes the held-out part. `s
 from __future__ import annotations
 
 import hashlib
-import shutil
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,8 +22,10 @@ import sanitize
 from sanitize import train
 from sanitize.errors import UsageError, suggest_names
 from sanitize.reporting.confidence_intervals import wilson_interval
+from sanitize.storage.private_folder import make_private_folder
 
 from .language_model import resolve_device
+from .measurement_records import remove_records
 from .metric import EvalContext, Metric, load_metric
 from .run_folder import RunFolder
 from .suite import LeakRows, MessageCallback, measure_runs
@@ -73,7 +74,7 @@ def run_frontier(
     """
     settings = settings or FrontierSettings()
     check_settings(settings)
-    folder = Path(out)
+    folder = make_private_folder(Path(out))  # holds the raw documents, and models that were trained on them
     parts = split_corpus(corpus, folder, settings, progress)
     return measure_plans(parts["train"], parts["test"], folder, settings, leaks=leaks, progress=progress)
 
@@ -183,7 +184,7 @@ def measure_plans(
         records=folder / "measured",
         progress=progress,
     )
-    shutil.rmtree(folder / "measured", ignore_errors=True)
+    remove_records(folder / "measured")
     return {
         **report,
         "plans": {name: {"plan": plan, "changes": list(changes), **summaries[name]} for name, (plan, changes) in settings.plans.items()},

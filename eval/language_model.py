@@ -46,7 +46,10 @@ def resolve_device(device: str | None) -> str:
 
 def resolve_devices(devices: str | None) -> list[str]:
     """Return the names of devices that are joined by commas, such as `cuda:0,cuda:1`; None: one, as in `resolve_device`."""
-    return [resolve_device(device) for device in ([None] if devices is None else [name.strip() for name in devices.split(",")])]
+    found = [resolve_device(device) for device in ([None] if devices is None else [name.strip() for name in devices.split(",")])]
+    if len({device.partition(":")[0] for device in found}) > 1:
+        raise UsageError(f"devices {devices}: expected devices of one type, since results of a CPU and of a GPU differ by rounding")
+    return found
 
 
 @dataclass

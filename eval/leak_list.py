@@ -27,6 +27,8 @@ def check_leak_path(file: Path, report_folder: Path) -> Path:
     """Return the path of the list; UsageError if it does not end in .csv or .parquet, or is inside the report's folder, which is shared."""
     if file.suffix not in (".csv", ".parquet"):
         raise UsageError(f"--leaked {file}: expected a file that ends in .csv or .parquet")
+    if file.is_dir():
+        raise UsageError(f"--leaked {file}: is a folder; expected a file")
     if file.resolve().is_relative_to(report_folder.resolve()):
         raise UsageError(f"--leaked {file}: is inside {report_folder}, which holds numbers only and may be shared; choose a private folder")
     return file

@@ -10,9 +10,11 @@ a private list of leaked values was asked for, also its rows: the folder then li
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.metadata
 import json
+import re
 from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -29,6 +31,7 @@ from .metric import EvalContext, Metric
 from .run_folder import Checkpoint, RunFolder
 
 VERSION = 2  # raise it when the result of a metric changes for the same input
+_RECORD_NAME = re.compile(r"[0-9a-f]{16}[.]json([.]tmp)?")
 _PACKAGES = ("corpus-sanitize", "torch", "transformers", "numpy")
 
 
@@ -88,6 +91,15 @@ class MeasurementRecords:
                 described += _describe_folder("base", base)
             self._model_hashes[folder] = hash_json(described)
         return self._model_hashes[folder]
+
+
+def remove_records(folder: Path) -> None:
+    """Delete the records in a folder, once the report is written, and the folder if nothing else is in it: it may be a user's own."""
+    for file in folder.glob("*.json*"):
+        if _RECORD_NAME.fullmatch(file.name):
+            file.unlink(missing_ok=True)
+    with contextlib.suppress(OSError):  # not there, or not empty
+        folder.rmdir()
 
 
 def _installed_versions() -> dict[str, str]:

@@ -2,11 +2,12 @@
 
     RUN/recipe.json  train.json  seen.parquet  checkpoints/step-000120/{config.json,*.safetensors,tokenizer.json,checkpoint.json}
 
-The interface is the folder; nothing of `train/` is imported.
+The interface is the folder.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -55,6 +56,9 @@ class RunFolder:
             folder / "recipe.json", "expected a folder that `sanitize-train` wrote; give the folder that contains checkpoints/"
         )
         summary = _read_json_object(folder / "train.json", "the training is not finished; run `sanitize-train` again to resume it")
+        sections, tables = recipe.get("recipe", {}), ("data", "objective", "model", "run")
+        if not isinstance(sections, dict) or not all(isinstance(sections.get(name, {}), dict) for name in tables):
+            raise OutputBroken(f"{folder}/recipe.json: `recipe` is no table of tables; train again")
         names = summary.get("checkpoints")
         if not isinstance(names, list) or not names:
             raise OutputBroken(f"{folder}/train.json: names no checkpoints; train again")
@@ -79,28 +83,27 @@ class RunFolder:
         final_name = self.summary.get("final")
         return next((one for one in self.checkpoints if one.name == final_name), self.checkpoints[-1])
 
-    @property
-    def data_path(self) -> Path:
-        """The path of the documents that the run was trained on; OutputBroken if recipe.json does not name it."""
-        data_entry = self.recipe.get("data")
-        path = data_entry.get("path") if isinstance(data_entry, dict) else data_entry
-        if not isinstance(path, str):
-            raise OutputBroken(f"{self.path}/recipe.json: does not say what data it was trained on; train again")
-        return Path(path)
-
     def read_first_steps(self) -> pa.Table:
-        """Return `doc_id` (string) and `first_step` (int64): the step in which a document was in a batch first; one row per document."""
-        file = self.path / "seen.parquet"
-        try:
-            table = pq.read_table(file, columns=["doc_id", "first_step"], partitioning=None)
-        except (OSError, pa.ArrowException, KeyError) as error:
-            raise OutputBroken(f"{file}: cannot be read ({type(error).__name__}); expected doc_id and first_step. Train again") from None
-        return table.cast(pa.schema([("doc_id", pa.string()), ("first_step", pa.int64())]))
+        """Return what the function `read_first_steps` returns for this run."""
+        return read_first_steps(self.path)
 
     def list_seen_doc_ids(self, step: int) -> pa.Array:
         """Return the `doc_id` of every document that was in a batch up to and including `step`, in file order; none at step 0."""
         table = self.read_first_steps()
         return table.filter(pc.less_equal(table["first_step"], step))["doc_id"].combine_chunks()
+
+
+def read_first_steps(folder: Path) -> pa.Table:
+    """Return `doc_id` (string) and `first_step` (int64) of a run, finished or not: the step in which a document is in a batch first.
+
+    One row per document.
+    """
+    file = folder / "seen.parquet"
+    try:
+        table = pq.read_table(file, columns=["doc_id", "first_step"], partitioning=None)
+        return table.cast(pa.schema([("doc_id", pa.string()), ("first_step", pa.int64())]))
+    except (OSError, pa.ArrowException, KeyError) as error:
+        raise OutputBroken(f"{file}: cannot be read ({type(error).__name__}); expected doc_id and first_step. Train again") from None
 
 
 def _read_json_object(path: Path, hint: str) -> dict[str, Any]:
@@ -121,7 +124,8 @@ def _read_checkpoint(path: Path) -> Checkpoint:
     if not any((path / name).is_file() for name in ("config.json", "adapter_config.json")) or not any(path.glob("*.safetensors")):
         raise OutputBroken(f"{path}: no config.json or adapter_config.json with *.safetensors; the checkpoint is incomplete, train again")
     try:
-        losses = [None if metadata.get(name) is None else float(metadata[name]) for name in ("train_loss", "validation_loss")]
+        losses = [None if (loss := metadata.get(name)) is None else float(loss) for name in ("train_loss", "validation_loss")]
+        losses = [None if loss is None or not math.isfinite(loss) else loss for loss in losses]
         return Checkpoint(int(metadata["step"]), float(metadata["epoch"]), path, *losses)
     except (KeyError, TypeError, ValueError) as error:
         raise OutputBroken(f"{path}/checkpoint.json: no step and epoch ({type(error).__name__}); train again") from None

@@ -81,7 +81,7 @@ class Suite(_SuiteSection):
     """A checked suite with resolved paths."""
 
     name: str = "suite"
-    seed: int = 0
+    seed: int = Field(default=0, ge=0, lt=2**63)
     device: str | None = None  # or several, joined by commas, which share the work; None: a GPU if available
     dtype: Literal["float32", "bfloat16"] = "float32"  # of weights and computation
     baseline: str | None = None
@@ -115,6 +115,11 @@ class Suite(_SuiteSection):
             raise UsageError(f"{where}: baseline = {suite.baseline!r} is not one of the runs; {suggest_names(suite.baseline, suite.runs)}")
         if isinstance(suite.checkpoints, int) and suite.checkpoints < 1:
             raise UsageError(f"{where}: checkpoints = {suite.checkpoints}; expected all, final, or every n-th as a number of 1 or more")
+        for name in (suite.name, *suite.runs):
+            if not name.strip() or "/" in name or "\0" in name or name in (".", ".."):
+                raise UsageError(
+                    f"{where}: the name {name!r} of a suite or run is no file name, as which cards of models have it; rename it"
+                )
         original = suite.original
         if original is not None:
             if (original.documents is None) == (original.work is None):

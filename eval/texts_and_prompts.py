@@ -16,9 +16,11 @@ from typing import Literal
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.storage.corpus import Corpus, Shard
+from sanitize.storage.files import describe_read_error, read_regular_file, require_shallow_lines
 from sanitize.storage.records.conversations import ChatTemplate, list_turns, read_mixed_lines
 from sanitize.storage.records.record_shapes import recognize_table
 from sanitize.storage.records.splits import TRAIN, select_split
@@ -108,20 +110,23 @@ def read_tables(path: Path, split: str = TRAIN) -> Iterator[tuple[Path, pl.DataF
     for file in files:
         try:
             if file.suffix == ".jsonl":
-                yield file, _read_lines(file)
+                yield file, read_lines(file)
             elif file.name.endswith(PACKED_SUFFIXES):
                 yield file, pl.DataFrame(pl.from_arrow(Shard(file, 0, "").read()))
             else:
+                pq.read_schema(file)  # refuses types that are nested so deeply that Polars would end the process
                 yield file, pl.read_parquet(file, glob=False, hive_partitioning=False)
         except (OSError, pa.ArrowException, pl.exceptions.PolarsError, ValueError, RecursionError) as error:
             raise OutputBroken(f"{file}: cannot be read ({type(error).__name__}); expected one of {', '.join(SUFFIXES)}") from None
 
 
-def _read_lines(file: Path) -> pl.DataFrame:
+def read_lines(file: Path) -> pl.DataFrame:
+    """Return the table in a file of JSON lines; raises OSError, PolarsError, pa.ArrowException or ValueError for one that is none."""
+    data = file.read_bytes()
     try:
-        return pl.read_ndjson(file.read_bytes())  # as a path it would be a pattern
+        return pl.read_ndjson(require_shallow_lines(data), infer_schema_length=None)  # as a path it would be a pattern
     except pl.exceptions.PolarsError:
-        return pl.DataFrame(pl.from_arrow(read_mixed_lines(file.read_bytes())))
+        return pl.DataFrame(pl.from_arrow(read_mixed_lines(data)))
 
 
 # ---- addresses ----
@@ -287,7 +292,10 @@ def read_prompts(path: str | Path) -> list[str]:
     if file.suffix in (".parquet", ".jsonl"):
         names = {name for _, frame in read_tables(file) for name in frame.columns}
         return list(read_texts(file, text_column="prompt" if "prompt" in names else "text").texts)
-    lines = [line for line in file.read_text("utf-8").splitlines() if line.strip()]
+    try:
+        lines = [line.rstrip("\r") for line in read_regular_file(file).decode("utf-8").split("\n") if line.strip()]
+    except (OSError, UnicodeDecodeError) as error:
+        raise UsageError(f"{file}: {describe_read_error(error)}; expected prompts in UTF-8, one a line") from None
     if not lines:
         raise UsageError(f"{file}: holds no prompt; expected one a line")
     return lines

@@ -213,7 +213,8 @@ class _AttackInputs:
             losses = _compute_tail_losses(model, heads, tails)
             scores[name] = -losses
             results[name] = {
-                "loss": float(losses.mean()),
+                "loss": float(losses.mean()) if len(losses) else None,
+                "scored_documents": len(losses),
                 **_measure_completion(model, heads, tails),
                 "verbatim": self._measure_verbatim(model, documents),
             }
@@ -227,7 +228,7 @@ class _AttackInputs:
         return results
 
     def _measure_verbatim(self, model: LanguageModel, documents: TrainedDocuments) -> dict[str, Any]:
-        sequences = model.encode(_join_prompts_and_texts(documents))
+        sequences = model.encode(documents.join_prompts())
         probe_points = verbatim.choose_probe_points(sequences, documents.doc_ids, seed=self.seed)
         fits_context = len(model.leading_ids) + max(verbatim.PREFIX_LENGTHS) + verbatim.SUFFIX_LENGTH <= model.context_length
         if not len(probe_points.text_numbers) or not fits_context:
@@ -270,20 +271,13 @@ class _AttackInputs:
 def _find_forgotten_addresses(documents: TrainedDocuments, forgotten_rows: Sequence[int], kept_rows: Sequence[int]) -> dict[str, int]:
     """Return the addresses that occur in forgotten documents and in no kept one, with their counts."""
     others = _find_address_set(documents.select_rows(kept_rows))
-    counted = (
-        find_addresses(_join_prompts_and_texts(documents.select_rows(forgotten_rows))).group_by("address").len().sort("address").iter_rows()
-    )
+    counted = find_addresses(documents.select_rows(forgotten_rows).join_prompts()).group_by("address").len().sort("address").iter_rows()
     return {address: times for address, times in counted if address not in others}
-
-
-def _join_prompts_and_texts(documents: TrainedDocuments) -> list[str]:
-    """Return the documents as strings, each after its prompt."""
-    return [prompt + text for prompt, text in zip(documents.prompts, documents.texts, strict=True)]
 
 
 def _find_address_set(documents: TrainedDocuments) -> set[str]:
     """Return the addresses that occur in documents."""
-    return set(find_addresses(_join_prompts_and_texts(documents))["address"].to_list())
+    return set(find_addresses(documents.join_prompts())["address"].to_list())
 
 
 def _split_documents(model: LanguageModel, documents: TrainedDocuments) -> tuple[list[list[int]], list[list[int]]]:
@@ -300,11 +294,12 @@ def _split_documents(model: LanguageModel, documents: TrainedDocuments) -> tuple
 def _compute_tail_losses(
     model: LanguageModel, heads: Sequence[Sequence[int]], tails: Sequence[Sequence[int]]
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the mean loss over the tail tokens of each document."""
+    """Return the mean loss over the tail tokens of each document; documents without a token that can be scored are left out."""
     found = model.token_losses([[*head, *tail] for head, tail in zip(heads, tails, strict=True)])
     means = [
-        float(token_losses[-len(tail) :].astype(np.float64).mean()) if tail and len(token_losses) else 0.0
+        float(token_losses[-len(tail) :].astype(np.float64).mean())
         for token_losses, tail in zip(found, tails, strict=True)
+        if tail and len(token_losses)
     ]
     return np.array(means, np.float64)
 
@@ -470,7 +465,7 @@ def _document_cell(set_name: str, key: str) -> Callable[[Mapping[str, Any]], str
             return f"{one['complete']} of {one['documents']}"
         if key == "mem":
             return f"{one['verbatim']['mem']:.1f} %" if one["verbatim"]["probed_texts"] else None
-        return f"{one[key]:.3f}"
+        return None if one[key] is None else f"{one[key]:.3f}"
 
     return value
 

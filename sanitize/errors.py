@@ -44,6 +44,7 @@ __all__ = [
     "ResourceError",
     "SanitizeError",
     "UsageError",
+    "describe_exception",
     "describe_validation_error",
     "suggest_names",
     "internal_error",
@@ -153,10 +154,19 @@ def internal_error(error: BaseException) -> SanitizeError:
 
     The message of the exception is left out, because it may quote the data.
     """
-    frames = [f"{os.path.basename(frame.filename)}:{frame.lineno} {frame.name}" for frame in traceback.extract_tb(error.__traceback__)[-6:]]
-    return SanitizeError(
-        f"bug: {type(error).__name__} at {' > '.join(frames)}. This is an internal error; please report this line, it contains no data"
-    )
+    return SanitizeError(f"bug: {describe_exception(error)}. This is an internal error; please report this line, it contains no data")
+
+
+def describe_exception(error: BaseException, inside: str | None = None) -> str:
+    """The type of an exception and where it happened: up to six frames; with `inside`, the path of a source file, those from its first on.
+
+    Its message is left out, because it may quote the data.
+    """
+    found: list[traceback.FrameSummary] = list(traceback.extract_tb(error.__traceback__))
+    if inside is not None:
+        found = found[next((number for number, frame in enumerate(found) if frame.filename == inside), 0) :][:1] + found[-1:]
+    frames = [f"{os.path.basename(frame.filename)}:{frame.lineno} {frame.name}" for frame in found[-6:]]
+    return f"{type(error).__name__} at {' > '.join(dict.fromkeys(frames))}"
 
 
 def is_command_line() -> bool:

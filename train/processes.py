@@ -43,7 +43,7 @@ class SingleProcess:
         name = ("cuda" if torch.cuda.is_available() else "cpu") if device == "auto" else device
         try:
             self.device = torch.device(name)
-            torch.empty(0, device=self.device)
+            torch.zeros(1, device=self.device).item()  # the device `meta` has no values
         except (RuntimeError, AssertionError) as error:
             raise UsageError(
                 f"run.device = {device}: not a device of this machine ({type(error).__name__}); use auto, cpu or cuda"

@@ -11,7 +11,9 @@ import importlib
 import os
 import platform
 import shutil
+import sys
 import time
+import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -26,7 +28,7 @@ import pyarrow.parquet as pq
 
 from sanitize.core.command_results import IF_SET, CommandResult
 from sanitize.core.table_rendering import SummaryTable
-from sanitize.errors import InputRefused, ResourceError, UsageError
+from sanitize.errors import InputRefused, ResourceError, SanitizeError, UsageError, describe_exception
 from sanitize.storage.files import file_sha256, read_json, write_json
 from sanitize.storage.locks import hold_lock
 from sanitize.storage.records.conversations import PLAIN_TEMPLATE, ChatTemplate
@@ -125,7 +127,7 @@ def fit(
         raise UsageError("data.path is not set; expected a folder of shards, such as one that `sanitize run` published")
     hook = _load_early_stop(recipe) if hook is None else hook
     require_torch()
-    with _run_folder_lock(folder), _resource_errors(folder, recipe):
+    with _run_folder_lock(folder), _user_code_errors(recipe), _resource_errors(folder, recipe):
         processes = detect_processes(recipe.run.device, parallel=recipe.run.parallel, precision=recipe.run.precision)
         report = progress if progress is not None and processes.is_main else lambda line: None
         run = _TrainingRun(recipe, folder, processes, hook or _never_stop, report)
@@ -699,12 +701,36 @@ def _load_early_stop(recipe: Recipe) -> CheckpointHook | None:
         if not all(word.isidentifier() for word in path.split(".")):
             raise ImportError(path)
         found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise UsageError(f"run.early_stop = {path!r} cannot be imported ({type(error).__name__}); expected module.function") from None
+    except Exception as error:  # a module of the user's own runs when it is imported
+        raise UsageError(f"run.early_stop = {path!r} cannot be imported ({describe_exception(error)}); expected module.function") from None
     if not callable(found):
         raise UsageError(f"run.early_stop = {path!r} is not a function; expected a function (CheckpointEvent) -> bool")
     hook: CheckpointHook = found
     return hook
+
+
+@contextmanager
+def _user_code_errors(recipe: Recipe) -> Iterator[None]:
+    """Turn an exception in code of the user's own that the recipe names into UsageError: which, the type of the exception, and where.
+
+    Only code outside this package is the user's: an exception elsewhere is an internal error.
+    """
+    try:
+        yield
+    except SanitizeError:
+        raise
+    except Exception as error:
+        named = {"run.early_stop": recipe.run.early_stop.rpartition(".")[0], "objective.use": str(recipe.objective["use"])}
+        files = {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
+        for key, module_name in named.items():
+            file = getattr(sys.modules.get(module_name), "__file__", None)
+            if not module_name.startswith("sanitize.") and file in files:
+                name = recipe.run.early_stop if key == "run.early_stop" else module_name
+                raise UsageError(
+                    f"{key} = {name!r} failed: {describe_exception(error, inside=file)}. This code is not part of sanitize; correct it, "
+                    "then run the same command again, which resumes from the last saved state"
+                ) from error
+        raise
 
 
 @contextmanager

@@ -34,8 +34,8 @@ from ..texts_and_prompts import (
     make_unseen_addresses,
     make_web_prompts,
     read_prompts,
-    read_texts,
 )
+from ..trained_documents import read_seen_texts
 
 FREQUENCY_BANDS = ((1, 1), (2, 4), (5, 16), (17, 64), (65, None))  # occurrences in the original data
 
@@ -160,7 +160,7 @@ def find_generated_addresses(prompts: Sequence[str], completions: Sequence[str])
 
 def find_address_first_steps(run: RunFolder, addresses: Collection[str]) -> dict[str, int]:
     """Return the step in which each original address that is still in a run's data was first seen."""
-    texts = read_texts(run.data_path)
+    texts = read_seen_texts(run)
     frame = find_addresses(texts.texts).filter(pl.col("address").is_in(sorted(addresses)))
     ids = pl.DataFrame({"text_no": range(len(texts)), "doc_id": texts.doc_ids}, schema={"text_no": pl.Int64, "doc_id": pl.String})
     steps = pl.DataFrame(run.read_first_steps())

@@ -77,6 +77,8 @@ class Frontier(Metric):
             which = self.texts or next(iter(run[0]["perplexity"]))
             if which not in run[0]["perplexity"]:
                 raise UsageError(f"frontier.texts: no perplexity of {which!r} was measured")
+            if any(row["perplexity"][which][self.reading] is None for row in run):
+                raise UsageError(f"frontier.texts: the texts of {which!r} have no finite perplexity, or no token; choose others")
             if self.family not in run[0]["extraction"]:
                 raise UsageError(f"frontier.family: no {self.family} prompts were asked")
             sides.append(

@@ -33,7 +33,7 @@ from sanitize.errors import OutputBroken, UsageError
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, FigureSeries, LeakedValue, Metric, MetricRows, make_epoch_figure
 from ..run_folder import Checkpoint, RunFolder
-from ..texts_and_prompts import read_texts
+from ..trained_documents import read_seen_texts
 from .verbatim import get_text_set
 
 DEFAULT_FOLDS = 7
@@ -96,7 +96,7 @@ class Identifiers(Metric):
     def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
         """Return gross and net privacy, leaks by reason and by frequency, and the share of words that are predicted right."""
         assert self._identifier_sets is not None, "set up"
-        texts = get_text_set(self._context, self.texts, self.use) or read_texts(run.data_path)
+        texts = get_text_set(self._context, self.texts, self.use) or read_seen_texts(run)
         known = count_identifiers(tokenize_words(texts.texts), self._identifier_sets.combined, column="word")
         ids = frozenset(known)
         table = predict_hidden_words(model, texts.texts, texts.doc_ids, folds=self.folds, seed=self._context.seed)

@@ -15,7 +15,7 @@ import hashlib
 import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import polars as pl
@@ -26,7 +26,7 @@ from sanitize.array_types import F64, I64, Mask
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, FigureSeries, Metric, MetricRows, make_epoch_figure
 from ..run_folder import Checkpoint, RunFolder
-from ..texts_and_prompts import read_texts
+from ..trained_documents import read_seen_texts
 from .verbatim import (
     ENDED_TOKEN,
     SUFFIX_LENGTH,
@@ -57,7 +57,7 @@ class Ngram(Metric):
     texts: str = ""  # a text set of the suite; empty: the training data of each run
     k: int = Field(default=16, ge=1)  # tokens of the prefix
     suffix: int = Field(default=SUFFIX_LENGTH, ge=1)
-    sizes: tuple[int, ...] = Field(default=NGRAM_SIZES, min_length=1)
+    sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=NGRAM_SIZES, min_length=1)
     counts: Literal["multiset", "set"] = "multiset"
     average: Literal["micro", "macro"] = "micro"
     threshold: float = Field(default=STOP_THRESHOLD, ge=0, le=100)
@@ -76,7 +76,7 @@ class Ngram(Metric):
 
     def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
         """Return the mean score and the number of verbatim texts; the scores of each text are stored for `aggregate`."""
-        texts = get_text_set(self._context, self.texts, self.use) or read_texts(run.data_path)
+        texts = get_text_set(self._context, self.texts, self.use) or read_seen_texts(run)
         probe_points = choose_probe_points(
             encode_trained_part(run, model, texts.texts), texts.doc_ids, ks=(self.k,), suffix_length=self.suffix, seed=self._context.seed
         )

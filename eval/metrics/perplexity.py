@@ -100,6 +100,7 @@ def compute_mdp(base: Sequence[Mapping[str, Any]], other: Sequence[Mapping[str, 
     pairs = pair_checkpoints(*sides)
     results: dict[str, Any] = {}
     for reading in ("mean", "corpus"):
+        pairs = [(one, two) for one, two in pairs if None not in (one[reading], two[reading])]  # None: no token, or infinite
         percent = [100 * (two[reading] - one[reading]) / one[reading] for one, two in pairs]
         results[reading] = {
             "mdp_percent": percent,

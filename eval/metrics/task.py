@@ -20,6 +20,7 @@ from statistics import fmean
 from typing import Any, Literal
 
 import polars as pl
+import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
 from sanitize.errors import OutputBroken, UsageError, suggest_names
@@ -28,6 +29,7 @@ from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, Metric, MetricRows, make_epoch_figure
 from ..porter_stemmer import porter_stem
 from ..run_folder import Checkpoint, RunFolder
+from ..texts_and_prompts import read_lines
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -123,12 +125,11 @@ class DownstreamTask(Metric):
                 f"{self.examples}: no such file; expected Parquet or JSON lines with the template's fields and {self.answer_column}"
             )
         try:
-            if self.examples.suffix == ".jsonl":
-                frame = pl.read_ndjson(self.examples.read_bytes())
-            else:
-                frame = pl.read_parquet(self.examples, glob=False)
-        except (OSError, pl.exceptions.PolarsError) as error:
+            is_lines = self.examples.suffix == ".jsonl"
+            frame = read_lines(self.examples) if is_lines else pl.read_parquet(self.examples, glob=False)
+        except (OSError, pl.exceptions.PolarsError, pa.ArrowException, ValueError) as error:
             raise OutputBroken(f"{self.examples}: cannot be read as Parquet or JSON lines ({type(error).__name__})") from None
+        frame = frame.select(name for name, kind in frame.schema.items() if not kind.is_nested())  # a template has texts and numbers
         if self.answer_column not in frame.columns:
             raise UsageError(f"{self.examples}: no column {self.answer_column}; it has {', '.join(sorted(frame.columns))}")
         rows = frame.with_columns(pl.all().cast(pl.String).fill_null("")).to_dicts()
@@ -138,6 +139,11 @@ class DownstreamTask(Metric):
             self._prompts = [template.format_input(row, instruction=self.instruction) for row in rows]
         except ValueError as error:
             raise UsageError(f"{self.examples}: {error}") from None
+        if template.labels and (other_count := sum(answer not in template.labels for answer in self._answers)):
+            raise UsageError(
+                f"{self.examples}: {other_count} of {len(rows)} answers in {self.answer_column} are no label of {self.template}, and would "
+                f"count as wrong whatever the model says; expected {', '.join(template.labels)}"
+            )
 
     def depends_on_run(self, checkpoint: Checkpoint) -> bool:
         """False: the examples are those of the suite."""

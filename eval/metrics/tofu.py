@@ -117,7 +117,7 @@ def read_questions(path: str | Path, most: int | None = None) -> list[Question]:
     found: list[Question] = []
     for file in files:
         try:
-            lines = file.read_text("utf-8").splitlines()
+            lines = file.read_text("utf-8").split("\n")  # not `splitlines`: JSON strings may have other line ends as they are
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{file}: cannot be read ({type(error).__name__}); expected questions as JSON lines") from None
         for number, line in enumerate(lines, 1):

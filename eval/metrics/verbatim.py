@@ -14,7 +14,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from pydantic import Field, PrivateAttr
@@ -25,7 +25,8 @@ from sanitize.errors import UsageError, suggest_names
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, Metric, MetricRows, make_epoch_figure
 from ..run_folder import Checkpoint, RunFolder
-from ..texts_and_prompts import TextSet, read_texts
+from ..texts_and_prompts import TextSet
+from ..trained_documents import read_seen_texts
 
 PREFIX_LENGTHS = (12, 16, 20)
 SUFFIX_LENGTH = 20
@@ -36,9 +37,9 @@ class Verbatim(Metric):
     """Settings of the probes; the defaults are the paper's."""
 
     texts: str = ""  # a set of the suite, such as the raw texts for all runs alike; empty: what each run was trained on
-    ks: tuple[int, ...] = Field(default=PREFIX_LENGTHS, min_length=1)
+    ks: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=PREFIX_LENGTHS, min_length=1)
     suffix: int = Field(default=SUFFIX_LENGTH, ge=1)
-    modes: tuple[Literal["greedy", "beam", "sample"], ...] = ("greedy",)
+    modes: tuple[Literal["greedy", "beam", "sample"], ...] = Field(default=("greedy",), min_length=1)
     match: Literal["exact", "contains"] = "exact"
     of: Literal["probed", "all"] = "probed"
     batch: int = Field(default=64, ge=1)
@@ -52,7 +53,7 @@ class Verbatim(Metric):
 
     def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
         """Return Mem % by decoding mode and k, and the mean over the ks."""
-        texts = get_text_set(self._context, self.texts, self.use) or read_texts(run.data_path)
+        texts = get_text_set(self._context, self.texts, self.use) or read_seen_texts(run)
         probe_points = choose_probe_points(
             encode_trained_part(run, model, texts.texts), texts.doc_ids, ks=self.ks, suffix_length=self.suffix, seed=self._context.seed
         )

@@ -837,7 +837,8 @@ class UnreachedOutput:
 
 @dataclass(frozen=True, kw_only=True)
 class ErasedOutput:
-    """One OUT after an erasure. `erased` is False if it could not be published without the person; then nothing else is known."""
+    """One OUT after an erasure. `erased` is False if it could not be published without the person, and then nothing else is known; or if it
+    has `occurrences_left`: those of values that the finders of its plan do not find."""
 
     out: str
     plan_hash: str
@@ -846,6 +847,7 @@ class ErasedOutput:
     shards_rewritten: int | None = field(default=None, metadata=IF_SET)
     changed: bool | None = field(default=None, metadata=IF_SET)
     occurrences_erased: int | None = field(default=None, metadata=IF_SET)
+    occurrences_left: int | None = field(default=None, metadata=IF_SET)
     leaks: int | None = field(default=None, metadata=IF_SET)
     encoded_leaks: Mapping[str, int] | None = None
     manifest_sha256: str | None = field(default=None, metadata=IF_SET)

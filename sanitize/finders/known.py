@@ -31,7 +31,7 @@ from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import UsageError, suggest_names
 from sanitize.kinds.east_asian_names import count_family_characters, is_full_name
 from sanitize.kinds.kind import all_kinds
-from sanitize.storage.files import describe_read_error, open_regular_file
+from sanitize.storage.files import describe_read_error, open_regular_file, require_shallow_lines
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings, find_common_values
 
@@ -306,10 +306,10 @@ def read_known_list(path: Path) -> pl.DataFrame:
     try:
         with open_regular_file(path) as file:  # Polars itself waits for the writer of a pipe, and ignores signals meanwhile
             if json_lines:
-                table = pl.read_ndjson(file.read(), infer_schema_length=None)
+                table = pl.read_ndjson(require_shallow_lines(file.read()), infer_schema_length=None)
             else:
                 table = pl.read_csv(path, separator="\t" if path.suffix == ".tsv" else ",", infer_schema=False, glob=False)
-    except (OSError, pl.exceptions.PolarsError, UnicodeDecodeError) as error:
+    except (OSError, pl.exceptions.PolarsError, ValueError) as error:
         raise UsageError(f"--known {path}: {_explain_read_error(path, json_lines, error)}; {expected}") from None
     for name in ("kind", "value"):
         if name not in table.columns:

@@ -35,7 +35,7 @@ from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, code_
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, TextColumn
 from sanitize.errors import InputRefused, PlanError
-from sanitize.storage.files import file_sha256, parse_json
+from sanitize.storage.files import file_sha256, parse_json, require_shallow_lines
 from sanitize.text.label_aliases import map_labels_to_kinds, trim_spans
 
 _SCHEMA = pl.Schema(
@@ -212,7 +212,7 @@ def _read_own(path: Path) -> pl.DataFrame:
     elif _format_suffix(path) in (".csv", ".tsv"):
         table = pl.read_csv(path, separator="\t" if _format_suffix(path) == ".tsv" else ",", infer_schema=False, glob=False)
     else:
-        table = pl.read_ndjson(path.read_bytes(), infer_schema_length=None)
+        table = pl.read_ndjson(require_shallow_lines(path.read_bytes()), infer_schema_length=None)
     if "end" not in table.columns and "stop" in table.columns:
         table = table.rename({"stop": "end"})
     missing = [name for name in ("start", "end", "kind") if name not in table.columns]

@@ -29,6 +29,8 @@ from sanitize.storage.corpus import MANIFEST_VERSION, Corpus, Documents
 from sanitize.storage.task_records import Job
 from sanitize.verification.leak_check import LEAK_CHECK_VERSION
 
+_BEFORE_ERASURE = "before an erasure was requested (sanitize subject --erase)"
+
 
 class RunState:
     """One plan over one index, and the output folder that it publishes."""
@@ -255,9 +257,12 @@ class RunState:
                 and not self.index.settings.append
                 and corpus.manifest.get("plan") == self.plan.public_settings()
             )
-            append_advice = "use --append to add the new files, or " if has_new_files else ""
+            difference = self._describe_difference(corpus.manifest)
+            first_advice = "use --append to add the new files, or " if has_new_files else ""
+            if difference == _BEFORE_ERASURE:  # an erasure that was interrupted, or failed for this output
+                first_advice = f"repeat that request first (sanitize subject {self.index.workspace} --match FILE --erase), or "
             raise UsageError(
-                f"{self.display_name or self.output}: was made {self._describe_difference(corpus.manifest)}; {append_advice}"
+                f"{self.display_name or self.output}: was made {difference}; {first_advice}"
                 "use --replace to replace it once the new one is complete, or use another -o"
             )
         return False
@@ -284,7 +289,7 @@ class RunState:
         if manifest.get("plan") != self.plan.public_settings():
             return "with another plan"
         if manifest.get("settings", {}).get("erased") != self.erased.counts:
-            return "before an erasure was requested (sanitize subject --erase)"
+            return _BEFORE_ERASURE
         if manifest.get("settings", {}).get("format", formats.PARQUET) != self.format:
             return "in another format (--format)"
         if names := self._find_changed_descriptions(manifest):

@@ -7,6 +7,7 @@ import errno
 import hashlib
 import json
 import os
+import re
 import stat
 import sys
 import tomllib
@@ -24,6 +25,12 @@ _MISSING_ACCESS = (errno.EACCES, errno.EPERM, errno.EISDIR)
 
 class NotRegularFileError(OSError):
     """A pipe, a socket or a device in the place of a file."""
+
+
+MAX_NESTING = 128  # of brackets in a line of JSON; Polars recurses over objects, and ends the process at some 600
+_JSON_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
+_INNERMOST_PAIR = re.compile(rb"\[\]|\{\}")
+_NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 
 
 @contextlib.contextmanager
@@ -148,6 +155,23 @@ def parse_json(text: str | bytes) -> Any:
         return json.loads(text)
     except RecursionError:
         raise ValueError("nested too deeply") from None
+
+
+def require_shallow_lines(data: bytes) -> bytes:
+    """JSON lines as they are, for parsers in compiled code, whose recursion would end the process.
+
+    Raises ValueError if brackets in a line are nested deeper than `MAX_NESTING`.
+    """
+    for line in data.split(b"\n"):
+        if line.count(b"[") + line.count(b"{") > MAX_NESTING:
+            brackets = _JSON_STRING.sub(b"", line).translate(None, _NO_BRACKETS)
+            for _ in range(MAX_NESTING):  # each turn removes the innermost pairs
+                brackets = _INNERMOST_PAIR.sub(b"", brackets)
+                if not brackets:
+                    break
+            else:
+                raise ValueError("nested too deeply")
+    return data
 
 
 def parse_toml(text: str) -> dict[str, Any]:

@@ -43,6 +43,7 @@ def test_run_frontier(corpus: Path, tmp_path: Path) -> None:
     result = CliRunner().invoke(app, ["frontier", str(corpus), "--out", str(out), "--web", "3", "--cues", "2", "--json", *changes])
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
+    assert out.stat().st_mode & 0o777 == 0o700, "it holds the raw documents"
     assert set(report["runs"]) == {"baseline", "rmft", "header_dedup"} == set(report["plans"])
     assert report["plans"]["baseline"]["replaced"] == 0 < report["plans"]["rmft"]["replaced"]
     parts = {name: set(pl.read_parquet(out / "split" / name / "*.parquet")["doc_id"]) for name in ("train", "test")}

@@ -48,7 +48,6 @@ def test_a_run_folder_is_read(tmp_path: Path) -> None:
         and [checkpoint.step for checkpoint in run.trained_checkpoints] == [5, 10]
     )
     assert run.final_checkpoint.train_loss == 2.5 and run.base_checkpoint.train_loss is None
-    assert run.data_path == Path("/somewhere/corpus")
 
 
 def test_seen_documents_grow_with_the_steps(tmp_path: Path) -> None:
@@ -89,6 +88,3 @@ def test_missing_files_are_reported_on_use(tmp_path: Path) -> None:
     (folder / "seen.parquet").unlink()
     with pytest.raises(OutputBroken, match="seen.parquet: cannot be read"):
         run.list_seen_doc_ids(5)
-    (folder / "recipe.json").write_text("{}")
-    with pytest.raises(OutputBroken, match="does not say what data"):
-        _ = RunFolder.open(folder).data_path

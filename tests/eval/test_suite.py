@@ -20,6 +20,7 @@ from sanitize.errors import MissingExtra, OutputBroken, UsageError
 from sanitize.eval.charts import draw_charts
 from sanitize.eval.cli import app
 from sanitize.eval.evaluation_progress import EvaluationProgress
+from sanitize.eval.measurement_records import remove_records
 from sanitize.eval.metric import list_metrics, load_metric
 from sanitize.eval.report import render_model_card, render_page, render_svg
 from sanitize.eval.run_folder import RunFolder
@@ -194,6 +195,9 @@ def test_figures_need_matplotlib(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         ({"checkpoints": 0}, "checkpoints = 0"),
         ({"original": {}}, "takes either documents or work"),
         ({"texts": {"mail": {"path": "x", "part": "head"}}}, "texts.mail.part"),
+        ({"seed": -1}, "seed: expected 0 or more"),
+        ({"name": "../other"}, "is no file name"),
+        ({"runs": {"a/raw": "r", "b/raw": "r"}}, "is no file name"),
     ],
 )
 def test_a_suite_is_read_strictly(change: dict[str, Any], message: str) -> None:
@@ -292,6 +296,14 @@ def test_an_evaluation_that_was_stopped_continues_with_the_next_metric(
     assert not set(first_calls) & set(later_calls) and len(first_calls) + len(later_calls) == MEASURED + 4
     assert json.loads((tmp_path / "out" / "report.json").read_text()) == json.loads(json.dumps(expected))
     assert not records.exists() and sorted(path.name for path in tmp_path.glob("private/*")) == ["leaked.csv"]
+
+
+def test_files_of_others_beside_the_records_stay(tmp_path: Path) -> None:
+    for name in ("0123456789abcdef.json", "0123456789abcdef.json.tmp", "mine.json", "notes/0123456789abcdef.json"):
+        (tmp_path / "measured" / name).parent.mkdir(exist_ok=True, parents=True)
+        (tmp_path / "measured" / name).write_text("{}")
+    remove_records(tmp_path / "measured")
+    assert sorted(path.name for path in (tmp_path / "measured").iterdir()) == ["mine.json", "notes"]
 
 
 def test_another_checkpoint_setting_or_text_is_measured_again(suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -18,11 +18,14 @@ from typer.testing import CliRunner  # noqa: E402
 from sanitize import train  # noqa: E402
 from sanitize.errors import InputRefused, LeakFound, OutputBroken, UsageError  # noqa: E402
 from sanitize.eval.cli import app  # noqa: E402
+from sanitize.eval.language_model import LanguageModel  # noqa: E402
 from sanitize.eval.trained_documents import TrainedDocuments, read_trained_documents  # noqa: E402
 from sanitize.eval.unlearning_receipt import (  # noqa: E402
     FINDS_NOTHING,
     PROVES_NOTHING,
+    _compute_tail_losses,
     _find_forgotten_addresses,
+    _split_documents,
     _summarize_findings,
     format_sentences,
     make_receipt,
@@ -307,3 +310,13 @@ def test_prompts_and_texts_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "recipe.json").write_text("{}")
     with pytest.raises(OutputBroken, match="does not say what"):
         read_trained_documents(tmp_path / "recipe.json")
+
+
+def test_documents_without_a_scored_token_are_left_out_of_the_loss(gpt2: Any, tokenizer: Any) -> None:
+    """A prompt that fills the context leaves no token of its text: its loss is unknown, not 0."""
+    model = LanguageModel.from_loaded(gpt2, tokenizer)
+    documents = TrainedDocuments(("1", "2"), ("x" * 80, ""), ("answer", "A text of its own."))
+    heads, tails = _split_documents(model, documents)
+    assert [len(tail) > 0 for tail in tails] == [False, True]
+    losses = _compute_tail_losses(model, heads, tails)
+    assert losses.tolist() == [pytest.approx(float(model.token_losses([[*heads[1], *tails[1]]])[0][-len(tails[1]) :].mean()))]

@@ -95,6 +95,8 @@ def test_two_processes_equal_one(corpus: Any, recipe: Any, tmp_path: Path) -> No
 
 def test_one_process_is_the_default(monkeypatch: pytest.MonkeyPatch) -> None:
     assert type(detect_processes("cpu", parallel="fsdp")) is SingleProcess
+    with pytest.raises(UsageError, match="run.device = meta: not a device of this machine"):
+        SingleProcess("meta")
     with pytest.raises(UsageError, match="not a device of this machine"):
         SingleProcess("cuda:99")
     monkeypatch.setenv("WORLD_SIZE", "2")

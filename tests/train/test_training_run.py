@@ -424,6 +424,43 @@ def test_early_stop_by_import_path(corpus: Any, recipe: Any, tmp_path: Path, mon
             train.fit(recipe(corpus(), run={"early_stop": function_path}), tmp_path / "other")
 
 
+BROKEN_STOP = "def look(texts):\n    return texts['Ann Example']\n\n\ndef stop(moment):\n    return look({})\n"
+BROKEN_OBJECTIVE = """from sanitize.train.objectives.causal import Causal
+
+class Broken(Causal):
+    def loss_counts(self, inputs):
+        return 1 / 0
+"""
+
+
+@pytest.mark.parametrize(
+    ("content", "change", "message"),
+    [
+        (
+            BROKEN_STOP,
+            "run.early_stop=own.broken.stop",
+            "run.early_stop = 'own.broken.stop' failed: KeyError at broken.py:6 stop > broken.py:2 look",
+        ),
+        (BROKEN_OBJECTIVE, "objective.use=own.broken", "objective.use = 'own.broken' failed: ZeroDivisionError at broken.py:5 loss_counts"),
+        ("1 / 0", "objective.use=own.broken", r"objective.use = 'own.broken' cannot be imported \(ZeroDivisionError at .*broken.py:1"),
+        ("1 / 0", "run.early_stop=own.broken.stop", r"run.early_stop = 'own.broken.stop' cannot be imported \(ZeroDivisionError"),
+    ],
+)  # fmt: skip
+def test_errors_of_the_users_own_code_are_named(
+    corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, content: str, change: str, message: str
+) -> None:
+    (tmp_path / "own").mkdir()
+    (tmp_path / "own" / "broken.py").write_text(content)
+    monkeypatch.syspath_prepend(tmp_path)
+    try:
+        with pytest.raises(UsageError, match=message) as raised:
+            train.fit(Recipe.load(recipe(corpus()), [change]), tmp_path / "run")
+    finally:
+        for name in ("own", "own.broken"):
+            sys.modules.pop(name, None)
+    assert "Ann Example" not in str(raised.value)
+
+
 @pytest.mark.parametrize("prompts", ["include", "remove"])
 def test_instruction_tuning_and_domain_adaptation(corpus: Any, recipe: Any, tmp_path: Path, prompts: str) -> None:
     """The same data with and without its prompts; the prompt is in the rows, and with answers_only in no label."""

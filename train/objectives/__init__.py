@@ -13,7 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from sanitize.errors import UsageError, describe_validation_error, suggest_names
+from sanitize.errors import UsageError, describe_exception, describe_validation_error, suggest_names
 
 from .objective import Objective
 
@@ -47,8 +47,8 @@ def load_objective_class(use: str, where: str) -> type[Objective]:
         raise UsageError(f"{where}.use = {use!r}: there is no such objective; {suggest_names(use, list_objectives())}")
     try:
         module = importlib.import_module(use if is_dotted else f".{use}", __name__)
-    except ImportError as error:
-        raise UsageError(f"{where}.use = {use!r} cannot be imported ({type(error).__name__})") from None
+    except Exception as error:  # a module of the user's own runs when it is imported
+        raise UsageError(f"{where}.use = {use!r} cannot be imported ({describe_exception(error)})") from None
     class_name = "".join(word.title() for word in use.rsplit(".", 1)[-1].split("_"))
     objective_class = getattr(module, class_name, None)
     if not (isinstance(objective_class, type) and issubclass(objective_class, Objective)):

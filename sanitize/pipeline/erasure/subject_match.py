@@ -48,6 +48,7 @@ class SubjectMatch:
     user_ids: tuple[str, ...]
     mailboxes: tuple[str, ...] = ()
     line_numbers: Mapping[int | str, int] = field(default_factory=dict, compare=False)  # the line of each value and name in the match file
+    values: Mapping[int, tuple[str, str]] = field(default_factory=dict, compare=False)  # kind and text of each value, by its id
 
     @classmethod
     def read(cls, match: Path | str | Sequence[str], key: Key, customs: tuple[CustomKind, ...] = ()) -> SubjectMatch:
@@ -79,13 +80,16 @@ class SubjectMatch:
                 # `Ann Roe <ann.roe@example.com>` is a name and a value
                 mailbox = re.fullmatch(r"(.*?)\s*<([^<>\s]+@[^<>\s]+)>", line)
                 other_lines += [(no, part) for part in (mailbox.groups() if mailbox else (line,)) if part.strip()]
-        found = Scanner(key, DetectionSpec(custom_kinds=customs)).run(pa.array([line for _, line in other_lines], pa.large_string()))
+        scanner = Scanner(key, DetectionSpec(custom_kinds=customs))
+        found = scanner.run(pa.array([line for _, line in other_lines], pa.large_string()))
         value_ids: dict[int, int] = {}
         value_numbers: list[int] = []
         for row, start, end, value_no in zip(found.text_no, found.start, found.end, found.value_no, strict=True):
             if start == 0 and end == len(other_lines[row][1]):
                 value_ids[int(row)] = int(found.distinct.value_id[value_no])
                 value_numbers.append(int(value_no))
+        kinds, distinct = [kind.name for kind in scanner.kinds], found.distinct
+        values = {int(distinct.value_id[no]): (kinds[distinct.kind[no]], distinct.value[no].as_py()) for no in value_numbers}
         mailboxes = remove_plus_tags(pl.Series(found.distinct.normalised, dtype=pl.String).gather(value_numbers)).drop_nulls()
         names: dict[str, int] = {}
         for row, (no, line) in enumerate(other_lines):
@@ -110,6 +114,7 @@ class SubjectMatch:
             tuple(sorted(set(users))),
             tuple(sorted(set(mailboxes))),
             line_numbers,
+            values,
         )
 
 

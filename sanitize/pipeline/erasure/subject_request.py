@@ -25,6 +25,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.array_types import I64
+from sanitize.core.arrow_buffers import fill_null_texts
 from sanitize.core.command_results import (
     ErasedOutput,
     Erasure,
@@ -41,7 +42,8 @@ from sanitize.core.progress import ProgressCallback, ignore_progress
 from sanitize.core.text_cells import LeafPath
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, is_command_line
-from sanitize.kinds.kind import custom_kinds
+from sanitize.kinds.custom_kind import CustomKind
+from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.pipeline import publish_history
 from sanitize.pipeline.erasure import published_outputs
 from sanitize.pipeline.erasure.erasure_scan import ErasureScanTask, erasure_scan_task
@@ -54,13 +56,14 @@ from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import public_function
 from sanitize.plans.settings import Settings, column_settings, settings_of
 from sanitize.storage import private_folder, queries, tombstones
-from sanitize.storage.corpus import Corpus, Documents
+from sanitize.storage.corpus import Corpus, Documents, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256, read_json, write_json, write_private_lines
 from sanitize.storage.locks import lock_output, lock_workspace
 from sanitize.storage.remote_storage import is_url, require_local_path
 from sanitize.storage.task_records import hash_json
 from sanitize.text import name_search
+from sanitize.text.literal_search import LiteralMatcher
 from sanitize.verification.leak_check import verify
 
 
@@ -76,6 +79,7 @@ class _Workspace:
     engine: LocalEngine
     spill: Path
     outputs: OutputSearch
+    customs: tuple[CustomKind, ...]  # of the index in which the person was found
 
     def task_files(self, *folder_names: str) -> list[Path]:
         return [self.folder.joinpath(*folder_names, f"{no:05d}.parquet") for no in range(len(self.task_ranges))]
@@ -144,7 +148,7 @@ def subject(
         with private_folder.set_umask(0o077), translate_disk_errors(work), contextlib.ExitStack() as stack:
             locks.enter_context(lock_workspace(work))
             private_folder.remove_leftovers(work)
-            customs = read_custom_kinds(work)
+            customs = _read_all_custom_kinds(work)
             stack.enter_context(custom_kinds(customs))
             spill = private_folder.make_private_folder(work / "spill") / "subject"
             spill.mkdir()
@@ -152,7 +156,7 @@ def subject(
                 opened_workspace = _open_workspace(work, settings, workers, spill)
                 try:
                     subject_match = SubjectMatch.read(match, opened_workspace.key, customs)
-                    found, tombstone = _search_subject(
+                    found, tombstone, values = _search_subject(
                         opened_workspace, subject_match, checkpoints, Path(documents) if documents else None, linked
                     )
                 finally:
@@ -170,9 +174,19 @@ def subject(
         if erase:
             key_settings = {} if key is None and seed is None else {"key": settings.key, "seed": settings.seed}
             more = {**key_settings, "workers": workers, "progress": progress}
-            erased = _erase_subject(opened_workspace, found, Path(receipt) if receipt else None, held_locks, **more)
+            erased = _erase_subject(opened_workspace, found, values, Path(receipt) if receipt else None, held_locks, **more)
             found = replace(found, erased=erased)
     return found
+
+
+def _read_all_custom_kinds(workspace: Path) -> tuple[CustomKind, ...]:
+    """The custom kinds of the index, and those of other plans that published from WORK, whose outputs an erasure has to reach, too."""
+    found = {custom.name: custom for custom in read_custom_kinds(workspace)}
+    for command in publish_history.list_commands(workspace):
+        with contextlib.suppress(SanitizeError):  # the output of such a plan is reported when it is rewritten
+            for custom in Plan.from_resolved(command["plan"], f"{workspace}/published").custom_kinds:
+                found.setdefault(custom.name, custom)
+    return tuple(found.values())
 
 
 def _lock_outputs(locks: contextlib.ExitStack, outputs: OutputSearch) -> list[str]:
@@ -222,13 +236,14 @@ def _open_workspace(workspace: Path, settings: Settings, workers: int | None, sp
         engine=LocalEngine(workers=workers or (1 if is_small else os.cpu_count() or 1), spill=spill),
         spill=spill,
         outputs=published_outputs.find_outputs(workspace),
+        customs=_read_all_custom_kinds(workspace),
     )
 
 
 def _search_subject(
     workspace: _Workspace, match: SubjectMatch, checkpoints: Sequence[Path | str], documents: Path | None, follow_links: bool
-) -> tuple[SubjectResult, tombstones.Tombstones]:
-    """All counts of the report, and the person's values, names and users as tombstones."""
+) -> tuple[SubjectResult, tombstones.Tombstones, pl.DataFrame]:
+    """All counts of the report, the person's values, names and users as tombstones, and the values as a table: value_id, kind, value."""
     tasks = [
         LinkTask(
             first_doc_no=low,
@@ -298,7 +313,18 @@ def _search_subject(
         unreached_outputs=workspace.outputs.unreached,
         work=str(workspace.folder),
     )
-    return found, subject_tombstones
+    indexed = pl.concat([_read_values(path) for path in workspace.task_files("vault", "values")])
+    given = pl.DataFrame(
+        [(value_id, *match.values[value_id]) for value_id in match.value_ids], schema=indexed.schema, orient="row"
+    )  # an index of other finders may not have them
+    found_values = pl.concat([given, indexed.filter(pl.col("value_id").is_in(pl.Series(values, dtype=pl.Int64).implode()))])
+    return found, subject_tombstones, found_values.unique(maintain_order=True)
+
+
+def _read_values(path: Path) -> pl.DataFrame:
+    """The values in a vault file: value_id, kind, value."""
+    table = pl.DataFrame(pq.read_table(path, columns=["value_id", "kind", "value"], partitioning=None))
+    return table.with_columns(pl.col("kind", "value").cast(pl.String))
 
 
 def _collect_occurrences(workspace: _Workspace, erased: tombstones.Tombstones) -> tuple[dict[str, Sequence[Path]], pl.Series]:
@@ -419,11 +445,33 @@ def _count_encoded_leaks(workspace: Path, output: str, workers: int | None) -> d
     return {}
 
 
-def _erase_subject(workspace: _Workspace, found: SubjectResult, receipt: Path | None, held_locks: Collection[str], **more: Any) -> Erasure:
+def _count_values_left(workspace: _Workspace, corpus: Corpus, values: pl.DataFrame) -> Counter[str]:
+    """Occurrences by kind, in a folder that was just published, of those of the person's values that its run did not find at all: they have
+    been found by the finders of another run in this WORK, and so neither its edits nor its leak check know them."""
+    known = pl.concat([_read_values(path).select("value_id") for path in workspace.task_files("vault", "values") if path.is_file()])
+    kinds = list(all_kinds())
+    unknown = values.join(known, on="value_id", how="anti").filter(pl.col("kind").is_in(kinds))
+    numbers = pl.Series("kind", [kinds.index(kind) for kind in unknown["kind"]], pl.Int32)
+    matcher = LiteralMatcher.from_values(unknown.with_columns(numbers, normalised=pl.lit(None, pl.String))) if unknown.height else None
+    counts: Counter[str] = Counter()
+    if matcher is None:
+        return counts
+    for shard in corpus.list_shards():
+        table = shard.read().combine_chunks()
+        for column in flatten_cells(table, [leaf for leaf in workspace.leaves if leaf.column in table.column_names]):
+            matches = matcher.find(fill_null_texts(column.flat.texts.cast(pa.large_string())))
+            counts.update(kinds[number] for number in matcher.kind[matches.term])
+    return counts
+
+
+def _erase_subject(
+    workspace: _Workspace, found: SubjectResult, values: pl.DataFrame, receipt: Path | None, held_locks: Collection[str], **more: Any
+) -> Erasure:
     """Publish every OUT of this WORK again without the person, and write the receipt. Then raises the first error of those that could not
-    be published, such as LeakFound, and OutputBroken if one is not there."""
+    be published, such as LeakFound, LeakFound for one that still has some of `values`, and OutputBroken if one is not there."""
     outputs: list[ErasedOutput] = []
     failed: list[SanitizeError] = []
+    left: Counter[str] = Counter()  # by kind
     unreached = list(workspace.outputs.unreached)
     # no command's inputs match an index of several increments; its outputs are rebuilt from the index itself
     has_increments = len((read_json(workspace.folder / "index.json") or {}).get("increments", ())) > 1
@@ -445,12 +493,16 @@ def _erase_subject(workspace: _Workspace, found: SubjectResult, receipt: Path | 
             outputs.append(ErasedOutput(out=output.display_name, plan_hash=plan_hash, erased=False))
             continue
         current = Corpus.open(output.corpus.path)
+        with custom_kinds(workspace.customs):
+            left_in_output = _count_values_left(workspace, current, values)
+        left += left_in_output
         encoded_leaks = _count_encoded_leaks(workspace.folder, command["out"], settings.workers)
         outputs.append(
             ErasedOutput(
                 out=output.display_name,
                 plan_hash=summary.plan_hash,
-                erased=True,
+                erased=not left_in_output,
+                occurrences_left=left_in_output.total() or None,
                 shards=len(current.shards),
                 shards_rewritten=sum(earlier_sha256.get(shard.path.name) != shard.sha256 for shard in current.shards),
                 changed=summary.changed,
@@ -466,6 +518,13 @@ def _erase_subject(workspace: _Workspace, found: SubjectResult, receipt: Path | 
         f"{'; '.join(f'{one.out} ({_REASONS[one.reason]})' for one in not_found)}. Move each back and repeat the request, or, if it no "
         f"longer exists, repeat the request with {'--deleted FOLDER' if is_command_line() else 'deleted=[FOLDER]'}"
     )
+    if left and not failed:
+        failed_count = sum(output.occurrences_left is not None for output in outputs)
+        raise LeakFound(
+            f"{failed_count} of {len(outputs)} published folders still hold {left.total():,} occurrences of the person, of kinds that the "
+            f"finders of their plans do not find: {', '.join(sorted(left))} (the receipt {path} lists the folders). Publish each with a "
+            f"plan that finds them (`sanitize run ... --replace`), then repeat the request.{f' Also: {missing}' if not_found else ''}"
+        )
     reached = f"{sum(output.erased for output in outputs)} of {len(outputs) + len(not_found)} were rewritten; the receipt {path} lists all."
     if failed:
         first_error = failed[0]
@@ -509,9 +568,11 @@ def _write_receipt(
         )
     if any(output.erased and output.encoded_leaks is None for output in outputs):
         not_erased.append("forms that only a full check reads, in folders published with --verify off")
+    if left_count := sum(output.occurrences_left or 0 for output in outputs):
+        not_erased.append(f"{left_count} occurrences of kinds that the finders of a folder's plan do not find: see `occurrences_left`")
     if unreached:
         not_erased.append(f"{len(unreached)} published folders that were not found, or are copies: see `not_reached`")
-    if failed_count := sum(not output.erased for output in outputs):
+    if failed_count := sum(not output.erased and output.occurrences_left is None for output in outputs):
         not_erased.append(
             f"{failed_count} published folders that could not be rewritten, such as those in which a kept column contains the person"
         )

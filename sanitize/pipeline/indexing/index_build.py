@@ -232,6 +232,7 @@ class IndexBuilder:
         reused = bool(earlier_index.get("complete")) and earlier_index.get("fingerprint") == state.fingerprint
         state.write_index_json(is_complete=reused)
         failpoints.hit("detect:index_json_written")
+        index_reuse.check_inputs_unchanged(state)  # a file that vanished would stay quarantined when the command is run again
         # detection only adds to what reading quarantined, so a run over the limit stops here
         self._check_quarantine_limit(
             pa.concat_tables([pq.read_table(path, partitioning=None) for path in self._list_staging_quarantine_files()])

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shutil
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -168,7 +167,15 @@ def discard_open_increment(state: IndexState) -> None:
 def check_inputs_unchanged(state: IndexState) -> None:
     """Raise InputRefused if an input file changed while it was being read; deletes what was read of the inputs."""
     for no, (path, _) in enumerate(state.survey.files):
-        if stat_file(path) != state.file_hashes[path][0] and (not os.path.exists(path) or input_sha256(path) != state.input_hashes[no]):
+        file_state = stat_file(path)
+        if file_state == state.file_hashes[path][0]:
+            continue
+        try:
+            is_changed = input_sha256(path) != state.input_hashes[no]
+        except FileNotFoundError:
+            is_changed = True
+        state.file_hashes[path] = file_state, state.input_hashes[no]  # only touched: not hashed again by the next check
+        if is_changed:
             if state.closed_increments:
                 discard_open_increment(state)
             else:

@@ -14,12 +14,13 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
+from sanitize.errors import InputRefused
 from sanitize.finders.known import read_known_list
 from sanitize.pipeline.indexing import index_increments
 from sanitize.pipeline.indexing.index_increments import IndexIncrement
@@ -37,6 +38,8 @@ from sanitize.storage.corpus import Documents, cell_leaves
 from sanitize.storage.files import input_sha256, read_json, write_json
 from sanitize.storage.records.splits import TRAIN
 from sanitize.storage.task_records import hash_json
+
+_CHANGED = "changed while it was being read; nothing was published. Run the same command again when no program writes to it"
 
 
 class IndexState:
@@ -66,7 +69,7 @@ class IndexState:
         self.earlier_task_ranges: list[tuple[int, int]] = []
         self.restart_open_increment = False
         self.keep_input = False  # the index of another input is refused, even with `replace`
-        self.file_hashes: dict[str, tuple[tuple[int, int] | None, str]] = {}  # for each input file: (size, mtime), sha256
+        self.file_hashes: dict[str, tuple[FileState | None, str]] = {}  # for each input file: its state when it was hashed, sha256
 
     @functools.cached_property
     def leaves(self) -> tuple[LeafPath, ...]:
@@ -248,13 +251,22 @@ class IndexState:
     @functools.cached_property
     def input_hashes(self) -> list[str]:
         """The sha256 of every file that this command reads, in corpus order."""
-        return [self.hash_file(path) for path, _ in self.survey.files]
+        hashes = [self.hash_file(path) for path, _ in self.survey.files]
+        for number, (path, surveyed_size) in enumerate(self.survey.files, 1):
+            state = self.file_hashes[path][0]
+            is_followed = os.path.isfile(path) and not (surveyed_size == 0 and os.path.islink(path))
+            if state is not None and is_followed and state.size != surveyed_size:  # else only what the survey saw would be read
+                raise InputRefused(f"file {number} of the input {_CHANGED}")
+        return hashes
 
     def hash_file(self, path: str) -> str:
         """The sha256 of a file; each file is hashed once and the result is cached."""
         if path not in self.file_hashes:
             state = stat_file(path)
-            self.file_hashes[path] = state, input_sha256(path)
+            try:
+                self.file_hashes[path] = state, input_sha256(path)
+            except FileNotFoundError:
+                raise InputRefused(f"a file of the input {_CHANGED}") from None
         return self.file_hashes[path][1]
 
     def hash_inputs(self) -> str:
@@ -277,10 +289,19 @@ class IndexState:
         return [self.workspace.joinpath(*folder_names, f"{no:05d}.parquet") for no in range(len(self.task_ranges))]
 
 
-def stat_file(path: str) -> tuple[int, int] | None:
-    """(size, mtime in ns) of a file, which change when it is written; None if the file does not exist."""
+class FileState(NamedTuple):
+    """What changes when a file is written or replaced. Programs that restore `mtime_ns` (copies, archives) cannot restore `ctime_ns`."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+def stat_file(path: str) -> FileState | None:
+    """The state of a file; None if the file does not exist."""
     try:
         status = os.stat(path)
     except OSError:
         return None
-    return status.st_size, status.st_mtime_ns
+    return FileState(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)

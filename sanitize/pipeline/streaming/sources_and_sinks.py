@@ -10,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import functools
+import hashlib
 import json
 import os
 import select
@@ -40,6 +41,7 @@ from sanitize.storage.records.record_shapes import canonical_schema, encode_turn
 WHOLE_FILE_FORMATS = ("csv", "tsv", "json", "arrow", "text")  # formats that are read as a whole, not record by record
 MAX_BATCH_RECORDS, MAX_BATCH_BYTES = 10_000, 16 << 20
 FLUSH_AFTER_SECONDS = 0.2  # without a new line, after which the records read so far are processed
+_TAIL_BYTES = 4096  # of an output, by which a state recognises it
 MAX_FILE_ROWS, MAX_FILE_BYTES = 50_000, 256 << 20  # of one Parquet file
 _READ_BYTES = 1 << 20
 
@@ -396,6 +398,8 @@ class JsonLinesFileSink:
             )
         if size and not position:
             raise _build_foreign_output_error(path)
+        if self._acknowledged_bytes and position.get("tail") not in (None, _hash_tail(path, self._acknowledged_bytes)):
+            raise _build_other_content_error(path)
 
     @functools.cached_property
     def _file(self) -> IO[bytes]:
@@ -423,7 +427,21 @@ class JsonLinesFileSink:
         """See `Sink`."""
         self._file.flush()
         os.fsync(self._file.fileno())
-        return {"bytes": self._file.tell()}
+        written = self._file.tell()
+        return {"bytes": written, **({"tail": _hash_tail(self._path, written)} if written else {})}
+
+
+def _hash_tail(path: Path, end: int) -> str:
+    """A hash of the last bytes of a file before `end`, by which a state recognises its output: what follows them is deleted."""
+    with path.open("rb") as file:
+        file.seek(max(end - _TAIL_BYTES, 0))
+        return hashlib.sha256(file.read(min(end, _TAIL_BYTES))).hexdigest()
+
+
+def _build_other_content_error(path: Path) -> OutputBroken:
+    return OutputBroken(
+        f"{path}: is not what this state wrote there: it was exchanged, or another state wrote it; restore it, or use a new -o and --state"
+    )
 
 
 def _build_foreign_output_error(path: Path) -> UsageError:
@@ -448,9 +466,16 @@ class ParquetFolderSink:
         missing = [name for number in range(self._file_count) if (name := _build_file_name(number)) not in names]
         if missing:
             raise OutputBroken(f"{path}: {missing[0]} is missing; restore it, or use a new -o and --state")
+        self._tail: str | None = position.get("tail")  # of the last complete file
+        if self._file_count and self._tail not in (None, self._hash_last_file()):
+            raise _build_other_content_error(path)
         self._tables: list[pa.Table] = []
         self._row_count = self._byte_count = 0
         self._is_prepared = False
+
+    def _hash_last_file(self) -> str:
+        last = self._path / _build_file_name(self._file_count - 1)
+        return _hash_tail(last, last.stat().st_size)
 
     def _list_files(self) -> set[str]:
         """The names of the files in the folder; UsageError if it does not belong to this state."""
@@ -500,9 +525,11 @@ class ParquetFolderSink:
             temp_path.rename(self._path / _build_file_name(self._file_count))
             fsync(self._path)
             self._file_count += 1
+            self._tail = self._hash_last_file()
             self._column_types = {field.name: str(field.type) for field in table.schema}
             self._tables, self._row_count, self._byte_count = [], 0, 0
-        return {"parts": self._file_count, "columns": [*self._column_types.items()]}
+        tail = {} if self._tail is None else {"tail": self._tail}
+        return {"parts": self._file_count, "columns": [*self._column_types.items()], **tail}
 
     def _cast_column(self, name: str, table: pa.Table) -> pa.Array:
         """A column in its type in earlier files; nulls without a type become strings. Raises InputRefused for another type."""

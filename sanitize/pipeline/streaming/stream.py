@@ -69,9 +69,9 @@ from sanitize.readers.standard_form import with_shape
 from sanitize.stages.finder_pass import TextSearch
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import CellColumn, flatten_cells
-from sanitize.storage.disk_errors import translate_disk_errors
+from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
 from sanitize.storage.files import closed_streams, fsync, read_json, write_json
-from sanitize.storage.locks import lock_workspace
+from sanitize.storage.locks import lock_output, lock_workspace
 from sanitize.storage.records.record_shapes import RecordShape
 from sanitize.storage.records.splits import split_rank
 from sanitize.storage.remote_storage import require_local_path
@@ -138,6 +138,7 @@ class StreamProcessor:
         self.source_notes: list[str] = []  # what was left unread
         self._seen_column_names: dict[str, None] = {}  # column names so far, collected while no record has a main text
         self._missing_columns = settings.columns.option_by_column  # columns given by options that no record has had yet
+        self._is_output_locked = False
         self._started_at = time.monotonic()
 
     def __enter__(self) -> StreamProcessor:
@@ -433,7 +434,15 @@ class StreamProcessor:
                 self._commit_sink(sink, output)
 
     def _claim_output(self, sink: Sink, output: Path | None) -> None:
-        """Record in the state that the output belongs to it, before the first record is written there."""
+        """Lock the output, and record in the state that it belongs to it, before the first record is written there.
+
+        Raises Locked if another stream, with a state of its own, or a run writes there: neither sees yet what the other one will write.
+        """
+        if output is not None and not self._is_output_locked:
+            with refuse_unwritable_path(output, "use another -o"):
+                output.parent.mkdir(parents=True, exist_ok=True)
+                self._stack.enter_context(lock_output(Path(os.path.realpath(output))))
+            self._is_output_locked = True
         if output is not None and os.path.abspath(output) not in self.sinks:
             self.sinks[os.path.abspath(output)] = sink.commit()
             self.commit()

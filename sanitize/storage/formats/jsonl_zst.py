@@ -15,6 +15,7 @@ import pyarrow.json as pj
 
 from sanitize.core.text_cells import to_canonical_type
 from sanitize.errors import OutputBroken
+from sanitize.storage.files import require_shallow_lines
 from sanitize.storage.formats import iter_shard_batches
 
 NAME, SUFFIX = "jsonl.zst", ".jsonl.zst"
@@ -44,12 +45,14 @@ def read_batches(path: Path, schema: pa.Schema | None = None) -> Iterator[pa.Rec
         with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, "zstd") as lines:
             for block in _line_blocks(lines):
                 read_options = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
-                table = pj.read_json(pa.BufferReader(block), read_options=read_options, parse_options=parse_options).combine_chunks()
+                table = pj.read_json(
+                    pa.BufferReader(require_shallow_lines(block)), read_options=read_options, parse_options=parse_options
+                ).combine_chunks()
                 if json_schema is not None:
                     table = table.select(json_schema.names)
                 for batch in table.to_batches():
                     yield pa.RecordBatch.from_arrays([to_canonical_type(column) for column in batch.columns], names=table.column_names)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno:
             raise
         raise OutputBroken(f"{path}: not valid JSON lines ({type(error).__name__}); run again with --replace") from None

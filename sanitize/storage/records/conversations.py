@@ -109,7 +109,7 @@ class ChatTemplate:
         """The text of a conversation. Raises InputRefused where the template does not accept it."""
         try:
             return self._compiled.render(messages=list(turns), add_generation_prompt=add_generation_prompt, tools=None, **dict(self.tokens))
-        except (jinja2.TemplateError, TypeError, ValueError, KeyError, AttributeError, OverflowError) as error:
+        except (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
             raise InputRefused(
                 f"{self.name}: cannot write a conversation of {len(turns)} turns ({type(error).__name__}): some templates take only turns "
                 "of user and assistant in alternation; give another template with data.chat_template, or leave these conversations out"

@@ -47,6 +47,12 @@ def test_mdp_of_checkpoints() -> None:
     assert paper["mean"]["final"] == pytest.approx(5.69, abs=0.005)
 
 
+def test_texts_without_tokens_have_no_mdp() -> None:
+    """A set of texts that are no tokens has no perplexity, at any checkpoint."""
+    rows = [{"step": step, "perplexity": {"mail": {"mean": None, "corpus": None}}} for step in (0, 1, 2)]
+    assert compute_mdp(rows, rows, "mail")["mean"] == {"mdp_percent": [], "mean": None, "final": None, "delta": None}
+
+
 def test_unknown_text_sets_are_refused() -> None:
     texts = {"mail": TextSet(("a",), ("b",)), "body": TextSet(("a",), ("b",))}
     with pytest.raises(UsageError, match="did you mean mail"):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 from pathlib import Path
 
+import polars as pl
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sanitize.errors import UsageError
+from sanitize.eval.metric import EvalContext, load_metric
 from sanitize.eval.metrics import task
 
 GOLDEN = Path(__file__).resolve().parents[4] / "shared" / "golden" / "tofu_rouge_pairs.json"
@@ -71,6 +75,16 @@ def test_answers_by_squads_rule() -> None:
     assert task.token_f1(["a big red dog"], [["red dog", "cat"]]) == pytest.approx(2 * 2 / 5)
     assert task.token_f1(["", "x"], [[], []]) == 0.5
     assert task.exact_match([], []) == task.token_f1([], []) == 0.0
+
+
+def test_answers_that_are_no_labels_are_refused(tmp_path: Path) -> None:
+    """Numbers or other words would count as wrong whatever the model says; nested columns are of no template."""
+    rows = [{"premise": "a", "hypothesis": "b", "answer": answer, "more": ["x"]} for answer in ("Yes", "yes", 0)]
+    for chosen, message in ((rows[:1], None), (rows[:2], "1 of 2 answers"), (rows[2:], "1 of 1 answers")):
+        pl.DataFrame(chosen).write_parquet(tmp_path / "rows.parquet")
+        metric = load_metric({"use": "task", "examples": str(tmp_path / "rows.parquet"), "template": "rte"})
+        with pytest.raises(UsageError, match=message) if message else contextlib.nullcontext():
+            metric.setup(EvalContext())
 
 
 @pytest.mark.parametrize("name", sorted(task.TASK_TEMPLATES))

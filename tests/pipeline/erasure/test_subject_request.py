@@ -320,7 +320,7 @@ def test_an_interrupted_erasure_resumes_and_a_repeated_one_changes_nothing(sanit
         with pytest.raises(KeyboardInterrupt):
             subject(sanitized_folder / "clean.private", [ANN], erase=True)
     assert get_shard_hashes(sanitized_folder) == before
-    with pytest.raises(UsageError, match="before an erasure was requested"):
+    with pytest.raises(UsageError, match="before an erasure was requested .*; repeat that request first"):
         run_plan(sanitized_folder)
     first = subject(sanitized_folder / "clean.private", [ANN], erase=True).erased.outputs[0]
     assert first.changed and first.shards_rewritten == 2
@@ -539,3 +539,25 @@ def test_plus_tags_that_a_later_run_finds_are_erased(sanitized_folder: Path, tmp
 def test_runs_without_erasures_skip_the_erasure_scan(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(erasure_scan, "erasure_scan_task", lambda task: pytest.fail("erasure scan without an erasure"))
     assert run_plan(corpus_folder).erased == 0
+
+
+STAFF = '[[kind]]\nname = "STAFF_ID"\npattern = "STAFF-[0-9]{5}"\nexamples = ["STAFF-12345"]\ncounter_examples = ["STAFF-1"]\n'
+
+
+@pytest.mark.parametrize("order", [("mails", "staff"), ("staff", "mails")])
+def test_values_that_the_finders_of_an_output_miss_are_reported(tmp_path: Path, order: tuple[str, ...]) -> None:
+    """Two plans publish from one WORK; only one of them finds staff ids, whichever ran last."""
+    texts = ["From: Ann Roe <ann.roe@example.com>\n\nI have STAFF-10177.", "STAFF-10177 is Ann's.", "STAFF-101778, XSTAFF-10177"]
+    pq.write_table(pa.table({"doc_id": ["1", "2", "3"], "text": texts}), tmp_path / "in.parquet")
+    kinds = {"mails": '["EMAIL_ADDRESS"]', "staff": '["EMAIL_ADDRESS", "STAFF_ID"]'}
+    for name in order:
+        edit = f'[find]\nkinds = {kinds[name]}\n[[edit]]\nuse = "redact"\nkinds = {kinds[name]}\n'
+        (tmp_path / f"{name}.toml").write_text(edit + (STAFF if name == "staff" else ""))
+        run_plan(tmp_path, name, load_plan(str(tmp_path / f"{name}.toml")))
+    with pytest.raises(LeakFound, match="1 of 2 published folders still hold 2 occurrences .*: STAFF_ID") as raised:
+        subject(tmp_path / "clean.private", [ANN, "STAFF-10177"], erase=True)
+    assert "10177" not in str(raised.value)
+    receipt = json.loads(next((tmp_path / "clean.private" / "receipts").iterdir()).read_text())
+    outputs = {Path(output["out"]).name: (output["erased"], output.get("occurrences_left")) for output in receipt["outputs"]}
+    assert outputs == {"mails": (False, 2), "staff": (True, None)}
+    assert any("2 occurrences of kinds" in line for line in receipt["not_erased"])

@@ -218,6 +218,47 @@ def test_a_state_is_locked_by_one_stream(tmp_path: Path) -> None:
         pass
 
 
+@pytest.mark.parametrize(("out", "sink"), [("out.jsonl", JsonLinesFileSink), ("out", ParquetFolderSink)])
+def test_an_output_is_locked_by_one_stream(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, out: str, sink: Any) -> None:
+    """Two streams with a state each: before the first one's records are acknowledged, its file or folder looks unused."""
+    (tmp_path / "a.jsonl").write_bytes(to_json_lines(ROWS[:3]))
+    (tmp_path / "b.jsonl").write_bytes(to_json_lines(ROWS[3:5]))
+    (tmp_path / "link").symlink_to(tmp_path)
+    put, others = sink.put, [tmp_path / "link" / out]
+
+    def put_and_start_another(self: Any, batch: Any) -> None:
+        put(self, batch)
+        if others:
+            with pytest.raises(Locked):
+                run_stream([tmp_path / "b.jsonl"], others.pop(), PLAN, tmp_path / "state-b", Settings(seed=1))
+
+    monkeypatch.setattr(sink, "put", put_and_start_another)
+    assert run_stream([tmp_path / "a.jsonl"], tmp_path / out, PLAN, tmp_path / "state-a", Settings(seed=1)).documents_out == 3
+    table = pq.read_table(tmp_path / out) if sink is ParquetFolderSink else (tmp_path / out).read_text().splitlines()
+    assert len(table) == 3 and not others
+    with pytest.raises(UsageError, match="does not belong to this state"):
+        run_stream([tmp_path / "b.jsonl"], tmp_path / out, PLAN, tmp_path / "state-b", Settings(seed=1))
+    assert not list(tmp_path.glob(".*lock"))
+
+
+@pytest.mark.parametrize("out", ["out.jsonl", "out"])
+def test_an_output_that_another_state_wrote_is_not_cut(tmp_path: Path, out: str) -> None:
+    """The output is moved away, and another stream writes there: the first state would delete what follows its own position."""
+    for name, rows in (("a", ROWS[:3]), ("b", ROWS[2:9])):
+        (tmp_path / f"{name}.jsonl").write_bytes(to_json_lines(rows))
+        run_stream([tmp_path / f"{name}.jsonl"], tmp_path / out, PLAN, tmp_path / f"state-{name}", Settings(seed=1, batch=2))
+        content = {path: path.read_bytes() for path in tmp_path.rglob("*") if path.is_file() and "state" not in str(path)}
+        if name == "a":
+            (tmp_path / out).rename(tmp_path / "moved")
+    (tmp_path / "a.jsonl").write_bytes(to_json_lines(ROWS[:6]))
+    with pytest.raises(OutputBroken, match="is not what this state wrote"):
+        run_stream([tmp_path / "a.jsonl"], tmp_path / out, PLAN, tmp_path / "state-a", Settings(seed=1))
+    assert all(path.read_bytes() == written for path, written in content.items() if path.name != "a.jsonl")
+    (tmp_path / out).rename(tmp_path / "others")
+    (tmp_path / "moved").rename(tmp_path / out)
+    assert run_stream([tmp_path / "a.jsonl"], tmp_path / out, PLAN, tmp_path / "state-a", Settings(seed=1)).documents_in == 3
+
+
 def test_a_source_must_begin_with_what_was_read(tmp_path: Path) -> None:
     """Acknowledged records are skipped by number: a file that was exchanged or a new file before the others would be lost in part."""
     (tmp_path / "in").mkdir()
