@@ -19,6 +19,7 @@ JsonOption = Annotated[bool, typer.Option("--json", help="the whole report as on
 SetOption = Annotated[
     list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the recipe, such as run.epochs=8", show_default=False)
 ]
+DtypeOption = Annotated[str | None, typer.Option(help="of weights and computation: float32 (the default) or bfloat16", show_default=False)]
 DeviceOption = Annotated[str | None, typer.Option(help="cpu or cuda (default: a GPU if available)", show_default=False)]
 
 
@@ -61,14 +62,14 @@ def run(
             "--device", "--devices", metavar="NAME[,NAME...]", help="cpu, cuda or cuda:0,cuda:1, which share the work", show_default=False
         ),
     ] = None,
-    dtype: Annotated[str | None, typer.Option(help="of weights and computation: float32 or bfloat16", show_default=False)] = None,
+    dtype: DtypeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Measure the runs of suites (the word `run` may be left out)."""
-    from sanitize.errors import UsageError, suggest_names
+    from sanitize.errors import UsageError
 
     from . import charts, leak_list
-    from .language_model import DTYPES, resolve_devices
+    from .language_model import check_dtype, resolve_devices
     from .measurement_records import remove_records
     from .suite import Suite, evaluate
 
@@ -82,8 +83,8 @@ def run(
             raise UsageError(f"{option} {folder}: is a file; expected a folder")
     if figures is not None:
         charts.check_image_format(format)
-    if dtype is not None and dtype not in DTYPES:
-        raise UsageError(f"--dtype {dtype}: {suggest_names(dtype, DTYPES)}")
+    if dtype is not None:
+        check_dtype(dtype)
     changes = {key: value for key, value in {"device": device, "dtype": dtype}.items() if value is not None}
     checked = [Suite.read(suite).model_copy(update=changes) for suite in suites]
     if len({suite.name for suite in checked}) < len(checked):
@@ -121,6 +122,7 @@ def frontier(
     seed: Annotated[int, typer.Option(min=0, help="of the split, the plans' keys, the training and the prompts")] = 0,
     seeds: Annotated[int, typer.Option(min=1, help="run everything with so many seeds, in folders of their own; curves sum over them")] = 1,
     device: DeviceOption = None,
+    dtype: DtypeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Sanitize a corpus by several plans, train a small model on each, attack them, and draw the curve."""
@@ -139,6 +141,7 @@ def frontier(
         baseline=Path(names[0]).stem,
         seed=seed,
         device=device,
+        dtype=dtype or "float32",
         limit=limit,
         text_column=text_column,
     )
@@ -175,6 +178,7 @@ def receipt_command(
     most: Annotated[int, typer.Option(min=1, help="at most this many documents of each set are attacked")] = 200,
     seed: Annotated[int, typer.Option(min=0, help="of the prompts")] = 0,
     device: DeviceOption = None,
+    dtype: DtypeOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Attack a model before and after unlearning, and write what was found (exit 4 if more than chance is left)."""
@@ -192,6 +196,7 @@ def receipt_command(
         max_documents=most,
         seed=seed,
         device=device,
+        dtype=dtype or "float32",
         progress=_print_progress,
     )
     page = write_receipt(receipt, out)

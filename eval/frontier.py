@@ -24,7 +24,7 @@ from sanitize.errors import UsageError, suggest_names
 from sanitize.reporting.confidence_intervals import wilson_interval
 from sanitize.storage.private_folder import make_private_folder
 
-from .language_model import resolve_device
+from .language_model import check_dtype, resolve_device
 from .measurement_records import remove_records
 from .metric import EvalContext, Metric, load_metric
 from .run_folder import RunFolder
@@ -55,6 +55,7 @@ class FrontierSettings:
     baseline: str = "baseline"
     seed: int = 0
     device: str | None = None
+    dtype: str = "float32"  # of the models that are measured
     test_share: float = 0.1  # share of documents that is held out
     limit: int | None = None  # maximum number of documents, drawn by their `doc_id`
     text_column: str = "text"  # of the corpus; a binary column is read as mail
@@ -95,6 +96,7 @@ def check_settings(settings: FrontierSettings) -> None:
             "expected a recipe of a causal model"
         )
     resolve_device(settings.device)
+    check_dtype(settings.dtype)
 
 
 def make_recipe(settings: FrontierSettings, data: Path, tokenizer_corpus: Path | None = None) -> train.Recipe:
@@ -180,6 +182,7 @@ def measure_plans(
         build_context(train_path, test_path, settings),
         name="frontier",
         device=settings.device,
+        dtype=settings.dtype,
         leaks=leaks,
         records=folder / "measured",
         progress=progress,

@@ -30,6 +30,12 @@ _NUCLEUS_CANDIDATES = 1024  # tokens that are sorted at first for `top_p`
 _MAX_LOGITS = 1 << 26  # logits of one forward pass in `token_losses` and `fill_masks`: 256 MB of float32
 
 
+def check_dtype(dtype: str) -> None:
+    """Raise UsageError for a dtype that models are not measured in."""
+    if dtype not in DTYPES:
+        raise UsageError(f"dtype {dtype}: {suggest_names(dtype, DTYPES)}")
+
+
 def resolve_device(device: str | None) -> str:
     """Return the name of the device; None: a GPU if available. UsageError for a device that this machine does not have."""
     torch, _ = import_torch()
@@ -97,8 +103,7 @@ class LanguageModel:
         if not path.is_dir():
             raise UsageError(f"{path}: no such folder; expected a checkpoint in Hugging Face layout (config.json, model.safetensors)")
         device = resolve_device(device)
-        if dtype not in DTYPES:
-            raise UsageError(f"dtype {dtype}: {suggest_names(dtype, DTYPES)}")
+        check_dtype(dtype)
         if adapters.is_adapter(path):
             base = cls.load(adapters.find_base_folder(path), "cpu")
             tokenizer = _load_tokenizer(path) if (path / "tokenizer.json").is_file() else base.tokenizer

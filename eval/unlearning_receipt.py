@@ -29,7 +29,7 @@ import numpy as np
 from sanitize.errors import InputRefused, UsageError
 from sanitize.storage.files import file_sha256, read_json, write_json
 
-from .language_model import LanguageModel
+from .language_model import LanguageModel, check_dtype
 from .metrics import verbatim
 from .metrics.extraction import generate_addresses
 from .metrics.membership import bootstrap_auc_interval, clopper_pearson_interval, compute_roc
@@ -137,6 +137,7 @@ def make_receipt(
     prompt_count: int = 200,
     seed: int = 0,
     device: str | None = None,
+    dtype: str = "float32",
     progress: MessageCallback = lambda line: None,
 ) -> dict[str, Any]:
     """Attack the models before and after, and a retrained one if given; return the receipt as one JSON object.
@@ -145,6 +146,7 @@ def make_receipt(
     `max_documents` limits the documents of each set. Raises UsageError for a folder, a list or data that do not match each other,
     OutputBroken for an incomplete run or checkpoint.
     """
+    check_dtype(dtype)
     case = UnlearningCase.from_folder(folder, before=before, forget=forget, data=data)
     forgotten_rows, kept_rows = case.split_rows()
     sets = {
@@ -174,7 +176,7 @@ def make_receipt(
     attacks = {}
     for name, path in models.items():
         progress(f"{name}: {path.name}")
-        attacks[name] = attack_inputs.attack_model(LanguageModel.load(path, device))
+        attacks[name] = attack_inputs.attack_model(LanguageModel.load(path, device, dtype))
     found = _summarize_findings(attacks)
     receipt: dict[str, Any] = {
         "description": "documents were to be forgotten by a model; these attacks were made on it before and after",
@@ -184,6 +186,7 @@ def make_receipt(
         "kept": len(kept_rows),
         "attacked_documents": {name: len(documents) for name, documents in sets.items()},
         "seed": seed,
+        "dtype": dtype,
         "models": {name: _describe_checkpoint(path) for name, path in models.items()},
         "attacks": attacks,
         "found": found,

@@ -74,6 +74,7 @@ def test_run_frontier(corpus: Path, tmp_path: Path) -> None:
         (FrontierSettings(changes=("run.epoch=3",)), "did you mean epochs"),
         (FrontierSettings(recipe="mlm"), "generates no text"),
         (FrontierSettings(device="tpu"), "device tpu"),
+        (FrontierSettings(dtype="float16"), "dtype float16"),
     ],
 )
 def test_invalid_settings_are_refused_before_input_is_read(settings: FrontierSettings, message: str, corpus: Path, tmp_path: Path) -> None:

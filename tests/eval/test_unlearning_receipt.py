@@ -123,6 +123,15 @@ def test_receipt_of_an_unlearned_run(trained: dict[str, Path], unlearned_run: Pa
     assert not [secret for secret in secrets if secret in text]
 
 
+def test_a_receipt_in_bfloat16_names_it(unlearned_run: Path) -> None:
+    exact, rounded = (make_receipt(unlearned_run, max_documents=4, **options) for options in ({}, {"dtype": "bfloat16"}))
+    assert (exact["dtype"], rounded["dtype"]) == ("float32", "bfloat16")
+    losses = [receipt["attacks"]["before"]["forgotten"]["loss"] for receipt in (exact, rounded)]
+    assert losses[0] != losses[1] and losses[0] == pytest.approx(losses[1], abs=0.1)
+    with pytest.raises(UsageError, match="did you mean bfloat16"):
+        make_receipt(unlearned_run, dtype="bfloat61")
+
+
 def test_documents_that_are_not_forgotten_are_reported(trained: dict[str, Path], tmp_path: Path) -> None:
     """One weak step changes nothing, and the exit code shows it; the receipt is written anyway."""
     weak = tmp_path / "weak"
