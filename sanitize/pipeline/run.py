@@ -35,6 +35,7 @@ from sanitize.pipeline.whole_corpus_stages import (
     find_erased_mentions,
     select_occurrences,
 )
+from sanitize.plans.coverage import list_looked_for
 from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import IndexOptions, RunOptions, check_argument, name_data_object, public_function
 from sanitize.plans.settings import Settings, flag_of, settings_of
@@ -131,6 +132,10 @@ class PipelineRun:
         state.check_format()
         self.index.lock_output(state.output)
         state.index.notes += plan.ineffective_settings
+        if unsearched := sorted({*state.erased.kinds} - {*list_looked_for(plan.coverage())}):
+            state.index.notes.append(
+                f"erased persons have values of kinds that this plan does not look for, and which stay where they occur: {', '.join(unsearched)}"
+            )
         if state.index.settings.append:
             state.prepare_append()
         if state.index.settings.per_split:

@@ -26,14 +26,15 @@ from sanitize.storage.files import read_json, write_json
 @dataclass(frozen=True, repr=False)
 class Tombstones:
     """Everything that must be erased: `value_ids` (ascending), `names` (normalised), `user_hashes` (from `hash_user_ids`; the documents of
-    these users are removed), `mailbox_hashes` (from `hash_mailboxes`; addresses that equal one apart from a plus tag are erased too), and
-    the number of erasures. Entries are only ever added."""
+    these users are removed), `mailbox_hashes` (from `hash_mailboxes`; addresses that equal one apart from a plus tag are erased too), the
+    kinds of the values, and the number of erasures. Entries are only ever added."""
 
     value_ids: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
     user_hashes: tuple[int, ...] = ()
     erasure_count: int = 0
     mailbox_hashes: tuple[int, ...] = ()
+    kinds: tuple[str, ...] = ()
 
     @property
     def counts(self) -> dict[str, int]:
@@ -70,6 +71,7 @@ def read(work: Path, key: Key | None = None, erasures: int | None = None) -> Tom
     names: set[str] = set()
     users: set[int] = set()
     mailboxes: set[int] = set()
+    kinds: set[str] = set()
     files = _tombstone_files(work)[:erasures]
     expected_names = [f"{number:05d}.json" for number in range(len(files) if erasures is None else max(erasures, len(files)))]
     if missing := sorted({*expected_names} - {path.name for path in files}):
@@ -88,7 +90,15 @@ def read(work: Path, key: Key | None = None, erasures: int | None = None) -> Tom
         names |= set(tombstone["names"])
         users |= set(tombstone["users"])
         mailboxes |= set(tombstone.get("mailboxes", ()))  # one of an earlier version has none
-    return Tombstones(tuple(sorted(values)), tuple(sorted(names)), tuple(sorted(users)), len(files), tuple(sorted(mailboxes)))
+        kinds |= set(tombstone.get("kinds", ()))
+    return Tombstones(
+        value_ids=tuple(sorted(values)),
+        names=tuple(sorted(names)),
+        user_hashes=tuple(sorted(users)),
+        erasure_count=len(files),
+        mailbox_hashes=tuple(sorted(mailboxes)),
+        kinds=tuple(sorted(kinds)),
+    )
 
 
 def write(work: Path, key: Key, erasure: Tombstones, date: str) -> None:
@@ -101,6 +111,7 @@ def write(work: Path, key: Key, erasure: Tombstones, date: str) -> None:
         "mailboxes": erasure.mailbox_hashes,
         "names": erasure.names,
         "users": erasure.user_hashes,
+        "kinds": erasure.kinds,
     }
     write_json(folder / f"{len(_tombstone_files(work)):05d}.json", {**tombstone, "sha256": _hash_tombstone(tombstone)})
 

@@ -318,7 +318,8 @@ def _search_subject(
         [(value_id, *match.values[value_id]) for value_id in match.value_ids], schema=indexed.schema, orient="row"
     )  # an index of other finders may not have them
     found_values = pl.concat([given, indexed.filter(pl.col("value_id").is_in(pl.Series(values, dtype=pl.Int64).implode()))])
-    return found, subject_tombstones, found_values.unique(maintain_order=True)
+    kinds = sorted({*found_values["kind"]} - {name_search.PERSON})  # names are searched for by their words, whatever the plan
+    return found, replace(subject_tombstones, kinds=tuple(kinds)), found_values.unique(maintain_order=True)
 
 
 def _read_values(path: Path) -> pl.DataFrame:

@@ -561,3 +561,6 @@ def test_values_that_the_finders_of_an_output_miss_are_reported(tmp_path: Path, 
     outputs = {Path(output["out"]).name: (output["erased"], output.get("occurrences_left")) for output in receipt["outputs"]}
     assert outputs == {"mails": (False, 2), "staff": (True, None)}
     assert any("2 occurrences of kinds" in line for line in receipt["not_erased"])
+    for name in order:  # later runs
+        notes = run_plan(tmp_path, f"{name}-later", load_plan(str(tmp_path / f"{name}.toml"))).notes
+        assert [note.endswith(": STAFF_ID") for note in notes if "erased persons" in note] == ([True] if name == "mails" else [])
