@@ -134,7 +134,7 @@ class PipelineRun:
         state.index.notes += plan.ineffective_settings
         if unsearched := sorted({*state.erased.kinds} - {*list_looked_for(plan.coverage())}):
             state.index.notes.append(
-                f"erased persons have values of kinds that this plan does not look for, and which stay where they occur: {', '.join(unsearched)}"
+                f"erased persons have values of kinds that this plan does not look for, which stay: {', '.join(unsearched)}"
             )
         if state.index.settings.append:
             state.prepare_append()
