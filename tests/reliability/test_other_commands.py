@@ -290,6 +290,15 @@ START_MARKERS = {
 }
 
 
+def handles_stop_signals(process_id: int) -> bool:
+    """True once a process has a handler for SIGTERM, which Python has none for by itself."""
+    with contextlib.suppress(OSError, StopIteration):
+        lines = Path(f"/proc/{process_id}/status").read_text().splitlines()
+        caught = next(line for line in lines if line.startswith("SigCgt:"))
+        return bool(int(caught.split()[1], 16) & 1 << (signal.SIGTERM - 1))
+    return True  # it has ended, or the system has no such file
+
+
 def run_with_signal(command_case: CommandCase, number: signal.Signals, group: bool, delay: float = 0.0) -> bool:
     """One command that gets a signal when it has started, or some seconds later; False if it had ended before."""
     command_case.restore()
@@ -299,7 +308,10 @@ def run_with_signal(command_case: CommandCase, number: signal.Signals, group: bo
         assert time.monotonic() < deadline
         time.sleep(0.001)
     if command_case.name == "label":  # no file shows when a sample is being drawn
-        delay += 0.5 if command_case.harness.start_forked is None else 0.1
+        while not handles_stop_signals(process.pid) and process.poll() is None:
+            assert time.monotonic() < deadline
+            time.sleep(0.001)
+        delay += 0.1
     time.sleep(delay)
     start_time = time.monotonic()
     with contextlib.suppress(ProcessLookupError):  # it has ended already
