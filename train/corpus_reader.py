@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from sanitize.core.text_cells import column_of_path
 from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.storage.corpus import Corpus, Shard
-from sanitize.storage.files import file_sha256, require_shallow_lines
+from sanitize.storage.files import file_sha256, require_shallow_lines, stat_file
 from sanitize.storage.records.conversations import ChatTemplate, list_turns, read_mixed_lines
 from sanitize.storage.records.record_shapes import RecordShape, recognize_table
 from sanitize.storage.records.splits import TRAIN, select_split
@@ -155,12 +155,12 @@ def read_documents(
     if published:
         corpus = Corpus.open(source)
         shards_read = corpus.list_shards(split if corpus.splits else None)
-        states = [_stat_file(shard.path) for shard in shards_read]
+        states = [stat_file(shard.path) for shard in shards_read]
         corpus.check()
         files = [(shard.path, shard.sha256) for shard in shards_read]
     else:
         found = _find_files(source, split)
-        states = [_stat_file(file) for file in found]
+        states = [stat_file(file) for file in found]
         files = [(file, file_sha256(file)) for file in found]
     text_column = _main_text_column(corpus, text_column) if published else text_column
     tables, shards = [], []
@@ -190,7 +190,7 @@ def read_documents(
         if prompt_columns:
             columns["prompt"] = _join_prompts([_to_strings(table.column(column), "prompt", file) for column in prompt_columns])
         tables.append(pa.table(columns))
-    if [_stat_file(file) for file, _ in files] != states:
+    if [stat_file(file) for file, _ in files] != states:
         raise InputRefused(f"{source}: changed while it was being read; run the same command again when no program writes to it")
     if with_pii_spans and tables and not any("pii_spans" in table.column_names for table in tables):
         raise UsageError(f"{source}: data.leave_out_pii needs the column pii_spans, and no shard has it; nothing would be left out")
@@ -201,15 +201,6 @@ def read_documents(
     ids = pc.coalesce(merged.column("doc_id"), numbers) if "doc_id" in merged.column_names else pa.chunked_array([numbers])
     merged = merged.drop_columns(["doc_id"]) if "doc_id" in merged.column_names else merged
     return DocumentTable(merged.append_column("doc_id", ids), source.resolve(), tuple(shards))
-
-
-def _stat_file(file: Path) -> tuple[int, ...] | None:
-    """What changes when a file is written or replaced; None if there is no such file."""
-    try:
-        facts = file.stat()
-    except OSError:
-        return None
-    return facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino
 
 
 def _main_text_column(corpus: Corpus, text_column: str) -> str:

@@ -14,7 +14,7 @@ import tomllib
 from collections.abc import Iterable, Iterator
 from io import BufferedReader
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from sanitize.core import failpoints
 
@@ -49,6 +49,24 @@ def read_regular_file(path: Path) -> bytes:
     """The bytes of a file; raises as `open_regular_file` does."""
     with open_regular_file(path) as file:
         return file.read()
+
+
+class FileState(NamedTuple):
+    """What changes when a file is written or replaced. Programs that restore `mtime_ns` (copies, archives) cannot restore `ctime_ns`."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+def stat_file(path: str | Path) -> FileState | None:
+    """The state of a file; None if the file does not exist."""
+    try:
+        status = os.stat(path)
+    except OSError:
+        return None
+    return FileState(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
 
 
 def file_sha256(path: Path) -> str:

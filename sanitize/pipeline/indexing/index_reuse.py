@@ -14,13 +14,13 @@ from sanitize.errors import InputRefused, UsageError
 from sanitize.pipeline import publish_history
 from sanitize.pipeline.indexing import index_increments
 from sanitize.pipeline.indexing.index_increments import IndexIncrement
-from sanitize.pipeline.indexing.index_state import IndexState, stat_file
+from sanitize.pipeline.indexing.index_state import IndexState
 from sanitize.plans.detection_spec import describe_difference
 from sanitize.readers.standard_form import with_shape
 from sanitize.readers.survey import IndexedInput, StagingLayout, Survey
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import Documents
-from sanitize.storage.files import input_sha256, read_json
+from sanitize.storage.files import input_sha256, read_json, stat_file
 from sanitize.storage.records.record_shapes import mark_json_columns
 
 # keys of index.json before version 3 of the tables: what decides whether its documents, key and erasures are kept is read from them

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pyarrow as pa
 
@@ -35,7 +35,7 @@ from sanitize.readers.survey import Survey
 from sanitize.stages import detection
 from sanitize.storage import private_folder, table_schemas
 from sanitize.storage.corpus import Documents, cell_leaves
-from sanitize.storage.files import input_sha256, read_json, write_json
+from sanitize.storage.files import FileState, input_sha256, read_json, stat_file, write_json
 from sanitize.storage.records.splits import TRAIN
 from sanitize.storage.task_records import hash_json
 
@@ -287,21 +287,3 @@ class IndexState:
     def task_files(self, *folder_names: str) -> list[Path]:
         """The files of a table of WORK, one per task."""
         return [self.workspace.joinpath(*folder_names, f"{no:05d}.parquet") for no in range(len(self.task_ranges))]
-
-
-class FileState(NamedTuple):
-    """What changes when a file is written or replaced. Programs that restore `mtime_ns` (copies, archives) cannot restore `ctime_ns`."""
-
-    size: int
-    mtime_ns: int
-    ctime_ns: int
-    inode: int
-
-
-def stat_file(path: str) -> FileState | None:
-    """The state of a file; None if the file does not exist."""
-    try:
-        status = os.stat(path)
-    except OSError:
-        return None
-    return FileState(status.st_size, status.st_mtime_ns, status.st_ctime_ns, status.st_ino)
