@@ -83,13 +83,9 @@ class RunFolder:
         final_name = self.summary.get("final")
         return next((one for one in self.checkpoints if one.name == final_name), self.checkpoints[-1])
 
-    def read_first_steps(self) -> pa.Table:
-        """Return what the function `read_first_steps` returns for this run."""
-        return read_first_steps(self.path)
-
     def list_seen_doc_ids(self, step: int) -> pa.Array:
         """Return the `doc_id` of every document that was in a batch up to and including `step`, in file order; none at step 0."""
-        table = self.read_first_steps()
+        table = read_first_steps(self.path)
         return table.filter(pc.less_equal(table["first_step"], step))["doc_id"].combine_chunks()
 
 

@@ -25,7 +25,7 @@ from sanitize.errors import UsageError
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, LeakedValue, Metric, MetricRow, MetricRows, make_epoch_figure
-from ..run_folder import Checkpoint, RunFolder
+from ..run_folder import Checkpoint, RunFolder, read_first_steps
 from ..texts_and_prompts import (
     ADDRESS_KIND,
     find_addresses,
@@ -163,7 +163,7 @@ def find_address_first_steps(run: RunFolder, addresses: Collection[str]) -> dict
     texts = read_seen_texts(run)
     frame = find_addresses(texts.texts).filter(pl.col("address").is_in(sorted(addresses)))
     ids = pl.DataFrame({"text_no": range(len(texts)), "doc_id": texts.doc_ids}, schema={"text_no": pl.Int64, "doc_id": pl.String})
-    steps = pl.DataFrame(run.read_first_steps())
+    steps = pl.DataFrame(read_first_steps(run.path))
     found = frame.join(ids, on="text_no").join(steps, on="doc_id").group_by("address").agg(pl.col("first_step").min())
     return dict(found.sort("address").iter_rows())
 
