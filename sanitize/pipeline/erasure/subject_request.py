@@ -13,7 +13,7 @@ import datetime
 import os
 import shutil
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -79,7 +79,7 @@ class _Workspace:
     engine: LocalEngine
     spill: Path
     outputs: OutputSearch
-    customs: tuple[CustomKind, ...]  # of the index in which the person was found
+    customs: tuple[CustomKind, ...]  # of its index and of all plans that published from it
 
     def task_files(self, *folder_names: str) -> list[Path]:
         return [self.folder.joinpath(*folder_names, f"{no:05d}.parquet") for no in range(len(self.task_ranges))]
@@ -153,7 +153,7 @@ def subject(
             spill = private_folder.make_private_folder(work / "spill") / "subject"
             spill.mkdir()
             try:
-                opened_workspace = _open_workspace(work, settings, workers, spill)
+                opened_workspace = _open_workspace(work, settings, workers, spill, customs)
                 try:
                     subject_match = SubjectMatch.read(match, opened_workspace.key, customs)
                     found, tombstone, values = _search_subject(
@@ -214,7 +214,7 @@ def _load_settings(workspace: Path, given: Settings) -> Settings:
     return before
 
 
-def _open_workspace(workspace: Path, settings: Settings, workers: int | None, spill: Path) -> _Workspace:
+def _open_workspace(workspace: Path, settings: Settings, workers: int | None, spill: Path, customs: tuple[CustomKind, ...]) -> _Workspace:
     """Open WORK. Raises UsageError if its index is incomplete, has another key, or if input files have moved or changed."""
     index_json = read_json(workspace / "index.json")
     if not index_json or not index_json.get("complete"):
@@ -236,7 +236,7 @@ def _open_workspace(workspace: Path, settings: Settings, workers: int | None, sp
         engine=LocalEngine(workers=workers or (1 if is_small else os.cpu_count() or 1), spill=spill),
         spill=spill,
         outputs=published_outputs.find_outputs(workspace),
-        customs=_read_all_custom_kinds(workspace),
+        customs=customs,
     )
 
 
@@ -313,19 +313,23 @@ def _search_subject(
         unreached_outputs=workspace.outputs.unreached,
         work=str(workspace.folder),
     )
-    indexed = pl.concat([_read_values(path) for path in workspace.task_files("vault", "values")])
+    indexed = _read_values(workspace.task_files("vault", "values"), pl.Series(values, dtype=pl.Int64))
     given = pl.DataFrame(
         [(value_id, *match.values[value_id]) for value_id in match.value_ids], schema=indexed.schema, orient="row"
     )  # an index of other finders may not have them
-    found_values = pl.concat([given, indexed.filter(pl.col("value_id").is_in(pl.Series(values, dtype=pl.Int64).implode()))])
+    found_values = pl.concat([given, indexed])
     kinds = sorted({*found_values["kind"]} - {name_search.PERSON})  # names are searched for by their words, whatever the plan
     return found, replace(subject_tombstones, kinds=tuple(kinds)), found_values.unique(maintain_order=True)
 
 
-def _read_values(path: Path) -> pl.DataFrame:
-    """The values in a vault file: value_id, kind, value."""
-    table = pl.DataFrame(pq.read_table(path, columns=["value_id", "kind", "value"], partitioning=None))
-    return table.with_columns(pl.col("kind", "value").cast(pl.String))
+def _read_values(vault_files: Iterable[Path], value_ids: pl.Series) -> pl.DataFrame:
+    """Those of the values that are in files of the vault: value_id, kind, value. File by file, since all values of a corpus may not fit
+    into memory."""
+    found = [pl.DataFrame(schema={"value_id": pl.Int64, "kind": pl.String, "value": pl.String})]
+    for path in vault_files:
+        table = pl.DataFrame(pq.read_table(path, columns=["value_id", "kind", "value"], partitioning=None))
+        found.append(table.filter(pl.col("value_id").is_in(value_ids.implode())).with_columns(pl.col("kind", "value").cast(pl.String)))
+    return pl.concat(found)
 
 
 def _collect_occurrences(workspace: _Workspace, erased: tombstones.Tombstones) -> tuple[dict[str, Sequence[Path]], pl.Series]:
@@ -449,9 +453,9 @@ def _count_encoded_leaks(workspace: Path, output: str, workers: int | None) -> d
 def _count_values_left(workspace: _Workspace, corpus: Corpus, values: pl.DataFrame) -> Counter[str]:
     """Occurrences by kind, in a folder that was just published, of those of the person's values that its run did not find at all: they have
     been found by the finders of another run in this WORK, and so neither its edits nor its leak check know them."""
-    known = pl.concat([_read_values(path).select("value_id") for path in workspace.task_files("vault", "values") if path.is_file()])
     kinds = list(all_kinds())
-    unknown = values.join(known, on="value_id", how="anti").filter(pl.col("kind").is_in(kinds))
+    vault_files = filter(Path.is_file, workspace.task_files("vault", "values"))
+    unknown = values.join(_read_values(vault_files, values["value_id"]), on="value_id", how="anti").filter(pl.col("kind").is_in(kinds))
     numbers = pl.Series("kind", [kinds.index(kind) for kind in unknown["kind"]], pl.Int32)
     matcher = LiteralMatcher.from_values(unknown.with_columns(numbers, normalised=pl.lit(None, pl.String))) if unknown.height else None
     counts: Counter[str] = Counter()
