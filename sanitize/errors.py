@@ -158,7 +158,7 @@ def internal_error(error: BaseException) -> SanitizeError:
 
 
 def describe_exception(error: BaseException, inside: str | None = None) -> str:
-    """The type of an exception and where it happened: the last six frames; with `inside`, the path of a source file, its first frame and the
+    """The type of an exception and where it happened: the last six frames; with `inside`, the path of a source file, its first and the
     last of all.
 
     Its message is left out, because it may quote the data.
