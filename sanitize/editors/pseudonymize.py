@@ -18,7 +18,6 @@ knows its pseudonym everywhere: consistent pseudonyms are linkable by design.
 
 from __future__ import annotations
 
-import functools
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import ClassVar, Literal
@@ -35,6 +34,7 @@ from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import make_byte_table, to_large_string
 from sanitize.core.keys import Draws, Key, compute_value_ids, siphash
 from sanitize.core.part_protocols import Aggregates, EditBatch, LinkingEditor
+from sanitize.core.run_caches import cached_for_run
 from sanitize.editors.synthesis import identities
 from sanitize.editors.synthesis.component_pools import draw_extension
 from sanitize.errors import PlanError, ResourceError
@@ -92,8 +92,8 @@ class Pseudonymize(LinkingEditor):
         self._values_by_kind = _load_values(*paths, self.kinds, key, self.scope == "corpus", self.reserved, self.linked, *times)
         if self.linked:
             found = aggregates.tables["entity_values"]
-            settings = (self.kinds, key, self.scope == "corpus", self.reserved)
-            self._identities = _load_identities(*paths, found, *settings, *times, found.stat().st_mtime_ns)
+            times = (*times, found.stat().st_mtime_ns)
+            self._identities = _load_identities(*paths, found, self.kinds, key, self.scope == "corpus", self.reserved, *times)
 
     def edit_occurrences(self, batch: EditBatch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
         """A pseudonym for every occurrence, and the table `labels`, which maps pseudonyms to value_ids."""
@@ -310,7 +310,7 @@ def _corpus_draws(key: Key, kind: Kind, ids: I64) -> Draws:
     return Draws.from_words(key.subkey(f"pseudonym/corpus/{kind.name}"), ids.astype(np.uint64))
 
 
-@functools.lru_cache(maxsize=2)
+@cached_for_run(2)
 def _load_values(
     value_ids_path: Path,
     distinct_values_path: Path,
@@ -346,7 +346,7 @@ def _load_values(
     return values_by_kind
 
 
-@functools.lru_cache(maxsize=2)
+@cached_for_run(2)
 def _load_identities(
     value_ids_path: Path,
     distinct_values_path: Path,

@@ -24,7 +24,6 @@ Kept by design: each first occurrence, and in each variant one real component. S
 
 from __future__ import annotations
 
-import functools
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
@@ -42,6 +41,7 @@ from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, to_large_string
 from sanitize.core.keys import Draws, Key, compute_value_ids, draw_index, siphash
 from sanitize.core.part_protocols import Aggregates, EditBatch, LinkingEditor, PriorValues
+from sanitize.core.run_caches import cached_for_run
 from sanitize.editors.synthesis import identities
 from sanitize.editors.synthesis.component_pools import (
     COMPONENTS,
@@ -477,7 +477,7 @@ def _read_values(kind: Kind, occurrences: pl.DataFrame, key: Key) -> tuple[pa.Ar
     return to_large_string(values), is_invalid
 
 
-@functools.lru_cache(maxsize=2)
+@cached_for_run(2)
 def _load_corpus_values(
     value_ids_path: Path, pools_path: Path, kinds: tuple[str, ...], source: str, anchors: tuple[Anchor, ...], *_mtimes: int
 ) -> tuple[dict[str, _IdSet], dict[str, PoolTable]]:

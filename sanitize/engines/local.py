@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from sanitize.core.engine import TaskResult, WorkerDied
+from sanitize.core.run_caches import clear_run_caches
 from sanitize.engines.worker_process import (
     WorkerProcess,
     borrow_worker,
@@ -109,11 +110,12 @@ class LocalEngine:
             return None if row is None else row[0]
 
     def close(self) -> None:
-        """Kills the workers and closes the database. Unfinished tasks are done again by the next run."""
+        """Kills the workers, closes the database and empties the caches. Unfinished tasks are done again by the next run."""
         for worker in self._workers:
             worker.kill()
         self._workers.clear()
         self._close_database()
+        clear_run_caches()
 
     def _close_database(self) -> None:
         if self._connection is not None:

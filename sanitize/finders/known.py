@@ -11,7 +11,6 @@ ordinary words. Memory is that of the distinct values, as in the leak check; a p
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, ClassVar
@@ -28,6 +27,7 @@ from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, is_in_byte_tab
 from sanitize.core.intervals import contained_in_any, flatten_spans
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
+from sanitize.core.run_caches import cached_for_run
 from sanitize.errors import UsageError, suggest_names
 from sanitize.kinds.east_asian_names import count_family_characters, is_full_name
 from sanitize.kinds.kind import all_kinds
@@ -128,7 +128,7 @@ class _KnownTerms:
         return is_valid
 
 
-@functools.lru_cache(maxsize=2)
+@cached_for_run(2)
 def _read_cached_terms(path: Path, _mtime_ns: int, _inode: int) -> _KnownTerms:
     return _KnownTerms(pq.read_table(path, partitioning=None).combine_chunks())
 

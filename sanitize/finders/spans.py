@@ -19,7 +19,6 @@ The file's hash is part of the fingerprint of the index. Memory is that of the f
 
 from __future__ import annotations
 
-import functools
 import gzip
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
@@ -34,6 +33,7 @@ from sanitize.core import part_protocols
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, code_points_to_bytes
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, TextColumn
+from sanitize.core.run_caches import cached_for_run
 from sanitize.errors import InputRefused, PlanError
 from sanitize.storage.files import file_sha256, parse_json, require_shallow_lines
 from sanitize.text.label_aliases import map_labels_to_kinds, trim_spans
@@ -149,7 +149,7 @@ class Spans(Finder):
         )
 
 
-@functools.lru_cache(maxsize=2)
+@cached_for_run(2)
 def _load_spans_cached(path: str, expected_sha256: str, layout: str, labels: tuple[tuple[str, str], ...]) -> pl.DataFrame:
     """Returns the spans of a file: `row` (its number in the file, from 0) and the columns of `_SCHEMA`; one of doc_id and doc_no is null.
 

@@ -6,7 +6,6 @@ and those of this task. For a stream, `StreamPriorValues` implements the same pr
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 
 from sanitize.array_types import I64, Mask
 from sanitize.core.part_protocols import Aggregates, Editor
+from sanitize.core.run_caches import cached_for_run
 from sanitize.storage.parquet_files import open_table_writer
 
 SURROGATE_ID_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])
@@ -85,7 +85,7 @@ def find_sorted(sorted_ids: I64, ids: I64) -> tuple[I64, Mask]:
     return at, sorted_ids[at] == ids
 
 
-@functools.lru_cache(maxsize=2)
+@cached_for_run(2)
 def _load_first_docs(path: Path, _mtime_ns: int) -> tuple[I64, I64]:
     """All value ids of the corpus, ascending, and the `doc_no` of the first occurrence of each."""
     table = pq.read_table(path, columns=["value_id", "first_doc_no"], partitioning=None)
@@ -94,6 +94,6 @@ def _load_first_docs(path: Path, _mtime_ns: int) -> tuple[I64, I64]:
     return ids[order], first_doc_nos[order]
 
 
-@functools.lru_cache(maxsize=1024)
+@cached_for_run(1024)
 def _load_ids(path: Path, _mtime_ns: int) -> I64:
     return np.asarray(pq.read_table(path, partitioning=None).column(0), np.int64)

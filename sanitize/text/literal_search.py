@@ -7,7 +7,6 @@ is exact, and as fast for many values as for few. It does not use the pattern of
 
 from __future__ import annotations
 
-import functools
 import secrets
 import shutil
 import unicodedata
@@ -33,6 +32,7 @@ from sanitize.core.arrow_buffers import (
     to_large_string,
 )
 from sanitize.core.intervals import sort_spans
+from sanitize.core.run_caches import cached_for_run
 from sanitize.kernels.term_search import find_terms, hash_terms, set_bits, set_start_bits
 from sanitize.kinds.kind import ASCII_WORD_CHARS, all_kinds, boundary_tables
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
@@ -284,12 +284,12 @@ def prepare_terms(path: Path, folder: Path, memory_bytes: int = 1 << 30) -> Path
     return folder
 
 
-@functools.lru_cache(maxsize=4)  # full verification uses three of them in each shard
+@cached_for_run(4)  # full verification uses three of them in each shard
 def _read_cached(path: Path, _mtime_ns: int, _inode: int) -> LiteralMatcher:
     return _from_table(pq.read_table(path, partitioning=None))
 
 
-@functools.lru_cache(maxsize=4)  # as above
+@cached_for_run(4)  # as above
 def _load_partitions_cached(path: Path, _mtime_ns: int, _inode: int) -> tuple[LiteralMatcher, ...]:
     empty = LiteralMatcher(pa.array([], pa.large_string()), np.empty(0, np.int32), np.empty(0, np.int64))
     parts = tuple(LiteralMatcher.load(folder) for folder in sorted(folder for folder in path.iterdir() if folder.is_dir())) or (empty,)

@@ -11,7 +11,6 @@ matched in their own letter case only, and reported separately.
 from __future__ import annotations
 
 import contextlib
-import functools
 import hashlib
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
@@ -30,6 +29,7 @@ import pyarrow.parquet as pq
 from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import ascii_lower
 from sanitize.core.intervals import expand_ranges
+from sanitize.core.run_caches import cached_for_run
 from sanitize.kinds.kind import all_kinds, unflatten_strings
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.text.decodings import ENCODED_FORMS
@@ -398,7 +398,7 @@ def _map_terms(path: Path, name: str) -> pa.Table:
     return table if table.num_rows else pa.table([pa.array([], field.type) for field in _PASS_SCHEMA], schema=_PASS_SCHEMA)
 
 
-@functools.lru_cache(maxsize=1)
+@cached_for_run(1)
 def _load_terms(path: Path, _time: int, _inode: int) -> SearchTerms:
     if not (path / "plain").is_dir():
         return SearchTerms.build(path)

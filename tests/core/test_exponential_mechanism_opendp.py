@@ -48,6 +48,7 @@ def test_privacy_statement_equals_opendp(epsilon: float) -> None:
     assert make_opendp_mechanism(BOUNDS.temperature(epsilon)).map(BOUNDS.sensitivity) == pytest.approx(epsilon**2 / 8)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])
 def test_samples_equal_opendp(epsilon: float) -> None:
     """Two samples of a contingency table; a sampler that forgets the factor 2, or the clipping, is detected."""

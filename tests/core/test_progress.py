@@ -152,6 +152,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_a_run_reports_every_document_once(corpus: Path, tmp_path: Path) -> None:
     updates: list[ProgressUpdate] = []
     for workers in (1, 2):
@@ -211,6 +212,7 @@ def run_in_terminal(start_forked_command: Callable[..., Any] | None) -> RunInTer
     return run_command
 
 
+@pytest.mark.slow
 def test_progress_on_a_real_terminal(corpus: Path, tmp_path: Path, run_in_terminal: RunInTerminal) -> None:
     arguments = ["run", str(corpus / "in.parquet"), "-o", str(tmp_path / "out"), "--seed", "1", "--workers", "1", "--rows-per-shard", "20"]
     stderr, stdout = run_in_terminal(*arguments, folder=tmp_path)
@@ -226,6 +228,7 @@ def test_progress_on_a_real_terminal(corpus: Path, tmp_path: Path, run_in_termin
     assert [value for value in values if len(value) > 5 and value in stderr + stdout] == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("command", ["run", "index"])
 def test_quiet_run_prints_nothing_or_json(corpus: Path, tmp_path: Path, command: str, run_in_terminal: RunInTerminal) -> None:
     output_options = ["-o", "out"] if command == "run" else ["--work", "work"]
@@ -239,6 +242,7 @@ def test_quiet_run_prints_nothing_or_json(corpus: Path, tmp_path: Path, command:
     assert stderr == "" and json.loads(stdout)["documents_in"] == 120
 
 
+@pytest.mark.slow
 def test_verify_shows_progress_unless_quiet(corpus: Path, tmp_path: Path, run_in_terminal: RunInTerminal) -> None:
     run_with_settings(corpus / "in.parquet", tmp_path / "out", settings=Settings(seed=1, workers=1, rows_per_shard=30))
     stderr, stdout = run_in_terminal("verify", "out", "--workers", "1", folder=tmp_path)

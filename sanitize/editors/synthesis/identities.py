@@ -16,7 +16,6 @@ keeps its identity. The result does not depend on the order of work.
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -31,6 +30,7 @@ from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, splice, to_large_string
 from sanitize.core.duplicate_groups import connected_components
 from sanitize.core.keys import Draws, Key, compute_value_ids, draw_index, siphash
+from sanitize.core.run_caches import cached_for_run
 from sanitize.errors import ResourceError
 from sanitize.kinds.kind import flatten_strings, get_kind, redraw_characters
 from sanitize.kinds.person import draw_names, fold_accents, list_given_names, match_case, name_pools
@@ -92,7 +92,7 @@ class Entities:
         return np.where(known, self.entity_id[at], ids), known
 
 
-@functools.lru_cache(maxsize=2)
+@cached_for_run(2)
 def load_entities(path: Path, _mtime: int) -> Entities:
     """The entities in the aggregate of an editor, a Parquet file; cached for later tasks of this process."""
     return Entities.from_table(pl.DataFrame(pq.read_table(path, partitioning=None)).with_columns(pl.col("kind").cast(pl.String)))

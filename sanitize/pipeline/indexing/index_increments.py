@@ -7,7 +7,6 @@ then it is open, and the same command resumes it.
 
 from __future__ import annotations
 
-import functools
 import hashlib
 import itertools
 import os
@@ -21,6 +20,7 @@ from typing import Any
 import pyarrow as pa
 
 from sanitize.core.keys import Key
+from sanitize.core.run_caches import cached_for_run
 from sanitize.errors import InputRefused, UsageError
 from sanitize.storage.task_records import hash_json
 
@@ -86,7 +86,7 @@ def hash_path(path: str, key: Key) -> str:
     return "/".join(_hash_path_component(os.fsencode(name), key.subkey("place")) for name in full_path.split("/"))
 
 
-@functools.lru_cache(maxsize=1 << 16)
+@cached_for_run(1 << 16)
 def _hash_path_component(name: bytes, key: bytes) -> str:
     return hashlib.blake2b(name, key=key, digest_size=8).hexdigest()
 
