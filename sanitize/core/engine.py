@@ -1,10 +1,12 @@
 """The protocol `Engine`: maps a function over shard descriptors and runs SQL over tables. Texts are never sent through an engine.
 
-Also parses sizes and memory limits, and lists the engines that exist (the modules of sanitize/engines).
+Also parses sizes and memory limits, lists the engines that exist (the modules of sanitize/engines), and has the caches of tasks
+(`cached_for_run`), which a closed engine leaves empty.
 """
 
 from __future__ import annotations
 
+import functools
 import importlib
 import pkgutil
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -13,6 +15,7 @@ from pathlib import Path
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 T = TypeVar("T")
+F = TypeVar("F", bound=Callable[..., Any])
 
 
 @dataclass(frozen=True)
@@ -80,3 +83,27 @@ def engine_names() -> list[str]:
     """The names of all engines, sorted: the modules of sanitize/engines that implement `Engine`."""
     package = importlib.import_module("sanitize.engines")
     return sorted(module.name for module in pkgutil.iter_modules(package.__path__) if module.name not in _NON_ENGINE_MODULES)
+
+
+_cached_functions: list[Any] = []
+
+
+def cached_for_run(maxsize: int) -> Callable[[F], F]:
+    """Like `functools.lru_cache(maxsize)`, until an engine of this process is closed: for what tasks read from the files of a run.
+
+    These are values of the corpus, search terms and keys, some as mappings of files that are deleted at the end of the run. A program that
+    uses the library would keep them, and the disk space of these files, until it ends or runs again.
+    """
+
+    def decorate(function: F) -> F:
+        cached: Any = functools.lru_cache(maxsize=maxsize)(function)
+        _cached_functions.append(cached)
+        return cached  # type: ignore[no-any-return]
+
+    return decorate
+
+
+def clear_run_caches() -> None:
+    """Empty the caches of `cached_for_run`. A run in another thread reads its files again."""
+    for function in _cached_functions:
+        function.cache_clear()

@@ -32,9 +32,9 @@ from pydantic import PrivateAttr
 
 from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import make_byte_table, to_large_string
+from sanitize.core.engine import cached_for_run
 from sanitize.core.keys import Draws, Key, compute_value_ids, siphash
 from sanitize.core.part_protocols import Aggregates, EditBatch, LinkingEditor
-from sanitize.core.run_caches import cached_for_run
 from sanitize.editors.synthesis import identities
 from sanitize.editors.synthesis.component_pools import draw_extension
 from sanitize.errors import PlanError, ResourceError

@@ -12,8 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, TypeVar
 
-from sanitize.core.engine import TaskResult, WorkerDied
-from sanitize.core.run_caches import clear_run_caches
+from sanitize.core.engine import TaskResult, WorkerDied, clear_run_caches
 from sanitize.engines.worker_process import (
     WorkerProcess,
     borrow_worker,

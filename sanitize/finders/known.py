@@ -24,10 +24,10 @@ from pydantic import PrivateAttr
 
 from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, is_in_byte_table, make_byte_table, slice_spans, to_large_string
+from sanitize.core.engine import cached_for_run
 from sanitize.core.intervals import contained_in_any, flatten_spans
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
-from sanitize.core.run_caches import cached_for_run
 from sanitize.errors import UsageError, suggest_names
 from sanitize.kinds.east_asian_names import count_family_characters, is_full_name
 from sanitize.kinds.kind import all_kinds

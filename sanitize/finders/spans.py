@@ -31,9 +31,9 @@ from pydantic import Field, PrivateAttr
 from sanitize.array_types import I64
 from sanitize.core import part_protocols
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, code_points_to_bytes
+from sanitize.core.engine import cached_for_run
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, TextColumn
-from sanitize.core.run_caches import cached_for_run
 from sanitize.errors import InputRefused, PlanError
 from sanitize.storage.files import file_sha256, parse_json, require_shallow_lines
 from sanitize.text.label_aliases import map_labels_to_kinds, trim_spans

@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize.array_types import I64, Mask
+from sanitize.core.engine import cached_for_run
 from sanitize.core.part_protocols import Aggregates, Editor
-from sanitize.core.run_caches import cached_for_run
 from sanitize.storage.parquet_files import open_table_writer
 
 SURROGATE_ID_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])

@@ -31,8 +31,8 @@ from sanitize.core.arrow_buffers import (
     make_byte_table,
     to_large_string,
 )
+from sanitize.core.engine import cached_for_run
 from sanitize.core.intervals import sort_spans
-from sanitize.core.run_caches import cached_for_run
 from sanitize.kernels.term_search import find_terms, hash_terms, set_bits, set_start_bits
 from sanitize.kinds.kind import ASCII_WORD_CHARS, all_kinds, boundary_tables
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL

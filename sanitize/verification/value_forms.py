@@ -28,8 +28,8 @@ import pyarrow.parquet as pq
 
 from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import ascii_lower
+from sanitize.core.engine import cached_for_run
 from sanitize.core.intervals import expand_ranges
-from sanitize.core.run_caches import cached_for_run
 from sanitize.kinds.kind import all_kinds, unflatten_strings
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.text.decodings import ENCODED_FORMS

@@ -29,8 +29,8 @@ import pyarrow.parquet as pq
 from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, splice, to_large_string
 from sanitize.core.duplicate_groups import connected_components
+from sanitize.core.engine import cached_for_run
 from sanitize.core.keys import Draws, Key, compute_value_ids, draw_index, siphash
-from sanitize.core.run_caches import cached_for_run
 from sanitize.errors import ResourceError
 from sanitize.kinds.kind import flatten_strings, get_kind, redraw_characters
 from sanitize.kinds.person import draw_names, fold_accents, list_given_names, match_case, name_pools

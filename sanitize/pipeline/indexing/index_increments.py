@@ -19,8 +19,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from sanitize.core.engine import cached_for_run
 from sanitize.core.keys import Key
-from sanitize.core.run_caches import cached_for_run
 from sanitize.errors import InputRefused, UsageError
 from sanitize.storage.task_records import hash_json
 

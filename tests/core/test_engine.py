@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.core import run_caches
+from sanitize.core import engine
 from sanitize.editors import pseudonymize, rmft
 from sanitize.engines.local import LocalEngine
 from sanitize.finders import known
@@ -32,15 +32,15 @@ def test_a_program_keeps_no_cache_and_no_file_of_a_run(plan: str, tmp_path: Path
     pq.write_table(pa.table({"doc_id": ["a", "b"], "text": [text, text]}), tmp_path / "in.parquet")
     loads = []  # of each cache, when the engine is closed
 
-    def close(engine: LocalEngine, close: object = LocalEngine.close) -> None:
+    def close(closed: LocalEngine, close: object = LocalEngine.close) -> None:
         loads.append([cache.cache_info().currsize for cache in CACHES[plan]])
-        close(engine)  # type: ignore[operator]
+        close(closed)  # type: ignore[operator]
 
     monkeypatch.setattr(LocalEngine, "close", close)
     settings = Settings(seed=1, workers=1, verify="full")
     run_with_settings([tmp_path / "in.parquet"], tmp_path / "out", load_plan(plan), tmp_path / "work", settings)
 
     assert all(map(any, zip(*loads, strict=True)))  # each was used, so that there was something to forget
-    assert [cache.__name__ for cache in run_caches._cached_functions if cache.cache_info().currsize] == []
+    assert [cache.__name__ for cache in engine._cached_functions if cache.cache_info().currsize] == []
     if sys.platform == "linux":
         assert str(tmp_path) not in Path("/proc/self/maps").read_text()
