@@ -1,9 +1,10 @@
 PYTHON ?= python3
 BIN := .venv/bin
 KERNELS := $(wildcard sanitize/kernels/*.py)
+PYTEST := PYTHONDONTWRITEBYTECODE= POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
 
 .DEFAULT_GOAL := setup
-.PHONY: help setup demo check test docs generate model papers bench gpu soak wheels
+.PHONY: help setup demo check test slow docs generate model papers bench gpu soak wheels
 
 help:  ## list these targets
 	@sed -n 's/^\([a-z]*\):.*## \(.*\)/  make \1\t\2/p' Makefile | expand -t 16
@@ -19,8 +20,11 @@ check: .venv/.dev  ## ruff, import layers, and mypy in strict mode on the packag
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-test: .venv/.dev  ## all tests except soak tests, two at a time
-	PYTHONDONTWRITEBYTECODE= POLARS_MAX_THREADS=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist worksteal -q
+test: .venv/.dev  ## the tests that take less than a few seconds each, two at a time
+	$(PYTEST) -m "not slow and not soak"
+
+slow: .venv/.dev  ## the tests that take more than a few seconds each, two at a time
+	$(PYTEST) -m "slow and not soak"
 
 docs: .venv/.dev  ## build the documentation as a site into site/, offline; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict

@@ -119,6 +119,7 @@ def console(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
     def run_command(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["sanitize", *map(str, arguments)])
+        monkeypatch.setattr(sys.modules["__main__"], "__package__", None, raising=False)  # Click would name the program `python -m pytest`
         capsys.readouterr()
         try:
             main.main()

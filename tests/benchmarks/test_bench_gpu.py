@@ -22,6 +22,7 @@ def test_no_gpu_is_no_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, cap
     assert capsys.readouterr().out.startswith("no GPU: nothing measured") and not list(tmp_path.iterdir())
 
 
+@pytest.mark.slow
 def test_a_smoke_run_on_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All parts but the one that starts processes, which has a test of its own (tests/train/test_processes.py)."""
     pytest.importorskip("accelerate")

@@ -42,6 +42,7 @@ def test_batches_equal_the_table() -> None:
     assert len(set(table["doc_id"].to_pylist())) == MAILS_PER_CHUNK + 10
 
 
+@pytest.mark.slow
 def test_size_and_density(corpus: tuple[bool, pa.Table]) -> None:
     dense, table = corpus
     size = sum(len(text.encode()) for text in list_texts(table))

@@ -27,6 +27,7 @@ def make_mails(count: int) -> pl.DataFrame:
     return pl.DataFrame({"owner": ["ann"] * (count + 1), "raw": [text.encode() for text in [*texts, texts[0].replace("<0@", "<x@")]]})
 
 
+@pytest.mark.slow
 def test_cells_keep_results_and_go_on(tmp_path: Path) -> None:
     pytest.importorskip("torch")
     from transformers import LlamaConfig, LlamaForCausalLM

@@ -45,6 +45,7 @@ def run_doctor(*arguments: object, limit: str = ":", **changes: str) -> subproce
     return subprocess.run(shell, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
 
 
+@pytest.mark.slow
 def test_this_machine_passes_and_no_files_are_left(tmp_path: Path) -> None:
     folder, temporary = tmp_path / "a folder", tmp_path / "tmp"
     folder.mkdir()
@@ -98,6 +99,7 @@ def run_checks(folder: Path) -> dict[str, EnvironmentCheck]:
     return {check.name: check for check in doctor_module.run_self_test(folder)}
 
 
+@pytest.mark.slow
 def test_broken_locks_and_changed_bytes_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     @contextlib.contextmanager
     def lock_nothing(workspace: Path) -> Iterator[None]:
@@ -118,6 +120,7 @@ def test_broken_locks_and_changed_bytes_are_reported(tmp_path: Path, monkeypatch
     assert checks["self-test"].status == "fail" and "other bytes" in checks["self-test"].detail and checks["self-test"].exit_code == 1
 
 
+@pytest.mark.slow
 def test_errors_of_the_self_test_run_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     original = doctor_module._sanitize_test_mails
 

@@ -104,6 +104,7 @@ def test_decisions_survive_a_kill_and_the_next_session_goes_on(workspace: Path) 
     assert (scores.judged, scores.right, scores.wrong_spans) == (3, 1, 1) and scores.precision == pytest.approx(1 / 3)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_a_signal_ends_a_session_that_waits_for_a_key(workspace: Path, tmp_path: Path, number: signal.Signals) -> None:
     session = Session(workspace, "--n", 2, "--out", tmp_path / "s.jsonl")

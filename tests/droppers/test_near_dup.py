@@ -182,6 +182,7 @@ def run_plan(folder: Path, texts: Sequence[str | None], part: str, **options: An
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("threshold", "bands", "rows"), [(0.8, 14, 9), (0.5, 32, 4)])
 def test_precision_and_recall_of_links(tmp_path: Path, threshold: float, bands: int, rows: int) -> None:
     texts = build_similar_texts(260, seed=int(100 * threshold))

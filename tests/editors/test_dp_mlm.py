@@ -147,6 +147,7 @@ def _read_shards(folder: Path) -> list[bytes]:
 
 
 # each process loads torch; two processes run with one mapping only, in the soak tests
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mapping", "workers"), [("none", 1), ("document", 1), ("corpus", 1), pytest.param("corpus", 2, marks=pytest.mark.soak)]
 )

@@ -411,6 +411,7 @@ def test_random_mails_match_the_reference(tmp_path_factory: pytest.TempPathFacto
     assert got == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("corpus", "scope"),
     [

@@ -292,6 +292,7 @@ def run_plan(folder: Path, out: str, use: str, *changes: str, texts: list[str] =
     return [row["text"] for row in sorted(rows, key=lambda row: str(row["doc_id"]))]
 
 
+@pytest.mark.slow
 def test_rmft_keeps_first_occurrences_and_links_the_others(tmp_path: Path) -> None:
     output_texts = run_plan(tmp_path, "out", "rmft")
     assert output_texts[0].startswith("From: Anna Smith <anna.smith@example.com>\nTo: Bob Jones <bjones@example.org>\n\nDear Bob,")
@@ -307,6 +308,7 @@ def test_rmft_keeps_first_occurrences_and_links_the_others(tmp_path: Path) -> No
     assert run_plan(tmp_path, "turned", "rmft", "edit.0.keep=0", texts=MAILS[::-1], rows_per_shard=1) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["corpus", "document"])
 def test_pseudonyms_of_one_person(tmp_path: Path, scope: str) -> None:
     output_texts = run_plan(tmp_path, "out", "pseudonymize", f'edit.0.scope="{scope}"')

@@ -100,6 +100,7 @@ def normalise_value(name: str, text: str) -> str:
 TEXTS = st.lists(st.lists(st.sampled_from([*ALL, "é", "call"]), max_size=7).map(" , ".join), min_size=1, max_size=14)
 
 
+@pytest.mark.slow
 @given(TEXTS, st.sampled_from(SCOPES))
 @settings(max_examples=4, **SLOW_SETTINGS)
 def test_each_value_has_one_reversible_pseudonym(texts: list[str], scope: str) -> None:
@@ -138,18 +139,21 @@ def pseudonymize_texts(texts: list[str], scope: str, files: int = 1, **options: 
         return read_texts(base / "out")
 
 
+@pytest.mark.slow
 @given(TEXTS, st.sampled_from(SCOPES), st.integers(1, 9))
 @settings(max_examples=3, **SLOW_SETTINGS)
 def test_pseudonyms_do_not_depend_on_sharding(texts: list[str], scope: str, size: int) -> None:
     assert pseudonymize_texts(texts, scope) == pseudonymize_texts(texts, scope, files=3, rows_per_shard=size)
 
 
+@pytest.mark.slow
 def test_pseudonyms_do_not_depend_on_workers_or_order() -> None:
     texts = [" , ".join(ALL[(no * 7 + step * step) % len(ALL)] for step in range(6)) for no in range(20)]
     expected = pseudonymize_texts(texts, "corpus")
     assert expected == pseudonymize_texts(texts, "corpus", workers=2, rows_per_shard=5) == pseudonymize_texts(texts[::-1], "corpus")[::-1]
 
 
+@pytest.mark.slow
 def test_scope_of_a_pseudonym() -> None:
     pseudonyms = {
         scope: [text.split(" and ") for text in pseudonymize_texts(["ann.lee@example.com and ann.lee@example.com"] * 3, scope)]

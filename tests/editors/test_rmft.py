@@ -60,6 +60,7 @@ def test_stream_does_not_depend_on_draws_per_call(monkeypatch: pytest.MonkeyPatc
     assert list(stream(rows, plan=plan, seed=2, batch=100)) == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("draws_per_call", [1, 7, 4_000])
 def test_run_does_not_depend_on_draws_per_call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, draws_per_call: int) -> None:
     """The same for a run, where variants are unique per document: only the first attempts are free in this case."""

@@ -31,6 +31,7 @@ pytest.importorskip("pyspark", reason="pyspark is not installed")
 pytest.importorskip("sqlglot", reason="sqlglot is not installed")
 JAVA = int((spark_session.find_java_version() or "0").split(".")[0] or 0)
 pytestmark = [
+    pytest.mark.slow,
     pytest.mark.skipif(
         JAVA < spark_session.MIN_JAVA_VERSION, reason=f"Spark 4 requires Java {spark_session.MIN_JAVA_VERSION}, which is not installed"
     ),

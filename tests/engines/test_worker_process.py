@@ -41,6 +41,7 @@ def test_a_hanging_task_is_ended() -> None:
     assert run_and_collect(time.sleep, [0, 60, 0], time_limit=lambda task: 1.0) == {0: None, 1: "timed_out", 2: None}
 
 
+@pytest.mark.slow
 @needs_linux
 def test_a_task_over_its_memory_limit_fails() -> None:
     assert run_and_collect(len, [b"x" * 1_000]) == {0: 1_000}

@@ -41,6 +41,7 @@ def test_training_stops_when_the_texts_are_learned(tmp_path: Path) -> None:
     assert losses[-1] < losses[0] / 10
 
 
+@pytest.mark.slow
 def test_recall_is_measured_on_the_answer_after_its_prompt(tmp_path: Path) -> None:
     """1 after learning, little before; without prompts the second half of a text."""
     recalls = []

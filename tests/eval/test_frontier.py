@@ -37,6 +37,7 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 def test_run_frontier(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     changes = [word for change in TINY for word in ("--set", change)]
@@ -135,6 +136,7 @@ def test_dispersion_between_trainings() -> None:
     assert estimate_dispersion([[(5, 10)]]) is None and estimate_dispersion([[(5, 10), (0, 0)]]) is None
 
 
+@pytest.mark.slow
 def test_several_seeds_have_a_folder_each_and_one_sum(corpus: Path, tmp_path: Path) -> None:
     changes = [word for change in TINY for word in ("--set", change)]
     options = ["--plans", "baseline", "--seeds", "2", "--seed", "4", "--web", "2", "--cues", "0", "--json", *changes]

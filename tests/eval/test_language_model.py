@@ -103,6 +103,7 @@ def test_sampling_follows_the_softmax(model: LanguageModel, gpt2: Any) -> None:
     assert model.generate([prompt] * 9, new_tokens=4, mode="sample", seed=1) != model.generate([prompt] * 9, new_tokens=4, mode="sample")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("top_k", "top_p"), [(None, None), (5, None), (None, 0.9), (40, 0.6), (None, 1.0)])
 @pytest.mark.parametrize("vocabulary", [50, 5_000])
 def test_sampled_tokens_have_the_probabilities_of_a_complete_sort(top_k: int | None, top_p: float | None, vocabulary: int) -> None:

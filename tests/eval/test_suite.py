@@ -275,6 +275,7 @@ def count_measured(monkeypatch: pytest.MonkeyPatch, stop_after: int | None = Non
     return calls
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop_after", [1, 4, 9])
 def test_an_evaluation_that_was_stopped_continues_with_the_next_metric(
     suite: Path, tmp_path: Path, stop_after: int, monkeypatch: pytest.MonkeyPatch
@@ -343,6 +344,7 @@ def test_equal_weights_are_measured_once(suite: Path, monkeypatch: pytest.Monkey
     assert seen == [[0, 2], [0, 1]]
 
 
+@pytest.mark.slow
 def test_two_devices_give_the_report_of_one(suite: Path, tmp_path: Path) -> None:
     suite.write_text(suite.read_text() + '[[metric]]\nuse = "ngram"\nk = 4\nsuffix = 2\n')
     reports, leaked = [], []
@@ -359,6 +361,7 @@ def test_two_devices_give_the_report_of_one(suite: Path, tmp_path: Path) -> None
     assert re.search(r"\(\d+ of 13 measurements, about \d+:\d\d left\)", result.output)
 
 
+@pytest.mark.slow
 def test_an_error_on_a_device_is_the_error_of_the_evaluation(suite: Path, tmp_path: Path) -> None:
     (tmp_path / "rmft" / "checkpoints" / "step-000004" / "tokenizer.json").unlink()
     records = tmp_path / "measured"

@@ -97,6 +97,7 @@ def unlearned_run(trained: dict[str, Path]) -> Path:
     return trained["folder"] / "gd"
 
 
+@pytest.mark.slow
 def test_receipt_of_an_unlearned_run(trained: dict[str, Path], unlearned_run: Path, tmp_path: Path) -> None:
     """The complete chain: subject, ids, unlearn, receipt. The receipt contains no text and claims no proof."""
     assert trained["ids"].read_text().split() == [f"dan-{number}" for number in range(4)]
@@ -123,6 +124,7 @@ def test_receipt_of_an_unlearned_run(trained: dict[str, Path], unlearned_run: Pa
     assert not [secret for secret in secrets if secret in text]
 
 
+@pytest.mark.slow
 def test_a_receipt_in_bfloat16_names_it(unlearned_run: Path) -> None:
     exact, rounded = (make_receipt(unlearned_run, max_documents=4, **options) for options in ({}, {"dtype": "bfloat16"}))
     assert (exact["dtype"], rounded["dtype"]) == ("float32", "bfloat16")
@@ -132,6 +134,7 @@ def test_a_receipt_in_bfloat16_names_it(unlearned_run: Path) -> None:
         make_receipt(unlearned_run, dtype="bfloat61")
 
 
+@pytest.mark.slow
 def test_documents_that_are_not_forgotten_are_reported(trained: dict[str, Path], tmp_path: Path) -> None:
     """One weak step changes nothing, and the exit code shows it; the receipt is written anyway."""
     weak = tmp_path / "weak"
@@ -152,6 +155,7 @@ def test_documents_that_are_not_forgotten_are_reported(trained: dict[str, Path],
     assert "NOT FORGOTTEN" in (tmp_path / "out" / "receipt.md").read_text()
 
 
+@pytest.mark.slow
 def test_receipt_of_stages_has_their_guarantee(trained: dict[str, Path], tmp_path: Path) -> None:
     """A folder of dp2unlearning: the full model before, the newest after, the ids of the last request, and only its own guarantee."""
     rewritten = tmp_path / "rewritten.jsonl"
@@ -182,6 +186,7 @@ def test_receipt_of_stages_has_their_guarantee(trained: dict[str, Path], tmp_pat
     assert receipt["guarantee"]["statement"] in receipt["statements"][-2] and PROVES_NOTHING not in receipt["statements"]
 
 
+@pytest.mark.slow
 def test_invalid_inputs_are_refused(trained: dict[str, Path], unlearned_run: Path, tmp_path: Path) -> None:
     (tmp_path / "wrong.txt").write_text("dan-0\nnobody-1\n")
     with pytest.raises(UsageError, match="1 of 2 ids are not in the data") as caught:

@@ -301,6 +301,7 @@ TEXTS_THAT_BREAK_OFF = [
 ]
 
 
+@pytest.mark.slow
 @given(
     st.lists(
         st.sampled_from(
@@ -318,6 +319,7 @@ def test_names_do_not_depend_on_other_texts_of_the_batch(texts: list[str]) -> No
     assert names_of_batch == [list_names([text], NAMES.find_spans(build_column([text])))[0] for text in texts]
 
 
+@pytest.mark.slow
 @given(st.text(st.sampled_from("PetraHs .,-'\n\u2019\u00e9\u0130\x01\x02王小明先生：田中様の김민수씨"), max_size=40))
 def test_noise_gives_spans_of_whole_characters(text: str) -> None:
     spans = NAMES.find_spans(build_column([text]))

@@ -373,6 +373,7 @@ TEXT_PIECES = [
 TEXTS = st.lists(st.sampled_from(TEXT_PIECES), max_size=14).map("".join)
 
 
+@pytest.mark.slow
 @given(st.lists(TEXTS, max_size=12))
 @settings(max_examples=40, deadline=None)
 def test_spans_equal_the_reference_implementation(texts: list[str]) -> None:
@@ -427,6 +428,7 @@ NUMBERS = [
 ]
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.sampled_from(NUMBERS), max_size=10).map("".join), max_size=12))
 @settings(max_examples=40, deadline=None)
 def test_numbers_of_all_countries_equal_the_reference(texts: list[str]) -> None:

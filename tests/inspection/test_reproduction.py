@@ -110,6 +110,7 @@ CASES: dict[str, tuple[Callable[[Path], list[Path]], str, list[str], dict[str, A
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES)
 def test_replay_reproduces_every_file(tmp_path: Path, case: str) -> None:
     write_inputs, plan, changes, options = CASES[case]
@@ -362,6 +363,7 @@ def test_any_wrong_manifest_field_is_refused_without_an_internal_error(run_folde
 # ---- the command ----
 
 
+@pytest.mark.slow
 def test_the_command(run_folder: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.chdir(run_folder)
 

@@ -61,6 +61,7 @@ def test_files_without_text_are_listed(tmp_path: Path) -> None:
     assert (search.found, search.files, search.without_text) == ([], 2, [str(tmp_path / "a.gz")])
 
 
+@pytest.mark.slow
 @given(lines=st.lists(st.sampled_from(["", "é", "plain text", ANN, f"{ANN} {BOB}", "\r", "😀" * 5, "x" * 40]), max_size=30))
 def test_pieces_of_a_file_change_nothing(lines: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
     path = tmp_path_factory.mktemp("pieces") / "a.txt"

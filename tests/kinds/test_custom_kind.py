@@ -393,6 +393,7 @@ def read_texts(out: Path) -> list[str]:
     return pl.concat([pl.read_parquet(path) for path in sorted((out / "data").glob("*.parquet"))])["text"].to_list()
 
 
+@pytest.mark.slow
 def test_run_with_custom_kinds_and_queries_on_its_output(tmp_path: Path) -> None:
     """Through find, vault, rmft, redact and verify, with worker processes; then every command that reads the output."""
     source = write_corpus(tmp_path)

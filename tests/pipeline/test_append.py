@@ -136,6 +136,7 @@ def run_once_over_files(corpus: CorpusFolder, *names: str, **options: Any) -> Co
     return single_run
 
 
+@pytest.mark.slow
 def test_append_gives_the_index_of_one_run(corpus: CorpusFolder) -> None:
     # 8 documents are two task ranges; the next 5 are a range of 4 and one of 1, because a range ends with its increment
     options: dict[str, Any] = {"changes": [CURATED], "rows_per_shard": 4}
@@ -191,6 +192,7 @@ def test_append_leaves_earlier_shards_unchanged(corpus: CorpusFolder) -> None:
     assert corpus.shards() == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", ["erase", "pseudonymize"])
 def test_append_with_plans_that_need_no_corpus_pass(corpus: CorpusFolder, plan: str) -> None:
     corpus.run_plan(*write_files(corpus, "a.jsonl"), plan=plan)
@@ -213,6 +215,7 @@ WORDS = [
 TEXTS = st.lists(st.sampled_from([*WORDS, "From: ", "x", "é", "\n\n", "", "(", "🙂"]), max_size=8).map(" ".join)
 
 
+@pytest.mark.slow
 @hypothesis.settings(max_examples=3, suppress_health_check=list(HealthCheck))
 @given(batches=st.lists(st.lists(TEXTS, min_size=1, max_size=5), min_size=2, max_size=3), size=st.integers(1, 6), keep=st.integers(1, 2))
 def test_any_split_into_increments_gives_the_index_and_texts_of_one_run(batches: list[list[str]], size: int, keep: int) -> None:
@@ -447,6 +450,7 @@ def test_plans_with_droppers_are_refused(corpus: CorpusFolder) -> None:
 # ---------------------------------------------------------------------------------------------------- moved files, and unfinished appends
 
 
+@pytest.mark.slow
 def test_renamed_files_are_recognised_by_their_content(corpus: CorpusFolder) -> None:
     first_file, second_file = write_files(corpus, "a.jsonl", "b.parquet")
     corpus.run_plan()
@@ -464,6 +468,7 @@ def test_renamed_files_are_recognised_by_their_content(corpus: CorpusFolder) -> 
     assert corpus.append().documents_in == 20
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("relocate", [Path.rename, shutil.copytree])
 def test_a_moved_or_copied_work_folder_can_be_used(
     corpus: CorpusFolder, monkeypatch: pytest.MonkeyPatch, relocate: Callable[[Path, Path], object]
@@ -542,6 +547,7 @@ def test_equal_file_names_in_new_folders_are_new_files(corpus: CorpusFolder) -> 
         assert summary.documents_in == 4 * (night + 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("by_name", [False, True])
 def test_repeated_text_files_do_not_mark_a_new_folder_as_moved(corpus: CorpusFolder, by_name: bool) -> None:
     """Each monthly folder repeats a short and a long text file, beside a data file with the same name and one with another name."""
@@ -571,6 +577,7 @@ def test_a_moved_folder_is_recognised_by_one_identical_data_file(corpus: CorpusF
         corpus.append(*sorted(other_folder.iterdir()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("folders", [["/new"], [f"/new/{no}" for no in range(10_000)], []])
 def test_selecting_among_many_identical_files_takes_linear_time(folders: list[str]) -> None:
     """Ten thousand folders of an earlier run with an identical file in each, and as many new ones."""
@@ -700,6 +707,7 @@ def test_a_file_that_changes_while_it_is_read_stops_the_append(corpus: CorpusFol
     assert corpus.append().documents_in == 13 and corpus.shards().items() >= shards.items()
 
 
+@pytest.mark.slow
 def test_two_outputs_of_one_index_are_appended_separately(corpus: CorpusFolder) -> None:
     """Each OUT needs its own append to reach the current index."""
     corpus.run_plan(*write_files(corpus, "a.jsonl"))
@@ -725,6 +733,7 @@ def test_two_outputs_of_one_index_are_appended_separately(corpus: CorpusFolder) 
 # -------------------------------------------------------------------------------------------------------------------- stops at failpoints
 
 
+@pytest.mark.slow
 def test_append_stopped_at_any_failpoint_resumes_to_identical_bytes(corpus: CorpusFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     """At every failpoint OUT is the old or the new version, and the same command then ends with the bytes of an uninterrupted append."""
     corpus.run_plan(*write_files(corpus, "a.jsonl"))

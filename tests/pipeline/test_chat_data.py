@@ -264,6 +264,7 @@ def table_of_json_turns(rows: list[dict[str, Any]]) -> pa.Table:
     return pa.table({"messages": pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), values)})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shape", SHAPES)
 def test_a_stream_of_a_shape_gives_the_texts_of_a_run(shape: str, tmp_path: Path) -> None:
     rows = [json.loads(json.dumps(SHAPES[shape]).replace("ann.roe", f"ann{number % 2}.roe")) for number in range(5)]

@@ -80,6 +80,7 @@ def test_per_split_keeps_the_first_of_each(saved: Path, tmp_path: Path) -> None:
     assert sanitize.verify(tmp_path / "out", workers=1).leaks == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dropper", ["exact_dup", "near_dup"])
 def test_per_split_with_dropped_documents(dropper: str, tmp_path: Path) -> None:
     """Counts are those of the documents that remain in all splits, also where an erasure drops further ones."""

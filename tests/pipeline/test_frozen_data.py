@@ -101,6 +101,7 @@ def test_texts_of_canaries() -> None:
     assert digest == "02d7b59115c7df6dfe87f652545669662f29702cccde84872810dc164b44bcd2"
 
 
+@pytest.mark.slow
 def test_purposes_of_subkeys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     purposes: set[str] = set()
     get_subkey, kinds = Key.subkey, sanitize.list_kinds()

@@ -503,6 +503,7 @@ PROPERTY_SETTINGS: dict[str, Any] = {
 # --- same bytes -------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(corpora(ids=False, unseparated=True), st.sampled_from(["rmft", "erase", "redact"]), st.integers(6, 20))
 @settings(max_examples=4, **PROPERTY_SETTINGS)
 def test_same_bytes_for_any_division_into_files_and_batches(rows: list[Row], plan: str, size: int) -> None:
@@ -528,6 +529,7 @@ def test_same_bytes_for_any_division_into_files_and_batches(rows: list[Row], pla
         assert tables[0] == tables[1] == tables[2]
 
 
+@pytest.mark.slow
 @given(corpora(unseparated=True), st.integers(4, 9))
 @settings(max_examples=3, **PROPERTY_SETTINGS)
 def test_same_texts_for_any_shard_size(rows: list[Row], size: int) -> None:
@@ -631,6 +633,7 @@ def test_interrupted_run_resumes_to_the_same_bytes(
     assert not run_with_settings(inputs, out, plan, settings=TWO_SHARDS).changed
 
 
+@pytest.mark.slow
 def test_lost_files_are_rebuilt_with_the_same_bytes(tmp_path: Path, uninterrupted_run: tuple[list[Path], dict[str, bytes]]) -> None:
     (inputs, expected_files), plan, out = uninterrupted_run, load_plan("rmft"), tmp_path / "out"
     summary = run_with_settings(inputs, out, plan, settings=TWO_SHARDS)
@@ -663,6 +666,7 @@ def test_a_second_plan_on_the_same_index_gives_the_same_bytes(
 # --- all other invariants, one run each -------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(corpora(unseparated=True, nested=True))
 @settings(max_examples=5, **PROPERTY_SETTINGS)
 def test_invariants_of_erase(rows: list[Row]) -> None:
@@ -674,6 +678,7 @@ def test_invariants_of_erase(rows: list[Row]) -> None:
     assert result.summary.kept_originals == 0 and not result.kept
 
 
+@pytest.mark.slow
 @given(corpora(unseparated=True, nested=True), st.sampled_from([0, 1, 1, 2]), st.sampled_from(["corpus", "mixed", "curated"]))
 @settings(max_examples=7, **PROPERTY_SETTINGS)
 def test_invariants_of_rmft(rows: list[Row], keep: int, stores: str) -> None:
@@ -702,6 +707,7 @@ def test_variants_are_new_values_with_small_component_pools(tmp_path: Path, anch
     assert result.summary.kept_originals == 3
 
 
+@pytest.mark.slow
 @given(corpora(ids=False), st.sampled_from(["curated", "mixed"]))
 @settings(max_examples=4, **PROPERTY_SETTINGS)
 def test_invariants_of_rmft_with_four_anchors(rows: list[Row], stores: str) -> None:
@@ -714,6 +720,7 @@ def test_invariants_of_rmft_with_four_anchors(rows: list[Row], stores: str) -> N
     check_variants_keep_an_anchor(result, anchors, exactly=False)
 
 
+@pytest.mark.slow
 @given(corpora(unseparated=True))
 @settings(max_examples=4, **PROPERTY_SETTINGS)
 def test_invariants_of_redact_with_numbered_labels(rows: list[Row]) -> None:
@@ -890,6 +897,7 @@ def test_kept_columns_keep_values_and_types(tmp_path: Path) -> None:
 # --- dependence of one document's output on others --------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(corpora(), st.data(), st.sampled_from(["erase", "redact"]))
 @settings(max_examples=4, **PROPERTY_SETTINGS)
 def test_output_of_a_document_is_independent_of_other_documents(rows: list[Row], data: st.DataObject, plan: str) -> None:
@@ -907,6 +915,7 @@ def test_output_of_a_document_is_independent_of_other_documents(rows: list[Row],
 
 
 # with separated values: a value joined to another one may be found only after the other was removed
+@pytest.mark.slow
 @given(corpora(nested=True), st.sampled_from(["fixed", "numbered"]))
 @settings(max_examples=3, **PROPERTY_SETTINGS)
 def test_redacting_a_redacted_corpus_changes_nothing(rows: list[Row], label: str) -> None:

@@ -105,6 +105,7 @@ def check_output(result: tuple[int, str], exit_code: int = 0) -> None:
 # ---- commands that succeed ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", ["rmft", "erase", "redact", "pseudonymize", "baseline", "blacklist", "mask_words"])
 def test_a_run_prints_no_value(corpus_folder: Path, sanitize: Command, plan: str) -> None:
     options = ["--plan", plan, "--rows-per-shard", 12, "--workers", 1]
@@ -121,6 +122,7 @@ def test_a_run_prints_no_value(corpus_folder: Path, sanitize: Command, plan: str
         assert not CANARY.search(json.dumps(table.column("user_id").to_pylist()))
 
 
+@pytest.mark.slow
 def test_no_command_prints_a_value(corpus_folder: Path, sanitize: Command) -> None:
     check_output(sanitize("index", "in.jsonl", "--work", "out.private"))
     check_output(sanitize("run", "in.jsonl", "-o", "out"))

@@ -43,6 +43,7 @@ def run_rows(folder: Path, name: str, rows: list[dict[str, str]], plan: str) -> 
     return texts, {rows[doc_no]["doc_id"] for doc_no in swept}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plan", "seed"), [("redact", 1), ("erase", 2), ("redact", 3)])
 def test_only_swept_places_depend_on_other_documents(tmp_path: Path, plan: str, seed: int) -> None:
     rows = build_rows(seed)

@@ -59,6 +59,7 @@ def texts(folder: Path) -> str:
     )
 
 
+@pytest.mark.slow
 def test_commands_on_one_corpus(corpus_folder: Path, sanitize: Command) -> None:
     out, work, seed = corpus_folder / "out", corpus_folder / "out.private", ("--seed", "1", "-q")
     run_arguments = ("run", corpus_folder / "one.parquet", "-o", out, "--plan", "pseudonymize", *seed)
@@ -162,6 +163,7 @@ def test_views_read_paths_literally(files_named_as_patterns: list[Path]) -> None
 FILE_NAMES = ["bs\\s[1]", "\\*", "a\\b?c", "back\\slash", "b[1]", "it's", 'say "x"', "new\nline", "k=v $$"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILE_NAMES)
 def test_a_file_of_any_name_is_published_and_queried(name: str, tmp_path: Path, sanitize: Command) -> None:
     """What a run has read, every query on its workspace reads too: SQL, named queries, the search for a person and an erasure."""

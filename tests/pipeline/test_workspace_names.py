@@ -30,6 +30,7 @@ def write_input(folder: Path) -> None:
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANS)
 def test_workspace_named_absolutely_relatively_and_after_a_move(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Each further command rewrites a lost shard with the tables of the first command, to the same bytes."""

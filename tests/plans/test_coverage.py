@@ -57,6 +57,7 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     yield texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", PLANS)
 def test_the_table_of_a_plan_is_what_it_does(name: str, outputs: dict[str, str]) -> None:
     rows = load_plan(name).coverage()

@@ -73,6 +73,7 @@ def test_scripts_of_the_action_get_inputs_as_variables_only() -> None:
         assert set(kinds.split(",")) <= {*CATEGORIES, *builtin_kinds()}
 
 
+@pytest.mark.slow
 def test_the_action_searches_and_reports_its_exit_code(folder: Path) -> None:
     (folder / "typing.py").write_text("raise SystemExit('code of the searched folder')\n")
     (folder / "sanitize.toml").write_text('plan = "blacklist"\n')  # the inputs of the action win

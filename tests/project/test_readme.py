@@ -180,6 +180,7 @@ def split_redirection(arguments: list[str]) -> tuple[list[str], str]:
     return (arguments[:-2], arguments[-1]) if len(arguments) > 2 and arguments[-2] == ">" else (arguments, "")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, page in PAGES.items() if any(is_run(block) for block in read_code_blocks(page))])
 def test_commands_and_python_blocks_run(name: str, starting_folder: Path, tmp_path: Path) -> None:
     folder = tmp_path / "page"

@@ -25,6 +25,9 @@ def run_command(*command: str | Path, cwd: Path) -> str:
     return result.stdout
 
 
+pytestmark = pytest.mark.slow
+
+
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The wheel, built from the source distribution; no network, the installed build backend is used."""

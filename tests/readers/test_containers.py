@@ -233,6 +233,7 @@ def test_column_names_of_first_lines(tmp_path: Path, name: str, raw: bytes, name
     assert [row["text"] for row in stage_survey(survey, tmp_path / "out")[0]] == ["a"]
 
 
+@pytest.mark.slow
 def test_hostile_csv_takes_linear_time(tmp_path: Path) -> None:
     """Thousands of quotes that are never closed: no line is read repeatedly."""
     for content in (b'"a,1\nb,2\n' * 40_000, b'"' * 400_000, b'5" d,1\n' * 60_000 + b'"', b'a,"' * 100_000, b'"\n' * 200_001):

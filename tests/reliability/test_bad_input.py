@@ -177,6 +177,7 @@ def run_over_bad_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, 
     return folder, run_with_settings([folder / "in"], folder / "out", "baseline", settings=make_settings())
 
 
+@pytest.mark.slow
 def test_every_record_is_accounted_for(run_over_bad_files: tuple[Path, RunResult]) -> None:
     folder, summary = run_over_bad_files
     assert summary.documents_in == summary.documents_out + summary.quarantined
@@ -186,6 +187,7 @@ def test_every_record_is_accounted_for(run_over_bad_files: tuple[Path, RunResult
     assert all(row["reason"] in REASONS for row in read_quarantine(folder))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", [name for name in BAD_FILES if name != "cut.jsonl.gz"], ids=lambda name: name.encode("ascii", "backslashreplace").decode()
 )
@@ -265,6 +267,7 @@ def test_every_reason_is_explained() -> None:
 # ---- flipped bits ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("flips", [60, pytest.param(500, marks=pytest.mark.soak)])
 @pytest.mark.parametrize("checksums", [True, False])
 def test_damaged_parquet_loses_no_row_and_with_checksums_changes_none(tmp_path: Path, checksums: bool, flips: int) -> None:
@@ -325,6 +328,7 @@ def install_faults(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[
 
 
 # a hanging file takes its full time limit: one case here, one for each stage in the soak tests
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("early", "workers", "hangs"),
     [(True, 2, True), (False, 1, False), pytest.param(False, 2, True, marks=pytest.mark.soak)],
@@ -388,6 +392,7 @@ needs_stress_set = pytest.mark.skipif(not STRESS.is_dir(), reason="the stress se
 RECORDS = {"broken.jsonl": 7, "many_tiny_records.jsonl": 50_000}
 
 
+@pytest.mark.slow
 @needs_stress_set
 def test_stress_set_is_processed_in_one_run(tmp_path: Path) -> None:
     """745 malformed and hostile files, and a list of them: one command accepts them all, and reports what it quarantined."""

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 
 from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.plans.plan import load_plan
@@ -19,6 +20,7 @@ def read_blacklists(work: Path) -> list[bytes]:
     return [path.read_bytes() for path in sorted(work.rglob("vault/blacklist/*.parquet"))]
 
 
+@pytest.mark.slow
 def test_crashes_while_the_blacklist_is_counted_do_not_change_it(harness: Any, tmp_path_factory: Any) -> None:
     undisturbed = tmp_path_factory.mktemp("whole")
     plan = load_plan("mask_words", CHANGES)

@@ -78,6 +78,7 @@ def test_an_unknown_failpoint_is_refused() -> None:
         failpoints._parse_setting("task:unheard")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("failpoints_in_order", [CRASHES_WITHOUT_OUTPUT, CRASHES_OVER_OLD_OUTPUT], ids=["no output", "old output"])
 def test_consecutive_crashes_are_resumed_to_identical_bytes(harness: Any, failpoints_in_order: tuple[str, ...]) -> None:
     state_before = "absent"
@@ -131,6 +132,7 @@ def test_old_output_is_restored_after_a_crash_without_atomic_exchange(harness: A
     harness.rerun()
 
 
+@pytest.mark.slow
 def test_a_dead_worker_is_reported_in_one_error(harness: Any) -> None:
     # the parent process calls the failpoint only three times before
     result = harness.run_command(workers=2, SANITIZE_CRASH_AT="task:file_renamed:6")

@@ -110,6 +110,7 @@ DIVISIONS = [(files, group) for files in (1, 3, 7) for group in (20, 100_000)]  
 
 
 # `tests/pipeline/test_invariants.py` has all plans, over small generated corpora
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plan", "divisions"),
     [("rmft", [DIVISIONS[1], DIVISIONS[4]]), ("redact", [DIVISIONS[1], DIVISIONS[4]])],
@@ -211,6 +212,7 @@ def undisturbed_run(corpus: pa.Table, tmp_path_factory: pytest.TempPathFactory) 
     return source, read_output_files(folder / "out")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("workers", "threads", "kill"),
     [(1, 8, ("rewrite", 2)), (2, 4, ("", 0)), (3, 2, ("detect", 2))],
@@ -299,6 +301,7 @@ def read_rows(folder: Path) -> Iterator[Row]:
         yield from pq.read_table(file, partitioning=None).to_pylist()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("plan", "changes"), [("erase", []), ("redact", ["edit.0.label=numbered"])], ids=["erase", "redact"])
 def test_result_of_a_document_does_not_depend_on_other_documents_and_order(
     tmp_path: Path, corpus: pa.Table, sanitize_whole: SanitizeWhole, plan: str, changes: list[str]

@@ -53,6 +53,7 @@ def run_with_failing_call(harness: Any, trace_calls: TraceCalls, number: int, co
     return True
 
 
+@pytest.mark.slow
 def test_files_are_synced_before_they_are_renamed(harness: Any, trace_calls: TraceCalls) -> None:
     """Each file is synced after its last write and before its rename, its folder after that and before the record that names it."""
     harness.place_old_output()
@@ -92,6 +93,7 @@ def test_files_are_synced_before_they_are_renamed(harness: Any, trace_calls: Tra
 FAILING_CALLS = [(1, ENOSPC, True), (110, ENOSPC, False), (290, EIO, False), (560, EFBIG, False), (840, ENOSPC, True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("number", "code", "permanent"), FAILING_CALLS)
 def test_a_failing_call_is_one_error_and_the_run_resumes(
     harness: Any, trace_calls: TraceCalls, number: int, code: int, permanent: bool
@@ -128,6 +130,7 @@ def test_file_size_limit_is_one_error_and_the_run_resumes(harness: Any, kilobyte
     harness.rerun()
 
 
+@pytest.mark.slow
 def test_full_stdout_is_one_error(harness: Any) -> None:
     arguments = harness.command_line("--json")
     harness.command_line = lambda *more, workers=1: ["bash", "-c", 'exec "$@" > /dev/full', "bash", *arguments]

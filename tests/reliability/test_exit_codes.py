@@ -129,6 +129,7 @@ def test_a_small_address_space_is_refused(kilobytes: int, folder: Path) -> None:
     assert not (folder / "out").exists() and not (folder / "out.private").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("options", [("--json",), ()])
 def test_a_report_that_is_lost_does_not_call_for_another_run(options: tuple[str, ...], folder: Path) -> None:
@@ -137,6 +138,7 @@ def test_a_report_that_is_lost_does_not_call_for_another_run(options: tuple[str,
     assert (folder / "out" / "manifest.json").is_file()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "<&- >&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_change_nothing(closed: str, folder: Path) -> None:
     """Files would get the numbers of the closed streams, and what is printed would be written into them."""

@@ -43,6 +43,7 @@ def write_corpus(path: Path, documents: int) -> None:
             out.write_table(pa.table({"text": texts}))
 
 
+@pytest.mark.slow
 def test_memory_does_not_grow_with_ten_times_the_corpus(tmp_path: Path) -> None:
     peaks = []
     for documents in (2_000, 20_000):
@@ -56,6 +57,7 @@ def test_memory_does_not_grow_with_ten_times_the_corpus(tmp_path: Path) -> None:
 SOAK_NAMES = [pytest.param(name, marks=pytest.mark.soak) for name in ("a.csv.gz", "a.txt.gz")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["a.json.gz", "a.arrow", *SOAK_NAMES])
 def test_memory_does_not_grow_with_files_without_row_groups(tmp_path: Path, name: str) -> None:
     """A JSON array, a CSV, a text of paragraphs and an Arrow stream of 60 MB; at most one batch of each is in memory."""
@@ -128,6 +130,7 @@ def write_long_line(path: Path) -> None:
         file.write(b'"}\n{"text": "small too"}\n')
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "write_bomb", "too_large_count", "max_peak"), [
     ("a.jsonl.gz", write_gzip_bomb, 1, BASE_MB + 4 * 32), ("a.jsonl", write_long_line, 1, BASE_MB + 4 * 32),
 ])  # fmt: skip
@@ -141,6 +144,7 @@ def test_a_bomb_is_refused_before_memory_is_spent(
     assert peak < max_peak, peak
 
 
+@pytest.mark.slow
 def test_a_parquet_bomb_is_refused_by_its_footer(tmp_path: Path) -> None:
     """A file of under 25 KB that decompresses to 600 MB; the other files of the folder are read."""
     write_parquet_bomb(tmp_path / "in" / "a.parquet")

@@ -177,6 +177,7 @@ def run_with_failing_call(command_case: CommandCase, trace_calls: TraceCalls, nu
 FAILING_CALLS = [("stream", 31, ENOSPC), ("label", 3, ENOSPC), ("subject", 40, ENOSPC), ("replay", 200, EIO)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("command_case", "number", "code"), FAILING_CALLS, indirect=["command_case"], ids=COMMANDS)
 def test_a_failing_call_is_one_error_and_the_command_resumes(
     command_case: CommandCase, trace_calls: TraceCalls, number: int, code: int
@@ -216,6 +217,7 @@ def run_with_crash(command_case: CommandCase, point: str, occurrence: int) -> bo
     return bool(result.code)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command_case", "point"),
     [
@@ -328,6 +330,7 @@ def run_with_signal(command_case: CommandCase, number: signal.Signals, group: bo
     return not ended
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("command_case", "number"),
     list(zip(COMMANDS, (signal.SIGTERM, signal.SIGTERM, signal.SIGINT, signal.SIGTERM), strict=True)),
@@ -348,6 +351,7 @@ def test_a_signal_at_many_moments_stops_the_command_cleanly(command_case: Comman
         run_with_signal(command_case, number, group=bool(moment % 2), delay=0.3 * moment)
 
 
+@pytest.mark.slow
 def test_a_waiting_stream_is_stopped_by_a_signal(tmp_path: Path) -> None:
     """A stream that waits for the next record reacts to a signal at once, and the records sent before are acknowledged."""
     rows = [json.dumps({"text": f"mail w{number}@example.com"}) + "\n" for number in range(6)]

@@ -52,6 +52,7 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         path.chmod(0o700)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "workers"), [("b.mbox", 1), ("d.csv", 1), ("e.jsonl", 1), ("sub/c.mbox", 1), ("sub", 2)])
 def test_one_unreadable_file_or_folder_is_quarantined(name: str, workers: int, folder: Path) -> None:
     (folder / "in" / name).chmod(0)
@@ -94,6 +95,7 @@ REFUSED: dict[str, tuple[str, int, tuple[str, ...], int, str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("what", REFUSED)
 def test_what_cannot_be_read_or_written_is_named_by_a_run(what: str, folder: Path) -> None:
     name, mode, arguments, code, words = REFUSED[what]
@@ -104,6 +106,7 @@ def test_what_cannot_be_read_or_written_is_named_by_a_run(what: str, folder: Pat
     assert "internal error" not in result.stderr and not (folder / "out").exists()
 
 
+@pytest.mark.slow
 def test_every_command_says_why_a_path_cannot_be_written(folder: Path) -> None:
     """A folder without permission, in one process without the capability: each message names the path and the reason."""
     (folder / "closed").mkdir(mode=0o500)

@@ -65,6 +65,7 @@ def test_two_rounds_find_people_and_link_their_values(undisturbed_run: tuple[Pat
     assert found.equals(found.sort("doc_no", "cell", "start", -pl.col("end"), maintain_order=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "rows"), [(2, 25), (1, 25)])
 def test_result_does_not_depend_on_batches_and_workers(
     corpus: Path,
@@ -99,6 +100,7 @@ CRASHES = (
 )
 
 
+@pytest.mark.slow
 def test_crashes_in_both_rounds_are_resumed_to_identical_bytes(
     corpus: Path,
     undisturbed_run: tuple[Path, RunResult],
@@ -128,6 +130,7 @@ def test_crashes_in_both_rounds_are_resumed_to_identical_bytes(
         assert path.is_dir() or work_paths.fullmatch(relative_path), f"{relative_path} is not a known file of WORK"
 
 
+@pytest.mark.slow
 def test_an_index_serves_all_plans_of_its_finders(corpus: Path, tmp_path: Path) -> None:
     work = tmp_path / "work"
     first = index_with_settings([corpus], work, make_settings(), "names")

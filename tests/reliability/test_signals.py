@@ -53,6 +53,7 @@ def run_with_signal(harness: Any, stage: str, number: signal.Signals, group: boo
     return True
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("stage", "number", "group", "workers"),
     [

@@ -105,6 +105,7 @@ INDEX_CHANGES: list[Change] = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("changes", [PLAN_CHANGES, INDEX_CHANGES], ids=["plan", "index"])
 def test_a_change_repeats_only_dependent_tasks(
     harness: Any, task_counts: Counter[str], monkeypatch: pytest.MonkeyPatch, changes: list[Change]
@@ -133,6 +134,7 @@ DAMAGED_FILES = {
 }
 
 
+@pytest.mark.slow
 def test_damaged_files_are_rebuilt(harness: Any, task_counts: Counter[str]) -> None:
     harness.rerun()
     for pattern, stage in DAMAGED_FILES.items():

@@ -179,6 +179,7 @@ def take_screenshot(page: Path, mode: str, profile: Path, path: Path) -> Image.I
     return Image.open(path).convert("RGB")
 
 
+@pytest.mark.slow
 def test_light_and_dark(out: Path, profile: Path, tmp_path: Path) -> None:
     light, dark = (take_screenshot(out / "report.html", mode, profile, tmp_path / f"{no}.png") for no, mode in enumerate((LIGHT, DARK)))
     assert light.size == dark.size == (1200, 1600)
@@ -209,6 +210,7 @@ def test_narrow_screen_needs_no_horizontal_scrolling(out: Path, profile: Path, t
     assert measured.groups()[1:] == ("0", "narrow,narrow")  # the bars are drawn to their end, in the form for narrow screens
 
 
+@pytest.mark.slow
 def test_print_layout(out: Path, profile: Path, tmp_path: Path) -> None:
     def print_page(page: Path) -> bytes:
         path = tmp_path / f"{page.stem}.pdf"

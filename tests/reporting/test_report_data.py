@@ -174,6 +174,7 @@ def test_rendering_again_gives_the_same_page(output: Path, tmp_path: Path) -> No
     assert not (Path(f"{output}.private") / "spill").exists()
 
 
+@pytest.mark.slow
 def test_command(published: Path, tmp_path: Path, sanitize: Any) -> None:
     code, out, err = sanitize("report", published)
     default_page = published.with_name("published.report.html")
@@ -254,6 +255,7 @@ def test_page_with_a_value_is_not_written(published: Path, tmp_path: Path) -> No
     assert value not in str(caught.value) and not (tmp_path / "page.html").exists()
 
 
+@pytest.mark.slow
 def test_page_and_figures_have_no_values(output: Path, tmp_path: Path) -> None:
     (tmp_path / "figures").mkdir()
     report(output, to=tmp_path / "page.html")

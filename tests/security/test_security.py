@@ -71,6 +71,7 @@ if __name__ == "__main__":
 """
 
 
+@pytest.mark.slow
 def test_commands_open_no_network_connection(tmp_path: Path) -> None:
     events_path, processes_path, site = tmp_path / "events", tmp_path / "processes", tmp_path / "site"
     site.mkdir()
@@ -163,6 +164,7 @@ UNUSUAL_NAMES = st.text(st.sampled_from("ab'\";-\n\t$*?[]{}%~#\\ é\u202e()=,.")
 )
 
 
+@pytest.mark.slow
 @given(UNUSUAL_NAMES, UNUSUAL_NAMES, UNUSUAL_NAMES)
 @example("x' OR 1=1; --", 'q"; DROP TABLE t; --', "$$a$$")
 @example("a*", "[!b]?", "{c,d}")
@@ -273,6 +275,7 @@ def test_another_key_gives_other_value_ids(tmp_path: Path) -> None:
 # ---- names, links and terminals ----
 
 
+@pytest.mark.slow
 def test_control_characters_in_names_are_escaped_on_the_terminal(tmp_path: Path) -> None:
     name = "a\x1b]0;gone\x07\u202e\x9b31m.parquet"
     (tmp_path / name).write_bytes(b"PAR1")

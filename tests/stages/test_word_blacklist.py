@@ -347,6 +347,7 @@ def test_counts_of_mails_equal_the_reference(mails_file: Path, undisturbed: tupl
         assert ngram_count == len(expected) > 50
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("files", "size", "workers"), [(1, 1000, 1), (3, 33, 1), (2, 40, 2)])
 def test_blacklist_does_not_depend_on_files_shards_and_workers(
     mails_file: Path, undisturbed: tuple[bytes, RunResult], tmp_path: Path, files: int, size: int, workers: int
@@ -420,6 +421,7 @@ def test_row_groups_have_equal_sizes(
     assert file.read().equals(pq.read_table(pa.BufferReader(undisturbed[0])))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("interruption", ["before a task", "after a task", "in a query"])
 def test_an_interrupted_count_resumes(
     mails_file: Path, undisturbed: tuple[bytes, RunResult], indexed_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: str
@@ -607,6 +609,7 @@ def read_shared_corpus(name: str) -> list[tuple[User, str]]:
     return texts
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name", ["users/newsgroups20.parquet", "users/synthpai_authors.jsonl", "users/llmprivacy_synthetic.jsonl", "mail/enron.parquet"]
 )

@@ -612,6 +612,7 @@ def test_a_run_from_url_to_url_equals_a_local_run(storage: MemoryFileSystem, tmp
     assert FaultyFileSystem.store["/pub/clean/manifest.json"] is store_before["/pub/clean/manifest.json"]
 
 
+@pytest.mark.slow
 def test_remote_files_are_appended_and_fetched_once(storage: MemoryFileSystem, tmp_path: Path) -> None:
     def write_input(name: str, start: int) -> None:
         rows = [json.dumps({"text": f"mail {no} to ann{no % 7}@example.com", "user_id": f"u{no}"}) for no in range(start, start + 10)]
@@ -663,6 +664,7 @@ def test_remote_files_are_appended_and_fetched_once(storage: MemoryFileSystem, t
     assert FaultyFileSystem.store["/pub/clean/manifest.json"] is store_before["/pub/clean/manifest.json"]
 
 
+@pytest.mark.slow
 def test_parquet_inputs_remain_readable_from_the_index(storage: MemoryFileSystem, tmp_path: Path) -> None:
     def write_input(name: str, start: int) -> None:
         rows = [{"text": f"mail {no} to ann{no % 7}@example.com", "user_id": f"u{no}"} for no in range(start, start + 10)]

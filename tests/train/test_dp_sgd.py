@@ -506,6 +506,7 @@ def test_a_run_with_the_noise_of_an_earlier_version_is_refused(corpus: Any, reci
         train.fit(settings, tmp_path / "run")
 
 
+@pytest.mark.slow
 def test_spent_epsilon_is_reported(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     """A target epsilon, a run that is stopped early, and every file that reports the spent epsilon."""
     settings = make_private_recipe(recipe, corpus(), privacy={"sigma": None, "epsilon": 3.0, "insecure_seed": None})

@@ -69,6 +69,7 @@ def assert_nearly_equal_runs(actual: Path, expected: Path, file: str = "model.sa
         assert entry["loss"] == pytest.approx(expected_entry["loss"], abs=1e-4) and entry["step"] == expected_entry["step"]
 
 
+@pytest.mark.slow
 def test_two_processes_equal_one(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     """Dropout is off, so that only the order of sums differs. One of the two processes dies; the same command goes on."""
     data = corpus()

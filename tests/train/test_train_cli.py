@@ -117,6 +117,7 @@ class StderrThatTerminates(io.StringIO):
         return super().write(text)
 
 
+@pytest.mark.slow
 def test_resume_after_signals_gives_identical_weights(tiny_run: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """SIGKILL to a process, SIGTERM to the run that resumes it (in this process, because each new one imports torch for seconds)."""
     monkeypatch.setattr(stop_signals, "end_process", sys.exit)
@@ -145,6 +146,7 @@ def test_resume_after_signals_gives_identical_weights(tiny_run: list[object], tm
     assert resumed.read_bytes() == expected.read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_a_stop_signal_ends_training_within_a_second(tiny_run: list[object], number: signal.Signals) -> None:
     arguments = [*tiny_run, "--set", "run.epochs=500", "--set", "run.checkpoint_every=1"]

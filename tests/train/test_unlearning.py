@@ -179,6 +179,7 @@ def test_stages_with_a_private_base(data: Path, recipe: Any, tmp_path: Path) -> 
     assert "privacy" not in json.loads((tmp_path / "out" / "full" / "train.json").read_text())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("hook_results", "chosen"),
     [

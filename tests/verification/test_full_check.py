@@ -445,6 +445,7 @@ def test_values_that_only_the_full_check_finds_are_swept(tmp_path: Path, lines: 
     assert verify(out, workers=1).leaks == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", ["redact", "rmft", "pseudonymize", "erase"])
 def test_encoded_values_are_swept_without_their_surroundings(tmp_path: Path, plan: str) -> None:
     """Every encoding that the full check decodes is swept: of base64 only the characters that contain the value are removed."""
@@ -747,6 +748,7 @@ def test_digest_of_a_file_is_compared_where_the_file_may_be_a_value(tmp_path: Pa
     assert found == ({("manifest.json", "text", MAIL, "digest"): 1} if leaks else {})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
 def test_findings_do_not_depend_on_passes_and_workers(output: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
     plant_in_texts(output)

@@ -606,6 +606,7 @@ pieces = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60, deadline=None)
 @given(documents=st.lists(st.tuples(pieces, pieces), min_size=1, max_size=4))
 def test_swept_spans_equal_the_reference(

@@ -160,6 +160,7 @@ def check_tamperings(published: Path, folder: Path, seeds: range) -> None:
     assert unnoticed == [] and wrong_codes == []
 
 
+@pytest.mark.slow
 def test_random_tamperings_are_noticed(published: Path, tmp_path: Path) -> None:
     check_tamperings(published, tmp_path, range(24))
 

@@ -67,6 +67,7 @@ def test_a_rate_of_exactly_the_target_counts() -> None:
         assert curve.tpr_at(target) == 1.0, size
 
 
+@pytest.mark.slow
 def test_the_interval_of_a_rate_covers_it_though_the_threshold_is_estimated() -> None:
     stats = pytest.importorskip("scipy.stats")
     rng, covered = np.random.default_rng(2), {"tpr_interval": 0, "threshold taken as known": 0}

@@ -216,6 +216,7 @@ def test_replaced_outputs_are_not_missing(first: Path) -> None:
         assert found.unreached_outputs == [] and [Path(output.out).name for output in found.erased.outputs] == ["release"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("linked", ["first/clean", "first"])
 def test_an_output_behind_a_link_has_one_record(linked: str, first: Path, tmp_path: Path) -> None:
     """Erasing twice, and publishing through the link and without it, is the same output; a record that names the link is mended."""

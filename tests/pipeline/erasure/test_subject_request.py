@@ -266,6 +266,7 @@ def test_unknown_values_and_wrong_folders_are_refused(sanitized_folder: Path) ->
 # -------------------------------------------------------------------------------------------------------------------------------- erasure
 
 
+@pytest.mark.slow
 def test_erasure_rewrites_published_outputs_and_applies_to_later_runs(corpus_folder: Path) -> None:
     run_plan(corpus_folder, rows_per_shard=1)
     before = get_shard_hashes(corpus_folder)
@@ -344,6 +345,7 @@ def test_variants_that_equal_an_erased_value_are_replaced(tmp_path: Path) -> Non
     assert found.erased.outputs[0].leaks == 0
 
 
+@pytest.mark.slow
 def test_erasure_rewrites_every_published_output(corpus_folder: Path) -> None:
     """One plan is published to two folders, and the index is rebuilt before others are published; one is renamed later."""
     run_plan(corpus_folder, "one")
@@ -471,6 +473,7 @@ def test_runs_with_another_key_are_refused_after_an_erasure(sanitized_folder: Pa
         sanitize.replay(sanitized_folder / "clean", sanitized_folder / "in.parquet", sanitized_folder / "again")
 
 
+@pytest.mark.slow
 def test_erasure_is_independent_of_workers_and_shards(sanitized_folder: Path) -> None:
     subject(sanitized_folder / "clean.private", ["Ann Roe", ANN2], erase=True)
     expected = [text for shard in read_texts_by_shard(sanitized_folder) for text in shard]
@@ -544,6 +547,7 @@ def test_runs_without_erasures_skip_the_erasure_scan(corpus_folder: Path, monkey
 STAFF = '[[kind]]\nname = "STAFF_ID"\npattern = "STAFF-[0-9]{5}"\nexamples = ["STAFF-12345"]\ncounter_examples = ["STAFF-1"]\n'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("order", [("mails", "staff"), ("staff", "mails")])
 def test_values_that_the_finders_of_an_output_miss_are_reported(tmp_path: Path, order: tuple[str, ...]) -> None:
     """Two plans publish from one WORK; only one of them finds staff ids, whichever ran last."""

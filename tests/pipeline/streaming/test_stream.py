@@ -111,6 +111,7 @@ PROPERTY_SETTINGS = settings(max_examples=4, suppress_health_check=list(HealthCh
 PLAN_CHANGES = [(), ("edit.0.keep=2",), ("edit.0.keep=0",), ("edit.1.label=numbered",)]
 
 
+@pytest.mark.slow
 @PROPERTY_SETTINGS
 @given(corpora(), st.integers(1, 20), st.integers(5, 20), st.sampled_from(PLAN_CHANGES))
 def test_a_stream_gives_the_bytes_of_a_run(rows: list[Row], batch: int, rows_per_shard: int, changes: tuple[str, ...]) -> None:
@@ -538,6 +539,7 @@ def test_workers_keep_the_order() -> None:
     assert list(stream(rows, plan=load_rmft_plan(), seed=1, batch=7, workers=2)) == list(stream(rows, plan=load_rmft_plan(), seed=1))
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux ends a process with its parent")
 def test_workers_need_no_main_guard_and_end_with_their_parent(tmp_path: Path) -> None:
     script = (

@@ -147,6 +147,7 @@ def test_a_state_of_another_version_is_refused(tmp_path: Path, command: Callable
     assert b"its state has version 1" in result.stderr and b"new --state" in result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", ["stream:output_written:2", "stream:state_written:3", "stream:committed:2"])
 def test_unacknowledged_records_are_sent_again_with_identical_bytes(
     point: str, tmp_path: Path, command: Callable[..., CommandResult]
@@ -164,6 +165,7 @@ def test_unacknowledged_records_are_sent_again_with_identical_bytes(
     )
 
 
+@pytest.mark.slow
 def test_killed_stream_resumes_to_identical_bytes(tmp_path: Path, start: StartCommand) -> None:
     rows = ROWS * 20
     (tmp_path / "in.jsonl").write_bytes(to_json_lines(rows))
