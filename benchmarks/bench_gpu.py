@@ -102,7 +102,7 @@ class GpuBench:
         from sanitize import train
         from sanitize.train.model import build_model
         from sanitize.train.recipe import Recipe
-        from sanitize.train.training_run import get_tokenizer, read_recipe_documents
+        from sanitize.train.recipe_data import get_tokenizer, read_recipe_documents
 
         transformers.utils.logging.disable_progress_bar()
         recipe = Recipe.load(self.recipe)

@@ -45,8 +45,8 @@ class TrainingBench:
         from sanitize.train.objectives.objective import TrainContext
         from sanitize.train.processes import SingleProcess
         from sanitize.train.recipe import Recipe
+        from sanitize.train.recipe_data import get_tokenizer, make_batch_plan, read_recipe_documents
         from sanitize.train.trainer import Trainer, build_adamw
-        from sanitize.train.training_run import get_tokenizer, make_batch_plan, read_recipe_documents
 
         require_torch()
         self.recipe = Recipe.load(name, [f"data.path={json.dumps(str(source))}", f"run.max_steps={STEPS}", "run.device=cpu", *changes])
@@ -78,7 +78,7 @@ class TrainingBench:
         self.tokens = int(sum(self.rows.lengths[self.plan.get_step_rows(step)].sum() for step in range(self.plan.step_count)))
 
     def _make_rows(self) -> None:
-        from sanitize.train.training_run import make_rows
+        from sanitize.train.recipe_data import make_rows
 
         self.rows = make_rows(self.data, self.recipe, self.objective, self.tokenizer, self.context)
 

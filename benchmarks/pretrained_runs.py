@@ -39,7 +39,7 @@ from sanitize.eval.metrics.extraction import Extraction
 from sanitize.eval.run_folder import Checkpoint, RunFolder
 from sanitize.eval.texts_and_prompts import count_addresses, read_texts
 from sanitize.storage.files import read_json, write_json
-from sanitize.train.training_run import folder_sha256
+from sanitize.train.recipe_data import folder_sha256
 
 # the fields that a mail program shows; the others (X-Folder, Mime-Version, ...) take two thirds of a short mail
 SHOWN_FIELDS = r"(?m)^(?:Date|From|To|Cc|Subject):[^\n]*(?:\n[ \t][^\n]*)*"

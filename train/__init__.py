@@ -14,10 +14,11 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from .recipe import Recipe
-    from .training_run import TrainingResult, fit, stream_batches
+    from .recipe_data import stream_batches
+    from .training_run import TrainingResult, fit
 
 # public name -> the module that defines it
-_LAZY_EXPORTS = {"Recipe": "recipe", "TrainingResult": "training_run", "fit": "training_run", "stream_batches": "training_run"}
+_LAZY_EXPORTS = {"Recipe": "recipe", "TrainingResult": "training_run", "fit": "training_run", "stream_batches": "recipe_data"}
 
 __all__ = ["Recipe", "TrainingResult", "fit", "stream_batches"]
 

@@ -2,7 +2,7 @@
 
 An unknown key is an error that suggests the nearest known one. Recipes of the papers are in `recipes/`; the comments of each say what the
 paper states and what was chosen here. Paths in a recipe are relative to the working directory. `Recipe.hash` leaves paths out, so that data
-may be moved; the contents of the paths are compared by their hashes instead (`training_run.compute_run_identity`).
+may be moved; the contents of the paths are compared by their hashes instead (`recipe_data.compute_run_identity`).
 """
 
 from __future__ import annotations

@@ -5,15 +5,11 @@ RUN/recipe.json  seen.parquet  tokens/  log.jsonl  checkpoints/step-000000/ ... 
 
 from __future__ import annotations
 
-import errno
-import hashlib
 import importlib
 import os
 import platform
 import shutil
-import sys
 import time
-import traceback
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
@@ -23,57 +19,39 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.core.command_results import IF_SET, CommandResult
 from sanitize.core.table_rendering import SummaryTable
-from sanitize.errors import InputRefused, ResourceError, SanitizeError, UsageError, describe_exception
-from sanitize.storage.files import file_sha256, read_json, write_json
+from sanitize.errors import UsageError, describe_exception
+from sanitize.storage.files import read_json, write_json
 from sanitize.storage.locks import hold_lock
-from sanitize.storage.records.conversations import PLAIN_TEMPLATE, ChatTemplate
 
 from . import checkpoint, dp_sgd
-from .adapters import find_base_folder, is_adapter
 from .background_work import BackgroundWriter
-from .batches import (
-    LANE_LIMIT,
-    BatchPlan,
-    BatchStream,
-    TokenRows,
-    aggregate_first_steps,
-    compute_first_steps,
-    draw_permutation,
-    merge_first_steps,
-    pack_rows,
-)
+from .batches import BatchPlan, TokenRows, aggregate_first_steps, compute_first_steps, merge_first_steps
 from .checkpoint import CheckpointEvent
-from .corpus_reader import DocumentTable, read_documents
-from .device_memory import is_out_of_memory
+from .corpus_reader import DocumentTable
 from .keyed_random import load_or_create_random, make_insecure_random
-from .model import (
-    DEFAULT_CONTEXT,
-    build_model,
-    get_layers,
-    get_special_tokens,
-    load_tokenizer,
-    read_stored_dtype,
-    require_torch,
-    tokenizer_sha256,
-    train_tokenizer,
-    trainable_parameters,
-)
-from .noise import NOISE_VERSION
+from .model import build_model, get_layers, load_tokenizer, read_stored_dtype, require_torch, tokenizer_sha256, trainable_parameters
 from .objectives import Objective
 from .objectives.objective import TrainContext
 from .processes import SingleProcess, detect_processes
 from .recipe import Recipe
+from .recipe_data import (
+    compute_run_identity,
+    find_chat_template,
+    find_labels,
+    get_tokenizer,
+    make_batch_plan,
+    make_rows,
+    read_recipe_documents,
+)
+from .run_errors import resource_errors, user_code_errors
 from .token_files import TokenFiles, load_token_files, write_token_files
-from .tokenization import tokenize_documents
 from .trainer import Trainer, autocast_context, build_adamw
-from .unlearning_losses import UnlearningObjective, select_listed_documents
+from .unlearning_losses import UnlearningObjective
 
-_DISK_ERRNOS = (errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EROFS, errno.EFBIG)
 CheckpointHook = Callable[[CheckpointEvent], bool]
 TOKENS_FOLDER = "tokens"  # in the folder of a run until it is finished
 COMPILE_BACKEND = "inductor"
@@ -127,7 +105,7 @@ def fit(
         raise UsageError("data.path is not set; expected a folder of shards, such as one that `sanitize run` published")
     hook = _load_early_stop(recipe) if hook is None else hook
     require_torch()
-    with _run_folder_lock(folder), _user_code_errors(recipe), _resource_errors(folder, recipe):
+    with _run_folder_lock(folder), user_code_errors(recipe), resource_errors(folder, recipe):
         processes = detect_processes(recipe.run.device, parallel=recipe.run.parallel, precision=recipe.run.precision)
         report = progress if progress is not None and processes.is_main else lambda line: None
         run = _TrainingRun(recipe, folder, processes, hook or _never_stop, report)
@@ -247,7 +225,7 @@ class _TrainingRun:
         tokenizer = self._get_tokenizer(data, existing)
         model = None
         if existing is None or not folder.is_dir():
-            labels = _distinct_labels(data) if objective.HEAD == "classify" else ()
+            labels = find_labels(data) if objective.HEAD == "classify" else ()
             model = self._build_model(objective, tokenizer, labels)
             trained_mask = objective.select_trained_documents(data.doc_ids)
             documents = (
@@ -523,175 +501,6 @@ class _RunWriter:
         return int(np.searchsorted(self._first_steps, steps, side="right"))
 
 
-def get_tokenizer(recipe: Recipe, documents: DocumentTable) -> Any:
-    """Load the tokenizer that a recipe names, or train one on the recipe's tokenizer corpus (default: these documents)."""
-    settings = recipe.tokenizer
-    source = settings.path or ("" if settings.corpus else recipe.model.path)
-    if source:
-        return load_tokenizer(source)
-    corpus = read_documents(settings.corpus, text_column=recipe.data.text_column) if settings.corpus else documents
-    return train_tokenizer(corpus.texts(), vocab_size=settings.vocab, context_length=recipe.model.context or DEFAULT_CONTEXT)
-
-
-def find_chat_template(recipe: Recipe, tokenizer: Any) -> ChatTemplate:
-    """Return the template that writes conversations: the recipe's, else the tokenizer's own, else one line for each turn. It becomes the
-    tokenizer's, and so is saved with each checkpoint.
-    """
-    path = recipe.data.chat_template
-    name, source = path, tokenizer.chat_template
-    if path:
-        try:
-            source = Path(path).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"data.chat_template = {path!r}: cannot be read ({type(error).__name__}); expected a Jinja file") from None
-    elif not isinstance(source, str):  # none, or several by name
-        source = (source or {}).get("default", PLAIN_TEMPLATE)
-    tokenizer.chat_template = source
-    tokens = {key: str(token) for key, token in tokenizer.special_tokens_map.items() if isinstance(token, str)}
-    return ChatTemplate(source, tuple(tokens.items()), name or "the tokenizer's chat template")
-
-
-def stream_batches(recipe: Recipe | Mapping[str, Any] | str | Path, *, rank: int = 0, world_size: int = 1) -> BatchStream:
-    """Return the batches of a recipe as a resumable stream, for a training loop of your own; no model is built.
-
-    `stream.to_torch_dataset()` gives it to torch's loaders; `batches.compute_first_steps(stream.rows, stream.batch_plan)` says which
-    documents each step has seen. Raises the errors of `fit`.
-    """
-    recipe = Recipe.load(recipe)
-    require_torch()
-    objective = recipe.build_objective()
-    if recipe.privacy is not None or objective.IS_UNLEARNING:
-        raise UsageError("recipes with privacy or an unlearning objective cannot be streamed, they need their own loop; use sanitize-train")
-    data = read_recipe_documents(recipe, recipe.data.path)
-    labels = _distinct_labels(data) if objective.HEAD == "classify" else ()
-    rows = make_rows(data, recipe, objective, get_tokenizer(recipe, data), recipe.model.context or DEFAULT_CONTEXT, labels)
-    return BatchStream(rows, make_batch_plan(recipe, rows), rank=rank, world_size=world_size)
-
-
-def make_batch_plan(recipe: Recipe, rows: TokenRows) -> BatchPlan:
-    """Return the batch plan of a recipe without privacy over these rows."""
-    return BatchPlan(
-        row_count=len(rows), batch_size=recipe.run.batch, seed=recipe.run.seed, epochs=recipe.run.epochs, max_steps=recipe.run.max_steps
-    )
-
-
-def read_recipe_documents(recipe: Recipe, path: str, *, is_validation: bool = False) -> DocumentTable:
-    """Read the documents of a path with the columns that a recipe needs.
-
-    `leave_out`, `limit` and `spans_from` apply to the training data only, not to validation data.
-    """
-    settings, objective = recipe.data, recipe.build_objective()
-    documents = read_documents(
-        path,
-        text_column=settings.text_column,
-        id_column=settings.id_column,
-        label_column=settings.label_column if objective.HEAD == "classify" else None,
-        user_column=recipe.privacy.user_column
-        if recipe.privacy is not None and recipe.privacy.unit == "user" and not is_validation
-        else None,
-        prompt_columns=settings.prompt_columns if settings.prompts == "include" else (),
-        with_pii_spans=settings.leave_out_pii and not settings.spans_from,
-        split=settings.validation_split if is_validation else settings.split,
-    )
-    if is_validation:
-        return documents
-    if path == settings.path and settings.spans_from:
-        documents = documents.with_pii_spans(settings.spans_from)
-    if path == settings.path and settings.leave_out:
-        kept = ~select_listed_documents(documents.doc_ids, settings.leave_out)
-        if not kept.any():
-            raise UsageError(f"{settings.leave_out}: names every document, so that none is left to train on")
-        documents = documents.filter_rows(kept)
-    if path == settings.path and settings.limit is not None and settings.limit < len(documents):
-        drawn_numbers = np.sort(draw_permutation(len(documents), seed=recipe.run.seed, epoch=0, lane=LANE_LIMIT)[: settings.limit])
-        documents = replace(documents, table=documents.table.take(pa.array(drawn_numbers)))
-    return documents
-
-
-def make_rows(
-    documents: DocumentTable, recipe: Recipe, objective: Objective, tokenizer: Any, context_length: int, labels: tuple[str, ...] = ()
-) -> TokenRows:
-    """Tokenize the documents and pack them into rows by the recipe's layout."""
-    settings = recipe.data
-    if documents.has_turns:
-        documents = documents.with_template(find_chat_template(recipe, tokenizer), with_spans=settings.answers_only)
-    elif settings.answers_only and not settings.prompt_columns:
-        raise UsageError("data.answers_only needs data.prompt_columns or conversations; there is no prompt to leave out")
-    rewrites = type(objective).rewrite_texts is not Objective.rewrite_texts
-    if rewrites and settings.leave_out_pii:
-        raise UsageError(
-            f"data.leave_out_pii: objective {objective.use} changes the texts, so that their spans would be wrong; use one of the two"
-        )
-    tokens = tokenize_documents(
-        documents,
-        tokenizer,
-        answers_only=settings.answers_only,
-        leave_out_pii=settings.leave_out_pii,
-        select_maskable_words=objective.select_maskable_words if objective.NEEDS_WORDS else None,
-        rewrite_texts=objective.rewrite_texts if rewrites else None,
-    )
-    if labels:
-        numbers = pc.index_in(documents.table.column("label"), pa.array(labels, pa.large_string()))
-        if numbers.null_count:
-            raise InputRefused(f"{documents.path}: {numbers.null_count} documents have a label that the training data does not have")
-        tokens = tokens.with_labels(numbers.to_numpy().astype(np.int64))
-    prefix, suffix = get_special_tokens(tokenizer, objective.HEAD)
-    return pack_rows(
-        tokens,
-        layout=settings.layout,
-        context_length=context_length,
-        seed=recipe.run.seed,
-        pad_id=tokenizer.pad_token_id,
-        prefix=prefix,
-        suffix=suffix,
-        specials_per_piece=objective.HEAD != "causal",
-        overlong=settings.overlong,
-        isolates_documents=settings.attention == "document",
-    )
-
-
-def compute_run_identity(recipe: Recipe, data: DocumentTable, validation: DocumentTable | None) -> dict[str, Any]:
-    """Return what must be equal for a run folder to be resumed: the recipe's hash, the hashes of the contents of all its paths, and the
-    generator of the noise."""
-    paths = {"tokenizer": recipe.tokenizer.path, "base model": recipe.model.path, **recipe.build_objective().input_paths()}
-    if recipe.data.chat_template:
-        paths["chat template"] = recipe.data.chat_template
-    if recipe.data.leave_out:
-        paths["list of documents left out"] = recipe.data.leave_out
-    return {
-        "recipe": recipe.hash(),
-        "data": data.shards_sha256,
-        "validation data": None if validation is None else validation.shards_sha256,
-        "tokenizer corpus": read_documents(recipe.tokenizer.corpus, text_column=recipe.data.text_column).shards_sha256
-        if recipe.tokenizer.corpus
-        else None,
-        "noise generator": None if recipe.privacy is None else NOISE_VERSION,
-        **{name: folder_sha256(path) if path else None for name, path in paths.items()},
-    }
-
-
-def folder_sha256(path: str | Path) -> str:
-    """Return one hash of the files directly inside a folder, or of one file; InputRefused if the path does not exist.
-
-    That of an adapter has the files of its base model in it, too.
-    """
-    source = Path(path)
-    if not source.exists():
-        raise InputRefused(f"{source}: there is no such folder or file; paths in a recipe are local, nothing is downloaded")
-    files = [source] if source.is_file() else sorted(file for file in source.iterdir() if file.is_file())
-    lines = [f"{file.name} {file_sha256(file)}\n" for file in files]
-    if is_adapter(source):
-        lines.append(f"base {folder_sha256(find_base_folder(source))}\n")
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
-
-
-def _distinct_labels(data: DocumentTable) -> tuple[str, ...]:
-    found = tuple(sorted(pc.unique(data.table.column("label")).to_pylist()))
-    if len(found) < 2:
-        raise InputRefused(f"{data.path}: the label column has {len(found)} distinct value; expected two or more")
-    return found
-
-
 def _load_early_stop(recipe: Recipe) -> CheckpointHook | None:
     path = recipe.run.early_stop
     if not path:
@@ -707,77 +516,6 @@ def _load_early_stop(recipe: Recipe) -> CheckpointHook | None:
         raise UsageError(f"run.early_stop = {path!r} is not a function; expected a function (CheckpointEvent) -> bool")
     hook: CheckpointHook = found
     return hook
-
-
-@contextmanager
-def _user_code_errors(recipe: Recipe) -> Iterator[None]:
-    """Turn an exception in code of the user's own that the recipe names into UsageError: which, the type of the exception, and where.
-
-    Only code outside this package is the user's: an exception elsewhere is an internal error.
-    """
-    try:
-        yield
-    except SanitizeError:
-        raise
-    except Exception as error:
-        named = {"run.early_stop": recipe.run.early_stop.rpartition(".")[0], "objective.use": str(recipe.objective["use"])}
-        files = {frame.filename for frame in traceback.extract_tb(error.__traceback__)}
-        for key, module_name in named.items():
-            file = getattr(sys.modules.get(module_name), "__file__", None)
-            if not module_name.startswith("sanitize.") and file in files:
-                name = recipe.run.early_stop if key == "run.early_stop" else module_name
-                raise UsageError(
-                    f"{key} = {name!r} failed: {describe_exception(error, inside=file)}. This code is not part of sanitize; correct it, "
-                    "then run the same command again, which resumes from the last saved state"
-                ) from error
-        raise
-
-
-@contextmanager
-def _resource_errors(folder: Path, recipe: Recipe) -> Iterator[None]:
-    """Turn errors of a full or broken disk, of a full device and of a process that ended into ResourceError.
-
-    The run can be resumed from its last state.
-    """
-    import torch
-
-    try:
-        yield
-    except OSError as error:
-        if error.errno not in _DISK_ERRNOS:
-            raise
-        raise ResourceError(
-            f"{folder}: could not be written ({errno.errorcode[error.errno]}); free some space, then run the same command again"
-        ) from None
-    except (RuntimeError, MemoryError) as error:
-        if is_out_of_memory(error):
-            raise ResourceError(_describe_too_little_memory(recipe)) from None
-        if isinstance(error, torch.distributed.DistError) or "gloo" in str(error):
-            raise ResourceError(
-                "another process of this run has ended, or cannot be reached; its own message says why. The same command goes on from the "
-                "last saved state"
-            ) from None
-        if recipe.run.compile and type(error).__module__.startswith(("torch._dynamo", "torch._inductor")):
-            raise UsageError(
-                f"run.compile: torch cannot compile this model here ({type(error).__name__}); leave it out, or install a C++ compiler"
-            ) from None
-        raise
-
-
-def _describe_too_little_memory(recipe: Recipe) -> str:
-    """Say what a step needed, and what lowers it, in the order of what it costs."""
-    rows = -(-recipe.run.batch // recipe.run.accumulate)
-    advice = []
-    if rows > 1:
-        advice.append(f"raise run.accumulate ({recipe.run.accumulate}, at most {recipe.run.batch}), which does not change the result")
-    if recipe.run.precision == "float32":
-        advice.append('set run.precision = "bf16"')
-    if not recipe.run.gradient_checkpointing and recipe.privacy is None:
-        advice.append("set run.gradient_checkpointing = true")
-    advice.append("lower model.context")
-    if recipe.model.path and recipe.lora is None:
-        advice.append("train an adapter (lora.rank = 16) or the top layers only (model.top_layers)")
-    return f"the device has too little memory for a step of {rows} rows at once. In this order: " + "; ".join(advice)
 
 
 @contextmanager

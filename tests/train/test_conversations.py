@@ -78,7 +78,7 @@ def test_loss_on_the_assistant_only(recipe: Any, tmp_path: Path) -> None:
     assert (rows.token_ids == whole.token_ids).all() and whole.loss_mask.all()
     from sanitize.train.corpus_reader import read_documents
     from sanitize.train.recipe import Recipe
-    from sanitize.train.training_run import get_tokenizer
+    from sanitize.train.recipe_data import get_tokenizer
 
     tokenizer = get_tokenizer(Recipe.load(settings), read_documents(source))
     for number in range(len(rows)):
@@ -136,7 +136,7 @@ def test_documents_of_a_packed_row_do_not_see_each_other(recipe: Any, tmp_path: 
     from sanitize.train.batches import BatchStream
     from sanitize.train.model import build_model
     from sanitize.train.recipe import Recipe
-    from sanitize.train.training_run import get_tokenizer, read_recipe_documents
+    from sanitize.train.recipe_data import get_tokenizer, read_recipe_documents
 
     source = write_lines(tmp_path / "a.jsonl", make_chats(6))
     loaded = Recipe.load(recipe(source, data={"attention": "document"}, model={"arch": arch, "context": 512, "dropout": 0.0}))

@@ -18,11 +18,12 @@ from safetensors.torch import load_file
 from sanitize import train
 from sanitize.core.exponential_mechanism import format_bound
 from sanitize.errors import InputRefused, MissingExtra, UsageError
-from sanitize.train import accountant, dp_sgd, noise, training_run
+from sanitize.train import accountant, dp_sgd, noise, recipe_data
 from sanitize.train.batches import TokenRows
 from sanitize.train.checkpoint import CheckpointEvent
 from sanitize.train.dp_sgd import DpSgdStep, PerSampleGradients, PoissonBatchPlan
 from sanitize.train.keyed_random import KeyedRandom, load_or_create_random, make_insecure_random
+from sanitize.train.model import build_model
 from sanitize.train.objectives.objective import TrainContext
 from sanitize.train.recipe import PrivacySettings, Recipe
 
@@ -54,11 +55,11 @@ def make_step(corpus: Any, recipe: Any) -> MakeStep:
                 privacy=privacy,
             )
         )
-        documents = training_run.read_recipe_documents(settings, settings.data.path)
-        tokenizer = training_run.get_tokenizer(settings, documents)
+        documents = recipe_data.read_recipe_documents(settings, settings.data.path)
+        tokenizer = recipe_data.get_tokenizer(settings, documents)
         objective = settings.build_objective()
-        model, context = training_run.build_model(settings.model, head=objective.HEAD, tokenizer=tokenizer, seed=1)
-        rows = training_run.make_rows(documents, settings, objective, tokenizer, context)
+        model, context = build_model(settings.model, head=objective.HEAD, tokenizer=tokenizer, seed=1)
+        rows = recipe_data.make_rows(documents, settings, objective, tokenizer, context)
         objective.setup(TrainContext(rows=rows, tokenizer=tokenizer, model=model, device=CPU, seed=3, batch_size=8))
         assert settings.privacy is not None
         owners = documents.table.column("user") if settings.privacy.unit == "user" else None

@@ -15,8 +15,9 @@ import torch
 
 from sanitize import train
 from sanitize.errors import InputRefused, UsageError
-from sanitize.train import objectives, training_run
+from sanitize.train import objectives, recipe_data
 from sanitize.train.batches import BatchPlan
+from sanitize.train.model import build_model
 from sanitize.train.objectives.objective import TrainContext
 from sanitize.train.recipe import Recipe
 from sanitize.train.unlearning_losses import REFUSALS, RefusalObjective, UnlearningObjective, select_listed_documents
@@ -40,18 +41,18 @@ def prepare_objective(corpus: Any, recipe: Any, tmp_path: Path) -> PrepareObject
                 "model": {"path": "somewhere"},
             }
         )
-        documents = training_run.read_recipe_documents(parsed_recipe, parsed_recipe.data.path)
-        tokenizer = training_run.get_tokenizer(
+        documents = recipe_data.read_recipe_documents(parsed_recipe, parsed_recipe.data.path)
+        tokenizer = recipe_data.get_tokenizer(
             parsed_recipe.model_copy(update={"model": parsed_recipe.model.model_copy(update={"path": ""})}), documents
         )
         sizes = parsed_recipe.model.model_copy(
             update={"path": "", "arch": "gpt2", "width": 16, "heads": 2, "layers": 1, "context": 64, "dropout": 0.0}
         )
         objective: Any = parsed_recipe.build_objective()
-        before, context = training_run.build_model(sizes, head="causal", tokenizer=tokenizer, seed=1)
+        before, context = build_model(sizes, head="causal", tokenizer=tokenizer, seed=1)
         mask = objective.select_trained_documents(documents.doc_ids)
-        rows = training_run.make_rows(documents.filter_rows(mask), parsed_recipe, objective, tokenizer, context)
-        retain_rows = training_run.make_rows(documents.filter_rows(~mask), parsed_recipe, objective, tokenizer, context)
+        rows = recipe_data.make_rows(documents.filter_rows(mask), parsed_recipe, objective, tokenizer, context)
+        retain_rows = recipe_data.make_rows(documents.filter_rows(~mask), parsed_recipe, objective, tokenizer, context)
         live = copy.deepcopy(before)
         objective.setup(
             TrainContext(
