@@ -285,12 +285,16 @@ class ModelKnowledge:
     log_r: Any
 
     @classmethod
-    def of(cls, checkpoint: Path, sets: Mapping[str, list[Any]], size: Size) -> ModelKnowledge:
-        """Ask a checkpoint all questions."""
-        model = LanguageModel.load(checkpoint, size.device)
-        answers = {name: answer_questions(model, questions, new_tokens=32, batch=128) for name, questions in sets.items()}
-        utilities = {name: compute_utilities(name, one) for name, one in answers.items()}
-        return cls(utilities, model_utility(utilities), answers["forget"].log_r)
+    def of(cls, context: SeedContext, checkpoint: Path, sets: Sequence[Mapping[str, list[Any]]], at: int) -> ModelKnowledge:
+        """Ask a checkpoint all questions of set number `at`. The answers' measures are cached, as the trainings are kept."""
+        name = f"{checkpoint.relative_to(context.folder)}, set {at}"
+        found = (read_json(context.measurements_path) or {}).get("knowledge", {}).get(name)
+        if found is None:
+            model = LanguageModel.load(checkpoint, context.size.device)
+            answers = {name: answer_questions(model, questions, new_tokens=32, batch=128) for name, questions in sets[at].items()}
+            utilities = {name: compute_utilities(name, one) for name, one in answers.items()}
+            found = context.cached("knowledge", name, {"sets": utilities, "log_r": answers["forget"].log_r.tolist()})
+        return cls(found["sets"], model_utility(found["sets"]), np.array(found["log_r"]))
 
 
 # ---- one seed ----
@@ -331,16 +335,16 @@ def run_seed(folder: Path, size: Size, seed: int, arguments: argparse.Namespace)
     retrained: list[ModelKnowledge] = []
     for at, listed in enumerate(lists):
         path, spent, done = train_model(context, f"rfs-{at}", data={"leave_out": str(listed)})
-        retrained.append(ModelKnowledge.of(path, sets[at], size))
+        retrained.append(ModelKnowledge.of(context, path, sets, at))
         add_row("RFS-R", at, retrained[at], None, spent, done)
-        add_row("FT-RF", at, ModelKnowledge.of(full, sets[at], size), retrained[at], seconds, steps)
+        add_row("FT-RF", at, ModelKnowledge.of(context, full, sets, at), retrained[at], seconds, steps)
         if size.floors or at == len(lists) - 1:
             path, spent, done = train_model(context, f"again-{at}", data={"leave_out": str(listed)}, run={"seed": seed + 1000})
-            add_row("RFS-R again", at, ModelKnowledge.of(path, sets[at], size), retrained[at], spent, done)
+            add_row("RFS-R again", at, ModelKnowledge.of(context, path, sets, at), retrained[at], spent, done)
         for lr in size.lr_forget[: None if at == len(lists) - 1 else 1]:
             for name, method in APPROXIMATE.items():
                 path, spent, done = unlearn_model(context, f"{method}-{at}-{lr:g}", method, full, listed, lr)
-                add_row(name, at, ModelKnowledge.of(path, sets[at], size), retrained[at], spent, done, lr=lr)
+                add_row(name, at, ModelKnowledge.of(context, path, sets, at), retrained[at], spent, done, lr=lr)
     masked = prepare_masked_model(context) if context.has_rewriting else None
     for epsilon in size.epsilons if masked is not None else ():
         (out, account), spent = context.time_cached(
@@ -403,7 +407,7 @@ def run_stages(
     summary, seconds = context.time_cached(stages.out_folder.name, stages.run)
     last = len(lists) - 1
     base = Path(summary["base_model"])
-    add_row(f"{method} base", last, ModelKnowledge.of(base, sets[last], context.size), retrained[last], seconds, 0, epsilon=epsilon)
+    add_row(f"{method} base", last, ModelKnowledge.of(context, base, sets, last), retrained[last], seconds, 0, epsilon=epsilon)
     for number, at in enumerate(range(0 if more_than_last else last, last + 1), 1):
         name = f"unlearned-{number:03d}"  # not the newest one: where the folder is kept, all requests lie there already
         summary, seconds = context.time_cached(f"{stages.out_folder.name}, {name}", lambda at=at: stages.run(lists[at]))
@@ -411,7 +415,7 @@ def run_stages(
         add_row(
             method,
             at,
-            ModelKnowledge.of(path, sets[at], context.size),
+            ModelKnowledge.of(context, path, sets, at),
             retrained[at],
             seconds,
             summary["stages"][name]["steps"],
