@@ -287,13 +287,13 @@ class ModelKnowledge:
     @classmethod
     def of(cls, context: SeedContext, checkpoint: Path, sets: Sequence[Mapping[str, list[Any]]], at: int) -> ModelKnowledge:
         """Ask a checkpoint all questions of set number `at`. The answers' measures are cached, as the trainings are kept."""
-        name = f"{checkpoint.relative_to(context.folder)}, set {at}"
-        found = (read_json(context.measurements_path) or {}).get("knowledge", {}).get(name)
+        key = f"{checkpoint.relative_to(context.folder)}, set {at}"
+        found = (read_json(context.measurements_path) or {}).get("knowledge", {}).get(key)
         if found is None:
             model = LanguageModel.load(checkpoint, context.size.device)
             answers = {name: answer_questions(model, questions, new_tokens=32, batch=128) for name, questions in sets[at].items()}
             utilities = {name: compute_utilities(name, one) for name, one in answers.items()}
-            found = context.cached("knowledge", name, {"sets": utilities, "log_r": answers["forget"].log_r.tolist()})
+            found = context.cached("knowledge", key, {"sets": utilities, "log_r": answers["forget"].log_r.tolist()})
         return cls(found["sets"], model_utility(found["sets"]), np.array(found["log_r"]))
 
 
