@@ -619,8 +619,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     model = f"{size.layers} layers of width {size.width} from scratch" if arguments.model is None else arguments.model.name
     scaled = (
         f"{model}, taught on {size.public} {'invented' if data is None else 'own'} public texts; {size.private} private "
-        f"records a seed, read {size.exposures} times, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}. The paper attacks models of 3 to 8 "
-        "billion parameters, tuned on 4,000 texts for 3 epochs."
+        f"records a seed, read {size.exposures} times, {len(seeds)} seed{'s' if len(seeds) > 1 else ''}. The paper attacks models of 3 to "
+        "8 billion parameters, tuned on 4,000 texts for 3 epochs."
         + (" The seconds are those of the last call: trainings and attacks of earlier ones were kept." if arguments.dir else "")
     )
     return report_criteria(
