@@ -20,19 +20,18 @@ import polars as pl
 from sanitize.array_types import I64
 from sanitize.core.command_results import CellDiff, ColumnPolicy, DiffPiece, DiffResult, DocumentDiff
 from sanitize.core.text_cells import LeafPath
-from sanitize.errors import InputRefused, LeakFound, UsageError, suggest_names
+from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.kinds.kind import custom_kinds, get_kind
 from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.reporting.diff_page import render_diff_page
-from sanitize.reporting.report_data import PublishedRun, open_published_run, require_outside
+from sanitize.reporting.report_data import PublishedRun, open_published_run, refuse_page_with_values, require_outside
 from sanitize.storage.corpus import DocumentFile, Documents, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.table_schemas import EDITS, OCCURRENCES
 from sanitize.storage.views import mask_replacements, mask_texts
-from sanitize.verification.leak_check import find_forbidden_values
 
 Mark = Literal["replaced", "swept", "kept", "left"]
 MARKS: tuple[Mark, ...] = ("replaced", "swept", "kept", "left")
@@ -135,9 +134,8 @@ def _as_names(names: Sequence[str] | str) -> list[str]:
 
 def _write_page(page: Path, html: str, run: PublishedRun, *, is_private: bool) -> None:
     """Write the page; one with texts in clear is readable by its owner only, one without must hold no removed value."""
-    forbidden = run.folder / "counts" / "forbidden_values.parquet"
-    if not is_private and forbidden.is_file() and (found := find_forbidden_values(forbidden, {"the page": html})):
-        raise LeakFound(f"the page would hold a {found[0][1]} value that the run removed; the page was not written")
+    if not is_private:
+        refuse_page_with_values(html, run)
     with translate_disk_errors(page.parent):
         handle, name = tempfile.mkstemp(dir=page.absolute().parent, prefix=".diff-", suffix=".tmp")  # mode 0600
         try:

@@ -21,6 +21,8 @@ from sanitize.core.engine import Engine
 from sanitize.core.text_cells import LeafPath
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, UsageError
+from sanitize.kinds.kind import custom_kinds
+from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.reporting.charts import write_charts
 from sanitize.reporting.edit_samples import select_edit_samples
@@ -168,9 +170,7 @@ def report(
         finally:
             engine.close()
         html = render_report(build_report_summary(manifest), tables)
-        forbidden_file = run_folder / "counts" / "forbidden_values.parquet"
-        if forbidden_file.is_file() and (found := find_forbidden_values(forbidden_file, {"the page": html})):
-            raise LeakFound(f"the page would hold a {found[0][1]} value that the run removed; the page was not written")
+        refuse_page_with_values(html, published)
     with contextlib.suppress(OSError):
         (work / "spill").rmdir()
     chart_files: list[Path] = []
@@ -188,6 +188,14 @@ def report(
         figures=[str(path) for path in chart_files],
         samples=len(tables.samples),
     )
+
+
+def refuse_page_with_values(html: str, run: PublishedRun) -> None:
+    """Raise LeakFound if a page holds a value that the run removed."""
+    forbidden_file = run.folder / "counts" / "forbidden_values.parquet"
+    with custom_kinds(read_custom_kinds(run.work)):  # the values of the plan's own kinds are numbered after all built-in ones
+        if forbidden_file.is_file() and (found := find_forbidden_values(forbidden_file, {"the page": html})):
+            raise LeakFound(f"the page would hold a {found[0][1]} value that the run removed; the page was not written")
 
 
 def _open_output(out: Path) -> Corpus:

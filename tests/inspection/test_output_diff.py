@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import sanitize
 from sanitize.cli.diff_screen import draw_diff
 from sanitize.core.command_results import DiffPiece, DiffResult, DocumentDiff
-from sanitize.errors import InputRefused, SanitizeError, UsageError
+from sanitize.errors import InputRefused, LeakFound, SanitizeError, UsageError
 from sanitize.inspection.output_diff import MARKS, _mask, _overlaps, _trim_context
 from sanitize.storage.corpus import Corpus
 
@@ -250,6 +250,23 @@ def test_a_workspace_of_other_files_is_refused(folder: Path, tmp_path: Path) -> 
     (tmp_path / "work" / "index.json").write_text(json.dumps(index))
     with pytest.raises(UsageError, match="was indexed from other files"):
         sanitize.diff(folder / "out", work=tmp_path / "work")
+
+
+def test_pages_of_a_plan_with_kinds_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both pages are searched for the values of these kinds, too."""
+    monkeypatch.chdir(tmp_path)
+    Path("plan.toml").write_text(
+        'leave = ["*"]\n[[kind]]\nname = "CASE_NO"\npattern = "CASE-[0-9]{4}"\ncategory = "identifier"\n'
+        '[find]\nkinds = ["default", "CASE_NO"]\n[[edit]]\nuse = "redact"\nkinds = ["CASE_NO"]\n'
+    )
+    pl.DataFrame({"text": ["of CASE-1234 and CASE-9999"]}).write_parquet("in.parquet")
+    sanitize.run("in.parquet", "out", plan="plan.toml", seed=1, workers=1)
+    assert "[CASE_NO]" in Path(sanitize.report("out").page or "").read_text("utf-8")
+    assert sanitize.diff("out", html="diff.html").matching == 1
+    monkeypatch.setattr("sanitize.inspection.output_diff.render_diff_page", lambda _result: "CASE-9999")
+    with pytest.raises(LeakFound, match="would hold a CASE_NO"):
+        sanitize.diff("out", html="leak.html")
+    assert not Path("leak.html").exists()
 
 
 # ------------------------------------------------------------------------------------------------------- pure functions
