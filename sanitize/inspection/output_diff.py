@@ -25,7 +25,13 @@ from sanitize.kinds.kind import custom_kinds, get_kind
 from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.reporting.diff_page import render_diff_page
-from sanitize.reporting.report_data import PublishedRun, open_published_run, refuse_page_with_values, require_outside
+from sanitize.reporting.report_data import (
+    PublishedRun,
+    open_published_run,
+    refuse_page_with_values,
+    require_outside,
+    require_page_or_new,
+)
 from sanitize.storage.corpus import DocumentFile, Documents, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256
@@ -100,6 +106,7 @@ def diff(
         require_outside(page, run.out, run.work)
         if page.is_dir() or not page.absolute().parent.is_dir():
             raise UsageError(f"{page}: expected a file to write the page to, in a folder that exists")
+        require_page_or_new(page)
     source = _RunTables(run)
     numbers = [document] if isinstance(document, int) else list(document)
     if id or numbers:

@@ -154,8 +154,10 @@ def report(
     for target in (page, figures):
         if target is not None:
             require_outside(require_local_path(target), out, work)
-    if page is not None and page.is_dir():
-        raise UsageError(f"{page}: is a folder; expected the file to write the page to")
+    if page is not None:
+        if page.is_dir():
+            raise UsageError(f"{page}: is a folder; expected the file to write the page to")
+        require_page_or_new(page)
     with (
         translate_disk_errors(work),
         private_folder.set_umask(0o077),
@@ -188,6 +190,15 @@ def report(
         figures=[str(path) for path in chart_files],
         samples=len(tables.samples),
     )
+
+
+def require_page_or_new(path: Path) -> None:
+    """Raise UsageError for a file that exists and is no HTML page: it may be an input, or somebody's work."""
+    if path.is_file():
+        with refuse_unwritable_path(path), open(path, "rb") as file:
+            start = file.read(100)
+        if start.strip() and not start.lstrip().lower().startswith(b"<!doctype html"):
+            raise UsageError(f"{path}: exists and is no HTML page, so it is not overwritten; name another file, or move it away")
 
 
 def refuse_page_with_values(html: str, run: PublishedRun) -> None:

@@ -212,6 +212,7 @@ WRONG = {
     "page in OUT": ({"html": "out/x.html"}, "lies inside"),
     "page is a folder": ({"html": "."}, "expected a file"),
     "page without folder": ({"html": "none/x.html"}, "in a folder that exists"),
+    "page is an input": ({"html": "in.csv"}, "is no HTML page"),
     "work": ({"work": "out2.private"}, "is not the private folder"),
 }
 
