@@ -467,7 +467,11 @@ def _mask(documents: Sequence[DocumentDiff], shown: str, has_readable_ids: bool)
     is_in_output = [shown == "output" and piece.mark not in ("replaced", "swept", "dropped") for piece in pieces]
     kinds = [piece.kind for piece in pieces]
     before = _mask_lines([piece.before for piece in pieces], kinds, mask_texts)
-    after = _mask_lines([piece.after for piece in pieces], kinds, mask_replacements)
+    # where a text stays, what looks like a label is part of it, and masked
+    after = [
+        old if piece.mark in ("text", "kept", "left") else new
+        for piece, old, new in zip(pieces, before, _mask_lines([piece.after for piece in pieces], kinds, mask_replacements), strict=True)
+    ]
     masked = iter(
         piece if clear else replace(piece, before=old, after=piece.after if shown == "output" else new)
         for piece, clear, old, new in zip(pieces, is_in_output, before, after, strict=True)

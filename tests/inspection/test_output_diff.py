@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 
 import sanitize
 from sanitize.cli.diff_screen import draw_diff
-from sanitize.core.command_results import DiffPiece, DiffResult, DocumentDiff
+from sanitize.core.command_results import CellDiff, DiffPiece, DiffResult, DocumentDiff
 from sanitize.errors import InputRefused, LeakFound, SanitizeError, UsageError
 from sanitize.inspection.output_diff import MARKS, _mask, _overlaps, _trim_context
 from sanitize.storage.corpus import Corpus
@@ -271,6 +271,17 @@ def test_pages_of_a_plan_with_kinds_of_its_own(tmp_path: Path, monkeypatch: pyte
 
 
 # ------------------------------------------------------------------------------------------------------- pure functions
+
+
+def test_a_text_like_a_label_is_masked_where_it_stays() -> None:
+    pieces = [
+        DiffPiece(mark=mark, before="[ANN]", after="" if mark == "dropped" else "[ANN]", kind="PERSON")
+        for mark in ("text", "kept", "left", "replaced", "dropped")
+    ]
+    cells = [CellDiff(cell=0, leaf="text", pieces=pieces)]
+    (masked,) = _mask([DocumentDiff(doc_no=0, doc_id="0", outcome="changed", marks={}, cells=cells)], "shapes", has_readable_ids=True)
+    assert [piece.before for piece in masked.cells[0].pieces] == ["[AAA]"] * 5
+    assert [piece.after for piece in masked.cells[0].pieces] == ["[AAA]"] * 3 + ["[ANN]", ""]
 
 
 @pytest.mark.parametrize(("doc_id", "shown"), [("7", "7"), ("8", "9"), ("ann.lee@example.com", "aaa.aaa@aaaa.aaa")])
