@@ -620,6 +620,14 @@ def test_full_standard_output_is_an_error(tmp_path: Path) -> None:
     assert result.stderr.count("\n") == 1
 
 
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_lost_answer_is_an_error_of_standard_output(finished_run: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "sanitize", "sql", "out.private", "SELECT 1", "--format", "parquet"]
+        result = subprocess.run(command, cwd=finished_run, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 7 and result.stderr.startswith("error: standard output: a write failed (ENOSPC)"), result.stderr
+
+
 @pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.soak)])
 def test_records_lost_in_a_closed_pipe_are_not_acknowledged(tmp_path: Path, unbuffered: str) -> None:
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": f"{no} " * 200}) + "\n" for no in range(2_000)))

@@ -765,6 +765,7 @@ def test_the_connection_itself_is_locked(work: Path) -> None:
         ("SELECT * FROM occurences", "did you mean occurrences"),
         ("SELECT CAST(ngram AS BIGINT) FROM blacklist", "cannot be converted"),
         ("SELECT error(ngram) FROM blacklist", "InvalidInputException"),
+        ("SELECT '\udcff'", "not valid text"),
     ],
 )
 def test_errors_mention_the_statement_and_no_data(sql: str, message_part: str, work: Path) -> None:
@@ -840,6 +841,27 @@ def test_json_is_an_array_of_row_objects() -> None:
     text = str(table_rendering.render_table(RESULT, "json"))
     assert json.loads(text)[0] == {"n": 1, "-formula": "=HYPERLINK(1)", "f": None}
     assert text.count("\n") == 1 and "\x1b" not in text and "\u202e" not in text
+
+
+@pytest.mark.parametrize(
+    ("sql", "formats", "message"),
+    [
+        ("SELECT 1 AS a, 2 AS a", ("json",), "two columns of the result are called 'a'"),
+        ("SELECT INTERVAL 1 DAY AS i", ("parquet",), "'i' has an interval"),
+        ("SELECT [{'a': INTERVAL 1 DAY}] AS i", ("parquet",), "'i' has an interval"),
+        ("SELECT union_value(a := 1) AS u", ("parquet",), "'u' has an interval or a union"),
+        ("SELECT [DATE 'infinity'] AS d", ("table", "csv", "json"), "'d' has a date outside"),
+        ("SELECT TIMESTAMP '290000-01-01' AS d", ("table", "csv", "json"), "'d' has a date outside"),
+    ],
+)
+def test_what_a_format_cannot_hold_is_named(sql: str, formats: tuple[str, ...], message: str) -> None:
+    result = duckdb.sql(sql).to_arrow_table()
+    for format in table_rendering.TABLE_FORMATS:
+        if format in formats:
+            with pytest.raises(UsageError, match=message):
+                table_rendering.render_table(result, format)
+        else:
+            assert table_rendering.render_table(result, format)
 
 
 def test_terminal_table_has_no_control_characters() -> None:
