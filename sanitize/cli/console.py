@@ -51,7 +51,9 @@ def print_text(text: str, err: bool = False) -> None:
 
 
 def print_json(value: Any, err: bool = False) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str), err=err)
+    stream = sys.stderr if err else sys.stdout
+    is_unicode = "utf" in str(getattr(stream, "encoding", "utf-8")).lower()  # elsewhere letters are JSON's own escapes
+    typer.echo(json.dumps(value, ensure_ascii=not is_unicode, sort_keys=True, default=str), err=err)
 
 
 def format_table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import importlib
+import io
 import json
 import os
 import subprocess
@@ -21,6 +22,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sanitize.cli import main
+from sanitize.cli.console import print_json, print_text
 from sanitize.cli.doctor import doctor
 from sanitize.cli.options import local_path
 from sanitize.errors import LeakFound, UsageError
@@ -608,6 +610,22 @@ def test_a_closed_pipe_is_no_error(finished_run: Path, end: str, unbuffered: str
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     result = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=finished_run, capture_output=True, text=True, env=environment)
     assert (result.returncode, result.stderr, result.stdout.count("\n")) == (0, "", end != "true")
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])
+def test_any_text_can_be_written_to_any_standard_output(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its encoding lacks is escaped; a line of JSON stays JSON."""
+    text = "é ─ 語 😀 \udcff"
+    written = io.BytesIO()
+    with io.TextIOWrapper(written, encoding=encoding, write_through=True) as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        main._escape_unencodable_output()
+        print_text(text)
+        print_json({"x": text})
+        line, as_json = written.getvalue().decode(encoding).splitlines()
+        monkeypatch.undo()
+    assert json.loads(as_json) == {"x": text}
+    assert (line == text.replace("\udcff", "U+DCFF")) == (encoding == "utf-8")
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
