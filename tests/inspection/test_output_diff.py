@@ -217,6 +217,15 @@ WRONG = {
 }
 
 
+def test_no_document_was_changed(tmp_path: Path, console: Callable[..., tuple[int, str, str]]) -> None:
+    """RMFT keeps the first occurrence: nothing was changed, which does not say that nothing was kept."""
+    pl.DataFrame({"text": ["to ann.lee@example.com"]}).write_parquet(tmp_path / "in.parquet")
+    sanitize.run(tmp_path / "in.parquet", tmp_path / "out", seed=1, workers=1)
+    assert console("diff", tmp_path / "out")[1].startswith("no document was changed or dropped; --only kept")
+    assert "1 kept" in console("diff", tmp_path / "out", "--only", "kept")[1]
+    assert console("diff", tmp_path / "out", "--kind", "US_SSN")[1] == "no document has what was selected\n"
+
+
 @pytest.mark.parametrize("case", WRONG)
 def test_wrong_selections_are_refused_without_a_value(case: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
