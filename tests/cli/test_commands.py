@@ -22,7 +22,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sanitize.cli import main
-from sanitize.cli.console import print_json, print_text
+from sanitize.cli.console import format_facts, format_table, print_json, print_text
 from sanitize.cli.doctor import doctor
 from sanitize.cli.options import local_path
 from sanitize.errors import LeakFound, UsageError
@@ -610,6 +610,11 @@ def test_a_closed_pipe_is_no_error(finished_run: Path, end: str, unbuffered: str
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
     result = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=finished_run, capture_output=True, text=True, env=environment)
     assert (result.returncode, result.stderr, result.stdout.count("\n")) == (0, "", end != "true")
+
+
+def test_a_line_break_begins_no_line_of_a_summary_or_table() -> None:
+    assert format_facts([("columns", "keep: x\nverdict   safe")]) == ["columns         keep: x verdict   safe"]
+    assert format_table(("kind", "value"), [("PERSON", "Ann\nRoe\x1b")]).splitlines()[2:] == ["PERSON  Ann RoeU+001B"]
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])

@@ -13,6 +13,7 @@ import typer
 from sanitize.cli.console import print_json, print_text, report_lost_output
 from sanitize.cli.options import AsJson, WorkspaceOfOutput, local_path, require_choice
 from sanitize.core.command_results import DIFF_TEXTS, DiffResult
+from sanitize.core.table_rendering import escape_controls
 
 _VIEWS = ("auto", "side", "unified")
 
@@ -104,7 +105,8 @@ def _summarize(result: DiffResult, has_selection: bool) -> str:
     if shown < matching:
         lines.append("--limit shows more, --sample N draws some, --kind, --only, --id and --document select")
     if result.columns:
-        lines.append(f"columns changed as a whole: {', '.join(f'{column.name} ({column.policy})' for column in result.columns)}")
+        columns = ", ".join(f"{escape_controls(column.name)} ({column.policy})" for column in result.columns)
+        lines.append(f"columns changed as a whole: {columns}")
     if result.page is not None:
         lines.append(f"page  {result.page}{'' if result.shown == 'shapes' else '   (it holds texts; keep it private)'}")
     return "\n".join(lines)
