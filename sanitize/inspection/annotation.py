@@ -40,7 +40,7 @@ from sanitize.reporting.confidence_intervals import wilson_interval
 from sanitize.storage.corpus import Documents
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
 from sanitize.storage.files import describe_read_error, parse_json, read_json, read_regular_file, write_private_lines
-from sanitize.storage.private_folder import require_run_workspace
+from sanitize.storage.private_folder import report_broken_tables, require_run_workspace
 from sanitize.storage.remote_storage import require_local_path
 
 _CONTEXT_CHARACTERS = 80  # characters of context on either side of a find
@@ -139,9 +139,9 @@ def _read_complete_index(work: Path) -> Mapping[str, Any]:
 def _read_occurrences(work: Path) -> Iterator[pl.DataFrame]:
     """The occurrences, task by task."""
     for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
-        yield pl.read_parquet(path, columns=[*_SPAN_COLUMNS, "start_byte", "end_byte"], glob=False).with_columns(
-            pl.col("kind").cast(pl.String)
-        )
+        with report_broken_tables(work):
+            frame = pl.read_parquet(path, columns=[*_SPAN_COLUMNS, "start_byte", "end_byte"], glob=False)
+        yield frame.with_columns(pl.col("kind").cast(pl.String))
 
 
 def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
@@ -484,5 +484,6 @@ def _finder_names(work: Path) -> set[str]:
     """The finders that reported occurrences in an index."""
     names: set[str] = set()
     for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
-        names |= set(pl.read_parquet(path, columns=["finder"], glob=False)["finder"].cast(pl.String).unique())
+        with report_broken_tables(work):
+            names |= set(pl.read_parquet(path, columns=["finder"], glob=False)["finder"].cast(pl.String).unique())
     return names

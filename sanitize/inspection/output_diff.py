@@ -35,6 +35,7 @@ from sanitize.reporting.report_data import (
 from sanitize.storage.corpus import DocumentFile, Documents, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256
+from sanitize.storage.private_folder import report_broken_tables
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.table_schemas import EDITS, OCCURRENCES
 from sanitize.storage.views import mask_replacements, mask_texts
@@ -215,17 +216,18 @@ class _RunTables:
 
     # --------------------------------------------------------------------------------------------------------------------- marks
 
-    @staticmethod
-    def _read_table(folder: Path, columns: Sequence[str]) -> pl.DataFrame:
+    def _read_table(self, folder: Path, columns: Sequence[str]) -> pl.DataFrame:
         """All rows of a small table: those of every task."""
-        frames = [pl.read_parquet(path, columns=list(columns), glob=False) for path in sorted(folder.rglob("*.parquet"))]
+        with report_broken_tables(self.run.work):
+            frames = [pl.read_parquet(path, columns=list(columns), glob=False) for path in sorted(folder.rglob("*.parquet"))]
         frames = [frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)) for frame in frames]
         return pl.concat(frames) if frames else pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
 
     def _read_task_table(self, path: Path, schema: Any, columns: Sequence[str]) -> pl.DataFrame:
         """Columns of a table of one task; no row if the task wrote none."""
         if path.is_file():
-            frame = pl.read_parquet(path, columns=list(columns), glob=False)
+            with report_broken_tables(self.run.work):
+                frame = pl.read_parquet(path, columns=list(columns), glob=False)
         else:
             frame = pl.DataFrame(schema.empty_table()).select(columns)
         return frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)).sort("doc_no", "cell", "start_byte")
@@ -282,7 +284,8 @@ class _RunTables:
             task_no = next(no for no in self.task_nos if ranges[no][0] <= doc_no < ranges[no][1])
             if task_no != task_marks[0]:
                 in_task = self._read_marks(task_no).filter(pl.col("doc_no").is_in(doc_nos.tolist()))
-                rows = pl.read_parquet(self.run.folder / "rows" / f"{task_no:05d}.parquet", glob=False)["doc_no"]
+                with report_broken_tables(self.run.work):
+                    rows = pl.read_parquet(self.run.folder / "rows" / f"{task_no:05d}.parquet", glob=False)["doc_no"]
                 task_marks = task_no, in_task.partition_by("doc_no", as_dict=True), set(rows.to_list())
             split = next(file.split for file in files if file.first_doc_no <= doc_no < file.first_doc_no + file.rows)
             empty = DocumentDiff(doc_no=doc_no, doc_id=ids.get(doc_no, ""), outcome="absent", marks={}, cells=[], split=split)

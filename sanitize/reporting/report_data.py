@@ -167,8 +167,9 @@ def report(
         try:
             swept = manifest["settings"]["verify"] != "off"
             earlier_shards = sum(increment["shard_count"] for increment in manifest.get("increments", ())[:-1])
-            samples = _collect_samples(index_state, run_folder, earlier_shards)
-            tables = collect_report_tables(engine, work, run_folder, samples, Path(spill) / "queries", swept=swept)
+            with private_folder.report_broken_tables(work):
+                samples = _collect_samples(index_state, run_folder, earlier_shards)
+                tables = collect_report_tables(engine, work, run_folder, samples, Path(spill) / "queries", swept=swept)
         finally:
             engine.close()
         html = render_report(build_report_summary(manifest), tables)

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 import sanitize
 from sanitize.cli.diff_screen import draw_diff
 from sanitize.core.command_results import CellDiff, DiffPiece, DiffResult, DocumentDiff
-from sanitize.errors import InputRefused, LeakFound, SanitizeError, UsageError
+from sanitize.errors import InputRefused, LeakFound, OutputBroken, SanitizeError, UsageError
 from sanitize.inspection.output_diff import MARKS, _mask, _overlaps, _trim_context
 from sanitize.storage.corpus import Corpus
 
@@ -277,6 +277,24 @@ def test_pages_of_a_plan_with_kinds_of_its_own(tmp_path: Path, monkeypatch: pyte
     with pytest.raises(LeakFound, match="would hold a CASE_NO"):
         sanitize.diff("out", html="leak.html")
     assert not Path("leak.html").exists()
+
+
+@pytest.mark.parametrize("table", ["tables/occurrences", "runs/*/edits", "runs/*/rows"])
+def test_a_damaged_table_is_named_without_its_bytes(table: str, folder: Path, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    shutil.copytree(folder / "out.private", work)
+    for path in work.glob(f"{table}/*.parquet"):
+        path.write_bytes(b"ann.lee")
+    calls: list[Callable[[], object]] = [lambda: sanitize.diff(folder / "out", work=work)]
+    if table != "runs/*/rows":
+        calls.append(lambda: sanitize.report(folder / "out", work=work, to=tmp_path / "page.html"))
+    if table == "tables/occurrences":
+        calls += [lambda: sanitize.sample_for_labels(work, n=2), lambda: sanitize.estimate_missed(work, folder / "out.private")]
+    for call in calls:
+        with pytest.raises(OutputBroken, match="a table in it cannot be read") as caught:
+            call()
+        assert "ann.lee" not in str(caught.value)
+    assert not (tmp_path / "page.html").exists() and not (work / "labels" / "sample.jsonl").exists()
 
 
 # ------------------------------------------------------------------------------------------------------- pure functions

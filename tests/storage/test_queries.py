@@ -781,6 +781,13 @@ def test_a_broken_table_is_named_without_its_bytes(work: Path) -> None:
     assert "Quill" not in str(raised.value) and raised.value.__cause__ is None
 
 
+def test_a_broken_table_of_a_run_is_rebuilt_by_the_run(work: Path) -> None:
+    path = next(work.glob("runs/*/edits/*.parquet"))
+    path.write_bytes(b"Ada Quill")
+    with pytest.raises(OutputBroken, match="table edits of WORK .* move the output of the run away"):
+        q.open_connection(work)
+
+
 def test_a_wrong_memory_limit_is_reported(work: Path) -> None:
     with pytest.raises(UsageError, match="--memory-limit lots"):
         q.open_connection(work, memory_limit="lots")
