@@ -409,7 +409,7 @@ def mask_replacements(texts: pl.Series, kinds: pl.Series | None = None) -> pl.Se
 
     masked = mask_texts(texts, kinds)
     return pl.select(
-        pl.when(texts.str.contains(r"\A\[[A-Z_]+(?:-[0-9]+)?\]\z")).then(texts).otherwise(masked).alias(texts.name)
+        pl.when(texts.str.contains(r"\A\[[A-Z][A-Z0-9_]*(?:-[0-9]+)?\]\z")).then(texts).otherwise(masked).alias(texts.name)
     ).to_series()
 
 

@@ -850,6 +850,12 @@ def test_json_is_an_array_of_row_objects() -> None:
     assert text.count("\n") == 1 and "\x1b" not in text and "\u202e" not in text
 
 
+def test_labels_of_all_kinds_are_replacements_in_clear() -> None:
+    texts = ["[US_SSN-12]", "[X500_NAME]", "[CASE2]", "[9]", "[ann]", "x [PERSON]"]
+    shown = v.mask_replacements(pl.Series(texts)).to_list()
+    assert shown == ["[US_SSN-12]", "[X500_NAME]", "[CASE2]", "[9]", "[aaa]", "a [AAAA]"]
+
+
 @pytest.mark.parametrize(
     ("sql", "formats", "message"),
     [
