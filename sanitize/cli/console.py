@@ -51,14 +51,19 @@ def print_text(text: str, err: bool = False) -> None:
 
 
 def print_json(value: Any, err: bool = False) -> None:
-    typer.echo(json.dumps(value, ensure_ascii=False, sort_keys=True, default=str), err=err)
+    stream = sys.stderr if err else sys.stdout
+    is_unicode = "utf" in str(getattr(stream, "encoding", "utf-8")).lower()  # elsewhere letters are JSON's own escapes
+    typer.echo(json.dumps(value, ensure_ascii=not is_unicode, sort_keys=True, default=str), err=err)
 
 
 def format_table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
-    """An aligned text table; columns of integers are aligned to the right, None is an empty cell."""
+    """An aligned text table; columns of integers are aligned to the right, None is an empty cell. A line break in a cell is a blank."""
     cells = [
         header,
-        *[tuple("" if value is None else f"{value:,}" if isinstance(value, int) else str(value) for value in row) for row in rows],
+        *[
+            tuple("" if value is None else f"{value:,}" if isinstance(value, int) else escape_controls(str(value)) for value in row)
+            for row in rows
+        ],
     ]
     widths = [max(len(row[column]) for row in cells) for column in range(len(header))]
     numeric = [bool(rows) and all(isinstance(row[column], int) for row in rows) for column in range(len(header))]
@@ -80,10 +85,14 @@ LABEL_WIDTH = 16  # of the names of the lines of a summary
 
 
 def format_facts(facts: Iterable[tuple[str, str]]) -> list[str]:
-    """Lines of a summary: names in a column, and texts beside it; at a terminal long texts are wrapped, elsewhere each is one line."""
+    """Lines of a summary: names in a column, and texts beside it; at a terminal long texts are wrapped, elsewhere each is one line.
+
+    A line break in a text is a blank: it may come from the input, as in the name of a column, and would begin a fact of its own.
+    """
     width = max(60, shutil.get_terminal_size((120, 24)).columns) - LABEL_WIDTH
     lines = []
-    for name, text in facts:
+    for name, fact in facts:
+        text = escape_controls(fact)
         wrapped = textwrap.wrap(text, width, break_long_words=False, break_on_hyphens=False) if sys.stdout.isatty() else [text]
         lines += [f"{label:<{LABEL_WIDTH}}{part}" for label, part in itertools.zip_longest([name], wrapped, fillvalue="")]
     return lines

@@ -197,6 +197,7 @@ def main() -> None:
     gc.set_threshold(50_000, 20, 20)  # imports make a million objects that stay: at Python's 700 their collection is a twentieth of a start
     open_closed_streams()
     _ensure_buffered_stdout()
+    _escape_unencodable_output()
     disable_core_dumps()
     _received_signals.clear()
     token = running_command_line.set(True)
@@ -235,6 +236,12 @@ def _ensure_buffered_stdout() -> None:
         sys.stdout = open(  # noqa: SIM115 - stays open until the process ends
             unbuffered.fileno(), "w", encoding=unbuffered.encoding, errors=unbuffered.errors, closefd=False
         )
+
+
+def _escape_unencodable_output() -> None:
+    """Let standard output write what its encoding lacks as escapes, such as `\\u2500` where the locale is not UTF-8, instead of failing."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and sys.stdout.errors == "strict":
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 def _report_error(error: BaseException) -> int | str | None:

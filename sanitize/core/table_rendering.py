@@ -37,7 +37,8 @@ def escape_controls(text: str) -> str:
 def render_table(table: pa.Table, format: str = "table", *, width: int | None = None, max_rows: int = 1000) -> str | bytes:
     """A table as text for people (`table`: its first `max_rows` rows), `csv`, `json` (an array of row objects) or bytes (`parquet`).
 
-    `width` is the width of the text table in columns (default: the terminal). Raises UsageError for an unknown format.
+    `width` is the width of the text table in columns (default: the terminal). Raises UsageError for an unknown format, and for what the
+    format cannot hold.
     """
     if format not in TABLE_FORMATS:
         raise UsageError(f"--format {format}: {suggest_names(format, TABLE_FORMATS)}")
@@ -45,10 +46,12 @@ def render_table(table: pa.Table, format: str = "table", *, width: int | None = 
         import pyarrow as pa
         import pyarrow.parquet as pq
 
+        require_plain_types(table)
         sink = pa.BufferOutputStream()
         pq.write_table(table.replace_schema_metadata(None), sink, use_dictionary=False, write_statistics=False, store_schema=False)
         return bytes(sink.getvalue().to_pybytes())
     if format == "json":
+        require_distinct_names(table)
         rows = [dict(zip(table.column_names, row, strict=True)) for row in _iter_rows(table)]
         return json.dumps(rows, default=_to_text, allow_nan=False) + "\n"
     if format == "csv":
@@ -61,6 +64,27 @@ def render_table(table: pa.Table, format: str = "table", *, width: int | None = 
         )
         return out.getvalue()
     return _draw_table(table, width, max_rows)
+
+
+def require_distinct_names(table: pa.Table) -> None:
+    """Raise UsageError if two columns have one name: an object of JSON or a frame would lose one of them."""
+    for name in table.column_names:
+        if table.column_names.count(name) > 1:
+            raise UsageError(f"two columns of the result are called {escape_controls(name)[:60]!r}; give each a name of its own (AS)")
+
+
+def require_plain_types(table: pa.Table) -> None:
+    """Raise UsageError for a column of intervals or unions, which neither Parquet nor Polars has."""
+    for field in table.schema:
+        if _has_type_of_sql(field.type):
+            raise UsageError(f"column {escape_controls(field.name)[:60]!r} has an interval or a union; CAST it to VARCHAR")
+
+
+def _has_type_of_sql(kind: pa.DataType) -> bool:
+    import pyarrow as pa
+
+    children = [kind.field(number).type for number in range(kind.num_fields)]
+    return pa.types.is_interval(kind) or pa.types.is_union(kind) or any(map(_has_type_of_sql, children))
 
 
 def _draw_table(table: pa.Table, width: int | None, max_rows: int) -> str:
@@ -89,7 +113,14 @@ def _draw_table(table: pa.Table, width: int | None, max_rows: int) -> str:
 
 def _iter_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
     """Yields rows with JSON types: a NaN becomes null, a whole decimal an integer. Rows are tuples, since two columns may have one name."""
-    columns = [column.to_pylist() for column in table.columns]
+    columns = []
+    for name, column in zip(table.column_names, table.columns, strict=True):
+        try:
+            columns.append(column.to_pylist())
+        except (OverflowError, ValueError):
+            raise UsageError(
+                f"column {escape_controls(name)[:60]!r} has a date outside of the years 1 to 9999; CAST it to VARCHAR"
+            ) from None
     for row in zip(*columns, strict=True):
         yield tuple(_to_json_value(value) for value in row)
 

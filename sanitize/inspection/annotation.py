@@ -40,11 +40,12 @@ from sanitize.reporting.confidence_intervals import wilson_interval
 from sanitize.storage.corpus import Documents
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
 from sanitize.storage.files import describe_read_error, parse_json, read_json, read_regular_file, write_private_lines
-from sanitize.storage.private_folder import require_run_workspace
+from sanitize.storage.private_folder import report_broken_tables, require_run_workspace
 from sanitize.storage.remote_storage import require_local_path
 
 _CONTEXT_CHARACTERS = 80  # characters of context on either side of a find
 _PASSAGE_CHARACTERS = 1_500  # characters of a passage
+_MAX_WEIGHT = 1e15  # passages that one represents, more than any corpus has; sums of squares of weights stay finite
 _SPAN_COLUMNS = ("doc_no", "cell", "start", "end", "kind")
 
 
@@ -138,9 +139,9 @@ def _read_complete_index(work: Path) -> Mapping[str, Any]:
 def _read_occurrences(work: Path) -> Iterator[pl.DataFrame]:
     """The occurrences, task by task."""
     for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
-        yield pl.read_parquet(path, columns=[*_SPAN_COLUMNS, "start_byte", "end_byte"], glob=False).with_columns(
-            pl.col("kind").cast(pl.String)
-        )
+        with report_broken_tables(work):
+            frame = pl.read_parquet(path, columns=[*_SPAN_COLUMNS, "start_byte", "end_byte"], glob=False)
+        yield frame.with_columns(pl.col("kind").cast(pl.String))
 
 
 def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
@@ -329,17 +330,34 @@ def effective_size(documents: I64, weights: F64, hits: Mask) -> float:
 
 def read_sample(path: Path) -> list[dict[str, Any]]:
     """The rows of a sample that `sample_for_labels` drew, labelled or not. UsageError names a row that lacks what a session shows."""
-    needed = {"find": {"kind", "start", "end", "before", "value", "after"}, "passage": {"text"}}
     rows = list(_read_labelled_rows(path))
     for number, row in enumerate(rows, 1):
-        spans = row.get("found", ())
-        if not needed[row["ask"]] <= row.keys() or not all({"start", "end", "kind"} <= span.keys() for span in spans):
+        try:
+            is_complete = _can_be_asked(row)
+        except (KeyError, TypeError):
+            is_complete = False
+        if not is_complete:
             raise UsageError(
                 f"{path}: row {number} lacks something that `sanitize label WORK` wrote; draw a sample into another file (--out)"
             )
     if not rows:
         raise UsageError(f"{path}: has no row; draw a sample into another file (--out)")
     return rows
+
+
+def _can_be_asked(row: Mapping[str, Any]) -> bool:
+    """Whether a row has the texts that a session shows, with spans inside of them; KeyError or TypeError is a no, too."""
+    if row["ask"] == "find":
+        before, value, after = row["before"], row["value"], row["after"]
+        length, offset = len(before + value + after + ""), row["start"] - len(before)
+        return all(_is_span(span, offset, offset + length) for span in (row, row.get("right_span") or row))
+    length = len(row["text"] + "")
+    added = [one for one in (*(row.get("added") or ()), *(row["missed"] or ())) if isinstance(one, dict) and "start" in one]
+    return all(_is_span(span, 0, length) and isinstance(span["kind"], str) for span in (*row["found"], *added))
+
+
+def _is_span(span: Mapping[str, Any], first: int, end: int) -> bool:
+    return type(span["start"]) is int and type(span["end"]) is int and first <= span["start"] <= span["end"] <= end
 
 
 class SampleFile:
@@ -363,9 +381,9 @@ def _is_same_version(one: os.stat_result, other: os.stat_result) -> bool:
 
 def _read_labelled_rows(path: Path) -> Iterator[dict[str, Any]]:
     """The rows of a labelled sample, each checked; UsageError names the line of a bad one, never its content."""
-    expected = "expected the JSON Lines that `sanitize label WORK` wrote, with `right` and `missed` filled in"
+    expected = "expected the JSON Lines that `sanitize label WORK` wrote, with `right`, `missed` and `wrong` filled in"
     try:
-        raw = read_regular_file(path).decode("utf-8").splitlines()
+        raw = read_regular_file(path).decode("utf-8-sig").split("\n")  # not splitlines: a text may hold other line separators
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {describe_read_error(error)}; {expected}") from None
     for number, line in enumerate(raw, 1):
@@ -373,14 +391,33 @@ def _read_labelled_rows(path: Path) -> Iterator[dict[str, Any]]:
             continue
         try:
             row = parse_json(line)
-            good = row["ask"] == "find" and {"kind", "right"} <= row.keys()
-            good = good or (row["ask"] == "passage" and row["weight"] > 0 and isinstance(row["found"], list) and "missed" in row)
-            good = good and isinstance(row.get("missed"), list | None) and isinstance(row.get("right"), bool | None)
+            good = _is_labelled_find(row) if row["ask"] == "find" else row["ask"] == "passage" and _is_labelled_passage(row)
         except (ValueError, TypeError, KeyError, AttributeError):
             good = False
         if not good:
             raise UsageError(f"{path}: line {number}: {expected}")
         yield row
+
+
+def _is_labelled_find(row: Mapping[str, Any]) -> bool:
+    return isinstance(row["kind"], str) and isinstance(row["right"], bool | None)
+
+
+def _is_labelled_passage(row: Mapping[str, Any]) -> bool:
+    """Whether a passage has what its score needs; KeyError or TypeError is a no, too."""
+    found, missed, wrong, document = row["found"], row["missed"], row.get("wrong"), row.get("doc_no", 0)
+    return (
+        type(row["weight"]) in (int, float)
+        and 0 < row["weight"] < _MAX_WEIGHT
+        and type(document) is int
+        and abs(document) < 1 << 63
+        and isinstance(found, list)
+        and all(isinstance(one["kind"], str) for one in found)
+        and isinstance(missed, list | None)
+        and all(isinstance(one if isinstance(one, str) else one["kind"], str) for one in missed or ())
+        and isinstance(wrong, list | None)
+        and all(type(index) is int and 0 <= index < len(found) for index in wrong or ())
+    )
 
 
 def _require_kind(path: Path, line_number: int, name: object) -> str:
@@ -447,5 +484,6 @@ def _finder_names(work: Path) -> set[str]:
     """The finders that reported occurrences in an index."""
     names: set[str] = set()
     for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
-        names |= set(pl.read_parquet(path, columns=["finder"], glob=False)["finder"].cast(pl.String).unique())
+        with report_broken_tables(work):
+            names |= set(pl.read_parquet(path, columns=["finder"], glob=False)["finder"].cast(pl.String).unique())
     return names

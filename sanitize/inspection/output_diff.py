@@ -20,19 +20,25 @@ import polars as pl
 from sanitize.array_types import I64
 from sanitize.core.command_results import CellDiff, ColumnPolicy, DiffPiece, DiffResult, DocumentDiff
 from sanitize.core.text_cells import LeafPath
-from sanitize.errors import InputRefused, LeakFound, UsageError, suggest_names
+from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.kinds.kind import custom_kinds, get_kind
 from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.reporting.diff_page import render_diff_page
-from sanitize.reporting.report_data import PublishedRun, open_published_run, require_outside
+from sanitize.reporting.report_data import (
+    PublishedRun,
+    open_published_run,
+    refuse_page_with_values,
+    require_outside,
+    require_page_or_new,
+)
 from sanitize.storage.corpus import DocumentFile, Documents, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256
+from sanitize.storage.private_folder import report_broken_tables
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.table_schemas import EDITS, OCCURRENCES
 from sanitize.storage.views import mask_replacements, mask_texts
-from sanitize.verification.leak_check import find_forbidden_values
 
 Mark = Literal["replaced", "swept", "kept", "left"]
 MARKS: tuple[Mark, ...] = ("replaced", "swept", "kept", "left")
@@ -101,6 +107,7 @@ def diff(
         require_outside(page, run.out, run.work)
         if page.is_dir() or not page.absolute().parent.is_dir():
             raise UsageError(f"{page}: expected a file to write the page to, in a folder that exists")
+        require_page_or_new(page)
     source = _RunTables(run)
     numbers = [document] if isinstance(document, int) else list(document)
     if id or numbers:
@@ -135,9 +142,8 @@ def _as_names(names: Sequence[str] | str) -> list[str]:
 
 def _write_page(page: Path, html: str, run: PublishedRun, *, is_private: bool) -> None:
     """Write the page; one with texts in clear is readable by its owner only, one without must hold no removed value."""
-    forbidden = run.folder / "counts" / "forbidden_values.parquet"
-    if not is_private and forbidden.is_file() and (found := find_forbidden_values(forbidden, {"the page": html})):
-        raise LeakFound(f"the page would hold a {found[0][1]} value that the run removed; the page was not written")
+    if not is_private:
+        refuse_page_with_values(html, run)
     with translate_disk_errors(page.parent):
         handle, name = tempfile.mkstemp(dir=page.absolute().parent, prefix=".diff-", suffix=".tmp")  # mode 0600
         try:
@@ -210,17 +216,18 @@ class _RunTables:
 
     # --------------------------------------------------------------------------------------------------------------------- marks
 
-    @staticmethod
-    def _read_table(folder: Path, columns: Sequence[str]) -> pl.DataFrame:
+    def _read_table(self, folder: Path, columns: Sequence[str]) -> pl.DataFrame:
         """All rows of a small table: those of every task."""
-        frames = [pl.read_parquet(path, columns=list(columns), glob=False) for path in sorted(folder.rglob("*.parquet"))]
+        with report_broken_tables(self.run.work):
+            frames = [pl.read_parquet(path, columns=list(columns), glob=False) for path in sorted(folder.rglob("*.parquet"))]
         frames = [frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)) for frame in frames]
         return pl.concat(frames) if frames else pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
 
     def _read_task_table(self, path: Path, schema: Any, columns: Sequence[str]) -> pl.DataFrame:
         """Columns of a table of one task; no row if the task wrote none."""
         if path.is_file():
-            frame = pl.read_parquet(path, columns=list(columns), glob=False)
+            with report_broken_tables(self.run.work):
+                frame = pl.read_parquet(path, columns=list(columns), glob=False)
         else:
             frame = pl.DataFrame(schema.empty_table()).select(columns)
         return frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)).sort("doc_no", "cell", "start_byte")
@@ -277,7 +284,8 @@ class _RunTables:
             task_no = next(no for no in self.task_nos if ranges[no][0] <= doc_no < ranges[no][1])
             if task_no != task_marks[0]:
                 in_task = self._read_marks(task_no).filter(pl.col("doc_no").is_in(doc_nos.tolist()))
-                rows = pl.read_parquet(self.run.folder / "rows" / f"{task_no:05d}.parquet", glob=False)["doc_no"]
+                with report_broken_tables(self.run.work):
+                    rows = pl.read_parquet(self.run.folder / "rows" / f"{task_no:05d}.parquet", glob=False)["doc_no"]
                 task_marks = task_no, in_task.partition_by("doc_no", as_dict=True), set(rows.to_list())
             split = next(file.split for file in files if file.first_doc_no <= doc_no < file.first_doc_no + file.rows)
             empty = DocumentDiff(doc_no=doc_no, doc_id=ids.get(doc_no, ""), outcome="absent", marks={}, cells=[], split=split)
@@ -462,7 +470,11 @@ def _mask(documents: Sequence[DocumentDiff], shown: str, has_readable_ids: bool)
     is_in_output = [shown == "output" and piece.mark not in ("replaced", "swept", "dropped") for piece in pieces]
     kinds = [piece.kind for piece in pieces]
     before = _mask_lines([piece.before for piece in pieces], kinds, mask_texts)
-    after = _mask_lines([piece.after for piece in pieces], kinds, mask_replacements)
+    # where a text stays, what looks like a label is part of it, and masked
+    after = [
+        old if piece.mark in ("text", "kept", "left") else new
+        for piece, old, new in zip(pieces, before, _mask_lines([piece.after for piece in pieces], kinds, mask_replacements), strict=True)
+    ]
     masked = iter(
         piece if clear else replace(piece, before=old, after=piece.after if shown == "output" else new)
         for piece, clear, old, new in zip(pieces, is_in_output, before, after, strict=True)

@@ -35,7 +35,8 @@ def sql(
 
     `run` chooses the run whose edits and drops are read: a plan's hash or name, by default the latest run. Texts and raw values are
     masked before the query reads them, unless `reveal`.
-    Raises UsageError for a statement that is no SELECT, for an unknown name or parameter, and for a folder that is no WORK.
+    Raises UsageError for a statement that is no SELECT, for an unknown name or parameter, for a result that is no frame (two columns of one
+    name, intervals), and for a folder that is no WORK.
 
     >>> import sanitize
     >>> sanitize.sql("clean.private", "SELECT kind, sum(occurrences)::int AS n FROM value_counts GROUP BY kind ORDER BY n").rows()
@@ -43,7 +44,12 @@ def sql(
     """
     import polars as pl
 
-    return pl.DataFrame(query_workspace(require_local_path(work), query, name=name, parameters=parameters, reveal=reveal, run=run))
+    from sanitize.core.table_rendering import require_distinct_names, require_plain_types
+
+    result = query_workspace(require_local_path(work), query, name=name, parameters=parameters, reveal=reveal, run=run)
+    require_distinct_names(result)
+    require_plain_types(result)
+    return pl.DataFrame(result)
 
 
 @public_function()

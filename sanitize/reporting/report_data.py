@@ -21,6 +21,8 @@ from sanitize.core.engine import Engine
 from sanitize.core.text_cells import LeafPath
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, UsageError
+from sanitize.kinds.kind import custom_kinds
+from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.reporting.charts import write_charts
 from sanitize.reporting.edit_samples import select_edit_samples
@@ -152,8 +154,10 @@ def report(
     for target in (page, figures):
         if target is not None:
             require_outside(require_local_path(target), out, work)
-    if page is not None and page.is_dir():
-        raise UsageError(f"{page}: is a folder; expected the file to write the page to")
+    if page is not None:
+        if page.is_dir():
+            raise UsageError(f"{page}: is a folder; expected the file to write the page to")
+        require_page_or_new(page)
     with (
         translate_disk_errors(work),
         private_folder.set_umask(0o077),
@@ -163,14 +167,13 @@ def report(
         try:
             swept = manifest["settings"]["verify"] != "off"
             earlier_shards = sum(increment["shard_count"] for increment in manifest.get("increments", ())[:-1])
-            samples = _collect_samples(index_state, run_folder, earlier_shards)
-            tables = collect_report_tables(engine, work, run_folder, samples, Path(spill) / "queries", swept=swept)
+            with private_folder.report_broken_tables(work):
+                samples = _collect_samples(index_state, run_folder, earlier_shards)
+                tables = collect_report_tables(engine, work, run_folder, samples, Path(spill) / "queries", swept=swept)
         finally:
             engine.close()
         html = render_report(build_report_summary(manifest), tables)
-        forbidden_file = run_folder / "counts" / "forbidden_values.parquet"
-        if forbidden_file.is_file() and (found := find_forbidden_values(forbidden_file, {"the page": html})):
-            raise LeakFound(f"the page would hold a {found[0][1]} value that the run removed; the page was not written")
+        refuse_page_with_values(html, published)
     with contextlib.suppress(OSError):
         (work / "spill").rmdir()
     chart_files: list[Path] = []
@@ -188,6 +191,23 @@ def report(
         figures=[str(path) for path in chart_files],
         samples=len(tables.samples),
     )
+
+
+def require_page_or_new(path: Path) -> None:
+    """Raise UsageError for a file that exists and is no HTML page: it may be an input, or somebody's work."""
+    if path.is_file():
+        with refuse_unwritable_path(path), open(path, "rb") as file:
+            start = file.read(100)
+        if start.strip() and not start.lstrip().lower().startswith(b"<!doctype html"):
+            raise UsageError(f"{path}: exists and is no HTML page, so it is not overwritten; name another file, or move it away")
+
+
+def refuse_page_with_values(html: str, run: PublishedRun) -> None:
+    """Raise LeakFound if a page holds a value that the run removed."""
+    forbidden_file = run.folder / "counts" / "forbidden_values.parquet"
+    with custom_kinds(read_custom_kinds(run.work)):  # the values of the plan's own kinds are numbered after all built-in ones
+        if forbidden_file.is_file() and (found := find_forbidden_values(forbidden_file, {"the page": html})):
+            raise LeakFound(f"the page would hold a {found[0][1]} value that the run removed; the page was not written")
 
 
 def _open_output(out: Path) -> Corpus:

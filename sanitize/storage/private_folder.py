@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.core.keys import Key
-from sanitize.errors import UsageError
+from sanitize.errors import OutputBroken, UsageError
 from sanitize.storage import table_schemas
 from sanitize.storage.disk_errors import DISK_ERRNOS, explain_access_error
 from sanitize.storage.files import read_json
@@ -79,6 +79,21 @@ def require_run_folder(work: Path, plan_hash: str, out: str, table: str) -> Path
             f"finders rebuilt the index. Run the command that wrote {out} again, with --replace; with a --work for each, both can be kept"
         )
     raise UsageError(f"{work}: is not the private folder of the run that wrote {out}; give that one with --work (default: {out}.private)")
+
+
+@contextlib.contextmanager
+def report_broken_tables(work: Path) -> Iterator[None]:
+    """Context reading tables of WORK: a file that is damaged or gone becomes an OutputBroken. The libraries' messages may quote bytes."""
+    import polars as pl
+    import pyarrow as pa
+
+    try:
+        yield
+    except (pl.exceptions.PolarsError, pa.ArrowInvalid, FileNotFoundError) as error:
+        raise OutputBroken(
+            f"{work}: a table in it cannot be read ({type(error).__name__}). `sanitize index`, with the options of the run, rebuilds those "
+            "of the index; for those of a run, move its output away and run it again"
+        ) from None
 
 
 def require_current_schema(work: Path, index_json: Mapping[str, Any] | None) -> None:

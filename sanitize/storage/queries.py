@@ -367,7 +367,7 @@ def _check_allowed(connection: duckdb.DuckDBPyConnection, text: str, views: set[
         tree = json.loads(connection.execute("SELECT json_serialize_sql(CAST(? AS VARCHAR))", [text]).fetchall()[0][0])
     except duckdb.Error as error:
         raise _safe_error(error) from None
-    except (UnicodeError, ValueError):
+    except (UnicodeError, ValueError, TypeError):  # lone surrogates, which bytes that are not UTF-8 become on the command line
         raise UsageError("the statement is not valid text") from None
     if len(statements) != 1 or tree.get("error"):
         if tree.get("error_type") == "parser":

@@ -102,7 +102,10 @@ def create_view_statements(connection: duckdb.DuckDBPyConnection, views: Sequenc
             relation = connection.sql(view.select)
             columns = list(zip(relation.columns, relation.types, strict=True))
         except duckdb.Error:
-            raise OutputBroken(f"table {view.name} of WORK cannot be read as Parquet; run `sanitize index` again to rebuild it") from None
+            rebuild = "run `sanitize index` again"
+            if view.name in RUN_TABLE_FOLDERS:  # a run whose output is there and complete does not write them again
+                rebuild = "move the output of the run away, and run it again,"
+            raise OutputBroken(f"table {view.name} of WORK cannot be read as Parquet; {rebuild} to rebuild it") from None
         select = view.select
         if not reveal:
             unmasked = frozenset[str]() if view.name == "documents" else _UNMASKED_COLUMNS  # documents: an id may be an address
@@ -406,7 +409,7 @@ def mask_replacements(texts: pl.Series, kinds: pl.Series | None = None) -> pl.Se
 
     masked = mask_texts(texts, kinds)
     return pl.select(
-        pl.when(texts.str.contains(r"\A\[[A-Z_]+(?:-[0-9]+)?\]\z")).then(texts).otherwise(masked).alias(texts.name)
+        pl.when(texts.str.contains(r"\A\[[A-Z][A-Z0-9_]*(?:-[0-9]+)?\]\z")).then(texts).otherwise(masked).alias(texts.name)
     ).to_series()
 
 

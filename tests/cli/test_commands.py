@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import gzip
 import importlib
+import io
 import json
 import os
 import subprocess
@@ -21,6 +22,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sanitize.cli import main
+from sanitize.cli.console import format_facts, format_table, print_json, print_text
 from sanitize.cli.doctor import doctor
 from sanitize.cli.options import local_path
 from sanitize.errors import LeakFound, UsageError
@@ -610,6 +612,27 @@ def test_a_closed_pipe_is_no_error(finished_run: Path, end: str, unbuffered: str
     assert (result.returncode, result.stderr, result.stdout.count("\n")) == (0, "", end != "true")
 
 
+def test_a_line_break_begins_no_line_of_a_summary_or_table() -> None:
+    assert format_facts([("columns", "keep: x\nverdict   safe")]) == ["columns         keep: x verdict   safe"]
+    assert format_table(("kind", "value"), [("PERSON", "Ann\nRoe\x1b")]).splitlines()[2:] == ["PERSON  Ann RoeU+001B"]
+
+
+@pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])
+def test_any_text_can_be_written_to_any_standard_output(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What its encoding lacks is escaped; a line of JSON stays JSON."""
+    text = "é ─ 語 😀 \udcff"
+    written = io.BytesIO()
+    with io.TextIOWrapper(written, encoding=encoding, write_through=True) as stream:
+        monkeypatch.setattr(sys, "stdout", stream)
+        main._escape_unencodable_output()
+        print_text(text)
+        print_json({"x": text})
+        line, as_json = written.getvalue().decode(encoding).splitlines()
+        monkeypatch.undo()
+    assert json.loads(as_json) == {"x": text}
+    assert (line == text.replace("\udcff", "U+DCFF")) == (encoding == "utf-8")
+
+
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_full_standard_output_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
@@ -618,6 +641,14 @@ def test_full_standard_output_is_an_error(tmp_path: Path) -> None:
         result = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True)
     assert result.returncode == 7 and result.stderr.startswith("error: standard output: a write failed (ENOSPC)"), result.stderr
     assert result.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
+def test_a_lost_answer_is_an_error_of_standard_output(finished_run: Path) -> None:
+    with open("/dev/full", "wb") as full:
+        command = [sys.executable, "-m", "sanitize", "sql", "out.private", "SELECT 1", "--format", "parquet"]
+        result = subprocess.run(command, cwd=finished_run, stdout=full, stderr=subprocess.PIPE, text=True)
+    assert result.returncode == 7 and result.stderr.startswith("error: standard output: a write failed (ENOSPC)"), result.stderr
 
 
 @pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.soak)])

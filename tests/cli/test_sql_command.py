@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 from collections.abc import Callable
@@ -200,6 +201,13 @@ def test_a_mistake_in_the_shell_is_one_line_and_the_next_query_runs(
     _, error = err.splitlines()
     assert code == 0 and "still here" in out
     assert error.startswith("error: ") and part in error, error
+
+
+def test_a_last_statement_without_semicolon_runs(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    type_lines(monkeypatch, "SELECT 'wh' || 'ole' AS x", "LIMIT 1")
+    monkeypatch.setattr("sys.stdin", io.StringIO())
+    code, out, _ = sanitize("sql", "work")
+    assert code == 0 and "whole" in out
 
 
 def test_shell_errors_quote_no_raw_values(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:

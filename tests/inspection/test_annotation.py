@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 
 from sanitize.cli.main import app
 from sanitize.errors import UsageError
-from sanitize.inspection.annotation import effective_size, estimate_missed, sample_for_labels, score_labels
+from sanitize.inspection.annotation import effective_size, estimate_missed, read_sample, sample_for_labels, score_labels
 from sanitize.inspection.capture_recapture import capture_histories, chao_lower_bound, chapman_estimate, estimate_total, loglinear_estimate
 from sanitize.pipeline.run import index_with_settings
 from sanitize.plans.settings import Settings
@@ -165,12 +165,66 @@ def test_a_drawn_sample_can_be_scored(workspace: Path, tmp_path: Path) -> None:
         ('{"ask": "find", "kind": "URI", "right": true}\n', "did you mean URL"),
         ('{"ask": "passage", "weight": 0, "found": [], "missed": []}\n', "line 1"),
         ('{"ask": "passage", "weight": 1, "found": [], "missed": "secretword"}\n', "line 1"),
+        ('{"ask": "find", "kind": ["secretword"], "right": true}\n', "line 1"),
+        *(
+            (json.dumps({"ask": "passage", "weight": 1, "found": [{"kind": "URL"}], "missed": []} | change) + "\n", "line 1")
+            for change in (
+                {"found": [5]},
+                {"found": [{}]},
+                {"found": [{"kind": ["secretword"]}]},
+                {"missed": [5]},
+                {"missed": [["secretword"]]},
+                {"missed": [{"secretword": "URL"}]},
+                {"wrong": 5},
+                {"wrong": "0"},
+                {"wrong": [1]},
+                {"wrong": [-1]},
+                {"wrong": [["secretword"]]},
+                {"doc_no": "secretword"},
+                {"doc_no": 2**70},
+                {"weight": float("inf")},
+                {"weight": True},
+            )
+        ),
     ],
 )
 def test_invalid_line_is_named_and_not_quoted(workspace: Path, tmp_path: Path, text: str, message: str) -> None:
     (tmp_path / "bad").write_text(text, "utf-8")
     with pytest.raises(UsageError, match=message) as caught:
         score_labels(workspace, tmp_path / "bad")
+    assert "secretword" not in str(caught.value)
+
+
+def test_texts_with_other_line_separators_can_be_labelled(tmp_path: Path) -> None:
+    """JSON leaves U+0085, U+2028 and U+2029 as they are; they end no line of JSON Lines."""
+    pq.write_table(pa.table({"text": ["ann@example.com\u2028\u0085\u2029\x0b\x1e then"]}), tmp_path / "in.parquet")
+    index_with_settings([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1))
+    file = sample_for_labels(tmp_path / "work", n=2).file
+    assert score_labels(tmp_path / "work", file).unlabelled_rows == len(read_sample(Path(file))) == 2
+
+
+@pytest.mark.parametrize(
+    ("ask", "change"),
+    [
+        ("find", {"start": "secretword"}),
+        ("find", {"end": 10**6}),
+        ("find", {"before": None}),
+        ("find", {"right": False, "right_span": 5}),
+        ("find", {"right": False, "right_span": {"start": 0, "end": 10**6}}),
+        ("passage", {"text": 5}),
+        ("passage", {"found": [{"kind": "URL"}]}),
+        ("passage", {"found": [{"kind": "URL", "start": 5, "end": 4}]}),
+        ("passage", {"added": [{"kind": "URL", "start": -5, "end": 4}]}),
+    ],
+)
+def test_rows_that_cannot_be_shown_are_refused(workspace: Path, tmp_path: Path, ask: str, change: dict[str, Any]) -> None:
+    sample_for_labels(workspace, n=4, out=tmp_path / "a.jsonl")
+    row = next(row for row in read_rows(tmp_path / "a.jsonl") if row["ask"] == ask)
+    (tmp_path / "good").write_text("\ufeff" + json.dumps(row), "utf-8")
+    assert len(read_sample(tmp_path / "good")) == 1
+    (tmp_path / "bad").write_text(json.dumps(row | change), "utf-8")
+    with pytest.raises(UsageError, match="row 1 lacks something") as caught:
+        read_sample(tmp_path / "bad")
     assert "secretword" not in str(caught.value)
 
 

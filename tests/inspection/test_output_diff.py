@@ -18,8 +18,8 @@ from hypothesis import strategies as st
 
 import sanitize
 from sanitize.cli.diff_screen import draw_diff
-from sanitize.core.command_results import DiffPiece, DiffResult, DocumentDiff
-from sanitize.errors import InputRefused, SanitizeError, UsageError
+from sanitize.core.command_results import CellDiff, DiffPiece, DiffResult, DocumentDiff
+from sanitize.errors import InputRefused, LeakFound, OutputBroken, SanitizeError, UsageError
 from sanitize.inspection.output_diff import MARKS, _mask, _overlaps, _trim_context
 from sanitize.storage.corpus import Corpus
 
@@ -212,8 +212,18 @@ WRONG = {
     "page in OUT": ({"html": "out/x.html"}, "lies inside"),
     "page is a folder": ({"html": "."}, "expected a file"),
     "page without folder": ({"html": "none/x.html"}, "in a folder that exists"),
+    "page is an input": ({"html": "in.csv"}, "is no HTML page"),
     "work": ({"work": "out2.private"}, "is not the private folder"),
 }
+
+
+def test_no_document_was_changed(tmp_path: Path, console: Callable[..., tuple[int, str, str]]) -> None:
+    """RMFT keeps the first occurrence: nothing was changed, which does not say that nothing was kept."""
+    pl.DataFrame({"text": ["to ann.lee@example.com"]}).write_parquet(tmp_path / "in.parquet")
+    sanitize.run(tmp_path / "in.parquet", tmp_path / "out", seed=1, workers=1)
+    assert console("diff", tmp_path / "out")[1].startswith("no document was changed or dropped; --only kept")
+    assert "1 kept" in console("diff", tmp_path / "out", "--only", "kept")[1]
+    assert console("diff", tmp_path / "out", "--kind", "US_SSN")[1] == "no document has what was selected\n"
 
 
 @pytest.mark.parametrize("case", WRONG)
@@ -252,7 +262,53 @@ def test_a_workspace_of_other_files_is_refused(folder: Path, tmp_path: Path) -> 
         sanitize.diff(folder / "out", work=tmp_path / "work")
 
 
+def test_pages_of_a_plan_with_kinds_of_its_own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Both pages are searched for the values of these kinds, too."""
+    monkeypatch.chdir(tmp_path)
+    Path("plan.toml").write_text(
+        'leave = ["*"]\n[[kind]]\nname = "CASE_NO"\npattern = "CASE-[0-9]{4}"\ncategory = "identifier"\n'
+        '[find]\nkinds = ["default", "CASE_NO"]\n[[edit]]\nuse = "redact"\nkinds = ["CASE_NO"]\n'
+    )
+    pl.DataFrame({"text": ["of CASE-1234 and CASE-9999"]}).write_parquet("in.parquet")
+    sanitize.run("in.parquet", "out", plan="plan.toml", seed=1, workers=1)
+    assert "[CASE_NO]" in Path(sanitize.report("out").page or "").read_text("utf-8")
+    assert sanitize.diff("out", html="diff.html").matching == 1
+    monkeypatch.setattr("sanitize.inspection.output_diff.render_diff_page", lambda _result: "CASE-9999")
+    with pytest.raises(LeakFound, match="would hold a CASE_NO"):
+        sanitize.diff("out", html="leak.html")
+    assert not Path("leak.html").exists()
+
+
+@pytest.mark.parametrize("table", ["tables/occurrences", "runs/*/edits", "runs/*/rows"])
+def test_a_damaged_table_is_named_without_its_bytes(table: str, folder: Path, tmp_path: Path) -> None:
+    work = tmp_path / "work"
+    shutil.copytree(folder / "out.private", work)
+    for path in work.glob(f"{table}/*.parquet"):
+        path.write_bytes(b"ann.lee")
+    calls: list[Callable[[], object]] = [lambda: sanitize.diff(folder / "out", work=work)]
+    if table != "runs/*/rows":
+        calls.append(lambda: sanitize.report(folder / "out", work=work, to=tmp_path / "page.html"))
+    if table == "tables/occurrences":
+        calls += [lambda: sanitize.sample_for_labels(work, n=2), lambda: sanitize.estimate_missed(work, folder / "out.private")]
+    for call in calls:
+        with pytest.raises(OutputBroken, match="a table in it cannot be read") as caught:
+            call()
+        assert "ann.lee" not in str(caught.value)
+    assert not (tmp_path / "page.html").exists() and not (work / "labels" / "sample.jsonl").exists()
+
+
 # ------------------------------------------------------------------------------------------------------- pure functions
+
+
+def test_a_text_like_a_label_is_masked_where_it_stays() -> None:
+    pieces = [
+        DiffPiece(mark=mark, before="[ANN]", after="" if mark == "dropped" else "[ANN]", kind="PERSON")
+        for mark in ("text", "kept", "left", "replaced", "dropped")
+    ]
+    cells = [CellDiff(cell=0, leaf="text", pieces=pieces)]
+    (masked,) = _mask([DocumentDiff(doc_no=0, doc_id="0", outcome="changed", marks={}, cells=cells)], "shapes", has_readable_ids=True)
+    assert [piece.before for piece in masked.cells[0].pieces] == ["[AAA]"] * 5
+    assert [piece.after for piece in masked.cells[0].pieces] == ["[AAA]"] * 3 + ["[ANN]", ""]
 
 
 @pytest.mark.parametrize(("doc_id", "shown"), [("7", "7"), ("8", "9"), ("ann.lee@example.com", "aaa.aaa@aaaa.aaa")])

@@ -50,7 +50,15 @@ def test_sql(workspace: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("query", "name"), [(None, None), ("SELECT 1", "top_values"), ("DROP TABLE occurrences", None), (None, "top_valuse")]
+    ("query", "name"),
+    [
+        (None, None),
+        ("SELECT 1", "top_values"),
+        ("DROP TABLE occurrences", None),
+        (None, "top_valuse"),
+        ("SELECT 1 AS a, 2 AS a", None),
+        ("SELECT [INTERVAL 1 DAY] AS a", None),
+    ],
 )
 def test_invalid_query_is_refused(workspace: Path, query: str | None, name: str | None) -> None:
     with pytest.raises(UsageError):

@@ -188,5 +188,8 @@ def test_occurrences_of_several_files_are_listed_with_their_file(folder: Path, c
         ["a.txt", line, kind] for line, kind in (("2", MAIL), ("2", MAIL), ("3", "PHONE_NUMBER"), ("4", MAIL), ("5", MAIL))
     ]
     assert err == "note: not searched, no text: sub/c.bin\n"
+    rows = [json.loads(line) for line in console("detect", "a.txt", "a.txt", "sub/b.txt", "--lines", "--json")[1].splitlines()]
+    assert [(row["file"], row["line"]) for row in rows] == [("a.txt", line) for line in (2, 2, 3, 4, 5)]
+    assert console("detect", "sub")[1] == "nothing of plan rmft was found in 1 file\n"  # c.bin has no text
     rows = [json.loads(line) for line in console("detect", "a.txt", "sub/b.txt", "--json", "--reveal")[1].splitlines()]
     assert rows[0] | {"score": 1} == {"file": "a.txt", "text_index": 0, "kind": MAIL, "start": 4, "end": 23, "value": ANN, "score": 1}

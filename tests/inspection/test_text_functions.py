@@ -235,7 +235,7 @@ def test_the_command(console: Callable[..., tuple[int, str, str]], tmp_path: Pat
     assert [line.split()[:3] for line in out.splitlines()[2:]] == [["EMAIL_ADDRESS", "2", "21"], ["PHONE_NUMBER", "28", "43"]]
     assert MAIL in console("detect", tmp_path / "a.txt", "--reveal")[1]
     rows = [json.loads(line) for line in console("detect", tmp_path / "a.txt", "--lines", "--json", "--reveal")[1].splitlines()]
-    assert rows[1] == {"text_index": 1, "kind": "PHONE_NUMBER", "start": 5, "end": 20, "value": TEL, "score": 1.0}
+    assert rows[1] == {"text_index": 1, "line": 2, "kind": "PHONE_NUMBER", "start": 5, "end": 20, "value": TEL, "score": 1.0}
     (tmp_path / "b.txt").write_bytes(b"\xff")
     code, _, err = console("detect", tmp_path / "b.txt")
     assert code == 3 and "expected a text in UTF-8" in err

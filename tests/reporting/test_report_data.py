@@ -203,6 +203,10 @@ def test_invalid_report_paths_are_refused(published: Path, tmp_path: Path, sanit
     for options in ({"to": tmp_path / "folder"}, {"work": tmp_path}, {"figures_to": tmp_path / "new", "format": "pdf"}):
         with pytest.raises(UsageError):
             report(published, **options)
+    (tmp_path / "mine.txt").write_text("a text")
+    with pytest.raises(UsageError, match="is no HTML page"):
+        report(published, to=tmp_path / "mine.txt")
+    assert (tmp_path / "mine.txt").read_text() == "a text"
     with pytest.raises(UsageError, match="is the private folder"):
         report(work)
     with pytest.raises(OutputBroken):

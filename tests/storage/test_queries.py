@@ -765,6 +765,7 @@ def test_the_connection_itself_is_locked(work: Path) -> None:
         ("SELECT * FROM occurences", "did you mean occurrences"),
         ("SELECT CAST(ngram AS BIGINT) FROM blacklist", "cannot be converted"),
         ("SELECT error(ngram) FROM blacklist", "InvalidInputException"),
+        ("SELECT '\udcff'", "not valid text"),
     ],
 )
 def test_errors_mention_the_statement_and_no_data(sql: str, message_part: str, work: Path) -> None:
@@ -778,6 +779,13 @@ def test_a_broken_table_is_named_without_its_bytes(work: Path) -> None:
     with pytest.raises(OutputBroken, match="table value_spellings") as raised:
         q.open_connection(work)
     assert "Quill" not in str(raised.value) and raised.value.__cause__ is None
+
+
+def test_a_broken_table_of_a_run_is_rebuilt_by_the_run(work: Path) -> None:
+    path = next(work.glob("runs/*/edits/*.parquet"))
+    path.write_bytes(b"Ada Quill")
+    with pytest.raises(OutputBroken, match="table edits of WORK .* move the output of the run away"):
+        q.open_connection(work)
 
 
 def test_a_wrong_memory_limit_is_reported(work: Path) -> None:
@@ -840,6 +848,33 @@ def test_json_is_an_array_of_row_objects() -> None:
     text = str(table_rendering.render_table(RESULT, "json"))
     assert json.loads(text)[0] == {"n": 1, "-formula": "=HYPERLINK(1)", "f": None}
     assert text.count("\n") == 1 and "\x1b" not in text and "\u202e" not in text
+
+
+def test_labels_of_all_kinds_are_replacements_in_clear() -> None:
+    texts = ["[US_SSN-12]", "[X500_NAME]", "[CASE2]", "[9]", "[ann]", "x [PERSON]"]
+    shown = v.mask_replacements(pl.Series(texts)).to_list()
+    assert shown == ["[US_SSN-12]", "[X500_NAME]", "[CASE2]", "[9]", "[aaa]", "a [AAAA]"]
+
+
+@pytest.mark.parametrize(
+    ("sql", "formats", "message"),
+    [
+        ("SELECT 1 AS a, 2 AS a", ("json",), "two columns of the result are called 'a'"),
+        ("SELECT INTERVAL 1 DAY AS i", ("parquet",), "'i' has an interval"),
+        ("SELECT [{'a': INTERVAL 1 DAY}] AS i", ("parquet",), "'i' has an interval"),
+        ("SELECT union_value(a := 1) AS u", ("parquet",), "'u' has an interval or a union"),
+        ("SELECT [DATE 'infinity'] AS d", ("table", "csv", "json"), "'d' has a date outside"),
+        ("SELECT TIMESTAMP '290000-01-01' AS d", ("table", "csv", "json"), "'d' has a date outside"),
+    ],
+)
+def test_what_a_format_cannot_hold_is_named(sql: str, formats: tuple[str, ...], message: str) -> None:
+    result = duckdb.sql(sql).to_arrow_table()
+    for format in table_rendering.TABLE_FORMATS:
+        if format in formats:
+            with pytest.raises(UsageError, match=message):
+                table_rendering.render_table(result, format)
+        else:
+            assert table_rendering.render_table(result, format)
 
 
 def test_terminal_table_has_no_control_characters() -> None:

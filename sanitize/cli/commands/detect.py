@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -156,11 +155,16 @@ def _list_occurrences(inputs: Sequence[str], plan_name: str, plan: Plan, lines: 
     found = found.with_columns(score=pl.col("score").cast(pl.Float64).round(3))
     by_text = pl.DataFrame({"file": file_names, "line": line_numbers}, schema={"file": pl.String, "line": pl.Int64})
     found = pl.concat([by_text[found["text_index"]], found], how="horizontal")
-    if as_json:
-        for row in (found if has_files else found.drop("file")).drop("line").iter_rows(named=True):
-            typer.echo(json.dumps(row, ensure_ascii=False, sort_keys=True))
-        return
     columns = (["file"] if has_files else []) + (["line"] if lines else []) + ["kind", "start", "end", "value", "score"]
-    rows = [(*row[:-1], f"{row[-1]:g}") for row in found.select(columns).iter_rows()]
-    place = f"{len(files):,} files" if has_files else _display_name(files[0])
-    print_text(format_table(tuple(columns), rows) if rows else f"nothing of plan {plan_name} was found in {place}")
+    with report_lost_output():
+        if as_json:
+            left_out = [name for name, is_shown in (("file", has_files), ("line", lines)) if not is_shown]
+            for row in found.drop(left_out).iter_rows(named=True):
+                print_json(row)
+        else:
+            rows = [(*row[:-1], f"{row[-1]:g}") for row in found.select(columns).iter_rows()]
+            searched = len(files) - len(without_text)
+            place = f"{searched:,} {_pluralize_files(searched)}" if has_files else _display_name(files[0])
+            print_text(format_table(tuple(columns), rows) if rows else f"nothing of plan {plan_name} was found in {place}")
+        if sys.stdout is not None:
+            sys.stdout.flush()

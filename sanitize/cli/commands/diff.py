@@ -13,6 +13,7 @@ import typer
 from sanitize.cli.console import print_json, print_text, report_lost_output
 from sanitize.cli.options import AsJson, WorkspaceOfOutput, local_path, require_choice
 from sanitize.core.command_results import DIFF_TEXTS, DiffResult
+from sanitize.core.table_rendering import escape_controls
 
 _VIEWS = ("auto", "side", "unified")
 
@@ -73,11 +74,12 @@ def command(
         reveal_output=reveal_output,
         html=html,
     )
+    has_selection = bool(kind or only or id or document)
     with report_lost_output():
         if as_json:
             print_json(result.to_dict())
         elif result.page is not None:
-            print_text(_summarize(result))
+            print_text(_summarize(result, has_selection))
         else:
             is_terminal = sys.stdout is not None and sys.stdout.isatty()
             width = shutil.get_terminal_size((100, 24)).columns
@@ -86,22 +88,25 @@ def command(
             if result.documents:
                 drawn = draw_diff(result, width=width if is_terminal else MIN_SIDE_BY_SIDE, side_by_side=beside, is_coloured=is_coloured)
                 typer.echo(f"{drawn}\n", color=is_coloured)  # its texts are escaped; its colours are meant for the terminal
-            print_text(_summarize(result))
+            print_text(_summarize(result, has_selection))
         if sys.stdout is not None:
             sys.stdout.flush()
 
 
-def _summarize(result: DiffResult) -> str:
+def _summarize(result: DiffResult, has_selection: bool) -> str:
     shown, matching = len(result.documents), result.matching
+    if not matching and has_selection:
+        return "no document has what was selected"
     if not matching:
-        return "no document matches: nothing of this kind was changed, kept, left or dropped"
+        return "no document was changed or dropped; --only kept and --only left show what was found and stays"
     lines = [f"{shown:,} of {matching:,} documents that match; texts are {DIFF_TEXTS[result.shown]}"]
     if result.shown == "shapes":
         lines.append("--reveal-output shows what OUT holds, --reveal everything")
     if shown < matching:
         lines.append("--limit shows more, --sample N draws some, --kind, --only, --id and --document select")
     if result.columns:
-        lines.append(f"columns changed as a whole: {', '.join(f'{column.name} ({column.policy})' for column in result.columns)}")
+        columns = ", ".join(f"{escape_controls(column.name)} ({column.policy})" for column in result.columns)
+        lines.append(f"columns changed as a whole: {columns}")
     if result.page is not None:
         lines.append(f"page  {result.page}{'' if result.shown == 'shapes' else '   (it holds texts; keep it private)'}")
     return "\n".join(lines)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from sanitize.cli.completion import complete_query
-from sanitize.cli.console import print_result
+from sanitize.cli.console import print_result, report_lost_output
 from sanitize.cli.options import (
     FROM_OPTIONS,
     AsJson,
@@ -66,7 +66,9 @@ def command(
         print_result(_list_queries(), as_json or format == "json", _format_rows)
     elif init:
         require_run_workspace(work)
-        typer.echo(queries.create_views_sql(work, reveal=reveal, run=run, documents=document_sources_or_note(work)), nl=False)
+        statements = queries.create_views_sql(work, reveal=reveal, run=run, documents=document_sources_or_note(work))
+        with report_lost_output():
+            typer.echo(statements, nl=False)
     elif query is None and name is None:
         _SqlShell(work, reveal=reveal, run=run, memory_limit=settings.memory_limit).run_loop()
     else:
@@ -104,10 +106,13 @@ def print_query_result(
     _note_shown_run(work, run, statement)
     _note_empty_result(work, run, statement, result)
     shown = render_table(result, format, max_rows=MAX_TERMINAL_ROWS)
-    if isinstance(shown, bytes):
-        sys.stdout.buffer.write(shown)
-    else:
-        typer.echo(shown, nl=not shown.endswith("\n"))
+    with report_lost_output():
+        if isinstance(shown, str):
+            typer.echo(shown, nl=not shown.endswith("\n"))
+        elif sys.stdout is not None:
+            sys.stdout.buffer.write(shown)
+        if sys.stdout is not None:
+            sys.stdout.flush()
 
 
 def _list_queries() -> list[dict[str, str]]:
@@ -204,6 +209,8 @@ class _SqlShell:
                         if statement.strip(" \t\n;"):
                             self._print_answer(lambda statement=statement: self._run_statement(statement))
                 except EOFError:
+                    if pending.strip() and not sys.stdin.isatty():  # a file or pipe whose last statement has no semicolon
+                        self._print_answer(lambda statement=pending: self._run_statement(statement))
                     return
                 except KeyboardInterrupt:
                     pending = ""
