@@ -669,7 +669,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         model = f"{arguments.model.name}, {layers} trained{rewriting}"
     scaled = (
         f"{model}, {data_text} with {about['rows']} answers, "
-        f"{shares} of the authors are forgotten, E = {size.epochs}, E' = {size.epochs // 2}, {len(seeds)} seeds; the paper tunes Phi-1.5 "
+        f"{shares} of the authors are forgotten, E = {size.epochs}, E' = {size.epochs // 2}, seeds: {len(seeds)}; the paper tunes Phi-1.5 "
         "and Llama2-7B on 4,000 answers of 200 authors and forgets 1, 5 and 10 %. Its epsilon grid is a figure without numbers."
     )
     return report_criteria("unlearning", arguments, found, tables=tables, scaled=scaled, seconds=time.perf_counter() - began)

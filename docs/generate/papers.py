@@ -155,7 +155,7 @@ def papers_summary_block() -> list[str]:
                 continue
             verdicts = [get_verdict(one) for one in result["criteria"].values() if one["headline"]]
             counts = [f"{verdict}: {verdicts.count(verdict)}" for verdict in VERDICTS if verdict in verdicts]
-            cells[paper, result["size"]] = "; ".join(counts) or "in part"
+            cells[paper, result["size"]] = "; ".join(counts) or "no headline criterion"
             sizes.append(result["size"])
     shown = [size for size in SIZES if size in sizes]
     rows = [[title, *(cells.get((paper, size), "–") for size in shown)] for paper, title in PAPERS.items()]
