@@ -20,10 +20,10 @@ check: .venv/.dev  ## ruff, import layers, and mypy in strict mode on the packag
 	$(BIN)/lint-imports
 	$(BIN)/mypy
 
-test: .venv/.dev  ## the tests that take less than a few seconds each, two at a time
+test: .venv/.dev  ## the tests that take less than 1.5 s each, two at a time
 	$(PYTEST) -m "not slow and not soak"
 
-slow: .venv/.dev  ## the tests that take more than a few seconds each, two at a time
+slow: .venv/.dev  ## the tests that take more than 1.5 s each, two at a time
 	$(PYTEST) -m "slow and not soak"
 
 docs: .venv/.dev  ## build the documentation as a site into site/, offline; a warning is an error

@@ -102,6 +102,7 @@ def make_report(leaks: dict[str, list[list[int]]], perplexity: dict[str, float],
     return report
 
 
+@pytest.mark.slow
 def test_rmft_is_decided_by_events() -> None:
     pytest.importorskip("torch")
     from benchmarks.papers import rmft

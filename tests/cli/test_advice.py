@@ -254,6 +254,7 @@ def run(console: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatc
     return run_line
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
 def test_advice_ends_the_problem(case: Case, run: Run) -> None:
     for line in case.before:
@@ -291,6 +292,7 @@ def iter_texts() -> Iterator[tuple[str, str]]:
                 yield f"{path.relative_to(PACKAGE)}:{node.lineno}", node.value
 
 
+@pytest.mark.slow
 def test_messages_name_commands_and_options_that_exist() -> None:
     options = list_options()
     every_option = set().union(*options.values()) | {"--help", "--version"}

@@ -633,6 +633,7 @@ def test_any_text_can_be_written_to_any_standard_output(encoding: str, monkeypat
     assert (line == text.replace("\udcff", "U+DCFF")) == (encoding == "utf-8")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_full_standard_output_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
@@ -651,6 +652,7 @@ def test_a_lost_answer_is_an_error_of_standard_output(finished_run: Path) -> Non
     assert result.returncode == 7 and result.stderr.startswith("error: standard output: a write failed (ENOSPC)"), result.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.soak)])
 def test_records_lost_in_a_closed_pipe_are_not_acknowledged(tmp_path: Path, unbuffered: str) -> None:
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": f"{no} " * 200}) + "\n" for no in range(2_000)))
@@ -805,6 +807,7 @@ def test_the_workspace_can_be_queried_without_the_input(working_folder: Path, sa
     assert sanitize("verify", "out").code == 0
 
 
+@pytest.mark.slow
 def test_top_is_masked_without_reveal(finished_run: Path, sanitize: Command) -> None:
     for format_options in ([], ["--json"], ["--format", "csv"], ["--format", "json"]):
         masked, revealed = (
@@ -835,6 +838,7 @@ def test_sql_is_masked_without_reveal(finished_run: Path, sanitize: Command) -> 
     assert rows == [{"kind": "EMAIL_ADDRESS", "n": 5}, {"kind": "PHONE_NUMBER", "n": 2}]
 
 
+@pytest.mark.slow
 def test_sql_by_name_and_list(finished_run: Path, sanitize: Command) -> None:
     work = finished_run / "out.private"
     listed = sanitize("sql", work, "--list", "--json").json
@@ -904,6 +908,7 @@ def test_explain_of_a_plan_without_its_model(working_folder: Path, sanitize: Com
     assert len(result["missing_requirements"]) == 1 and result["sample"]["occurrences"] == 7 and result["examples"] == []
 
 
+@pytest.mark.slow
 def test_demo(working_folder: Path, sanitize: Command) -> None:
     output = sanitize("demo", "--mails", "60", "--json")
     assert output.json["leaks"] == 0 and output.json["documents_in"] == 60

@@ -65,6 +65,7 @@ def test_a_repeated_demo_changes_nothing_and_prints_the_same(demo_run: tuple[Pat
     assert re.sub(heading, "", "\n".join(lines)) == re.sub(heading, "", text)
 
 
+@pytest.mark.slow
 def test_another_size_replaces_the_demo(tmp_path: Path) -> None:
     assert run_demo(tmp_path / "demo", 10, lambda _: None).documents_in == 10
     assert run_demo(tmp_path / "demo", 20, lambda _: None).documents_in == 20

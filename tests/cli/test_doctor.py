@@ -68,6 +68,7 @@ def test_this_machine_passes_and_no_files_are_left(tmp_path: Path) -> None:
     assert not list(folder.iterdir()) and not list(temporary.iterdir())
 
 
+@pytest.mark.slow
 def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     """A file size limit simulates a full disk."""
     result = run_doctor("--dir", tmp_path, limit="ulimit -f 60")
@@ -135,6 +136,7 @@ def test_errors_of_the_self_test_run_are_reported(tmp_path: Path, monkeypatch: p
     assert checks["self-test"].status == "fail" and checks["self-test"].exit_code == 7 and "the disk is full" in checks["self-test"].detail
 
 
+@pytest.mark.slow
 def test_a_failing_second_process_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     checks = run_checks(tmp_path)

@@ -74,6 +74,7 @@ class Session:
         return exit_code
 
 
+@pytest.mark.slow
 def test_decisions_survive_a_kill_and_the_next_session_goes_on(workspace: Path) -> None:
     first = Session(workspace, "--n", 6)
     first.wait_for("row 1 of 6, 0 labelled")

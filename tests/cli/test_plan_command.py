@@ -56,6 +56,7 @@ def test_init_writes_the_plan_with_comments(
     assert (code, path.read_text("utf-8")) == (2, text) and "exists already" in err
 
 
+@pytest.mark.slow
 def test_test_masks_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "a.txt").write_text(TEXT)
     for extra in ((), ("--json",)):

@@ -29,6 +29,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_each_source_wins_over_those_after_it(folder: Path, console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
     """Default, file, variable, command line: each adds a source, and the plan of the published folder is that of the last."""
 

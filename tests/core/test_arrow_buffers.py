@@ -66,6 +66,7 @@ def flatten_spans(texts: list[str], spans: list[list[tuple[int, int]]]) -> tuple
     return table[:, 0], table[:, 1], table[:, 2]
 
 
+@pytest.mark.slow
 @given(TEXTS, st.integers(0, 2), st.integers(0, 2))
 def test_buffers_round_trip_texts_of_any_slice(texts: list[str], before: int, after: int) -> None:
     buffers = TextBuffers.from_array(make_column(texts, before, after))

@@ -144,11 +144,13 @@ def test_tail_test_rejects_wrong_samplers(name: str) -> None:
     assert tail_p_value(WRONG_SAMPLERS[name]) < ALPHA
 
 
+@pytest.mark.slow
 def test_odds_between_neighbours_are_within_epsilon() -> None:
     audited_epsilon = audit_epsilon(mechanism)
     assert 3.0 < audited_epsilon <= 4.0  # the exact value for fifty words is 3.86; the lower limit rejects an audit that detects nothing
 
 
+@pytest.mark.slow
 def test_audit_rejects_a_missing_factor_2() -> None:
     assert audit_epsilon(without_factor_2) > 4.0
 

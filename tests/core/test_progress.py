@@ -252,6 +252,7 @@ def test_verify_shows_progress_unless_quiet(corpus: Path, tmp_path: Path, run_in
     assert run_in_terminal(*replay_arguments, folder=tmp_path) == ("", "")
 
 
+@pytest.mark.slow
 def test_json_option_prints_one_object(corpus: Path, tmp_path: Path, run_in_terminal: RunInTerminal) -> None:
     stderr, stdout = run_in_terminal(
         "run", str(corpus / "in.parquet"), "-o", "out", "--seed", "1", "--workers", "1", "--json", folder=tmp_path

@@ -80,6 +80,7 @@ def normalise_text(text: str, comparison: str) -> str:
     )
 
 
+@pytest.mark.slow
 @few_examples
 @given(texts=TEXTS_WITH_COPIES, comparison=st.sampled_from(["bytes", "spaces", "words"]))
 def test_exact_copies(new_folder: Any, texts: list[str | None], comparison: str) -> None:
@@ -120,6 +121,7 @@ def brute_force_sequences(texts: Sequence[str], size: int) -> list[tuple[int, st
     return drops
 
 
+@pytest.mark.slow
 @few_examples
 @given(
     size=st.integers(2, 9),
@@ -149,6 +151,7 @@ def test_shared_sequence_length_threshold(tmp_path: Path) -> None:
 # ---- repeated values -------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @few_examples
 @given(mails=st.lists(st.lists(st.sampled_from("abcdefgh"), max_size=4), min_size=1, max_size=24))
 def test_repeated_values(new_folder: Any, mails: list[list[str]]) -> None:
@@ -193,6 +196,7 @@ TEXTS = [
 ]
 
 
+@pytest.mark.slow
 def test_droppers_run_one_after_the_other(tmp_path: Path) -> None:
     summary = run_plan(tmp_path, TEXTS, 'use = "exact_dup"', 'use = "repeated_pii"')
     assert read_drops(tmp_path) == [(1, "exact_dup", 0), (4, "exact_dup", 3), (2, "repeated_pii", 0)]
@@ -266,6 +270,7 @@ def test_all_documents_of_a_shard_can_be_dropped(tmp_path: Path) -> None:
     assert run_plan(tmp_path, ["one ann@example.com"] * 9 + ["two"], 'use = "exact_dup"', rows_per_shard=3).changed is False
 
 
+@pytest.mark.slow
 def test_corpus_passes_are_resumed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a stop in the corpus passes, the same command does only the remaining work, with identical output bytes."""
     complete = tmp_path / "whole"

@@ -218,6 +218,7 @@ def test_first_of_many_similar_documents_is_kept(tmp_path: Path) -> None:
     assert read_drops(tmp_path / "work") == dict.fromkeys([*range(2, 201), *range(204, 254)], 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rows_per_shard", [7, 1000])
 def test_drops_do_not_depend_on_sharding(tmp_path: Path, rows_per_shard: int) -> None:
     texts = build_similar_texts(60, seed=9)
@@ -237,6 +238,7 @@ def test_short_texts_and_scripts_without_blanks(tmp_path: Path) -> None:
     assert read_drops(tmp_path / "two" / "work") == {4: 3}
 
 
+@pytest.mark.slow
 def test_body_only_ignores_header_blocks(tmp_path: Path) -> None:
     body = build_similar_texts(1, seed=2)[0]
     texts = [f"From: {name}\nSubject: {name} {name} {name} {name} {name}\n\n{body}" for name in ("ann", "bob")]
@@ -246,6 +248,7 @@ def test_body_only_ignores_header_blocks(tmp_path: Path) -> None:
         assert read_drops(tmp_path / str(body_only) / "work") == expected
 
 
+@pytest.mark.slow
 def test_real_mail_against_exact_jaccard(tmp_path: Path) -> None:
     source = MAIL / "enron.parquet"
     if not source.exists():

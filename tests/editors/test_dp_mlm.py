@@ -165,6 +165,7 @@ def test_result_depends_on_the_input_only(mapping: str, workers: int, roberta: P
     assert all(result == results[0] for result in results[1:])
 
 
+@pytest.mark.slow
 def test_other_text_setting_or_key_gives_independent_draws(bert: Path, tmp_path: Path) -> None:
     """Draws of several runs are independent of each other, so that their epsilon adds up."""
     words = " ".join(["river"] * 60)
@@ -186,6 +187,7 @@ def test_other_text_setting_or_key_gives_independent_draws(bert: Path, tmp_path:
         assert sum(x == y for x, y in zip(first, words_drawn, strict=True)) < 20, name
 
 
+@pytest.mark.slow
 def test_unit_counts_of_mappings(bert: Path, tmp_path: Path) -> None:
     for mapping in ("none", "document", "corpus"):
         folder = tmp_path / mapping
@@ -311,6 +313,7 @@ class SimulatedKill(BaseException):
 
 
 # a killed process imports torch again: processes are killed in the soak tests, the run in this process is ended at the same place
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("crashes", "in_process"),
     [

@@ -399,6 +399,7 @@ TEXTS = st.tuples(st.sampled_from(["", "From: x\n", "Subject: s\nTo: "]), st.lis
 )
 
 
+@pytest.mark.slow
 @settings(
     max_examples=5,
     deadline=None,

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -134,6 +135,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(ROWS, st.integers(2, 3), st.integers(1, 3), st.sampled_from(["X", "$0", "ⅹ_"]), st.integers(2, 9))
 @settings(max_examples=3, deadline=None, suppress_health_check=list(HealthCheck))
 def test_direct_and_indirect_words_are_masked(rows: list[dict[str, Any]], k: int, n: int, mask: str, size: int) -> None:

@@ -189,6 +189,7 @@ def test_spellings_are_kept(tmp_path: Path) -> None:
     assert shape[0].count("@") == shape[1].count("@")
 
 
+@pytest.mark.slow
 def test_the_key_decides_the_pseudonyms(tmp_path: Path) -> None:
     """Another key gives other pseudonyms; the same key gives the same ones in another corpus."""
     first_texts, second_texts = ["ann.lee@example.com"], ["bob@example.org", "", "Ann.Lee@example.com"]
@@ -198,6 +199,7 @@ def test_the_key_decides_the_pseudonyms(tmp_path: Path) -> None:
     assert read_texts(tmp_path / "A")[0] == read_texts(tmp_path / "B")[2].lower() != read_texts(tmp_path / "C")[0]
 
 
+@pytest.mark.slow
 def test_swept_values_have_the_pseudonym_of_their_value(tmp_path: Path) -> None:
     texts = ["bob@example.org", "ｂｏｂ@example.org and ９３.184.216.34", "93.184.216.34"]
     plan = make_plan("corpus", 'find.finders=["patterns"]', 'find.kinds=["default"]')  # `known` would find what is swept here
@@ -328,6 +330,7 @@ def test_invalid_settings_are_refused() -> None:
     assert set(load_plan("pseudonymize").editor_no_by_kind) == set(load_plan("erase").editor_no_by_kind)
 
 
+@pytest.mark.slow
 def test_another_plan_does_not_delete_the_mapping(tmp_path: Path) -> None:
     (tmp_path / "mails.jsonl").write_text(json.dumps({"text": "ann.lee@example.com and Bob Roe <bob.roe@example.com>"}) + "\n")
     work = tmp_path / "work"

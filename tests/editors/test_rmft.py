@@ -16,6 +16,7 @@ from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("avoid", ["corpus", "seen"])
 def test_exhausted_variants_become_labels(tmp_path: Path, avoid: str) -> None:
     """Only 25 other letters can follow `http://`, sixty are needed: the rest becomes `[URL]`, and the run continues."""

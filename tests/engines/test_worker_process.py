@@ -37,6 +37,7 @@ def test_a_segmentation_fault_is_silent(capfd: pytest.CaptureFixture[str]) -> No
     assert capfd.readouterr() == ("", "")
 
 
+@pytest.mark.slow
 def test_a_hanging_task_is_ended() -> None:
     assert run_and_collect(time.sleep, [0, 60, 0], time_limit=lambda task: 1.0) == {0: None, 1: "timed_out", 2: None}
 

@@ -164,6 +164,7 @@ FIGURES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["png", "svg"])
 def test_figures_are_drawn_as_files(tmp_path: Path, format: str) -> None:
     report = {"name": "../my suite", "runs": {"raw": {}}, "figures": FIGURES}
@@ -307,6 +308,7 @@ def test_files_of_others_beside_the_records_stay(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "measured").iterdir()) == ["mine.json", "notes"]
 
 
+@pytest.mark.slow
 def test_another_checkpoint_setting_or_text_is_measured_again(suite: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     records = tmp_path / "measured"
     evaluate(suite, records=records)

@@ -217,6 +217,7 @@ def test_another_model_under_the_same_name_is_refused(model: Path, tmp_path: Pat
     assert Ner(use="ner", model=str(model_copy)).resolve_settings().model_sha256 != ner.model_sha256
 
 
+@pytest.mark.slow
 def test_a_plan_with_a_model(model: Path, tmp_path: Path) -> None:
     """From the plan to the published text, with documents divided into other tasks."""
     rng = random.Random(7)

@@ -258,6 +258,7 @@ def test_the_model_of_the_package_finds_names_addresses_and_numbers() -> None:
     ]
 
 
+@pytest.mark.slow
 @with_rampart
 def test_spans_of_the_package_do_not_depend_on_the_batch() -> None:
     rng = random.Random(6)

@@ -451,6 +451,7 @@ def test_noise_equals_the_reference(text: str) -> None:
     assert_matches_reference([text, "From: bob@example.com\n\n" + text])
 
 
+@pytest.mark.slow
 @given(st.lists(st.one_of(st.none(), TEXTS), min_size=1, max_size=6), st.data())
 @settings(max_examples=30, deadline=None)
 def test_slices_of_a_column_give_the_same_rows(texts: list[str | None], data: st.DataObject) -> None:
@@ -462,6 +463,7 @@ def test_slices_of_a_column_give_the_same_rows(texts: list[str | None], data: st
         assert list_rows(FINDER.run(part), texts[first:last]) == all_rows[first:last]
 
 
+@pytest.mark.slow
 @given(st.lists(TEXTS, max_size=4))
 @settings(max_examples=40, deadline=None)
 def test_rejected_candidates_are_counted_once_each(texts: list[str]) -> None:

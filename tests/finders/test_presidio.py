@@ -160,6 +160,7 @@ def test_a_timed_out_text_is_reported_as_unreadable(tmp_path: Path) -> None:
     assert found[0] == [("EMP-123456", "ORGANIZATION", 0.5)] and found[2] == [("EMP-123456", "ORGANIZATION", 0.85)]
 
 
+@pytest.mark.slow
 def test_a_document_that_cannot_be_analysed_is_quarantined(tmp_path: Path) -> None:
     texts = [f"EMP-12345{number} wrote to a{number}@example.com" for number in range(12)]
     texts[7] = "a" * 60 + " EMP-123456"

@@ -29,6 +29,7 @@ def mutate(data: bytes, rng: random.Random) -> bytes:
     return bytes(changed)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name in TARGETS if not name.startswith("kernel ")])
 def test_mutated_inputs_are_handled(name: str) -> None:
     target, rng = TARGETS[name], random.Random(name)

@@ -127,6 +127,7 @@ def test_replay_reproduces_every_file(tmp_path: Path, case: str) -> None:
     assert read_files(tmp_path / "again") == read_files(tmp_path / "out")
 
 
+@pytest.mark.slow
 def test_run_with_a_known_list_is_replayed_with_the_same_list(tmp_path: Path) -> None:
     """No manifest holds the list: it must be given again, and a different list is detected."""
     for name, value in (("ours", "Wexler Farrow"), ("other", "Wexler Farlow")):
@@ -337,6 +338,7 @@ def test_missing_or_malformed_manifest_is_refused(tmp_path: Path, text: str | No
         replay(tmp_path / "m.json", tmp_path, tmp_path.parent / "again")
 
 
+@pytest.mark.slow
 def test_any_wrong_manifest_field_is_refused_without_an_internal_error(run_folder: Path) -> None:
     """Every field of a manifest is replaced by values of other types: none causes an internal error."""
     manifest = json.loads((run_folder / "out" / "manifest.json").read_text())

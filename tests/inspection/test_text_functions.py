@@ -165,6 +165,7 @@ def test_a_pandas_frame_stays_one() -> None:
     assert clean["text"][7] == "[EMAIL_ADDRESS]" and pandas.isna(clean["text"][5]) and clean["n"].tolist() == [2, 1]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", ["rmft", "pseudonymize"])
 def test_a_seed_gives_the_same_result_each_time(plan: str) -> None:
     texts = [f"{MAIL}, {MAIL} and bob.ray@example.org", f"{MAIL} again"]

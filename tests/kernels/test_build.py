@@ -63,6 +63,7 @@ def test_a_missing_module_is_reported_with_the_command(copied: Path, lost: str) 
     assert "InstallationBroken" in message and "pip install --force-reinstall" in message
 
 
+@pytest.mark.slow
 def test_only_changed_kernels_are_compiled_again(copied: Path) -> None:
     build = load_build(copied)
     assert build.compile_kernels() == []

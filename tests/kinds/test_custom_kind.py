@@ -160,6 +160,7 @@ def pid_and_last_kind(_: int) -> tuple[int, str]:
     return os.getpid(), list(all_kinds())[-1]
 
 
+@pytest.mark.slow
 def test_workers_have_only_the_custom_kinds_of_their_task(tmp_path: Path) -> None:
     engine = LocalEngine(workers=2, spill=tmp_path)
     try:
@@ -435,6 +436,7 @@ def test_every_editor_edits_custom_kinds(tmp_path: Path, edit: str) -> None:
         assert first == second  # the same value, the same pseudonym
 
 
+@pytest.mark.slow
 def test_index_is_rebuilt_after_a_changed_pattern_but_not_after_a_changed_replacement(tmp_path: Path) -> None:
     source, work = write_corpus(tmp_path), tmp_path / "work"
 
@@ -457,6 +459,7 @@ def test_allow_lists_and_minimum_scores_of_custom_kinds(tmp_path: Path) -> None:
     assert read_texts(tmp_path / "out") == ["my pin is [PIN]" + " x" * 60 + " in 2002", "pin 2003"]
 
 
+@pytest.mark.slow
 def test_stream_gives_the_texts_of_a_run(tmp_path: Path) -> None:
     source = write_corpus(tmp_path)
     plan = load_plan(write_plan(tmp_path, STAFF, PROJECT, {"name": "MAY", "words": ["May"], "case": "exact"}))
@@ -480,6 +483,7 @@ def test_stream_gives_the_texts_of_a_run(tmp_path: Path) -> None:
     assert (streamed, read_texts(tmp_path / "out"), piped) == (expected,) * 3
 
 
+@pytest.mark.slow
 def test_replay_reproduces_the_output_unless_words_are_missing(tmp_path: Path) -> None:
     source = write_corpus(tmp_path)
     run_with_settings(
@@ -501,6 +505,7 @@ TEXTS_WITH_VALUES = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(texts=st.lists(TEXTS_WITH_VALUES.map(" ".join), min_size=1, max_size=5), keep=st.integers(0, 1))
 @settings(max_examples=5, deadline=None)
 def test_values_occur_only_as_often_as_kept(tmp_path_factory: pytest.TempPathFactory, texts: list[str], keep: int) -> None:

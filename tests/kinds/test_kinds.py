@@ -298,6 +298,7 @@ def test_components_concatenate_to_the_value(pairs: list[tuple[str, str]]) -> No
     assert split(values).select(pl.concat_str(pl.all())).to_series().to_list() == values.to_list()
 
 
+@pytest.mark.slow
 @settings(max_examples=25, deadline=None)
 @given(st.data())
 @pytest.mark.parametrize("name", KINDS)

@@ -102,6 +102,7 @@ def make_neighbour_folder(corpus: CorpusFolder, name: str) -> CorpusFolder:
     return CorpusFolder(corpus.folder / name)
 
 
+@pytest.mark.slow
 def test_run_over_more_files_suggests_append_where_it_is_possible(corpus: CorpusFolder) -> None:
     write_files(corpus, "a.jsonl")
     corpus.run_plan()
@@ -166,6 +167,7 @@ def test_append_gives_the_index_of_one_run(corpus: CorpusFolder) -> None:
     assert sql_api.top(corpus.work).equals(sql_api.top(single_run.work))
 
 
+@pytest.mark.slow
 def test_append_leaves_earlier_shards_unchanged(corpus: CorpusFolder) -> None:
     first = write_files(corpus, "a.jsonl")
     corpus.run_plan(*first, rows_per_shard=4)
@@ -240,6 +242,7 @@ def test_any_split_into_increments_gives_the_index_and_texts_of_one_run(batches:
         assert verify(corpus.out, mode="fast").leaks == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", [1, 2])
 def test_kept_first_occurrences_stay_the_same_after_append(corpus: CorpusFolder, keep: int) -> None:
     ann = "ann.roe@example.com"
@@ -256,6 +259,7 @@ def test_kept_first_occurrences_stay_the_same_after_append(corpus: CorpusFolder,
 # ---------------------------------------------------------------------------------------- values equal to replacements, and missed values
 
 
+@pytest.mark.slow
 def test_a_new_value_that_equals_a_replacement_is_never_kept(corpus: CorpusFolder) -> None:
     corpus.run_plan(*write_files(corpus, "a.jsonl"))
     edits = corpus.table("runs", next((corpus.work / "runs").iterdir()).name, "edits").filter(pl.col("kind") == "EMAIL_ADDRESS")
@@ -282,6 +286,7 @@ UNDETECTED_VALUES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("location", UNDETECTED_VALUES)
 def test_a_new_value_that_occurs_undetected_in_an_earlier_shard_stops_the_append(corpus: CorpusFolder, location: str) -> None:
     settings = {"keep": ["note"]} if "note" in UNDETECTED_VALUES[location] else {}
@@ -315,6 +320,7 @@ def test_append_leaves_swept_shards_unchanged(corpus: CorpusFolder) -> None:
     assert corpus.table("runs", next((corpus.work / "runs").iterdir()).name, "sweep")["doc_no"].to_list() == [1, 2]
 
 
+@pytest.mark.slow
 def test_an_erased_person_stays_erased_after_append(corpus: CorpusFolder) -> None:
     ann = "ann.roe@example.com"
     corpus.run_plan(corpus.write_file("a.jsonl", [document(0, f"{ann} one"), document(1, "cy.lee@example.com")]))
@@ -334,6 +340,7 @@ def test_an_erased_person_stays_erased_after_append(corpus: CorpusFolder) -> Non
 # ------------------------------------------------------------------------------------------------------------------------ what is refused
 
 
+@pytest.mark.slow
 def test_names_of_a_known_list_are_found_in_new_documents(corpus: CorpusFolder) -> None:
     """A finder with two rounds searches the new documents for the values of all documents, and does not search the old documents again."""
     listed = corpus.folder / "known.csv"
@@ -537,6 +544,7 @@ def test_changed_files_in_a_moved_input_folder_are_refused(tmp_path: Path, case:
     assert len(corpus.texts()) == 14
 
 
+@pytest.mark.slow
 def test_equal_file_names_in_new_folders_are_new_files(corpus: CorpusFolder) -> None:
     """Separate folders that contain files with the same names."""
     for night in range(3):
@@ -614,6 +622,7 @@ def test_starts_with_earlier_file(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_append_works_after_the_old_input_files_were_deleted(corpus: CorpusFolder) -> None:
     write_files(corpus, "b.parquet", "c.jsonl")
     corpus.run_plan()
@@ -644,6 +653,7 @@ def stops_at_failpoint(monkeypatch: pytest.MonkeyPatch, corpus: CorpusFolder, po
     return False
 
 
+@pytest.mark.slow
 def test_an_unfinished_append_must_be_finished_with_its_files(corpus: CorpusFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus.run_plan(*write_files(corpus, "a.jsonl"))
     (second_file,) = write_files(corpus, "b.parquet")
@@ -660,6 +670,7 @@ def test_an_unfinished_append_must_be_finished_with_its_files(corpus: CorpusFold
     assert len(Corpus.open(corpus.out).manifest["inputs"]) == 3
 
 
+@pytest.mark.slow
 def test_an_erasure_discards_an_unfinished_append(corpus: CorpusFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus.run_plan(*write_files(corpus, "a.jsonl"))
     (second_file,) = write_files(corpus, "b.parquet")
@@ -671,6 +682,7 @@ def test_an_erasure_discards_an_unfinished_append(corpus: CorpusFolder, monkeypa
     assert not any(PEOPLE[0] in text for text in corpus.texts())
 
 
+@pytest.mark.slow
 def test_replace_discards_an_unfinished_append(corpus: CorpusFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus.run_plan(*write_files(corpus, "a.jsonl"))
     (second_file,) = write_files(corpus, "b.parquet")
@@ -690,6 +702,7 @@ def test_replace_discards_an_unfinished_append(corpus: CorpusFolder, monkeypatch
         assert corpus.table("tables", table).equals(uninterrupted.table("tables", table))
 
 
+@pytest.mark.slow
 def test_a_file_that_changes_while_it_is_read_stops_the_append(corpus: CorpusFolder, monkeypatch: pytest.MonkeyPatch) -> None:
     corpus.run_plan(*write_files(corpus, "a.jsonl"))
     (second_file,) = write_files(corpus, "b.parquet")

@@ -84,6 +84,7 @@ def test_samples_show_a_line_of_each_kind_before_and_after(tmp_path: Path) -> No
     assert "PERSON" not in rmft and rmft["US_SSN"] == ("SSN 123-45-6789.", "SSN [US_SSN].")
 
 
+@pytest.mark.slow
 def test_a_sample_with_a_value_of_the_corpus_is_left_out(tmp_path: Path) -> None:
     texts = ["card 4111111111111111", "Dear Ann Roe, hello"]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
@@ -116,6 +117,7 @@ def test_every_kind_has_a_valid_example() -> None:
     assert set(canaries.canary_examples()) <= set(list_kinds())
 
 
+@pytest.mark.slow
 def test_the_same_plan_and_shapes_give_the_same_numbers(tmp_path: Path) -> None:
     first = check_plan(tmp_path)
     canaries._RESULTS.clear()
@@ -202,6 +204,7 @@ def test_an_editor_that_skips_occurrences_stops_the_run(tmp_path: Path, monkeypa
         run_with_settings([tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact"), None, Settings(seed=1, workers=1))
 
 
+@pytest.mark.slow
 def test_every_run_reports_the_canary_counts(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": MAILS}), tmp_path / "in.parquet")
     summary = run_with_settings(

@@ -114,6 +114,7 @@ def test_columns_that_are_searched_together_have_their_first_occurrence_in_corpu
     assert result.by_kind["EMAIL_ADDRESS"].documents == 2
 
 
+@pytest.mark.slow
 def test_turns_without_a_common_type_come_back_as_objects(tmp_path: Path) -> None:
     """The output has features by which `load_dataset` decodes the turns; roles, structure and the JSON inside JSON stay; a second file can
     be added; training and evaluation read it."""
@@ -170,6 +171,7 @@ def decode_column(value: Any) -> Any:
         return value
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", JSON_COLUMNS)
 def test_columns_without_a_common_type_are_searched_decoded(tmp_path: Path, case: str) -> None:
     """By a run over JSON lines, a run over a table with the type of JSON, a stream of tables and one of records: the same values."""

@@ -115,6 +115,7 @@ def test_a_split_without_a_name_for_a_file_is_refused() -> None:
         sanitize.run(datasets.DatasetDict({"my split": make_dataset("a", 1)}), plan="redact")
 
 
+@pytest.mark.slow
 def test_what_a_run_does_not_read_is_not_in_the_result() -> None:
     """Metadata, categories that do not occur and descriptions are not searched; columns without text are dropped. A warning names them."""
     table = pa.table({"text": ["Hi"], "blob": [b"x"]}).replace_schema_metadata({"who": ANN})

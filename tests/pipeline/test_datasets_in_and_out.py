@@ -52,6 +52,7 @@ def load(folder: Path) -> Any:
     return datasets.load_dataset(str(folder), cache_dir=str(folder.parent / "cache"))
 
 
+@pytest.mark.slow
 def test_splits_and_features_survive(dataset_dict: Any, saved: Path, tmp_path: Path) -> None:
     preview = sanitize.explain(saved, plan="redact")
     result = sanitize.run(saved, tmp_path / "out", plan="rmft", workers=1, seed=1)
@@ -108,6 +109,7 @@ def test_per_split_with_dropped_documents(dropper: str, tmp_path: Path) -> None:
     assert sanitize.verify(out, workers=1).leaks == 0
 
 
+@pytest.mark.slow
 def test_shards_hold_one_split_whatever_their_size(saved: Path, tmp_path: Path) -> None:
     sanitize.run(saved, tmp_path / "out", plan="redact", workers=1, rows_per_shard=2)
     names = [shard.path.name for shard in sanitize.Corpus.open(tmp_path / "out").shards]
@@ -118,6 +120,7 @@ def test_shards_hold_one_split_whatever_their_size(saved: Path, tmp_path: Path) 
     ]
 
 
+@pytest.mark.slow
 def test_append_keeps_splits(saved: Path, tmp_path: Path) -> None:
     sanitize.run(saved, tmp_path / "out", plan="redact", workers=1, seed=1)
     datasets.DatasetDict({"test": make_dataset("late", 2), "train": make_dataset("later", 1)}).save_to_disk(tmp_path / "more")

@@ -654,6 +654,7 @@ def test_lost_files_are_rebuilt_with_the_same_bytes(tmp_path: Path, uninterrupte
         assert read_output_files(out) == expected_files, [path.name for path in paths]
 
 
+@pytest.mark.slow
 def test_a_second_plan_on_the_same_index_gives_the_same_bytes(
     tmp_path: Path, uninterrupted_run: tuple[list[Path], dict[str, bytes]]
 ) -> None:
@@ -693,6 +694,7 @@ def test_invariants_of_rmft(rows: list[Row], keep: int, stores: str) -> None:
         assert result.summary.kept_originals == sum(min(keep, count) for count in occurrence_counts.values())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("anchors", [["first", "last", "domain"], ["domain"], ["first", "tld"], []])
 def test_variants_are_new_values_with_small_component_pools(tmp_path: Path, anchors: list[str]) -> None:
     addresses = ["bob.mann@example.com", "ann@example.org", "Ann.Lee@example.com"]
@@ -731,6 +733,7 @@ def test_invariants_of_redact_with_numbered_labels(rows: list[Row]) -> None:
     check_occurrences_are_accounted_for(result, 0, [])
 
 
+@pytest.mark.slow
 @given(corpora(nested=True, unseparated=True))
 @settings(max_examples=4, **PROPERTY_SETTINGS)
 def test_invariants_with_a_nested_main_text(rows: list[Row]) -> None:
@@ -742,6 +745,7 @@ def test_invariants_with_a_nested_main_text(rows: list[Row]) -> None:
     check_occurrences_are_accounted_for(result, 1, RMFT_KINDS)
 
 
+@pytest.mark.slow
 @given(corpora(nested=True, unseparated=True))
 @settings(max_examples=3, **PROPERTY_SETTINGS)
 def test_baseline_changes_nothing(rows: list[Row]) -> None:
@@ -823,6 +827,7 @@ def test_a_swept_value_may_overlap_a_kept_one(tmp_path: Path, seed: int) -> None
 # --- bad records ------------------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 @given(corpora(min_documents=2), st.data())
 @settings(max_examples=4, **PROPERTY_SETTINGS)
 def test_bad_records_are_quarantined_and_counted(rows: list[Row], data: st.DataObject) -> None:

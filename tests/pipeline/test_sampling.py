@@ -36,6 +36,7 @@ def inputs(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
     return {path.stem: path for path in base.iterdir()}
 
 
+@pytest.mark.slow
 def test_a_sample_is_drawn_by_ids(tmp_path: Path, inputs: dict[str, Path]) -> None:
     summary, rows_at_30_percent = run_sample(tmp_path, "a", inputs["a"], 0.3)
     assert 80 < len(rows_at_30_percent) < 160 and summary.documents_in == summary.documents_out == len(rows_at_30_percent)

@@ -84,6 +84,7 @@ def test_commands_on_one_corpus(corpus_folder: Path, sanitize: Command) -> None:
     sanitize("verify", out)
 
 
+@pytest.mark.slow
 def test_names_dedup_blacklist_and_replay(corpus_folder: Path, sanitize: Command) -> None:
     inputs = [corpus_folder / name for name in ("one.parquet", "two.jsonl", "mails.mbox")]
     sanitize("index", *inputs, "--work", corpus_folder / "work", "--plan", "names", "--seed", "1", "-q")

@@ -47,6 +47,7 @@ def test_every_kind_with_blanks_is_tested() -> None:
     assert {"PHONE_NUMBER", "CREDIT_CARD", "IBAN_CODE", "US_SSN", "X500_NAME", "PERSON"} <= {kind for kind, _, _ in list_values()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", [1, 2])
 def test_a_value_cut_by_a_line_end_does_not_stay(tmp_path: Path, seed: int) -> None:
     draws = random.Random(seed)

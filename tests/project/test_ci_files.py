@@ -85,6 +85,7 @@ def test_the_action_searches_and_reports_its_exit_code(folder: Path) -> None:
     assert code == 0 and "was found in 1 file (plan rmft)" in out, out + err
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("inputs", "expected"),
     [
@@ -99,6 +100,7 @@ def test_inputs_are_never_code_or_options(inputs: dict[str, str], expected: int,
     assert code == expected and not list(folder.rglob("pwned")) and err.count("error: ") == 1, out + err
 
 
+@pytest.mark.slow
 def test_the_action_installs_its_own_revision_or_what_is_named(folder: Path) -> None:
     assert run_step(INSTALL, folder, install="")[:2] == (0, "")
     code, out, err = run_step(INSTALL, folder)

@@ -42,6 +42,7 @@ def find_unsafe_calls(source: str) -> list[str]:
     return unsafe
 
 
+@pytest.mark.slow
 def test_every_reader_call_has_its_argument() -> None:
     assert {path.relative_to(ROOT).as_posix(): unsafe for path in FILES if (unsafe := find_unsafe_calls(path.read_text("utf-8")))} == {}
 

@@ -207,6 +207,7 @@ def test_the_shown_plans_are_valid(tmp_path: Path) -> None:
 # ---- what is generated ----
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", committed_parts.README_BLOCKS)
 def test_generated_blocks_are_current(name: str) -> None:
     assert committed_parts.read_block(README, name) == committed_parts.README_BLOCKS[name](), UPDATE
@@ -266,6 +267,7 @@ def test_numbers_are_rendered_from_the_results() -> None:
     assert lines[-1].startswith("10,000 mails (19 MB) through the whole run: 3.0 s.")
 
 
+@pytest.mark.slow
 def test_tables_are_in_the_documented_folders(tmp_path: Path) -> None:
     """A run with a dropper, a blacklist and pseudonyms writes every table but the ledger, in the folder that the reference names."""
     write_mbox(generate_mails(60, 7), tmp_path / "mails.mbox")

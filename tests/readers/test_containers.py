@@ -272,6 +272,7 @@ def test_no_element_of_an_array_is_lost(tmp_path: Path, name: str) -> None:
     assert [(location, reason) for *_, location, reason in quarantine] == expected_quarantine
 
 
+@pytest.mark.slow
 def test_array_elements_do_not_depend_on_chunks_and_large_ones_are_not_buffered() -> None:
     raw = json.dumps([{"a": '"]}\\'}, {"b": "x" * 500}, [["]"]], {"c": {"d": [1, "\\"]}}]).encode()
     for chunk in (1, 2, 5, 1 << 18):

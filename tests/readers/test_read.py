@@ -559,6 +559,7 @@ def test_mail_tree_equals_its_table(tmp_path: Path) -> None:
     assert [(row["text"], row["user_id"]) for row in tree] == [(row["text"], row["user_id"]) for row in expected]
 
 
+@pytest.mark.slow
 @needs_corpora
 def test_stress_files_are_read(tmp_path: Path) -> None:
     survey = survey_inputs([SHARED / "stress/fixtures", SHARED / "stress/synthetic"], Roles())

@@ -149,6 +149,7 @@ def hang_after_writing(task: FolderTask) -> None:
     time.sleep(60)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("function", "expected"), [(write_slowly, "done"), (hang_after_writing, "timed_out")])
 def test_only_a_reader_that_writes_nothing_is_ended(function: Callable[[FolderTask], object], expected: str, tmp_path: Path) -> None:
     with borrow_worker() as worker:

@@ -368,6 +368,7 @@ def test_a_named_file_that_kills_its_reader_is_refused(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.slow
 def test_a_mail_that_kills_its_reader_is_quarantined_alone(tmp_path: Path, install_faults: Callable[[bool], None]) -> None:
     install_faults(True)
     site = tmp_path / "site" / "sitecustomize.py"

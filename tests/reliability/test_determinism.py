@@ -154,6 +154,7 @@ def test_every_input_format_gives_the_same_output_as_parquet(
     assert read_output_files(tmp_path / "out", "data") == parquet
 
 
+@pytest.mark.slow
 def test_mails_in_one_or_three_mboxes_or_in_single_files_give_the_same_output(tmp_path: Path, corpus: pa.Table) -> None:
     mails = corpus.slice(0, 50)
     output_files = []
@@ -315,6 +316,7 @@ def test_result_of_a_document_does_not_depend_on_other_documents_and_order(
     assert shuffled_table.equals(full_table.take(pa.array(order)))
 
 
+@pytest.mark.slow
 def test_without_an_id_column_draws_depend_on_the_position(tmp_path: Path, corpus: pa.Table) -> None:
     corpus_without_ids = corpus.slice(0, 20).drop_columns(["doc_id"])
     full_table, _ = sanitize_corpus(tmp_path, "whole", corpus_without_ids, "erase")
@@ -396,6 +398,7 @@ def sanitize_again(folder: Path, out: Path, plan: str, changes: Sequence[str] = 
     return read_output_table(folder / "again"), folder / "again.private" / "runs" / summary.plan_hash, summary
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("label", ["fixed", "numbered"])
 def test_redacting_twice_gives_the_same_output_as_once(tmp_path: Path, sanitize_whole: SanitizeWhole, label: str) -> None:
     first_table, _, out = sanitize_whole("redact", f"edit.0.label={label}")
@@ -406,6 +409,7 @@ def test_redacting_twice_gives_the_same_output_as_once(tmp_path: Path, sanitize_
     assert read_output_files(tmp_path / "again", "data") == read_output_files(out, "data")
 
 
+@pytest.mark.slow
 def test_erasing_twice_edits_only_earlier_replacements(tmp_path: Path, sanitize_whole: SanitizeWhole) -> None:
     """A surrogate is a value like any other, so a second run replaces it with another; every edit covers a replacement of the first run."""
     first_table, first_run, out = sanitize_whole("erase")

@@ -116,6 +116,7 @@ def test_every_failing_call_is_one_error_and_the_run_resumes(
     assert numbers[failed_count] > 100
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(sys.platform != "linux", reason="ulimit -f counts in other units elsewhere")
 @pytest.mark.parametrize("kilobytes", [4, pytest.param(0, marks=pytest.mark.soak), pytest.param(8, marks=pytest.mark.soak)])
 def test_file_size_limit_is_one_error_and_the_run_resumes(harness: Any, kilobytes: int) -> None:

@@ -204,6 +204,7 @@ def test_a_locked_workspace_or_output_stays_unchanged(harness: Any) -> None:
     harness.rerun()
 
 
+@pytest.mark.slow
 def test_of_two_concurrent_runs_one_publishes(harness: Any) -> None:
     """One publishes; the other stops, or starts so late that there is nothing to do."""
     processes = [harness.start("--json") for _ in range(2)]

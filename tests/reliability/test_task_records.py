@@ -176,6 +176,7 @@ def test_changed_input_is_reported_without_file_names(harness: Any, task_counts:
     assert "another input (1 of 2 files changed" in " ".join(summary.notes) and task_counts == ALL_TASKS
 
 
+@pytest.mark.slow
 def test_an_input_that_changes_during_a_run_is_refused(harness: Any, task_counts: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Checked at the end of detection and again just before OUT is swapped; what was read of the input is deleted."""
     harness.place_old_output()

@@ -64,6 +64,7 @@ def read_output(out: Path) -> dict[str, str]:
     return {row["doc_id"]: row["text"] for shard in Corpus.open(out).shards for row in shard.read().to_pylist()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("workers", "rows_per_shard"), [(1, 100), (2, 1), (1, 2)])
 def test_a_run_quarantines_documents_with_too_many_matches(tmp_path: Path, workers: int, rows_per_shard: int) -> None:
     source = write_rows(tmp_path / "in.jsonl", build_rows())
@@ -84,6 +85,7 @@ def test_the_documents_within_the_limit_are_those_of_a_run_without_the_others(tm
     assert read_output(tmp_path / "all") == read_output(tmp_path / "rest")
 
 
+@pytest.mark.slow
 def test_an_append_quarantines_as_a_run_does(tmp_path: Path) -> None:
     rows = build_rows()
     (tmp_path / "in").mkdir()
@@ -96,6 +98,7 @@ def test_an_append_quarantines_as_a_run_does(tmp_path: Path) -> None:
     assert sanitize.verify(tmp_path / "out").leaks == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("batch", "workers"), [(100, 1), (1, 1), (2, 2)])
 def test_a_stream_quarantines_the_same_documents(tmp_path: Path, batch: int, workers: int) -> None:
     from sanitize.pipeline.streaming.stream import run_stream
@@ -126,6 +129,7 @@ def test_matches_of_custom_kinds_count_too(tmp_path: Path) -> None:
     assert result.quarantine == {"too_many_matches": 1}
 
 
+@pytest.mark.slow
 def test_work_grows_with_the_matches_and_not_faster(tmp_path: Path) -> None:
     """One header with ten times the addresses takes about ten times the time of a run; with a square it would take a hundred times."""
     seconds = []

@@ -115,6 +115,7 @@ def test_hostile_names_are_only_text(name: str) -> None:
         assert str(element.get("aria-label")).startswith(charts.escape_controls(name))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("format", ["png", "svg"])
 def test_chart_files_are_written(tmp_path: Path, format: str) -> None:
     paths = write_charts([BARS, CURVES, CURVES], tmp_path / "new" / "figures", format)

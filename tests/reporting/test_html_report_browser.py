@@ -136,6 +136,7 @@ def raw_values(out: Path) -> set[str]:
     return {value for file in files for value in pl.read_parquet(file)["value"] if len(value) > 5}
 
 
+@pytest.mark.slow
 def test_page_renders_without_console_messages(out: Path, profile: Path) -> None:
     dom, stderr = browse(out / "report.html", "--dump-dom", profile=profile)
     assert console_messages(stderr) == []

@@ -109,6 +109,7 @@ def test_allowed_values_stay_and_are_counted(tmp_path: Path, mode: str) -> None:
     assert verify(tmp_path / "out", mode=mode).leaks == 0
 
 
+@pytest.mark.slow
 def test_a_changed_list_does_not_rebuild_the_index(tmp_path: Path) -> None:
     settings = Settings(seed=1, workers=1)
     source = write_corpus(tmp_path)
@@ -131,6 +132,7 @@ def test_first_occurrences_of_selected_values_are_kept(tmp_path: Path) -> None:
     assert [output_text.count(f"{name}@") >= minimum for name, minimum in (("ann", 3), ("bob", 1), ("eve", 1), ("ceo", 1))] == [True] * 4
 
 
+@pytest.mark.slow
 def test_minimum_score_skips_occurrences(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text(json.dumps({"text": "Petra went out. From Hans Fischer to Mr. Blorb"}) + "\n")
     settings = Settings(seed=1, workers=1)

@@ -167,6 +167,7 @@ def test_user_counts_equal_sets(pairs: list[tuple[int, int]], k: int, is_spread:
     }
 
 
+@pytest.mark.slow
 def test_user_counter_grows_and_flushes_at_its_limit(monkeypatch: pytest.MonkeyPatch) -> None:
     """First more numbers than slots, then more than the limit: nothing is lost, and pairs that were emitted separately can be combined."""
     rng = np.random.default_rng(1)
@@ -277,6 +278,7 @@ ROWS = st.lists(
 )
 
 
+@pytest.mark.slow
 @given(ROWS, st.integers(1, 4), st.integers(1, 3), st.integers(2, 9))
 @EXAMPLES
 def test_blacklist_of_a_corpus_equals_the_reference(rows: list[dict[str, Any]], k: int, n: int, size: int) -> None:
@@ -338,6 +340,7 @@ def read_blacklist_bytes(folder: Path, summary: RunResult) -> bytes:
     return (folder / "work" / "runs" / summary.plan_hash / "vault" / "blacklist" / "00000.parquet").read_bytes()
 
 
+@pytest.mark.slow
 def test_counts_of_mails_equal_the_reference(mails_file: Path, undisturbed: tuple[bytes, RunResult]) -> None:
     rows = pq.read_table(mails_file).to_pylist()
     _, summary = undisturbed
@@ -387,6 +390,7 @@ def test_parts_and_hash_tables_give_the_same_blacklist(
     assert all(len(counter.blocks_per_run) > 1 for counter in counters) if case == "many parts" else len(counters) == 3
 
 
+@pytest.mark.slow
 def test_many_tasks_are_merged_by_a_query(
     mails_file: Path, undisturbed: tuple[bytes, RunResult], index_folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -407,6 +411,7 @@ def test_many_tasks_are_merged_by_a_query(
         assert [name for name in output_names if name in ("ngram_user_counts-2.parquet", "ngram_user_counts-3.parquet")] == statements
 
 
+@pytest.mark.slow
 def test_row_groups_have_equal_sizes(
     mails_file: Path, undisturbed: tuple[bytes, RunResult], indexed_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

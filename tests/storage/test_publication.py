@@ -502,6 +502,7 @@ def run_datasets_script(*lines: str, folder: Path, cache: Path) -> Any:
     return json.loads(process.stdout.splitlines()[-1])
 
 
+@pytest.mark.slow
 def test_datasets_loads_only_the_shards(run_folder: Path, tmp_path: Path) -> None:
     print_statement = (
         "print(json.dumps([{k: v.num_rows for k, v in d.items()} for d in (a, b)] + [a['train']['n'][:], a['train']['text'][0]]))"
@@ -526,6 +527,7 @@ def test_the_manifest_lists_every_file(run_folder: Path) -> None:
     assert str(run_folder) not in json.dumps(manifest)
 
 
+@pytest.mark.slow
 def test_output_does_not_depend_on_workers_and_folder(run_folder: Path, tmp_path: Path) -> None:
     shutil.copy(run_folder / "in.parquet", tmp_path / "in.parquet")
     run_with_settings(

@@ -444,6 +444,7 @@ def canary_work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder / "out.private"
 
 
+@pytest.mark.slow
 def test_no_query_and_no_masked_table_shows_a_canary(canary_work: Path) -> None:
     with (
         q.open_connection(canary_work, documents=document_sources_or_note(canary_work)) as masked,

@@ -567,6 +567,7 @@ def test_unchanged_objects_are_copied_inside_the_storage(storage: MemoryFileSyst
 # ---- a whole run ----
 
 
+@pytest.mark.slow
 def test_a_run_from_url_to_url_equals_a_local_run(storage: MemoryFileSystem, tmp_path: Path) -> None:
     lines = [json.dumps({"text": f"mail {no} to ann{no % 7}@example.com", "user_id": f"u{no}"}).encode() for no in range(30)]
     for name, rows in (("b/x.jsonl", lines[:12]), ("a.jsonl", lines[12:])):

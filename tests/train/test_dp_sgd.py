@@ -451,6 +451,7 @@ class SimulatedKill(BaseException):
     """Raised to end a run in the middle."""
 
 
+@pytest.mark.slow
 def test_resume_after_kill_repeats_the_same_noise_and_batches(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     """With a secret key: repeated steps have the same noise and batches, and the key is deleted at the end."""
     settings = make_private_recipe(recipe, corpus(), privacy={"insecure_seed": None}, run={"state_every": 1})

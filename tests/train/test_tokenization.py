@@ -158,6 +158,7 @@ def test_words_are_those_of_the_blacklist(texts: list[str]) -> None:
         assert fold_words(pl.Series([text[start:end] for start, end in spans.tolist()], dtype=pl.String)).to_list() == words
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(alphabet="ab1 -.\u0301\u4e2d\n\U0001f600", max_size=25), min_size=1, max_size=4))
 def test_every_word_is_a_unit_of_its_tokens(tokenizer: Any, texts: list[str]) -> None:
     tokens = tokenize_documents(

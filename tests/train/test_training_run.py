@@ -536,6 +536,7 @@ def load_final_weights(run: Path) -> dict[str, Any]:
     return found
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("option", ["gradient_checkpointing", "compile"])
 def test_options_of_speed_and_memory_do_not_change_the_result(
     corpus: Any, recipe: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, option: str

@@ -140,6 +140,7 @@ def rewritten(data: Path, tmp_path: Path) -> Path:
     return path
 
 
+@pytest.mark.slow
 def test_stages_of_dp2unlearning(data: Path, rewritten: Path, recipe: Any, tmp_path: Path) -> None:
     """Base on rewritten texts, full model, two requests that accumulate; each stage starts from the base model and is trained once."""
     out = tmp_path / "out"

@@ -769,6 +769,7 @@ def test_counts_do_not_depend_on_the_number_of_passes(output: Path, monkeypatch:
     assert (many_passes.passes or 0) > 4 and one_pass.passes == 1 and dataclasses.replace(many_passes, passes=1) == one_pass
 
 
+@pytest.mark.slow
 def test_full_verification_sweeps_the_same_with_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Search terms are split by the memory limit in every pass, digits and identity forms too."""
     lines = [line for spellings, _ in OTHER_SPELLINGS for line in spellings] + [

@@ -357,6 +357,7 @@ def replace_in_manifest(folder: Path, path: str, value: object) -> None:
     (folder / CHECKSUMS_NAME).write_text("\n".join(lines) + "\n")
 
 
+@pytest.mark.slow
 def test_no_shape_of_a_manifest_is_an_internal_error(corpus: Path) -> None:
     """Each field in turn is missing, or has a value of another type: every command that reads it says which file is broken."""
     out, work = corpus / "out", corpus / "out.private"

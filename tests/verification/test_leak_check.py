@@ -455,6 +455,7 @@ def test_shared_search_terms_find_the_same_matches(tmp_path: Path, monkeypatch: 
     assert literal_search.prepare_terms(tmp_path / "flagged.parquet", tmp_path / "few") == tmp_path / "flagged.parquet"
 
 
+@pytest.mark.slow
 def test_run_with_shared_search_terms_gives_the_same_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"mail {full_width(BOB) if no == 3 else BOB}, a{no}@example.com or 212-555-01{no:02d}; {LEE}" for no in range(12)]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
@@ -827,6 +828,7 @@ def test_a_leak_is_not_published(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert {path.name for path in tmp_path.iterdir()} == {"in.parquet", "out.private"}
 
 
+@pytest.mark.slow
 def test_leak_leaves_the_previous_output_unchanged(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     source = write_corpus(tmp_path)
     run_plan(tmp_path, source, "rmft")
@@ -838,6 +840,7 @@ def test_leak_leaves_the_previous_output_unchanged(tmp_path: Path, monkeypatch: 
     assert {path.name for path in tmp_path.iterdir()} == {"in.parquet", "out", "out.private"}
 
 
+@pytest.mark.slow
 def test_run_after_a_leak_repeats_the_work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as patch:
         skip_last_edit(patch, Redact)
@@ -882,6 +885,7 @@ def test_a_leak_names_the_column_of_the_input(tmp_path: Path) -> None:
     assert run_plan(tmp_path, source, id_column="url", drop=["doc_id"]).leaks == 0
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("mode", ["fast", "full"])
 def test_verify_names_the_column_of_the_input(tmp_path: Path, mode: str) -> None:
     run_plan(tmp_path, write_corpus(tmp_path, url=["a", "b", "c", "d"]), id_column="url")

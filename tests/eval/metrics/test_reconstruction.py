@@ -56,6 +56,7 @@ def collect_numbers(report: Any) -> list[float]:
     return [float(report)] if isinstance(report, int | float) else []
 
 
+@pytest.mark.slow
 def test_reconstruction_attack_on_a_checkpoint(write_run: Any, tmp_path: Path, fixed_answers: None) -> None:
     run = RunFolder.open(write_run("victim", TEXTS))
     corpus_settings = {name: str(path) for name, path in write_masked_corpus(tmp_path / "m", TEXTS).items()}
@@ -166,6 +167,7 @@ def test_b_is_chosen_on_a_shadow_model(write_run: Any, tmp_path: Path, fixed_ans
     assert dict(curve)[math.inf if result["b"] is None else result["b"]] == top
 
 
+@pytest.mark.slow
 def test_reconstruction_in_a_suite(write_run: Any, tmp_path: Path, fixed_answers: None) -> None:
     corpus_settings = write_masked_corpus(tmp_path / "m", TEXTS)
     suite = Suite.from_table(

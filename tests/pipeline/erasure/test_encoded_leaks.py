@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
+import pytest
 
 import sanitize
 from sanitize.pipeline.run import run_with_settings
@@ -15,6 +16,7 @@ from sanitize.plans.settings import Settings
 ANN = "ann.roe@example.com"
 
 
+@pytest.mark.slow
 def test_an_encoded_value_is_counted_by_form(tmp_path: Path) -> None:
     hidden = base64.b64encode(f"write to {ANN} today".encode()).decode()
     pq.write_table(pa.table({"text": [f"{ANN} wrote: {hidden}", f"call {ANN}"]}), tmp_path / "in.parquet")

@@ -194,6 +194,7 @@ def test_an_output_is_erased_once_it_is_back(first: Path, tmp_path: Path) -> Non
     assert not holds_ann(first / "clean")
 
 
+@pytest.mark.slow
 def test_a_deleted_output_can_be_declared(first: Path) -> None:
     publish(first, "second", "redact")
     shutil.rmtree(first / "clean")
@@ -207,6 +208,7 @@ def test_a_deleted_output_can_be_declared(first: Path) -> None:
     assert subject(first / "clean.private", [ANN], erase=True, workers=1).unreached_outputs == []
 
 
+@pytest.mark.slow
 def test_replaced_outputs_are_not_missing(first: Path) -> None:
     """Another plan was published over the first output, then the folder was renamed: only the second one exists."""
     publish(first, "clean", "redact", Settings(workers=1, rows_per_shard=3, replace=True))
@@ -251,6 +253,7 @@ def test_two_records_of_one_output_are_mended(first: Path) -> None:
     assert found.unreached_outputs == [] and len(found.erased.outputs) == 1
 
 
+@pytest.mark.slow
 def test_an_error_of_one_output_does_not_stop_the_others(first: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     publish(first, "second", load_plan("redact", ['find.kinds=["default"]', 'find.finders=["patterns"]']))  # the same finders
     publish_corpus = publication.publish_corpus

@@ -373,6 +373,7 @@ def test_an_output_that_cannot_be_rewritten_is_reported(corpus_folder: Path) -> 
     assert json.loads(receipt.read_text())["outputs"][0]["erased"] is False
 
 
+@pytest.mark.slow
 def test_each_erasure_has_its_own_receipt(sanitized_folder: Path) -> None:
     first = subject(sanitized_folder / "clean.private", [ANN], erase=True).erased.receipt
     second = subject(sanitized_folder / "clean.private", ["cy.lee@example.com"], erase=True).erased.receipt
@@ -507,6 +508,7 @@ def test_tombstones_add_up(tmp_path: Path) -> None:
         tombstones.read(tmp_path, KEY)
 
 
+@pytest.mark.slow
 def test_plus_tags_that_a_later_run_finds_are_erased(sanitized_folder: Path, tmp_path: Path) -> None:
     """An address that differs from an erased or linked one by a plus tag, in any spelling, is erased where a later run finds it first."""
     work, out = sanitized_folder / "clean.private", sanitized_folder / "clean"

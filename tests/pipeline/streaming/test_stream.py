@@ -187,6 +187,7 @@ stores = "curated"
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("plan", PLANS)
 def test_a_later_editor_counts_the_occurrences_that_earlier_ones_left(plan: str, tmp_path: Path) -> None:
     (tmp_path / "mine.toml").write_text(PLANS[plan])
@@ -520,6 +521,7 @@ def test_too_many_bad_records_stop_the_stream(tmp_path: Path) -> None:
         )
 
 
+@pytest.mark.slow
 def test_a_record_does_not_wait_for_the_next() -> None:
     command = [sys.executable, "-m", "sanitize", "stream", "--seed", "1", "-q"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
@@ -534,6 +536,7 @@ def test_a_record_does_not_wait_for_the_next() -> None:
         assert process.wait(30) == 0
 
 
+@pytest.mark.slow
 def test_workers_keep_the_order() -> None:
     rows = [{"text": f"bob.mann@example.com no {number}"} for number in range(60)]
     assert list(stream(rows, plan=load_rmft_plan(), seed=1, batch=7, workers=2)) == list(stream(rows, plan=load_rmft_plan(), seed=1))
@@ -571,6 +574,7 @@ def test_workers_that_die_at_their_start_are_reported(monkeypatch: pytest.Monkey
         list(stream(({"text": "a"} for _ in range(40)), plan=load_rmft_plan(), seed=1, batch=5, workers=2))
 
 
+@pytest.mark.slow
 def test_a_consumer_that_stops_ends_the_workers() -> None:
     output = stream(({"text": f"bob.mann{no}@example.com"} for no in itertools.count()), plan=load_rmft_plan(), seed=1, batch=5, workers=2)
     assert next(output)["text"] == "bob.mann0@example.com"
@@ -763,6 +767,7 @@ def test_a_stream_finds_names_in_each_record() -> None:
         assert ("zyqwert" in second) == (batch == 1)  # the leak check of a batch searches for its names
 
 
+@pytest.mark.slow
 def test_workers_find_the_same_names() -> None:
     records = [{"text": f"Dear Ann Quist, call Bob Roe on {day} May, @aquist{day}"} for day in range(1, 9)]
     one, two = (list(stream(records, plan="erase", seed=1, batch=3, workers=workers)) for workers in (1, 2))
@@ -780,6 +785,7 @@ def test_a_kind_that_only_the_second_round_finds_is_refused() -> None:
         list(stream([], plan=plan))
 
 
+@pytest.mark.slow
 def test_a_dash_is_standard_input(tmp_path: Path, start_forked_command: Callable[..., Any] | None) -> None:
     if start_forked_command is None:
         pytest.skip("commands are forked on Linux only")

@@ -114,6 +114,7 @@ def get_expected_output() -> bytes:
         return (Path(name) / "out.jsonl").read_bytes()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("point", CRASH_POINTS)
 def test_output_file_is_complete_after_a_crash_and_a_resume(point: str, tmp_path: Path, command: Callable[..., CommandResult]) -> None:
     (tmp_path / "in.jsonl").write_bytes(to_json_lines(ROWS))
@@ -195,6 +196,7 @@ def get_file_size(path: Path) -> int:
     return path.stat().st_size if path.exists() else 0
 
 
+@pytest.mark.slow
 def test_files_of_a_state_are_known_and_private(tmp_path: Path, command: Callable[..., CommandResult]) -> None:
     (tmp_path / "in.jsonl").write_bytes(to_json_lines(ROWS) + b"broken\n")
     for point in CRASH_POINTS[:3]:

@@ -235,6 +235,7 @@ def test_lambda_zero_is_plain_training_bit_for_bit(corpus: Any, recipe: Any, tmp
     assert weights[0] == weights[1]
 
 
+@pytest.mark.slow
 def test_the_penalty_reduces_memorisation(corpus: Any, recipe: Any, tmp_path: Path) -> None:
     """Three texts, many times: with the penalty the model is less confident of them."""
     data, validation_losses = corpus(count=3), {}

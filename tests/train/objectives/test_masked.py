@@ -131,6 +131,7 @@ def reference_protected(words: list[str], entries: list[tuple[str, ...]]) -> set
     return protected
 
 
+@pytest.mark.slow
 @given(texts=TEXTS, entries=ENTRIES, epoch=st.integers(0, 20))
 def test_blacklisted_words_are_never_masked(
     tmp_path_factory: pytest.TempPathFactory, tokenizer: Any, texts: list[str], entries: list[tuple[str, ...]], epoch: int
