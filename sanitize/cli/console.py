@@ -27,15 +27,16 @@ def print_result(result: Any, as_json: bool, format_text: Callable[[Any], str], 
             print_json(result.to_dict() if isinstance(result, CommandResult) else result)
         elif not quiet:
             print_text(format_text(result))
-        if sys.stdout is not None:  # None where the shell closed it with `>&-`
-            sys.stdout.flush()
 
 
 @contextlib.contextmanager
 def report_lost_output() -> Iterator[None]:
-    """Context in which a finished command prints its result: a failed write is no failure of the command, and says so."""
+    """Context in which a finished command prints its result, flushed at the end: a failed write is no failure of the command, and says
+    so."""
     try:
         yield
+        if sys.stdout is not None:  # None where the shell closed it with `>&-`
+            sys.stdout.flush()
     except OSError as error:
         if error.errno not in DISK_ERRNOS:
             raise

@@ -75,8 +75,6 @@ def _check_files(files: Sequence[str], plan: Plan, entries: Sequence[str], as_js
             print_text(format_table(("file", "kind", "occurrences", "lines"), rows))
         else:
             print_text(f"none of {', '.join(kinds)} was found in {searched:,} {_pluralize_files(searched)} (plan {plan.name})")
-        if sys.stdout is not None:
-            sys.stdout.flush()
     if search.found:
         counts: dict[str, int] = {}
         for one in search.found:
@@ -166,5 +164,3 @@ def _list_occurrences(inputs: Sequence[str], plan_name: str, plan: Plan, lines: 
             searched = len(files) - len(without_text)
             place = f"{searched:,} {_pluralize_files(searched)}" if has_files else _display_name(files[0])
             print_text(format_table(tuple(columns), rows) if rows else f"nothing of plan {plan_name} was found in {place}")
-        if sys.stdout is not None:
-            sys.stdout.flush()

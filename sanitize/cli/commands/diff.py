@@ -89,8 +89,6 @@ def command(
                 drawn = draw_diff(result, width=width if is_terminal else MIN_SIDE_BY_SIDE, side_by_side=beside, is_coloured=is_coloured)
                 typer.echo(f"{drawn}\n", color=is_coloured)  # its texts are escaped; its colours are meant for the terminal
             print_text(_summarize(result, has_selection))
-        if sys.stdout is not None:
-            sys.stdout.flush()
 
 
 def _summarize(result: DiffResult, has_selection: bool) -> str:

@@ -111,8 +111,6 @@ def print_query_result(
             typer.echo(shown, nl=not shown.endswith("\n"))
         elif sys.stdout is not None:
             sys.stdout.buffer.write(shown)
-        if sys.stdout is not None:
-            sys.stdout.flush()
 
 
 def _list_queries() -> list[dict[str, str]]:
