@@ -403,22 +403,20 @@ def mask_texts(texts: pl.Series, kinds: pl.Series | None = None) -> pl.Series:
     return frame.select(shape.alias(texts.name)).to_series()
 
 
+# A label contains a kind and a number, nothing of the value, and users search tables for it: it is not masked.
+_LABEL_PATTERN = r"\A\[[A-Z][A-Z0-9_]*(?:-[0-9]+)?\]\z"
+
+
 def mask_replacements(texts: pl.Series, kinds: pl.Series | None = None) -> pl.Series:
     """The masks of replacements: labels such as `[EMAIL_ADDRESS]` and `[EMAIL_ADDRESS-1]` as they are, all others as `mask_texts` does."""
     import polars as pl
 
     masked = mask_texts(texts, kinds)
-    return pl.select(
-        pl.when(texts.str.contains(r"\A\[[A-Z][A-Z0-9_]*(?:-[0-9]+)?\]\z")).then(texts).otherwise(masked).alias(texts.name)
-    ).to_series()
+    return pl.select(pl.when(texts.str.contains(_LABEL_PATTERN)).then(texts).otherwise(masked).alias(texts.name)).to_series()
 
 
 # Text columns that contain no text of the corpus. Every other text column is masked, including those of unknown tables.
 _UNMASKED_COLUMNS = frozenset({"kind", "finder", "section", "part", "reason", "source", "location", "privacy_unit", "stage"})
-
-
-# A label contains a kind and a number, nothing of the value, and users search these tables for it: it is not masked.
-_LABEL_PATTERN = quote_literal(r"^\[[A-Z][A-Z0-9_]*(-[0-9]+)?\]$")
 
 
 def _mask_column(table: str, name: str, column_type: DuckDBPyType) -> str:
@@ -426,7 +424,7 @@ def _mask_column(table: str, name: str, column_type: DuckDBPyType) -> str:
         return mask_expression(quote_name(name), "kind")
     if (table, name) in (("labels", "label"), ("edits", "replacement")):
         column = quote_name(name)
-        return f"CASE WHEN regexp_matches({column}, {_LABEL_PATTERN}) THEN {column} ELSE {mask_expression(column)} END"
+        return f"CASE WHEN regexp_matches({column}, {quote_literal(_LABEL_PATTERN)}) THEN {column} ELSE {mask_expression(column)} END"
     return _mask_by_type(quote_name(name), column_type)
 
 
