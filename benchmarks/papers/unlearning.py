@@ -146,13 +146,13 @@ class SeedContext:
         clock = time.process_time if self.size.device == "cpu" else time.perf_counter
         began = clock()
         result = work()
-        return result, float(self.cached("seconds", name, clock() - began))
+        return result, float(self.cached("seconds", name, lambda: clock() - began))
 
-    def cached(self, what: str, name: str, value: Any) -> Any:
-        """The cached value of this name, or `value`, which is then cached."""
+    def cached(self, what: str, name: str, compute: Callable[[], Any]) -> Any:
+        """The cached value of this name, or the result of `compute`, which is then cached."""
         saved = read_json(self.measurements_path) or {}
         if name not in saved.setdefault(what, {}):
-            saved[what][name] = value
+            saved[what][name] = compute()
             write_json(self.measurements_path, saved)
         return saved[what][name]
 
@@ -287,13 +287,14 @@ class ModelKnowledge:
     @classmethod
     def of(cls, context: SeedContext, checkpoint: Path, sets: Sequence[Mapping[str, list[Any]]], at: int) -> ModelKnowledge:
         """Ask a checkpoint all questions of set number `at`. The answers' measures are cached, as the trainings are kept."""
-        key = f"{checkpoint.relative_to(context.folder)}, set {at}"
-        found = (read_json(context.measurements_path) or {}).get("knowledge", {}).get(key)
-        if found is None:
+
+        def ask() -> dict[str, Any]:
             model = LanguageModel.load(checkpoint, context.size.device)
             answers = {name: answer_questions(model, questions, new_tokens=32, batch=128) for name, questions in sets[at].items()}
             utilities = {name: compute_utilities(name, one) for name, one in answers.items()}
-            found = context.cached("knowledge", key, {"sets": utilities, "log_r": answers["forget"].log_r.tolist()})
+            return {"sets": utilities, "log_r": answers["forget"].log_r.tolist()}
+
+        found = context.cached("knowledge", f"{checkpoint.relative_to(context.folder)}, set {at}", ask)
         return cls(found["sets"], model_utility(found["sets"]), np.array(found["log_r"]))
 
 
@@ -326,7 +327,7 @@ def run_seed(folder: Path, size: Size, seed: int, arguments: argparse.Namespace)
 
     # the model before anything is forgotten; the rule that chooses E is asked at its checkpoints
     def rule(moment: Any) -> bool:
-        context.cached("recalled", f"{moment.metadata['epoch']:g}", mean_recall(moment, 32))
+        context.cached("recalled", f"{moment.metadata['epoch']:g}", lambda: mean_recall(moment, 32))
         return False
 
     full, seconds, steps = train_model(context, "ft-rf", run={"checkpoint_every": 1.0}, hook=rule)
