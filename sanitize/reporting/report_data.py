@@ -6,8 +6,6 @@ kinds, header fields and distinct counts, not on the number of values.
 
 from __future__ import annotations
 
-import contextlib
-import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -34,6 +32,7 @@ from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_
 from sanitize.storage.files import read_json
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.verification.leak_check import find_forbidden_values
+from sanitize.verification.published_folder import require_run_tables
 
 SAMPLE_COUNT = 12
 
@@ -121,7 +120,7 @@ def open_published_run(out: Path, work: Path | str | None) -> PublishedRun:
     corpus = _open_output(out)
     corpus.require_current_manifest()
     index = read_json(work / "index.json")
-    private_folder.require_current_schema(work, index)
+    private_folder.require_current_index(work, index)
     run_folder = private_folder.require_run_folder(work, str(corpus.manifest["plan_hash"]), str(out), "plan.json")
     assert index is not None
     if (mac_key := publication.read_mac_key(run_folder)) is not None:  # before anything else in the manifest is relied on
@@ -161,21 +160,20 @@ def report(
     with (
         translate_disk_errors(work),
         private_folder.set_umask(0o077),
-        tempfile.TemporaryDirectory(dir=private_folder.make_private_folder(work / "spill"), prefix="report-") as spill,
+        private_folder.read_workspace(work, "report") as spill,
     ):
-        engine = LocalEngine(workers=1, spill=Path(spill))
+        require_run_tables(work, run_folder, len(manifest["shards"]))
+        engine = LocalEngine(workers=1, spill=spill)
         try:
             swept = manifest["settings"]["verify"] != "off"
             earlier_shards = sum(increment["shard_count"] for increment in manifest.get("increments", ())[:-1])
             with private_folder.report_broken_tables(work):
                 samples = _collect_samples(index_state, run_folder, earlier_shards)
-                tables = collect_report_tables(engine, work, run_folder, samples, Path(spill) / "queries", swept=swept)
+                tables = collect_report_tables(engine, work, run_folder, samples, spill / "queries", swept=swept)
         finally:
             engine.close()
         html = render_report(build_report_summary(manifest), tables)
         refuse_page_with_values(html, published)
-    with contextlib.suppress(OSError):
-        (work / "spill").rmdir()
     chart_files: list[Path] = []
     if figures is not None:
         with translate_disk_errors(Path(figures)), refuse_unwritable_path(Path(figures)):

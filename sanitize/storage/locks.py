@@ -1,4 +1,4 @@
-"""File locks (flock) that allow one run at a time per WORK folder and per OUT.
+"""File locks (flock) that allow one run at a time per WORK folder and per OUT, and none while a command reads all of WORK.
 
 The operating system ties the lock to the process that opened the file and releases it when that process ends, however it ends: a killed
 run leaves a file, never a lock. The file contains the process id and host of the holder and the time since when. On a network file system
@@ -20,6 +20,7 @@ from sanitize.errors import Locked
 from sanitize.storage.files import parse_json
 
 _MAX_LOCK_BYTES = 4096
+_held_locks: set[str] = set()  # real paths of the lock files that this process holds for runs
 
 
 def read_lock_holder(work: Path) -> dict[str, Any] | None:
@@ -29,10 +30,7 @@ def read_lock_holder(work: Path) -> dict[str, Any] | None:
     except OSError:
         return None
     try:
-        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return None
-    except BlockingIOError:
-        return _read_holder(handle)
+        return _read_holder(handle) if _is_held_by_run(handle) else None
     finally:
         os.close(handle)
 
@@ -42,6 +40,27 @@ def lock_workspace(work: Path) -> Iterator[None]:
     """Holds the lock of WORK for one run. Raises `Locked` with the holder and the age of its lock if another run has it."""
     with hold_lock(work / "run.lock", work):
         yield
+
+
+@contextlib.contextmanager
+def share_workspace(work: Path) -> Iterator[None]:
+    """Keeps runs away from WORK while a command reads it; other readers may do the same. Raises `Locked` if another process runs there.
+
+    A run that this process makes there reads its own tables: it is not refused.
+    """
+    lock = work / "run.lock"
+    if os.path.realpath(lock) in _held_locks:
+        yield
+        return
+    handle = _open_lock(lock)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            raise Locked(_describe_holder(handle, work)) from None
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextlib.contextmanager
@@ -59,7 +78,7 @@ def lock_output(out: Path) -> Iterator[None]:
 def hold_lock(lock: Path, locked_path: Path) -> Iterator[None]:
     """Holds the lock file `lock` of the folder `locked_path`. Raises `Locked` with the holder and the age of its lock if it is held."""
     while True:
-        handle = os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        handle = _open_lock(lock)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
             # the previous holder may have removed the file between open and flock; then this handle locks a deleted file: try again
@@ -68,13 +87,9 @@ def hold_lock(lock: Path, locked_path: Path) -> Iterator[None]:
         except FileNotFoundError:
             pass
         except BlockingIOError:
-            holder = _read_holder(handle)
+            message = _describe_holder(handle, locked_path)
             os.close(handle)
-            age = f"{max(0, int(time.time() - holder['since']))} s" if isinstance(holder.get("since"), float) else "some time"
-            raise Locked(
-                f"{locked_path}: locked by process {holder.get('pid', '?')} on {holder.get('host', '?')} for {age}; "
-                "wait until it ends, or stop it"
-            ) from None
+            raise Locked(message) from None
         except BaseException:
             os.close(handle)
             raise
@@ -82,8 +97,10 @@ def hold_lock(lock: Path, locked_path: Path) -> Iterator[None]:
     try:
         os.ftruncate(handle, 0)
         os.pwrite(handle, json.dumps({"pid": os.getpid(), "host": os.uname().nodename, "since": time.time()}).encode(), 0)
+        _held_locks.add(os.path.realpath(lock))
         yield
     finally:
+        _held_locks.discard(os.path.realpath(lock))
         with contextlib.suppress(OSError):
             os.ftruncate(handle, 0)
         os.close(handle)
@@ -95,3 +112,28 @@ def _read_holder(handle: int) -> dict[str, Any]:
         return dict(parse_json(os.pread(handle, _MAX_LOCK_BYTES, 0)))
     except (OSError, ValueError, TypeError):
         return {}
+
+
+def _open_lock(lock: Path) -> int:
+    return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+
+
+def _is_held_by_run(handle: int) -> bool:
+    """True if a run holds the lock of an open lock file, and not commands that read."""
+    try:
+        fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    fcntl.flock(handle, fcntl.LOCK_UN)
+    return False
+
+
+def _describe_holder(handle: int, locked_path: Path) -> str:
+    """Who holds a lock, and for how long, from its open lock file."""
+    if not _is_held_by_run(handle):
+        return f"{locked_path}: another command reads it, such as `sanitize verify` or `sanitize report`; wait until it ends"
+    holder = _read_holder(handle)
+    age = f"{max(0, int(time.time() - holder['since']))} s" if isinstance(holder.get("since"), float) else "some time"
+    return (
+        f"{locked_path}: locked by process {holder.get('pid', '?')} on {holder.get('host', '?')} for {age}; wait until it ends, or stop it"
+    )

@@ -9,6 +9,7 @@ import contextlib
 import errno
 import os
 import shutil
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -16,8 +17,9 @@ from typing import Any
 from sanitize.core.keys import Key
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.storage import table_schemas
-from sanitize.storage.disk_errors import DISK_ERRNOS, explain_access_error
+from sanitize.storage.disk_errors import DISK_ERRNOS, explain_access_error, refuse_unwritable_path
 from sanitize.storage.files import read_json
+from sanitize.storage.locks import share_workspace
 
 
 def make_private_folder(folder: Path) -> Path:
@@ -59,7 +61,7 @@ def require_run_workspace(work: Path) -> None:
     if is_stream or not (work / "vault").is_dir():
         problem = "the state of a stream, which keeps no tables" if is_stream else "not the private folder of a run"
         raise UsageError(f"{work}: {problem}; expected the WORK of `sanitize run` or `sanitize index`, such as clean.private")
-    require_current_schema(work, read_json(work / "index.json"))
+    require_current_index(work, read_json(work / "index.json"))
 
 
 def is_outdated(index_json: Mapping[str, Any]) -> bool:
@@ -96,13 +98,39 @@ def report_broken_tables(work: Path) -> Iterator[None]:
         ) from None
 
 
-def require_current_schema(work: Path, index_json: Mapping[str, Any] | None) -> None:
-    """Raises UsageError, with the command that rebuilds it, if WORK holds an index of another version of the tables."""
+# keys of index.json that its readers rely on, and the types of their values
+_INDEX_KEYS = {
+    "complete": bool,
+    "detection_settings": dict,
+    "documents": dict,
+    "increments": list,
+    "key_id": str,
+    "leaf_paths": list,
+    "task_ranges": list,
+}
+_DOCUMENTS_KEYS = {"schema": str, "main": list, "sources": list}
+
+
+def list_missing_keys(index_json: Mapping[str, Any]) -> list[str]:
+    """The keys that an index (the content of index.json) of this version lacks, or that have a value of another type."""
+    documents = index_json.get("documents")
+    parts = [("", index_json, _INDEX_KEYS), ("documents.", documents if isinstance(documents, dict) else {}, _DOCUMENTS_KEYS)]
+    return [f"{prefix}{key}" for prefix, part, keys in parts for key, kind in keys.items() if not isinstance(part.get(key), kind)]
+
+
+def require_current_index(work: Path, index_json: Mapping[str, Any] | None) -> None:
+    """Raises UsageError, with the command that rebuilds it, if WORK holds an index of another version of the tables, and OutputBroken if
+    its index lacks keys."""
     if index_json and is_outdated(index_json):
         raise UsageError(
             f"{work}: its index has version {index_json.get('schema_version', 1)} of the tables, and this program reads version "
             f"{table_schemas.VERSION}. Rebuild it from the inputs and settings of that run: sanitize index INPUT... --work {work}. The "
             "key, the erasure requests and the labels of earlier outputs are kept"
+        )
+    if index_json is not None and (missing := list_missing_keys(index_json)):
+        raise OutputBroken(
+            f"{work}/index.json: is damaged: it lacks {', '.join(missing)}. Rebuild the index from the inputs and settings of that run: "
+            f"sanitize index INPUT... --work {work}"
         )
 
 
@@ -152,6 +180,26 @@ def remove_leftovers(work: Path) -> None:
     shutil.rmtree(work / "spill", ignore_errors=True)
     for leftover in work.rglob("*.tmp"):
         leftover.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def read_workspace(work: Path, name: str) -> Iterator[Path]:
+    """Keeps runs away from WORK while a command reads its tables; yields a temporary folder in it, whose name begins with `name`.
+
+    Raises Locked if a run is at work there, and UsageError if WORK cannot be written.
+    """
+    with contextlib.ExitStack() as stack:
+        with refuse_unwritable_path(work, "the command writes temporary files there; change the permissions"):
+            stack.enter_context(share_workspace(work))
+            stack.callback(_remove_empty_folder, make_private_folder(work / "spill"))
+            if not os.access(work / "spill", os.W_OK):
+                raise PermissionError(errno.EACCES, "not writable")
+        yield Path(stack.enter_context(tempfile.TemporaryDirectory(dir=work / "spill", prefix=f"{name}-")))
+
+
+def _remove_empty_folder(folder: Path) -> None:
+    with contextlib.suppress(OSError):
+        folder.rmdir()
 
 
 @contextlib.contextmanager

@@ -8,12 +8,9 @@ a match inside a kept original, or strictly inside a replacement, is no leak.
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
-import errno
 import itertools
 import os
-import tempfile
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -40,7 +37,6 @@ from sanitize.plans.python_api import public_function
 from sanitize.plans.settings import settings_of
 from sanitize.storage import private_folder, publication, remote_output, table_schemas, tombstones
 from sanitize.storage.corpus import CellColumn, CellGroup, Corpus, Documents, flatten_cells, group_cells
-from sanitize.storage.disk_errors import refuse_unwritable_path
 from sanitize.storage.files import attempt_file, read_json, read_regular_file
 from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.remote_storage import is_url, redact_url
@@ -335,16 +331,14 @@ def verify(
         raise UsageError(f"{work}: is not the private folder of the run that wrote {output_name}; give that one with --work")
     with (
         private_folder.set_umask(0o077),
-        tempfile.TemporaryDirectory(dir=private_folder.make_private_folder(work / "spill"), prefix="published-") as folder,
-        remote_output.RemoteOutput(str(out)).download_corpus(Path(folder)) as local_folder,
+        private_folder.read_workspace(work, "published") as folder,
+        remote_output.RemoteOutput(str(out)).download_corpus(folder) as local_folder,
     ):
         try:
             found = _verify_folder(local_folder, work, mode, workers, memory_bytes, progress)
         except SanitizeError as error:
-            error.args = (str(error).replace(folder, output_name),)
+            error.args = (str(error).replace(str(folder), output_name),)
             raise
-    with contextlib.suppress(OSError):
-        (work / "spill").rmdir()
     return dataclasses.replace(found, out=output_name)
 
 
@@ -379,35 +373,28 @@ def _verify_corpus(
 ) -> VerifyResult:
     """`verify` of a corpus whose shards match the manifest; `folder` has the other files in it."""
     out, index_state = corpus.path, read_json(work / "index.json")
-    private_folder.require_current_schema(work, index_state)
+    private_folder.require_current_index(work, index_state)
     if corpus.manifest["settings"]["verify"] == "off":
         raise UsageError(
             f"{out}: was written with --verify off, so there is nothing to check it against; run again without --verify off, with --replace"
         )
-    run_folder = private_folder.require_run_folder(work, str(corpus.manifest["plan_hash"]), str(out), "counts/forbidden_values.parquet")
+    forbidden = "counts/forbidden_values.parquet"
+    run_folder = private_folder.require_run_folder(work, str(corpus.manifest["plan_hash"]), str(out), forbidden)
     assert index_state is not None
     erased_values = [run_folder / ERASED_VALUES_FILE] if _read_erasures(corpus, work).mailbox_hashes else []
-    require_run_tables(work, run_folder, len(corpus.shards), erased_values)
-    foreign_names = ForeignNames(folder, run_folder / "counts" / "forbidden_values.parquet", tombstones.read(work).names)
-    folder.require_no_links(foreign_names)
-    _require_erasures(corpus, work)
-    with refuse_unwritable_path(work, "the check writes temporary files there; change the permissions"):
-        (work / "spill").mkdir(mode=0o700, exist_ok=True)
-        if not os.access(work / "spill", os.W_OK):
-            raise PermissionError(errno.EACCES, "not writable")
-    try:
-        with tempfile.TemporaryDirectory(dir=work / "spill", prefix="verify-") as spill:
-            tasks = list(_build_tasks(corpus, work, run_folder, index_state, Path(spill)))
-            is_small = sum(task.shard_path.stat().st_size for task in tasks) < _SINGLE_PROCESS_BYTES
-            engine = _ProgressEngine(progress, workers=workers or (1 if is_small else os.cpu_count() or 1), spill=Path(spill))
-            try:
-                check = _check_full if mode == "full" else _check_fast
-                found = check(engine, corpus, tasks, work, Path(spill), memory_bytes)
-            finally:
-                engine.close()
-    finally:
-        with contextlib.suppress(OSError):
-            (work / "spill").rmdir()
+    with private_folder.read_workspace(work, "verify") as spill:
+        require_run_tables(work, run_folder, len(corpus.shards), [run_folder / forbidden, *erased_values])
+        foreign_names = ForeignNames(folder, run_folder / forbidden, tombstones.read(work).names)
+        folder.require_no_links(foreign_names)
+        _require_erasures(corpus, work)
+        tasks = list(_build_tasks(corpus, work, run_folder, index_state, spill))
+        is_small = sum(task.shard_path.stat().st_size for task in tasks) < _SINGLE_PROCESS_BYTES
+        engine = _ProgressEngine(progress, workers=workers or (1 if is_small else os.cpu_count() or 1), spill=spill)
+        try:
+            check = _check_full if mode == "full" else _check_fast
+            found = check(engine, corpus, tasks, work, spill, memory_bytes)
+        finally:
+            engine.close()
     lost_count = found.pop("kept_expected") - found.pop("kept_found")
     findings = found.pop("findings")
     for finding in findings:

@@ -129,12 +129,13 @@ class ForeignNames:
 
 
 def require_run_tables(work: Path, run_folder: Path, shard_count: int, more_tables: Sequence[Path] = ()) -> None:
-    """Raises OutputBroken if a table of WORK that the check relies on is missing, or is not the one that the run wrote.
+    """Raises OutputBroken if a table of WORK that describes the output is missing, or is not the one that the run wrote.
 
     Compares them with the hashes in the records of the run's tasks: an emptied vault would otherwise be searched for nothing.
     `more_tables` are checked too.
     """
-    record_paths = [*work.glob("tasks/detect/*.json"), *work.glob("tasks/second_round/*.json"), *(run_folder / "tasks").glob("*.json")]
+    stages = ("detect", "second_round", "count")
+    record_paths = [path for name in stages for path in work.glob(f"tasks/{name}/*.json")] + [*(run_folder / "tasks").glob("*.json")]
     recorded: dict[str, set[str]] = {}
     for record_path in record_paths:
         try:
@@ -145,15 +146,16 @@ def require_run_tables(work: Path, run_folder: Path, shard_count: int, more_tabl
             continue  # its files count as changed
     folders = [work / "vault" / "values", work / "tables" / "occurrences", *(run_folder / name for name in ("kept", "edits", "rows"))]
     tables = [folder / f"{no:05d}.parquet" for folder in folders for no in range(shard_count)]
-    for table in (run_folder / "counts" / "forbidden_values.parquet", *more_tables, *tables):
+    tables.append(work / "tables" / "value_counts" / "all.parquet")
+    for table in (*more_tables, *tables):
         try:
             is_same = file_sha256(table) in recorded.get(os.path.normpath(table), set())
         except OSError:
             is_same = False
         if not is_same:
             raise OutputBroken(
-                f"{work}: {table.relative_to(work).as_posix()} is missing or not the file that the run wrote, so there is nothing to check "
-                "the output against. Restore the private folder, or move it and the output away and run the same command again"
+                f"{work}: {table.relative_to(work).as_posix()} is missing or not the file that the run wrote, so it says nothing about "
+                "the output. Restore the private folder, or move it and the output away and run the same command again"
             )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 from pathlib import Path
@@ -10,7 +11,7 @@ import polars as pl
 import pytest
 
 import sanitize
-from sanitize.errors import UsageError
+from sanitize.errors import OutputBroken, UsageError
 from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.plans.settings import Settings
 
@@ -82,6 +83,30 @@ def test_status(workspace: Path, tmp_path: Path) -> None:
     for query in (sanitize.status, sanitize.top, lambda folder: sanitize.sql(folder, "SELECT 1")):
         with pytest.raises(UsageError, match="not the private folder"):
             query(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["leaf_paths", "task_ranges", "documents", "documents.main", "key_id"])
+def test_an_index_without_a_key_is_damaged(workspace: Path, tmp_path: Path, name: str) -> None:
+    """Every command says so, and `sanitize index` builds it again."""
+    work = tmp_path / "work"
+    shutil.copytree(workspace, work)
+    index = json.loads((work / "index.json").read_text("utf-8"))
+    inner = index["documents"] if name.startswith("documents.") else index
+    del inner[name.removeprefix("documents.")]
+    (work / "index.json").write_text(json.dumps(index), "utf-8")
+    out = workspace.with_suffix("")
+    for command in (
+        lambda: sanitize.status(work),
+        lambda: sanitize.top(work),
+        lambda: sanitize.report(out, work=work, to=tmp_path / "page.html"),
+        lambda: sanitize.diff(out, work=work),
+        lambda: sanitize.verify(out, work=work),
+        lambda: sanitize.sample_for_labels(work),
+    ):
+        with pytest.raises(OutputBroken, match=rf"index.json: is damaged: it lacks {name}"):
+            command()
+    index_with_settings([workspace.parent / "in.parquet"], work, settings=Settings(seed=1, workers=1))
+    assert sanitize.top(work).height == 3
 
 
 def test_verify(workspace: Path) -> None:

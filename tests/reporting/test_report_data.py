@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import re
 import shutil
 import sys
@@ -16,7 +18,7 @@ import pytest
 
 from sanitize.cli.generated_mails import generate_mails
 from sanitize.engines.local import LocalEngine
-from sanitize.errors import LeakFound, MissingExtra, OutputBroken, UsageError
+from sanitize.errors import LeakFound, Locked, MissingExtra, OutputBroken, UsageError
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
@@ -242,6 +244,44 @@ def test_samples_need_the_input_files(published: Path, tmp_path: Path) -> None:
     finally:
         (tmp_path / "moved.parquet").rename(source)
     assert "Before and after: the corpus" not in (tmp_path / "published.report.html").read_text("utf-8")
+
+
+@pytest.mark.parametrize(
+    "table", ["{work}/tables/occurrences/00001.parquet", "{work}/tables/value_counts/all.parquet", "{run}/edits/00000.parquet"]
+)
+def test_a_missing_or_changed_table_is_an_error(published: Path, tmp_path: Path, table: str) -> None:
+    """A table that is gone was counted as an empty one."""
+    shutil.copytree(published, tmp_path / "published")
+    shutil.copytree(f"{published}.private", tmp_path / "published.private")
+    work, run_folder = work_folders(tmp_path / "published")
+    path = Path(table.format(work=work, run=run_folder))
+    before = path.read_bytes()
+    path.unlink()
+    message = rf"{path.relative_to(work)} is missing or not the file that the run wrote"
+    with pytest.raises(OutputBroken, match=message):
+        report(tmp_path / "published")
+    path.write_bytes(before[:-1])
+    with pytest.raises(OutputBroken, match=message):
+        report(tmp_path / "published")
+    assert not (tmp_path / "published.report.html").exists() and not (work / "spill").exists()
+    path.write_bytes(before)
+    report(tmp_path / "published")
+
+
+def test_no_report_while_a_run_is_at_work(published: Path, tmp_path: Path) -> None:
+    """A run would delete the temporary files of the report, and replace its tables; a second reader does no harm."""
+    work = work_folders(published)[0]
+    handle = os.open(work / "run.lock", os.O_RDWR)
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        with pytest.raises(Locked, match="locked by process"):
+            report(published, to=tmp_path / "page.html")
+        fcntl.flock(handle, fcntl.LOCK_SH)
+        report(published, to=tmp_path / "page.html")
+        with pytest.raises(Locked, match="another command reads it"):
+            run_with_settings(published.parent / "in.parquet", tmp_path / "out", "rmft", work, Settings(seed=1, workers=1))
+    finally:
+        os.close(handle)
 
 
 def test_page_with_a_value_is_not_written(published: Path, tmp_path: Path) -> None:

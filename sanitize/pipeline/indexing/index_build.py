@@ -158,7 +158,7 @@ class IndexBuilder:
         self._stack.callback(self.tasks.engine.close)
         # survey the inputs before anything is written, so that a mistake in them leaves no files behind
         if settings.append:
-            private_folder.require_current_schema(state.workspace, read_json(state.workspace / "index.json"))
+            private_folder.require_current_index(state.workspace, read_json(state.workspace / "index.json"))
         closed_increments = (
             index_increments.parse_closed_increments(read_json(state.workspace / "index.json") or {}) if settings.append else ()
         )

@@ -242,8 +242,8 @@ def _extends_index(state: IndexState, index_json: Mapping[str, Any]) -> bool:
 
 
 def _read_index_json(workspace: Path) -> dict[str, Any]:
-    """index.json of WORK, with the present names of its keys; empty if there is none."""
+    """index.json of WORK, with the present names of its keys; empty if there is none, or a damaged one."""
     index_json = read_json(workspace / "index.json") or {}
     if private_folder.is_outdated(index_json):
         return {_OBSOLETE_KEYS.get(name, name): value for name, value in index_json.items()}
-    return index_json
+    return {} if private_folder.list_missing_keys(index_json) else index_json

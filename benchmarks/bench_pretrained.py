@@ -1,0 +1,247 @@
+"""Measures training, scoring and generation on a pretrained model beside plain code of PyTorch and transformers, in tokens per CPU-second.
+
+    make model && python -m benchmarks.bench_pretrained                        benchmarks/results/pretrained.json
+    python -m benchmarks.bench_pretrained --model MODEL --repeat 1 --results /tmp/x
+
+One thread, float32, invented mails; medians of rounds that take turns. The plain code is what a script has that uses the library alone:
+
+- training: a loop of forward, backward, clipping, AdamW over the same batches, from the same weights;
+- scoring: a forward pass and the cross entropy of each batch; with rows of one length, and with mails in the order in which they come,
+  padded to the longest of their batch;
+- generation: `generate` of transformers, for the same batch, for one prompt at a time, and for 40 sampled continuations of a prompt.
+
+Both sides must give the same losses and the same tokens (of sampled ones, the same number). The exit code is 8 where the model is missing.
+"""
+
+from __future__ import annotations
+
+import argparse
+import datetime
+import importlib.metadata
+import json
+import os
+import statistics
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from benchmarks import corpora
+from benchmarks.bench import ONE_THREAD, build_in_subprocess, describe_machine
+from benchmarks.pretrained_model import DEFAULT_FOLDER
+
+AIMS = {
+    "train_of_plain": 0.95,
+    "score_rows_of_plain": 0.95,
+    "score_mails_of_plain": 0.95,
+    "generate_of_transformers": 0.95,
+    "generate_of_one_by_one": 2.0,
+    "queries_of_transformers": 2.0,
+}
+CONTEXT, BATCH, STEPS = 256, 2, 3  # of training
+SCORED_ROWS, SCORE_BATCH = 24, 8
+PROMPTS, FEW, PROMPT_TOKENS, NEW_TOKENS = 32, 4, 50, 32
+MASKED_TEXTS, TEXT_TOKENS, QUERIES, QUERY_TOKENS = 2, 150, 40, 16  # as in Recollect and Rank
+
+Work = tuple[Callable[[], Any], int]  # a call, and the tokens that it processes
+
+
+def measure_in_turn(methods: dict[str, Work], repeat: int) -> tuple[dict[str, float], dict[str, Any]]:
+    """Return tokens per CPU-second by method (medians of rounds that take turns), and the last output of each."""
+    from benchmarks.bench_reduce import measure_cpu_s
+
+    spent: dict[str, list[float]] = {name: [] for name in methods}
+    outputs: dict[str, Any] = {}
+    for _ in range(repeat):
+        for name, (work, _) in methods.items():
+            seconds, outputs[name] = measure_cpu_s(work)
+            spent[name].append(seconds)
+    return {name: tokens / statistics.median(spent[name]) for name, (_, tokens) in methods.items()}, outputs
+
+
+def measure_training(path: Path, source: Path, repeat: int) -> dict[str, Any]:
+    """Tokens per CPU-second of `Trainer` and of a plain loop over the same batches."""
+    import torch
+    from transformers import AutoModelForCausalLM
+
+    from benchmarks.bench_train import TrainingBench
+
+    torch.set_num_threads(1)
+    bench = TrainingBench(
+        "finetune",
+        source,
+        f"model.path={json.dumps(str(path))}",
+        f"model.context={CONTEXT}",
+        f"run.batch={BATCH}",
+        f"run.max_steps={STEPS}",
+        "run.schedule=constant",
+        "run.warmup=0.0",
+    )
+    settings = bench.recipe.run
+    plain = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, local_files_only=True).train()
+    optimizer = torch.optim.AdamW(plain.parameters(), lr=settings.lr, betas=settings.betas, eps=settings.epsilon, weight_decay=0.0)
+    batches = []
+    for step in range(STEPS):
+        batch = bench.rows.make_batch(bench.plan.get_step_rows(step), 0)
+        ids = torch.from_numpy(batch.token_ids.astype("int64"))
+        batches.append({"input_ids": ids, "labels": ids.masked_fill(~torch.from_numpy(batch.loss_mask), -100)})
+
+    def train_plain() -> None:
+        for batch in batches:
+            plain(**batch).loss.backward()
+            torch.nn.utils.clip_grad_norm_(plain.parameters(), settings.clip)
+            optimizer.step()
+            optimizer.zero_grad(set_to_none=True)
+
+    methods: dict[str, Work] = {"trainer": (bench.loop.train, bench.tokens), "plain": (train_plain, bench.tokens)}
+    measure_in_turn(methods, 1)  # the first round pays for pages
+    token_rates, _ = measure_in_turn(methods, repeat)
+    with torch.inference_mode():
+        losses = [float(model(**batches[0]).loss) for model in (bench.loop.model, plain)]
+    assert abs(losses[0] - losses[1]) < 1e-3, f"both loops must train alike: losses {losses}"
+    return {
+        "parameters": sum(parameter.numel() for parameter in plain.parameters()),
+        "train_tokens_per_cpu_s": token_rates,
+        "train_of_plain": token_rates["trainer"] / token_rates["plain"],
+        "loss_difference": abs(losses[0] - losses[1]),
+    }
+
+
+def read_tokens(model: Any, source: Path, count: int, longest: int) -> list[list[int]]:
+    """Return the first `count` texts of a corpus as tokens, each cut to `longest`."""
+    import polars as pl
+
+    texts = pl.scan_parquet(source / "*.parquet").select("text").head(count).collect().to_series().to_list()
+    return [row[:longest] for row in model.encode(texts)]
+
+
+def measure_scoring(model: Any, source: Path, repeat: int) -> dict[str, Any]:
+    """Tokens per CPU-second of `token_losses` and of a plain forward pass with cross entropy."""
+    import numpy as np
+    import torch
+
+    def score_plainly(rows: Sequence[list[int]]) -> list[Any]:
+        losses = []
+        for first in range(0, len(rows), SCORE_BATCH):
+            batch = rows[first : first + SCORE_BATCH]
+            width = max(map(len, batch))
+            ids = torch.tensor([row + [model.pad_id] * (width - len(row)) for row in batch])
+            mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch])
+            with torch.inference_mode():
+                logits = model.model(input_ids=ids, attention_mask=mask).logits[:, :-1]
+                found = torch.nn.functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
+            losses += [loss[: len(row) - 1].numpy() for row, loss in zip(batch, found, strict=True)]
+        return losses
+
+    mails = read_tokens(model, source, SCORED_ROWS, CONTEXT)
+    joined = [token for row in read_tokens(model, source, 40 * SCORED_ROWS, CONTEXT) for token in row]
+    packed = [joined[CONTEXT * number : CONTEXT * (number + 1)] for number in range(SCORED_ROWS)]
+    result: dict[str, Any] = {"score_tokens_per_cpu_s": {}}
+    for name, rows in (("rows", packed), ("mails", mails)):
+
+        def score_ours(rows: Sequence[list[int]] = rows) -> Any:
+            return model.token_losses(rows, batch=SCORE_BATCH)
+
+        def score_theirs(rows: Sequence[list[int]] = rows) -> Any:
+            return score_plainly(rows)
+
+        tokens = sum(map(len, rows))
+        token_rates, outputs = measure_in_turn({"ours": (score_ours, tokens), "plain": (score_theirs, tokens)}, repeat)
+        assert all(np.allclose(*pair, atol=1e-3) for pair in zip(outputs["ours"], outputs["plain"], strict=True)), "losses differ"
+        result["score_tokens_per_cpu_s"][name] = token_rates
+        result[f"score_{name}_of_plain"] = token_rates["ours"] / token_rates["plain"]
+    return result
+
+
+def measure_generation(model: Any, source: Path, repeat: int) -> dict[str, Any]:
+    """New tokens per CPU-second: a batch of prompts, one prompt at a time, and 40 sampled continuations of each masked text."""
+    import torch
+
+    rows = [row for row in read_tokens(model, source, 400, TEXT_TOKENS) if len(row) == TEXT_TOKENS]
+    prompts, texts = [row[:PROMPT_TOKENS] for row in rows[:PROMPTS]], rows[:MASKED_TEXTS]
+    assert len(prompts) == PROMPTS
+
+    def generate_ours(count: int, batch: int) -> Any:
+        return model.generate(prompts[:count], new_tokens=NEW_TOKENS, batch=batch, stop_at_eos=False)
+
+    def generate_theirs(rows: Sequence[list[int]], new_tokens: int, **settings: Any) -> Any:
+        ids = torch.tensor(rows)
+        output = model.model.generate(
+            ids,
+            attention_mask=torch.ones_like(ids),
+            max_new_tokens=new_tokens,
+            min_new_tokens=new_tokens,
+            eos_token_id=None,
+            pad_token_id=model.pad_id,
+            **settings,
+        )
+        return output[:, ids.shape[1] :].tolist()
+
+    def generate_one_by_one() -> Any:
+        return [generate_theirs([prompt], NEW_TOKENS, do_sample=False)[0] for prompt in prompts[:FEW]]
+
+    def query_ours() -> Any:
+        queries = [text for text in texts for _ in range(QUERIES)]
+        return model.generate(queries, new_tokens=QUERY_TOKENS, batch=len(queries), mode="sample", top_k=40, stop_at_eos=False)
+
+    def query_theirs() -> Any:
+        return generate_theirs(texts, QUERY_TOKENS, do_sample=True, top_k=40, num_return_sequences=QUERIES)
+
+    token_rates, outputs = measure_in_turn(
+        {
+            "batch": (lambda: generate_ours(PROMPTS, PROMPTS), PROMPTS * NEW_TOKENS),
+            "batch_of_transformers": (lambda: generate_theirs(prompts, NEW_TOKENS, do_sample=False), PROMPTS * NEW_TOKENS),
+            "one_by_one_of_transformers": (generate_one_by_one, FEW * NEW_TOKENS),
+            "queries": (query_ours, MASKED_TEXTS * QUERIES * QUERY_TOKENS),
+            "queries_of_transformers": (query_theirs, MASKED_TEXTS * QUERIES * QUERY_TOKENS),
+        },
+        repeat,
+    )
+    assert outputs["batch"] == outputs["batch_of_transformers"], "both methods must give the same tokens"
+    assert outputs["one_by_one_of_transformers"] == outputs["batch"][:FEW], "a batch must change nothing"
+    for name in ("queries", "queries_of_transformers"):
+        assert {len(row) for row in outputs[name]} == {QUERY_TOKENS} and len(outputs[name]) == MASKED_TEXTS * QUERIES
+    return {
+        "generated_tokens_per_cpu_s": token_rates,
+        "generate_of_transformers": token_rates["batch"] / token_rates["batch_of_transformers"],
+        "generate_of_one_by_one": token_rates["batch"] / token_rates["one_by_one_of_transformers"],
+        "queries_of_transformers": token_rates["queries"] / token_rates["queries_of_transformers"],
+    }
+
+
+def measure_evaluation(path: Path, source: Path, repeat: int) -> dict[str, Any]:
+    """Scoring and generation, with one loaded model."""
+    from sanitize.eval.language_model import LanguageModel, import_torch
+
+    import_torch()[0].set_num_threads(1)
+    model = LanguageModel.load(path, "cpu")
+    return measure_scoring(model, source, repeat) | measure_generation(model, source, repeat)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser.add_argument("--model", type=Path, default=DEFAULT_FOLDER, help="a causal model, as `make model` writes it")
+    parser.add_argument("--repeat", type=int, default=3)
+    parser.add_argument("--dir", type=Path, default=corpora.corpora_folder(), help="folder of the corpus")
+    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    options = parser.parse_args()
+    if not (options.model / "config.json").is_file():
+        print(f"{options.model}: no model; expected a folder that `make model` writes, or --model MODEL", file=sys.stderr)
+        raise SystemExit(8)
+    os.environ.update(ONE_THREAD)  # before anything that reads it is imported
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    options.dir.mkdir(parents=True, exist_ok=True)
+    about = describe_machine()
+    about["versions"] |= {name: importlib.metadata.version(name) for name in ("torch", "transformers")}
+    source = Path(build_in_subprocess(corpora.build, "dense", 2, options.dir)["path"])
+    result = {"date": datetime.date.today().isoformat(), "machine": about, "repeat": options.repeat, "aims": AIMS}
+    for measure in (measure_training, measure_evaluation):
+        result |= build_in_subprocess(measure, options.model.resolve(), source, options.repeat)
+    options.results.mkdir(parents=True, exist_ok=True)
+    (options.results / "pretrained.json").write_text(json.dumps(result, indent=1) + "\n")
+    for what, aim in AIMS.items():
+        print(f"{what} {result[what]:.2f} (aim {aim:g})")
+
+
+if __name__ == "__main__":
+    main()
