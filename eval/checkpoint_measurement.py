@@ -1,8 +1,9 @@
 """Measures metrics at checkpoints: in this process, or in one worker process for each of several devices.
 
 A measurement, one metric at one checkpoint, is the unit of work. A worker goes on with the checkpoint whose model it has loaded, takes
-another one that no worker has begun, and at last helps with what is left. Results are the same in any number of workers, since metrics
-carry over between checkpoints only what `save_state` returns.
+another one that no worker has begun, and at last helps with what is left. With fewer measurements than devices a worker has several
+devices, which share the batches of a metric. Results are the same in any number of workers, since metrics carry over between checkpoints
+only what `save_state` returns.
 """
 
 from __future__ import annotations
@@ -99,8 +100,9 @@ def measure_on_devices(
 
     setup = _WorkerSetup(metrics, context, "", dtype, with_leaks, torch.get_num_threads())
     waiting = list(tasks)
-    used = list(devices[: max(len(tasks), 1)])
-    # several processes on one device have numbers
+    worker_count = min(len(devices), max(len(tasks), 1))
+    used = [",".join(devices[number::worker_count]) for number in range(worker_count)]  # with few tasks a model is on several devices
+    # several processes on the same devices have numbers
     device_by_name = {device if used.count(device) == 1 else f"{device} #{number}": device for number, device in enumerate(used, 1)}
     workers = {name: WorkerProcess() for name in device_by_name}
     current: dict[str, MeasurementTask | None] = dict.fromkeys(workers)

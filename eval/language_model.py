@@ -3,12 +3,16 @@
 Models and tokenizers come from local folders in Hugging Face layout, weights as safetensors only; no code from them is run. The result for
 a prompt depends on that prompt, the settings and the seed, not on its batch or its position in it (up to rounding: in bfloat16, and on a
 GPU, equally likely tokens may change places). Rows are sorted by length, padded on the left with an attention mask and position ids, and
-removed from the batch when they end. A batch for which there is too little memory is halved.
+removed from the batch when they end. A batch for which there is too little memory is halved. A model on several devices has a copy on
+each, and the copies share the batches.
 """
 
 from __future__ import annotations
 
+import copy
+import threading
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -76,24 +80,69 @@ class BatchControl:
             )
         if not self.token_limits:
             self.on_note(f"{device}: too little memory for a batch of {row_count} rows; batches are halved, which does not change results")
-        self.token_limits[use] = row_count // 2 * row_tokens
+        self.token_limits[use] = min(row_count // 2 * row_tokens, self.token_limits.get(use, row_count * row_tokens))
+
+
+class _BatchQueue:
+    """The batches of one call, which a model and its replicas take in turn, each from a thread of its own: rows, longest first."""
+
+    def __init__(
+        self, use: str, rows: Sequence[TokenIds], batch: int, new_tokens: int, max_tokens: int | None, control: BatchControl
+    ) -> None:
+        self._use, self._rows, self._batch, self._new_tokens, self._max_tokens = use, rows, batch, new_tokens, max_tokens
+        self._order = sorted(range(len(rows)), key=lambda number: (-len(rows[number]), number))
+        self._control, self._lock = control, threading.Lock()
+        control.rows_done, control.row_count = 0, len(rows)
+
+    def _count_tokens(self, number: int) -> int:
+        return max(len(self._rows[number]), 1) + self._new_tokens
+
+    def take(self) -> list[int]:
+        """The numbers of the rows of the next batch; empty if none is left."""
+        with self._lock:
+            if not self._order:
+                return []
+            row_tokens = self._count_tokens(self._order[0])
+            limits = [limit for limit in (self._max_tokens, self._control.token_limits.get(self._use)) if limit is not None]
+            numbers = self._order[: min([self._batch, *(max(1, limit // row_tokens) for limit in limits)])]
+            del self._order[: len(numbers)]
+            return numbers
+
+    def end(self, numbers: list[int]) -> None:
+        """Count the rows of a batch that was computed."""
+        with self._lock:
+            self._control.rows_done += len(numbers)
+
+    def put_back(self, numbers: list[int], device: str) -> None:
+        """Take a batch back that did not fit into memory, and make later ones smaller; ResourceError if it was a single row."""
+        with self._lock:
+            self._control.halve(self._use, len(numbers), self._count_tokens(numbers[0]), device)
+            self._order[:0] = numbers
+
+    def clear(self) -> None:
+        """Forget the rows that are left."""
+        with self._lock:
+            self._order.clear()
 
 
 @dataclass(frozen=True, repr=False)
 class LanguageModel:
-    """A language model and its tokenizer, in evaluation mode. `is_causal` is False for masked models (such as BERT)."""
+    """A language model and its tokenizer, in evaluation mode. `is_causal` is False for masked models (such as BERT). `replicas` is the same
+    model on further devices."""
 
     model: Any
     tokenizer: Any
     is_causal: bool
     device: str = "cpu"
     control: BatchControl = field(default_factory=BatchControl)
+    replicas: tuple[LanguageModel, ...] = ()
 
     @classmethod
     def load(
         cls, checkpoint: str | Path, device: str | None = None, dtype: str = "float32", *, control: BatchControl | None = None
     ) -> LanguageModel:
-        """Load the model of a checkpoint folder, its weights in `dtype`; `device` None uses a GPU if available.
+        """Load the model of a checkpoint folder, its weights in `dtype`. `device` None uses a GPU if available; of several, joined by
+        commas (`cuda:0,cuda:1`), each has a copy.
 
         A LoRA adapter is merged into its base in float32. Raises UsageError if the folder, device or dtype does not exist, OutputBroken if
         files are missing or do not match each other, InputRefused if the base model of an adapter is not there.
@@ -102,7 +151,7 @@ class LanguageModel:
         path = Path(checkpoint)
         if not path.is_dir():
             raise UsageError(f"{path}: no such folder; expected a checkpoint in Hugging Face layout (config.json, model.safetensors)")
-        device = resolve_device(device)
+        device = ",".join(resolve_devices(device))
         check_dtype(dtype)
         if adapters.is_adapter(path):
             base = cls.load(adapters.find_base_folder(path), "cpu")
@@ -133,18 +182,24 @@ class LanguageModel:
     def from_loaded(
         cls, model: Any, tokenizer: Any, device: str = "cpu", where: str = "model", control: BatchControl | None = None
     ) -> LanguageModel:
-        """Wrap a loaded model, frozen and in evaluation mode; OutputBroken if its tokenizer has tokens that the model does not embed."""
+        """Wrap a loaded model, frozen and in evaluation mode; OutputBroken if its tokenizer has tokens that the model does not embed.
+        `device` as in `load`."""
         embedding_count = model.get_input_embeddings().num_embeddings
         if len(tokenizer) > embedding_count:
             raise OutputBroken(
                 f"{where}: the tokenizer has {len(tokenizer)} tokens and the model {embedding_count}; they do not belong together"
             )
         causal = not type(model).__name__.endswith("MaskedLM")
-        return cls(model.eval().requires_grad_(False).to(device), tokenizer, causal, device, control or BatchControl())
+        control = control or BatchControl()
+        device, *more_devices = device.split(",")
+        model = model.eval().requires_grad_(False)
+        replicas = tuple(cls(copy.deepcopy(model).to(other), tokenizer, causal, other, control) for other in more_devices)
+        return cls(model.to(device), tokenizer, causal, device, control, replicas)
 
     def load_another(self, checkpoint: str | Path) -> LanguageModel:
-        """Load another checkpoint on the same device, in the same dtype."""
-        return type(self).load(checkpoint, self.device, str(self.model.dtype).removeprefix("torch."), control=self.control)
+        """Load another checkpoint on the same devices, in the same dtype."""
+        devices = ",".join(model.device for model in (self, *self.replicas))
+        return type(self).load(checkpoint, devices, str(self.model.dtype).removeprefix("torch."), control=self.control)
 
     @property
     def context_length(self) -> int:
@@ -230,13 +285,13 @@ class LanguageModel:
         if not new_tokens:
             return found
 
-        def continue_batch(numbers: list[int]) -> None:
+        def continue_batch(model: LanguageModel, numbers: list[int]) -> None:
             batch_rows = [rows[number] for number in numbers]
             if mode == "beam":
-                continuations = self._beam_search(batch_rows, new_tokens, beams, eos)
+                continuations = model._beam_search(batch_rows, new_tokens, beams, eos)
             else:
                 choose_token = _choose_greedy if mode == "greedy" else _make_sampler(numbers, new_tokens, temperature, top_k, top_p, seed)
-                continuations = self._generate_batch(batch_rows, new_tokens, eos, choose_token)
+                continuations = model._generate_batch(batch_rows, new_tokens, eos, choose_token)
             for number, row in zip(numbers, continuations, strict=True):
                 found[number] = row
 
@@ -248,37 +303,55 @@ class LanguageModel:
         use: str,
         rows: Sequence[TokenIds],
         batch: int,
-        compute: Callable[[list[int]], None],
+        compute: Callable[[LanguageModel, list[int]], None],
         *,
         new_tokens: int = 0,
         max_tokens: int | None = None,
     ) -> None:
-        """Call `compute` with the numbers of rows, longest first, in batches of at most `batch` rows and (padded) `max_tokens` tokens.
+        """Call `compute` with the model or a replica and the numbers of rows, longest first, in batches of at most `batch` rows and
+        (padded) `max_tokens` tokens.
 
         A batch that does not fit into memory is computed again in halves, and later ones of this `use` are smaller from the start.
         """
-        control = self.control
-        order = sorted(range(len(rows)), key=lambda number: (-len(rows[number]), number))
-        control.rows_done, control.row_count = 0, len(rows)
-        while order:
-            row_tokens = max(len(rows[order[0]]), 1) + new_tokens
-            limits = [limit for limit in (max_tokens, control.token_limits.get(use)) if limit is not None]
-            numbers = order[: min([batch, *(max(1, limit // row_tokens) for limit in limits)])]
-            try:
-                compute(numbers)
-            except (RuntimeError, MemoryError) as error:
-                if not is_out_of_memory(error):
-                    raise
-            else:
-                order = order[len(numbers) :]
-                control.rows_done += len(numbers)
-                continue
-            # only here, where nothing refers to the tensors of the failed batch any more
-            control.halve(use, len(numbers), row_tokens, self.device)
-            if self.device != "cpu":
-                import torch
+        models = (self, *self.replicas)
+        queue = _BatchQueue(use, rows, min(batch, -(-len(rows) // len(models))), new_tokens, max_tokens, self.control)
 
+        def compute_batches(model: LanguageModel) -> None:
+            try:
+                while numbers := queue.take():
+                    if model._has_memory_for(compute, numbers):
+                        queue.end(numbers)
+                    else:
+                        queue.put_back(numbers, model.device)
+            except BaseException:
+                queue.clear()  # the others begin no further batch
+                raise
+
+        if not self.replicas:
+            compute_batches(self)
+            return
+        with ThreadPoolExecutor(len(models)) as pool:
+            try:
+                for future in [pool.submit(compute_batches, model) for model in models]:
+                    future.result()
+            finally:
+                queue.clear()  # a signal arrives in this thread
+
+    def _has_memory_for(self, compute: Callable[[LanguageModel, list[int]], None], numbers: list[int]) -> bool:
+        """Compute one batch; False if there was too little memory for it."""
+        try:
+            compute(self, numbers)
+            return True
+        except (RuntimeError, MemoryError) as error:
+            if not is_out_of_memory(error):
+                raise
+        # only here, where nothing refers to the tensors of the batch any more
+        if self.device != "cpu":
+            import torch
+
+            with torch.cuda.device(self.device):
                 torch.cuda.empty_cache()
+        return False
 
     def _check_generation(
         self,
@@ -396,11 +469,11 @@ class LanguageModel:
         rows = [list(sequences[number][first:end]) for number, first, end, _ in windows]
         vocab_size = int(self.model.get_input_embeddings().num_embeddings)
 
-        def score_batch(numbers: list[int]) -> None:
+        def score_batch(model: LanguageModel, numbers: list[int]) -> None:
             batch_rows = [rows[number] for number in numbers]
-            ids, mask = self._pad_right(batch_rows)
+            ids, mask = model._pad_right(batch_rows)
             with torch.inference_mode():
-                logits = self.model(input_ids=ids, attention_mask=mask).logits[:, :-1].float()
+                logits = model.model(input_ids=ids, attention_mask=mask).logits[:, :-1].float()
                 picked = logits.gather(2, ids[:, 1:, None]).squeeze(2)
                 losses = (logits.logsumexp(2) - picked).cpu().numpy()
             for number, row, loss in zip(numbers, batch_rows, losses, strict=True):
@@ -431,18 +504,18 @@ class LanguageModel:
                 row[position] = self.tokenizer.mask_token_id
         found: list[list[int]] = [[] for _ in rows]
         to_fill = [number for number, positions in enumerate(masked_positions) if positions]
-        head = getattr(self.model, "cls", None) or getattr(self.model, "lm_head", None)
 
-        def fill_batch(batch_numbers: list[int]) -> None:
+        def fill_batch(model: LanguageModel, batch_numbers: list[int]) -> None:
+            head = getattr(model.model, "cls", None) or getattr(model.model, "lm_head", None)
             numbers = [to_fill[one] for one in batch_numbers]
-            ids, mask = self._pad_right([rows[number] for number in numbers])
-            batch_row = torch.tensor([at for at, number in enumerate(numbers) for _ in masked_positions[number]], device=self.device)
-            column = torch.tensor([position for number in numbers for position in masked_positions[number]], device=self.device)
+            ids, mask = model._pad_right([rows[number] for number in numbers])
+            batch_row = torch.tensor([at for at, number in enumerate(numbers) for _ in masked_positions[number]], device=model.device)
+            column = torch.tensor([position for number in numbers for position in masked_positions[number]], device=model.device)
             with torch.inference_mode():
                 if head is None:
-                    chosen = self.model(input_ids=ids, attention_mask=mask).logits[batch_row, column].argmax(1)
+                    chosen = model.model(input_ids=ids, attention_mask=mask).logits[batch_row, column].argmax(1)
                 else:
-                    chosen = head(self.model.base_model(input_ids=ids, attention_mask=mask).last_hidden_state[batch_row, column]).argmax(1)
+                    chosen = head(model.model.base_model(input_ids=ids, attention_mask=mask).last_hidden_state[batch_row, column]).argmax(1)
             chosen_ids = iter(chosen.tolist())
             for number in numbers:
                 found[number] = [next(chosen_ids) for _ in masked_positions[number]]

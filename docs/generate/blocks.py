@@ -6,8 +6,10 @@ A page has `<!-- generated: NAME -->` where the block belongs. README.md has its
 
 from __future__ import annotations
 
+import functools
 import importlib
 import json
+import operator
 import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -236,6 +238,40 @@ def learning_block() -> list[str]:
     return format_table(["by CPU-seconds of one thread", "ratio", "aim", "date"], rows) if rows else NOT_MEASURED
 
 
+PRETRAINED = {
+    # ratio -> (what, rates of both sides)
+    "train_of_plain": ("training: `Trainer` / a plain loop", "train_tokens_per_cpu_s", "trainer", "plain"),
+    "score_rows_of_plain": ("scoring rows of one length / a forward pass for each batch", "score_tokens_per_cpu_s.rows", "ours", "plain"),
+    "score_mails_of_plain": ("scoring mails / a forward pass for each batch", "score_tokens_per_cpu_s.mails", "ours", "plain"),
+    "generate_of_transformers": (
+        "continuations of a batch / `generate` on the same batch", "generated_tokens_per_cpu_s", "batch", "batch_of_transformers",
+    ),
+    "generate_of_one_by_one": (
+        "continuations of a batch / `generate` on each prompt", "generated_tokens_per_cpu_s", "batch", "one_by_one_of_transformers",
+    ),
+    "queries_of_transformers": (
+        "40 continuations of each text / `generate` with 40 sequences", "generated_tokens_per_cpu_s", "queries", "queries_of_transformers",
+    ),
+}  # fmt: skip
+
+
+def pretrained_block() -> list[str]:
+    """Training, scoring and generation on a pretrained model beside plain code."""
+    if (result := read_result("pretrained")) is None:
+        return NOT_MEASURED
+    rows = []
+    for key, (label, rates, own, plain) in PRETRAINED.items():
+        found = functools.reduce(operator.getitem, rates.split("."), result)
+        rows.append([label, f"{found[own]:,.0f}", f"{found[plain]:,.0f}", f"{result[key]:.2f}", f"{result['aims'][key]:g}"])
+    versions = result["machine"]["versions"]
+    return [
+        *format_table(["ours / plain code", "ours, tokens per CPU-s", "plain", "ratio", "aim"], rows),
+        "",
+        f"{result['date']}, {result['machine']['cpu']}, torch {versions['torch']}, transformers {versions['transformers']}, float32, "
+        f"medians of {result['repeat']}; {result['parameters'] / 1e6:.0f} M parameters.",
+    ]
+
+
 def peers_block(result: Mapping[str, Any] | None) -> list[str]:
     """How many times the rate of other tools."""
     if result is None:
@@ -309,6 +345,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "bench": lambda: bench_block(read_result("main_job")),
     "reduce": lambda: reduce_block(read_result("reduce")),
     "learning": learning_block,
+    "pretrained": pretrained_block,
     "peers": lambda: peers_block(read_result("peers")),
     "peers-page": lambda: result_page_block("peers"),
     "main-job-page": lambda: result_page_block("main_job"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
 import json
 from collections.abc import Callable
@@ -127,8 +128,45 @@ def test_sampled_tokens_have_the_probabilities_of_a_complete_sort(top_k: int | N
         assert (np.abs(found - shares) < 4.5 * np.sqrt(shares * (1 - shares) / 4_000) + 1e-9).all()
 
 
+@pytest.mark.parametrize("mode", ["greedy", "sample", "beam"])
+def test_a_model_on_several_devices_gives_the_results_of_one(model: LanguageModel, gpt2: Any, tokenizer: Any, mode: str) -> None:
+    prompts = make_prompts(12 if mode == "beam" else 33)
+    settings: dict[str, Any] = {"new_tokens": 16, "mode": mode, "seed": 3, "beams": 3}
+    shared = LanguageModel.from_loaded(copy.deepcopy(gpt2), tokenizer, "cpu,cpu,cpu")
+    used: dict[int, int] = {}
+    for replica in (shared, *shared.replicas):
+
+        def count_batch(*_: object, number: int = id(replica)) -> None:
+            used[number] = used.get(number, 0) + 1
+
+        replica.model.register_forward_pre_hook(count_batch)
+    assert len(shared.replicas) == 2 and len({id(replica.model) for replica in shared.replicas}) == 2
+    assert shared.generate(prompts, batch=4, **settings) == model.generate(prompts, **settings)
+    for one, other in zip(shared.token_losses(prompts), model.token_losses(prompts), strict=True):
+        np.testing.assert_allclose(one, other, rtol=1e-4, atol=1e-4)
+    assert len(used) == 3 and shared.control.rows_done == shared.control.row_count > 0
+    assert shared.token_losses([]) == [] and shared.generate(prompts[:1], **settings) == model.generate(prompts[:1], **settings)
+
+
+def test_an_error_on_one_device_ends_the_others(gpt2: Any, tokenizer: Any) -> None:
+    shared = LanguageModel.from_loaded(copy.deepcopy(gpt2), tokenizer, "cpu,cpu")
+    batches: list[int] = []
+
+    def fail(*_: object) -> None:
+        raise ValueError("of the second device")
+
+    shared.model.register_forward_pre_hook(lambda *_: batches.append(1))
+    shared.replicas[0].model.register_forward_pre_hook(fail)
+    with pytest.raises(ValueError, match="of the second device"):
+        shared.token_losses(make_prompts(500), batch=1)
+    assert len(batches) < 400
+
+
+@pytest.mark.parametrize("devices", ["cpu", "cpu,cpu"])
 @pytest.mark.parametrize("error", [torch.OutOfMemoryError("CUDA out of memory"), RuntimeError("[enforce fail] can't allocate memory")])
-def test_too_little_memory_halves_the_batch(gpt2: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
+def test_too_little_memory_halves_the_batch(
+    gpt2: Any, tokenizer: Any, monkeypatch: pytest.MonkeyPatch, error: Exception, devices: str
+) -> None:
     """Forward passes of more than five rows fail: the results are the same, and one note says so; a single row that fails is an error."""
     prompts, notes, sizes, limit = make_prompts(), list[str](), list[int](), [10**9]
     forward = type(gpt2).forward
@@ -140,9 +178,9 @@ def test_too_little_memory_halves_the_batch(gpt2: Any, tokenizer: Any, monkeypat
         return forward(self, input_ids, **inputs)
 
     monkeypatch.setattr(type(gpt2), "forward", forward_of_few_rows)
-    model = LanguageModel.from_loaded(gpt2, tokenizer, control=BatchControl(on_note=notes.append))
+    model = LanguageModel.from_loaded(copy.deepcopy(gpt2), tokenizer, devices, control=BatchControl(on_note=notes.append))
     expected, losses = model.generate(prompts, new_tokens=4), model.token_losses(prompts)
-    assert not notes and max(sizes) == len(prompts)
+    assert not notes and max(sizes) == -(-len(prompts) // len(devices.split(",")))
     limit[0] = 5
     sizes.clear()
     assert model.generate(prompts, new_tokens=4) == expected

@@ -364,6 +364,16 @@ def test_two_devices_give_the_report_of_one(suite: Path, tmp_path: Path) -> None
 
 
 @pytest.mark.slow
+def test_one_measurement_uses_all_devices(suite: Path, tmp_path: Path) -> None:
+    records, lines = tmp_path / "measured", list[str]()
+    expected = evaluate(suite, records=records)["runs"]
+    min(records.iterdir()).unlink()
+    shared = Suite.read(suite).model_copy(update={"device": "cpu,cpu,cpu"})
+    assert evaluate(shared, records=records, progress=lines.append)["runs"] == expected
+    assert [line for line in lines if line.startswith("cpu,cpu,cpu: ")] and not [line for line in lines if "#2" in line]
+
+
+@pytest.mark.slow
 def test_an_error_on_a_device_is_the_error_of_the_evaluation(suite: Path, tmp_path: Path) -> None:
     (tmp_path / "rmft" / "checkpoints" / "step-000004" / "tokenizer.json").unlink()
     records = tmp_path / "measured"
