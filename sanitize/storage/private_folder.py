@@ -61,7 +61,23 @@ def require_run_workspace(work: Path) -> None:
     if is_stream or not (work / "vault").is_dir():
         problem = "the state of a stream, which keeps no tables" if is_stream else "not the private folder of a run"
         raise UsageError(f"{work}: {problem}; expected the WORK of `sanitize run` or `sanitize index`, such as clean.private")
-    require_current_index(work, read_json(work / "index.json"))
+    index_json = read_json(work / "index.json")
+    require_current_index(work, index_json)
+    if index_json and index_json["complete"]:
+        _require_index_tables(work, len(index_json["task_ranges"]))
+
+
+def _require_index_tables(work: Path, task_count: int) -> None:
+    """Raises OutputBroken if WORK lacks a file of the tables that each task of its index wrote: it would count as an empty one."""
+    expected = {f"{task_no:05d}.parquet" for task_no in range(task_count)}
+    for folder in (work / "tables" / "occurrences", work / "tables" / "skipped", work / "vault" / "values"):
+        missing = expected.difference(os.listdir(folder) if folder.is_dir() else ())
+        if missing:
+            more = f" and {len(missing) - 1:,} more files" if len(missing) > 1 else ""
+            raise OutputBroken(
+                f"{folder}: lacks {min(missing)}{more}, which the index wrote. Rebuild it from the inputs and settings of that run: "
+                f"sanitize index INPUT... --work {work}"
+            )
 
 
 def is_outdated(index_json: Mapping[str, Any]) -> bool:

@@ -109,6 +109,19 @@ def test_an_index_without_a_key_is_damaged(workspace: Path, tmp_path: Path, name
     assert sanitize.top(work).height == 3
 
 
+@pytest.mark.parametrize("table", ["tables/occurrences", "vault/values"])
+def test_a_missing_table_is_no_empty_one(workspace: Path, tmp_path: Path, table: str) -> None:
+    work, match = tmp_path / "work", tmp_path / "who.txt"
+    shutil.copytree(workspace, work)
+    match.write_text("bob.lee@example.com\n")
+    (work / table / "00000.parquet").unlink()
+    for command in (lambda: sanitize.top(work), lambda: sanitize.subject(work, match), lambda: sanitize.sample_for_labels(work)):
+        with pytest.raises(OutputBroken, match=rf"{table}: lacks 00000.parquet, which the index wrote"):
+            command()
+    index_with_settings([workspace.parent / "in.parquet"], work, settings=Settings(seed=1, workers=1))
+    assert sanitize.top(work).height == 3
+
+
 def test_verify(workspace: Path) -> None:
     assert sanitize.verify(workspace.parent / "out").leaks == 0
 

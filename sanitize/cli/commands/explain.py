@@ -90,6 +90,11 @@ def format_preview(preview: ExplainResult) -> str:
             for band in row.bands:
                 frequency = f"{band.from_} or more" if band.to is None else f"{band.from_} to {band.to}"
                 lines.append(f"    {frequency:>12} times: {band.expected:,.1f} of {band.addresses:,} ({band.low:,.1f} to {band.high:,.1f})")
-    shown = "Values are shown in clear text: do not share this." if changed_lines else "Values are masked by shape (--reveal shows them)."
+    if changed_lines:
+        shown = "Values are shown in clear text: do not share this."
+    elif preview.examples:
+        shown = "Values are masked by shape (--reveal shows them)."
+    else:
+        shown = "No value of the sample would be changed."
     lines.append(f"\n{shown} Nothing was written.")
     return "\n".join(lines)
