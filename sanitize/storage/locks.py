@@ -66,17 +66,14 @@ def share_workspace(work: Path) -> Iterator[None]:
 @contextlib.contextmanager
 def lock_output(out: Path) -> Iterator[None]:
     """Holds the lock of OUT for one run, independent of its WORK: a lock file beside OUT, which is removed at the end."""
-    lock = out.with_name(f".{out.name}.sanitize-lock")
-    with hold_lock(lock, out):
-        try:
-            yield
-        finally:
-            lock.unlink(missing_ok=True)
+    with hold_lock(out.with_name(f".{out.name}.sanitize-lock"), out, is_removed=True):
+        yield
 
 
 @contextlib.contextmanager
-def hold_lock(lock: Path, locked_path: Path) -> Iterator[None]:
-    """Holds the lock file `lock` of the folder `locked_path`. Raises `Locked` with the holder and the age of its lock if it is held."""
+def hold_lock(lock: Path, locked_path: Path, *, is_removed: bool = False) -> Iterator[None]:
+    """Holds the lock file `lock` of the folder `locked_path`, which is removed at the end with `is_removed`. Raises `Locked` with the holder
+    and the age of its lock if it is held."""
     while True:
         handle = _open_lock(lock)
         try:
@@ -103,7 +100,11 @@ def hold_lock(lock: Path, locked_path: Path) -> Iterator[None]:
         _held_locks.discard(os.path.realpath(lock))
         with contextlib.suppress(OSError):
             os.ftruncate(handle, 0)
-        os.close(handle)
+        try:
+            if is_removed:  # before the lock is released: the next holder has a file of its own
+                lock.unlink(missing_ok=True)
+        finally:
+            os.close(handle)
 
 
 def _read_holder(handle: int) -> dict[str, Any]:

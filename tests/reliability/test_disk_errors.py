@@ -90,7 +90,7 @@ def test_files_are_synced_before_they_are_renamed(harness: Any, trace_calls: Tra
 
 
 # some of the thousand calls of a run: number, error code, and whether all later calls fail too
-FAILING_CALLS = [(1, ENOSPC, True), (110, ENOSPC, False), (290, EIO, False), (560, EFBIG, False), (840, ENOSPC, True)]
+FAILING_CALLS = [(1, ENOSPC, True), (7, ENOSPC, False), (110, ENOSPC, False), (290, EIO, False), (560, EFBIG, False), (840, ENOSPC, True)]
 
 
 @pytest.mark.slow
