@@ -72,8 +72,8 @@ def lock_output(out: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def hold_lock(lock: Path, locked_path: Path, *, is_removed: bool = False) -> Iterator[None]:
-    """Holds the lock file `lock` of the folder `locked_path`, which is removed at the end with `is_removed`. Raises `Locked` with the holder
-    and the age of its lock if it is held."""
+    """Holds the lock file `lock` of the folder `locked_path`; with `is_removed` the file is removed at the end. Raises `Locked` with the
+    holder and the age of its lock if it is held."""
     while True:
         handle = _open_lock(lock)
         try:

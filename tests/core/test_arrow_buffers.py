@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
+from functools import partial
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -16,6 +18,7 @@ from sanitize.core import arrow_buffers
 from sanitize.core.arrow_buffers import (
     TextBuffers,
     bytes_to_code_points,
+    fill_columns,
     fill_null_texts,
     find_first_byte_after,
     find_matches,
@@ -205,3 +208,20 @@ def test_enumerate_ranges_gives_every_number_of_each_range(ranges: list[tuple[in
     expected = [(index, value) for index, (range_start, range_end) in enumerate(ranges) for value in range(range_start, range_end)]
     assert list(zip(range_numbers.tolist(), value_numbers.tolist(), strict=True)) == expected
     assert expand_ranges(start, end).tolist() == value_numbers.tolist() and value_numbers.dtype == np.int64
+
+
+def test_a_kernel_has_room_for_what_it_wrote_before() -> None:
+    """Its columns are complete whatever the room, and a second call of the same size needs no repetition."""
+    rooms: list[int] = []
+
+    def count_up(count: int, *columns: np.ndarray[Any, Any]) -> int:
+        rooms.append(len(columns[0]))
+        for column in columns:
+            column[: min(count, len(column))] = np.arange(count)[: len(column)]
+        return count
+
+    for count, calls in ((10, 1), (5000, 2), (5000, 1), (0, 1), (9_999, 1), (2_000_000, 2), (2_000_000, 2)):
+        rooms.clear()
+        columns = fill_columns(partial(count_up, count), 2)
+        assert [column.tolist() for column in columns] == [list(range(count))] * 2 and len(rooms) == calls
+    assert rooms[0] < 2_000_000, "one unusual text does not make all later columns as large"
