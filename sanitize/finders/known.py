@@ -12,6 +12,7 @@ ordinary words. Memory is that of the distinct values, as in the leak check; a p
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -23,12 +24,13 @@ import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 
 from sanitize.array_types import I64, Mask
-from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, is_in_byte_table, make_byte_table, slice_spans, to_large_string
+from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, fill_columns, make_byte_table, slice_spans, to_large_string
 from sanitize.core.engine import cached_for_run
 from sanitize.core.intervals import contained_in_any, flatten_spans
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import UsageError, suggest_names
+from sanitize.kernels.white_space import collapse
 from sanitize.kinds.east_asian_names import count_family_characters, is_full_name
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage.files import describe_read_error, open_regular_file, require_shallow_lines
@@ -137,28 +139,23 @@ class CollapsedTexts:
     """A column of texts in which every run of white space is one blank, with a mapping back to the original bytes."""
 
     def __init__(self, buffers: TextBuffers) -> None:
-        is_whitespace = is_in_byte_table(buffers.data, _WHITESPACE_BYTES)
-        is_kept = ~is_whitespace
-        if len(is_whitespace):
-            is_kept[1:] |= ~is_whitespace[:-1]
-            is_kept[0] = True
-            text_starts = buffers.offsets[:-1][buffers.lengths > 0]
-            is_kept[text_starts] = True
+        data, self.offsets = np.empty(len(buffers.data), np.uint8), np.empty(len(buffers.offsets), np.int64)
         self.original_offsets = buffers.offsets
-        if is_kept.all() and not (is_whitespace & (buffers.data != 32)).any():
-            self.original_bytes, self.offsets, self.texts = None, buffers.offsets, buffers.to_array()
-            return
-        self.original_bytes = np.flatnonzero(is_kept)
-        data = np.where(is_whitespace, np.uint8(32), buffers.data)[self.original_bytes]
-        self.offsets = np.searchsorted(self.original_bytes, buffers.offsets)
-        self.texts = TextBuffers(data, self.offsets).to_array()
+        self.breaks, self.shifts = fill_columns(
+            partial(collapse, buffers.data, buffers.offsets, _WHITESPACE_BYTES.view(np.uint8), data, self.offsets), column_count=2
+        )
+        self.texts = TextBuffers(data[: self.offsets[-1]], self.offsets).to_array()
 
     def to_original(self, matches: LiteralMatches) -> tuple[I64, I64, I64]:
         """Returns number of the text, start and end byte of each match, in the original texts."""
-        if self.original_bytes is None or not len(matches.term):
-            return matches.text_no, matches.start, matches.end
-        shift, base = self.offsets[matches.text_no], self.original_offsets[matches.text_no]
-        return matches.text_no, self.original_bytes[matches.start + shift] - base, self.original_bytes[matches.end + shift - 1] + 1 - base
+        first, base = self.offsets[matches.text_no], self.original_offsets[matches.text_no]
+        start, last = (self._find_original_byte(position + first) - base for position in (matches.start, matches.end - 1))
+        return matches.text_no, start, last + 1
+
+    def _find_original_byte(self, position: I64) -> I64:
+        break_no = np.searchsorted(self.breaks, position, side="right")
+        found: I64 = position + np.append(0, self.shifts)[break_no]
+        return found
 
 
 def _is_already_found(found: pl.DataFrame, text_no: I64, start_byte: I64, end_byte: I64, kind: npt.NDArray[np.object_]) -> Mask:
