@@ -356,13 +356,18 @@ class Rmft(LinkingEditor):
         return PoolTable(pools)
 
     def _build_variant_drawer(self, kind: Kind, values: pa.Array, doc_no: I64) -> _TextDrawer:
-        """A function that draws variants of values with components: the anchor is the value's own, the others come from the pools."""
+        """A function that draws variants of values with components: the anchor is the value's own, the others come from the pools.
+
+        No variant has a `=`: before `@` it stands for that of another address (`bounce-ann=example.com@lists.example.org`), which a local
+        part that is kept, or one from a pool, would let remain. Of such a value the domain is kept."""
         edges = self._locate_components(kind, values)
         drawer = VariantDrawer(TextBuffers.from_array(values), edges, self._get_pools(kind.name))
         has_last = edges[:, 3] < edges[:, 4]
         many = np.array([_COMPONENT_BIT[name] for name in self.anchors], np.uint8)
         few = np.array([_COMPONENT_BIT[name] for name in self.anchors if name != "last"], np.uint8)
         always_kept = np.where(has_last, 0, _COMPONENT_BIT["last"]) | (0 if "tld" in self.anchors else _COMPONENT_BIT["tld"])
+        wraps_address = _has_equals_sign(values)
+        kept_of_wrapping = _COMPONENT_BIT["domain"] if "domain" in self.anchors else 0
 
         def draw(rows: npt.NDArray[np.intp], draws: Draws, attempt: int | I64) -> tuple[pa.Array, Mask]:
             stage, kept, is_long = np.max(attempt), always_kept[rows].astype(np.uint8), has_last[rows]
@@ -370,15 +375,21 @@ class Rmft(LinkingEditor):
             for which, choices in ((is_long, many), (~is_long, few)):
                 if len(choices):
                     kept[which] |= choices[draw_index(choose[which], len(choices))]
+            kept = np.where(wraps_address[rows], always_kept[rows] | kept_of_wrapping, kept).astype(np.uint8)
             bits = np.empty((len(rows), len(COMPONENTS)), np.uint32)
             bits[:, 0] = draws.u32_pair(0)[1]
             bits[:, 1], bits[:, 2] = draws.u32_pair(1)
             bits[:, 3] = draws.u32_pair(2)[0] if "tld" in self.anchors else 0
             extensions = draw_extension(draws.u32_pair(3)[0], attempt - (_EXTEND_AFTER - 1)) if stage >= _EXTEND_AFTER else None
             text, is_new = drawer.draw(rows, doc_no[rows], kept, bits, extensions)
-            return text, is_new if stage < _OWN_COMPONENT_AFTER else np.ones(len(rows), np.bool_)
+            is_usable = ~_has_equals_sign(text)
+            return text, is_usable & is_new if stage < _OWN_COMPONENT_AFTER else is_usable
 
         return draw
+
+
+def _has_equals_sign(texts: pa.Array) -> Mask:
+    return np.asarray(pc.match_substring(texts, "="))
 
 
 class _UniqueDrawAllocator:

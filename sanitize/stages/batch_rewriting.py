@@ -106,9 +106,14 @@ def assemble_occurrences(
     start, end = flatten_occurrences(columns)
     swept = columns["swept"]
     may_keep = ~swept & ~columns["erased"] & ~overlaps_any(start, end, start[swept], end[swept])
-    order = sort_spans(start, end)
+    order = _sort_swept_first(start, end, swept)
     kept = tuple((mask if keeps else mask & may_keep)[order] for mask, keeps in zip(kept_by_editor, keeps_swept, strict=True))
     return OccurrenceArrays(**{name: columns[name][order] for name in ARRAY_COLUMNS}, kept_by_editor=kept, kind_names=kind_names)
+
+
+def _sort_swept_first(start: I64, end: I64, is_swept: Mask) -> npt.NDArray[np.intp]:
+    """The order of `sort_spans`; of equal spans the swept one is first, so that its edit stays where edits overlap."""
+    return np.lexsort((~is_swept, -end, start)) if is_swept.any() else sort_spans(start, end)
 
 
 def flatten_occurrences(columns: Mapping[str, npt.NDArray[Any]]) -> tuple[I64, I64]:
@@ -337,7 +342,7 @@ def _combine(proposals: Sequence[_Proposal], found: _LocatedOccurrences) -> tupl
     if all(proposal.keeps_order for proposal in proposals):
         return found, edits.take(np.argsort(edits.occurrence_row, kind="stable")), draw_no
     (axis,) = flatten_spans((found.occurrences.number_cells()[edits.occurrence_row], start, end))
-    return found, edits.take(sort_spans(*axis)), draw_no
+    return found, edits.take(_sort_swept_first(*axis, found.occurrences.swept[edits.occurrence_row])), draw_no
 
 
 def _resolve_overlaps(edits: _Edits, occurrences: OccurrenceArrays) -> tuple[_Edits, int]:

@@ -34,7 +34,8 @@ class FirstOccurrences(Protocol):
 class ResidualMatches:
     """Matches of removed values outside kept originals: text cell, start and end byte in the output, leaf of the cell, and value.
 
-    Of several values in one place, the one of lowest `rank` is swept, then the one of lowest kind and id."""
+    Of several values in one place, the one of lowest `rank` is swept, then the one of lowest kind and id. `may_be_chance`: the form of
+    the match may occur by chance inside a longer replacement (a value as it is written, the digits of a number; no encoded value)."""
 
     doc_no: I64
     cell: I64
@@ -44,6 +45,7 @@ class ResidualMatches:
     kind: I64
     value_id: I64
     rank: I64
+    may_be_chance: Mask
 
     @classmethod
     def concat(cls, parts: Sequence[ResidualMatches]) -> ResidualMatches:
@@ -94,6 +96,7 @@ def select_residual(
     matches: LiteralMatches,
     *,
     ranks_terms: bool,
+    may_be_chance: bool = True,
 ) -> tuple[ResidualMatches, int]:
     """The matches in a group of cells that are outside kept originals, and how many kept originals are matched exactly, end to end.
 
@@ -112,6 +115,7 @@ def select_residual(
         kind=matcher.kind[term].astype(np.int64),
         value_id=matcher.value_id[term],
         rank=term.astype(np.int64) if ranks_terms else np.zeros(len(rows), np.int64),
+        may_be_chance=np.full(len(rows), may_be_chance),
     )
     return residual, exact_count
 
@@ -119,12 +123,13 @@ def select_residual(
 def classify_matches(matches: ResidualMatches, attribution: Attribution, first_occurs_after: FirstOccurrences) -> tuple[SweepSpans, I64]:
     """What a sweep can redact, and the rows of matches that are leaks: that are all of a replacement.
 
-    No leak: a match strictly inside a replacement, one strictly inside an atomic value that the plan leaves, and one whose value first
-    occurs in a later document.
+    No leak: a match strictly inside a replacement that may be there by chance, one strictly inside an atomic value that the plan leaves,
+    and one whose value first occurs in a later document. Of a replacement that holds an encoded value, all is swept.
     """
     leak_rows = np.flatnonzero(attribution.whole_replacement)
     leak_rows = leak_rows[~first_occurs_after(matches.value_id[leak_rows], matches.doc_no[leak_rows])]
-    rows = np.flatnonzero(~(attribution.inside_replacement | attribution.inside_atomic | attribution.whole_replacement))
+    is_chance = attribution.inside_replacement & matches.may_be_chance
+    rows = np.flatnonzero(~(is_chance | attribution.inside_atomic | attribution.whole_replacement))
     doc_no, cell, kind, value_id, rank = (
         column[rows] for column in (matches.doc_no, matches.cell, matches.kind, matches.value_id, matches.rank)
     )

@@ -59,10 +59,9 @@ from sanitize.verification.parquet_pages import (
     read_pages,
     read_pieces,
 )
-from sanitize.verification.value_forms import ALL_FORMS, MIN_CONCLUSIVE_BYTES, SearchTerms, is_conclusive_length
+from sanitize.verification.value_forms import ALL_FORMS, CHANCE_FORMS, MIN_CONCLUSIVE_BYTES, SearchTerms, is_conclusive_length
 
 _PlacePredicate = Callable[[I64, I64, I64], Mask]  # of text number, start byte, end byte
-_CHANCE_FORMS = ("exact", "NFKC", "digits")  # forms that may occur by chance inside a longer replacement
 
 
 @dataclass(frozen=True)
@@ -509,7 +508,7 @@ class _FileCheck:
         """Classify matches outside kept originals: part of a replacement or of an atomic value, ambiguous, or a leak."""
         for location, matches, docs, cells, forms in residual:
             attribution = attribute_from_files(task.edits, task.occurrences, task.atomic_kinds, docs, cells, matches.start, matches.end)
-            is_explained = attribution.inside_atomic | (attribution.inside_replacement & (matches.form in _CHANCE_FORMS))
+            is_explained = attribution.inside_atomic | (attribution.inside_replacement & (matches.form in CHANCE_FORMS))
             values = (self.terms.digits if matches.form == "digits" else self.terms.plain).value_id
             is_explained[attribution.whole_replacement] |= first_occurs_after(
                 task, values[matches.term[attribution.whole_replacement]], docs[attribution.whole_replacement]

@@ -16,9 +16,9 @@ from sanitize.verification.attribution import Attribution
 from sanitize.verification.batch_check import ResidualMatches, SweepSpans, classify_matches, find_code_points
 
 
-def make_matches(rows: list[tuple[int, ...]]) -> ResidualMatches:
-    """Matches of (doc_no, cell, start, end, leaf_no, kind, value_id, rank)."""
-    return ResidualMatches(*np.array(rows, np.int64).T)
+def make_matches(rows: list[tuple[int, ...]], encoded: Sequence[int] = ()) -> ResidualMatches:
+    """Matches of (doc_no, cell, start, end, leaf_no, kind, value_id, rank), of which some are of `encoded` values."""
+    return ResidualMatches(*np.array(rows, np.int64).T, may_be_chance=~np.isin(np.arange(len(rows)), list(encoded)))
 
 
 def attribute(matches: ResidualMatches, whole: Sequence[int] = (), inside: Sequence[int] = ()) -> Attribution:
@@ -64,6 +64,13 @@ def test_whole_replacements_are_leaks_unless_the_value_occurs_later() -> None:
     spans, leak_rows = classify_matches(matches, attribute(matches, whole=[0, 1], inside=[2]), first_occurs_after)
     assert leak_rows.tolist() == [0]
     assert len(spans) == 0
+
+
+def test_an_encoded_value_inside_a_replacement_is_swept() -> None:
+    """The value as it is written may be there by chance."""
+    matches = make_matches([(1, 0, 0, 4, 0, 0, 70, 0), (2, 0, 0, 4, 0, 0, 70, 0)], encoded=[1])
+    spans, leak_rows = classify_matches(matches, attribute(matches, inside=[0, 1]), lambda ids, doc_no: np.zeros(len(ids), np.bool_))
+    assert list_spans(spans) == [(2, 0, 0, 4, 0, 70)] and not len(leak_rows)
 
 
 TEXT = st.none() | st.text(st.sampled_from("aé€😀 \n"), max_size=6)

@@ -143,12 +143,13 @@ class _ForbiddenValues:
         """The terms with the digests that occur in some columns, where digests are searched. `runs` are those of the columns."""
         return self if self.sweep_terms is None else replace(self, sweep_terms=self.sweep_terms.with_digests(columns, runs, self.values))
 
-    def find(self, texts: pa.LargeStringArray, runs: CodedRuns | None = None) -> Iterator[tuple[LiteralMatcher, LiteralMatches]]:
-        """Yields the conclusive matches in a column. `runs` are those of the column, if they are known."""
+    def find(self, texts: pa.LargeStringArray, runs: CodedRuns | None = None) -> Iterator[tuple[LiteralMatcher, LiteralMatches, bool]]:
+        """Yields the conclusive matches in a column, and whether their form may occur by chance inside a longer replacement. `runs` are
+        those of the column, if they are known."""
         for matcher, matches, _ in find_matches([self.spellings], texts):
-            yield matcher, matches
-        for matcher, matches, conclusive in self.sweep_terms.find(texts, [self.spellings], runs) if self.sweep_terms else ():
-            yield matcher, matches.take(np.flatnonzero(conclusive))
+            yield matcher, matches, True
+        for matcher, matches, conclusive, may_be_chance in self.sweep_terms.find(texts, [self.spellings], runs) if self.sweep_terms else ():
+            yield matcher, matches.take(np.flatnonzero(conclusive)), may_be_chance
 
 
 @dataclass(frozen=True, repr=False)
@@ -404,8 +405,9 @@ class _RewriteAttempt:
         runs = forbidden_values.find_runs(texts)
         forbidden_values = forbidden_values.with_digests(texts, runs)
         for group, group_texts, group_runs in zip(groups, texts, runs, strict=True):
-            for matcher, matches in forbidden_values.find(group_texts, group_runs):
-                residual.append(select_residual(kept_originals, group, doc_no, matcher, matches, ranks_terms=True)[0])
+            for matcher, matches, may_be_chance in forbidden_values.find(group_texts, group_runs):
+                outside, _ = select_residual(kept_originals, group, doc_no, matcher, matches, ranks_terms=True, may_be_chance=may_be_chance)
+                residual.append(outside)
         if not sum(map(len, residual)):
             return
         found = ResidualMatches.concat(residual)
@@ -432,10 +434,10 @@ class _RewriteAttempt:
         runs = forbidden_values.find_runs(columns)
         forbidden_values = forbidden_values.with_digests(columns, runs)
         for (texts, rows), column_runs in zip(text_columns.kept_texts, runs, strict=True):
-            for _, matches in forbidden_values.find(texts, column_runs):
+            for _, matches, _ in forbidden_values.find(texts, column_runs):
                 self.leaking_doc_nos |= {row for text_no in matches.text_no if (row := int(rows[text_no]) + offset) in checked_docs}
         names = pa.array(text_columns.field_names, pa.large_string())
-        for _, matches in forbidden_values.find(names):
+        for _, matches, _ in forbidden_values.find(names):
             self.leaking_fields |= {text_columns.field_names[text_no] for text_no in matches.text_no.tolist()}
 
     def count_by_kind(self) -> dict[str, dict[str, int]]:
