@@ -232,6 +232,11 @@ def test_names_are_found(text: str) -> None:
     assert find_names(text) == NAMES_BY_TEXT[text]
 
 
+def test_combining_mark_that_matches_a_letter_in_any_case_is_no_owner() -> None:
+    """U+0345 has the letter iota as its other case."""
+    assert find_names("X-Origin: Haas\u0345-P\n\nx") == []
+
+
 def test_names_in_scripts_without_blanks_are_found() -> None:
     texts = list(EAST_ASIAN_NAMES_BY_TEXT)
     found = list_names(texts, NAMES.find_spans(build_column(texts)))
