@@ -316,6 +316,7 @@ TEXTS_THAT_BREAK_OFF = [
     )
 )
 @example(TEXTS_THAT_BREAK_OFF)
+@example(["Haas, Petra", " x"])
 @example(["x. ", " Zyqwert, please come", "Haozhi", ", x", "Haozhi ", "(+1)", "Petra", "_x", "Jones", "@x"])
 @settings(max_examples=20)
 def test_names_do_not_depend_on_other_texts_of_the_batch(texts: list[str]) -> None:

@@ -162,7 +162,7 @@ class ProseNames:
         given name must be at the start of an entry (`Anna, Peter` in a sentence are two people)."""
         w = self.words
         comma = w.has_next & (w.gap_bytes == 2) & (w.next_byte == COMMA) & (w.padded_data[w.end + 1] == 32)
-        byte_1_before, byte_2_before, byte_3_before = (w.padded_data[w.start - distance] for distance in (1, 2, 3))
+        byte_1_before, byte_2_before, byte_3_before = (w.look_back(np.arange(len(w.start)), distance) for distance in (1, 2, 3))
         at_text_start = w.start == w.buffers.offsets[w.text_no]
         listed = (byte_2_before == COMMA) & (byte_3_before == ord(">"))  # after the address of the previous entry
         starts_entry = (
@@ -177,9 +177,11 @@ class ProseNames:
         rows = np.flatnonzero(surname & at_next_word(self.roles.is_run_start & self.roles.is_clear_given_name))
         end = self.roles.run_end[np.minimum(rows + 1, len(self.roles.run_end) - 1)]
         is_valid = (end <= rows + 3) & (w.is_initial | self.roles.is_given_name)[end]
-        last = np.minimum(w.end[end] + (w.is_initial[end] & (w.next_byte[end] == DOT)), len(w.padded_data) - 1)
-        has_blank = w.padded_data[last] == 32  # a blank, which a bracket must follow
-        suffix_byte = np.where(has_blank, w.padded_data[np.minimum(last + 1, len(w.padded_data) - 1)], w.padded_data[last])
+        after_dot = (w.is_initial[end] & (w.next_byte[end] == DOT)).astype(np.int64)
+        last = w.end[end] + after_dot
+        byte_1_after, byte_2_after = w.look_ahead(end, after_dot), w.look_ahead(end, after_dot + 1)
+        has_blank = byte_1_after == 32  # a blank, which a bracket must follow
+        suffix_byte = np.where(has_blank, byte_2_after, byte_1_after)
         is_valid &= self.roles.is_surname[rows] | (has_blank & (suffix_byte == ord("<")))  # an unlisted surname: only before an address
         is_valid &= np.where(
             has_blank, ENTRY_SUFFIX_BYTES[suffix_byte], ENTRY_END_BYTES[suffix_byte] | (last >= w.buffers.offsets[w.text_no[rows] + 1])

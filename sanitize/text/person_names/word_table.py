@@ -142,10 +142,10 @@ class WordTable:
         found[position < self.buffers.offsets[self.text_no[rows]]] = 0
         return found
 
-    def look_ahead(self, rows: I64, distance: int) -> U8:
+    def look_ahead(self, rows: I64, distance: int | I64) -> U8:
         """The byte `distance` bytes after the end of each of the words `rows`, 0 being the next byte; 0 outside its text."""
         position = self.end[rows] + distance
-        found: U8 = self.padded_data[position]
+        found: U8 = self.padded_data[np.minimum(position, len(self.padded_data) - 1)]
         found[position >= self.buffers.offsets[self.text_no[rows] + 1]] = 0
         return found
 
