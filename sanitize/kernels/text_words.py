@@ -249,6 +249,7 @@ def describe_words(
     has_blank_after: uint8_t[::1],
     next_bytes: uint8_t[::1],
     gap_sizes: uint8_t[::1],
+    sizes: uint8_t[::1],
 ):
     """Writes the properties of words, which are in order and not empty.
 
@@ -264,6 +265,7 @@ def describe_words(
     has_blank_after     one blank separates it from the next word
     next_bytes          the byte after it, 0 at the end of its text
     gap_sizes           the number of bytes between it and the next word, at most 255
+    sizes               the number of its bytes, at most 255
     """
     word_count: cython.Py_ssize_t = starts.shape[0]
     row: cython.Py_ssize_t
@@ -308,3 +310,4 @@ def describe_words(
             has_next[row], has_blank_after[row], is_tightly_joined[row], is_joined[row] = before_next, blank, tight, blank or tight or dot
             next_bytes[row] = byte
             gap_sizes[row] = 255 if gap > 255 else cython.cast(uint8_t, gap)
+            sizes[row] = 255 if end - start > 255 else cython.cast(uint8_t, end - start)

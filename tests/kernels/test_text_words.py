@@ -117,7 +117,7 @@ def test_flags_are_those_of_the_entry(entries: dict[int, int], others: list[int]
 
 NAMES = (
     *("is_capitalized", "is_initial", "is_uppercase", "is_lowercase", "has_digit", "is_line_start", "has_next", "is_joined"),
-    *("is_tightly_joined", "has_blank_after", "next_byte", "gap_size"),
+    *("is_tightly_joined", "has_blank_after", "next_byte", "gap_size", "size"),
 )
 
 
@@ -146,12 +146,17 @@ def describe_words_by_loop(texts: list[bytes], is_title: list[bool], is_wide_cap
                 "has_blank_after": gap == b" ",
                 "next_byte": data[end] if end < offsets[text_no + 1] else 0,
                 "gap_size": min(len(gap), 255),
+                "size": min(len(word), 255),
             }
         )
     return rows
 
 
-@given(TEXTS | st.integers(250, 260).map(lambda size: [b"A" + b"\n" * size + b"b", b"c"]), st.lists(st.booleans()), st.lists(st.booleans()))
+@given(
+    TEXTS | st.integers(250, 260).map(lambda size: [b"A" * size + b"\n" * size + b"b", b"c"]),
+    st.lists(st.booleans()),
+    st.lists(st.booleans()),
+)
 def test_properties_of_words_are_those_of_the_loop(texts: list[bytes], is_title: list[bool], is_wide_capital: list[bool]) -> None:
     words = list_words(texts)
     is_title, is_wide_capital = ([*given, *[False] * len(words)][: len(words)] for given in (is_title, is_wide_capital))

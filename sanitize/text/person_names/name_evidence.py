@@ -286,7 +286,7 @@ def is_pinyin_given_name(runs: Runs) -> Mask:
     found: Mask = runs.size == 1
     words = runs.first[found]
     is_ordinary = roles.is_common_at(words) | w.is_uppercase[words] | w.has_flag_at(words, PLACE | ORGANIZATION)
-    narrow(found, ~is_ordinary & (w.size_at(words) > 3))
+    narrow(found, ~is_ordinary & (w.size[words] > 3))
     narrow(found, is_addressed(roles, runs.first[found]))
     words = runs.first[found]
     if len(words):
@@ -306,7 +306,7 @@ def is_addressed(roles: WordRoles, rows: I64) -> Mask:
     before, after = rows - 1, np.minimum(rows + 1, max(len(w.start) - 1, 0))
     before_comma = (next_byte == COMMA) & (w.is_line_start[rows] | (byte_2_before == COLON))
     after_comma = (byte_2_before == COMMA) & PUNCTUATION_BYTES[next_byte]
-    possessive = w.is_tightly_joined[rows] & w.is_word_at(after, "s") & (w.size_at(after) == 1)
+    possessive = w.is_tightly_joined[rows] & w.is_word_at(after, "s") & (w.size[after] == 1)
     before_verb = w.has_blank_after[rows] & w.has_flag_at(after, VERB_AFTER_NAME) & w.is_lowercase[after]
     after_cue = w.has_blank_after[before] & w.has_flag_at(before, NAME_CUE) & ~w.is_word_at(before, "by", "in")
     before_number = next_byte == _SPACE

@@ -122,7 +122,7 @@ def is_street_number(roles: WordRoles, start: I64, end: I64) -> Mask:
     found: Mask = w.has_digit[start - 1] & w.has_blank_after[start - 1]
     number, last = start[found] - 1, end[found]
     first, second, ends_with_digit = data[w.start[number]], data[w.start[number] + 1], DIGIT_BYTES[data[w.end[number] - 1]]
-    is_year = (w.size_at(number) == 4) & (((first == _ONE) & (second == _NINE)) | ((first == _TWO) & (second == _ZERO)))
+    is_year = (w.size[number] == 4) & (((first == _ONE) & (second == _NINE)) | ((first == _TWO) & (second == _ZERO)))
     number_after = w.has_blank_after[last] & w.has_digit[np.minimum(last + 1, len(w.start) - 1)]
     is_before = ends_with_digit & ~is_year & (w.look_back(number, 1) != ord("+"))
     narrow(found, is_before & ((w.next_byte[last] == COMMA) | number_after))
@@ -174,7 +174,7 @@ def has_no_person_word(roles: WordRoles, start: I64, end: I64) -> Mask:
 def is_short_uppercase(roles: WordRoles, start: I64, end: I64) -> Mask:
     """True for `ENE`: one word of three letters at most in capitals."""
     w = roles.words
-    found: Mask = (start == end) & w.is_uppercase[start] & (w.size_at(start) <= 3)
+    found: Mask = (start == end) & w.is_uppercase[start] & (w.size[start] <= 3)
     return found
 
 

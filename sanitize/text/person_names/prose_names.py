@@ -140,7 +140,7 @@ class ProseNames:
     def _is_surname_like_at(self, rows: I64) -> Mask:
         """True for those of the words `rows` that may be a surname after initials."""
         w = self.words
-        found: Mask = w.is_capitalized[rows] & ~w.is_uppercase[rows] & ~w.is_initial[rows] & (w.size_at(rows) > 2)
+        found: Mask = w.is_capitalized[rows] & ~w.is_uppercase[rows] & ~w.is_initial[rows] & (w.size[rows] > 2)
         found &= ~self.roles.is_common_at(rows) & ~w.has_flag_at(rows, PLACE | ORGANIZATION)
         return found
 
@@ -244,7 +244,7 @@ class ProseNames:
         rows = rows[KeySet(w.text_keys_at(words)).contains(w.text_keys_at(rows))]
         before, after = rows - 1, np.minimum(rows + 1, len(w.start) - 1)
         is_lone = ~(w.is_joined[before] & self._is_other_name_word(before)) & ~(w.is_joined[rows] & self._is_other_name_word(after))
-        is_acronym = w.is_uppercase[rows] & ~roles.is_listed_at(rows) & (w.size_at(rows) <= _MAX_ACRONYM_BYTES)
+        is_acronym = w.is_uppercase[rows] & ~roles.is_listed_at(rows) & (w.size[rows] <= _MAX_ACRONYM_BYTES)
         rows = rows[is_lone & ~is_acronym]
         is_ambiguous = roles.is_common_at(rows) | w.has_flag_at(rows, PLACE | ORGANIZATION)
         rows = rows[~is_ambiguous | is_addressed(roles, rows)]
@@ -260,12 +260,12 @@ class ProseNames:
         """Finds names in lower case: two adjacent listed names, the first of them a given name; `roe, ann` in a header line; and a given
         name after a greeting, or at the end of a line after a closing such as `thanks`."""
         w, roles = self.words, self.roles
-        given = np.flatnonzero(w.is_lowercase)
-        given = given[roles.is_clear_given_name_at(given)]
+        given = roles.find_clear_given_names()
+        given = given[w.is_lowercase[given]]
         before, after = given - 1, np.minimum(given + 1, len(w.start) - 1)
         pair = given[w.has_blank_after[given] & self._is_lowercase_name_at(given) & self._is_lowercase_name_at(after)]
         after_greeting = given[w.has_blank_after[before] & w.has_flag_at(before, GREETING) & PUNCTUATION_BYTES[w.next_byte[given]]]
-        is_long = w.size_at(given) > 2
+        is_long = w.size[given] > 2
         closing = w.has_next[before] & w.has_flag_at(before, CLOSING) & (w.gap_bytes[before] <= 3)
         ends_line = w.is_line_end[given] | (w.next_byte[given] == _LINE_FEED)
         after_closing = given[is_long & closing & ends_line]
@@ -282,7 +282,7 @@ class ProseNames:
     def _is_lowercase_name_at(self, rows: I64) -> Mask:
         """True for those of the words `rows` that are listed names in lower case, and hardly anything else."""
         w = self.words
-        found: Mask = self.roles.is_listed_at(rows) & w.is_lowercase[rows] & (w.size_at(rows) > 2)
+        found: Mask = self.roles.is_listed_at(rows) & w.is_lowercase[rows] & (w.size[rows] > 2)
         found &= ~w.has_flag_at(
             rows, PLACE | ORGANIZATION | TITLE | GREETING | CLOSING | PARTICLE | NAME_CUE | VERB_AFTER_NAME | PLACE_PREPOSITION
         )
@@ -291,7 +291,7 @@ class ProseNames:
     def _may_be_lowercase_surname_at(self, rows: I64) -> Mask:
         """True for those of the words `rows` that are in lower case, and may be a surname."""
         w, roles = self.words, self.roles
-        found: Mask = w.is_lowercase[rows] & ~roles.is_common_at(rows) & (w.size_at(rows) > 2)
+        found: Mask = w.is_lowercase[rows] & ~roles.is_common_at(rows) & (w.size[rows] > 2)
         found &= roles.is_surname_at(rows) | ~roles.is_given_name_at(rows)
         return found
 

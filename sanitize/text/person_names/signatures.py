@@ -85,7 +85,7 @@ def _find_sender_words(roles: WordRoles, first: I64, last: I64) -> I64:
         is_domain = is_domain | at_previous_word(is_domain & joined & _DOMAIN_JOINER_BYTES[next_byte])
     is_field = w.is_word_at(words, "from") & (next_byte == COLON)
     is_role = w.has_flag_at(words, LIST_WORD | ORGANIZATION | STOP_WORD) & ~roles.is_listed_at(words)
-    size = w.size_at(words)
+    size = w.size[words]
     is_label = (w.look_back(words, 1) == _OPENING_BRACKET) & (next_byte == _CLOSING_BRACKET)  # `[PERSON]`, as plans write them
     is_plain = (size > 1) & ~w.has_digit[words] & ~is_domain & ~is_role & ~is_field & ~is_label
     # a word of the language in an address is the name of an office (`orders@`)

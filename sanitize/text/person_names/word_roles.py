@@ -67,6 +67,10 @@ class WordRoles:
         found: Mask = (self.words.flags[rows] & (GIVEN_NAME | _COMMON)) == GIVEN_NAME
         return found
 
+    def find_clear_given_names(self) -> I64:
+        """Returns all words that are a given name, and rarely anything else."""
+        return np.flatnonzero((self.words.flags & (GIVEN_NAME | _COMMON)) == GIVEN_NAME)
+
     def is_listed_at(self, rows: I64) -> Mask:
         """True for those of the words `rows` that are a listed name and not a common word."""
         flags = self.words.flags[rows]
@@ -141,7 +145,7 @@ class WordRoles:
         """True for those of the words `rows` that have a capital and three letters or more, that no list has, that have no ending of
         English words, and that the same text does not have in lower case as well."""
         w = self.words
-        found: Mask = (w.flags[rows] == 0) & w.is_capitalized[rows] & ~w.has_digit[rows] & ~w.is_uppercase[rows] & (w.size_at(rows) > 2)
+        found: Mask = (w.flags[rows] == 0) & w.is_capitalized[rows] & ~w.has_digit[rows] & ~w.is_uppercase[rows] & (w.size[rows] > 2)
         selected = np.flatnonzero(found)
         found[selected] = ~self._match_words(rows[selected], _ORDINARY_WORD_PATTERN) & ~w.is_also_lowercase(rows[selected])
         return found

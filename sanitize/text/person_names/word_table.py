@@ -49,10 +49,10 @@ class WordTable:
             self.is_tightly_joined,
             self.has_blank_after,
         ) = masks = np.empty((9, len(words.start)), np.bool_)
-        self.next_byte, self.gap_bytes = np.empty((2, len(words.start)), np.uint8)
+        self.next_byte, self.gap_bytes, self.size = np.empty((3, len(words.start)), np.uint8)
         text_words.describe_words(
             *(buffers.data, buffers.offsets, words.text_no, words.start, words.end, self.flags, TITLE),
-            *(self.is_capitalized.view(np.uint8), *masks.view(np.uint8), self.next_byte, self.gap_bytes),
+            *(self.is_capitalized.view(np.uint8), *masks.view(np.uint8), self.next_byte, self.gap_bytes, self.size),
         )
 
     def _find_capitals_beyond_ascii(self) -> None:
@@ -75,11 +75,6 @@ class WordTable:
         hashes, found = self.hashes[rows], np.zeros(len(rows), np.bool_)
         for word_hash in hash_single_words(texts):
             found |= hashes == word_hash
-        return found
-
-    def size_at(self, rows: I64) -> I64:
-        """The number of bytes of each of the words `rows`."""
-        found: I64 = self.end[rows] - self.start[rows]
         return found
 
     def has_comma_after(self, rows: I64) -> Mask:
