@@ -9,6 +9,7 @@ import secrets
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
+from typing import Self
 
 import numpy as np
 import polars as pl
@@ -25,6 +26,7 @@ MASKED_BYTE = 127  # replaces bytes that patterns must not see: no pattern match
 _HASH_KEY = secrets.token_bytes(16)  # no result depends on it; texts that were made to share a hash would be slow
 _LEAST_ROOM, _MOST_ROOM = 1 << 12, 1 << 20  # rows for which `fill_columns` has room at first
 _most_rows: dict[Callable[..., int], int] = {}  # that a kernel has written in this process
+_HIGH_BITS = np.uint64(0x8080808080808080)  # of eight bytes
 _MATCH_START, _MATCH_END = 1, 2  # sentinel bytes around a match; no pattern matches a control byte, so they may be masked in the texts
 
 
@@ -36,7 +38,7 @@ class TextBuffers:
     offsets: I64
 
     @classmethod
-    def from_array(cls, texts: pa.LargeStringArray) -> TextBuffers:
+    def from_array(cls, texts: pa.LargeStringArray) -> Self:
         """The buffers of an Arrow column, without a copy."""
         _, offsets, data = texts.buffers()
         bounds = np.frombuffer(offsets, np.int64, len(texts) + 1, texts.offset * 8) if len(texts) else np.zeros(1, np.int64)
@@ -48,6 +50,16 @@ class TextBuffers:
         """Positions of all UTF-8 continuation bytes in `data`, ascending; empty for ASCII."""
         signed = self.data.view(np.int8)
         return np.concatenate([np.flatnonzero(signed[at : at + BLOCK_BYTES] < -64) + at for at in range(0, len(signed) or 1, BLOCK_BYTES)])
+
+    @cached_property
+    def non_ascii_bytes(self) -> I64:
+        """Positions of all bytes beyond ASCII, ascending."""
+        block_count = len(self.data) // 8
+        blocks = np.frombuffer(self.data, np.uint64, block_count) if block_count else np.empty(0, np.uint64)
+        positions = (np.flatnonzero(blocks & _HIGH_BITS)[:, None] * 8 + np.arange(8)).ravel()
+        positions = np.append(positions, np.arange(block_count * 8, len(self.data)))
+        found: I64 = positions[self.data[positions] >= 128]
+        return found
 
     @property
     def lengths(self) -> I64:

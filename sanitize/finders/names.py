@@ -47,7 +47,8 @@ from sanitize.text.name_lexicon import (
 )
 from sanitize.text.person_names.east_asian_names import find_east_asian_names, is_east_asian_full_name
 from sanitize.text.person_names.header_places import find_mailbox_owners, is_in_opaque_header, is_list_address
-from sanitize.text.person_names.prose_names import MAX_NAME_WORDS, ProseNames
+from sanitize.text.person_names.prose_names import ProseNames
+from sanitize.text.person_names.word_roles import MAX_NAME_WORDS
 from sanitize.text.person_names.word_table import WordTable
 from sanitize.text.tokenizer import tokenize_unicode
 

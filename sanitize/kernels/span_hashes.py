@@ -1,5 +1,4 @@
-"""Hashes of byte spans: SipHash-2-4 (Aumasson and Bernstein, INDOCRYPT 2012) of texts and of rows of 64-bit words, and a faster one without
-a key for words.
+"""Hashes of byte spans: SipHash-2-4 (Aumasson and Bernstein, INDOCRYPT 2012) of texts and of rows of 64-bit words.
 
 `initial` is the state of four words that a key of 16 bytes gives (section 2.1 of the paper); the caller computes it once.
 """
@@ -107,45 +106,3 @@ def finish_lanes(states: cython.const[uint64_t][:, ::1], lanes: cython.const[uin
             _absorb(state, lanes[row * lane_step])
             _absorb(state, length_word)
             hashes[row] = _finish(state)
-
-
-@cython.cfunc
-@cython.inline
-@cython.nogil
-@cython.exceptval(check=False)
-def _mix_bits(number: uint64_t) -> uint64_t:
-    """The finalizer of MurmurHash3 (Appleby), a bijection."""
-    number = (number ^ (number >> 33)) * cython.cast(uint64_t, 0xFF51AFD7ED558CCD)
-    number = (number ^ (number >> 33)) * cython.cast(uint64_t, 0xC4CEB9FE1A85EC53)
-    return number ^ (number >> 33)
-
-
-def hash_words(
-    data: cython.const[uint8_t][::1],
-    starts: cython.const[int64_t][::1],
-    ends: cython.const[int64_t][::1],
-    seed: uint64_t,
-    base: uint64_t,
-    hashes: uint64_t[::1],
-):
-    """Writes a hash of data[starts[i]:ends[i]] to hashes[i], eight bytes at a time. Anybody can compute it and find words of one hash."""
-    block: uint64_t
-    number: uint64_t
-    salt: uint64_t = _mix_bits(seed)
-    size: int64_t
-    done: int64_t
-    row: cython.Py_ssize_t
-    with cython.nogil:
-        for row in range(hashes.shape[0]):
-            size = ends[row] - starts[row]
-            number = size * base + salt
-            done = 0
-            while True:
-                block = 0
-                if size > done:
-                    memcpy(cython.address(block), cython.address(data[starts[row] + done]), 8 if size - done >= 8 else size - done)
-                number = _mix_bits(number + block) if done == 0 else _mix_bits(number ^ block) * base + done
-                done += 8
-                if done >= size:
-                    break
-            hashes[row] = number

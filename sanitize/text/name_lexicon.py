@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 
 from sanitize.array_types import I32, I64, U64
 from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, to_large_string
+from sanitize.kernels import text_words
 from sanitize.kinds.person import faker_names
 from sanitize.text.common_words import COMMON_WORDS
 from sanitize.text.tokenizer import tokenize_unicode
@@ -335,20 +336,12 @@ class NameLexicon:
 
     hashes: U64
     flags: I32
-    slot_tables: tuple[I32, ...]
+    slots: I32  # one row a table: the entry in each slot, 0 for none
 
     def lookup_flags(self, hashes: U64) -> I32:
         """Returns the flags of every word of a column, given its hashes; 0 for an unknown word."""
-        found = np.zeros(len(hashes), np.int32)
-        rows = np.arange(len(hashes))
-        for table_no, slots in enumerate(self.slot_tables):
-            wanted = hashes if table_no == 0 else hashes[rows]
-            entry = slots[_slot_of(wanted, table_no)]
-            is_match = (self.hashes[entry] == wanted) & (entry > 0)
-            found[rows[is_match]] = self.flags[entry[is_match]]
-            rows = rows[~is_match & (entry > 0)]
-            if not len(rows):
-                break
+        found = np.empty(len(hashes), np.int32)
+        text_words.lookup_flags(hashes, self.slots, _SLOT_BITS, self.hashes, self.flags, found)
         return found
 
 
@@ -408,7 +401,7 @@ def load_name_lexicon() -> NameLexicon:
         slots.append(table)
         rows = rows[table[slot] != rows]
         assert len(slots) * _SLOT_BITS < 64 or not len(rows)
-    return NameLexicon(hashes, flags, tuple(slots))
+    return NameLexicon(hashes, flags, np.stack(slots))
 
 
 def _flag_words(words: Iterable[str], flag: int) -> pl.DataFrame:

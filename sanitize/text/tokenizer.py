@@ -22,8 +22,8 @@ import pyarrow as pa
 
 from sanitize.array_types import I32, I64, U8, U64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans, to_large_string, translate_bytes
-from sanitize.core.intervals import enumerate_ranges, expand_ranges
-from sanitize.kernels import span_hashes
+from sanitize.core.intervals import expand_ranges
+from sanitize.kernels import text_words
 
 # a letter or digit as its lower case, a byte outside ASCII as itself, all other bytes as zero
 FOLDED_WORD_BYTES = bytes(byte if byte >= 128 or chr(byte).isalnum() else 0 for byte in range(256)).lower()
@@ -33,6 +33,8 @@ _FOLDED_VISIBLE_BYTES = bytes(0 if byte in b" \t\n\v\f\r\0" else byte for byte i
 _IS_SINGLE_CHAR_WORD = np.zeros(1 << 16, np.bool_)
 for _low, _high in ((0xE0B8, 0xE0BB), (0xE180, 0xE181), (0xE19E, 0xE19F), (0xE2BA, 0xE9BF), (0xEFA4, 0xEFAB), (0xF0A0, 0xF0BF)):
     _IS_SINGLE_CHAR_WORD[_low : _high + 1] = True
+_WORD_BYTES = np.frombuffer(FOLDED_WORD_BYTES, np.uint8)
+_EXPECTED_BYTES_PER_WORD = 4
 _MAX_CACHED_RUNS = 1 << 16  # the cache is cleared once it holds more runs than this
 _MURMUR_MULTIPLIER_1 = np.uint64(0xFF51AFD7ED558CCD)  # the finalizer of MurmurHash3 (Appleby), see `mix_bits`
 _MURMUR_MULTIPLIER_2 = np.uint64(0xC4CEB9FE1A85EC53)
@@ -117,36 +119,40 @@ class NonAsciiRunCache:
 
 def tokenize_unicode(buffers: TextBuffers, run_cache: NonAsciiRunCache | None = None) -> UnicodeTokens:
     """Returns all words of every text, by Unicode's rules. For consecutive columns pass the same `run_cache`."""
-    raw = translate_bytes(buffers.data, FOLDED_WORD_BYTES)
-    start, stop = _find_word_runs(raw != 0, buffers.offsets)
-    hashes = _hash_byte_spans(raw, start, stop, 0)
-    non_ascii = np.flatnonzero(buffers.data >= 128)
-    if len(non_ascii):
-        # runs with characters beyond ASCII are split by Unicode's rules, each distinct run once
-        wide_runs = np.searchsorted(start, non_ascii, side="right") - 1
-        wide_runs = wide_runs[np.append(True, np.diff(wide_runs) != 0)]
-        run_cache = NonAsciiRunCache() if run_cache is None else run_cache
-        row = run_cache.lookup(buffers, start[wide_runs], stop[wide_runs], hashes[wide_runs])
-        word_counts, first_words = run_cache.word_counts[row], run_cache.first_word[row]
-        if (word_counts == 1).all():
-            start[wide_runs] += run_cache.word_offsets[first_words]
-            stop[wide_runs] = start[wide_runs] + run_cache.word_lengths[first_words]
-            hashes[wide_runs] = run_cache.word_hashes[first_words]
-        else:
-            begin = wide_runs + np.cumsum(word_counts - 1) - (word_counts - 1)  # the position of the first word of each run in the output
-            run_no, word = enumerate_ranges(first_words, first_words + word_counts)
-            positions = begin[run_no] + word - first_words[run_no]
-            # the input run of each output position: the next run, the same one again, or the one after runs without words
-            steps = np.ones(len(start) + int((word_counts - 1).sum()) + 1, np.int64)
-            np.add.at(steps, begin[word_counts == 0], 1)
-            steps[positions[word > first_words[run_no]]] = 0
-            source_run = np.cumsum(steps[:-1]) - 1
-            start, stop, hashes = start[source_run], stop[source_run], hashes[source_run]
-            start[positions] += run_cache.word_offsets[word]
-            stop[positions] = start[positions] + run_cache.word_lengths[word]
-            hashes[positions] = run_cache.word_hashes[word]
-    counts = np.diff(np.searchsorted(start, buffers.offsets))
-    return UnicodeTokens(np.repeat(np.arange(len(counts), dtype=np.int32), counts), start, stop, hashes)
+    tokens, wide_runs = _find_runs(buffers)
+    if not len(wide_runs):
+        return tokens
+    # runs with characters beyond ASCII are split by Unicode's rules, each distinct run once
+    run_cache = NonAsciiRunCache() if run_cache is None else run_cache
+    row = run_cache.lookup(buffers, tokens.start[wide_runs], tokens.end[wide_runs], tokens.hashes[wide_runs])
+    word_counts = run_cache.word_counts[row]
+    words = _allocate_tokens(len(tokens.start) + int((word_counts - 1).sum()))
+    text_words.replace_runs(
+        *(tokens.text_no, tokens.start, tokens.end, tokens.hashes),
+        *(wide_runs, word_counts, run_cache.first_word[row]),
+        *(run_cache.word_offsets, run_cache.word_lengths, run_cache.word_hashes),
+        *(words.text_no, words.start, words.end, words.hashes),
+    )
+    return words
+
+
+def _allocate_tokens(count: int) -> UnicodeTokens:
+    return UnicodeTokens(np.empty(count, np.int32), np.empty(count, np.int64), np.empty(count, np.int64), np.empty(count, np.uint64))
+
+
+def _find_runs(buffers: TextBuffers) -> tuple[UnicodeTokens, I64]:
+    """Returns the runs of ASCII letters, digits and bytes beyond ASCII, and the rows of those with bytes beyond ASCII."""
+    expected_count = len(buffers.data) // _EXPECTED_BYTES_PER_WORD + 1
+    while True:
+        runs, is_wide = _allocate_tokens(expected_count), np.empty(expected_count, np.bool_)
+        count = text_words.find_words(
+            *(buffers.data, buffers.offsets, _WORD_BYTES, 0, _POLYNOMIAL_BASE),
+            *(runs.text_no, runs.start, runs.end, runs.hashes, is_wide.view(np.uint8)),
+        )
+        if count <= expected_count:
+            runs = UnicodeTokens(runs.text_no[:count], runs.start[:count], runs.end[:count], runs.hashes[:count])
+            return runs, np.flatnonzero(is_wide[:count])
+        expected_count = count
 
 
 def _split_runs(runs: pa.LargeStringArray) -> tuple[I64, I64, I64, U64]:
@@ -239,5 +245,5 @@ def _powers(base: int, count: int) -> U64:
 def _hash_byte_spans(data: U8, starts: I64, ends: I64, seed: int) -> U64:
     """Returns a hash of the bytes of each span."""
     hashes = np.empty(len(starts), np.uint64)
-    span_hashes.hash_words(data, starts, ends, seed, _POLYNOMIAL_BASE, hashes)
+    text_words.hash_words(data, starts, ends, seed, _POLYNOMIAL_BASE, hashes)
     return hashes

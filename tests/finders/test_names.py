@@ -5,17 +5,20 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Sequence
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from sanitize.core.arrow_buffers import find_matches
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import FoundSpans, TextColumn
 from sanitize.finders.names import BESIDE_ADDRESS_SCORE, Names
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.person import normalise_name
+from sanitize.text.person_names import east_asian_names
 from sanitize.text.person_names.name_evidence import EVIDENCE, EVIDENCE_FOR_UNLISTED
 from sanitize.text.person_names.name_exclusions import EXCLUSIONS
 
@@ -232,6 +235,11 @@ def test_names_are_found(text: str) -> None:
     assert find_names(text) == NAMES_BY_TEXT[text]
 
 
+def test_combining_mark_that_matches_a_letter_in_any_case_is_no_owner() -> None:
+    """U+0345 has the letter iota as its other case."""
+    assert find_names("X-Origin: Haas\u0345-P\n\nx") == []
+
+
 def test_names_in_scripts_without_blanks_are_found() -> None:
     texts = list(EAST_ASIAN_NAMES_BY_TEXT)
     found = list_names(texts, NAMES.find_spans(build_column(texts)))
@@ -311,12 +319,65 @@ TEXTS_THAT_BREAK_OFF = [
     )
 )
 @example(TEXTS_THAT_BREAK_OFF)
+@example(["Haas, Petra", " x"])
 @example(["x. ", " Zyqwert, please come", "Haozhi", ", x", "Haozhi ", "(+1)", "Petra", "_x", "Jones", "@x"])
 @settings(max_examples=20)
 def test_names_do_not_depend_on_other_texts_of_the_batch(texts: list[str]) -> None:
     """The result does not depend on other texts of the batch: batches may be cut anywhere."""
     names_of_batch = list_names(texts, NAMES.find_spans(build_column(texts)))
     assert names_of_batch == [list_names([text], NAMES.find_spans(build_column([text])))[0] for text in texts]
+
+
+EAST_ASIAN_PARTS = [
+    *EAST_ASIAN_NAMES_BY_TEXT,
+    *(
+        "王小明",
+        "田中太郎",
+        "김민수",
+        "此致\n敬礼",
+        "敬具",
+        "よろしくお願いします。",
+        "先生",
+        "様",
+        "姓名：",
+        "我叫",
+        "より",
+        "です",
+        "@",
+        "To: ",
+        "Hi ",
+        "--",
+    ),
+    *(
+        "\n",
+        "\n\n",
+        "\r\n",
+        " ",
+        "\t \n",
+        "---\n",
+        "\u3000",
+        "x",
+        "Petra said",
+        "\n1\n2\n3\n4\n5\n6\n7\n8\n9\n",
+        "1999-",
+        "10:20 ",
+        "\u201c",
+        "\u1100",
+    ),
+]
+
+
+@pytest.mark.slow
+@given(st.lists(st.lists(st.sampled_from(EAST_ASIAN_PARTS), max_size=12).map("".join), min_size=1, max_size=3))
+@settings(max_examples=60)
+def test_evidence_is_only_in_excerpts(texts: list[str]) -> None:
+    """The same names are found if all lines of the texts are searched, and all positions are matched with the patterns of names."""
+    column = build_column(texts)
+    found = list_names(texts, NAMES.find_spans(column))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(east_asian_names._SearchedTexts, "find_evidence", find_matches)
+        patch.setattr(east_asian_names._SearchedTexts, "are_near_characters", lambda _, position, *_1: np.ones(len(position), np.bool_))
+        assert list_names(texts, NAMES.find_spans(column)) == found
 
 
 @pytest.mark.slow

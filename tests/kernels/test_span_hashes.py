@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanitize.core.keys import Draws, siphash
-from sanitize.kernels import span_hashes
 
 MASK = (1 << 64) - 1
 
@@ -67,27 +66,3 @@ def test_draws_are_the_hash_of_their_words(rows: list[tuple[int, int, int, int]]
         for row, lane in zip(rows, lanes, strict=True)
     ]
     assert drawn.tolist() == expected
-
-
-def mix_bits(number: int) -> int:
-    for multiplier in (0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53):
-        number = (number ^ number >> 33) * multiplier & MASK
-    return number ^ number >> 33
-
-
-def reference_word_hash(word: bytes, seed: int, base: int) -> int:
-    first, *further = [int.from_bytes(word[at : at + 8], "little") for at in range(0, len(word), 8)] or [0]
-    number = mix_bits((first + len(word) * base + mix_bits(seed)) & MASK)
-    for count, block in enumerate(further, 1):
-        number = (mix_bits(number ^ block) * base + 8 * count) & MASK
-    return number
-
-
-@given(st.lists(st.binary(max_size=40), max_size=8), st.integers(0, MASK), st.integers(0, MASK))
-def test_words_are_hashed_as_by_the_reference(words: list[bytes], seed: int, base: int) -> None:
-    data = np.frombuffer(b"".join(words) or b"-", np.uint8)
-    ends = np.cumsum([len(word) for word in words], dtype=np.int64)
-    starts = ends - np.array([len(word) for word in words], np.int64)
-    hashes = np.empty(len(words), np.uint64)
-    span_hashes.hash_words(data, starts, ends, seed, base, hashes)
-    assert hashes.tolist() == [reference_word_hash(word, seed, base) for word in words]

@@ -7,14 +7,15 @@ introduction (`我叫`, `と申します`), a greeting, the start of a line of a
 evidence gives both ends of a name, every family name and given name counts; where it gives one end or none, only the frequent ones.
 Ordinary words with such characters (`高兴`, `方法`) are excluded.
 
-Only texts with such characters are searched.
+Only texts with such characters are searched, and for evidence only the lines with such characters and those after them.
 """
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 import polars as pl
@@ -49,6 +50,10 @@ _BYTES_BEFORE, _BYTES_AFTER = 48, 96  # of the text beside a title or an address
 _FURTHER_SCORE = 0.55  # less than any other evidence, so that spans that it supports are kept
 _MAX_LISTED_NAMES = 40  # behind one label
 _LINE_FEED = 10
+# first bytes of all characters of these scripts: E1 (Hangul letters), E2 with a second byte from BA (radicals), E3 and more
+_FIRST_BYTE_OF_SCRIPTS, _BYTE_OF_SIGNS, _SECOND_BYTE_AFTER_SIGNS = 0xE1, 0xE2, 0xBA
+_MAX_LINES_AFTER = 8  # a line with characters that evidence may cover; a closing line, blank lines and dashes cover seven
+_BLANK_LINE = r"\A[ \t\r\n-]*\z"
 _KOREAN_PARTICLE = "[가이는은를을의도께와과에]"
 _OFFICES_OF_PLACES = ["市长", "县长", "镇长", "乡长", "村长", "省长", "市長", "縣長", "鎮長", "村長", "里長"]  # `辛集市长寿路` is a place
 _CHARACTER_BYTES = 3  # of nearly all Chinese characters in UTF-8
@@ -59,14 +64,14 @@ def find_east_asian_names(buffers: TextBuffers, contact_start: I64, contact_end:
     """Returns start byte, end byte and score of every name, ascending and disjoint. `contact_start` and `contact_end` are the addresses and
     telephone numbers of the column, ascending: a name beside one needs no other evidence."""
     nothing = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
-    data = buffers.data
-    position = np.flatnonzero((data >= _FIRST_BYTE) & (data <= _LAST_BYTE))
+    position = buffers.non_ascii_bytes
+    position = position[(buffers.data[position] >= _FIRST_BYTE) & (buffers.data[position] <= _LAST_BYTE)]
     if not len(position):
         return nothing
     has_characters = np.zeros(len(buffers.offsets) - 1, np.bool_)
     has_characters[np.searchsorted(buffers.offsets, position, side="right") - 1] = True
     rows = np.flatnonzero(has_characters)
-    texts = TextBuffers.from_array(slice_spans(buffers, buffers.offsets[rows], buffers.offsets[rows + 1]))
+    texts = _SearchedTexts.from_array(slice_spans(buffers, buffers.offsets[rows], buffers.offsets[rows + 1]))
     shift = buffers.offsets[rows] - texts.offsets[:-1]
     text_no = np.searchsorted(buffers.offsets, contact_start, side="right") - 1
     is_searched = has_characters[text_no]
@@ -185,6 +190,7 @@ class _Rule:
     separator: str = ""
 
 
+_NAME_AT_START = r"\A()("
 _LINE_START = r"\A[ \t\u3000>*|#\-]{0,4}"
 _LINE_END = r"[ \t\u3000]*\r?\n"
 _COLON = r"[ \t\u3000]*(?:[：:]|\*\*[：:]|[：:]\*\*)[ \t\u3000]*"
@@ -376,38 +382,98 @@ _CANDIDATE_LINE = (
     r"\A[^\n]{0,48}[\p{Han}\p{Katakana}](?:[^\n]{0,16}[：:「】>]|[^\n]{0,4}[ \t][^\n]{0,4}\d|(?:です|でございます)|[ \t\u3000]*\r?\n)"
     r"|\A\r?\n[^\n]{0,12}\p{Han}[ \t\r\n]*\z"
 )
+_ANY_NAME = rf"[{EAST_ASIAN_CLASS}·•・‧＝= \u3000]+"
 
 
 @functools.cache
-def _load_line_patterns() -> tuple[tuple[str, float], ...]:
-    """The patterns of a name at the start of a line, each with its score: lines of chats and signatures."""
+def _load_line_patterns() -> tuple[tuple[str, str, str], ...]:
+    """The patterns of what precedes a name in its line, of the name, and of what follows it: lines of chats and signatures."""
     p = _load_patterns()
-    chinese = rf"(?:{p.transliterated}|{p.chinese_name})"
+    chinese = rf"{p.transliterated}|{p.chinese_name}"
     return (
         # `王小明：`, `[10:20] 王小明：`, `【王小明】：`, `田中「`
         (
-            rf"({_LINE_START}{_CLOCK}?[【<\[]?)({p.japanese_frequent}|{p.chinese_frequent}|{p.japanese_long_family})"
+            rf"{_LINE_START}{_CLOCK}?[【<\[]?",
+            rf"{p.japanese_frequent}|{p.chinese_frequent}|{p.japanese_long_family}",
             r"[】>\]]?(?:[（(][^）)\n]{1,12}[)）])?[ \t]*(?:[：:]|「)",
-            ONE_LISTED_SCORE,
         ),
-        (rf"({_LINE_START}{_CLOCK}[【<\[]?)({p.japanese_name}|{chinese}|{p.japanese_family})[】>\]]?[ \t]*[：:]", ONE_LISTED_SCORE),
+        (rf"{_LINE_START}{_CLOCK}[【<\[]?", rf"{p.japanese_name}|{chinese}|{p.japanese_family}", r"[】>\]]?[ \t]*[：:]"),
         # `王小明 10:20`
-        (rf"({_LINE_START}[【<\[]?)({p.japanese_name}|{chinese})[】>\]]?[ \t]+(?:{_CLOCK}|\d{{1,2}}:\d{{2}})", ONE_LISTED_SCORE),
-        (rf"({_LINE_START}[【<])({p.chinese_frequent})[】>]", ONE_LISTED_SCORE),
-        (rf"({_LINE_START})({p.japanese_frequent}|{p.japanese_long_family})(?:です|でございます)[。、！!\n]", ONE_LISTED_SCORE),
+        (rf"{_LINE_START}[【<\[]?", rf"{p.japanese_name}|{chinese}", rf"[】>\]]?[ \t]+(?:{_CLOCK}|\d{{1,2}}:\d{{2}})"),
+        (rf"{_LINE_START}[【<]", p.chinese_frequent, "[】>]"),
+        (_LINE_START, rf"{p.japanese_frequent}|{p.japanese_long_family}", r"(?:です|でございます)[。、！!\n]"),
         # a signature before a date, and at the end of a text after an empty line
-        (rf"(\A\r?\n[ \t\u3000]*)({p.chinese_frequent}|{p.chinese_rare}|{p.japanese_frequent})[ \t\r\n]*\z", ONE_LISTED_SCORE),
-        (
-            rf"({_LINE_START})({chinese})[ \t\u3000]*\r?\n[ \t\u3000\r\n]{{0,4}}(?:19|20|二)\d{{0,3}}[〇○零一二]{{0,3}}[年./\-]",
-            ONE_LISTED_SCORE,
-        ),
+        (r"\A\r?\n[ \t\u3000]*", rf"{p.chinese_frequent}|{p.chinese_rare}|{p.japanese_frequent}", r"[ \t\r\n]*\z"),
+        (_LINE_START, chinese, r"[ \t\u3000]*\r?\n[ \t\u3000\r\n]{0,4}(?:19|20|二)\d{0,3}[〇○零一二]{0,3}[年./\-]"),
     )
 
 
 # -------------------------------------------------------------------------------------------------------------------------------- rules
 
 
-def _find_in_texts(texts: TextBuffers, contact_start: I64, contact_end: I64) -> tuple[I64, I64, F64]:
+@dataclass(frozen=True, repr=False)
+class _SearchedTexts(TextBuffers):
+    """Texts, none of which is empty, and the excerpts of them in which evidence beside a name may be.
+
+    All evidence is in a line with characters of these scripts, or begins in one and ends behind blank lines and dashes.
+    """
+
+    @cached_property
+    def characters(self) -> I64:
+        """The first bytes of the characters of these scripts, and of some others, ascending."""
+        position = self.non_ascii_bytes
+        first, second = self.data[position], self.data[np.minimum(position + 1, len(self.data) - 1)]
+        is_character = (first >= _FIRST_BYTE_OF_SCRIPTS) & ((first != _BYTE_OF_SIGNS) | (second >= _SECOND_BYTE_AFTER_SIGNS))
+        found: I64 = position[is_character]
+        return found
+
+    @cached_property
+    def line_starts(self) -> I64:
+        """The first byte of every line that is not empty at the end of a text."""
+        starts = np.union1d(np.flatnonzero(self.data == _LINE_FEED) + 1, self.offsets[:-1])
+        return starts[starts < len(self.data)]
+
+    @cached_property
+    def has_characters(self) -> Mask:
+        """True for lines with characters of these scripts."""
+        found = np.zeros(len(self.line_starts), np.bool_)
+        found[np.searchsorted(self.line_starts, self.characters, side="right") - 1] = True
+        return found
+
+    @cached_property
+    def _excerpts(self) -> tuple[TextBuffers, I64]:
+        """The lines in which evidence may be, consecutive ones as one text; and what to add to an offset in each of these."""
+        starts = self.line_starts
+        ends = np.append(starts[1:], len(self.data))
+        begins_text = np.zeros(len(starts), np.bool_)
+        begins_text[np.searchsorted(starts, self.offsets[:-1])] = True
+        is_included = self.has_characters.copy()
+        after = np.flatnonzero(is_included)
+        for _ in range(_MAX_LINES_AFTER):
+            after = after[after + 1 < len(starts)] + 1
+            after = after[~begins_text[after] & ~is_included[after]]
+            is_included[after] = True
+            after = after[pl.Series(slice_spans(self, starts[after], ends[after]), dtype=pl.String).str.contains(_BLANK_LINE).to_numpy()]
+        is_before = is_included & np.append(is_included[1:] & ~begins_text[1:], False)  # an included line of the same text
+        first, last = is_included & ~np.append(False, is_before[:-1]), is_included & ~is_before
+        excerpts = TextBuffers.from_array(slice_spans(self, starts[first], ends[last]))
+        return excerpts, starts[first] - excerpts.offsets[:-1]
+
+    def find_evidence(self, pattern: str) -> tuple[I64, I64]:
+        """Start and end of every match of a regular expression in the excerpts."""
+        excerpts, shift = self._excerpts
+        start, end = find_matches(excerpts, pattern)
+        row = np.searchsorted(excerpts.offsets, start, side="right") - 1
+        return start + shift[row], end + shift[row]
+
+    def are_near_characters(self, position: I64, max_bytes: int = _BYTES_AFTER) -> Mask:
+        """True for positions at which one of the next `max_bytes` bytes begins a character of these scripts."""
+        following = np.append(self.characters, np.iinfo(np.int64).max)[np.searchsorted(self.characters, position)]
+        found: Mask = following - position < max_bytes
+        return found
+
+
+def _find_in_texts(texts: _SearchedTexts, contact_start: I64, contact_end: I64) -> tuple[I64, I64, F64]:
     """The names of texts with Chinese characters, kana or Hangul."""
     found = [
         _find_titled_names(texts),
@@ -430,9 +496,9 @@ def _choose_disjoint(found: Iterable[tuple[I64, I64, F64]]) -> tuple[I64, I64, F
     return start[is_kept], end[is_kept], score[is_kept]
 
 
-def _apply_rule(texts: TextBuffers, rule: _Rule) -> tuple[I64, I64, F64]:
+def _apply_rule(texts: _SearchedTexts, rule: _Rule) -> tuple[I64, I64, F64]:
     """The names that one rule finds."""
-    cue_start, cue_end = find_matches(texts, rule.cue)
+    cue_start, cue_end = texts.find_evidence(rule.cue)
     if not len(cue_start):  # compiling the patterns of names costs some milliseconds
         return cue_start, cue_end, np.empty(0)
     if rule.is_before:
@@ -453,9 +519,12 @@ def _apply_rule(texts: TextBuffers, rule: _Rule) -> tuple[I64, I64, F64]:
     return start[is_name], end[is_name], np.full(int(is_name.sum()), rule.score)
 
 
-def _match_after(texts: TextBuffers, position: I64, inside: I64, patterns: Iterable[str]) -> tuple[I64, I64]:
+def _match_after(texts: _SearchedTexts, position: I64, inside: I64, patterns: Sequence[str]) -> tuple[I64, I64]:
     """Start and end of the names in the text after each position, by the first pattern that matches; `inside` as in `_slice_after`."""
-    after = _slice_after(texts, position, inside)
+    # compiling a pattern costs some milliseconds, most of which are avoided where a name would have to begin at the position itself
+    is_near = texts.are_near_characters(position, 1 if all(pattern.startswith(_NAME_AT_START) for pattern in patterns) else _BYTES_AFTER)
+    position = position[is_near]
+    after = _slice_after(texts, position, inside[is_near])
     starts, ends = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
     for pattern in patterns:
         if not len(after):
@@ -475,7 +544,7 @@ def _measure(texts: pl.Series) -> I64:
     return found
 
 
-def _add_listed_names(texts: TextBuffers, start: I64, end: I64, rule: _Rule) -> tuple[I64, I64]:
+def _add_listed_names(texts: _SearchedTexts, start: I64, end: I64, rule: _Rule) -> tuple[I64, I64]:
     """Adds the names that follow the found ones, each after a separator: `王小明、李娜`."""
     starts, ends = [start], [end]
     for _ in range(_MAX_LISTED_NAMES):
@@ -488,16 +557,20 @@ def _add_listed_names(texts: TextBuffers, start: I64, end: I64, rule: _Rule) -> 
     return np.concatenate(starts), np.concatenate(ends)
 
 
-def _find_names_at_line_starts(texts: TextBuffers) -> list[tuple[I64, I64, F64]]:
+def _find_names_at_line_starts(texts: _SearchedTexts) -> list[tuple[I64, I64, F64]]:
     """Names at the starts of lines, by pattern."""
-    position = np.union1d(np.flatnonzero(texts.data == _LINE_FEED) + 1, texts.offsets[:-1])
-    position = position[position < len(texts.data)]
+    position = texts.line_starts[texts.has_characters | np.append(texts.has_characters[1:], False)]  # the patterns read one line more
+    position = position[texts.are_near_characters(position)]
     position = position[_slice_after(texts, position, position).str.contains(_CANDIDATE_LINE).to_numpy()]
+    lines = _slice_after(texts, position, position)
     found = []
-    for pattern, score in _load_line_patterns():
-        start, end = _match_after(texts, position, position, (pattern,))
+    for before, name, after in _load_line_patterns():
+        is_possible = lines.str.contains(
+            rf"{before}{_ANY_NAME}{after}"
+        ).to_numpy()  # compiling the patterns of names costs some milliseconds
+        start, end = _match_after(texts, position[is_possible], position[is_possible], (rf"({before})({name}){after}",))
         is_name = _is_no_ordinary_word(texts, start, end, is_sure=False)
-        found.append((start[is_name], end[is_name], np.full(int(is_name.sum()), score)))
+        found.append((start[is_name], end[is_name], np.full(int(is_name.sum()), ONE_LISTED_SCORE)))
     return found
 
 
@@ -614,7 +687,7 @@ def _titled_name_patterns() -> dict[str, tuple[str, ...]]:
     }
 
 
-def _find_titled_names(texts: TextBuffers) -> tuple[I64, I64, F64]:
+def _find_titled_names(texts: _SearchedTexts) -> tuple[I64, I64, F64]:
     """Names before a title or honorific: `王小明先生`, `王老师`, `田中様`, `花子ちゃん`, `김민수 씨`."""
     chinese, japanese = set(words.CHINESE_TITLES.split()), set(words.JAPANESE_HONORIFICS.split())
     plain, korean = set(words.JAPANESE_PLAIN_HONORIFICS.split()), set(words.KOREAN_HONORIFICS.split())
@@ -622,7 +695,7 @@ def _find_titled_names(texts: TextBuffers) -> tuple[I64, I64, F64]:
     title_pattern = (
         rf"{join_names(chinese | japanese)}|(?:{short})(?:{_END}|[您你说和与的])|(?:{join_names(korean)})(?:{_END}|{_KOREAN_PARTICLE})"
     )
-    start, end = find_matches(texts, title_pattern)
+    start, end = texts.find_evidence(title_pattern)
     if not len(start):
         return start, end, np.empty(0)
     # `史书记载`, `协会长期`

@@ -49,7 +49,7 @@ _LIST_ADDRESS_PATTERN = r"[A-Za-z0-9_.+-]+[@.][A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)*"
 _OWNER_FIELDS_PATTERN = r"(?im)^x-(?:folder|origin|filename|mailbox|mailbox-owner|account-name):[^\n]*"
 # `\Petra_Haas_Jan2002\`, `\Haas, Petra K.\`, `Haas-P` and, if they contain a name of the first two, `\PHAAS (Privileged)\`, `phaas.nsf`
 _OWNER_NAMES_PATTERN = r"\p{Lu}[\p{L}\p{M}]+_\p{Lu}[\p{L}\p{M}]+|\p{Lu}[\p{L}\p{M}'-]+, \p{Lu}[\p{L}\p{M}'-]+(?: \p{Lu}\b)?"
-_OWNER_ORIGIN_PATTERN = r"(?i)\Ax-origin:[ \t]*\p{L}{2,}-\p{L}\b"
+_OWNER_ORIGIN_PATTERN = r"\A(?i:x-origin):[ \t]*\p{L}{2,}-\p{L}\b"
 _LOGIN_PATTERN = r"\p{L}{4,20}"
 _LETTERS_PATTERN = r"\p{L}{3,}"
 

@@ -6,8 +6,6 @@ capital, or are particles between such words (`van der Berg`). Titles, function 
 
 from __future__ import annotations
 
-from functools import cached_property
-
 import numpy as np
 import polars as pl
 
@@ -25,74 +23,129 @@ from sanitize.text.name_lexicon import (
     SURNAME,
     TITLE,
 )
-from sanitize.text.person_names.word_table import DOT, WordTable, at_next_word, at_previous_word, find_run_ends
+from sanitize.text.person_names.word_table import DOT, WordTable, at_next_word, at_previous_word
+
+_COMMON = COMMON_WORD | STOP_WORD
+MAX_NAME_WORDS = 5  # longest name, in words
 
 
 class WordRoles:
-    """The roles of the words of a column, one entry per word, and the runs of words that may be names."""
+    """The roles of the words of a column, and the runs of words that may be names.
+
+    Masks have one entry per word; `run_first` and `run_last` are the first and the last word of each run, ascending."""
 
     def __init__(self, words: WordTable) -> None:
         self.words = words
-        has = words.has_flag
-        self.is_common = has(COMMON_WORD) | has(STOP_WORD)
-        self.is_given_name, self.is_surname = has(GIVEN_NAME), has(SURNAME)
-        self.is_clear_given_name = self.is_given_name & ~self.is_common  # a given name, and rarely anything else
-        self.is_listed = (self.is_given_name | self.is_surname) & ~self.is_common
-        title = has(TITLE) & (words.is_capitalized | ~words.is_joined)
-        # a title that is also a name (`Dean`) counts as a name
-        ends_run = (
-            (has(ORGANIZATION) & ~self.is_listed)
-            | has(STOP_WORD)
-            | has(GREETING)
-            | has(CLOSING)
-            | (has(TITLE | ROLE) & ~self.is_clear_given_name)
-        )
-        ends_run &= ~(words.is_initial & (words.next_byte == DOT))  # `John A. Roe`, where `A` is not an article
-        self.is_title = title & ~self.is_clear_given_name
-        self.is_name_word = words.is_capitalized & ~words.has_digit & ~ends_run
-        self.is_particle = self._add_particles()
+        self.is_name_word = words.is_capitalized & ~words.has_digit
+        capitalized = np.flatnonzero(self.is_name_word)
+        self.is_name_word[capitalized[self._end_runs(capitalized)]] = False
+        self.is_particle = np.zeros(len(words.start), np.bool_)
+        self._add_particles()
         # this word and the next belong to one run
         self.is_linked = words.is_joined & self.is_name_word & at_next_word(self.is_name_word)
         self.is_run_start = self.is_name_word & ~at_previous_word(self.is_linked)
-        self.run_end = find_run_ends(self.is_linked)  # the last word of the run that each word is in
+        self.run_first, self.run_last = np.flatnonzero(self.is_run_start), np.flatnonzero(self.is_name_word & ~self.is_linked)
 
-    def _add_particles(self) -> Mask:
-        """Adds particles inside names and after titles to the words of names, and returns those inside names."""
-        words = self.words
-        particle = words.has_flag(PARTICLE) & words.is_lowercase
-        for _ in range(2):  # `van der Berg`
-            self.is_name_word |= (
-                particle
-                & at_previous_word(self.is_name_word & words.is_joined & (words.is_capitalized | particle))
-                & words.is_joined
-                & at_next_word(words.is_capitalized | particle)
-            )
-        # `Mr. van der Berg`
-        after_title = particle & words.is_joined & at_previous_word(self.is_title & words.is_joined)
-        particle_chain = after_title
-        for _ in range(2):
-            particle_chain = particle_chain | (particle & words.is_joined & at_previous_word(particle_chain))
-        complete = particle_chain & at_next_word(self.is_name_word)
-        for _ in range(2):
-            complete = complete | (particle_chain & at_next_word(complete))
-        self.is_name_word |= complete
-        found: Mask = particle & self.is_name_word & ~(after_title & complete)
+    def find_runs(self, rows: I64) -> I64:
+        """Returns the number of the run that each of the words `rows`, which are name words, is in."""
+        return np.searchsorted(self.run_last, rows)
+
+    def is_common_at(self, rows: I64) -> Mask:
+        """True for those of the words `rows` that are common words."""
+        return self.words.has_flag_at(rows, _COMMON)
+
+    def is_given_name_at(self, rows: I64) -> Mask:
+        """True for those of the words `rows` that are listed given names."""
+        return self.words.has_flag_at(rows, GIVEN_NAME)
+
+    def is_surname_at(self, rows: I64) -> Mask:
+        """True for those of the words `rows` that are listed surnames."""
+        return self.words.has_flag_at(rows, SURNAME)
+
+    def is_clear_given_name_at(self, rows: I64) -> Mask:
+        """True for those of the words `rows` that are a given name, and rarely anything else."""
+        found: Mask = (self.words.flags[rows] & (GIVEN_NAME | _COMMON)) == GIVEN_NAME
         return found
 
-    @cached_property
-    def leads_to_listed(self) -> Mask:
-        """True for a listed name, or particles and initials before one: `O'Brien`, `van der Berg`, `A. Roe`."""
-        leads = self.is_listed
-        for _ in range(3):
-            leads = leads | ((self.is_particle | self.words.is_initial) & self.words.is_joined & at_next_word(leads))
-        return leads
+    def find_clear_given_names(self) -> I64:
+        """Returns all words that are a given name, and rarely anything else."""
+        return np.flatnonzero((self.words.flags & (GIVEN_NAME | _COMMON)) == GIVEN_NAME)
+
+    def is_listed_at(self, rows: I64) -> Mask:
+        """True for those of the words `rows` that are a listed name and not a common word."""
+        flags = self.words.flags[rows]
+        found: Mask = ((flags & (GIVEN_NAME | SURNAME)) > 0) & ((flags & _COMMON) == 0)
+        return found
+
+    def is_title_at(self, rows: I64) -> Mask:
+        """True for those of the words `rows` that are a title. One that is also a name (`Dean`) counts as a name."""
+        w = self.words
+        found: Mask = w.has_flag_at(rows, TITLE) & (w.is_capitalized[rows] | ~w.is_joined[rows]) & ~self.is_clear_given_name_at(rows)
+        return found
+
+    def _end_runs(self, rows: I64) -> Mask:
+        """True for those of the words `rows` that are no part of a name, although they begin with a capital."""
+        w = self.words
+        found = w.has_flag_at(rows, STOP_WORD | GREETING | CLOSING)
+        found |= w.has_flag_at(rows, ORGANIZATION) & ~self.is_listed_at(rows)
+        found |= w.has_flag_at(rows, TITLE | ROLE) & ~self.is_clear_given_name_at(rows)
+        found &= ~(w.is_initial[rows] & (w.next_byte[rows] == DOT))  # `John A. Roe`, where `A` is not an article
+        return found
+
+    def _add_particles(self) -> None:
+        """Adds particles inside names and after titles to the words of names; `is_particle` are those inside names."""
+        w = self.words
+        particles = np.flatnonzero((w.flags & PARTICLE) > 0)
+        particles = particles[w.is_lowercase[particles]]
+        may_be_inside = w.is_capitalized.copy()
+        may_be_inside[particles] = True
+        # both neighbours exist: a word that is joined has a next one, and nothing is joined to the first word
+        joined = particles[w.is_joined[particles] & w.is_joined[particles - 1]]
+        inside = joined[may_be_inside[joined - 1] & may_be_inside[joined + 1]]
+        for _ in range(2):  # `van der Berg`
+            self.is_name_word[inside] |= self.is_name_word[inside - 1]
+        # `Mr. van der Berg`
+        after_title = joined[self.is_title_at(joined - 1)]
+        is_in_chain, is_complete = np.zeros((2, len(w.start)), np.bool_)
+        is_in_chain[after_title] = True
+        for _ in range(2):
+            is_in_chain[joined] |= is_in_chain[joined - 1]
+        chain = joined[is_in_chain[joined]]
+        is_complete[chain] = self.is_name_word[chain + 1]
+        for _ in range(2):
+            is_complete[chain] |= is_complete[chain + 1]
+        self.is_name_word |= is_complete
+        self.is_particle[particles] = self.is_name_word[particles]
+        self.is_particle[after_title[is_complete[after_title]]] = False
+
+    def leads_to_listed_at(self, rows: I64) -> Mask:
+        """True for those of the words `rows` that are a listed name, or up to three particles and initials before one: `O'Brien`,
+        `van der Berg`, `A. Roe`."""
+        w = self.words
+        found = self.is_listed_at(rows)
+        open_rows = np.flatnonzero(~found)
+        for distance in range(3):
+            place = rows[open_rows] + distance
+            open_rows = open_rows[(self.is_particle[place] | w.is_initial[place]) & w.is_joined[place]]
+            found[open_rows] = self.is_listed_at(rows[open_rows] + distance + 1)
+            open_rows = open_rows[~found[open_rows]]
+        return found
+
+    def count_listed(self, start: I64, end: I64, max_words: int, *, without: int = 0) -> I64:
+        """Returns the number of listed names among the words `start` to `end`, at most `max_words`, without those with a flag of
+        `without`."""
+        counts = np.zeros(len(start), np.int64)
+        for distance in range(max_words):
+            rows = np.flatnonzero(start + distance <= end)
+            place = start[rows] + distance
+            counts[rows] += self.is_listed_at(place) & ~self.words.has_flag_at(place, without)
+        return counts
 
     def are_unknown(self, rows: I64) -> Mask:
         """True for those of the words `rows` that have a capital and three letters or more, that no list has, that have no ending of
         English words, and that the same text does not have in lower case as well."""
         w = self.words
-        found: Mask = (w.flags[rows] == 0) & w.is_capitalized[rows] & ~w.has_digit[rows] & ~w.is_uppercase[rows]
-        found &= (w.end - w.start)[rows] > 2
+        found: Mask = (w.flags[rows] == 0) & w.is_capitalized[rows] & ~w.has_digit[rows] & ~w.is_uppercase[rows] & (w.size[rows] > 2)
         selected = np.flatnonzero(found)
         found[selected] = ~self._match_words(rows[selected], _ORDINARY_WORD_PATTERN) & ~w.is_also_lowercase(rows[selected])
         return found
@@ -103,7 +156,9 @@ class WordRoles:
 
     def have_headline_ending(self, rows: I64) -> Mask:
         """True for those of the words `rows` that no list has, with an ending of words of headlines: `Announced`."""
-        found: Mask = (self.words.flags[rows] == 0) & self._match_words(rows, _HEADLINE_ENDING_PATTERN)
+        found: Mask = self.words.flags[rows] == 0
+        unlisted = np.flatnonzero(found)
+        found[unlisted] = self._match_words(rows[unlisted], _HEADLINE_ENDING_PATTERN)
         return found
 
     def _match_words(self, rows: I64, pattern: str) -> Mask:
@@ -133,8 +188,3 @@ _SURNAME_ENDING_PATTERN = (
     r"escu|poulos|akis|elli|etti|ucci|berg|stein|mann|dottir|dóttir|mura|moto|yama|saki|hara|guez|ndez|nchez|quist|qvist|str[oö]m|feld|"
     r"wala|oğlu|oglu)\z"
 )
-
-
-def first_of(found: I64, run: I64) -> I64:
-    """Returns the first of the ascending words `found` in each run; `run` is the number of the run of each word."""
-    return found[np.append(True, np.diff(run[found]) != 0)] if len(found) else found

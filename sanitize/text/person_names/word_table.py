@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import secrets
 from functools import cached_property
 
 import numpy as np
@@ -10,80 +11,63 @@ import polars as pl
 import pyarrow as pa
 
 from sanitize.array_types import I64, U8, U64, Mask
-from sanitize.core.arrow_buffers import TextBuffers, is_in_byte_table, make_byte_table, slice_spans
+from sanitize.core.arrow_buffers import TextBuffers, make_byte_table, slice_spans
+from sanitize.kernels import text_words, value_sets
 from sanitize.text.name_lexicon import TITLE, load_name_lexicon
-from sanitize.text.tokenizer import UnicodeTokens, tokenize_unicode
+from sanitize.text.tokenizer import UnicodeTokens, mix_bits, tokenize_unicode
 
-UPPERCASE_BYTES, LOWERCASE_BYTES = (make_byte_table(bytes(range(first, first + 26))) for first in b"Aa")
 DIGIT_BYTES, DIGIT_OR_PLUS_BYTES = make_byte_table(b"0123456789"), make_byte_table(b"+0123456789")
-WORD_JOINER_BYTES = make_byte_table(b"-'")
 ENTRY_END_BYTES, ENTRY_SUFFIX_BYTES = (make_byte_table(signs) for signs in (b";:\n\r\t)>]\"'/|<", b"<([-|/"))
 ENTRY_START_BYTES = make_byte_table(b";:\n\r\t(<[\"'|>")
 COMMA, DOT, COLON, SLASH = ord(","), ord("."), ord(":"), ord("/")
 SENTENCE_END_BYTES = make_byte_table(b".:!?>")
+_FIRST_BYTE_OF_CAPITALS = 0xC3  # of capitals beyond ASCII in UTF-8, the least
 PUNCTUATION_BYTES = make_byte_table(b",!:;.\n\r-")
+
+
+_KEY_SECRET = np.uint64(secrets.randbits(64))  # no result depends on it; words that were made to share a slot would be slow
 
 
 class WordTable:
     """The words of a column and their properties: `flags` of the lexicon, how it is written, and how it is joined to the next."""
 
     def __init__(self, buffers: TextBuffers) -> None:
-        tokens: UnicodeTokens = tokenize_unicode(buffers)
-        self.buffers, self.start, self.end, self.hashes = buffers, tokens.start, tokens.end, tokens.hashes
-        self.text_no = tokens.text_no
-        count = len(self.start)
-        data = np.concatenate([buffers.data, np.zeros(4, np.uint8)])
-        self.flags = load_name_lexicon().lookup_flags(tokens.hashes)
-        head, tail, second = data[self.start], data[self.end - 1], data[self.start + 1]
-        length = self.end - self.start
-        self.is_capitalized = UPPERCASE_BYTES[head]
-        non_ascii = np.flatnonzero(head >= 0xC3)
-        if len(non_ascii):
-            word_texts = pl.Series(slice_spans(buffers, self.start[non_ascii], self.end[non_ascii]))
-            self.is_capitalized[non_ascii] = word_texts.str.contains(r"\A\p{Lu}").to_numpy()
-        self.is_initial = self.is_capitalized & ((length == 1) | ((length == 2) & (head >= 0xC3)))
-        self.is_uppercase = UPPERCASE_BYTES[head] & (length > 1) & UPPERCASE_BYTES[tail] & UPPERCASE_BYTES[second]
-        self.is_lowercase = LOWERCASE_BYTES[head]
-        has_digit = np.zeros(count, np.bool_)
-        digit_offsets = np.flatnonzero(is_in_byte_table(buffers.data, DIGIT_BYTES))
-        if len(digit_offsets):
-            has_digit[np.searchsorted(self.start, digit_offsets, side="right") - 1] = True
-        self.has_digit = has_digit
-        # the gap between each word and the next
-        gap = np.append(self.start[1:] - self.end[:-1], 0)
-        byte_1, byte_2 = data[self.end], data[self.end + 1]
-        same_text = np.append(np.diff(self.text_no) == 0, False)
-        blank = (gap == 1) & (byte_1 == 32)
-        self.is_tightly_joined = same_text & (((gap == 1) & WORD_JOINER_BYTES[byte_1]) | ((gap == 3) & (byte_1 == 0xE2)))
-        may_have_dot = self.is_initial | ((self.flags & TITLE) > 0)
-        self.is_joined = same_text & (
-            blank
-            | self.is_tightly_joined
-            | ((gap == 2) & (byte_1 == 46) & (byte_2 == 32) & may_have_dot)
-            | ((gap == 1) & (byte_1 == 46) & self.is_initial)
+        words: UnicodeTokens = tokenize_unicode(buffers)
+        self.buffers, self.text_no, self.start, self.end, self.hashes = buffers, words.text_no, words.start, words.end, words.hashes
+        self.flags = load_name_lexicon().lookup_flags(words.hashes)
+        # see `text_words.describe_words` for what they are
+        self.is_capitalized = np.zeros(len(words.start), np.bool_)
+        self._find_capitals_beyond_ascii()
+        (
+            self.is_initial,
+            self.is_uppercase,
+            self.is_lowercase,
+            self.has_digit,
+            self.is_line_start,
+            self.has_next,
+            self.is_joined,
+            self.is_tightly_joined,
+            self.has_blank_after,
+        ) = masks = np.empty((9, len(words.start)), np.bool_)
+        self.next_byte, self.gap_bytes, self.size = np.empty((3, len(words.start)), np.uint8)
+        text_words.describe_words(
+            *(buffers.data, buffers.offsets, words.text_no, words.start, words.end, self.flags, TITLE),
+            *(self.is_capitalized.view(np.uint8), *masks.view(np.uint8), self.next_byte, self.gap_bytes, self.size),
         )
-        self.has_blank_after = same_text & blank
-        self.has_next = same_text
-        # the byte after each word; 0 at the end of its text
-        self.next_byte = np.where(self.end < buffers.offsets[self.text_no + 1], byte_1, np.uint8(0))
-        self.gap_bytes = gap
-        self.padded_data = data
 
-    def has_flag(self, flags: int) -> Mask:
-        """True where a word has at least one of `flags`."""
-        found: Mask = (self.flags & flags) > 0
-        return found
+    def _find_capitals_beyond_ascii(self) -> None:
+        """Sets `is_capitalized` for words that begin with a capital beyond ASCII."""
+        position = self.buffers.non_ascii_bytes
+        position = position[self.buffers.data[position] >= _FIRST_BYTE_OF_CAPITALS]
+        rows = np.searchsorted(self.start, position)
+        rows = rows[np.append(self.start, -1)[rows] == position]
+        if len(rows):
+            word_texts = pl.Series(slice_spans(self.buffers, self.start[rows], self.end[rows]))
+            self.is_capitalized[rows] = word_texts.str.contains(r"\A\p{Lu}").to_numpy()
 
     def has_flag_at(self, rows: I64, flags: int) -> Mask:
         """True for those of the words `rows` that have at least one of `flags`."""
         found: Mask = (self.flags[rows] & flags) > 0
-        return found
-
-    def is_word(self, *texts: str) -> Mask:
-        """True where a word is one of some words, in any letter case."""
-        found = np.zeros(len(self.hashes), np.bool_)
-        for word_hash in hash_single_words(texts):
-            found |= self.hashes == word_hash
         return found
 
     def is_word_at(self, rows: I64, *texts: str) -> Mask:
@@ -94,59 +78,59 @@ class WordTable:
         return found
 
     def has_comma_after(self, rows: I64) -> Mask:
-        """True for those of the words `rows` that a comma and a blank follow."""
-        found: Mask = self.has_next[rows] & (self.gap_bytes[rows] == 2) & (self.next_byte[rows] == COMMA)
+        """True for those of the words `rows` that a comma and another byte, such as a blank, separate from the next word."""
+        found: Mask = (self.gap_bytes[rows] == 2) & (self.next_byte[rows] == COMMA)
         return found
 
+    def text_keys_at(self, rows: I64) -> U64:
+        """A number for each of the words `rows` that is the same for the same word of the same text, in any letter case."""
+        return mix_bits(self.hashes[rows] ^ (self.text_no[rows].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) ^ _KEY_SECRET)
+
     @cached_property
-    def text_keys(self) -> U64:
-        """A number for each word that is the same for the same word of the same text, in any letter case."""
-        return self.hashes ^ (self.text_no.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    def _unlisted_lowercase(self) -> KeySet:
+        """The keys of the words in lower case that no list has."""
+        return KeySet(self.text_keys_at(np.flatnonzero(self.is_lowercase & (self.flags == 0))))
 
     def is_also_lowercase(self, rows: I64) -> Mask:
-        """True for each of the words in `rows` if its text has it in lower case as well."""
-        if not len(rows):
-            return np.zeros(0, np.bool_)
-        wanted, wanted_no = np.unique(self.text_keys[rows], return_inverse=True)
-        is_text_wanted = np.zeros(len(self.buffers.offsets) - 1, np.bool_)
-        is_text_wanted[self.text_no[rows]] = True
-        lowercase = np.flatnonzero(self.is_lowercase & (self.flags == 0) & is_text_wanted[self.text_no])
-        place = np.minimum(np.searchsorted(wanted, self.text_keys[lowercase]), len(wanted) - 1)
-        is_present = np.zeros(len(wanted), np.bool_)
-        is_present[place[wanted[place] == self.text_keys[lowercase]]] = True
-        found: Mask = is_present[wanted_no]
-        return found
+        """True for each of the words in `rows`, which no list has, if its text has it in lower case as well."""
+        return self._unlisted_lowercase.contains(self.text_keys_at(rows))
 
     @cached_property
-    def is_line_start(self) -> Mask:
-        """True for the first word of each line."""
-        starts_line = np.zeros(len(self.start) + 1, np.bool_)
-        starts_line[np.searchsorted(self.start, np.flatnonzero(self.buffers.data == 10))] = True
-        starts_line[np.searchsorted(self.start, self.buffers.offsets)] = True
-        return starts_line[:-1]
+    def line_starts(self) -> I64:
+        """The first word of each line, ascending."""
+        return np.flatnonzero(self.is_line_start)
 
     @cached_property
     def is_line_end(self) -> Mask:
         """True for the last word of each line."""
         return np.append(self.is_line_start[1:], np.ones(min(len(self.start), 1), np.bool_))
 
-    @cached_property
-    def byte_before(self) -> U8:
-        """The byte before each word; 0 at the start of its text."""
-        return self.look_back(np.arange(len(self.start)), 1)
-
     def look_back(self, rows: I64, distance: int) -> U8:
         """The byte `distance` bytes before the start of each of the words `rows`; 0 outside its text."""
         position = self.start[rows] - distance
-        found: U8 = self.padded_data[position]
+        found: U8 = self.buffers.data[np.maximum(position, 0)]
         found[position < self.buffers.offsets[self.text_no[rows]]] = 0
         return found
 
-    def look_ahead(self, rows: I64, distance: int) -> U8:
+    def look_ahead(self, rows: I64, distance: int | I64) -> U8:
         """The byte `distance` bytes after the end of each of the words `rows`, 0 being the next byte; 0 outside its text."""
         position = self.end[rows] + distance
-        found: U8 = self.padded_data[position]
+        found: U8 = self.buffers.data[np.minimum(position, len(self.buffers.data) - 1)]
         found[position >= self.buffers.offsets[self.text_no[rows] + 1]] = 0
+        return found
+
+
+class KeySet:
+    """A set of keys of words of texts (`WordTable.text_keys_at`), as a hash table of 16 to 32 bytes for each key."""
+
+    def __init__(self, keys: U64) -> None:
+        self._slots = np.zeros(2 << len(keys).bit_length(), np.uint64)
+        value_sets.insert(keys.view(np.int64), self._slots)
+
+    def contains(self, keys: U64) -> Mask:
+        """True for those of `keys` that are in the set."""
+        found = np.empty(len(keys), np.bool_)
+        value_sets.contains(keys.view(np.int64), self._slots, found.view(np.uint8))
         return found
 
 
@@ -160,12 +144,9 @@ def at_previous_word(mask: Mask) -> Mask:
     return np.append(np.zeros(min(len(mask), 1), np.bool_), mask[:-1])
 
 
-def find_run_ends(is_linked: Mask) -> I64:
-    """Returns for each word the last word of its run: `is_linked` is true for words that are linked to the next one."""
-    own = np.arange(len(is_linked))
-    own[is_linked] = len(is_linked)
-    found: I64 = np.minimum.accumulate(own[::-1])[::-1]
-    return found
+def narrow(found: Mask, is_kept: Mask) -> None:
+    """Sets `found` to False where `is_kept` is; `is_kept` has one entry for each place where `found` is true."""
+    found[np.flatnonzero(found)[~is_kept]] = False
 
 
 @functools.cache
