@@ -28,6 +28,7 @@ from sanitize.errors import MissingExtra
 QUESTION_SETS = ("retain", "real_authors", "world_facts", "forget")
 _MULTIPLE_CHOICE_SETS = ("real_authors", "world_facts")
 _HISTOGRAM_BINS = 30
+_LEAST_RANGE = 1e-12  # of values that differ by more than rounding, relative to them
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -103,7 +104,11 @@ def compare_models(unlearned: F64, retrained: F64) -> ForgetComparison:
     with np.errstate(over="ignore"):
         unlearned_r, retrained_r = np.exp(unlearned), np.exp(retrained)
     finite = bool(np.isfinite(unlearned_r).all() and np.isfinite(retrained_r).all())
-    edges = np.histogram_bin_edges(np.concatenate([unlearned, retrained]), bins=_HISTOGRAM_BINS)
+    both = np.concatenate([unlearned, retrained])
+    low, high = both.min(), both.max()
+    if high - low < _LEAST_RANGE * max(1.0, abs(low)):
+        low, high = low - 0.5, high + 0.5
+    edges = np.histogram_bin_edges(both, bins=_HISTOGRAM_BINS, range=(low, high))
     return ForgetComparison(
         forget_quality=pvalue,
         statistic=statistic,

@@ -130,8 +130,10 @@ _DOCUMENTS_KEYS = {"schema": str, "main": list, "sources": list}
 def list_missing_keys(index_json: Mapping[str, Any]) -> list[str]:
     """The keys that an index (the content of index.json) of this version lacks, or that have a value of another type."""
     documents = index_json.get("documents")
-    parts = [("", index_json, _INDEX_KEYS), ("documents.", documents if isinstance(documents, dict) else {}, _DOCUMENTS_KEYS)]
-    return [f"{prefix}{key}" for prefix, part, keys in parts for key, kind in keys.items() if not isinstance(part.get(key), kind)]
+    if not isinstance(documents, dict):
+        documents = {}
+    missing = [key for key, kind in _INDEX_KEYS.items() if not isinstance(index_json.get(key), kind)]
+    return missing + [f"documents.{key}" for key, kind in _DOCUMENTS_KEYS.items() if not isinstance(documents.get(key), kind)]
 
 
 def require_current_index(work: Path, index_json: Mapping[str, Any] | None) -> None:

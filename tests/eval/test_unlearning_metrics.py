@@ -119,6 +119,12 @@ def test_smallest_detectable_distance(size: int, least: float) -> None:
     assert smallest_detectable_distance(size) == pytest.approx(least)
 
 
+@pytest.mark.parametrize("difference", [0.0, 5e-324, 1e-16])
+def test_values_that_differ_by_rounding_are_in_one_bin(difference: float) -> None:
+    found = compare_models(np.array([1.0, 1.0 + difference]) - 1.0 * (difference == 5e-324), np.full(2, 1.0 * (difference != 5e-324)))
+    assert found.jsd_histogram == 0.0
+
+
 @given(st.lists(st.floats(-20, 20), min_size=2, max_size=30), st.data())
 def test_scores_are_within_their_bounds(values: list[float], data: st.DataObject) -> None:
     second = data.draw(st.lists(st.floats(-20, 20), min_size=len(values), max_size=len(values)))

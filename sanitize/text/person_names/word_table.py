@@ -23,8 +23,6 @@ COMMA, DOT, COLON, SLASH = ord(","), ord("."), ord(":"), ord("/")
 SENTENCE_END_BYTES = make_byte_table(b".:!?>")
 _FIRST_BYTE_OF_CAPITALS = 0xC3  # of capitals beyond ASCII in UTF-8, the least
 PUNCTUATION_BYTES = make_byte_table(b",!:;.\n\r-")
-
-
 _KEY_SECRET = np.uint64(secrets.randbits(64))  # no result depends on it; words that were made to share a slot would be slow
 
 
@@ -145,7 +143,7 @@ def at_previous_word(mask: Mask) -> Mask:
 
 
 def narrow(found: Mask, is_kept: Mask) -> None:
-    """Sets `found` to False where `is_kept` is; `is_kept` has one entry for each place where `found` is true."""
+    """Sets `found` to False where `is_kept` is false; `is_kept` has one entry for each place where `found` is true."""
     found[np.flatnonzero(found)[~is_kept]] = False
 
 
