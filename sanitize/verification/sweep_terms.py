@@ -76,9 +76,9 @@ class SweepTerms:
 
         The digits of a number match with any separators, where they are a whole sequence of digits or unbroken. `runs`: of the column.
         """
-        for matcher in (*self.identity, *self.digests):
+        for matcher, may_be_chance in [(one, True) for one in self.identity] + [(one, False) for one in self.digests]:
             if len((matches := matcher.find(texts)).term):
-                yield matcher, matches, np.ones(len(matches.term), np.bool_), False
+                yield matcher, matches, np.ones(len(matches.term), np.bool_), may_be_chance
         plain_matchers = (*spelling_matchers, *self.identity)
         max_length = max((int(matcher.term_stats[1]) for matcher in plain_matchers), default=0)
         blank_pairs = np.logical_or.reduce([matcher.blank_pairs for matcher in plain_matchers], initial=False)

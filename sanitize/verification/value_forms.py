@@ -47,7 +47,7 @@ from sanitize.text.literal_search import (
 from sanitize.text.partition_files import PartitionFiles, open_partitions
 
 ALL_FORMS = ("exact", "case-folded", "identity", "NFKC", *ENCODED_FORMS, "digest")
-CHANCE_FORMS = ("exact", "NFKC", "digits")  # forms that may occur by chance inside a longer replacement
+CHANCE_FORMS = ("exact", "NFKC", "digits")  # may occur by chance inside a longer replacement; identity forms are searched as "exact"
 _FORMS_BY_MODE: Mapping[str, Sequence[str]] = {"full": ALL_FORMS, "fast": LITERAL_FORMS, "off": ()}
 PASS_BYTES_PER_TERM = 600  # memory per form while a pass is built, in bytes: measured for addresses of 35 bytes
 _TERMS_PER_BATCH, _TERMS_PER_DIGEST_BATCH = 100_000, 10_000  # forms per batch
