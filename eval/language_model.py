@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -90,7 +90,7 @@ class _BatchQueue:
         self, use: str, rows: Sequence[TokenIds], batch: int, new_tokens: int, max_tokens: int | None, control: BatchControl
     ) -> None:
         self._use, self._rows, self._batch, self._new_tokens, self._max_tokens = use, rows, batch, new_tokens, max_tokens
-        self._order = sorted(range(len(rows)), key=lambda number: (-len(rows[number]), number))
+        self._order, self._is_closed = self._sort(range(len(rows))), False
         self._control, self._lock = control, threading.Lock()
         control.rows_done, control.row_count = 0, len(rows)
 
@@ -117,11 +117,16 @@ class _BatchQueue:
         """Take a batch back that did not fit into memory, and make later ones smaller; ResourceError if it was a single row."""
         with self._lock:
             self._control.halve(self._use, len(numbers), self._count_tokens(numbers[0]), device)
-            self._order[:0] = numbers
+            if not self._is_closed:
+                self._order = self._sort([*numbers, *self._order])
 
-    def clear(self) -> None:
-        """Forget the rows that are left."""
+    def _sort(self, numbers: Iterable[int]) -> list[int]:
+        return sorted(numbers, key=lambda number: (-len(self._rows[number]), number))
+
+    def close(self) -> None:
+        """Forget the rows that are left, and those that are put back later."""
         with self._lock:
+            self._is_closed = True
             self._order.clear()
 
 
@@ -324,7 +329,7 @@ class LanguageModel:
                     else:
                         queue.put_back(numbers, model.device)
             except BaseException:
-                queue.clear()  # the others begin no further batch
+                queue.close()  # the others begin no further batch
                 raise
 
         if not self.replicas:
@@ -335,7 +340,7 @@ class LanguageModel:
                 for future in [pool.submit(compute_batches, model) for model in models]:
                     future.result()
             finally:
-                queue.clear()  # a signal arrives in this thread
+                queue.close()  # a signal arrives in this thread
 
     def _has_memory_for(self, compute: Callable[[LanguageModel, list[int]], None], numbers: list[int]) -> bool:
         """Compute one batch; False if there was too little memory for it."""

@@ -358,15 +358,16 @@ class Rmft(LinkingEditor):
     def _build_variant_drawer(self, kind: Kind, values: pa.Array, doc_no: I64) -> _TextDrawer:
         """A function that draws variants of values with components: the anchor is the value's own, the others come from the pools.
 
-        No variant has a `=`: before `@` it stands for that of another address (`bounce-ann=example.com@lists.example.org`), which a local
-        part that is kept, or one from a pool, would let remain. Of such a value the domain is kept."""
+        No first or last name of a variant has a `=`, which is the `@` of another address (`list-ann=example.com@lists.example.org`): one
+        that is kept, or that comes from a pool, would let it remain. Of such a value the domain is kept."""
         edges = self._locate_components(kind, values)
         drawer = VariantDrawer(TextBuffers.from_array(values), edges, self._get_pools(kind.name))
         has_last = edges[:, 3] < edges[:, 4]
         many = np.array([_COMPONENT_BIT[name] for name in self.anchors], np.uint8)
         few = np.array([_COMPONENT_BIT[name] for name in self.anchors if name != "last"], np.uint8)
         always_kept = np.where(has_last, 0, _COMPONENT_BIT["last"]) | (0 if "tld" in self.anchors else _COMPONENT_BIT["tld"])
-        wraps_address = _has_equals_sign(values)
+        signs_in_names, signs_elsewhere = _count_equals_signs(TextBuffers.from_array(values), edges)
+        wraps_address = signs_in_names > 0
         kept_of_wrapping = _COMPONENT_BIT["domain"] if "domain" in self.anchors else 0
 
         def draw(rows: npt.NDArray[np.intp], draws: Draws, attempt: int | I64) -> tuple[pa.Array, Mask]:
@@ -382,14 +383,18 @@ class Rmft(LinkingEditor):
             bits[:, 3] = draws.u32_pair(2)[0] if "tld" in self.anchors else 0
             extensions = draw_extension(draws.u32_pair(3)[0], attempt - (_EXTEND_AFTER - 1)) if stage >= _EXTEND_AFTER else None
             text, is_new = drawer.draw(rows, doc_no[rows], kept, bits, extensions)
-            is_usable = ~_has_equals_sign(text)
+            is_usable = np.asarray(pc.count_substring(text, "=")) <= signs_elsewhere[rows]
             return text, is_usable & is_new if stage < _OWN_COMPONENT_AFTER else is_usable
 
         return draw
 
 
-def _has_equals_sign(texts: pa.Array) -> Mask:
-    return np.asarray(pc.match_substring(texts, "="))
+def _count_equals_signs(values: TextBuffers, edges: I64) -> tuple[I64, I64]:
+    """How many `=` each value has in its first and last name, and elsewhere: `=` may be the sign of the address itself. `edges` as of
+    `Kind.locate_components`."""
+    before = np.searchsorted(np.flatnonzero(values.data == ord("=")), edges)
+    in_names = before[:, 2] - before[:, 1] + before[:, 4] - before[:, 3]
+    return in_names, before[:, -1] - before[:, 0] - in_names
 
 
 class _UniqueDrawAllocator:
@@ -484,7 +489,9 @@ def _read_values(kind: Kind, occurrences: pl.DataFrame, key: Key) -> tuple[pa.Ar
         is_other_value = (
             compute_value_ids(to_large_string(kind.normalise(plain)), kind.name, key) != occurrences["value_id"].to_numpy()[swept]
         )
-        is_invalid[swept] = ~kind.is_value(candidates).to_numpy() | is_other_value
+        # where a finder found a value in the same place, its variant held a value: the next one would, too
+        is_found_too = occurrences.select("doc_no", "cell", "start", "end").is_duplicated().to_numpy()[swept]
+        is_invalid[swept] = ~kind.is_value(candidates).to_numpy() | is_other_value | is_found_too
     return to_large_string(values), is_invalid
 
 

@@ -63,7 +63,7 @@ _NO_LINKS = pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})
 class Names(Finder):
     """Settings: `prose` (false: only header lines are searched)."""
 
-    VERSION: ClassVar[int] = 5
+    VERSION: ClassVar[int] = 6
     supports_stream: ClassVar[bool] = True
     prose: bool = True
     _key: Key = PrivateAttr()

@@ -162,7 +162,7 @@ def report(
         private_folder.set_umask(0o077),
         private_folder.read_workspace(work, "report") as spill,
     ):
-        require_run_tables(work, run_folder, len(manifest["shards"]))
+        require_run_tables(work, run_folder, len(manifest["shards"]), [work / "tables" / "value_counts" / "all.parquet"])
         engine = LocalEngine(workers=1, spill=spill)
         try:
             swept = manifest["settings"]["verify"] != "off"

@@ -209,10 +209,16 @@ def read_workspace(work: Path, name: str) -> Iterator[Path]:
     with contextlib.ExitStack() as stack:
         with refuse_unwritable_path(work, "the command writes temporary files there; change the permissions"):
             stack.enter_context(share_workspace(work))
-            stack.callback(_remove_empty_folder, make_private_folder(work / "spill"))
-            if not os.access(work / "spill", os.W_OK):
-                raise PermissionError(errno.EACCES, "not writable")
-        yield Path(stack.enter_context(tempfile.TemporaryDirectory(dir=work / "spill", prefix=f"{name}-")))
+            stack.callback(_remove_empty_folder, work / "spill")
+            folder = _make_temporary_folder(work, name)
+        yield Path(stack.enter_context(folder))
+
+
+def _make_temporary_folder(work: Path, name: str) -> tempfile.TemporaryDirectory[str]:
+    while True:
+        spill = make_private_folder(work / "spill")
+        with contextlib.suppress(FileNotFoundError):  # another reader has just removed the empty folder
+            return tempfile.TemporaryDirectory(dir=spill, prefix=f"{name}-")
 
 
 def _remove_empty_folder(folder: Path) -> None:

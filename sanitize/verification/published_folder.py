@@ -146,7 +146,6 @@ def require_run_tables(work: Path, run_folder: Path, shard_count: int, more_tabl
             continue  # its files count as changed
     folders = [work / "vault" / "values", work / "tables" / "occurrences", *(run_folder / name for name in ("kept", "edits", "rows"))]
     tables = [folder / f"{no:05d}.parquet" for folder in folders for no in range(shard_count)]
-    tables.append(work / "tables" / "value_counts" / "all.parquet")
     for table in (*more_tables, *tables):
         try:
             is_same = file_sha256(table) in recorded.get(os.path.normpath(table), set())

@@ -26,14 +26,14 @@ PLAN_HASHES = {
     "baseline": "9438e8d27acd1a90",
     "blacklist": "77569b6b2589cc33",
     "dp_mlm": "a8cb10ac6a21c91e",
-    "erase": "c6e6b87a2c7d4d8c",
+    "erase": "9bd1ee7c57079f19",
     "header_dedup": "d5e864436f2012f1",
     "mask_words": "94549228f655b8fd",
-    "names": "56a94abfa523c90f",
-    "pseudonymize": "88aabb02d0613aab",
-    "redact": "def1506caca2574b",
+    "names": "46d5903f5c453db0",
+    "pseudonymize": "a08ec7a0ffce493d",
+    "redact": "57fc4112cdc470cb",
     "rmft": "4b2bceb1faf35481",
-    "strict": "5b3cdba65272803a",
+    "strict": "951a423b615e9cdf",
 }
 # purposes that the runs below pass to Key.subkey; {kind} stands for the name of a kind
 PURPOSES = {
