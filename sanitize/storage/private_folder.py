@@ -209,6 +209,8 @@ def read_workspace(work: Path, name: str) -> Iterator[Path]:
     with contextlib.ExitStack() as stack:
         with refuse_unwritable_path(work, "the command writes temporary files there; change the permissions"):
             stack.enter_context(share_workspace(work))
+            if not os.access(work, os.W_OK):
+                raise PermissionError(errno.EACCES, "not writable")
             stack.callback(_remove_empty_folder, work / "spill")
             folder = _make_temporary_folder(work, name)
         yield Path(stack.enter_context(folder))

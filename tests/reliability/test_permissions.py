@@ -145,4 +145,4 @@ def test_every_command_says_why_a_path_cannot_be_written(folder: Path) -> None:
     assert results[0] == "0 " and len(results) == len(cases) + 2, result.stdout + result.stderr
     for (line, words), found in zip(cases, results[1:-1], strict=True):
         assert found.startswith("2 error: ") and words in found and found.count("error") == 1, f"{line}: {found}"
-    assert results[-1].startswith("2 error: out.private: cannot be written: no permission to write in this folder; the check writes")
+    assert results[-1].startswith("2 error: out.private: cannot be written: no permission to write in this folder; the command writes")
