@@ -15,12 +15,11 @@ import datetime
 import importlib.metadata
 import json
 import os
-import statistics
 from pathlib import Path
 from typing import Any
 
 from benchmarks.bench import ONE_THREAD, describe_machine
-from benchmarks.bench_reduce import measure_cpu_s
+from benchmarks.bench_reduce import measure_in_turn
 
 AIMS = {"batched_of_unbatched": 20.0, "ranked_together_of_one_by_one": 5.0}
 PROMPT, NEW, VOCABULARY = 50, 128, 1024
@@ -59,19 +58,13 @@ def measure_generation(batch: int, few: int, repeat: int) -> dict[str, Any]:
         return output[:, PROMPT:].tolist()
 
     methods = {
-        "batched": (generate_batched, batch),
-        "unbatched": (generate_single, few),
-        "transformers": (generate_with_transformers, batch),
+        "batched": (generate_batched, batch * NEW),
+        "unbatched": (generate_single, few * NEW),
+        "transformers": (generate_with_transformers, batch * NEW),
     }
-    spent: dict[str, list[float]] = {name: [] for name in methods}
-    outputs: dict[str, Any] = {}
-    for _ in range(repeat):
-        for name, (work, _) in methods.items():
-            seconds, outputs[name] = measure_cpu_s(work)
-            spent[name].append(seconds)
+    token_rates, outputs = measure_in_turn(methods, repeat)
     assert outputs["batched"] == outputs["transformers"], "both methods must give the same tokens"
     assert outputs["unbatched"] == outputs["batched"][:few], "a batch must change nothing"
-    token_rates = {name: count * NEW / statistics.median(spent[name]) for name, (_, count) in methods.items()}
     return {
         "batch": batch,
         "prompt_tokens": PROMPT,
@@ -143,14 +136,8 @@ def measure_ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
     def rank_one_by_one() -> Any:
         return np.array([[compute_segment_losses(model, *([part] for part in row), batch=1)[0][0] for model in models] for row in rows])
 
-    spent: dict[str, list[float]] = {"together": [], "one_by_one": []}
-    outputs: dict[str, Any] = {}
-    for _ in range(repeat):
-        for name, work in (("together", rank_batched), ("one_by_one", rank_one_by_one)):
-            seconds, outputs[name] = measure_cpu_s(work)
-            spent[name].append(seconds)
+    segment_rates, outputs = measure_in_turn({"together": (rank_batched, len(rows)), "one_by_one": (rank_one_by_one, len(rows))}, repeat)
     assert np.allclose(outputs["together"], outputs["one_by_one"], atol=1e-4), "a batch must change nothing"
-    segment_rates = {name: len(rows) / statistics.median(seconds) for name, seconds in spent.items()}
     return {
         "segments": len(rows),
         "segments_per_cpu_s": segment_rates,

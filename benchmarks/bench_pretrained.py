@@ -20,14 +20,15 @@ import datetime
 import importlib.metadata
 import json
 import os
-import statistics
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from benchmarks import corpora
 from benchmarks.bench import ONE_THREAD, build_in_subprocess, describe_machine
+from benchmarks.bench_reduce import measure_in_turn
 from benchmarks.pretrained_model import DEFAULT_FOLDER
 
 AIMS = {
@@ -42,21 +43,6 @@ CONTEXT, BATCH, STEPS = 256, 2, 3  # of training
 SCORED_ROWS, SCORE_BATCH = 24, 8
 PROMPTS, FEW, PROMPT_TOKENS, NEW_TOKENS = 32, 4, 50, 32
 MASKED_TEXTS, TEXT_TOKENS, QUERIES, QUERY_TOKENS = 2, 150, 40, 16  # as in Recollect and Rank
-
-Work = tuple[Callable[[], Any], int]  # a call, and the tokens that it processes
-
-
-def measure_in_turn(methods: dict[str, Work], repeat: int) -> tuple[dict[str, float], dict[str, Any]]:
-    """Return tokens per CPU-second by method (medians of rounds that take turns), and the last output of each."""
-    from benchmarks.bench_reduce import measure_cpu_s
-
-    spent: dict[str, list[float]] = {name: [] for name in methods}
-    outputs: dict[str, Any] = {}
-    for _ in range(repeat):
-        for name, (work, _) in methods.items():
-            seconds, outputs[name] = measure_cpu_s(work)
-            spent[name].append(seconds)
-    return {name: tokens / statistics.median(spent[name]) for name, (_, tokens) in methods.items()}, outputs
 
 
 def measure_training(path: Path, source: Path, repeat: int) -> dict[str, Any]:
@@ -93,7 +79,7 @@ def measure_training(path: Path, source: Path, repeat: int) -> dict[str, Any]:
             optimizer.step()
             optimizer.zero_grad(set_to_none=True)
 
-    methods: dict[str, Work] = {"trainer": (bench.loop.train, bench.tokens), "plain": (train_plain, bench.tokens)}
+    methods = {"trainer": (bench.loop.train, bench.tokens), "plain": (train_plain, bench.tokens)}
     measure_in_turn(methods, 1)  # the first round pays for pages
     token_rates, _ = measure_in_turn(methods, repeat)
     with torch.inference_mode():
@@ -138,15 +124,9 @@ def measure_scoring(model: Any, source: Path, repeat: int) -> dict[str, Any]:
     packed = [joined[CONTEXT * number : CONTEXT * (number + 1)] for number in range(SCORED_ROWS)]
     result: dict[str, Any] = {"score_tokens_per_cpu_s": {}}
     for name, rows in (("rows", packed), ("mails", mails)):
-
-        def score_ours(rows: Sequence[list[int]] = rows) -> Any:
-            return model.token_losses(rows, batch=SCORE_BATCH)
-
-        def score_theirs(rows: Sequence[list[int]] = rows) -> Any:
-            return score_plainly(rows)
-
         tokens = sum(map(len, rows))
-        token_rates, outputs = measure_in_turn({"ours": (score_ours, tokens), "plain": (score_theirs, tokens)}, repeat)
+        methods = {"ours": (partial(model.token_losses, rows, batch=SCORE_BATCH), tokens), "plain": (partial(score_plainly, rows), tokens)}
+        token_rates, outputs = measure_in_turn(methods, repeat)
         assert all(np.allclose(*pair, atol=1e-3) for pair in zip(outputs["ours"], outputs["plain"], strict=True)), "losses differ"
         result["score_tokens_per_cpu_s"][name] = token_rates
         result[f"score_{name}_of_plain"] = token_rates["ours"] / token_rates["plain"]
@@ -161,8 +141,8 @@ def measure_generation(model: Any, source: Path, repeat: int) -> dict[str, Any]:
     prompts, texts = [row[:PROMPT_TOKENS] for row in rows[:PROMPTS]], rows[:MASKED_TEXTS]
     assert len(prompts) == PROMPTS
 
-    def generate_ours(count: int, batch: int) -> Any:
-        return model.generate(prompts[:count], new_tokens=NEW_TOKENS, batch=batch, stop_at_eos=False)
+    def generate_ours() -> Any:
+        return model.generate(prompts, new_tokens=NEW_TOKENS, batch=PROMPTS, stop_at_eos=False)
 
     def generate_theirs(rows: Sequence[list[int]], new_tokens: int, **settings: Any) -> Any:
         ids = torch.tensor(rows)
@@ -189,7 +169,7 @@ def measure_generation(model: Any, source: Path, repeat: int) -> dict[str, Any]:
 
     token_rates, outputs = measure_in_turn(
         {
-            "batch": (lambda: generate_ours(PROMPTS, PROMPTS), PROMPTS * NEW_TOKENS),
+            "batch": (generate_ours, PROMPTS * NEW_TOKENS),
             "batch_of_transformers": (lambda: generate_theirs(prompts, NEW_TOKENS, do_sample=False), PROMPTS * NEW_TOKENS),
             "one_by_one_of_transformers": (generate_one_by_one, FEW * NEW_TOKENS),
             "queries": (query_ours, MASKED_TEXTS * QUERIES * QUERY_TOKENS),

@@ -25,7 +25,7 @@ import shutil
 import statistics
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +49,18 @@ def measure_cpu_s(work: Callable[[], Any]) -> tuple[float, Any]:
     result = work()
     after = resource.getrusage(resource.RUSAGE_SELF)
     return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime, result
+
+
+def measure_in_turn(methods: Mapping[str, tuple[Callable[[], Any], int]], repeat: int) -> tuple[dict[str, float], dict[str, Any]]:
+    """The rate of each method in units per CPU-second (medians of rounds that take turns), and its last output. A method is a call, and the
+    units that it processes, such as tokens."""
+    spent: dict[str, list[float]] = {name: [] for name in methods}
+    outputs: dict[str, Any] = {}
+    for _ in range(repeat):
+        for name, (work, _) in methods.items():
+            seconds, outputs[name] = measure_cpu_s(work)
+            spent[name].append(seconds)
+    return {name: units / statistics.median(spent[name]) for name, (_, units) in methods.items()}, outputs
 
 
 def plain_copy(source: Path, target: Path) -> None:
