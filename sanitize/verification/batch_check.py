@@ -55,6 +55,12 @@ class ResidualMatches:
     def __len__(self) -> int:
         return len(self.doc_no)
 
+    def are_explained(self, attribution: Attribution) -> Mask:
+        """True for matches strictly inside a replacement that may be there by chance, or strictly inside an atomic value that the plan
+        leaves."""
+        found: Mask = attribution.inside_atomic | (attribution.inside_replacement & self.may_be_chance)
+        return found
+
 
 @dataclass(frozen=True, repr=False)
 class SweepSpans:
@@ -128,8 +134,7 @@ def classify_matches(matches: ResidualMatches, attribution: Attribution, first_o
     """
     leak_rows = np.flatnonzero(attribution.whole_replacement)
     leak_rows = leak_rows[~first_occurs_after(matches.value_id[leak_rows], matches.doc_no[leak_rows])]
-    is_chance = attribution.inside_replacement & matches.may_be_chance
-    rows = np.flatnonzero(~(is_chance | attribution.inside_atomic | attribution.whole_replacement))
+    rows = np.flatnonzero(~(matches.are_explained(attribution) | attribution.whole_replacement))
     doc_no, cell, kind, value_id, rank = (
         column[rows] for column in (matches.doc_no, matches.cell, matches.kind, matches.value_id, matches.rank)
     )

@@ -221,8 +221,7 @@ def _count_inconclusive(task: VerifyTask, inconclusive: Sequence[ResidualMatches
         return {}
     found = ResidualMatches.concat(inconclusive)
     attribution = attribute_from_files(task.edits, task.occurrences, task.atomic_kinds, found.doc_no, found.cell, found.start, found.end)
-    is_chance = attribution.inside_replacement & found.may_be_chance
-    is_other = ~(is_chance | attribution.inside_atomic | attribution.whole_replacement)
+    is_other = ~(found.are_explained(attribution) | attribution.whole_replacement)
     return dict(Counter(kind_names[number] for number in found.kind[is_other].tolist()))
 
 
