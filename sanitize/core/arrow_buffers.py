@@ -24,7 +24,7 @@ BLOCK_BYTES = 1 << 18  # bytes per block: intermediate arrays of this size stay 
 _INLINE_BYTES = 12  # longest text that Arrow stores inside its string view (Arrow columnar format, variable-size binary view)
 MASKED_BYTE = 127  # replaces bytes that patterns must not see: no pattern matches a control byte
 _HASH_KEY = secrets.token_bytes(16)  # no result depends on it; texts that were made to share a hash would be slow
-_LEAST_ROOM, _MOST_ROOM = 1 << 12, 1 << 20  # rows for which `fill_columns` has room at first
+_MIN_CAPACITY, _MAX_CAPACITY = 1 << 12, 1 << 20  # rows of the arrays of `fill_columns` at first
 _most_rows: dict[Callable[..., int], int] = {}  # that a kernel has written in this process
 _HIGH_BITS = np.uint64(0x8080808080808080)  # of eight bytes
 _MATCH_START, _MATCH_END = 1, 2  # sentinel bytes around a match; no pattern matches a control byte, so they may be masked in the texts
@@ -264,15 +264,15 @@ def number_marked_texts(data: U8, starts: I64, ends: I64, marks: I32 | I64) -> t
     return numbers, first_spans
 
 
-def fill_columns(kernel: partial[int], column_count: int, room: int | None = None) -> tuple[I64, ...]:
-    """The columns of numbers that a kernel writes. It is called with arrays for `room` rows, by default twice the most rows that it has
+def fill_columns(kernel: partial[int], column_count: int, capacity: int | None = None) -> tuple[I64, ...]:
+    """The columns of numbers that a kernel writes. It is called with arrays for `capacity` rows, by default twice the most rows that it has
     written in this process (memory that is not written costs nothing), and once more if it reports more rows than that."""
-    if room is None:
-        room = min(max(_LEAST_ROOM, 2 * _most_rows.get(kernel.func, 0)), _MOST_ROOM)
+    if capacity is None:
+        capacity = min(max(_MIN_CAPACITY, 2 * _most_rows.get(kernel.func, 0)), _MAX_CAPACITY)
     while True:
-        columns = tuple(np.empty(room, np.int64) for _ in range(column_count))
+        columns = tuple(np.empty(capacity, np.int64) for _ in range(column_count))
         row_count = kernel(*columns)
         _most_rows[kernel.func] = max(row_count, _most_rows.get(kernel.func, 0))
-        if row_count <= room:
+        if row_count <= capacity:
             return tuple(column[:row_count] for column in columns)
-        room = row_count
+        capacity = row_count

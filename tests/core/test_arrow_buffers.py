@@ -210,18 +210,18 @@ def test_enumerate_ranges_gives_every_number_of_each_range(ranges: list[tuple[in
     assert expand_ranges(start, end).tolist() == value_numbers.tolist() and value_numbers.dtype == np.int64
 
 
-def test_a_kernel_has_room_for_what_it_wrote_before() -> None:
-    """Its columns are complete whatever the room, and a second call of the same size needs no repetition."""
-    rooms: list[int] = []
+def test_the_capacity_follows_what_a_kernel_wrote_before() -> None:
+    """Its columns are complete whatever the capacity, and a second call of the same size needs no repetition."""
+    capacities: list[int] = []
 
     def count_up(count: int, *columns: np.ndarray[Any, Any]) -> int:
-        rooms.append(len(columns[0]))
+        capacities.append(len(columns[0]))
         for column in columns:
             column[: min(count, len(column))] = np.arange(count)[: len(column)]
         return count
 
     for count, calls in ((10, 1), (5000, 2), (5000, 1), (0, 1), (9_999, 1), (2_000_000, 2), (2_000_000, 2)):
-        rooms.clear()
+        capacities.clear()
         columns = fill_columns(partial(count_up, count), 2)
-        assert [column.tolist() for column in columns] == [list(range(count))] * 2 and len(rooms) == calls
-    assert rooms[0] < 2_000_000, "one unusual text does not make all later columns as large"
+        assert [column.tolist() for column in columns] == [list(range(count))] * 2 and len(capacities) == calls
+    assert capacities[0] < 2_000_000, "one unusual text does not make all later columns as large"

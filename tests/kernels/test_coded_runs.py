@@ -56,7 +56,7 @@ def test_runs_are_those_of_the_reference(texts: list[bytes], min_lengths: list[i
     buffers = to_buffers(texts)
     for joined in (-1, 0):
         kernel = partial(find_runs, buffers.data, buffers.offsets, to_members(alphabets), np.array(min_lengths), joined)
-        number, *columns = fill_columns(kernel, 4, room=1)
+        number, *columns = fill_columns(kernel, 4, capacity=1)
         for row, (alphabet, min_length) in enumerate(zip(alphabets, min_lengths, strict=True)):
             expected = [
                 (base + start, base + end, continues)
