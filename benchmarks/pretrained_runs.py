@@ -68,6 +68,7 @@ class PretrainedSize:
     cues: int
     length: int  # tokens of a generic prompt and its continuation
     probes: int  # mails that are probed for verbatim memorization
+    generated_rows: int = 64  # continuations of a batch; results do not depend on it, up to rounding
     device: str = "cpu"
 
 
@@ -77,10 +78,11 @@ SIZES = {
         mails=300, max_chars=400, test_share=0.2, seeds=3, lrs=(2e-4, 5e-4), epochs=4, every=1.0, batch=2, context=128, top_layers=10,
         fewer_top_layers=4, web=128, cues=128, length=128, probes=96,
     ),
-    # full fine-tuning on one GPU; not run where this was made
+    # full fine-tuning on one GPU
     "gpu": PretrainedSize(
         mails=8_586, max_chars=None, test_share=0.1, seeds=3, lrs=(2e-5,), epochs=3, every=0.5, batch=16, context=512, top_layers=None,
-        fewer_top_layers=10, web=2_000, cues=1_000, length=256, probes=1_000, device="cuda",
+        fewer_top_layers=10, web=2_000, cues=1_000, length=256, probes=1_000, generated_rows=512,
+        device="cuda",
     ),
 }  # fmt: skip
 
@@ -116,8 +118,8 @@ class PretrainedRuns:
         self.root, self.model, self.data, self.text_column, self.size = root, model, data, text_column, size
         self._by_seed: dict[int, SeedData] = {}
         root.mkdir(parents=True, exist_ok=True, mode=0o700)
-        # how many seeds and rates there are belongs to no cell
-        settings = {key: value for key, value in asdict(size).items() if key not in ("seeds", "lrs", "device")}
+        # how many seeds and rates there are belongs to no cell, and how it is computed changes no result
+        settings = {key: value for key, value in asdict(size).items() if key not in ("seeds", "lrs", "generated_rows", "device")}
         identity = {"model": folder_sha256(model), "data": data.name, "text_column": text_column, "size": settings}
         existing = read_json(root / "settings.json")
         if existing is None:
@@ -251,7 +253,7 @@ class PretrainedRuns:
         """Leaks by generic prompts and cues, loss of every held-out mail, and with `probe` verbatim memorization and n-gram scores."""
         size, began = self.size, time.process_time()
         model = LanguageModel.load(path, size.device)
-        extraction = Extraction(use="extraction", web=size.web, cues=size.cues, length=size.length)
+        extraction = Extraction(use="extraction", web=size.web, cues=size.cues, length=size.length, batch=size.generated_rows)
         extraction.setup(EvalContext(seed=data.seed, original_addresses=data.addresses))
         found = extraction.on_checkpoint(run, checkpoint, model)
         number = {address: place for place, address in enumerate(data.addresses)}
@@ -268,7 +270,7 @@ class PretrainedRuns:
         if probe:
             texts = read_texts(data.train).subsample(size.probes)
             points = verbatim.choose_probe_points(model.encode(texts.texts), texts.doc_ids, seed=data.seed)
-            generated = [verbatim.generate_continuations(model, points, k) for k in verbatim.PREFIX_LENGTHS]
+            generated = [verbatim.generate_continuations(model, points, k, batch=size.generated_rows) for k in verbatim.PREFIX_LENGTHS]
             measured["memorized"] = [verbatim.is_memorized(one, points.suffix_tokens).astype(int).tolist() for one in generated]
             scores = [ngram.ngram_scores(one, points.suffix_tokens) for one in generated]
             measured["scores"] = [[None if np.isnan(value) else round(float(value), 3) for value in one] for one in scores]
