@@ -142,7 +142,7 @@ class RewrittenShards:
             excluded_docs=(*excluded_docs.tolist(), *erased_docs),
             folder=index.workspace / "spill" / f"rewrite-{task_no}",
             erased_value_ids=erased_value_ids,
-            erased_local_parts=self.erased_mentions.local_parts,
+            erased_addresses=self.erased_mentions.addresses,
             other_surrogate_files=other_surrogate_files,
         )
         name = f"{task_no:05d}.parquet"
@@ -150,8 +150,8 @@ class RewrittenShards:
         erasure_depends_on: list[object] = (
             [erased_value_ids, [file_sha256(path) for path in mention_files], erased_docs] if erased_value_ids or erased_docs else []
         )
-        local_parts = self.erased_mentions.local_parts
-        if local_parts and erasure_scan.edits_have_local_part(state.folder / "edits" / name, local_parts):
+        addresses = self.erased_mentions.addresses
+        if addresses and erasure_scan.edits_have_erased_address(state.folder / "edits" / name, addresses):
             erasure_depends_on.append("shunned")
         depends_on: list[object] = [[file_sha256(path) for path in sweep_files], *erasure_depends_on]
         if self.blacklist is not None and any("blacklist" in editor.required_aggregates for editor in state.plan.editors):

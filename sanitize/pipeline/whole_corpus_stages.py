@@ -25,6 +25,7 @@ from sanitize.pipeline.run_state import RunState
 from sanitize.stages import batch_rewriting
 from sanitize.stages.aggregates import aggregate_for_editors
 from sanitize.stages.corpus_pass import CorpusContext, run_droppers
+from sanitize.stages.erased_addresses import ErasedAddresses
 from sanitize.stages.selection import VALUE_ID_SCHEMA
 from sanitize.stages.word_blacklist import build_blacklist
 from sanitize.storage.files import file_sha256
@@ -37,11 +38,11 @@ class ErasedMentions:
     """What the index does not have of erased persons. The files have one entry per task; all are empty if no tombstone lists names or
     users, and `document_files` also if these users wrote no document."""
 
-    value_ids: tuple[int, ...] = ()  # of all erased values: those of the tombstones, and addresses that differ by a plus tag
+    value_ids: tuple[int, ...] = ()  # of all erased values: those of the tombstones, and what `mailboxes.find_erased_values` adds
     mention_files: tuple[Path, ...] = ()  # mentions of their names, as rows of `occurrences`
     document_files: tuple[Path, ...] = ()  # `doc_no` of the documents that erased users wrote
     document_count: int = 0  # of these documents
-    local_parts: tuple[str, ...] = ()  # local parts of erased addresses, which no surrogate may use
+    addresses: ErasedAddresses | None = None  # which no replacement may have
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -87,15 +88,15 @@ def find_erased_mentions(state: RunState) -> ErasedMentions:
         mention_files=mention_files,
         document_files=document_files,
         document_count=document_count,
-        local_parts=erasure_scan.find_erased_local_parts(value_files, value_ids) if value_ids else (),
+        addresses=ErasedAddresses.find(erased, index.key, value_files) if value_ids else None,
     )
 
 
 def _find_erased_values(state: RunState) -> tuple[int, ...]:
     """The ids of all values of erased persons; written to a table of the run too where this needs the key, which `verify` does not have."""
     index, erased = state.index, state.erased
-    if not erased.mailbox_hashes:
-        return erased.value_ids
+    if not erased.has_values:
+        return ()
     value_files = index.task_files("vault", "values")
 
     def write_erased_values(task: FolderTask) -> dict[str, Any]:
@@ -110,6 +111,7 @@ def _find_erased_values(state: RunState) -> tuple[int, ...]:
         {"values.parquet": state.folder / ERASED_VALUES_FILE},
         erased.value_ids,
         erased.mailbox_hashes,
+        mailboxes.VERSION,
     )
     return tuple(run_job(job)["value_ids"])
 

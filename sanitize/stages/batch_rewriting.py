@@ -23,6 +23,7 @@ from sanitize.core.intervals import begins_group, flatten_spans, overlaps_any, p
 from sanitize.core.part_protocols import EditBatch, Editor, TextBatch, TextEdits
 from sanitize.core.text_cells import LeafPath, replace_leaf_texts
 from sanitize.kinds.kind import all_kinds
+from sanitize.stages.erased_addresses import ErasedAddresses
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import CellColumn, flatten_cells
 
@@ -48,7 +49,7 @@ class EditRules:
     leaves: tuple[LeafPath, ...]
     editors: tuple[Editor, ...]  # opened, in the order of the plan
     by_position: bool = False  # draws depend on doc_no instead of doc_id, because ids repeat
-    erased_local_parts: tuple[str, ...] = ()  # local parts of the addresses of erased persons: no replacement may contain one
+    erased_addresses: ErasedAddresses | None = None  # no replacement may have one
 
 
 # ---- occurrences ----
@@ -276,8 +277,8 @@ class BatchRewriter:
         changed, replacement, labels = editor.edit_occurrences(batch)
         if labels is not None:
             self.labels.append(labels)
-        if self.rules.erased_local_parts:
-            replacement = _label_erased_local_parts(self.rules.erased_local_parts, frame["kind"].gather(changed), replacement)
+        if self.rules.erased_addresses:
+            replacement = _label_erased_addresses(self.rules.erased_addresses, frame["kind"].gather(changed), replacement)
         changed_rows, ranges = rows[changed], editor.edited_byte_ranges(batch, changed)
         start, end = ranges or (occurrences.start_byte[changed_rows], occurrences.end_byte[changed_rows])
         edits = _Edits(changed_rows, start, end, np.full(len(changed_rows), editor_no, np.int32), replacement)
@@ -532,15 +533,10 @@ def _cut_values(buffers: Sequence[TextBuffers], found: _LocatedOccurrences) -> p
     return pa.concat_arrays(pieces).take(pa.array(np.argsort(np.concatenate(rows_of_pieces))))
 
 
-def _label_erased_local_parts(local_parts: Sequence[str], kinds: pl.Series, replacement: pa.Array) -> pa.LargeStringArray:
-    """The replacements; one that has the local part of an erased address becomes a label."""
+def _label_erased_addresses(erased_addresses: ErasedAddresses, kinds: pl.Series, replacement: pa.Array) -> pa.LargeStringArray:
+    """The replacements; one that has an erased address becomes a label."""
     replacements = pl.Series(replacement)
-    is_erased = has_local_part(replacements, local_parts)
+    is_erased = erased_addresses.are_in(replacements)
     return to_large_string(
         pl.select(pl.when(is_erased).then(pl.concat_str(pl.lit("["), kinds, pl.lit("]"))).otherwise(replacements)).to_series()
     )
-
-
-def has_local_part(replacements: pl.Series, local_parts: Sequence[str]) -> pl.Series:
-    """True for each replacement whose local part is one of `local_parts`, which are in lower case."""
-    return replacements.str.to_lowercase().str.extract(r"\A([^@]+)@").is_in(pl.Series(local_parts).implode()).fill_null(False)

@@ -22,6 +22,7 @@ from sanitize.core.keys import Key, pseudonymize_column
 from sanitize.core.part_protocols import Aggregates, Editor
 from sanitize.core.text_cells import LeafPath
 from sanitize.stages.batch_rewriting import ARRAY_COLUMNS, KEPT_SCHEMA, BatchRewriter, EditRules, OccurrenceArrays, assemble_occurrences
+from sanitize.stages.erased_addresses import ErasedAddresses
 from sanitize.stages.prior_values import attach_prior_values
 from sanitize.stages.privacy_ledger import LedgerWriter
 from sanitize.storage import table_schemas
@@ -51,13 +52,13 @@ class RewriteTask:
     excluded_docs: tuple[int, ...]  # quarantined and dropped documents of the range
     folder: Path
     erased_value_ids: tuple[int, ...] = ()  # values of erased persons: replaced by a label, whatever the plan does
-    erased_local_parts: tuple[str, ...] = ()  # local parts of their addresses: no replacement may contain one
+    erased_addresses: ErasedAddresses | None = None  # no replacement may have one
     other_surrogate_files: tuple[Path, ...] = ()  # for sequential editors: the variants that other tasks generated
 
     @property
     def rules(self) -> EditRules:
         """How the batches of the task are rewritten."""
-        return EditRules(leaves=self.leaves, editors=self.editors, by_position=self.by_position, erased_local_parts=self.erased_local_parts)
+        return EditRules(leaves=self.leaves, editors=self.editors, by_position=self.by_position, erased_addresses=self.erased_addresses)
 
     @property
     def description(self) -> str:

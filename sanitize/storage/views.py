@@ -57,7 +57,7 @@ RUN_TABLE_FOLDERS = {
     "blacklist": "vault/blacklist",
 }
 UNSELECTED_FILE = "unselected_values.parquet"  # in the aggregates of a run: values of which no occurrence was selected
-ERASED_VALUES_FILE = "erasure/values.parquet"  # in the folder of a run: the values of erased persons, where it has a tombstone of mailboxes
+ERASED_VALUES_FILE = "erasure/values.parquet"  # in the folder of a run: the values of erased persons, where there are tombstones of values
 # table -> query of sql/ that computes it on demand, over the raw tables
 COMPUTED_TABLES = {"users": "document_users", "value_users": "value_users"}
 
@@ -166,7 +166,7 @@ def read_unselected_values(counts_folder: Path) -> tuple[int, ...]:
 
 
 def read_erased_values(run_folder: Path) -> tuple[int, ...]:
-    """The ids of the values of erased persons that a run has found, for an erasure with mailboxes."""
+    """The ids of the values of erased persons that a run has found; only where there are tombstones of values."""
     import pyarrow.parquet as pq
 
     return tuple(pq.read_table(run_folder / ERASED_VALUES_FILE, partitioning=None).column(0).to_pylist())

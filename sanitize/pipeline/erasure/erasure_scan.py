@@ -6,7 +6,6 @@ runs only where a tombstone lists names or users.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ import pyarrow.parquet as pq
 
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
-from sanitize.stages import batch_rewriting
+from sanitize.stages.erased_addresses import ErasedAddresses
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import Documents, flatten_cells
 from sanitize.storage.parquet_files import open_table_writer
@@ -80,23 +79,9 @@ def erasure_scan_task(task: ErasureScanTask) -> dict[str, Any]:
     return {"mentions": mentioned, "authored_documents": written}
 
 
-def find_erased_local_parts(value_files: Sequence[Path], erased_value_ids: Sequence[int]) -> tuple[str, ...]:
-    """The local parts of the erased addresses, in lower case, ascending.
-
-    A draw may compose one of them from components of other persons, so the editors have to avoid them. Local parts of fewer than five
-    characters (`info`) identify no person and are left out.
-    """
-    found: set[str] = set()
-    for path in value_files:
-        table = pl.DataFrame(pq.read_table(path, columns=["value_id", "value"], partitioning=None))
-        erased_rows = table.filter(pl.col("value_id").is_in(pl.Series(erased_value_ids, dtype=pl.Int64).implode()))
-        found |= set(erased_rows["value"].str.to_lowercase().str.extract(r"\A([^@]{5,})@").drop_nulls())
-    return tuple(sorted(found))
-
-
-def edits_have_local_part(edits_file: Path, local_parts: Sequence[str]) -> bool:
-    """True where a replacement of an earlier run has one of these local parts; its shard must be rewritten."""
+def edits_have_erased_address(edits_file: Path, addresses: ErasedAddresses) -> bool:
+    """True where a replacement of an earlier run has an erased address; its shard must be rewritten."""
     if not edits_file.exists():
         return False
     replacements = pl.Series(pq.read_table(edits_file, columns=["replacement"], partitioning=None).column(0))
-    return bool(batch_rewriting.has_local_part(replacements, local_parts).any())
+    return bool(addresses.are_in(replacements).any())

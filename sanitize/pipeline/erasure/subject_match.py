@@ -22,9 +22,9 @@ from sanitize.core.text_cells import LeafPath
 from sanitize.errors import UsageError
 from sanitize.finders.names import is_name_in_local_part
 from sanitize.kinds.custom_kind import CustomKind
-from sanitize.pipeline.erasure.mailboxes import remove_plus_tags
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.corpus_pass import load_occurrences, occurrences_in_cells
+from sanitize.stages.erased_addresses import remove_plus_tags
 from sanitize.stages.scanner import Scanner
 from sanitize.storage.corpus import Documents, flatten_cells
 from sanitize.storage.files import describe_read_error, read_regular_file

@@ -47,7 +47,7 @@ from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.pipeline import publish_history
 from sanitize.pipeline.erasure import published_outputs
 from sanitize.pipeline.erasure.erasure_scan import ErasureScanTask, erasure_scan_task
-from sanitize.pipeline.erasure.mailboxes import read_address_parts
+from sanitize.pipeline.erasure.mailboxes import find_erased_values, read_address_parts
 from sanitize.pipeline.erasure.published_outputs import OutputSearch, PublishedOutput
 from sanitize.pipeline.erasure.subject_match import LinkTask, SubjectMatch, expand_match, link_task
 from sanitize.pipeline.run import run_with_settings
@@ -259,10 +259,11 @@ def _search_subject(
     ]
     workspace.run_tasks(link_task, tasks)
     links = pl.concat([pl.read_parquet(task.folder / "links.parquet", glob=False) for task in tasks]).unique()
+    vault_files = workspace.task_files("vault", "values")
     values, names, names_not_followed = list(match.value_ids), list(match.names), 0
     mailboxes: set[str] = set()
     if follow_links:
-        address_parts = read_address_parts(workspace.task_files("vault", "values"))
+        address_parts = read_address_parts(vault_files)
         values, names, names_not_followed = expand_match(links, match, address_parts)
         own_parts = address_parts.filter(pl.col("value_id").is_in(pl.Series(values, dtype=pl.Int64).implode()))
         mailboxes = {*match.mailboxes, *own_parts["mailbox"]}
@@ -271,6 +272,8 @@ def _search_subject(
     subject_tombstones = tombstones.Tombstones(
         tuple(values), tuple(names), tuple(sorted(users)), mailbox_hashes=tuple(sorted(mailbox_hashes))
     )
+    values = list(find_erased_values(vault_files, subject_tombstones, workspace.key))  # with longer addresses that end with one of them
+    subject_tombstones = replace(subject_tombstones, value_ids=tuple(values))
     tables, written_docs = _collect_occurrences(workspace, subject_tombstones)
     places, per_document = workspace.run_query("subject_sections", **tables), workspace.run_query("subject_documents", **tables)
     docs = pl.concat([per_document["doc_no"], written_docs]).unique().sort()

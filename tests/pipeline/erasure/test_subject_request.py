@@ -345,6 +345,24 @@ def test_variants_that_equal_an_erased_value_are_replaced(tmp_path: Path) -> Non
     assert found.erased.outputs[0].leaks == 0
 
 
+@pytest.mark.parametrize("linked", [True, False])
+@pytest.mark.parametrize("plan", ["rmft", "baseline"])
+def test_addresses_that_end_with_an_erased_one_are_erased(tmp_path: Path, plan: str, linked: bool) -> None:
+    """The finders read `owner+ann@...` as one address; the erased one is nowhere alone. Neither originals nor variants may end with it."""
+    people = ["owner+ann@example.com", "owner+ben@example.org", "team-cyd@example.com", "team-ann@example.net", "joann@example.com"]
+    mails = [f"{address} and again {address}" for _ in range(40) for address in people]
+    pq.write_table(pa.table({"text": mails}), tmp_path / "in.parquet")
+    run_plan(tmp_path, plan=plan, rows_per_shard=500)
+    pattern = re.compile(r"\bann@example\.com", re.IGNORECASE)
+    before = sum(len(pattern.findall(text)) for shard in read_texts_by_shard(tmp_path) for text in shard)
+    found = subject(tmp_path / "clean.private", ["ann@example.com"], erase=True, linked=linked)
+    assert before > 0
+    assert not any(pattern.search(text) for shard in read_texts_by_shard(tmp_path) for text in shard)
+    assert any("joann@example.com" in text for shard in read_texts_by_shard(tmp_path) for text in shard)
+    assert found.erased.outputs[0].erased and found.erased.outputs[0].leaks == 0
+    assert verify(tmp_path / "clean", workers=1).leaks == 0
+
+
 @pytest.mark.slow
 def test_erasure_rewrites_every_published_output(corpus_folder: Path) -> None:
     """One plan is published to two folders, and the index is rebuilt before others are published; one is renamed later."""
