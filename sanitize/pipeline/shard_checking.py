@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from sanitize.core import failpoints
 from sanitize.core.arrow_buffers import to_large_string
@@ -19,8 +21,9 @@ from sanitize.kinds.kind import all_kinds
 from sanitize.pipeline import append
 from sanitize.pipeline.run_state import RunState
 from sanitize.pipeline.shard_rewriting import RewrittenShards
-from sanitize.storage import private_folder
+from sanitize.storage import private_folder, table_schemas
 from sanitize.storage.formats import shard_path
+from sanitize.storage.parquet_files import open_table_writer
 from sanitize.storage.publication import shard_names
 from sanitize.storage.task_records import run_job
 from sanitize.text.literal_search import LiteralMatcher, count_common_values, prepare_terms
@@ -37,6 +40,8 @@ from sanitize.verification.leak_check import (
     verify_with_digests,
 )
 from sanitize.verification.sweep_terms import prepare_digest_terms, prepare_sweep_terms
+
+MAX_SWEEPS = 3  # of one shard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +99,7 @@ class CheckedShards:
 
 def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
     """Run the leak check on every shard. A shard with remaining values in its text is swept, rewritten (`shards` is updated) and checked
-    again. Raises LeakFound for what is left then."""
+    again, up to `MAX_SWEEPS` times: a shard that is rewritten has other variants. Raises LeakFound for what is left then."""
     mode = state.index.settings.verify
     if mode == "off":
         return CheckedShards(state=state, report={"mode": mode, "values_checked": 0, "ambiguous_values": 0, "swept": 0})
@@ -106,20 +111,24 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
     results = checks.verify(tasks)
     append.check_earlier_shards_clean([result for result, reused in zip(results, is_reused, strict=True) if reused], state.output)
     swept_task_nos = [no for no in state.task_nos if results[no]["swept"]]
-    swept = sum(results[no]["swept"] for no in swept_task_nos)
-    if swept_task_nos:
-        # a value that the finders missed becomes an occurrence; only what is left after the sweep is a leak
-        shards.rewrite_again(swept_task_nos)
-        tasks = [checks.create_task(no, is_recheck=True) for no in swept_task_nos]
-        for no, result in zip(swept_task_nos, state.tasks.run("verify", tasks, function=verify_task), strict=True):
-            results[no] = result
+    # a value that the finders missed becomes an occurrence; only what is left after the sweeps is a leak
+    to_rewrite = swept_task_nos
+    for sweep_no in range(MAX_SWEEPS):
+        for no in to_rewrite if sweep_no else ():
+            checks.add_recheck_to_sweep(no)
+        if to_rewrite:
+            shards.rewrite_again(to_rewrite)
+            tasks = [checks.create_task(no, is_recheck=True) for no in to_rewrite]
+            for no, result in zip(to_rewrite, state.tasks.run("verify", tasks, function=verify_task), strict=True):
+                results[no] = result
+        to_rewrite = [no for no in to_rewrite if results[no]["swept"]]
     raise_on_leaks(results, set(swept_task_nos), find_renamed_columns(asdict(state.index.settings.columns.roles)))
     failpoints.hit("run:leak_checked")
     report = {
         "mode": mode,
         "values_checked": checks.value_count,
         "ambiguous_values": count_common_values(state.forbidden_values_file),
-        "swept": swept,
+        "swept": sum(pq.read_metadata(shards.sweep_files[no]).num_rows for no in swept_task_nos),
         "kinds": sorted(state.plan.leak_checked_kinds),
     }
     if mode == "full":
@@ -187,9 +196,10 @@ class _ShardChecks:
         return results
 
     def create_task(self, task_no: int, is_recheck: bool = False) -> VerifyTask:
-        """The check of one shard. What it sweeps is written for `RewrittenShards.rewrite_again`, unless this is the second check."""
+        """The check of one shard. What it sweeps is for `RewrittenShards.rewrite_again`; that of a recheck, for `add_recheck_to_sweep`."""
         state, index, name = self.state, self.state.index, f"{task_no:05d}.parquet"
-        (state.folder / "sweep").mkdir(exist_ok=True)
+        sweep_file, recheck_file = self._sweep_files(task_no)
+        sweep_file.parent.mkdir(exist_ok=True)
         low, high = index.task_ranges[task_no]
         drawn_before_all_values = state.has_ordered_editors or task_no < state.output_increments[-1].first_task
         return VerifyTask(
@@ -207,12 +217,28 @@ class _ShardChecks:
             row_doc_nos=state.folder / "rows" / name,
             documents=index.documents,
             leaves=index.leaves,
-            sweep_path=state.folder / "sweep" / (f"recheck-{name}" if is_recheck else name),
+            sweep_path=recheck_file if is_recheck else sweep_file,
             erased_names=state.erased.names,
             renamed_columns=find_renamed_columns(asdict(index.settings.columns.roles)),
             value_counts=index.value_counts_file if drawn_before_all_values else None,
             columns=tuple(name for name in index.documents.schema.names if index.policies[name] != "drop"),
         )
+
+    def add_recheck_to_sweep(self, task_no: int) -> None:
+        """Add what the recheck of a shard swept to what was swept in it before, for `RewrittenShards.rewrite_again`."""
+        sweep_file, recheck_file = self._sweep_files(task_no)
+        spans = pa.concat_tables([pq.read_table(path, partitioning=None) for path in (sweep_file, recheck_file)]).unify_dictionaries()
+        keys = ["doc_no", "cell", "start_byte", "end_byte"]
+        rows = pl.DataFrame(spans.select(keys)).with_row_index("row").unique(keys, keep="first").sort(keys)["row"]
+        path = self.state.index.workspace / "spill" / "sweep.parquet"
+        with open_table_writer(path, table_schemas.OCCURRENCES.schema) as out:
+            out.write_table(spans.take(rows.to_arrow()))
+        path.rename(sweep_file)
+
+    def _sweep_files(self, task_no: int) -> tuple[Path, Path]:
+        """The files of what was swept in a shard, and of what its recheck sweeps."""
+        folder = self.state.folder / "sweep"
+        return folder / f"{task_no:05d}.parquet", folder / f"recheck-{task_no:05d}.parquet"
 
     def run_full_check(self, ambiguous: Counter[str], checked_bytes: Sequence[dict[str, int]]) -> dict[str, Any]:
         """Search what `verify_task` has not: the other columns, and the bytes of the shards outside of their rows; returns the report of
