@@ -25,12 +25,12 @@ from sanitize.pipeline.run_state import RunState
 from sanitize.stages import batch_rewriting
 from sanitize.stages.aggregates import aggregate_for_editors
 from sanitize.stages.corpus_pass import CorpusContext, run_droppers
-from sanitize.stages.erased_addresses import ErasedAddresses
 from sanitize.stages.selection import VALUE_ID_SCHEMA
 from sanitize.stages.word_blacklist import build_blacklist
 from sanitize.storage.files import file_sha256
 from sanitize.storage.task_records import run_job
 from sanitize.storage.views import ERASED_VALUES_FILE
+from sanitize.text.erased_addresses import ErasedAddresses
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -23,9 +23,9 @@ from sanitize.core.intervals import begins_group, flatten_spans, overlaps_any, p
 from sanitize.core.part_protocols import EditBatch, Editor, TextBatch, TextEdits
 from sanitize.core.text_cells import LeafPath, replace_leaf_texts
 from sanitize.kinds.kind import all_kinds
-from sanitize.stages.erased_addresses import ErasedAddresses
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import CellColumn, flatten_cells
+from sanitize.text.erased_addresses import ErasedAddresses
 
 ERASURE_PART = "subject"  # the name in `edits` of the part that erases a person
 WORD_KIND = "WORD"  # the kind of an edit without an occurrence

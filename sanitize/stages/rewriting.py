@@ -22,12 +22,12 @@ from sanitize.core.keys import Key, pseudonymize_column
 from sanitize.core.part_protocols import Aggregates, Editor
 from sanitize.core.text_cells import LeafPath
 from sanitize.stages.batch_rewriting import ARRAY_COLUMNS, KEPT_SCHEMA, BatchRewriter, EditRules, OccurrenceArrays, assemble_occurrences
-from sanitize.stages.erased_addresses import ErasedAddresses
 from sanitize.stages.prior_values import attach_prior_values
 from sanitize.stages.privacy_ledger import LedgerWriter
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import Documents
 from sanitize.storage.parquet_files import RowGroupWriter, open_table_writer, open_text_writer
+from sanitize.text.erased_addresses import ErasedAddresses
 
 VERSION = 2  # raise it when emitted bytes change for the same input, plan and key
 

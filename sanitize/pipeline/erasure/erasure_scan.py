@@ -17,12 +17,12 @@ import pyarrow.parquet as pq
 
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
-from sanitize.stages.erased_addresses import ErasedAddresses
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import Documents, flatten_cells
 from sanitize.storage.parquet_files import open_table_writer
 from sanitize.storage.tombstones import Tombstones, hash_user_ids
 from sanitize.text import name_search
+from sanitize.text.erased_addresses import ErasedAddresses
 
 ERASED_DOCS_SCHEMA = pa.schema([pa.field("doc_no", pa.int64())])
 

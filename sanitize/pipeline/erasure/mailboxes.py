@@ -11,8 +11,8 @@ from pathlib import Path
 import polars as pl
 
 from sanitize.core.keys import Key
-from sanitize.stages.erased_addresses import are_erased, list_address_ends, read_addresses, remove_plus_tags
 from sanitize.storage.tombstones import Tombstones
+from sanitize.text.erased_addresses import are_erased, list_address_ends, read_addresses, remove_plus_tags
 
 VERSION = 2  # raise it when other values are found to be erased
 

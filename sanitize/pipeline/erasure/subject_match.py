@@ -24,13 +24,13 @@ from sanitize.finders.names import is_name_in_local_part
 from sanitize.kinds.custom_kind import CustomKind
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.corpus_pass import load_occurrences, occurrences_in_cells
-from sanitize.stages.erased_addresses import remove_plus_tags
 from sanitize.stages.scanner import Scanner
 from sanitize.storage.corpus import Documents, flatten_cells
 from sanitize.storage.files import describe_read_error, read_regular_file
 from sanitize.storage.parquet_files import open_table_writer
 from sanitize.text import name_search
 from sanitize.text.address_lists import find_display_names, strip_titles
+from sanitize.text.erased_addresses import remove_plus_tags
 from sanitize.text.mail_headers import find_header_lines
 
 USER_PREFIX = "user:"

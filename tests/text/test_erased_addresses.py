@@ -13,9 +13,9 @@ from hypothesis import strategies as st
 
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.pipeline.erasure.mailboxes import find_erased_values
-from sanitize.stages.erased_addresses import ADDRESS_KIND, ErasedAddresses, list_address_ends
 from sanitize.storage import tombstones
 from sanitize.storage.tombstones import Tombstones
+from sanitize.text.erased_addresses import ADDRESS_KIND, ErasedAddresses, list_address_ends
 
 KEY = Key.from_seed(5)
 ANN = "ann@example.com"
