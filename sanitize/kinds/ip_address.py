@@ -85,8 +85,8 @@ _PREPOSITION_BEFORE, _PORT_AFTER = r"(?:\A|[^a-z])(?:from|to|by|at|via) \z", r"\
 # number of digits -> public first octets: no private, loopback, link-local, test or multicast network begins with one
 _PUBLIC_FIRST_OCTETS = {
     1: np.arange(1, 10),
-    2: np.setdiff1d(np.arange(11, 100), [10]),
-    3: np.setdiff1d(np.arange(100, 224), [100, 127, 169, 172, 192, 198, 203]),
+    2: np.arange(11, 100),
+    3: np.delete(np.arange(100, 224), np.array([100, 127, 169, 172, 192, 198, 203]) - 100),
 }
 _TEST_NETWORKS = np.array(["192.0.2.", "198.51.100.", "203.0.113."], object)  # RFC 5737
 
