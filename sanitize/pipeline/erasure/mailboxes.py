@@ -5,14 +5,15 @@ This link follows from the addresses alone, so that it holds for values which a 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from pathlib import Path
 
 import polars as pl
 
-from sanitize.core.keys import Key
+from sanitize.core.arrow_buffers import to_large_string
+from sanitize.core.keys import Key, compute_value_ids
 from sanitize.storage.tombstones import Tombstones
-from sanitize.text.erased_addresses import are_erased, list_address_ends, read_addresses, remove_plus_tags
+from sanitize.text.erased_addresses import ADDRESS_KIND, are_erased, list_address_ends, read_addresses, remove_plus_tags
 
 VERSION = 2  # raise it when other values are found to be erased
 
@@ -36,3 +37,13 @@ def find_erased_values(value_files: Sequence[Path], erased: Tombstones, key: Key
         ends = list_address_ends(table["address"])
         found |= set(table["value_id"].gather(ends["row"].filter(are_erased(ends["end"], erased, key))))
     return tuple(sorted(found))
+
+
+def find_end_ids(value_files: Sequence[Path], value_ids: Collection[int], key: Key) -> set[int]:
+    """The ids of what some addresses of the vault end with, as values of their own."""
+    found: set[int] = set()
+    for path in value_files:
+        table = read_addresses(path).filter(pl.col("value_id").is_in(pl.Series(sorted(value_ids), dtype=pl.Int64).implode()))
+        ends = to_large_string(list_address_ends(table["address"])["end"])
+        found |= set(compute_value_ids(ends, ADDRESS_KIND, key).tolist())
+    return found

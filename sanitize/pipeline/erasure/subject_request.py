@@ -47,7 +47,7 @@ from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.pipeline import publish_history
 from sanitize.pipeline.erasure import published_outputs
 from sanitize.pipeline.erasure.erasure_scan import ErasureScanTask, erasure_scan_task
-from sanitize.pipeline.erasure.mailboxes import find_erased_values, read_address_parts
+from sanitize.pipeline.erasure.mailboxes import find_end_ids, find_erased_values, read_address_parts
 from sanitize.pipeline.erasure.published_outputs import OutputSearch, PublishedOutput
 from sanitize.pipeline.erasure.subject_match import LinkTask, SubjectMatch, expand_match, link_task
 from sanitize.pipeline.run import run_with_settings
@@ -282,6 +282,7 @@ def _search_subject(
             "the match: nothing of it occurs in this corpus (no occurrence, no name, no user); check its spelling, and the WORK folder"
         )
     found_value_ids = set(workspace.run_query("subject_values", **tables)["value_id"])
+    found_value_ids |= find_end_ids(vault_files, found_value_ids, workspace.key)
     name_ids = dict(zip(match.names, name_search.compute_name_ids(match.names, workspace.key).tolist(), strict=True)) if match.names else {}
     unmatched_lines = sorted(
         {
