@@ -1,6 +1,8 @@
-"""Mailboxes of addresses: the normalised address without its plus tag. Addresses with the same mailbox are those of one person.
+"""Mailboxes of addresses, and which values of a vault are erased by them. A mailbox is the normalised address without its plus tag;
+addresses with the same mailbox are those of one person.
 
-This link follows from the addresses alone, so that it holds for values which a later run finds first; links by display names need a corpus.
+These links follow from the addresses alone, so that they hold for values which a later run finds first; links by display names need a
+corpus.
 """
 
 from __future__ import annotations
@@ -11,10 +13,10 @@ from pathlib import Path
 import polars as pl
 
 from sanitize.core.keys import Key
-from sanitize.stages.erased_addresses import are_erased, list_address_ends, read_addresses, remove_plus_tags
+from sanitize.stages.erased_addresses import are_erased, list_inner_addresses, read_addresses, remove_plus_tags
 from sanitize.storage.tombstones import Tombstones
 
-VERSION = 2  # raise it when other values are found to be erased
+VERSION = 3  # raise it when other values are found to be erased
 
 
 def read_address_parts(value_files: Sequence[Path]) -> pl.DataFrame:
@@ -29,10 +31,10 @@ def read_address_parts(value_files: Sequence[Path]) -> pl.DataFrame:
 
 def find_erased_values(value_files: Sequence[Path], erased: Tombstones, key: Key) -> tuple[int, ...]:
     """The ids of all erased values, ascending: those of the tombstones, and the addresses in the vault that differ from an erased one by a
-    plus tag, or end with one."""
+    plus tag, or contain one."""
     found = set(erased.value_ids)
     for path in value_files:
         table = read_addresses(path)
-        ends = list_address_ends(table["address"])
-        found |= set(table["value_id"].gather(ends["row"].filter(are_erased(ends["end"], erased, key))))
+        inner = list_inner_addresses(table["address"])
+        found |= set(table["value_id"].gather(inner["row"].filter(are_erased(inner["address"], erased, key))))
     return tuple(sorted(found))

@@ -121,9 +121,9 @@ def subject(
     and `checkpoints` (run folders of `sanitize-train` that saw the documents).
 
     `match` is a file, or its lines: values, names, `user:ID`. `documents` names a file for the ids of the person's documents, one per line
-    (the input of unlearning). With `linked=False` only the given values and names count. `erase` removes the person from every OUT of this
-    WORK and writes a `receipt` without values. An OUT is looked for at its path and beside WORK, and recognised by its manifest; `deleted`
-    names those that no longer exist.
+    (the input of unlearning). With `linked=False` only the given values and names count, and longer addresses that contain one of these
+    values. `erase` removes the person from every OUT of this WORK and writes a `receipt` without values. An OUT is looked for at its path
+    and beside WORK, and recognised by its manifest; `deleted` names those that no longer exist.
 
     Raises UsageError for a match that is too common or has no occurrence, and for a WORK whose input has moved; with `erase` OutputBroken
     for an OUT that is not found, after the others are rewritten.
@@ -272,7 +272,7 @@ def _search_subject(
     subject_tombstones = tombstones.Tombstones(
         tuple(values), tuple(names), tuple(sorted(users)), mailbox_hashes=tuple(sorted(mailbox_hashes))
     )
-    values = list(find_erased_values(vault_files, subject_tombstones, workspace.key))  # with longer addresses that end with one of them
+    values = list(find_erased_values(vault_files, subject_tombstones, workspace.key))  # with longer addresses that contain one
     subject_tombstones = replace(subject_tombstones, value_ids=tuple(values))
     tables, written_docs = _collect_occurrences(workspace, subject_tombstones)
     places, per_document = workspace.run_query("subject_sections", **tables), workspace.run_query("subject_documents", **tables)
