@@ -114,13 +114,15 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
     # a value that the finders missed becomes an occurrence; only what is left after the sweeps is a leak
     to_rewrite = swept_task_nos
     for sweep_no in range(MAX_SWEEPS):
-        for no in to_rewrite if sweep_no else ():
-            checks.add_recheck_to_sweep(no)
-        if to_rewrite:
-            shards.rewrite_again(to_rewrite)
-            tasks = [checks.create_task(no, is_recheck=True) for no in to_rewrite]
-            for no, result in zip(to_rewrite, state.tasks.run("verify", tasks, function=verify_task), strict=True):
-                results[no] = result
+        if not to_rewrite:
+            break
+        if sweep_no > 0:
+            for no in to_rewrite:
+                checks.add_recheck_to_sweep(no)
+        shards.rewrite_again(to_rewrite)
+        tasks = [checks.create_task(no, is_recheck=True) for no in to_rewrite]
+        for no, result in zip(to_rewrite, state.tasks.run("verify", tasks, function=verify_task), strict=True):
+            results[no] = result
         to_rewrite = [no for no in to_rewrite if results[no]["swept"]]
     raise_on_leaks(results, set(swept_task_nos), find_renamed_columns(asdict(state.index.settings.columns.roles)))
     failpoints.hit("run:leak_checked")

@@ -1,7 +1,7 @@
 """Addresses of erased persons, as the rewriting recognises them: by keyed hashes, since tombstones have no texts.
 
-An address counts as erased if it is one of theirs, equals one apart from its plus tag, or ends with one after a sign, as
-`owner+ann@example.com` does: a search for the address of the person finds it there as well.
+An address counts as erased if it is one of theirs, equals one apart from its plus tag, or contains one between signs, as
+`owner+ann@example.com` and `ann@example.com.au` do: a search for the address of the person finds it there as well.
 """
 
 from __future__ import annotations
@@ -22,6 +22,11 @@ from sanitize.storage.tombstones import Tombstones, hash_mailboxes
 
 ADDRESS_KIND = "EMAIL_ADDRESS"
 _MIN_LOCAL_PART = 5  # characters of a local part that identifies a person; `info` identifies none
+# up to 256 characters before an @, which is more than any address has, and the host; a replacement may be a long URL
+_CANDIDATE = r"[^@]{1,256}@[0-9A-Za-z_.\-\x{80}-\x{10ffff}]+"
+# the boundary rule of the leak check: before an address no word character, after it no letter
+_WITHOUT_FIRST_WORD = r"(?s)\A[0-9A-Za-z_]*[^0-9A-Za-z_@]+([^@]+@.*)\z"
+_WITHOUT_LAST_LABEL = r"(?s)\A([^@]+@.+)[^A-Za-z][A-Za-z]*\z"
 
 
 @dataclass(frozen=True, repr=False)
@@ -39,36 +44,43 @@ class ErasedAddresses:
         """Those of the tombstones, with the local parts of the erased addresses in files of the vault."""
         local_parts: set[str] = set()
         for path in value_files:
-            ends = list_address_ends(read_addresses(path)["address"])
-            erased_ends = ends.filter(are_erased(ends["end"], tombstones, key))
-            local_parts |= set(erased_ends["end"].str.to_lowercase().str.extract(rf"\A([^@]{{{_MIN_LOCAL_PART},}})@").drop_nulls())
+            inner = list_inner_addresses(read_addresses(path)["address"])
+            erased = inner.filter(are_erased(inner["address"], tombstones, key))["address"]
+            local_parts |= set(erased.str.to_lowercase().str.extract(rf"\A([^@]{{{_MIN_LOCAL_PART},}})@").drop_nulls())
         return cls(tombstones, key, tuple(sorted(local_parts)))
 
     def are_in(self, replacements: pl.Series) -> pl.Series:
-        """True for each replacement that is or ends with an erased address, or that has the local part of one."""
-        has_local_part = replacements.str.to_lowercase().str.extract(r"\A([^@]+)@").is_in(pl.Series(self.local_parts).implode())
-        ends = list_address_ends(replacements)
-        is_erased = np.zeros(len(replacements), np.bool_)
-        is_erased[ends["row"].filter(are_erased(ends["end"], self.tombstones, self.key)).to_numpy()] = True
-        return has_local_part.fill_null(False) | pl.Series(is_erased)
+        """True for each replacement that is or contains an erased address, in any form (`ann%40example.com`), or that has the local part
+        of one."""
+        distinct = replacements.unique()  # most are labels in many plans
+        normalised = all_kinds()[ADDRESS_KIND].normalise(distinct)
+        local_parts = pl.Series(self.local_parts, dtype=pl.String)
+        has_local_part = normalised.str.to_lowercase().str.extract(r"\A([^@]+)@").is_in(local_parts.implode())
+        inner = list_inner_addresses(normalised)
+        is_erased = has_local_part.fill_null(False).to_numpy().copy()
+        is_erased[inner["row"].filter(are_erased(inner["address"], self.tombstones, self.key)).to_numpy()] = True
+        return replacements.is_in(distinct.filter(is_erased).implode()).fill_null(False)
 
 
-def list_address_ends(texts: pl.Series) -> pl.DataFrame:
-    """The texts that are addresses, and the ends of these after a sign in the local part. Columns `row`, of the text, and `end`."""
-    rows = pl.DataFrame({"row": pl.int_range(len(texts), dtype=pl.Int64, eager=True), "end": texts.cast(pl.String)})
-    rows = rows.filter(pl.col("end").str.contains(r"\A[^@]+@"))
-    found = [rows]
-    while rows.height:  # one word of the local parts less
-        rows = rows.with_columns(pl.col("end").str.extract(r"(?s)\A[0-9A-Za-z_]*[^0-9A-Za-z_@]+([^@]+@.*)\z")).drop_nulls()
-        found.append(rows)
-    return pl.concat(found)
+def list_inner_addresses(texts: pl.Series) -> pl.DataFrame:
+    """The texts that have an @, and every address in them that a search would find there. Columns `row`, of the text, and `address`;
+    one may occur twice."""
+    rows = pl.DataFrame({"row": pl.int_range(len(texts), dtype=pl.Int64, eager=True), "address": texts.cast(pl.String)})
+    rows = rows.filter(pl.col("address").str.contains(r"\A[^@]+@"))
+    inner = rows.with_columns(pl.col("address").str.extract_all(_CANDIDATE)).explode("address").drop_nulls()
+    for pattern in (_WITHOUT_FIRST_WORD, _WITHOUT_LAST_LABEL):
+        shorter, found = inner, [inner]
+        while shorter.height:
+            shorter = shorter.with_columns(pl.col("address").str.extract(pattern)).drop_nulls()
+            found.append(shorter)
+        inner = pl.concat(found)
+    return pl.concat([rows.filter(~pl.col("address").str.contains(rf"\A{_CANDIDATE}\z")), inner])
 
 
 def are_erased(addresses: pl.Series, tombstones: Tombstones, key: Key) -> Mask:
-    """True for each address that is erased itself, or differs from an erased one by a plus tag."""
-    normalised = all_kinds()[ADDRESS_KIND].normalise(addresses)
-    value_ids = compute_value_ids(to_large_string(normalised), ADDRESS_KIND, key)
-    mailbox_hashes = hash_mailboxes(to_large_string(remove_plus_tags(normalised)).fill_null(""), key)
+    """True for each address, in normalised form, that is erased itself, or differs from an erased one by a plus tag."""
+    value_ids = compute_value_ids(to_large_string(addresses), ADDRESS_KIND, key)
+    mailbox_hashes = hash_mailboxes(to_large_string(remove_plus_tags(addresses)).fill_null(""), key)
     found: Mask = np.isin(value_ids, np.array(tombstones.value_ids, np.int64))
     found |= np.isin(mailbox_hashes, np.array(tombstones.mailbox_hashes, np.int64))
     return found

@@ -381,7 +381,7 @@ def _verify_corpus(
     forbidden = "counts/forbidden_values.parquet"
     run_folder = private_folder.require_run_folder(work, str(corpus.manifest["plan_hash"]), str(out), forbidden)
     assert index_state is not None
-    erased_values = [run_folder / ERASED_VALUES_FILE] if _read_erasures(corpus, work).has_values else []
+    erased_values = [run_folder / ERASED_VALUES_FILE] if _has_erased_values_file(run_folder, _read_erasures(corpus, work)) else []
     with private_folder.read_workspace(work, "verify") as spill:
         require_run_tables(work, run_folder, len(corpus.shards), [run_folder / forbidden, *erased_values])
         foreign_names = ForeignNames(folder, run_folder / forbidden, tombstones.read(work).names)
@@ -518,6 +518,12 @@ def _read_erasures(corpus: Corpus, work: Path) -> tombstones.Tombstones:
     return tombstones.read(work, erasures=corpus.manifest["settings"].get("erased", {}).get("erasures", 0))
 
 
+def _has_erased_values_file(run_folder: Path, erased: tombstones.Tombstones) -> bool:
+    """True if a run has written the values of erased persons. Earlier versions did so only for an erasure with mailboxes; without any, the
+    tombstones have all values."""
+    return erased.has_values and (bool(erased.mailbox_hashes) or (run_folder / "tasks" / "erased_values.json").exists())
+
+
 def _require_erasures(corpus: Corpus, work: Path) -> None:
     """Raises LeakFound for an OUT that was written before the last erasures in WORK."""
     missing_count = tombstones.read(work).erasure_count - corpus.manifest["settings"].get("erased", {}).get("erasures", 0)
@@ -574,7 +580,7 @@ def _check_full(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
         raise OutputBroken(f"{out}: {missing[0]} is missing; run again with --replace")
     kinds, erased = corpus.manifest["summary"]["verify"]["kinds"], _read_erasures(corpus, work)
     run_folder = work / "runs" / str(corpus.manifest["plan_hash"])
-    erased_ids = read_erased_values(run_folder) if erased.has_values else ()
+    erased_ids = read_erased_values(run_folder) if _has_erased_values_file(run_folder, erased) else erased.value_ids
     values = sorted((work / "vault" / "values").glob("*.parquet"))[: len(tasks)]
     passes, value_count = write_passes(
         values, kinds, spill / "passes", memory_bytes, include_ids=erased_ids, exclude_ids=read_unselected_values(run_folder / "counts")

@@ -1,6 +1,8 @@
-"""Mailboxes of addresses: the normalised address without its plus tag. Addresses with the same mailbox are those of one person.
+"""Mailboxes of addresses, and which values of a vault are erased by them. A mailbox is the normalised address without its plus tag;
+addresses with the same mailbox are those of one person.
 
-This link follows from the addresses alone, so that it holds for values which a later run finds first; links by display names need a corpus.
+These links follow from the addresses alone, so that they hold for values which a later run finds first; links by display names need a
+corpus.
 """
 
 from __future__ import annotations
@@ -13,9 +15,9 @@ import polars as pl
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.storage.tombstones import Tombstones
-from sanitize.text.erased_addresses import ADDRESS_KIND, are_erased, list_address_ends, read_addresses, remove_plus_tags
+from sanitize.text.erased_addresses import ADDRESS_KIND, are_erased, list_inner_addresses, read_addresses, remove_plus_tags
 
-VERSION = 2  # raise it when other values are found to be erased
+VERSION = 3  # raise it when other values are found to be erased
 
 
 def read_address_parts(value_files: Sequence[Path]) -> pl.DataFrame:
@@ -30,20 +32,20 @@ def read_address_parts(value_files: Sequence[Path]) -> pl.DataFrame:
 
 def find_erased_values(value_files: Sequence[Path], erased: Tombstones, key: Key) -> tuple[int, ...]:
     """The ids of all erased values, ascending: those of the tombstones, and the addresses in the vault that differ from an erased one by a
-    plus tag, or end with one."""
+    plus tag, or contain one."""
     found = set(erased.value_ids)
     for path in value_files:
         table = read_addresses(path)
-        ends = list_address_ends(table["address"])
-        found |= set(table["value_id"].gather(ends["row"].filter(are_erased(ends["end"], erased, key))))
+        inner = list_inner_addresses(table["address"])
+        found |= set(table["value_id"].gather(inner["row"].filter(are_erased(inner["address"], erased, key))))
     return tuple(sorted(found))
 
 
-def find_end_ids(value_files: Sequence[Path], value_ids: Collection[int], key: Key) -> set[int]:
-    """The ids of what some addresses of the vault end with, as values of their own."""
+def find_inner_ids(value_files: Sequence[Path], value_ids: Collection[int], key: Key) -> set[int]:
+    """The ids of what some addresses of the vault contain, as values of their own."""
     found: set[int] = set()
     for path in value_files:
         table = read_addresses(path).filter(pl.col("value_id").is_in(pl.Series(sorted(value_ids), dtype=pl.Int64).implode()))
-        ends = to_large_string(list_address_ends(table["address"])["end"])
-        found |= set(compute_value_ids(ends, ADDRESS_KIND, key).tolist())
+        inner = to_large_string(list_inner_addresses(table["address"])["address"])
+        found |= set(compute_value_ids(inner, ADDRESS_KIND, key).tolist())
     return found

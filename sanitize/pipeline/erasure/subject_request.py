@@ -47,7 +47,7 @@ from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.pipeline import publish_history
 from sanitize.pipeline.erasure import published_outputs
 from sanitize.pipeline.erasure.erasure_scan import ErasureScanTask, erasure_scan_task
-from sanitize.pipeline.erasure.mailboxes import find_end_ids, find_erased_values, read_address_parts
+from sanitize.pipeline.erasure.mailboxes import find_erased_values, find_inner_ids, read_address_parts
 from sanitize.pipeline.erasure.published_outputs import OutputSearch, PublishedOutput
 from sanitize.pipeline.erasure.subject_match import LinkTask, SubjectMatch, expand_match, link_task
 from sanitize.pipeline.run import run_with_settings
@@ -121,9 +121,9 @@ def subject(
     and `checkpoints` (run folders of `sanitize-train` that saw the documents).
 
     `match` is a file, or its lines: values, names, `user:ID`. `documents` names a file for the ids of the person's documents, one per line
-    (the input of unlearning). With `linked=False` only the given values and names count. `erase` removes the person from every OUT of this
-    WORK and writes a `receipt` without values. An OUT is looked for at its path and beside WORK, and recognised by its manifest; `deleted`
-    names those that no longer exist.
+    (the input of unlearning). With `linked=False` only the given values and names count, and longer addresses that contain one of these
+    values. `erase` removes the person from every OUT of this WORK and writes a `receipt` without values. An OUT is looked for at its path
+    and beside WORK, and recognised by its manifest; `deleted` names those that no longer exist.
 
     Raises UsageError for a match that is too common or has no occurrence, and for a WORK whose input has moved; with `erase` OutputBroken
     for an OUT that is not found, after the others are rewritten.
@@ -272,7 +272,7 @@ def _search_subject(
     subject_tombstones = tombstones.Tombstones(
         tuple(values), tuple(names), tuple(sorted(users)), mailbox_hashes=tuple(sorted(mailbox_hashes))
     )
-    values = list(find_erased_values(vault_files, subject_tombstones, workspace.key))  # with longer addresses that end with one of them
+    values = list(find_erased_values(vault_files, subject_tombstones, workspace.key))  # with longer addresses that contain one
     subject_tombstones = replace(subject_tombstones, value_ids=tuple(values))
     tables, written_docs = _collect_occurrences(workspace, subject_tombstones)
     places, per_document = workspace.run_query("subject_sections", **tables), workspace.run_query("subject_documents", **tables)
@@ -282,7 +282,7 @@ def _search_subject(
             "the match: nothing of it occurs in this corpus (no occurrence, no name, no user); check its spelling, and the WORK folder"
         )
     found_value_ids = set(workspace.run_query("subject_values", **tables)["value_id"])
-    found_value_ids |= find_end_ids(vault_files, found_value_ids, workspace.key)
+    found_value_ids |= find_inner_ids(vault_files, found_value_ids, workspace.key)
     name_ids = dict(zip(match.names, name_search.compute_name_ids(match.names, workspace.key).tolist(), strict=True)) if match.names else {}
     unmatched_lines = sorted(
         {
