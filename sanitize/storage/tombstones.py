@@ -28,7 +28,7 @@ class Tombstones:
     """Everything that must be erased: `value_ids` (ascending), `names` (normalised), `user_hashes` (from `hash_user_ids`; the documents of
     these users are removed), `mailbox_hashes` (from `hash_mailboxes`; addresses that equal one apart from a plus tag are erased too), the
     kinds of the values, and the number of erasures. Longer addresses that contain an erased one are erased as well
-    (`stages.erased_addresses`). Entries are only ever added."""
+    (`text.erased_addresses`). Entries are only ever added."""
 
     value_ids: tuple[int, ...] = ()
     names: tuple[str, ...] = ()
