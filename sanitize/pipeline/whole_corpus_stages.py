@@ -88,7 +88,7 @@ def find_erased_mentions(state: RunState) -> ErasedMentions:
         mention_files=mention_files,
         document_files=document_files,
         document_count=document_count,
-        addresses=ErasedAddresses.find(erased, index.key, value_files) if value_ids else None,
+        addresses=ErasedAddresses.find(erased, index.key, value_files, value_ids) if value_ids else None,
     )
 
 

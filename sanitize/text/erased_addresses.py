@@ -6,7 +6,7 @@ An address counts as erased if it is one of theirs, equals one apart from its pl
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -14,7 +14,6 @@ import numpy as np
 import polars as pl
 import pyarrow.parquet as pq
 
-from sanitize.array_types import Mask
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.kinds.kind import all_kinds
@@ -40,12 +39,11 @@ class ErasedAddresses:
     local_parts: tuple[str, ...] = ()
 
     @classmethod
-    def find(cls, tombstones: Tombstones, key: Key, value_files: Sequence[Path]) -> ErasedAddresses:
-        """Those of the tombstones, with the local parts of the erased addresses in files of the vault."""
+    def find(cls, tombstones: Tombstones, key: Key, value_files: Sequence[Path], value_ids: Collection[int]) -> ErasedAddresses:
+        """Those of the tombstones, with the local parts of those in files of the vault. `value_ids`: of all erased values."""
         local_parts: set[str] = set()
         for path in value_files:
-            inner = list_inner_addresses(read_addresses(path)["address"])
-            erased = inner.filter(are_erased(inner["address"], tombstones, key))["address"]
+            erased = list_erased_addresses(read_addresses(path, value_ids)["address"], tombstones, key)["address"]
             local_parts |= set(erased.str.to_lowercase().str.extract(rf"\A([^@]{{{_MIN_LOCAL_PART},}})@").drop_nulls())
         return cls(tombstones, key, tuple(sorted(local_parts)))
 
@@ -56,9 +54,8 @@ class ErasedAddresses:
         normalised = all_kinds()[ADDRESS_KIND].normalise(distinct)
         local_parts = pl.Series(self.local_parts, dtype=pl.String)
         has_local_part = normalised.str.to_lowercase().str.extract(r"\A([^@]+)@").is_in(local_parts.implode())
-        inner = list_inner_addresses(normalised)
         is_erased = has_local_part.fill_null(False).to_numpy().copy()
-        is_erased[inner["row"].filter(are_erased(inner["address"], self.tombstones, self.key)).to_numpy()] = True
+        is_erased[list_erased_addresses(normalised, self.tombstones, self.key)["row"].to_numpy()] = True
         return replacements.is_in(distinct.filter(is_erased).implode()).fill_null(False)
 
 
@@ -77,13 +74,14 @@ def list_inner_addresses(texts: pl.Series) -> pl.DataFrame:
     return pl.concat([rows.filter(~pl.col("address").str.contains(rf"\A{_CANDIDATE}\z")), inner])
 
 
-def are_erased(addresses: pl.Series, tombstones: Tombstones, key: Key) -> Mask:
-    """True for each address, in normalised form, that is erased itself, or differs from an erased one by a plus tag."""
-    value_ids = compute_value_ids(to_large_string(addresses), ADDRESS_KIND, key)
-    mailbox_hashes = hash_mailboxes(to_large_string(remove_plus_tags(addresses)).fill_null(""), key)
-    found: Mask = np.isin(value_ids, np.array(tombstones.value_ids, np.int64))
-    found |= np.isin(mailbox_hashes, np.array(tombstones.mailbox_hashes, np.int64))
-    return found
+def list_erased_addresses(texts: pl.Series, tombstones: Tombstones, key: Key) -> pl.DataFrame:
+    """Of `list_inner_addresses` of texts in normalised form, those that are erased, or that differ from an erased one by a plus tag."""
+    inner = list_inner_addresses(texts)
+    value_ids = compute_value_ids(to_large_string(inner["address"]), ADDRESS_KIND, key)
+    mailbox_hashes = hash_mailboxes(to_large_string(remove_plus_tags(inner["address"])).fill_null(""), key)
+    is_erased = np.isin(value_ids, np.array(tombstones.value_ids, np.int64))
+    is_erased |= np.isin(mailbox_hashes, np.array(tombstones.mailbox_hashes, np.int64))
+    return inner.filter(is_erased)
 
 
 def remove_plus_tags(addresses: pl.Series) -> pl.Series:
@@ -92,8 +90,10 @@ def remove_plus_tags(addresses: pl.Series) -> pl.Series:
     return mailboxes.to_frame("mailbox").select(pl.when(pl.col("mailbox").str.contains(r"\A[^@]+@")).then(pl.col("mailbox"))).to_series()
 
 
-def read_addresses(value_file: Path) -> pl.DataFrame:
-    """The addresses in a file of the vault: columns `value_id` and `address`, in normalised form."""
+def read_addresses(value_file: Path, value_ids: Collection[int] | None = None) -> pl.DataFrame:
+    """The addresses in a file of the vault, or those of `value_ids`: columns `value_id` and `address`, in normalised form."""
     table = pl.DataFrame(pq.read_table(value_file, columns=["value_id", "kind", "value"], partitioning=None))
     table = table.filter(pl.col("kind").cast(pl.String) == ADDRESS_KIND)
+    if value_ids is not None:
+        table = table.filter(pl.col("value_id").is_in(pl.Series(sorted(value_ids), dtype=pl.Int64).implode()))
     return table.select("value_id", all_kinds()[ADDRESS_KIND].normalise(table["value"]).alias("address"))

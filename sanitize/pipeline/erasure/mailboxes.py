@@ -15,7 +15,7 @@ import polars as pl
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.storage.tombstones import Tombstones
-from sanitize.text.erased_addresses import ADDRESS_KIND, are_erased, list_inner_addresses, read_addresses, remove_plus_tags
+from sanitize.text.erased_addresses import ADDRESS_KIND, list_erased_addresses, list_inner_addresses, read_addresses, remove_plus_tags
 
 VERSION = 3  # raise it when other values are found to be erased
 
@@ -36,8 +36,7 @@ def find_erased_values(value_files: Sequence[Path], erased: Tombstones, key: Key
     found = set(erased.value_ids)
     for path in value_files:
         table = read_addresses(path)
-        inner = list_inner_addresses(table["address"])
-        found |= set(table["value_id"].gather(inner["row"].filter(are_erased(inner["address"], erased, key))))
+        found |= set(table["value_id"].gather(list_erased_addresses(table["address"], erased, key)["row"]))
     return tuple(sorted(found))
 
 
@@ -45,7 +44,6 @@ def find_inner_ids(value_files: Sequence[Path], value_ids: Collection[int], key:
     """The ids of what some addresses of the vault contain, as values of their own."""
     found: set[int] = set()
     for path in value_files:
-        table = read_addresses(path).filter(pl.col("value_id").is_in(pl.Series(sorted(value_ids), dtype=pl.Int64).implode()))
-        inner = to_large_string(list_inner_addresses(table["address"])["address"])
+        inner = to_large_string(list_inner_addresses(read_addresses(path, value_ids)["address"])["address"])
         found |= set(compute_value_ids(inner, ADDRESS_KIND, key).tolist())
     return found

@@ -317,7 +317,7 @@ def _search_subject(
         unreached_outputs=workspace.outputs.unreached,
         work=str(workspace.folder),
     )
-    indexed = _read_values(workspace.task_files("vault", "values"), pl.Series(values, dtype=pl.Int64))
+    indexed = _read_values(vault_files, pl.Series(values, dtype=pl.Int64))
     given = pl.DataFrame(
         [(value_id, *match.values[value_id]) for value_id in match.value_ids], schema=indexed.schema, orient="row"
     )  # an index of other finders may not have them
