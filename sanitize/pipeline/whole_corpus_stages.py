@@ -95,7 +95,7 @@ def find_erased_mentions(state: RunState) -> ErasedMentions:
 def _find_erased_values(state: RunState) -> tuple[int, ...]:
     """The ids of all values of erased persons; written to a table of the run too where this needs the key, which `verify` does not have."""
     index, erased = state.index, state.erased
-    if not erased.has_values:
+    if not (erased.value_ids or erased.mailbox_hashes):
         return ()
     value_files = index.task_files("vault", "values")
 

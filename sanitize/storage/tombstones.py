@@ -38,11 +38,6 @@ class Tombstones:
     kinds: tuple[str, ...] = ()
 
     @property
-    def has_values(self) -> bool:
-        """True if values are erased, and not only names or users."""
-        return bool(self.value_ids or self.mailbox_hashes)
-
-    @property
     def counts(self) -> dict[str, int]:
         """The counts that a manifest states: erasures, values, names and users."""
         return {"erasures": self.erasure_count, "values": len(self.value_ids), "names": len(self.names), "users": len(self.user_hashes)}

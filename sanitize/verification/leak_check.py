@@ -521,7 +521,7 @@ def _read_erasures(corpus: Corpus, work: Path) -> tombstones.Tombstones:
 def _has_erased_values_file(run_folder: Path, erased: tombstones.Tombstones) -> bool:
     """True if a run has written the values of erased persons. Earlier versions did so only for an erasure with mailboxes; without any, the
     tombstones have all values."""
-    return erased.has_values and (bool(erased.mailbox_hashes) or (run_folder / "tasks" / "erased_values.json").exists())
+    return bool(erased.mailbox_hashes) or (run_folder / "tasks" / "erased_values.json").exists()
 
 
 def _require_erasures(corpus: Corpus, work: Path) -> None:
