@@ -25,7 +25,7 @@ import polars as pl
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.part_protocols import Editor
 
-class Relapsing(Editor):
+class Encoding(Editor):
     kinds: tuple[str, ...] = ("EMAIL_ADDRESS",)
     ends: bool = True
 
@@ -39,10 +39,10 @@ class Relapsing(Editor):
 
 def run(folder: Path, ends: bool, rows_per_shard: int = 100) -> sanitize.RunResult:
     (folder / "own_editors").mkdir(exist_ok=True)
-    (folder / "own_editors" / "relapsing.py").write_text(EDITOR)
+    (folder / "own_editors" / "encoding.py").write_text(EDITOR)
     (folder / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in ROWS))
     (folder / "plan.toml").write_text(
-        f'[find]\nkinds = ["EMAIL_ADDRESS"]\n[[edit]]\nuse = "own_editors.relapsing"\nends = {str(ends).lower()}\n'
+        f'[find]\nkinds = ["EMAIL_ADDRESS"]\n[[edit]]\nuse = "own_editors.encoding"\nends = {str(ends).lower()}\n'
     )
     return sanitize.run(
         [folder / "in.jsonl"], folder / "out", plan=folder / "plan.toml", seed=1, workers=1, rows_per_shard=rows_per_shard, replace=True
