@@ -80,8 +80,8 @@ SIZES = {
     ),
     # full fine-tuning on one GPU
     "gpu": PretrainedSize(
-        mails=8_586, max_chars=None, test_share=0.1, seeds=3, lrs=(2e-5,), epochs=3, every=0.5, batch=16, context=512, top_layers=None,
-        fewer_top_layers=10, web=2_000, cues=1_000, length=256, probes=1_000, generated_rows=512,
+        mails=8_586, max_chars=None, test_share=0.1, seeds=3, lrs=(2e-5,), epochs=3, every=1.0, batch=16, context=512, top_layers=None,
+        fewer_top_layers=10, web=2_000, cues=1_000, length=256, probes=1_000, generated_rows=1_024,
         device="cuda",
     ),
 }  # fmt: skip
