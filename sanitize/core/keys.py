@@ -20,10 +20,10 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 
-from sanitize.array_types import I32, I64, U8, U64
+from sanitize.array_types import I32, I64, U8, U64, Mask
 from sanitize.core import failpoints
 from sanitize.errors import UsageError
-from sanitize.kernels import span_hashes
+from sanitize.kernels import span_hashes, value_sets
 
 _FOUR_WORDS = 32 << 56  # SipHash's last block (length byte) of a message of 32 bytes
 
@@ -124,6 +124,31 @@ def compute_span_value_ids(data: U8, starts: I64, ends: I64, kind: str, key: Key
 
 def _to_value_ids(hashes: U64) -> I64:
     return (hashes >> np.uint64(1)).view(np.int64)
+
+
+def make_id_table(count: int) -> U64:
+    """An empty hash table for `count` ids or hashes: 16 to 32 bytes for each. See kernels/value_sets.py."""
+    return np.zeros(1 << (2 * count).bit_length(), np.uint64)
+
+
+@dataclass(frozen=True, repr=False)
+class IdSet:
+    """A set of value ids or other hashes of 64 bits, of which the lowest bits are uniform."""
+
+    table: U64  # may be a read-only map of a file
+
+    @classmethod
+    def of(cls, ids: I64 | U64) -> IdSet:
+        """The set of these ids."""
+        table = make_id_table(len(ids))
+        value_sets.insert(np.ascontiguousarray(ids).view(np.int64), table)
+        return cls(table)
+
+    def contains(self, ids: I64 | U64) -> Mask:
+        """True for every id of the column that is in the set."""
+        found = np.empty(len(ids), np.bool_)
+        value_sets.contains(np.ascontiguousarray(ids).view(np.int64), self.table, found.view(np.uint8))
+        return found
 
 
 def pseudonymize_column(column: pa.Array, column_name: str, key: Key) -> pa.LargeStringArray:

@@ -37,10 +37,10 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from pydantic import Field, PrivateAttr
 
-from sanitize.array_types import I64, U64, Mask
+from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, to_large_string
 from sanitize.core.engine import cached_for_run
-from sanitize.core.keys import Draws, Key, compute_value_ids, draw_index, siphash
+from sanitize.core.keys import Draws, IdSet, Key, compute_value_ids, draw_index, make_id_table, siphash
 from sanitize.core.part_protocols import Aggregates, EditBatch, LinkingEditor, PriorValues
 from sanitize.editors.synthesis import identities
 from sanitize.editors.synthesis.component_pools import (
@@ -83,7 +83,7 @@ class Rmft(LinkingEditor):
     avoid: Literal["corpus", "seen"] = "corpus"
     reserved: bool = False
     _key: Key = PrivateAttr()
-    _corpus_ids: dict[str, _IdSet] = PrivateAttr(default_factory=dict)
+    _corpus_ids: dict[str, IdSet] = PrivateAttr(default_factory=dict)
     _pools: dict[str, PoolTable] = PrivateAttr(default_factory=dict)
     _prior_values: PriorValues = PrivateAttr()
     _entities: Entities = PrivateAttr()
@@ -284,7 +284,7 @@ class Rmft(LinkingEditor):
         first draw that differs from the original."""
         if kind.ambiguous_text:
             return _draw_until_changed(kind, draw_texts, draws)
-        corpus_ids, used = self._corpus_ids[kind.name].table, _make_id_table(len(draws))
+        corpus_ids, used = self._corpus_ids[kind.name].table, make_id_table(len(draws))
         pending = np.arange(len(draws))
         texts, rows = list[pa.Array](), list[npt.NDArray[np.intp]]()
         attempt = 0
@@ -498,14 +498,14 @@ def _read_values(kind: Kind, occurrences: pl.DataFrame, key: Key) -> tuple[pa.Ar
 @cached_for_run(2)
 def _load_corpus_values(
     value_ids_path: Path, pools_path: Path, kinds: tuple[str, ...], source: str, anchors: tuple[Anchor, ...], *_mtimes: int
-) -> tuple[dict[str, _IdSet], dict[str, PoolTable]]:
+) -> tuple[dict[str, IdSet], dict[str, PoolTable]]:
     """The value ids of each kind in the corpus, and the component pools of each."""
     ids = pq.read_table(value_ids_path, columns=["value_id", "kind"], partitioning=None)
     components = pq.read_table(pools_path, partitioning=None)
-    corpus_ids: dict[str, _IdSet] = {}
+    corpus_ids: dict[str, IdSet] = {}
     pools: dict[str, PoolTable] = {}
     for name in kinds:
-        corpus_ids[name] = _IdSet(np.asarray(ids.filter(pc.equal(ids.column("kind"), name)).column("value_id"), np.int64))
+        corpus_ids[name] = IdSet.of(np.asarray(ids.filter(pc.equal(ids.column("kind"), name)).column("value_id"), np.int64))
         if get_kind(name).locate_components is not None:
             rows = components.filter(pc.equal(components.column("kind"), name))
             pools_of_kind = {}
@@ -546,25 +546,6 @@ def _repeat_label(kind: Kind, count: int) -> pa.LargeStringArray:
 def _find_strategy_end(attempt: int) -> int:
     """The first later attempt at which the way of drawing changes."""
     return next(end for end in _STRATEGY_ENDS if end > attempt)
-
-
-def _make_id_table(count: int) -> U64:
-    """An empty hash table for `count` ids; see kernels/value_sets.py."""
-    return np.zeros(1 << int(2 * count).bit_length(), np.uint64)
-
-
-class _IdSet:
-    """A set of value ids."""
-
-    def __init__(self, ids: I64) -> None:
-        self.table = _make_id_table(len(ids))
-        value_sets.insert(ids, self.table)
-
-    def contains(self, ids: I64) -> Mask:
-        """True for every id of the column that is in the set."""
-        found = np.empty(len(ids), np.bool_)
-        value_sets.contains(np.ascontiguousarray(ids, np.int64), self.table, found.view(np.uint8))
-        return found
 
 
 def _string_scalar(text: str) -> pa.Scalar:

@@ -8,6 +8,7 @@ import polars as pl
 from sanitize.array_types import F64, I64, Mask
 from sanitize.core.arrow_buffers import slice_spans
 from sanitize.core.intervals import begins_group, enumerate_ranges, overlaps_any
+from sanitize.core.keys import IdSet
 from sanitize.text.name_lexicon import (
     CHINESE_SURNAME,
     CLOSING,
@@ -46,7 +47,6 @@ from sanitize.text.person_names.word_table import (
     ENTRY_START_BYTES,
     ENTRY_SUFFIX_BYTES,
     PUNCTUATION_BYTES,
-    KeySet,
     WordTable,
     narrow,
 )
@@ -241,7 +241,7 @@ class ProseNames:
         if not len(words):
             return words, words, np.empty(0)
         rows = np.flatnonzero(roles.is_name_word)
-        rows = rows[KeySet(w.text_keys_at(words)).contains(w.text_keys_at(rows))]
+        rows = rows[IdSet.of(w.text_keys_at(words)).contains(w.text_keys_at(rows))]
         before, after = rows - 1, np.minimum(rows + 1, len(w.start) - 1)
         is_lone = ~(w.is_joined[before] & self._is_other_name_word(before)) & ~(w.is_joined[rows] & self._is_other_name_word(after))
         is_acronym = w.is_uppercase[rows] & ~roles.is_listed_at(rows) & (w.size[rows] <= _MAX_ACRONYM_BYTES)

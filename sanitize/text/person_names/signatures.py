@@ -7,9 +7,10 @@ import numpy as np
 from sanitize.array_types import F64, I64, Mask
 from sanitize.core.arrow_buffers import make_byte_table
 from sanitize.core.intervals import enumerate_ranges
+from sanitize.core.keys import IdSet
 from sanitize.text.name_lexicon import ASSENT, CLOSING, COMMON_WORD, LIST_WORD, ORGANIZATION, PARTICLE, STOP_WORD
 from sanitize.text.person_names.word_roles import WordRoles
-from sanitize.text.person_names.word_table import COLON, COMMA, KeySet, WordTable, at_next_word, at_previous_word, narrow
+from sanitize.text.person_names.word_table import COLON, COMMA, WordTable, at_next_word, at_previous_word, narrow
 
 SIGNATURE_SCORE = 0.8
 _MAX_SIGNATURE_WORDS = 4
@@ -28,7 +29,7 @@ def find_signatures(roles: WordRoles) -> tuple[I64, I64, F64]:
     is_sender_line = _is_sender_line(w, first)
     if not is_sender_line.any():
         return nothing
-    sender_keys = KeySet(w.text_keys_at(_find_sender_words(roles, first[is_sender_line], last[is_sender_line])))
+    sender_keys = IdSet.of(w.text_keys_at(_find_sender_words(roles, first[is_sender_line], last[is_sender_line])))
     # words of other lines in texts that have a sender
     has_sender = np.zeros(len(w.buffers.offsets) - 1, np.bool_)
     has_sender[w.text_no[first[is_sender_line]]] = True

@@ -12,7 +12,8 @@ import pyarrow as pa
 
 from sanitize.array_types import I64, U8, U64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, make_byte_table, slice_spans
-from sanitize.kernels import text_words, value_sets
+from sanitize.core.keys import IdSet
+from sanitize.kernels import text_words
 from sanitize.text.name_lexicon import TITLE, load_name_lexicon
 from sanitize.text.tokenizer import UnicodeTokens, mix_bits, tokenize_unicode
 
@@ -85,9 +86,9 @@ class WordTable:
         return mix_bits(self.hashes[rows] ^ (self.text_no[rows].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)) ^ _KEY_SECRET)
 
     @cached_property
-    def _unlisted_lowercase(self) -> KeySet:
+    def _unlisted_lowercase(self) -> IdSet:
         """The keys of the words in lower case that no list has."""
-        return KeySet(self.text_keys_at(np.flatnonzero(self.is_lowercase & (self.flags == 0))))
+        return IdSet.of(self.text_keys_at(np.flatnonzero(self.is_lowercase & (self.flags == 0))))
 
     def is_also_lowercase(self, rows: I64) -> Mask:
         """True for each of the words in `rows`, which no list has, if its text has it in lower case as well."""
@@ -115,20 +116,6 @@ class WordTable:
         position = self.end[rows] + distance
         found: U8 = self.buffers.data[np.minimum(position, len(self.buffers.data) - 1)]
         found[position >= self.buffers.offsets[self.text_no[rows] + 1]] = 0
-        return found
-
-
-class KeySet:
-    """A set of keys of words of texts (`WordTable.text_keys_at`), as a hash table of 16 to 32 bytes for each key."""
-
-    def __init__(self, keys: U64) -> None:
-        self._slots = np.zeros(2 << len(keys).bit_length(), np.uint64)
-        value_sets.insert(keys.view(np.int64), self._slots)
-
-    def contains(self, keys: U64) -> Mask:
-        """True for those of `keys` that are in the set."""
-        found = np.empty(len(keys), np.bool_)
-        value_sets.contains(keys.view(np.int64), self._slots, found.view(np.uint8))
         return found
 
 
