@@ -26,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.array_types import I32, I64, U8, Mask
-from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, fill_null_texts, slice_spans
+from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, slice_spans
 from sanitize.core.engine import Engine
 from sanitize.core.intervals import flatten_spans, overlaps_any
 from sanitize.core.text_cells import flatten_leaf, is_text_type, list_text_leaves
@@ -528,21 +528,18 @@ class _FileCheck:
     def _check_collisions(self, task: VerifyTask) -> None:
         """Count replacements that equal a value of the corpus as leaks."""
         edits = pl.DataFrame(pq.read_table(task.edits, columns=["kind", "replacement", "doc_no"], partitioning=None))
-        edits = edits.group_by(pl.col("kind").cast(pl.String), value="replacement", maintain_order=True).agg(pl.col("doc_no").max())
-        edits = edits.filter(pl.col("kind").is_in(list(all_kinds())))  # a mention becomes a label, which is no value
-        candidates = []
-        for (name,), group in edits.group_by("kind"):
-            if str(name) not in all_kinds() or all_kinds()[str(name)].ambiguous_text:
-                continue  # not a kind, or one whose surrogates may equal values
-            normalised = all_kinds()[str(name)].normalise(group["value"])
-            candidates.append(group.select("kind", "doc_no", form=ascii_lower(group["value"]), normal=ascii_lower(normalised)))
-        if candidates:
-            found = self.terms.find_collisions(pl.concat(candidates))
-            found = found.filter(
-                ~pl.Series(first_occurs_after(task, found["value_id"].to_numpy(), found["doc_no"].to_numpy()), dtype=pl.Boolean)
-            )
-            for kind, times in found.unique(["kind", "form"]).group_by("kind").len().sort("kind").iter_rows():
-                self.leaks[self.task.reported_name, "replacements that are values of the corpus", kind, "exact or identity"] += times
+        for name in edits["kind"].cast(pl.String).unique().sort():
+            if name not in all_kinds() or all_kinds()[name].ambiguous_text:
+                continue  # a mention, which becomes a label, or a kind whose surrogates may equal values
+            of_kind = edits.filter(pl.col("kind") == name)
+            found = self.terms.find_collisions(name, of_kind["replacement"].unique())
+            if found.height:
+                found = found.join(of_kind.group_by("replacement").agg(pl.col("doc_no").max()), on="replacement")
+                is_excused = first_occurs_after(task, found["value_id"].to_numpy(), found["doc_no"].to_numpy())
+                found = found.filter(~pl.Series(is_excused, dtype=pl.Boolean))
+                if found.height:
+                    location = "replacements that are values of the corpus"
+                    self.leaks[self.task.reported_name, location, name, "exact or identity"] += found["form"].n_unique()
 
     def _check_surplus(self, location: str, source: Callable[[], Iterator[tuple[str, FilePiece]]], rows: _Counts) -> None:
         """Report what the bytes of a source (pages, or the file) contain more often than the rows do."""

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
+import secrets
 import shutil
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -30,6 +31,7 @@ from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import ascii_lower
 from sanitize.core.engine import cached_for_run
 from sanitize.core.intervals import expand_ranges
+from sanitize.core.keys import IdSet, siphash
 from sanitize.kinds.kind import all_kinds, unflatten_strings
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.text.decodings import ENCODED_FORMS
@@ -54,6 +56,7 @@ _TERMS_PER_BATCH, _TERMS_PER_DIGEST_BATCH = 100_000, 10_000  # forms per batch
 _HASH_FUNCTIONS = (hashlib.md5, hashlib.sha1, hashlib.sha256, hashlib.sha512)
 _HEAD_BYTES = 8  # of a digest, which are compared first
 _FLAG_ARRAYS = ("is_identity", "is_short", "is_common", "is_weak", "is_short_number")
+_HASH_KEY, _FORM_HASHES = "hash_key", "form_hashes.npy"
 _SHORT_TERM_BYTES, _SHORT_NUMBER_DIGITS = 6, 9
 _SINGLE_WORD = r"\A[\p{L}\p{M}]+\z"
 _SeriesOrExpr = TypeVar("_SeriesOrExpr", pl.Series, pl.Expr)
@@ -263,6 +266,8 @@ class SearchTerms:
     is_common: Mask  # of the plain forms: ordinary words by the rule of their kind; a match is never conclusive
     is_weak: Mask  # of the plain forms: values that only their context identifies; searched because kept originals have to be found
     is_short_number: Mask
+    form_hashes: IdSet  # of the plain forms and those of values that are not removed, by `hash_key`
+    hash_key: bytes
     path: Path
 
     @classmethod
@@ -289,7 +294,11 @@ class SearchTerms:
                 is_common[kind_rows] = ~kind_rules.is_distinctive(pl.DataFrame({"value": texts, "normalised": texts})).to_numpy()
                 is_weak[kind_rows] = is_common[kind_rows] & (kind_rules.needs_context is not None)
         is_identity = np.asarray(tables[0].column("term_type")) == _IDENTITY
-        return cls(plain, digits, is_identity, is_short | is_weak, is_common, is_weak, digits.lengths < _SHORT_NUMBER_DIGITS, path)
+        is_short_number = digits.lengths < _SHORT_NUMBER_DIGITS
+        hash_key = secrets.token_bytes(16)  # no result depends on it; values that were made to share a place would be slow
+        replaceable = (tables[0].column("form").chunk(0), _map_terms(path, "not_removed").column("form").chunk(0))
+        form_hashes = IdSet.of(np.concatenate([siphash(forms, hash_key) for forms in replaceable]))
+        return cls(plain, digits, is_identity, is_short | is_weak, is_common, is_weak, is_short_number, form_hashes, hash_key, path)
 
     def save(self) -> None:
         """Write matchers and flags beside the forms, where `read` finds them."""
@@ -297,6 +306,8 @@ class SearchTerms:
         self.digits.save(self.path / "digits")
         for name in _FLAG_ARRAYS:
             np.save(self.path / name, getattr(self, name))
+        np.save(self.path / _FORM_HASHES, self.form_hashes.table)
+        (self.path / _HASH_KEY).write_bytes(self.hash_key)
 
     @property
     def max_length(self) -> int:
@@ -313,24 +324,24 @@ class SearchTerms:
         tables = (_map_terms(self.path, name) for name in ("plain", "digits"))
         return _match_digests((batch for table in tables for batch in table.to_batches(max_chunksize=_TERMS_PER_DIGEST_BATCH)), wanted)
 
-    def find_collisions(self, replacements: pl.DataFrame) -> pl.DataFrame:
-        """The rows of (kind, doc_no, form, normal) whose replacement equals a value of this pass, literally or in normalised form; with the
-        `value_id` of each such value."""
-        numbers = {name: number for number, name in enumerate(all_kinds())}
-        numbered = replacements.with_columns(number=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
-        text_hashes = pl.concat([replacements["form"], replacements["normal"]]).hash().unique().implode()
-        equal_terms = [_NO_TERMS.select(TERM_SCHEMA.names)]
-        for name in ("plain", "not_removed"):
-            for batch in _map_terms(self.path, name).to_batches(max_chunksize=_TERMS_PER_BATCH):
-                # nearly always none: a join with all terms costs three times as much as the comparison of their hashes
-                has_equal_hash = pl.Series(batch.column("form")).hash().is_in(text_hashes)
-                equal_terms.append(pl.DataFrame(batch.select(TERM_SCHEMA.names)).filter(has_equal_hash))
-        terms = pl.concat(equal_terms)
-        found = [
-            numbered.join(terms.select("form", "value_id"), on="form"),
-            numbered.join(terms.select("value_id", normal="form", number="kind"), on=["normal", "number"]),
-        ]
-        return pl.concat(found).unique(["kind", "form", "value_id"])
+    def find_collisions(self, kind: str, replacements: pl.Series) -> pl.DataFrame:
+        """The replacements of a kind that equal a value, literally one of any kind or in normalised form one of this kind: columns
+        `replacement`, `form` (in lower case), and `value_id` of each value."""
+        normal = ascii_lower(all_kinds()[kind].normalise(replacements))
+        texts = pl.DataFrame({"replacement": replacements, "form": ascii_lower(replacements), "normal": normal})
+        texts = texts.filter(pl.Series(self._may_be_values(texts["form"]) | self._may_be_values(texts["normal"])))
+        wanted = pl.concat([texts["form"], texts["normal"]]).unique().implode()
+        tables = [_map_terms(self.path, name) for name in ("plain", "not_removed")] if texts.height else []
+        batches = (pl.DataFrame(batch) for table in tables for batch in table.to_batches(max_chunksize=_TERMS_PER_BATCH))
+        terms = pl.concat([_NO_TERMS, *(batch.filter(pl.col("form").is_in(wanted)) for batch in batches)])
+        of_kind = terms.filter(pl.col("kind") == list(all_kinds()).index(kind)).select("value_id", normal="form")
+        found = [texts.join(terms.select("form", "value_id"), on="form"), texts.join(of_kind, on="normal")]
+        return pl.concat([one.select("replacement", "form", "value_id") for one in found]).unique()
+
+    def _may_be_values(self, texts: pl.Series) -> Mask:
+        """True for texts that have the hash of a plain form of this pass, or of a value that is not removed: all that are one, and by
+        chance nearly no other."""
+        return self.form_hashes.contains(siphash(texts.to_arrow(compat_level=pl.CompatLevel.oldest()), self.hash_key))
 
 
 def match_value_digests(values: pl.DataFrame, wanted: pl.Series) -> dict[str, tuple[int, int]]:
@@ -404,4 +415,6 @@ def _load_terms(path: Path, _time: int, _inode: int) -> SearchTerms:
     if not (path / "plain").is_dir():
         return SearchTerms.build(path)
     plain, digits = (LiteralMatcher.load(path / name) for name in ("plain", "digits"))
-    return SearchTerms(plain, digits, **{name: np.load(path / f"{name}.npy", mmap_mode="r") for name in _FLAG_ARRAYS}, path=path)
+    flags = {name: np.load(path / f"{name}.npy", mmap_mode="r") for name in _FLAG_ARRAYS}
+    form_hashes = IdSet(np.load(path / _FORM_HASHES, mmap_mode="r"))
+    return SearchTerms(plain, digits, **flags, form_hashes=form_hashes, hash_key=(path / _HASH_KEY).read_bytes(), path=path)
