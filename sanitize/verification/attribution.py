@@ -31,6 +31,7 @@ from sanitize.core.intervals import (
 )
 from sanitize.core.text_cells import LeafPath, to_canonical_type
 from sanitize.errors import OutputBroken
+from sanitize.kinds.kind import all_kinds
 from sanitize.storage import formats
 from sanitize.storage.corpus import Documents
 
@@ -152,22 +153,32 @@ def within_kept_or_atomic(task: VerifyTask, kept: pl.DataFrame, docs: I64, cells
 @dataclass(frozen=True, repr=False)
 class Attribution:
     """Attribution of matches in output cells: strictly inside a replacement or an atomic value (only a part of it); all of a replacement;
-    across the edge of an edit. `original_start` and `original_end` are the bytes of the input, widened to the whole spans of edits."""
+    across the edge of an edit. `replaced_kind`: the kind of the value whose replacement the match is, as a number among all kinds; -1 for
+    other matches. `original_start` and `original_end` are the bytes of the input, widened to the whole spans of edits."""
 
     inside_replacement: Mask
     inside_atomic: Mask
     whole_replacement: Mask
     across_edit: Mask
+    replaced_kind: I64
     original_start: I64
     original_end: I64
+
+    def is_chance_surrogate(self, kind: I64) -> Mask:
+        """For matches of the digits of values of these kinds: True where the match is the surrogate of a value of another kind.
+
+        A drawn surrogate is no value of its own kind, but the digits of the IP address 143.255.50.185 are those of +1 432-555-0185.
+        """
+        found: Mask = (self.replaced_kind >= 0) & (self.replaced_kind != kind)
+        return found
 
 
 def attribute_from_files(
     edits_file: Path, occurrences_file: Path, atomic_kinds: tuple[str, ...], doc_no: I64, cell: I64, start: I64, end: I64
 ) -> Attribution:
     """`attribute_matches` with the tables read from files. A match is `doc_no`, `cell`, and `start`, `end` in bytes of the output."""
-    edits = pl.DataFrame(pq.read_table(edits_file, columns=["doc_no", "cell", "start_byte", "end_byte", "replacement"], partitioning=None))
-    found = pl.DataFrame(pq.read_table(occurrences_file, columns=["doc_no", "cell", "start_byte", "end_byte", "kind"], partitioning=None))
+    edits = pl.DataFrame(pq.read_table(edits_file, columns=[*_SPAN_COLUMNS, "replacement", "kind"], partitioning=None))
+    found = pl.DataFrame(pq.read_table(occurrences_file, columns=[*_SPAN_COLUMNS, "kind"], partitioning=None))
     return attribute_matches(edits, found, atomic_kinds, doc_no, cell, start, end)
 
 
@@ -182,18 +193,24 @@ def attribute_matches(
         (edits["doc_no"].to_numpy(), atomic["doc_no"].to_numpy(), doc_no), (edits["cell"].to_numpy(), atomic["cell"].to_numpy(), cell)
     )
     size = edits["replacement"].str.len_bytes().cast(pl.Int64).to_numpy()
+    numbers = {name: number for number, name in enumerate(all_kinds())}
+    edit_kind = edits["kind"].cast(pl.String).replace_strict(numbers, default=-1, return_dtype=pl.Int64).to_numpy()
     edit_columns = (edit_text, edits["start_byte"].to_numpy(), edits["end_byte"].to_numpy(), size)
     atomic_start, atomic_end = (to_output_offsets(edit_columns, atomic_text, atomic[name].to_numpy()) for name in _SPAN_COLUMNS[2:])
     matches, replacements, atomic_values = flatten_spans(  # in the output
         (match_text, start, end), (edit_text, *locate_replacements(*edit_columns)), (atomic_text, atomic_start, atomic_end)
     )
     inside_replacement, is_whole = contained_in_larger(*matches, *replacements), equals_any(*matches, *replacements)
+    replaced_kind = np.full(len(doc_no), -1, np.int64)
+    # of replacements that begin in one place only the last is not empty
+    replaced_kind[is_whole] = edit_kind[np.searchsorted(replacements[0], matches[0][is_whole], side="right") - 1]
     input_start, input_end = to_input_spans(edit_columns, match_text, start, end)
     return Attribution(
         inside_replacement=inside_replacement,
         inside_atomic=contained_in_larger(*matches, *atomic_values),
         whole_replacement=is_whole,
         across_edit=overlaps_any(*matches, *replacements) & ~inside_replacement & ~is_whole,
+        replaced_kind=replaced_kind,
         original_start=input_start,
         original_end=input_end,
     )

@@ -21,6 +21,7 @@ from sanitize.core.intervals import flatten_spans, is_outermost, pack_pairs
 from sanitize.storage.corpus import CellColumn, CellGroup
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
 from sanitize.verification.attribution import Attribution, within_kept_originals
+from sanitize.verification.value_forms import CHANCE_FORMS
 
 
 class FirstOccurrences(Protocol):
@@ -45,7 +46,8 @@ class ResidualMatches:
     kind: I64
     value_id: I64
     rank: I64
-    may_be_chance: Mask
+    may_be_chance: Mask  # in a form that may occur by chance inside a longer replacement
+    is_digits: Mask  # in the form of digits, with any separators
 
     @classmethod
     def concat(cls, parts: Sequence[ResidualMatches]) -> ResidualMatches:
@@ -56,9 +58,10 @@ class ResidualMatches:
         return len(self.doc_no)
 
     def are_explained(self, attribution: Attribution) -> Mask:
-        """True for matches strictly inside a replacement that may be there by chance, or strictly inside an atomic value that the plan
-        leaves."""
-        found: Mask = attribution.inside_atomic | (attribution.inside_replacement & self.may_be_chance)
+        """True for matches strictly inside a replacement that may be there by chance, strictly inside an atomic value that the plan leaves,
+        and for digits that are those of a surrogate of another kind."""
+        by_chance = (attribution.inside_replacement & self.may_be_chance) | (self.is_digits & attribution.is_chance_surrogate(self.kind))
+        found: Mask = attribution.inside_atomic | by_chance
         return found
 
 
@@ -102,7 +105,7 @@ def select_residual(
     matches: LiteralMatches,
     *,
     ranks_terms: bool,
-    may_be_chance: bool = True,
+    form: str = "exact",
 ) -> tuple[ResidualMatches, int]:
     """The matches in a group of cells that are outside kept originals, and how many kept originals are matched exactly, end to end.
 
@@ -121,20 +124,23 @@ def select_residual(
         kind=matcher.kind[term].astype(np.int64),
         value_id=matcher.value_id[term],
         rank=term.astype(np.int64) if ranks_terms else np.zeros(len(rows), np.int64),
-        may_be_chance=np.full(len(rows), may_be_chance),
+        may_be_chance=np.full(len(rows), form in CHANCE_FORMS),
+        is_digits=np.full(len(rows), form == "digits"),
     )
     return residual, exact_count
 
 
 def classify_matches(matches: ResidualMatches, attribution: Attribution, first_occurs_after: FirstOccurrences) -> tuple[SweepSpans, I64]:
-    """What a sweep can redact, and the rows of matches that are leaks: that are all of a replacement.
+    """What a sweep can redact, and the rows of matches that are leaks: that are all of a replacement, and not by their digits alone.
 
-    No leak: a match strictly inside a replacement that may be there by chance, one strictly inside an atomic value that the plan leaves,
-    and one whose value first occurs in a later document. Of a replacement that holds an encoded value, all is swept.
+    Neither: a match that is explained (`ResidualMatches.are_explained`), and a whole replacement whose value first occurs in a later
+    document. Of a replacement that holds an encoded value, all is swept.
     """
-    leak_rows = np.flatnonzero(attribution.whole_replacement)
-    leak_rows = leak_rows[~first_occurs_after(matches.value_id[leak_rows], matches.doc_no[leak_rows])]
-    rows = np.flatnonzero(~(matches.are_explained(attribution) | attribution.whole_replacement))
+    is_explained = matches.are_explained(attribution)
+    whole_rows = np.flatnonzero(attribution.whole_replacement)
+    is_explained[whole_rows] |= first_occurs_after(matches.value_id[whole_rows], matches.doc_no[whole_rows])
+    is_leak = attribution.whole_replacement & ~is_explained & ~matches.is_digits
+    rows, leak_rows = np.flatnonzero(~(is_explained | is_leak)), np.flatnonzero(is_leak)
     doc_no, cell, kind, value_id, rank = (
         column[rows] for column in (matches.doc_no, matches.cell, matches.kind, matches.value_id, matches.rank)
     )

@@ -509,9 +509,11 @@ class _FileCheck:
         for location, matches, docs, cells, forms in residual:
             attribution = attribute_from_files(task.edits, task.occurrences, task.atomic_kinds, docs, cells, matches.start, matches.end)
             is_explained = attribution.inside_atomic | (attribution.inside_replacement & (matches.form in CHANCE_FORMS))
-            values = (self.terms.digits if matches.form == "digits" else self.terms.plain).value_id
+            matcher = self.terms.digits if matches.form == "digits" else self.terms.plain
+            if matches.form == "digits":
+                is_explained |= attribution.is_chance_surrogate(matcher.kind[matches.term].astype(np.int64))
             is_explained[attribution.whole_replacement] |= first_occurs_after(
-                task, values[matches.term[attribution.whole_replacement]], docs[attribution.whole_replacement]
+                task, matcher.value_id[matches.term[attribution.whole_replacement]], docs[attribution.whole_replacement]
             )
             for row in np.flatnonzero(~is_explained).tolist():
                 suffix = (

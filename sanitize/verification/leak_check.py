@@ -60,7 +60,7 @@ from sanitize.verification.sweep_terms import DigestWords, SweepTerms
 from sanitize.verification.value_forms import write_passes
 
 _SINGLE_PROCESS_BYTES = 16 << 20  # with fewer bytes of shards one process is faster than starting workers
-LEAK_CHECK_VERSION = 8  # raise it when the set of swept matches or of leaks changes
+LEAK_CHECK_VERSION = 9  # raise it when the set of swept matches or of leaks changes
 # remedy where the full check finds leaks that cannot be swept
 UNSWEEPABLE_ADVICE = (
     "Values in texts are swept, in every form; a kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN), and a value "
@@ -116,10 +116,10 @@ def verify_task(task: VerifyTask) -> dict[str, Any]:
                     _, kept_count = select_residual(searched_kept, group, doc_no, matcher, matches, ranks_terms=False)
                 found_in_batch += kept_count if is_exact else 0
                 residual.append(outside)
-            for matcher, matches, conclusive, may_be_chance in sweep_terms.find(texts, matchers, runs) if sweep_terms else ():
+            for matcher, matches, conclusive, form in sweep_terms.find(texts, matchers, runs) if sweep_terms else ():
                 for selected, found in ((conclusive, residual), (~conclusive, inconclusive)):
                     some = matches.take(np.flatnonzero(selected))
-                    outside, _ = select_residual(batch_kept, group, doc_no, matcher, some, ranks_terms=False, may_be_chance=may_be_chance)
+                    outside, _ = select_residual(batch_kept, group, doc_no, matcher, some, ranks_terms=False, form=form)
                     found.append(outside)
         if found_in_batch < searched_kept.height:
             # a finder may cut an escape off that stands before a value, such as =09: the value then has no word boundary

@@ -30,7 +30,6 @@ from sanitize.text.decodings.decoded_pieces import EncodedSpans
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, prepare_terms
 from sanitize.verification.attribution import VerifyTask, within_kept_or_atomic
 from sanitize.verification.value_forms import (
-    CHANCE_FORMS,
     SWEEP_FILES,
     TERM_SCHEMA,
     SearchTerms,
@@ -70,15 +69,15 @@ class SweepTerms:
 
     def find(
         self, texts: pa.LargeStringArray, spelling_matchers: Sequence[LiteralMatcher], runs: CodedRuns | None = None
-    ) -> Iterator[tuple[LiteralMatcher, LiteralMatches, Mask, bool]]:
-        """Yields the matches in a column, whether each is conclusive, and whether their form may occur by chance inside a longer
-        replacement. `spelling_matchers` are searched in decoded text only.
+    ) -> Iterator[tuple[LiteralMatcher, LiteralMatches, Mask, str]]:
+        """Yields the matches in a column, whether each is conclusive, and their form; identity forms are searched as "exact".
+        `spelling_matchers` are searched in decoded text only.
 
         The digits of a number match with any separators, where they are a whole sequence of digits or unbroken. `runs`: of the column.
         """
-        for matcher, may_be_chance in [(one, True) for one in self.identity] + [(one, False) for one in self.digests]:
+        for matcher, form in [(one, "exact") for one in self.identity] + [(one, "digest") for one in self.digests]:
             if len((matches := matcher.find(texts)).term):
-                yield matcher, matches, np.ones(len(matches.term), np.bool_), may_be_chance
+                yield matcher, matches, np.ones(len(matches.term), np.bool_), form
         plain_matchers = (*spelling_matchers, *self.identity)
         max_length = max((int(matcher.term_stats[1]) for matcher in plain_matchers), default=0)
         blank_pairs = np.logical_or.reduce([matcher.blank_pairs for matcher in plain_matchers], initial=False)
@@ -95,7 +94,7 @@ class SweepTerms:
                 if is_valid.any():
                     terms = piece_matches.term[is_valid]
                     matches = LiteralMatches(encoded.text_no[is_valid], *_widen_to_characters(texts, encoded, is_valid), terms)
-                    yield matcher, matches, is_conclusive(matcher, terms, view.form), view.form in CHANCE_FORMS
+                    yield matcher, matches, is_conclusive(matcher, terms, view.form), view.form
 
 
 def _build_matchers(terms: pa.Table) -> tuple[LiteralMatcher, ...]:

@@ -16,15 +16,16 @@ from sanitize.verification.attribution import Attribution
 from sanitize.verification.batch_check import ResidualMatches, SweepSpans, classify_matches, find_code_points
 
 
-def make_matches(rows: list[tuple[int, ...]], encoded: Sequence[int] = ()) -> ResidualMatches:
-    """Matches of (doc_no, cell, start, end, leaf_no, kind, value_id, rank), of which some are of `encoded` values."""
-    return ResidualMatches(*np.array(rows, np.int64).T, may_be_chance=~np.isin(np.arange(len(rows)), list(encoded)))
+def make_matches(rows: list[tuple[int, ...]], encoded: Sequence[int] = (), digits: Sequence[int] = ()) -> ResidualMatches:
+    """Matches of (doc_no, cell, start, end, leaf_no, kind, value_id, rank), of which some are of `encoded` values, and some of `digits`."""
+    is_encoded, is_digits = (np.isin(np.arange(len(rows)), list(selected)) for selected in (encoded, digits))
+    return ResidualMatches(*np.array(rows, np.int64).T, may_be_chance=~is_encoded, is_digits=is_digits)
 
 
-def attribute(matches: ResidualMatches, whole: Sequence[int] = (), inside: Sequence[int] = ()) -> Attribution:
-    """An attribution of matches outside any edit, but for those that are `whole` replacements and those `inside` one."""
+def attribute(matches: ResidualMatches, whole: Sequence[int] = (), inside: Sequence[int] = (), kind: int = -1) -> Attribution:
+    """An attribution of matches outside any edit, but for the `whole` replacements of values of `kind`, and those `inside` one."""
     in_replacement, is_whole, no_match = (np.isin(np.arange(len(matches)), list(rows)) for rows in (inside, whole, ()))
-    return Attribution(in_replacement, no_match, is_whole, no_match, matches.start, matches.end)
+    return Attribution(in_replacement, no_match, is_whole, no_match, np.where(is_whole, kind, -1), matches.start, matches.end)
 
 
 def list_spans(spans: SweepSpans) -> list[tuple[int, ...]]:
@@ -71,6 +72,15 @@ def test_an_encoded_value_inside_a_replacement_is_swept() -> None:
     matches = make_matches([(1, 0, 0, 4, 0, 0, 70, 0), (2, 0, 0, 4, 0, 0, 70, 0)], encoded=[1])
     spans, leak_rows = classify_matches(matches, attribute(matches, inside=[0, 1]), lambda ids, doc_no: np.zeros(len(ids), np.bool_))
     assert list_spans(spans) == [(2, 0, 0, 4, 0, 70)] and not len(leak_rows)
+
+
+def test_digits_of_a_whole_surrogate_are_swept_unless_it_is_of_another_kind() -> None:
+    """A surrogate of another kind was drawn without a look at this one; a label or a rewritten word (-1) was not drawn."""
+    matches = make_matches([(doc_no, 0, 0, 4, 0, 3, 70 + doc_no, 0) for doc_no in range(3)], digits=[1, 2])
+    for kind, swept in ((-1, [71]), (3, [71]), (2, [])):
+        attribution = attribute(matches, whole=[0, 1, 2], kind=kind)
+        spans, leak_rows = classify_matches(matches, attribution, lambda ids, doc_no: ids == 72)
+        assert (spans.value_id.tolist(), leak_rows.tolist()) == (swept, [0])
 
 
 TEXT = st.none() | st.text(st.sampled_from("aé€😀 \n"), max_size=6)

@@ -143,13 +143,12 @@ class _ForbiddenValues:
         """The terms with the digests that occur in some columns, where digests are searched. `runs` are those of the columns."""
         return self if self.sweep_terms is None else replace(self, sweep_terms=self.sweep_terms.with_digests(columns, runs, self.values))
 
-    def find(self, texts: pa.LargeStringArray, runs: CodedRuns | None = None) -> Iterator[tuple[LiteralMatcher, LiteralMatches, bool]]:
-        """Yields the conclusive matches in a column, and whether their form may occur by chance inside a longer replacement. `runs` are
-        those of the column, if they are known."""
+    def find(self, texts: pa.LargeStringArray, runs: CodedRuns | None = None) -> Iterator[tuple[LiteralMatcher, LiteralMatches, str]]:
+        """Yields the conclusive matches in a column, and their form. `runs` are those of the column, if they are known."""
         for matcher, matches, _ in find_matches([self.spellings], texts):
-            yield matcher, matches, True
-        for matcher, matches, conclusive, may_be_chance in self.sweep_terms.find(texts, [self.spellings], runs) if self.sweep_terms else ():
-            yield matcher, matches.take(np.flatnonzero(conclusive)), may_be_chance
+            yield matcher, matches, "exact"
+        for matcher, matches, conclusive, form in self.sweep_terms.find(texts, [self.spellings], runs) if self.sweep_terms else ():
+            yield matcher, matches.take(np.flatnonzero(conclusive)), form
 
 
 @dataclass(frozen=True, repr=False)
@@ -405,8 +404,8 @@ class _RewriteAttempt:
         runs = forbidden_values.find_runs(texts)
         forbidden_values = forbidden_values.with_digests(texts, runs)
         for group, group_texts, group_runs in zip(groups, texts, runs, strict=True):
-            for matcher, matches, may_be_chance in forbidden_values.find(group_texts, group_runs):
-                outside, _ = select_residual(kept_originals, group, doc_no, matcher, matches, ranks_terms=True, may_be_chance=may_be_chance)
+            for matcher, matches, form in forbidden_values.find(group_texts, group_runs):
+                outside, _ = select_residual(kept_originals, group, doc_no, matcher, matches, ranks_terms=True, form=form)
                 residual.append(outside)
         if not sum(map(len, residual)):
             return

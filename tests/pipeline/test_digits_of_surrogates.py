@@ -1,0 +1,64 @@
+"""The digits of a surrogate may be those of a removed value: by chance, if the surrogate is of another kind; else it is swept."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import sanitize
+from sanitize.verification.leak_check import verify
+
+# the digits of +1 432-555-0185 and of 432-555-0185, with other separators
+ROWS = ["from 192.0.2.7, call +1 432-555-0185", "from 192.0.2.8, call 432-555-0185", "from 192.0.2.9"]
+SURROGATES = ["143.255.50.185", "43.255.50.185"]
+EDITOR = f"""
+import numpy as np
+import pyarrow as pa
+from sanitize.core.part_protocols import Editor
+
+class Fixed(Editor):
+    kinds: tuple[str, ...]
+
+    def edit_occurrences(self, batch):
+        texts = [
+            f"[{{kind}}]" if swept else {SURROGATES}[row % {len(SURROGATES)}]
+            for row, (kind, swept) in enumerate(batch.occurrences.select("kind", "swept").iter_rows())
+        ]
+        return np.arange(len(texts)), pa.array(texts, pa.large_string()), None
+"""
+
+
+def run(folder: Path, kind: str) -> sanitize.RunResult:
+    """A run that replaces values of `kind` by the surrogates, and telephone numbers and addresses of hosts otherwise by a label."""
+    (folder / "own_editors").mkdir()
+    (folder / "own_editors" / "fixed.py").write_text(EDITOR)
+    (folder / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in ROWS))
+    other = {"IP_ADDRESS": "PHONE_NUMBER", "PHONE_NUMBER": "IP_ADDRESS"}[kind]
+    (folder / "plan.toml").write_text(
+        f'[find]\nkinds = ["IP_ADDRESS", "PHONE_NUMBER"]\n[[edit]]\nuse = "own_editors.fixed"\nkinds = ["{kind}"]\n'
+        f'[[edit]]\nuse = "redact"\nkinds = ["{other}"]\n'
+    )
+    return sanitize.run([folder / "in.jsonl"], folder / "out", plan=folder / "plan.toml", seed=1, workers=1)
+
+
+def test_digits_of_a_surrogate_of_another_kind_are_there_by_chance(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = run(tmp_path, "IP_ADDRESS")
+    texts = pl.read_parquet(tmp_path / "out" / "data" / "*.parquet")["text"].to_list()
+    assert texts == [
+        "from 143.255.50.185, call [PHONE_NUMBER]",
+        "from 43.255.50.185, call [PHONE_NUMBER]",
+        "from 143.255.50.185",
+    ]
+    assert result.leaks == 0 and result.verify.swept == 0 and verify(tmp_path / "out", workers=1).leaks == 0
+
+
+def test_a_surrogate_with_the_digits_of_a_value_of_its_kind_is_swept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.syspath_prepend(str(tmp_path))
+    result = run(tmp_path, "PHONE_NUMBER")
+    texts = pl.read_parquet(tmp_path / "out" / "data" / "*.parquet")["text"].to_list()
+    assert texts == [f"from [IP_ADDRESS]{end}" for end in (", call [PHONE_NUMBER]", ", call [PHONE_NUMBER]", "")]
+    assert result.leaks == 0 and result.verify.swept == 2 and verify(tmp_path / "out", workers=1).leaks == 0
