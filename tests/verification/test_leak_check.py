@@ -247,8 +247,8 @@ class HandWrittenShard:
                 shard = shard.set_column(column_no, name, pa.array(texts, pa.large_string()))
         pq.write_table(shard, folder / "shard.parquet")
         pq.write_table(pa.table({"doc_no": pa.array(range(documents.num_rows), pa.int64())}), folder / "rows.parquet")
-        arrays = list(zip(*sorted(edits), strict=True)) if edits else [[] for _ in range(5)]
-        names = ["doc_no", "cell", "start_byte", "end_byte", "replacement"]
+        arrays = list(zip(*((*edit, MAIL) for edit in sorted(edits)), strict=True)) if edits else [[] for _ in range(6)]
+        names = ["doc_no", "cell", "start_byte", "end_byte", "replacement", "kind"]
         types = [table_schemas.EDITS.schema.field(name).type for name in names]
         pq.write_table(pa.table([pa.array(list(a), t) for a, t in zip(arrays, types, strict=True)], names), folder / "edits.parquet")
         columns = list(zip(*((*row, 1) for row in kept), strict=True)) if kept else [[] for _ in range(5)]
