@@ -153,8 +153,8 @@ def within_kept_or_atomic(task: VerifyTask, kept: pl.DataFrame, docs: I64, cells
 @dataclass(frozen=True, repr=False)
 class Attribution:
     """Attribution of matches in output cells: strictly inside a replacement or an atomic value (only a part of it); all of a replacement;
-    across the edge of an edit. `replaced_kind`: the kind of the value whose replacement the match is, as a number among all kinds; -1 for
-    other matches. `original_start` and `original_end` are the bytes of the input, widened to the whole spans of edits."""
+    across the edge of an edit. `replaced_kind`: the kind of the edit whose whole replacement the match is, as a number among all kinds; -1
+    for other matches. `original_start` and `original_end` are the bytes of the input, widened to the whole spans of edits."""
 
     inside_replacement: Mask
     inside_atomic: Mask
@@ -164,10 +164,11 @@ class Attribution:
     original_start: I64
     original_end: I64
 
-    def is_chance_surrogate(self, kind: I64) -> Mask:
-        """For matches of the digits of values of these kinds: True where the match is the surrogate of a value of another kind.
+    def is_surrogate_of_other_kind(self, kind: I64) -> Mask:
+        """True for matches that are all of a surrogate of a value of another kind than that of the match, which is in `kind`.
 
-        A drawn surrogate is no value of its own kind, but the digits of the IP address 143.255.50.185 are those of +1 432-555-0185.
+        Editors compare a surrogate with values of its own kind only, so that its digits may equal those of a value of another kind: the
+        digits of the IP address 143.255.50.185 are those of +1 432-555-0185.
         """
         found: Mask = (self.replaced_kind >= 0) & (self.replaced_kind != kind)
         return found

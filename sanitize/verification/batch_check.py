@@ -58,10 +58,9 @@ class ResidualMatches:
         return len(self.doc_no)
 
     def are_explained(self, attribution: Attribution) -> Mask:
-        """True for matches strictly inside a replacement that may be there by chance, strictly inside an atomic value that the plan leaves,
-        and for digits that are those of a surrogate of another kind."""
-        by_chance = (attribution.inside_replacement & self.may_be_chance) | (self.is_digits & attribution.is_chance_surrogate(self.kind))
-        found: Mask = attribution.inside_atomic | by_chance
+        """True for matches strictly inside a replacement that may be there by chance, or strictly inside an atomic value that the plan
+        leaves."""
+        found: Mask = attribution.inside_atomic | (attribution.inside_replacement & self.may_be_chance)
         return found
 
 
@@ -131,16 +130,16 @@ def select_residual(
 
 
 def classify_matches(matches: ResidualMatches, attribution: Attribution, first_occurs_after: FirstOccurrences) -> tuple[SweepSpans, I64]:
-    """What a sweep can redact, and the rows of matches that are leaks: that are all of a replacement, and not by their digits alone.
+    """What a sweep can redact, and the rows of matches that are leaks: those that are all of a replacement.
 
-    Neither: a match that is explained (`ResidualMatches.are_explained`), and a whole replacement whose value first occurs in a later
-    document. Of a replacement that holds an encoded value, all is swept.
+    No leak: a match strictly inside a replacement that may be there by chance, one strictly inside an atomic value that the plan leaves,
+    one whose value first occurs in a later document, and digits that are those of a surrogate of another kind. Of a replacement that holds
+    an encoded value, all is swept.
     """
-    is_explained = matches.are_explained(attribution)
-    whole_rows = np.flatnonzero(attribution.whole_replacement)
-    is_explained[whole_rows] |= first_occurs_after(matches.value_id[whole_rows], matches.doc_no[whole_rows])
-    is_leak = attribution.whole_replacement & ~is_explained & ~matches.is_digits
-    rows, leak_rows = np.flatnonzero(~(is_explained | is_leak)), np.flatnonzero(is_leak)
+    is_coincidence = matches.is_digits & attribution.is_surrogate_of_other_kind(matches.kind)
+    leak_rows = np.flatnonzero(attribution.whole_replacement & ~is_coincidence)
+    leak_rows = leak_rows[~first_occurs_after(matches.value_id[leak_rows], matches.doc_no[leak_rows])]
+    rows = np.flatnonzero(~(matches.are_explained(attribution) | attribution.whole_replacement))
     doc_no, cell, kind, value_id, rank = (
         column[rows] for column in (matches.doc_no, matches.cell, matches.kind, matches.value_id, matches.rank)
     )

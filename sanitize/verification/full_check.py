@@ -511,7 +511,7 @@ class _FileCheck:
             is_explained = attribution.inside_atomic | (attribution.inside_replacement & (matches.form in CHANCE_FORMS))
             matcher = self.terms.digits if matches.form == "digits" else self.terms.plain
             if matches.form == "digits":
-                is_explained |= attribution.is_chance_surrogate(matcher.kind[matches.term].astype(np.int64))
+                is_explained |= attribution.is_surrogate_of_other_kind(matcher.kind[matches.term].astype(np.int64))
             is_explained[attribution.whole_replacement] |= first_occurs_after(
                 task, matcher.value_id[matches.term[attribution.whole_replacement]], docs[attribution.whole_replacement]
             )

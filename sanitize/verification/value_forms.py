@@ -51,12 +51,12 @@ from sanitize.text.partition_files import PartitionFiles, open_partitions
 ALL_FORMS = ("exact", "case-folded", "identity", "NFKC", *ENCODED_FORMS, "digest")
 CHANCE_FORMS = ("exact", "NFKC", "digits")  # may occur by chance inside a longer replacement; identity forms are searched as "exact"
 _FORMS_BY_MODE: Mapping[str, Sequence[str]] = {"full": ALL_FORMS, "fast": LITERAL_FORMS, "off": ()}
-PASS_BYTES_PER_TERM = 600  # memory per form while a pass is built, in bytes: measured for addresses of 35 bytes
+PASS_BYTES_PER_TERM = 640  # memory per form while a pass is built, in bytes: measured for addresses of 35 bytes
 _TERMS_PER_BATCH, _TERMS_PER_DIGEST_BATCH = 100_000, 10_000  # forms per batch
 _HASH_FUNCTIONS = (hashlib.md5, hashlib.sha1, hashlib.sha256, hashlib.sha512)
 _HEAD_BYTES = 8  # of a digest, which are compared first
 _FLAG_ARRAYS = ("is_identity", "is_short", "is_common", "is_weak", "is_short_number")
-_HASH_KEY, _FORM_HASHES = "hash_key", "form_hashes.npy"
+_HASH_KEY, _FORBIDDEN_HASHES = "hash_key", "forbidden_hashes.npy"
 _SHORT_TERM_BYTES, _SHORT_NUMBER_DIGITS = 6, 9
 _SINGLE_WORD = r"\A[\p{L}\p{M}]+\z"
 _SeriesOrExpr = TypeVar("_SeriesOrExpr", pl.Series, pl.Expr)
@@ -266,7 +266,7 @@ class SearchTerms:
     is_common: Mask  # of the plain forms: ordinary words by the rule of their kind; a match is never conclusive
     is_weak: Mask  # of the plain forms: values that only their context identifies; searched because kept originals have to be found
     is_short_number: Mask
-    form_hashes: IdSet  # of the plain forms and those of values that are not removed, by `hash_key`
+    forbidden_hashes: IdSet  # of the plain forms and of values that are not removed, by `hash_key`: no replacement may be one
     hash_key: bytes
     path: Path
 
@@ -295,10 +295,10 @@ class SearchTerms:
                 is_weak[kind_rows] = is_common[kind_rows] & (kind_rules.needs_context is not None)
         is_identity = np.asarray(tables[0].column("term_type")) == _IDENTITY
         is_short_number = digits.lengths < _SHORT_NUMBER_DIGITS
-        hash_key = secrets.token_bytes(16)  # no result depends on it; values that were made to share a place would be slow
-        replaceable = (tables[0].column("form").chunk(0), _map_terms(path, "not_removed").column("form").chunk(0))
-        form_hashes = IdSet.of(np.concatenate([siphash(forms, hash_key) for forms in replaceable]))
-        return cls(plain, digits, is_identity, is_short | is_weak, is_common, is_weak, is_short_number, form_hashes, hash_key, path)
+        hash_key = secrets.token_bytes(16)  # random, so that values cannot be chosen to collide; no result depends on it
+        forbidden_forms = (tables[0].column("form").chunk(0), _map_terms(path, "not_removed").column("form").chunk(0))
+        forbidden_hashes = IdSet.of(np.concatenate([siphash(forms, hash_key) for forms in forbidden_forms]))
+        return cls(plain, digits, is_identity, is_short | is_weak, is_common, is_weak, is_short_number, forbidden_hashes, hash_key, path)
 
     def save(self) -> None:
         """Write matchers and flags beside the forms, where `read` finds them."""
@@ -306,7 +306,7 @@ class SearchTerms:
         self.digits.save(self.path / "digits")
         for name in _FLAG_ARRAYS:
             np.save(self.path / name, getattr(self, name))
-        np.save(self.path / _FORM_HASHES, self.form_hashes.table)
+        np.save(self.path / _FORBIDDEN_HASHES, self.forbidden_hashes.table)
         (self.path / _HASH_KEY).write_bytes(self.hash_key)
 
     @property
@@ -339,9 +339,9 @@ class SearchTerms:
         return pl.concat([one.select("replacement", "form", "value_id") for one in found]).unique()
 
     def _may_be_values(self, texts: pl.Series) -> Mask:
-        """True for texts that have the hash of a plain form of this pass, or of a value that is not removed: all that are one, and by
-        chance nearly no other."""
-        return self.form_hashes.contains(siphash(texts.to_arrow(compat_level=pl.CompatLevel.oldest()), self.hash_key))
+        """True for texts with the hash of a plain form of this pass or of a value that is not removed. No such text is missed; others are
+        rarely taken for one (hashes of 64 bits)."""
+        return self.forbidden_hashes.contains(siphash(texts.to_arrow(compat_level=pl.CompatLevel.oldest()), self.hash_key))
 
 
 def match_value_digests(values: pl.DataFrame, wanted: pl.Series) -> dict[str, tuple[int, int]]:
@@ -416,5 +416,5 @@ def _load_terms(path: Path, _time: int, _inode: int) -> SearchTerms:
         return SearchTerms.build(path)
     plain, digits = (LiteralMatcher.load(path / name) for name in ("plain", "digits"))
     flags = {name: np.load(path / f"{name}.npy", mmap_mode="r") for name in _FLAG_ARRAYS}
-    form_hashes = IdSet(np.load(path / _FORM_HASHES, mmap_mode="r"))
-    return SearchTerms(plain, digits, **flags, form_hashes=form_hashes, hash_key=(path / _HASH_KEY).read_bytes(), path=path)
+    forbidden_hashes = IdSet(np.load(path / _FORBIDDEN_HASHES, mmap_mode="r"))
+    return SearchTerms(plain, digits, **flags, forbidden_hashes=forbidden_hashes, hash_key=(path / _HASH_KEY).read_bytes(), path=path)

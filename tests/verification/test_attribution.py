@@ -50,5 +50,5 @@ def test_whole_replacements_and_their_kinds(
     kinds = [places.get(match) for match in matches]
     assert found.whole_replacement.tolist() == [kind is not None for kind in kinds]
     assert found.replaced_kind.tolist() == [names.index(kind) if kind in names else -1 for kind in kinds]
-    is_chance = [kind in names and kind != "PHONE_NUMBER" for kind in kinds]
-    assert found.is_chance_surrogate(np.full(len(matches), names.index("PHONE_NUMBER"))).tolist() == is_chance
+    is_other = [kind in names and kind != "PHONE_NUMBER" for kind in kinds]
+    assert found.is_surrogate_of_other_kind(np.full(len(matches), names.index("PHONE_NUMBER"))).tolist() == is_other

@@ -737,6 +737,11 @@ def test_shared_search_terms_equal_those_of_one_process(tmp_path: Path, monkeypa
         assert terms.find_collisions(MAIL, pl.Series([], dtype=pl.String)).height == 0
 
 
+def test_a_replacement_may_equal_no_value_that_the_plan_leaves(tmp_path: Path) -> None:
+    terms = build_search_terms(tmp_path / "terms", [(MAIL, "p3@example.com"), ("IP_ADDRESS", "192.0.2.7")], edited=[MAIL])
+    assert terms.find_collisions("IP_ADDRESS", pl.Series(["192.0.2.7", "192.0.2.8"]))["replacement"].to_list() == ["192.0.2.7"]
+
+
 @pytest.mark.parametrize(("file_bytes", "leaks"), [(14, 1), (15, 1), (16, 0)])
 def test_digest_of_a_file_is_compared_where_the_file_may_be_a_value(tmp_path: Path, file_bytes: int, leaks: int) -> None:
     terms = build_search_terms(tmp_path / "terms", [(MAIL, "p3@example.com")])  # 14 bytes; a number may have a plus before it
