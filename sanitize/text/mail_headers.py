@@ -62,10 +62,11 @@ ADDRESS_FIELDS = frozenset(
     )
 )
 _FIELD_NAME = r"[A-Za-z][A-Za-z0-9-]*:"
+# a line that begins with a URL is no field
 _HEADER_BLOCK_START = (
     r"\A(?:From [^\n]*\n)?(?:"
     r"(?:[Ff]rom|FROM|[Tt]o|TO|[Dd]ate|DATE|[Ss]ubject|SUBJECT|[Mm]essage-[Ii][Dd]|[Rr]eceived|[Rr]eturn-[Pp]ath):"
-    rf"|{_FIELD_NAME}[^\n]*\n(?:[ \t][^\n]*\n)*{_FIELD_NAME})"
+    rf"|{_FIELD_NAME}/?(?:[^/\n][^\n]*)?\n(?:[ \t][^\n]*\n)*{_FIELD_NAME}/?(?:[^/]|\z))"
 )
 
 

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pytest
 
 from sanitize.core.arrow_buffers import TextBuffers
-from sanitize.text.mail_headers import find_header_lines, find_sections
+from sanitize.text.mail_headers import find_header_blocks, find_header_lines, find_sections
 
 CASES: list[tuple[str, list[str | None]]] = [
     # fields, folded lines, the body
@@ -144,3 +144,21 @@ def test_fields_of_quoted_blocks_have_one_quote_depth(text: str, fields: list[st
         for field, start in zip(lines.field_code.tolist(), lines.start.tolist(), strict=True)
     ]
     assert found == fields
+
+
+@pytest.mark.parametrize(
+    ("text", "begins_with_headers"),
+    [
+        ("X-A: b\nX-B: c\n\nbody", True),
+        ("X-A:\nX-B:", True),
+        ("X-A:/x\n folded\nX-B:/", True),
+        ("X-A: //x\nX-B: x", True),
+        ("From: http://example.com/\n", True),
+        ("http://example.com/a\nNote: see there", False),
+        ("Note: see\nhttp://example.com/a\n", False),
+        ("X-A: b", False),
+    ],
+)
+def test_a_line_that_begins_with_a_url_is_no_header_field(text: str, begins_with_headers: bool) -> None:
+    texts, _, _ = find_header_blocks(TextBuffers.from_array(pa.array(["", text], pa.large_string())))
+    assert texts.tolist() == [1] * begins_with_headers
