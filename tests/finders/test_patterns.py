@@ -165,7 +165,7 @@ def reference_section(text: str, position: int) -> str | None:
     if lines[0].startswith("From ") and len(lines) > 1:
         lines = lines[1:]
     known_field = r"(?:[Ff]rom|FROM|[Tt]o|TO|[Dd]ate|DATE|[Ss]ubject|SUBJECT|[Mm]essage-[Ii][Dd]|[Rr]eceived|[Rr]eturn-[Pp]ath):"
-    field = r"[A-Za-z][A-Za-z0-9-]*:"
+    field = r"[A-Za-z][A-Za-z0-9-]*:(?!//)"  # a line that begins with a URL is no field
     second = next((line for line in lines[1:] if line[:1] not in (" ", "\t") or not line), "")
     if not re.match(known_field, lines[0]) and not (re.match(field, lines[0]) and re.match(field, second)):
         return None
