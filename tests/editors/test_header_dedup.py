@@ -63,15 +63,15 @@ def count_header_lines(lines: Sequence[tuple[int, str]]) -> int:
     known_names += ("Received", "received", *(f"{a}eturn-{b}ath" for a in "Rr" for b in "Pp"))
 
     def has_field_name(line: str) -> bool:
-        name, colon, _ = line.partition(":")
-        return bool(colon) and re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", name) is not None
+        name, colon, rest = line.partition(":")
+        return bool(colon) and re.fullmatch(r"[A-Za-z][A-Za-z0-9-]*", name) is not None and not rest.startswith("//")
 
     def starts_header(first: int) -> bool:
         rest = rows[first:]
+        if rest and ":" in rest[0] and rest[0].partition(":")[0] in known_names:
+            return True
         if not rest or not has_field_name(rest[0]):
             return False
-        if rest[0].partition(":")[0] in known_names:
-            return True
         next_line = 1
         while next_line < len(rest) and rest[next_line][:1] in (" ", "\t") and rest[next_line].endswith("\n"):
             next_line += 1
@@ -341,6 +341,7 @@ PIECES = [
     *(
         "From: ",
         "To: ",
+        "http://example.com/\n",
         "cc: ",
         "Bcc:",
         "X-To: ",
