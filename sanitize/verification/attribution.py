@@ -194,8 +194,6 @@ def attribute_matches(
         (edits["doc_no"].to_numpy(), atomic["doc_no"].to_numpy(), doc_no), (edits["cell"].to_numpy(), atomic["cell"].to_numpy(), cell)
     )
     size = edits["replacement"].str.len_bytes().cast(pl.Int64).to_numpy()
-    numbers = {name: number for number, name in enumerate(all_kinds())}
-    edit_kind = edits["kind"].cast(pl.String).replace_strict(numbers, default=-1, return_dtype=pl.Int64).to_numpy()
     edit_columns = (edit_text, edits["start_byte"].to_numpy(), edits["end_byte"].to_numpy(), size)
     atomic_start, atomic_end = (to_output_offsets(edit_columns, atomic_text, atomic[name].to_numpy()) for name in _SPAN_COLUMNS[2:])
     matches, replacements, atomic_values = flatten_spans(  # in the output
@@ -204,7 +202,10 @@ def attribute_matches(
     inside_replacement, is_whole = contained_in_larger(*matches, *replacements), equals_any(*matches, *replacements)
     replaced_kind = np.full(len(doc_no), -1, np.int64)
     # of replacements that begin in one place only the last is not empty
-    replaced_kind[is_whole] = edit_kind[np.searchsorted(replacements[0], matches[0][is_whole], side="right") - 1]
+    edit_rows = np.searchsorted(replacements[0], matches[0][is_whole], side="right") - 1
+    numbers = {name: number for number, name in enumerate(all_kinds())}
+    edit_kinds = edits["kind"].gather(edit_rows).cast(pl.String)
+    replaced_kind[is_whole] = edit_kinds.replace_strict(numbers, default=-1, return_dtype=pl.Int64).to_numpy()
     input_start, input_end = to_input_spans(edit_columns, match_text, start, end)
     return Attribution(
         inside_replacement=inside_replacement,

@@ -535,13 +535,12 @@ class _FileCheck:
                 continue  # a mention, which becomes a label, or a kind whose surrogates may equal values
             of_kind = edits.filter(pl.col("kind") == name)
             found = self.terms.find_collisions(name, of_kind["replacement"].unique())
-            if found.height:
-                found = found.join(of_kind.group_by("replacement").agg(pl.col("doc_no").max()), on="replacement")
-                is_excused = first_occurs_after(task, found["value_id"].to_numpy(), found["doc_no"].to_numpy())
-                found = found.filter(~pl.Series(is_excused, dtype=pl.Boolean))
-                if found.height:
-                    location = "replacements that are values of the corpus"
-                    self.leaks[self.task.reported_name, location, name, "exact or identity"] += found["form"].n_unique()
+            if not found.height:
+                continue  # nearly always
+            found = found.join(of_kind.group_by("replacement").agg(pl.col("doc_no").max()), on="replacement")
+            is_explained = first_occurs_after(task, found["value_id"].to_numpy(), found["doc_no"].to_numpy())
+            if times := found.filter(~pl.Series(is_explained))["form"].n_unique():
+                self.leaks[self.task.reported_name, "replacements that are values of the corpus", name, "exact or identity"] += times
 
     def _check_surplus(self, location: str, source: Callable[[], Iterator[tuple[str, FilePiece]]], rows: _Counts) -> None:
         """Report what the bytes of a source (pages, or the file) contain more often than the rows do."""
