@@ -70,9 +70,9 @@ class TaskRunner:
         with self.costs.measure(stage) as cost, translate_disk_errors(self.workspace):
             yield cost
 
-    def run(self, stage: str, tasks: Sequence[Any], function: Callable[[Any], dict[str, Any]] = run_job) -> list[dict[str, Any]]:
+    def run(self, stage: str, tasks: Sequence[Any], function: Callable[[Any], Any] = run_job) -> list[Any]:
         """Run `function` on every task; returns the results in the order of `tasks`. Tasks are jobs, unless `function` is given."""
-        results: list[dict[str, Any]] = [{}] * len(tasks)
+        results: list[Any] = [None] * len(tasks)
         with self.costs.measure(stage) as cost:
             ranges = [_get_doc_range(task) for task in tasks]
             text_bytes = self._text_bytes if all(low in self._text_bytes for low, _ in ranges) else {}

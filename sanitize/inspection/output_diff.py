@@ -32,6 +32,7 @@ from sanitize.reporting.report_data import (
     require_outside,
     require_page_or_new,
 )
+from sanitize.storage import private_folder
 from sanitize.storage.corpus import DocumentFile, Documents, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256
@@ -143,7 +144,8 @@ def _as_names(names: Sequence[str] | str) -> list[str]:
 def _write_page(page: Path, html: str, run: PublishedRun, *, is_private: bool) -> None:
     """Write the page; one with texts in clear is readable by its owner only, one without must hold no removed value."""
     if not is_private:
-        refuse_page_with_values(html, run)
+        with private_folder.read_workspace(run.work, "page") as spill:
+            refuse_page_with_values(html, run, spill)
     with translate_disk_errors(page.parent):
         handle, name = tempfile.mkstemp(dir=page.absolute().parent, prefix=".diff-", suffix=".tmp")  # mode 0600
         try:

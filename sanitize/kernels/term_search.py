@@ -181,9 +181,14 @@ def hash_terms(
             hashes[row] = _hash_all(term, length, key_words)
 
 
-def set_start_bits(data: cython.const[uint8_t][::1], offsets: cython.const[int64_t][::1], filter: uint64_t[::1]):
-    """Sets the bits in `start_filter` for the first four bytes of each term; one of three bytes may have any byte after it, and for shorter
-    ones all bits are set."""
+def set_start_bits(
+    data: cython.const[uint8_t][::1],
+    offsets: cython.const[int64_t][::1],
+    inside_lengths: cython.const[uint8_t][::1],
+    filter: uint64_t[::1],
+):
+    """Sets the bits in a filter for the first four bytes of each term that has at least `inside_lengths` bytes; one of three bytes may have
+    any byte after it, and for shorter ones all bits are set."""
     row: cython.Py_ssize_t
     entry: cython.Py_ssize_t
     shift: cython.int = _find_shift(filter.shape[0] * 64)
@@ -194,7 +199,7 @@ def set_start_bits(data: cython.const[uint8_t][::1], offsets: cython.const[int64
     with cython.nogil:
         for row in range(offsets.shape[0] - 1):
             length = offsets[row + 1] - offsets[row]
-            if length == 0:
+            if length == 0 or length < inside_lengths[row]:
                 continue
             word = _load(cython.address(data[offsets[row]]), length)
             if length > 3:
@@ -227,6 +232,7 @@ def find_terms(
     key: cython.const[uint64_t][::1],
     widths: cython.const[uint8_t][::1],
     start_filter: cython.const[uint64_t][::1],
+    inside_filter: cython.const[uint64_t][::1],
     head_filter: cython.const[uint64_t][::1],
     head_directory: cython.const[uint32_t][::1],
     head_hashes: cython.const[uint64_t][::1],
@@ -238,6 +244,7 @@ def find_terms(
     term_rows: cython.const[uint32_t][::1],
     term_data: cython.const[uint8_t][::1],
     term_offsets: cython.const[int64_t][::1],
+    inside_lengths: cython.const[uint8_t][::1],
     text_nos: int64_t[::1],
     starts: int64_t[::1],
     rows: int64_t[::1],
@@ -246,9 +253,11 @@ def find_terms(
     have no room for all of them.
 
     Text i is data[offsets[i]:offsets[i + 1]]. `byte_rules` has for each byte 1 if it is part of a word, 2 if no term that begins with a
-    part of a word may follow it, and 4 if a term begins with it. `widths` are the numbers of bytes that the heads have: 8, and the lengths
-    of shorter terms. The length_ranges[h] to length_ranges[h + 1] of `head_lengths` are the lengths of the terms with the hash
-    head_hashes[h].
+    part of a word may follow it, 4 if a term begins with it, 8 if it is a letter, and 16 if it is a digit. A place is inside a word or
+    number where the bytes on both sides are letters, or are digits; a term that begins or ends there is found only if it has at least
+    `inside_lengths` bytes, and the first four bytes of these terms are in `inside_filter`. `widths` are the numbers of bytes that the heads
+    have: 8, and the lengths of shorter terms. The length_ranges[h] to length_ranges[h + 1] of `head_lengths` are the lengths of the terms
+    with the hash head_hashes[h].
     """
     places: int64_t[1024]  # where in a block of so many bytes a term may begin
     count: cython.Py_ssize_t = 0
@@ -265,6 +274,8 @@ def find_terms(
     length: int64_t
     width: int64_t
     rules: cython.int
+    last: int64_t
+    is_inside: cython.bint
     is_barred: cython.int  # 1 if no term that begins with a part of a word may begin here
     head: int64_t
     entry: int64_t
@@ -275,6 +286,7 @@ def find_terms(
     text: cython.pointer[cython.const[uint8_t]]
     key_words: cython.pointer[cython.const[uint64_t]] = cython.address(key[0])
     start_shift: cython.int = _find_shift(start_filter.shape[0] * 64)
+    inside_shift: cython.int = _find_shift(inside_filter.shape[0] * 64)
     head_filter_shift: cython.int = _find_shift(head_filter.shape[0] * 64)
     tail_filter_shift: cython.int = _find_shift(tail_filter.shape[0] * 64)
     head_shift: cython.int = _find_shift(head_directory.shape[0] - 1)
@@ -290,7 +302,7 @@ def find_terms(
                 while position < block_end:
                     rules = byte_rules[data[position]]
                     places[begin_count] = position
-                    begin_count += (rules >> 2) & ~(rules & is_barred)
+                    begin_count += (rules >> 2) & ~(rules & is_barred) & 1
                     is_barred = (rules >> 1) & 1
                     position += 1
                 for place_no in range(begin_count):
@@ -300,10 +312,15 @@ def find_terms(
                     else:
                         window = _load(cython.address(data[place]), data.shape[0] - place)
                     places[place_count] = place
-                    place_count += _has_bit(cython.address(start_filter[0]), start_shift, _hash_start(window))
+                    if place > offsets[text_no] and byte_rules[data[place - 1]] & byte_rules[data[place]] & 24:
+                        place_count += _has_bit(cython.address(inside_filter[0]), inside_shift, _hash_start(window))
+                    else:
+                        place_count += _has_bit(cython.address(start_filter[0]), start_shift, _hash_start(window))
                 for place_no in range(place_count):
-                    text = cython.address(data[places[place_no]])
-                    room = text_end - places[place_no]
+                    place = places[place_no]
+                    text = cython.address(data[place])
+                    room = text_end - place
+                    is_inside = place > offsets[text_no] and byte_rules[data[place - 1]] & byte_rules[data[place]] & 24 != 0
                     window = _load(text, room)
                     for width_no in range(widths.shape[0]):
                         width = widths[width_no]
@@ -322,10 +339,15 @@ def find_terms(
                                 continue
                             hash = _hash_all(text, length, key_words)
                             entry = _find_row(cython.address(term_directory[0]), term_shift, cython.address(term_hashes[0]), hash)
+                            last = place + length
                             while 0 <= entry < term_hashes.shape[0] and term_hashes[entry] == hash:
-                                if _is_term(text, length, cython.address(term_data[0]), cython.address(term_offsets[term_rows[entry]])):
+                                if length < inside_lengths[term_rows[entry]] and (
+                                    is_inside or last < text_end and byte_rules[data[last - 1]] & byte_rules[data[last]] & 24 != 0
+                                ):
+                                    pass  # a short term inside a word or number
+                                elif _is_term(text, length, cython.address(term_data[0]), cython.address(term_offsets[term_rows[entry]])):
                                     if count < starts.shape[0]:
-                                        text_nos[count], starts[count], rows[count] = text_no, places[place_no], term_rows[entry]
+                                        text_nos[count], starts[count], rows[count] = text_no, place, term_rows[entry]
                                     count += 1
                                 entry += 1
     return count

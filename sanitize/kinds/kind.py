@@ -118,6 +118,9 @@ class Kind:
     check      Null for a valid value, else one word that says why it is refused (`luhn`, `range` ...). A refused candidate is counted and
                not offered to other kinds; a candidate that a national identifier refuses is offered to those of other countries.
     not_preceded_by, not_followed_by   Bytes that may not adjoin the value in a text. Finders and leak check apply the same rule.
+    certain_length   The bytes from which the leak check takes a spelling for the value where another part of a word adjoins it (see
+               sanitize/verification/boundaries.py); a shorter one may be there by chance. Of a million values of nine digits, one equals
+               a random row of nine digits with a chance of one in a thousand; words are found inside other words more often.
     phase      1 for addresses and values that contain them, 2 for numbers with a check, 3 for numbers that need context. A kind is
                searched in the text that kinds of earlier phases left; within a phase, `rank` decides. One automaton for all kinds would
                be too large for the regex engine to cache, and several times slower.
@@ -177,6 +180,7 @@ class Kind:
     check: Callable[[pl.Series], pl.Series] | None = None
     not_preceded_by: bytes = ASCII_WORD_CHARS
     not_followed_by: bytes = ASCII_WORD_CHARS
+    certain_length: int = 9
     phase: int = 1
     rank: int = 50
     digit_lines_only: bool = False

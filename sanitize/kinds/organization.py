@@ -34,6 +34,7 @@ KIND = Kind(
     normalise=normalise_proper_noun,
     make_surrogates=_make_surrogates,
     is_distinctive=is_distinctive,
+    certain_length=12,
     not_preceded_by=ASCII_ALPHANUMERICS,
     not_followed_by=ASCII_ALPHANUMERICS,
     rank=92,

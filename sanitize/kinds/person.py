@@ -414,6 +414,7 @@ KIND = Kind(
     components=("first", "last"),
     make_variants=_make_variants,
     is_distinctive=is_distinctive,
+    certain_length=12,
     not_preceded_by=ASCII_ALPHANUMERICS,
     not_followed_by=ASCII_ALPHANUMERICS,
     rank=90,

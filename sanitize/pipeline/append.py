@@ -31,6 +31,7 @@ from sanitize.errors import LeakFound, OutputBroken, PlanError, UsageError
 from sanitize.kinds.kind import all_kinds
 from sanitize.pipeline.indexing.index_increments import IndexIncrement
 from sanitize.storage.parquet_files import open_table_writer
+from sanitize.verification.shard_check import ShardFindings
 
 REPLACEMENT_IDS_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])
 _RERUN_ADVICE = "run over all files with --replace, without --append"
@@ -182,10 +183,13 @@ def check_shards_unchanged(published_shards: Sequence[Mapping[str, Any]], rebuil
             )
 
 
-def check_earlier_shards_clean(verify_results: Sequence[Mapping[str, Any]], where: Path) -> None:
+def check_earlier_shards_clean(verify_results: Sequence[ShardFindings], where: Path) -> None:
     """Raise LeakFound if an earlier shard holds a value that was first found in the new documents: the shard cannot stay as it is."""
-    leaks = Counter((no, kind) for no, result in enumerate(verify_results) for _, kind, _ in result["leaks"])
-    swept_by_shard = {no: result["swept"] for no, result in enumerate(verify_results) if result["swept"]}
+    leaks: Counter[tuple[int, str]] = Counter()
+    for no, result in enumerate(verify_results):
+        for (_, kind, _), times in result.leaks.items():
+            leaks[no, kind] += times
+    swept_by_shard = {no: result.swept for no, result in enumerate(verify_results) if result.swept}
     if leaks or swept_by_shard:
         shard_count = len({no for no, _ in leaks} | swept_by_shard.keys())
         kinds = ", ".join(sorted({kind for _, kind in leaks})) or "values"

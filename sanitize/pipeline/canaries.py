@@ -16,7 +16,7 @@ import shutil
 import urllib.parse
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -28,7 +28,6 @@ import pyarrow.parquet as pq
 from sanitize.core.engine import Engine
 from sanitize.core.keys import Draws, Key
 from sanitize.core.text_cells import LeafPath, flatten_leaf, to_canonical_type
-from sanitize.engines.local import LocalEngine
 from sanitize.errors import OutputBroken
 from sanitize.finders.names import FINDER_NAME as NAMES_FINDER
 from sanitize.kinds.kind import all_kinds, list_kinds
@@ -38,9 +37,9 @@ from sanitize.stages import aggregates, detection, rewriting
 from sanitize.stages.corpus_pass import CorpusContext
 from sanitize.storage.corpus import DocumentFile, Documents
 from sanitize.storage.task_records import run_job
-from sanitize.text.literal_search import LiteralMatcher
-from sanitize.verification.leak_check import VerifyTask, select_atomic_kinds, verify_task, verify_with_digests
-from sanitize.verification.sweep_terms import prepare_digest_terms, prepare_sweep_terms
+from sanitize.verification.attribution import VerifyTask
+from sanitize.verification.search_terms import write_digest_terms, write_terms
+from sanitize.verification.shard_check import select_atomic_kinds, verify_task, verify_with_digests
 
 CANARY_COUNT = 8
 _FINDERS = ("patterns", NAMES_FINDER)  # those that need no model and no list of the user
@@ -310,7 +309,7 @@ def _run_pipeline(
         detection_spec=DetectionSpec(finders=tuple(finder for finder in plan.detection_spec.finders if finder.use in _FINDERS)),
     )
     detection.find_task(find_spec)
-    value_counts_file, forbidden_values_file = folder / "value_counts.parquet", folder / "forbidden_values.parquet"
+    value_counts_file, terms = folder / "value_counts.parquet", folder / "terms"
     aggregates.write_value_counts(engine, [folder / "partial_counts.parquet"], value_counts_file)
     (folder / "counts").mkdir()
     (folder / "corpus_passes").mkdir()
@@ -336,9 +335,10 @@ def _run_pipeline(
         folder=folder / "counts",
         corpus=corpus_context,
     )
-    LiteralMatcher.write([folder / "values.parquet"], plan.leak_checked_kinds, forbidden_values_file)
+    if mode != "off":
+        write_terms([folder / "values.parquet"], plan.leak_checked_kinds, terms, _SEARCH_MEMORY_BYTES, check_mode=mode)
     swept: tuple[Path, ...] = ()
-    sweep_terms: tuple[Path, ...] = ()  # of the full check
+    digest_terms: tuple[Path, ...] = ()
     for attempt in range(2):
         rewrite_folder = folder / f"made-{attempt}"
         rewrite_folder.mkdir()
@@ -359,33 +359,26 @@ def _run_pipeline(
             shard_no=0,
             **task_args,
             shard_path=rewrite_folder / "shard.parquet",
-            forbidden_values=forbidden_values_file,
+            terms=(terms, *digest_terms),
+            check_mode=mode,
+            values=folder / "values.parquet",
             kept_originals=rewrite_folder / "kept.parquet",
             edits=rewrite_folder / "edits.parquet",
             occurrences=folder / "occurrences.parquet",
             atomic_kinds=select_atomic_kinds(plan.leave),
             row_doc_nos=rewrite_folder / "rows.parquet",
             sweep_path=rewrite_folder / "sweep.parquet",
+            digest_words_path=folder / "digest_words.parquet" if mode == "full" and not attempt else None,
         )
         if mode == "off":
             break
-        if mode == "full" and not sweep_terms:
-            passes, sweep_terms = prepare_sweep_terms(
-                [folder / "values.parquet"], plan.leak_checked_kinds, (), (), folder, _SEARCH_MEMORY_BYTES
-            )
-            find_digests = functools.partial(
-                prepare_digest_terms,
-                LocalEngine(workers=1, spill=folder),
-                passes=passes,
-                folder=folder / "digest_terms",
-                memory_bytes=_SEARCH_MEMORY_BYTES,
-            )
-            verify_spec = replace(verify_spec, sweep_terms=sweep_terms, digest_words_path=folder / "digest_words.parquet")
-            (result,), digest_terms = verify_with_digests([verify_spec], lambda tasks: [verify_task(task) for task in tasks], find_digests)
-            sweep_terms += digest_terms
-        else:
-            result = verify_task(replace(verify_spec, sweep_terms=sweep_terms))
-        if not result["swept"]:
+        (result,), new_digests = verify_with_digests(
+            [verify_spec],
+            lambda tasks: [verify_task(task) for task in tasks],
+            lambda word_files: write_digest_terms(engine, word_files, (terms,), folder / "digest_terms"),
+        )
+        digest_terms += new_digests
+        if not result.swept:
             break
         swept = (rewrite_folder / "sweep.parquet",)
     edits: dict[int, list[tuple[int, int, str]]] = {}

@@ -26,7 +26,7 @@ from sanitize.stages import detection, rewriting
 from sanitize.storage import formats, table_schemas
 from sanitize.storage.corpus import MANIFEST_VERSION
 from sanitize.storage.publication import shard_names
-from sanitize.verification.value_forms import list_searched_forms, list_unsearched_forms
+from sanitize.verification.search_terms import list_searched_forms, list_unsearched_forms
 
 
 def summarize_kinds(

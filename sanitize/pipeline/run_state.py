@@ -93,7 +93,6 @@ class RunState:
         self.increment_ends = increment_ends
         self.plan_hash = self._compute_plan_hash(increment_ends[0])
         self.folder = self.index.workspace / "runs" / self.plan_hash
-        self.forbidden_values_file = self.folder / "counts" / "forbidden_values.parquet"
         self.blacklist_file = self.folder / "vault" / "blacklist" / "00000.parquet"
         self.selection = OccurrenceSelection(self.index, self.tasks, self.folder, self.plan.find.selection_rules)
 

@@ -16,7 +16,6 @@ from sanitize.core import failpoints
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.keys import compute_value_ids
 from sanitize.engines.local import LocalEngine
-from sanitize.engines.task_runner import FolderTask
 from sanitize.kinds.kind import all_kinds
 from sanitize.pipeline import append
 from sanitize.pipeline.run_state import RunState
@@ -25,21 +24,11 @@ from sanitize.storage import private_folder, table_schemas
 from sanitize.storage.formats import shard_path
 from sanitize.storage.parquet_files import open_table_writer
 from sanitize.storage.publication import shard_names
-from sanitize.storage.task_records import run_job
-from sanitize.text.literal_search import LiteralMatcher, count_common_values, prepare_terms
-from sanitize.verification.attribution import find_renamed_columns
-from sanitize.verification.full_check import run_full_check
-from sanitize.verification.leak_check import (
-    UNSWEEPABLE_ADVICE,
-    VerifyTask,
-    find_forbidden_values,
-    leak_error,
-    raise_on_leaks,
-    select_atomic_kinds,
-    verify_task,
-    verify_with_digests,
-)
-from sanitize.verification.sweep_terms import prepare_digest_terms, prepare_sweep_terms
+from sanitize.verification.attribution import VerifyTask, find_renamed_columns
+from sanitize.verification.file_check import check_files
+from sanitize.verification.leak_check import UNSWEEPABLE_ADVICE, find_values_in_texts, leak_error, raise_on_leaks
+from sanitize.verification.search_terms import ValueCounts, list_searched_forms, write_digest_terms, write_terms
+from sanitize.verification.shard_check import ShardFindings, select_atomic_kinds, verify_task, verify_with_digests
 
 MAX_SWEEPS = 3  # of one shard
 
@@ -50,15 +39,12 @@ class CheckedShards:
 
     state: RunState
     report: dict[str, Any]  # the `verify` entry of the summary
-    forbidden_values: Path | None = None  # prepared search terms; None if nothing is checked
-    search_passes: Sequence[Path] = ()  # of the full check; empty if there is none
+    terms: tuple[Path, ...] = ()  # empty if nothing is checked
     file_sizes: Mapping[str, int] = field(default_factory=dict)  # of input files and shards, by the SHA-256 that the pages name
 
     def find_page_leaks(self, texts: dict[str, str]) -> list[tuple[str, str]]:
-        """Forbidden values in the pages of OUT, as (page, kind)."""
-        if self.forbidden_values is None:
-            return []
-        leaks = find_forbidden_values(self.forbidden_values, texts)
+        """Removed values in the pages of OUT, as (page, kind)."""
+        leaks = find_values_in_texts(self.terms, texts)
         if leaks or self.report["mode"] != "full":
             return leaks
         spill = private_folder.make_private_folder(self.state.index.workspace / "spill")
@@ -67,19 +53,17 @@ class CheckedShards:
         for name, text in texts.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text, "utf-8")
-        files = [(folder / name, name) for name in texts]
-        engine = LocalEngine(workers=1, spill=folder)  # a few small pages: starting workers would cost more
-        result = run_full_check(
-            engine,
+        result = check_files(
+            LocalEngine(workers=1, spill=folder),  # a few small pages: starting workers would cost more
             [],
-            files,
-            self.search_passes,
-            spill / "full_check",
-            list(texts),
-            self.state.erased.names,
+            [(folder / name, name) for name in texts],
+            self.terms,
+            spill / "file_check",
+            own_files=list(texts),
+            erased_names=self.state.erased.names,
             file_sizes=self.file_sizes,
         )
-        return [(finding.file, finding.kind) for finding in result["findings"]]
+        return [(finding.file, finding.kind) for finding in result.findings]
 
     def select_publishable_samples(self, samples: Sequence[dict[str, str]]) -> list[dict[str, str]]:
         """The samples of invented people without those whose value occurs in the corpus, or that have a removed value, by chance."""
@@ -103,14 +87,11 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
     mode = state.index.settings.verify
     if mode == "off":
         return CheckedShards(state=state, report={"mode": mode, "values_checked": 0, "ambiguous_values": 0, "swept": 0})
-    checks = _ShardChecks(state, shards.erased_mentions.value_ids)
-    with state.tasks.measure("verify"):
-        checks.prepare(is_full=mode == "full")
+    checks = _ShardChecks.prepare(state, mode, shards.erased_mentions.value_ids)
     is_reused = [state.is_reusable(state.find_increment(no)) for no in state.task_nos]
-    tasks = [checks.create_task(no, is_recheck=is_reused[no]) for no in state.task_nos]
-    results = checks.verify(tasks)
+    results = checks.verify([checks.create_task(no, is_recheck=is_reused[no]) for no in state.task_nos])
     append.check_earlier_shards_clean([result for result, reused in zip(results, is_reused, strict=True) if reused], state.output)
-    swept_task_nos = [no for no in state.task_nos if results[no]["swept"]]
+    swept_task_nos = [no for no in state.task_nos if results[no].swept]
     # a value that the finders missed becomes an occurrence; only what is left after the sweeps is a leak
     to_rewrite = swept_task_nos
     for sweep_no in range(MAX_SWEEPS):
@@ -123,78 +104,60 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
         tasks = [checks.create_task(no, is_recheck=True) for no in to_rewrite]
         for no, result in zip(to_rewrite, state.tasks.run("verify", tasks, function=verify_task), strict=True):
             results[no] = result
-        to_rewrite = [no for no in to_rewrite if results[no]["swept"]]
-    raise_on_leaks(results, set(swept_task_nos), find_renamed_columns(asdict(state.index.settings.columns.roles)))
+        to_rewrite = [no for no in to_rewrite if results[no].swept]
+    raise_on_leaks(results, set(swept_task_nos))
     failpoints.hit("run:leak_checked")
     report = {
         "mode": mode,
-        "values_checked": checks.value_count,
-        "ambiguous_values": count_common_values(state.forbidden_values_file),
+        "values_checked": checks.value_counts.searched,
+        "ambiguous_values": checks.value_counts.common,
         "swept": sum(pq.read_metadata(shards.sweep_files[no]).num_rows for no in swept_task_nos),
         "kinds": sorted(state.plan.leak_checked_kinds),
     }
     if mode == "full":
-        ambiguous = sum((Counter(result["ambiguous"]) for result in results), Counter())
-        report |= checks.run_full_check(ambiguous, [result["plain_bytes"] for result in results])
-    return CheckedShards(
-        state=state,
-        report=report,
-        forbidden_values=checks.forbidden_values,
-        search_passes=checks.search_passes,
-        file_sizes={sha256: size for size, sha256 in state.index.input_files}
-        | {result["sha256"]: result["bytes"] for result in shards.results},
-    )
+        report |= {"forms": list_searched_forms(mode), "ambiguous": checks.check_files(results)}
+    input_sizes = {sha256: size for size, sha256 in state.index.input_files}
+    shard_sizes = {result["sha256"]: result["bytes"] for result in shards.results}
+    return CheckedShards(state=state, report=report, terms=checks.terms, file_sizes=input_sizes | shard_sizes)
 
 
 class _ShardChecks:
     """The search terms of a run and its check tasks. The terms are prepared once and shared by all workers."""
 
-    def __init__(self, state: RunState, erased_value_ids: tuple[int, ...]) -> None:
-        self.state, self.erased_value_ids = state, erased_value_ids
-        self.value_count = 0  # of the values that are searched for
-        self.forbidden_values: Path = state.forbidden_values_file
-        self.search_passes: Sequence[Path] = ()
-        self.sweep_terms: tuple[Path, ...] = ()  # further terms that a full check searches for and its sweep redacts
-        self.digest_words_folder: Path | None = None  # of a full check, for words that may be digests
+    def __init__(self, state: RunState, mode: str, terms: tuple[Path, ...], value_counts: ValueCounts) -> None:
+        self.state, self.mode, self.terms, self.value_counts = state, mode, terms, value_counts
+        self.digest_words_folder = private_folder.make_private_folder(state.index.workspace / "spill" / "digest_words")
 
-    def prepare(self, *, is_full: bool) -> None:
-        """Prepare the search terms; with `is_full` also those of a full check."""
-        state, index = self.state, self.state.index
-        spill, memory = index.workspace / "spill", index.settings.memory_bytes
-        value_files, kinds = index.task_files("vault", "values"), state.plan.leak_checked_kinds
-        include_ids, exclude_ids = self.erased_value_ids, state.selection.excluded_value_ids
+    @classmethod
+    def prepare(cls, state: RunState, mode: str, erased_value_ids: tuple[int, ...]) -> _ShardChecks:
+        """Write the search terms of the removed values."""
+        index = state.index
+        folder = index.workspace / "spill" / "terms"
+        with state.tasks.measure("verify"):
+            counts = write_terms(
+                index.task_files("vault", "values"),
+                state.plan.leak_checked_kinds,
+                folder,
+                index.settings.memory_bytes,
+                include_ids=erased_value_ids,
+                exclude_ids=state.selection.excluded_value_ids,
+                check_mode=mode,
+            )
+        return cls(state, mode, (folder,), counts)
 
-        def write_forbidden_values(task: FolderTask) -> dict[str, Any]:
-            path = task.folder / "forbidden_values.parquet"
-            return {"values": LiteralMatcher.write(value_files, kinds, path, include_ids, exclude_ids)}
+    def verify(self, tasks: Sequence[VerifyTask]) -> list[ShardFindings]:
+        """The results of the tasks. Digests of values that occur in the shards are added to the search terms."""
 
-        job = state.create_job(
-            "forbidden_values",
-            write_forbidden_values,
-            FolderTask(spill / "forbidden_values"),
-            {"forbidden_values.parquet": state.forbidden_values_file},
-            *([include_ids] if include_ids else []),
-        )
-        self.value_count = run_job(job)["values"]
-        self.forbidden_values = prepare_terms(state.forbidden_values_file, spill / "search_terms", memory)
-        if is_full:
-            self.search_passes, self.sweep_terms = prepare_sweep_terms(value_files, kinds, include_ids, exclude_ids, spill, memory)
-            self.digest_words_folder = spill / "digest_words"
-            self.digest_words_folder.mkdir(exist_ok=True)
-
-    def verify(self, tasks: Sequence[VerifyTask]) -> list[dict[str, Any]]:
-        """The results of the tasks. Digests of values that occur in the texts are added to the search terms."""
-
-        def run_tasks(tasks: Sequence[VerifyTask]) -> list[dict[str, Any]]:
+        def run_tasks(tasks: Sequence[VerifyTask]) -> list[ShardFindings]:
             return self.state.tasks.run("verify", tasks, function=verify_task)
 
-        def prepare_digests(word_files: Sequence[Path]) -> tuple[Path, ...]:
-            folder, memory = self.state.index.workspace / "spill" / "digest_terms", self.state.index.settings.memory_bytes
+        def write_digests(word_files: Sequence[Path]) -> tuple[Path, ...]:
             with self.state.tasks.measure("verify"):
-                return prepare_digest_terms(self.state.tasks.engine, word_files, self.search_passes, folder, memory)
+                folder = self.state.index.workspace / "spill" / "digest_terms"
+                return write_digest_terms(self.state.tasks.engine, word_files, self.terms, folder)
 
-        results, digest_terms = verify_with_digests(tasks, run_tasks, prepare_digests)
-        self.sweep_terms += digest_terms
+        results, digest_terms = verify_with_digests(tasks, run_tasks, write_digests)
+        self.terms += digest_terms
         return results
 
     def create_task(self, task_no: int, is_recheck: bool = False) -> VerifyTask:
@@ -209,9 +172,10 @@ class _ShardChecks:
             first_doc_no=low,
             end_doc_no=high,
             shard_path=shard_path(state.folder, state.format, task_no),
-            forbidden_values=self.forbidden_values,
-            sweep_terms=self.sweep_terms,
-            digest_words_path=self.digest_words_folder / name if self.digest_words_folder else None,
+            terms=self.terms,
+            check_mode=self.mode,
+            values=index.workspace / "vault" / "values" / name,
+            digest_words_path=self.digest_words_folder / name if self.mode == "full" else None,
             kept_originals=state.folder / "kept" / name,
             edits=state.folder / "edits" / name,
             occurrences=index.workspace / "tables" / "occurrences" / name,
@@ -242,28 +206,27 @@ class _ShardChecks:
         folder = self.state.folder / "sweep"
         return folder / f"{task_no:05d}.parquet", folder / f"recheck-{task_no:05d}.parquet"
 
-    def run_full_check(self, ambiguous: Counter[str], checked_bytes: Sequence[dict[str, int]]) -> dict[str, Any]:
-        """Search what `verify_task` has not: the other columns, and the bytes of the shards outside of their rows; returns the report of
-        both, with `ambiguous` from the texts. `checked_bytes`: what `verify_task` has read of each shard. The pages of OUT are checked
-        when they are written.
-        Raises LeakFound."""
+    def check_files(self, results: Sequence[ShardFindings]) -> dict[str, int]:
+        """Search the bytes of the shards outside of their rows, which `verify_task` has checked; returns the inconclusive matches of both,
+        by kind. The pages of OUT are checked when they are written. Raises LeakFound."""
         state, index, workspace = self.state, self.state.index, self.state.index.workspace
         with state.tasks.measure("verify"):
             names = shard_names(
                 [increment.end_task - increment.first_task for increment in state.output_increments], state.suffix, index.task_splits
             )
-            shards = [(self.create_task(no), f"data/{name}") for no, name in enumerate(names)]
-            result = run_full_check(
+            found = check_files(
                 state.tasks.engine,
-                shards,
+                [(self.create_task(no), f"data/{name}") for no, name in enumerate(names)],
                 [],
-                self.search_passes,
-                workspace / "spill" / "full_check",
+                self.terms,
+                workspace / "spill" / "file_check",
                 erased_names=state.erased.names,
-                checked_bytes=checked_bytes,
+                checked_bytes=[result.plain_bytes for result in results],
             )
-        if result["findings"]:
-            raise leak_error(
-                state.display_name or str(state.output), result["findings"], "", f"nothing was published. {UNSWEEPABLE_ADVICE}"
-            )
-        return {"forms": result["forms"], "ambiguous": dict(sorted((ambiguous + Counter(result["ambiguous"])).items()))}
+        if found.findings:
+            raise leak_error(state.display_name or str(state.output), found.findings, "", f"nothing was published. {UNSWEEPABLE_ADVICE}")
+        by_kind = Counter[str]()
+        for counts in (found.inconclusive, *(result.inconclusive for result in results)):
+            for (kind, _), times in counts.items():
+                by_kind[kind] += times
+        return dict(sorted(by_kind.items()))

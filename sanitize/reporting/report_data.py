@@ -31,10 +31,11 @@ from sanitize.storage.corpus import Corpus, Documents
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
 from sanitize.storage.files import read_json
 from sanitize.storage.remote_storage import require_local_path
-from sanitize.verification.leak_check import find_forbidden_values
+from sanitize.verification.leak_check import find_values_in_texts, write_terms_of_run
 from sanitize.verification.published_folder import require_run_tables
 
 SAMPLE_COUNT = 12
+_PAGE_TERMS_BYTES = 1 << 30  # memory for the search terms of a page
 
 
 def build_report_summary(manifest: Mapping[str, Any]) -> dict[str, Any]:
@@ -173,7 +174,7 @@ def report(
         finally:
             engine.close()
         html = render_report(build_report_summary(manifest), tables)
-        refuse_page_with_values(html, published)
+        refuse_page_with_values(html, published, spill)
     chart_files: list[Path] = []
     if figures is not None:
         with translate_disk_errors(Path(figures)), refuse_unwritable_path(Path(figures)):
@@ -200,11 +201,14 @@ def require_page_or_new(path: Path) -> None:
             raise UsageError(f"{path}: exists and is no HTML page, so it is not overwritten; name another file, or move it away")
 
 
-def refuse_page_with_values(html: str, run: PublishedRun) -> None:
-    """Raise LeakFound if a page holds a value that the run removed."""
-    forbidden_file = run.folder / "counts" / "forbidden_values.parquet"
+def refuse_page_with_values(html: str, run: PublishedRun, spill: Path) -> None:
+    """Raise LeakFound if a page holds a value that the run removed. Search terms are written below `spill`."""
+    if run.manifest["settings"]["verify"] == "off":
+        return
     with custom_kinds(read_custom_kinds(run.work)):  # the values of the plan's own kinds are numbered after all built-in ones
-        if forbidden_file.is_file() and (found := find_forbidden_values(forbidden_file, {"the page": html})):
+        terms = spill / "page_terms"
+        write_terms_of_run(run.manifest, run.work, run.folder, terms, _PAGE_TERMS_BYTES, "fast")
+        if found := find_values_in_texts((terms,), {"the page": html}):
             raise LeakFound(f"the page would hold a {found[0][1]} value that the run removed; the page was not written")
 
 

@@ -8,7 +8,6 @@ is exact, and as fast for many values as for few. It does not use the pattern of
 from __future__ import annotations
 
 import secrets
-import shutil
 import unicodedata
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
@@ -20,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.array_types import I32, I64, U8, U32, U64, Mask
@@ -31,27 +29,20 @@ from sanitize.core.arrow_buffers import (
     make_byte_table,
     to_large_string,
 )
-from sanitize.core.engine import cached_for_run
 from sanitize.core.intervals import sort_spans
 from sanitize.kernels.term_search import find_terms, hash_terms, set_bits, set_start_bits
 from sanitize.kinds.kind import ASCII_WORD_CHARS, all_kinds, boundary_tables
-from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.text.decodings.character_classes import FOLDS, FOLDS_TO_ASCII, find_character_places
+from sanitize.text.decodings.decoded_pieces import Decoding
 from sanitize.text.decodings.escapes import decode_escapes, decode_places
-from sanitize.text.partition_files import MAX_FILES, open_partitions
 
-LITERAL_FORMS = ("exact", "case-folded", "NFKC")
-TERMS_PER_RANGE = 100_000  # terms that `LiteralMatcher.write` sorts at a time: about 30 MB
 _VALUES_PER_BATCH = 100_000  # values that are read at a time
-_TERM_SCHEMA = pa.schema([("form", pa.large_string()), ("kind", pa.int32()), ("value_id", pa.int64())])
-_PARTITIONED_SCHEMA = _TERM_SCHEMA.append(pa.field("wide", pa.bool_()))
-MAX_UNSHARED_TERMS = 100_000  # up to this many terms, each process builds its own index, in a tenth of a second
-BYTES_PER_TERM = 400  # memory per term while the index is built: 332 bytes were measured for addresses of 35 bytes
-_MATCHER_ARRAYS = ("kind", "value_id", "data", "offsets", "lengths", "is_forbidden_before", "term_stats", "blank_pairs")
+_MATCHER_ARRAYS = ("kind", "value_id", "data", "offsets", "lengths", "inside_lengths", "is_forbidden_before", "term_stats", "blank_pairs")
 _START_FILTER_BYTES = 1 << 14  # half of the first-level cache
 _BLANK = ord(" ")
 _UPPER, _LOWER = slice(ord("A"), ord("Z") + 1), slice(ord("a"), ord("z") + 1)
-_UNSEARCHED_KIND = -1  # the kind in rows of values that are not searched
+_LETTERS_AND_DIGITS = np.zeros(256, np.uint8)  # bits of `find_terms`
+_LETTERS_AND_DIGITS[_UPPER], _LETTERS_AND_DIGITS[_LOWER], _LETTERS_AND_DIGITS[ord("0") : ord("9") + 1] = 8, 8, 16
 
 
 @dataclass(frozen=True)
@@ -71,30 +62,33 @@ class LiteralMatches:
 class LiteralMatcher:
     """Finds many literal terms at once in a column of texts, in any ASCII letter case.
 
-    A term is a spelling of a value that must not remain, with its kind, whose boundary rule applies, and its `value_id`. Large sets of
-    terms are divided over several matchers (`open_partitions`); `unsearched_ids` are values that are too common to be searched.
+    A term is a spelling of a value, with its kind, whose boundary rule applies, and its `value_id`.
     """
 
-    def __init__(self, terms: pa.LargeStringArray, kind: I32, value_id: I64) -> None:
+    def __init__(self, terms: pa.LargeStringArray, kind: I32, value_id: I64, *, inside_words: bool = False) -> None:
         self.kind, self.value_id = kind, value_id
         self._load_kind_rules()
         buffers = TextBuffers.from_array(terms)
         self.data, self.offsets, self.lengths = buffers.data, buffers.offsets, buffers.lengths
+        # the bytes from which a term is found between letters, or between digits (see `find`)
+        self.inside_lengths = np.zeros(len(kind), np.uint8)
+        if inside_words:
+            self.inside_lengths = self.certain_lengths[kind].astype(np.uint8)
         kinds_present = np.unique(kind)
         # bytes that no kind of these terms may follow
         self.is_forbidden_before: Mask = np.all(self.not_before[kinds_present], axis=0) if len(kinds_present) else np.zeros(256, np.bool_)
         # whether any term has a character beyond ASCII, and the length of the longest term
         self.term_stats = np.array([(buffers.data >= 128).any(), self.lengths.max(initial=0)], np.int64)
         self.blank_pairs = _find_blank_pairs(buffers)
-        self._index = TermIndex.build(buffers)
+        self._index = TermIndex.build(buffers, self.inside_lengths)
 
     def _load_kind_rules(self) -> None:
-        self.unsearched_ids = np.empty(0, np.int64)  # removed values that are too common to be searched for
         self.kind_names = list(all_kinds())
         self.not_before, self.not_after = boundary_tables(list(all_kinds().values()))
         # an accent after a word makes it another word; a pattern has byte boundaries, which ignore an accent just as they ignore `é`
         self.checks_accents = np.array([not kind.pattern for kind in all_kinds().values()])
         self.is_word_byte = make_byte_table(ASCII_WORD_CHARS)
+        self.certain_lengths = np.array([kind.certain_length for kind in all_kinds().values()])
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -103,83 +97,12 @@ class LiteralMatcher:
     def from_values(cls, values: pl.DataFrame) -> LiteralMatcher | None:
         """A matcher for all spellings of a few values: columns value_id, kind (a number in `all_kinds`), value, normalised. None if all are
         too common to be searched."""
-        searched = _split_common_values(values)[0].rename({"value": "form"})
+        searched = values.filter(~find_common_values(values)).rename({"value": "form"})
         if not searched.height:
             return None
         spellings = pl.concat([searched.with_columns(ascii_lower(searched["form"])), expand_spellings(searched)])
         terms = spellings.filter(pl.col("form") != "").unique(["form", "kind"], keep="first", maintain_order=True)
         return cls(to_large_string(terms["form"]), terms["kind"].to_numpy(), terms["value_id"].to_numpy())
-
-    @classmethod
-    def write(
-        cls,
-        value_files: Sequence[Path],
-        edited_kinds: Sequence[str],
-        out: Path,
-        extra_ids: Sequence[int] = (),
-        excluded_ids: Sequence[int] = (),
-    ) -> int:
-        """Writes the search terms of all values of the edited kinds from the vault into one file; returns the number of distinct values.
-
-        Values whose `value_id` is in `excluded_ids` are left out, those in `extra_ids` are added whatever their kind. The terms are
-        partitioned by ranges of the alphabet on disk and sorted range by range: peak memory is one range.
-        """
-        numbers = {name: number for number, name in enumerate(all_kinds())}
-        edges = _sample_range_edges(
-            value_files, min(MAX_FILES, -(-sum(pq.read_metadata(path).num_rows for path in value_files) // TERMS_PER_RANGE))
-        )
-        ids: list[I64] = []
-        unsearched: list[I64] = []
-        with open_partitions(out.with_name(f".{out.name}.parts"), _PARTITIONED_SCHEMA, len(edges) + 1) as parts:
-            for frame in iter_value_batches(value_files):
-                is_removed = pl.col("kind").is_in(list(edited_kinds)) & ~pl.col("value_id").is_in(
-                    pl.Series(excluded_ids, dtype=pl.Int64).implode()
-                )
-                is_removed = is_removed | pl.col("value_id").is_in(pl.Series(extra_ids, dtype=pl.Int64).implode())
-                frame = frame.filter(is_removed).with_columns(kind=pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
-                frame, common = _split_common_values(frame)
-                unsearched.append(common)
-                ids.append(np.unique(frame["value_id"].to_numpy()))
-                own_spellings = frame.select(ascii_lower(frame["value"]).alias("form"), "kind", "value_id", wide=pl.lit(False))
-                other_spellings = expand_spellings(frame.select("kind", "value_id", form="value")).select(
-                    *_TERM_SCHEMA.names, wide=pl.lit(True)
-                )
-                for rows in (own_spellings, other_spellings):
-                    parts.add(rows, _assign_ranges(rows["form"], edges))
-            with pq.ParquetWriter(out, _TERM_SCHEMA, compression=TABLE_CODEC, compression_level=TABLE_CODEC_LEVEL) as writer:
-                for rows in parts.drain():
-                    # of equal terms the one that is the value's own spelling comes first
-                    rows = rows.filter(pl.col("form") != "").sort("wide", maintain_order=True).drop("wide")
-                    rows = rows.unique(["form", "kind"], keep="first", maintain_order=True).sort("form", "kind")
-                    # one row group per range, so that all rows of a term are in one row group
-                    writer.write_table(
-                        rows.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_TERM_SCHEMA), row_group_size=max(1, rows.height)
-                    )
-                common = np.unique(np.concatenate([np.empty(0, np.int64), *unsearched]))
-                if len(common):
-                    empty_columns = [
-                        pa.array([""] * len(common), pa.large_string()),
-                        pa.array(np.full(len(common), _UNSEARCHED_KIND, np.int32)),
-                    ]
-                    writer.write_table(pa.table([*empty_columns, pa.array(common)], schema=_TERM_SCHEMA))
-        all_ids = np.concatenate(ids) if ids else np.empty(0, np.int64)
-        all_ids.sort()  # in place: np.unique would take several times the memory
-        return int((all_ids[1:] != all_ids[:-1]).sum()) + 1 if len(all_ids) else 0
-
-    @classmethod
-    def read(cls, path: Path) -> LiteralMatcher:
-        """Returns the matcher of a file that `write` wrote; cached in this process for the next task."""
-        stat = path.stat()
-        return _read_cached(path, stat.st_mtime_ns, stat.st_ino)
-
-    @classmethod
-    def open_partitions(cls, path: Path) -> tuple[LiteralMatcher, ...]:
-        """Returns the matchers of a path that `prepare_terms` returned. Each term is in one of them; `unsearched_ids` of the first one are
-        those of all."""
-        if not path.is_dir():
-            return (cls.read(path),)
-        stat = path.stat()
-        return _load_partitions_cached(path, stat.st_mtime_ns, stat.st_ino)
 
     def save(self, folder: Path) -> None:
         folder.mkdir()
@@ -198,14 +121,15 @@ class LiteralMatcher:
 
     def find(self, texts: pa.LargeStringArray, check_boundaries: bool = True) -> LiteralMatches:
         """Returns all matches of all terms in a column of texts, in any ASCII letter case; with `check_boundaries` only those that the
-        boundary rule of their kind allows."""
+        boundary rule of their kind allows. With `inside_words` a term that begins or ends between two letters, or between two digits, is
+        found only from the `certain_length` of its kind on."""
         buffers = TextBuffers.from_array(texts)
         if not len(self) or not len(buffers.data):
             return _empty_matches()
         byte_rules = self.is_word_byte.astype(np.uint8)
         if check_boundaries:
             byte_rules |= self.is_forbidden_before.astype(np.uint8) << 1
-        text_no, start, term = self._index.find(buffers, byte_rules, self.data, self.offsets)
+        text_no, start, term = self._index.find(buffers, byte_rules | _LETTERS_AND_DIGITS, self.data, self.offsets, self.inside_lengths)
         end = start + self.lengths[term]
         if check_boundaries:
             is_valid = self._has_valid_boundaries(buffers, start, end, text_no, term)
@@ -232,24 +156,23 @@ class LiteralMatcher:
 
     def find_nfkc(self, texts: pa.LargeStringArray) -> LiteralMatches:
         """Returns matches that appear only once characters are in their compatibility form (NFKC); byte offsets are those of the original
-        text.
+        text. With boundaries, as `find`."""
+        folded = self.decode_nfkc(texts)
+        if folded is None:
+            return _empty_matches()
+        found = self.find(folded.pieces)
+        spans = folded.find_encoded_spans(found.text_no, found.start, found.end)
+        rows = spans.is_encoded  # other matches are found by `find` anyway
+        return LiteralMatches(spans.text_no[rows], spans.start[rows], spans.end[rows], found.term[rows])
 
-        Only the surroundings of such a character can differ from what `find` searches: windows as wide as the longest term are searched.
-        """
+    def decode_nfkc(self, texts: pa.LargeStringArray) -> Decoding | None:
+        """Texts around characters whose compatibility form (NFKC, case-folded) is another one, in that form: as wide as the longest term on
+        either side. None if there is none, or if no term can match in one."""
         # terms of ASCII are not changed by a character whose compatibility form has none
         classes = FOLDS if self.term_stats[0] else FOLDS_TO_ASCII
         buffers = TextBuffers.from_array(texts)
         folded = decode_places(buffers, find_character_places(buffers, classes), _fold_bytes) if len(self) else None
-        if folded is None:
-            return _empty_matches()
-        windows = decode_escapes("NFKC", buffers, folded, int(self.term_stats[1]) + 4)
-        found = self.find(windows.pieces)
-        spans = windows.find_encoded_spans(found.text_no, found.start, found.end)
-        # a match that does not touch such a character is found by `find` anyway
-        base = buffers.offsets[spans.text_no]
-        next_place = np.searchsorted(folded.ends, base + spans.start, side="left")
-        touches = (next_place < len(folded.starts)) & (folded.starts[np.minimum(next_place, len(folded.starts) - 1)] <= base + spans.end)
-        return LiteralMatches(spans.text_no[touches], spans.start[touches], spans.end[touches], found.term[touches])
+        return None if folded is None else decode_escapes("NFKC", buffers, folded, int(self.term_stats[1]) + 4)
 
 
 def iter_value_batches(value_files: Sequence[Path]) -> Iterator[pl.DataFrame]:
@@ -260,60 +183,8 @@ def iter_value_batches(value_files: Sequence[Path]) -> Iterator[pl.DataFrame]:
                 yield pl.DataFrame(pa.Table.from_batches([batch])).with_columns(pl.col("kind").cast(pl.String))
 
 
-def prepare_terms(path: Path, folder: Path, memory_bytes: int = 1 << 30) -> Path:
-    """Builds the index of the terms in a file of `LiteralMatcher.write` in `folder`, and returns the path for
-    `LiteralMatcher.open_partitions`. All processes that search share its memory-mapped pages.
-
-    Uses about `memory_bytes` of memory. Terms that do not fit are partitioned, and each text is then searched once per partition. A file
-    of at most `MAX_UNSHARED_TERMS` terms is not indexed: its own path is returned."""
-    if pq.read_metadata(path).num_rows <= MAX_UNSHARED_TERMS:
-        return path
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    unsearched = [np.empty(0, np.int64)]
-    with pq.ParquetFile(path, pre_buffer=False) as file:
-        groups = [file.metadata.row_group(number).num_rows for number in range(file.metadata.num_row_groups)]
-        ends = np.cumsum(groups)
-        partition_of_group = (ends - 1) // max(MAX_UNSHARED_TERMS, memory_bytes // BYTES_PER_TERM, 1)
-        for number in np.unique(partition_of_group):
-            matcher = _from_table(file.read_row_groups(np.flatnonzero(partition_of_group == number).tolist()))
-            unsearched.append(matcher.unsearched_ids)
-            if len(matcher):
-                matcher.save(folder / f"{number:06d}")
-    np.save(folder / "unsearched_ids", np.concatenate(unsearched))
-    return folder
-
-
-@cached_for_run(4)  # full verification uses three of them in each shard
-def _read_cached(path: Path, _mtime_ns: int, _inode: int) -> LiteralMatcher:
-    return _from_table(pq.read_table(path, partitioning=None))
-
-
-@cached_for_run(4)  # as above
-def _load_partitions_cached(path: Path, _mtime_ns: int, _inode: int) -> tuple[LiteralMatcher, ...]:
-    empty = LiteralMatcher(pa.array([], pa.large_string()), np.empty(0, np.int32), np.empty(0, np.int64))
-    parts = tuple(LiteralMatcher.load(folder) for folder in sorted(folder for folder in path.iterdir() if folder.is_dir())) or (empty,)
-    parts[0].unsearched_ids = np.load(path / "unsearched_ids.npy")
-    return parts
-
-
-def _from_table(table: pa.Table) -> LiteralMatcher:
-    is_unsearched = pc.equal(table.column("kind"), _UNSEARCHED_KIND)
-    unsearched_ids = np.asarray(table.filter(is_unsearched).column("value_id"), np.int64)
-    table = table.filter(pc.invert(is_unsearched)).combine_chunks()
-    terms = table.column("form").chunk(0).cast(pa.large_string()) if table.num_rows else pa.array([], pa.large_string())
-    matcher = LiteralMatcher(terms, np.asarray(table.column("kind"), np.int32), np.asarray(table.column("value_id"), np.int64))
-    matcher.unsearched_ids = unsearched_ids
-    return matcher
-
-
 def _load_array(path: Path) -> npt.NDArray[Any]:
     return np.asarray(np.load(path.with_name(f"{path.name}.npy"), mmap_mode="r"))
-
-
-def count_common_values(path: Path) -> int:
-    """How many removed values are not searched for, because they are too common, of a file that `LiteralMatcher.write` wrote."""
-    return int(pc.sum(pc.equal(pq.read_table(path, columns=["kind"], partitioning=None).column("kind"), _UNSEARCHED_KIND)).as_py() or 0)
 
 
 def find_common_values(frame: pl.DataFrame) -> pl.Series:
@@ -330,19 +201,6 @@ def find_common_values(frame: pl.DataFrame) -> pl.Series:
     return is_common
 
 
-def find_weak_values(frame: pl.DataFrame) -> pl.Series:
-    """Which values only their context identifies, as a mask; columns as in `find_common_values`. A match of one in another place means
-    nothing, while that of a common word is counted as ambiguous."""
-    may_need_context = [number for number, kind in enumerate(all_kinds().values()) if kind.needs_context is not None]
-    return find_common_values(frame) & frame["kind"].is_in(may_need_context)
-
-
-def _split_common_values(frame: pl.DataFrame) -> tuple[pl.DataFrame, I64]:
-    """Splits values into those that are searched for, and the ids of those that are too common."""
-    is_common = find_common_values(frame)
-    return frame.filter(~is_common), np.unique(frame.filter(is_common)["value_id"].to_numpy())
-
-
 @dataclass(frozen=True, repr=False)
 class TermIndex:
     """The tables and filters by which `find_terms` finds terms (sanitize/kernels/term_search.py); about 60 bytes per term."""
@@ -351,6 +209,7 @@ class TermIndex:
     key: U64
     widths: U8
     start_filter: U64
+    inside_filter: U64
     head_filter: U64
     head_directory: U32
     head_hashes: U64
@@ -362,13 +221,14 @@ class TermIndex:
     term_rows: U32
 
     @classmethod
-    def build(cls, terms: TextBuffers) -> TermIndex:
-        """The index of terms."""
+    def build(cls, terms: TextBuffers, inside_lengths: U8) -> TermIndex:
+        """The index of terms; `inside_lengths` has for each the bytes from which it may begin or end inside a word or number."""
         head_hashes, edge_hashes, hashes = np.zeros((3, len(terms.lengths)), np.uint64)
         key = np.frombuffer(secrets.token_bytes(16), np.uint64) | np.uint64(1)
         hash_terms(terms.data, terms.offsets, key, head_hashes, edge_hashes, hashes)
-        start_filter = np.zeros(_START_FILTER_BYTES // 8, np.uint64)
-        set_start_bits(terms.data, terms.offsets, start_filter)
+        start_filter, inside_filter = np.zeros((2, _START_FILTER_BYTES // 8), np.uint64)
+        set_start_bits(terms.data, terms.offsets, np.zeros(len(inside_lengths), np.uint8), start_filter)
+        set_start_bits(terms.data, terms.offsets, inside_lengths, inside_filter)
         # the distinct (hash of the head, length), and where those of each hash begin
         order = np.lexsort((terms.lengths, head_hashes))
         heads, lengths = head_hashes[order], terms.lengths[order]
@@ -381,6 +241,7 @@ class TermIndex:
             key,
             np.unique(np.minimum(terms.lengths, 8)).astype(np.uint8),
             start_filter,
+            inside_filter,
             _make_filter(heads[is_new_head]),
             _make_directory(heads[is_new_head]),
             heads[is_new_head],
@@ -402,12 +263,12 @@ class TermIndex:
         """Loads what `save` wrote, memory-mapped."""
         return cls(*(_load_array(folder / column.name) for column in fields(cls)))
 
-    def find(self, buffers: TextBuffers, byte_rules: U8, term_data: U8, term_offsets: I64) -> tuple[I64, I64, I64]:
+    def find(self, buffers: TextBuffers, byte_rules: U8, term_data: U8, term_offsets: I64, inside_lengths: U8) -> tuple[I64, I64, I64]:
         """Returns the text number, start byte and term row of all matches, in order of their starts."""
         tables = (getattr(self, column.name) for column in fields(self)[1:])
         rules: U8 = byte_rules | (self.first_bytes << np.uint8(2))
         text_no, start, row = fill_columns(
-            partial(find_terms, buffers.data, buffers.offsets, rules, *tables, term_data, term_offsets), column_count=3
+            partial(find_terms, buffers.data, buffers.offsets, rules, *tables, term_data, term_offsets, inside_lengths), column_count=3
         )
         return text_no, start, row
 
@@ -455,25 +316,6 @@ def _is_accent(data: U8, byte_offsets: I64) -> Mask:
     lead, trail = data[np.minimum(byte_offsets, last)], data[np.minimum(byte_offsets + 1, last)]
     mark: Mask = (byte_offsets < last) & ((lead == 0xCC) | ((lead == 0xCD) & (trail < 0xB0)))
     return mark
-
-
-def _sample_range_edges(value_files: Sequence[Path], range_count: int) -> list[str]:
-    """Returns the terms at which the alphabet is cut into about `range_count` ranges of equal size, from a sample of the values."""
-    if range_count <= 1:
-        return []
-    sample = []
-    for path in value_files[:: max(1, len(value_files) // 16)]:
-        column = pq.read_table(path, columns=["value"], partitioning=None)["value"]
-        sample += pc.ascii_lower(column.take(pa.array(range(0, len(column), 64)))).to_pylist()
-    ordered = sorted(sample, key=str.encode)
-    return sorted({ordered[len(ordered) * number // range_count] for number in range(1, range_count)}, key=str.encode)
-
-
-def _assign_ranges(terms: pl.Series, edges: list[str]) -> I64:
-    """Returns the number of the range of each term, from 0."""
-    if not edges:
-        return np.zeros(len(terms), np.int64)
-    return np.asarray(pl.Series(edges).search_sorted(terms, side="right").to_numpy(), np.int64)
 
 
 def _empty_matches() -> LiteralMatches:

@@ -1,5 +1,5 @@
 """Attribution of matches: classifies each match in an output as part of a kept original, of a replacement, of an atomic value that the
-plan leaves, or as none of these (a leak); and maps it to its bytes in the input. Used by the fast and the full leak check.
+plan leaves, or as none of these (a leak); and maps it to its bytes in the input.
 """
 
 from __future__ import annotations
@@ -46,7 +46,9 @@ class VerifyTask:
     first_doc_no: int
     end_doc_no: int
     shard_path: Path
-    forbidden_values: Path
+    terms: tuple[Path, ...]  # folders of `write_terms`, and of `write_digest_terms` if there are any
+    check_mode: str  # full or fast
+    values: Path  # the values of the shard, with their spellings
     kept_originals: Path
     edits: Path
     occurrences: Path
@@ -61,7 +63,6 @@ class VerifyTask:
         None  # where set, a variant may equal a value that first occurs in a later document (not known when it was drawn)
     )
     renamed_columns: Mapping[str, str] = field(default_factory=dict)  # see `find_renamed_columns`
-    sweep_terms: tuple[Path, ...] = ()  # of a full check: identity forms, digits and perhaps digests, which are swept as well
     digest_words_path: Path | None = None  # words that may be digests are written here
     temp_folder: Path | None = None  # where an attempt writes its files before they are renamed
 
@@ -130,24 +131,12 @@ def first_occurs_after(task: VerifyTask, value_ids: I64, doc_no: I64) -> Mask:
     return np.array([first_doc_nos.get(int(one), -1) for one in value_ids], np.int64) > doc_no
 
 
-def within_kept_originals(
-    kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.integer[Any]], match_start: I64, match_end: I64
-) -> tuple[Mask, int]:
-    """Returns a mask of the matches inside a kept original, and how many kept originals are matched exactly, end to end."""
+def within_kept_originals(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.integer[Any]], match_start: I64, match_end: I64) -> Mask:
+    """True for matches inside a kept original."""
     kept_doc, kept_cell, kept_start, kept_end = (kept[name].to_numpy() for name in _SPAN_COLUMNS)
     kept_text, match_text = pack_pairs((kept_doc, docs), (kept_cell, cells))
     originals, matches = flatten_spans((kept_text, kept_start, kept_end), (match_text, match_start, match_end))
-    return contained_in_any(*matches, *originals), int(equals_any(*originals, *matches).sum())
-
-
-def within_kept_or_atomic(task: VerifyTask, kept: pl.DataFrame, docs: I64, cells: I64, text_no: I64, start: I64, end: I64) -> Mask:
-    """True for spans that are inside a kept original, or inside an atomic value that the plan leaves. `docs` and `cells` are per text."""
-    in_kept, _ = within_kept_originals(kept, docs[text_no], cells[text_no], start, end)
-    in_atomic = attribute_from_files(
-        task.edits, task.occurrences, task.atomic_kinds, docs[text_no], cells[text_no], start, end
-    ).inside_atomic
-    in_either: Mask = in_kept | in_atomic
-    return in_either
+    return contained_in_any(*matches, *originals)
 
 
 @dataclass(frozen=True, repr=False)
@@ -172,15 +161,6 @@ class Attribution:
         """
         found: Mask = (self.replaced_kind >= 0) & (self.replaced_kind != kind)
         return found
-
-
-def attribute_from_files(
-    edits_file: Path, occurrences_file: Path, atomic_kinds: tuple[str, ...], doc_no: I64, cell: I64, start: I64, end: I64
-) -> Attribution:
-    """`attribute_matches` with the tables read from files. A match is `doc_no`, `cell`, and `start`, `end` in bytes of the output."""
-    edits = pl.DataFrame(pq.read_table(edits_file, columns=[*_SPAN_COLUMNS, "replacement", "kind"], partitioning=None))
-    found = pl.DataFrame(pq.read_table(occurrences_file, columns=[*_SPAN_COLUMNS, "kind"], partitioning=None))
-    return attribute_matches(edits, found, atomic_kinds, doc_no, cell, start, end)
 
 
 def attribute_matches(

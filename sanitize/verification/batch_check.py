@@ -1,27 +1,33 @@
-"""Checks a rewritten batch: finds the values in its texts that should have been removed, and decides which of them a sweep can redact and
-which are leaks.
+"""Checks a rewritten batch: finds the values in its texts that should have been removed, and decides which of them a sweep can redact,
+which are leaks, and which are inconclusive.
 
-The one implementation for runs and streams. They differ in where the batch, its edits and its occurrences come from, and in how they know
-in which document a value first occurs: a run has tables of the whole corpus, a stream what it has seen so far.
+The one function for runs, appends, erasures, canaries, `verify` and streams. They differ in where the batch, its edits and its occurrences
+come from, and in how they know in which document a value first occurs: a run has tables of the whole corpus, a stream what it has seen so
+far.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, fields
 from typing import Protocol
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 
-from sanitize.array_types import I64, Mask
+from sanitize.array_types import I64, U8, Mask
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts
 from sanitize.core.intervals import flatten_spans, is_outermost, pack_pairs
 from sanitize.storage.corpus import CellColumn, CellGroup
-from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
-from sanitize.verification.attribution import Attribution, within_kept_originals
-from sanitize.verification.value_forms import CHANCE_FORMS
+from sanitize.text.decodings.coded_runs import CodedRuns
+from sanitize.verification.attribution import Attribution, attribute_matches, within_kept_originals
+from sanitize.verification.search_terms import ALL_FORMS, CHANCE_FORMS, SearchTerms
+from sanitize.verification.value_matches import CERTAIN, NONE, ValueMatches, find_value_matches
+
+_MAY_BE_CHANCE = np.isin(ALL_FORMS, CHANCE_FORMS)
+_AS_WRITTEN = np.isin(ALL_FORMS, ("exact", "NFKC"))
+_DIGITS = ALL_FORMS.index("digits")
 
 
 class FirstOccurrences(Protocol):
@@ -32,36 +38,49 @@ class FirstOccurrences(Protocol):
 
 
 @dataclass(frozen=True, repr=False)
-class ResidualMatches:
-    """Matches of removed values outside kept originals: text cell, start and end byte in the output, leaf of the cell, and value.
+class BatchTables:
+    """What is known about a batch: the originals that were kept in it and its edits, both in bytes of the output, and the occurrences in
+    it. A match inside a value of `atomic_kinds`, which the plan leaves, is no leak."""
 
-    Of several values in one place, the one of lowest `rank` is swept, then the one of lowest kind and id. `may_be_chance`: the form of
-    the match may occur by chance inside a longer replacement (a value as it is written, the digits of a number; no encoded value)."""
+    kept: pl.DataFrame
+    edits: pl.DataFrame
+    occurrences: pl.DataFrame
+    atomic_kinds: tuple[str, ...]
+    first_occurs_after: FirstOccurrences
+
+
+@dataclass(frozen=True, repr=False)
+class CellMatches:
+    """Matches of removed values outside kept originals: text cell, leaf of the cell, start and end byte in the output, form (an index of
+    `ALL_FORMS`), kind, value, and whether the match is certain."""
 
     doc_no: I64
     cell: I64
+    leaf_no: I64
     start: I64
     end: I64
-    leaf_no: I64
+    form: U8
     kind: I64
     value_id: I64
-    rank: I64
-    may_be_chance: Mask  # in a form that may occur by chance inside a longer replacement
-    is_digits: Mask  # in the form of digits, with any separators
+    is_certain: Mask
 
     @classmethod
-    def concat(cls, parts: Sequence[ResidualMatches]) -> ResidualMatches:
+    def empty(cls) -> CellMatches:
+        """No matches."""
+        columns = {one.name: np.empty(0, np.int64) for one in fields(cls)}
+        return cls(**columns | {"form": np.empty(0, np.uint8), "is_certain": np.empty(0, np.bool_)})
+
+    @classmethod
+    def concat(cls, parts: Sequence[CellMatches]) -> CellMatches:
         """The matches of all parts, of which there is at least one."""
         return cls(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(cls)))
 
     def __len__(self) -> int:
         return len(self.doc_no)
 
-    def are_explained(self, attribution: Attribution) -> Mask:
-        """True for matches strictly inside a replacement that may be there by chance, or strictly inside an atomic value that the plan
-        leaves."""
-        found: Mask = attribution.inside_atomic | (attribution.inside_replacement & self.may_be_chance)
-        return found
+    def take(self, rows: I64 | Mask) -> CellMatches:
+        """The matches at the given rows."""
+        return CellMatches(*(getattr(self, one.name)[rows] for one in fields(self)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -80,6 +99,11 @@ class SweepSpans:
         """No spans."""
         return cls(*(np.empty(0, np.int64) for _ in fields(cls)))
 
+    @classmethod
+    def concat(cls, parts: Sequence[SweepSpans]) -> SweepSpans:
+        """The spans of all parts, which are in order."""
+        return cls(*(np.concatenate([getattr(part, one.name) for part in (cls.empty(), *parts)]) for one in fields(cls)))
+
     def __len__(self) -> int:
         return len(self.doc_no)
 
@@ -88,67 +112,91 @@ class SweepSpans:
         return SweepSpans(*(getattr(self, one.name)[rows] for one in fields(self)))
 
 
-def find_matches(matchers: Sequence[LiteralMatcher], texts: pa.LargeStringArray) -> Iterator[tuple[LiteralMatcher, LiteralMatches, bool]]:
-    """Yields the non-empty matches of each matcher in a column: in the text as it is (True), and in compatibility form (False)."""
-    for matcher in matchers:
-        for matches, is_exact in ((matcher.find(texts), True), (matcher.find_nfkc(texts), False)):
-            if len(matches.term):
-                yield matcher, matches, is_exact
+@dataclass(frozen=True, repr=False)
+class BatchFindings:
+    """What the check of a batch found. `to_sweep`: what a sweep can redact; `swept` are the matches of it, one each, and `is_across_edit`
+    marks those that an edit made. `leaks`: matches that are all of a replacement. `inconclusive`: the others that are not certain, by
+    kind and form, as numbers."""
+
+    to_sweep: SweepSpans
+    swept: CellMatches
+    is_across_edit: Mask
+    leaks: CellMatches
+    inconclusive: Counter[tuple[int, int]] = field(default_factory=Counter)
 
 
-def select_residual(
-    kept: pl.DataFrame,
-    group: CellGroup,
+def check_batch(
+    passes: Sequence[SearchTerms],
+    groups: Sequence[CellGroup],
     doc_no: I64,
-    matcher: LiteralMatcher,
-    matches: LiteralMatches,
-    *,
-    ranks_terms: bool,
-    form: str = "exact",
-) -> tuple[ResidualMatches, int]:
-    """The matches in a group of cells that are outside kept originals, and how many kept originals are matched exactly, end to end.
+    tables: BatchTables,
+    forms: Sequence[str] = ALL_FORMS,
+    runs: Sequence[CodedRuns | None] | None = None,
+) -> BatchFindings:
+    """Search the text cells of a batch for the values of all passes. `doc_no` has the document of each row of the batch; `runs` are those
+    of the groups, if they are known."""
+    found = []
+    for group, group_runs in zip(groups, runs or [None] * len(groups), strict=True):
+        texts = fill_null_texts(group.texts)
+        for terms in passes:
+            for matches in find_value_matches(terms, texts, forms, group_runs):
+                rows = np.flatnonzero(matches.certainty != NONE)
+                if len(rows):
+                    found.append(_locate(matches.take(rows), group, doc_no, tables.kept))
+    if not sum(map(len, found)):
+        return BatchFindings(SweepSpans.empty(), CellMatches.empty(), np.zeros(0, np.bool_), CellMatches.empty())
+    outside = CellMatches.concat(found)
+    spans = (outside.doc_no, outside.cell, outside.start, outside.end)
+    return classify_matches(
+        outside, attribute_matches(tables.edits, tables.occurrences, tables.atomic_kinds, *spans), tables.first_occurs_after
+    )
 
-    `doc_no` has the document of each row of the batch. With `ranks_terms` values are ranked in the order of their search terms.
-    """
+
+def _locate(matches: ValueMatches, group: CellGroup, doc_no: I64, kept: pl.DataFrame) -> CellMatches:
+    """The matches in a group of cells that are outside kept originals."""
     docs, cells = doc_no[group.rows[matches.text_no]], group.cell[matches.text_no].astype(np.int64)
-    in_kept, exact_count = within_kept_originals(kept, docs, cells, matches.start, matches.end)
-    rows = np.flatnonzero(~in_kept)
-    term = matches.term[rows]
-    residual = ResidualMatches(
-        doc_no=docs[rows],
-        cell=cells[rows],
-        start=matches.start[rows],
-        end=matches.end[rows],
-        leaf_no=group.leaf_no[matches.text_no[rows]],
-        kind=matcher.kind[term].astype(np.int64),
-        value_id=matcher.value_id[term],
-        rank=term.astype(np.int64) if ranks_terms else np.zeros(len(rows), np.int64),
-        may_be_chance=np.full(len(rows), form in CHANCE_FORMS),
-        is_digits=np.full(len(rows), form == "digits"),
-    )
-    return residual, exact_count
+    in_kept = within_kept_originals(kept, docs, cells, matches.start, matches.end)
+    # a short value is one where it is written as a whole word of a text, and perhaps none where it is encoded
+    is_certain = (matches.certainty == CERTAIN) & (~matches.is_short | _AS_WRITTEN[matches.form])
+    return CellMatches(
+        docs,
+        cells,
+        group.leaf_no[matches.text_no],
+        matches.start,
+        matches.end,
+        matches.form,
+        matches.kind,
+        matches.value_id,
+        is_certain,
+    ).take(np.flatnonzero(~in_kept))
 
 
-def classify_matches(matches: ResidualMatches, attribution: Attribution, first_occurs_after: FirstOccurrences) -> tuple[SweepSpans, I64]:
-    """What a sweep can redact, and the rows of matches that are leaks: those that are all of a replacement.
+def classify_matches(matches: CellMatches, attribution: Attribution, first_occurs_after: FirstOccurrences) -> BatchFindings:
+    """What a sweep can redact, which matches are leaks, and which are inconclusive.
 
-    No leak: a match strictly inside a replacement that may be there by chance, one strictly inside an atomic value that the plan leaves,
-    one whose value first occurs in a later document, and digits that are those of a surrogate of another kind. Of a replacement that holds
-    an encoded value, all is swept.
+    A match that is all of a replacement is a leak; not if its value first occurs in a later document, nor if it has only the digits of a
+    surrogate of another kind. Nothing: a match strictly inside a replacement that may be there by chance, and one strictly inside an atomic
+    value that the plan leaves. Of a replacement that holds an encoded value, all is swept.
     """
-    is_coincidence = matches.is_digits & attribution.is_surrogate_of_other_kind(matches.kind)
-    leak_rows = np.flatnonzero(attribution.whole_replacement & ~is_coincidence)
+    explained = attribution.inside_atomic | (attribution.inside_replacement & _MAY_BE_CHANCE[matches.form])
+    whole, certain = attribution.whole_replacement, matches.is_certain
+    is_coincidence = (matches.form == _DIGITS) & attribution.is_surrogate_of_other_kind(matches.kind)
+    leak_rows = np.flatnonzero(whole & certain & ~is_coincidence)
     leak_rows = leak_rows[~first_occurs_after(matches.value_id[leak_rows], matches.doc_no[leak_rows])]
-    rows = np.flatnonzero(~(matches.are_explained(attribution) | attribution.whole_replacement))
-    doc_no, cell, kind, value_id, rank = (
-        column[rows] for column in (matches.doc_no, matches.cell, matches.kind, matches.value_id, matches.rank)
-    )
+    other = ~(explained | whole)
+    rows = np.flatnonzero(other & certain)
+    uncertain = np.flatnonzero(other & ~certain)
+    inconclusive = Counter(zip(matches.kind[uncertain].tolist(), matches.form[uncertain].tolist(), strict=True))
+    doc_no, cell, kind, value_id = (column[rows] for column in (matches.doc_no, matches.cell, matches.kind, matches.value_id))
     start, end = attribution.original_start[rows], attribution.original_end[rows]
     (text_no,) = pack_pairs([doc_no], [cell])
-    order = np.lexsort((value_id, kind, rank, -end, start, text_no))
+    # of several values in one place the first kind is swept
+    order = np.lexsort((value_id, kind, -end, start, text_no))
     spans = SweepSpans(doc_no, cell, start, end, kind, value_id).take(order)
     (axis,) = flatten_spans((text_no[order], spans.start_byte, spans.end_byte))
-    return spans.take(is_outermost(*axis)), leak_rows
+    return BatchFindings(
+        spans.take(is_outermost(*axis)), matches.take(rows), attribution.across_edit[rows], matches.take(leak_rows), inconclusive
+    )
 
 
 def find_code_points(spans: SweepSpans, batches: Iterable[tuple[I64, Sequence[CellColumn]]]) -> tuple[I64, I64]:
@@ -159,9 +207,7 @@ def find_code_points(spans: SweepSpans, batches: Iterable[tuple[I64, Sequence[Ce
             text_cell, span_cell = pack_pairs((doc_no[column.flat.rows], spans.doc_no), (column.cell, spans.cell))
             rows = np.flatnonzero(np.isin(span_cell, text_cell))
             text_no = np.searchsorted(text_cell, span_cell[rows])  # cells of one leaf ascend
-            buffers = TextBuffers.from_array(fill_null_texts(column.flat.texts.take(pa.array(text_no))))
-            base = buffers.offsets[:-1]
-            start[rows], end[rows] = bytes_to_code_points(
-                buffers, np.arange(len(rows)), base + spans.start_byte[rows], base + spans.end_byte[rows]
-            )
+            buffers = TextBuffers.from_array(fill_null_texts(column.flat.texts))
+            base = buffers.offsets[text_no]
+            start[rows], end[rows] = bytes_to_code_points(buffers, text_no, base + spans.start_byte[rows], base + spans.end_byte[rows])
     return start, end

@@ -23,8 +23,8 @@ from sanitize.storage.corpus import Corpus
 from sanitize.storage.files import file_sha256, parse_json
 from sanitize.storage.publication import CHECKSUMS_NAME
 from sanitize.text import name_search
-from sanitize.text.literal_search import LiteralMatcher
 from sanitize.verification.parquet_pages import read_pieces
+from sanitize.verification.search_terms import SearchTerms
 
 PAGE_NAMES = ("README.md", "report.html", "manifest.json", CHECKSUMS_NAME)
 _SHOWN_CHANGES = 5
@@ -90,7 +90,7 @@ class PublishedFolder:
 class ForeignNames:
     """Names of foreign files and folders as they may be shown: one that may hold a removed value, in clear or encoded, becomes a number."""
 
-    def __init__(self, folder: PublishedFolder, forbidden_values: Path, erased_names: Sequence[str]) -> None:
+    def __init__(self, folder: PublishedFolder, terms: Sequence[Path], erased_names: Sequence[str]) -> None:
         all_names = [*folder.foreign, *folder.irregular, *folder.empty_folders]
         self._shown = {name: f"foreign file {number}" for number, name in enumerate(folder.foreign, 1)}
         self._shown |= {name: f"foreign entry {number}" for number, name in enumerate(folder.irregular, 1)}
@@ -99,8 +99,8 @@ class ForeignNames:
         texts = [os.fsencode(name).decode("utf-8", "replace") for name in all_names]
         spellings = [(text, re.sub(r"[\W_]+", " ", text), urllib.parse.unquote(text)) for text in texts]
         column = pa.array([spelling for of_name in spellings for spelling in of_name], pa.large_string())
-        matchers = LiteralMatcher.open_partitions(forbidden_values) if all_names else []
-        with_value = {int(no) // 3 for matcher in matchers for no in matcher.find(column, check_boundaries=False).text_no}
+        passes = SearchTerms.open(terms) if all_names else ()
+        with_value = {int(no) // 3 for one in passes for no in one.plain.find(column, check_boundaries=False).text_no}
         for no, (name, text) in enumerate(zip(all_names, texts, strict=True)):
             has_person = bool(erased_names) and name_search.count_names(column.slice(3 * no, 3), tuple(erased_names)) > 0
             is_git_object = name.startswith(".git/")  # shown as .git only

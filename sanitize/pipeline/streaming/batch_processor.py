@@ -10,7 +10,7 @@ the batch in all their forms.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,12 +34,11 @@ from sanitize.stages.batch_rewriting import BatchRewriter, EditRules, Occurrence
 from sanitize.stages.finder_pass import TOO_MANY_MATCHES, TextSearch
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage.corpus import CellColumn, flatten_cells, group_cells
-from sanitize.text.decodings.coded_runs import CodedRuns, find_coded_runs
-from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
-from sanitize.verification.attribution import attribute_matches
-from sanitize.verification.batch_check import ResidualMatches, SweepSpans, classify_matches, find_code_points, find_matches, select_residual
-from sanitize.verification.leak_check import select_atomic_kinds
-from sanitize.verification.sweep_terms import SweepTerms
+from sanitize.text.decodings.coded_runs import CodedRuns, find_coded_runs, find_digests
+from sanitize.verification.batch_check import BatchTables, SweepSpans, check_batch, find_code_points
+from sanitize.verification.search_terms import SearchTerms, list_searched_forms
+from sanitize.verification.shard_check import select_atomic_kinds
+from sanitize.verification.value_matches import find_texts_with_values
 
 _SPAN_COLUMNS = ("doc_no", "cell", "start", "end", "start_byte", "end_byte")
 
@@ -119,39 +118,6 @@ class _BatchOccurrences:
 
 
 @dataclass(frozen=True, repr=False)
-class _ForbiddenValues:
-    """The search terms of one batch: a matcher for all spellings of its removed values, and the other forms if those are searched, too."""
-
-    values: pl.DataFrame  # value_id, kind (a name), value, normalised
-    spellings: LiteralMatcher
-    sweep_terms: SweepTerms | None
-
-    @classmethod
-    def build(cls, values: pl.DataFrame, check_mode: str) -> _ForbiddenValues | None:
-        """The search terms for values whose kind is a number among all kinds; None if nothing is searched for."""
-        spellings = LiteralMatcher.from_values(values) if check_mode != "off" else None
-        if spellings is None:
-            return None
-        named = values.with_columns(kind=pl.Series(np.array(list(all_kinds()), object)[values["kind"].to_numpy()], dtype=pl.String))
-        return cls(named, spellings, SweepTerms.from_values(named) if check_mode == "full" else None)
-
-    def find_runs(self, columns: Sequence[pa.LargeStringArray]) -> list[CodedRuns | None]:
-        """What may be encoded in each column, where encoded forms are searched."""
-        return [find_coded_runs(texts) if self.sweep_terms else None for texts in columns]
-
-    def with_digests(self, columns: Sequence[pa.LargeStringArray], runs: Sequence[CodedRuns | None]) -> _ForbiddenValues:
-        """The terms with the digests that occur in some columns, where digests are searched. `runs` are those of the columns."""
-        return self if self.sweep_terms is None else replace(self, sweep_terms=self.sweep_terms.with_digests(columns, runs, self.values))
-
-    def find(self, texts: pa.LargeStringArray, runs: CodedRuns | None = None) -> Iterator[tuple[LiteralMatcher, LiteralMatches, str]]:
-        """Yields the conclusive matches in a column, and their form. `runs` are those of the column, if they are known."""
-        for matcher, matches, _ in find_matches([self.spellings], texts):
-            yield matcher, matches, "exact"
-        for matcher, matches, conclusive, form in self.sweep_terms.find(texts, [self.spellings], runs) if self.sweep_terms else ():
-            yield matcher, matches.take(np.flatnonzero(conclusive)), form
-
-
-@dataclass(frozen=True, repr=False)
 class _KeptSelection:
     """For each editor a mask of the occurrences that it keeps; and for each value of the batch, ascending: its id, the row and the document
     of its first occurrence, and its occurrences as counted by editors that keep some."""
@@ -171,12 +137,12 @@ class BatchProcessor:
     key: Key
     prior_values: StreamPriorValues
     component_pools: ComponentLog | None
-    check_mode: str = "full"  # leak check: full, fast (without the forms of `SweepTerms`) or off
+    check_mode: str = "full"  # leak check: full, fast (spellings only) or off
     max_doc_matches: int = patterns.NO_MATCH_LIMIT  # what the finders may match in a document
     checked_mask: Mask = field(init=False)
 
     def __post_init__(self) -> None:
-        # kinds are numbered twice: `Detections` by the kinds of the search, `LiteralMatcher` by all kinds
+        # kinds are numbered twice: `Detections` by the kinds of the search, `SearchTerms` by all kinds
         self.kind_names = [kind.name for kind in TextSearch(self.key, self.plan.detection_spec).kinds]
         all_kind_names = list(all_kinds())
         self.kind_numbers = np.array([all_kind_names.index(name) for name in self.kind_names], np.int32)
@@ -184,6 +150,7 @@ class BatchProcessor:
         self.local_kind_numbers[self.kind_numbers] = np.arange(len(self.kind_names))
         self.checked_mask = np.isin(self.kind_names, self.plan.leak_checked_kinds)
         self.atomic_kinds = select_atomic_kinds(self.plan.leave)
+        self.searched_forms = tuple(list_searched_forms(self.check_mode))
         self.pooled_kinds = [kind for editor in self.plan.editors for kind in editor.pooled_kinds]
         for editor in self.plan.editors:
             editor.open(self.key, Aggregates({}))
@@ -203,7 +170,8 @@ class BatchProcessor:
         is_over = self._has_too_many_matches(len(doc_nos), cell_columns, found_by_column)
         too_many_matches = set(doc_nos[is_over].tolist())
         occurrences = self._gather_occurrences(doc_nos, cell_columns, found_by_column, is_over)
-        forbidden_values = _ForbiddenValues.build(self._select_checked(occurrences.values), self.check_mode)
+        checked_values = self._select_checked(occurrences.values)
+        terms = SearchTerms.from_values(checked_values, self.check_mode) if self.check_mode != "off" else None
         quarantined: set[int] = set(too_many_matches)
         to_sweep = SweepSpans.empty()
         swept_count = 0
@@ -213,7 +181,7 @@ class BatchProcessor:
                 table = _filter_rows(table, ~np.isin(doc_nos, list(quarantined)))
                 remaining = occurrences.select_rows(~np.isin(occurrences.spans["doc_no"], list(quarantined)))
                 to_sweep = to_sweep.take(~np.isin(to_sweep.doc_no, list(quarantined)))
-            attempt = _RewriteAttempt(self, table, text_columns, remaining, to_sweep, forbidden_values)
+            attempt = _RewriteAttempt(self, table, text_columns, remaining, to_sweep, terms)
             if attempt.leaking_fields:
                 rows = zip(doc_nos.tolist(), text_columns.record_rows.tolist(), strict=True)
                 attempt.leaking_doc_nos |= {
@@ -282,9 +250,21 @@ class BatchProcessor:
         return _BatchOccurrences(joined, kind, value_id, pl.concat(frames))
 
     def _select_checked(self, values: pl.DataFrame) -> pl.DataFrame:
-        """The values whose kinds are checked, with the number of their kind among all kinds."""
+        """The values whose kinds are checked, with the name of their kind."""
         kind = values["kind"].to_numpy()
-        return values.with_columns(kind=pl.Series(self.kind_numbers[kind], dtype=pl.Int32)).filter(pl.Series(self.checked_mask[kind]))
+        names = pl.Series(np.array(self.kind_names, object)[kind], dtype=pl.String)
+        return values.with_columns(kind=names).filter(pl.Series(self.checked_mask[kind]))
+
+    def add_digests(
+        self, terms: SearchTerms, columns: Sequence[pa.LargeStringArray]
+    ) -> tuple[tuple[SearchTerms, ...], list[CodedRuns | None]]:
+        """The terms with the digests of their values that occur in some columns, and what may be encoded in each column; of a fast check
+        the terms alone."""
+        if self.check_mode != "full":
+            return (terms,), [None] * len(columns)
+        runs = [find_coded_runs(texts) for texts in columns]
+        words = [word for texts, column_runs in zip(columns, runs, strict=True) for word in find_digests(texts, column_runs)[0]]
+        return terms.with_digests(words), list(runs)
 
     def select_kept(self, occurrences: _BatchOccurrences) -> _KeptSelection:
         """What each editor keeps: the first `keep` occurrences of a value in the stream. What `first_occurrences` is for a run.
@@ -345,7 +325,7 @@ class _RewriteAttempt:
         text_columns: TextColumns,
         occurrences: _BatchOccurrences,
         swept: SweepSpans,
-        forbidden_values: _ForbiddenValues | None,
+        terms: SearchTerms | None,
     ) -> None:
         self.processor, self.occurrences = processor, occurrences
         self.selection = processor.select_kept(occurrences)
@@ -358,9 +338,9 @@ class _RewriteAttempt:
         self.leaking_doc_nos: set[int] = set()
         self.leaking_fields: set[str] = set()
         self.to_sweep = SweepSpans.empty()
-        if forbidden_values is not None:
-            self._check_texts(forbidden_values, rules)
-            self._check_kept_columns(forbidden_values, text_columns)
+        if terms is not None:
+            self._check_texts(terms, rules)
+            self._check_kept_columns(terms, text_columns)
 
     def _add_components(self, component_pools: ComponentLog) -> None:
         """Add the components of values that are new to the stream, in order of appearance."""
@@ -394,50 +374,36 @@ class _RewriteAttempt:
         kept = [np.append(mask[is_edited], np.zeros(len(swept), np.bool_)) for mask in self.selection.masks]
         return assemble_occurrences(columns, kept, pa.array(processor.kind_names, pa.string()), [False] * len(kept))
 
-    def _check_texts(self, forbidden_values: _ForbiddenValues, rules: EditRules) -> None:
+    def _check_texts(self, terms: SearchTerms, rules: EditRules) -> None:
         """Search for removed values in the rewritten texts, and decide which a sweep can redact."""
-        table, kept_originals = self.rewriter.table, pl.DataFrame(self.rewriter.kept)
-        doc_no = np.asarray(table.column("doc_no"), np.int64)
-        residual = []
-        groups = list(group_cells(flatten_cells(table, list(rules.leaves))))
-        texts = [fill_null_texts(group.texts) for group in groups]
-        runs = forbidden_values.find_runs(texts)
-        forbidden_values = forbidden_values.with_digests(texts, runs)
-        for group, group_texts, group_runs in zip(groups, texts, runs, strict=True):
-            for matcher, matches, form in forbidden_values.find(group_texts, group_runs):
-                outside, _ = select_residual(kept_originals, group, doc_no, matcher, matches, ranks_terms=True, form=form)
-                residual.append(outside)
-        if not sum(map(len, residual)):
-            return
-        found = ResidualMatches.concat(residual)
-        kind = pl.Series(np.array(self.processor.kind_names, object)[self.occurrences.kind], dtype=pl.String)
-        spans = {name: self.occurrences.spans[name] for name in ("doc_no", "cell", "start_byte", "end_byte")}
-        attribution = attribute_matches(
-            pl.DataFrame(self.rewriter.edits),
-            pl.DataFrame({**spans, "kind": kind}, schema_overrides={"cell": pl.Int32}),
-            self.processor.atomic_kinds,
-            found.doc_no,
-            found.cell,
-            found.start,
-            found.end,
+        processor, table, spans = self.processor, self.rewriter.table, self.occurrences.spans
+        groups = [replace(group, texts=fill_null_texts(group.texts)) for group in group_cells(flatten_cells(table, list(rules.leaves)))]
+        passes, runs = processor.add_digests(terms, [group.texts for group in groups])
+        kind = pl.Series(np.array(processor.kind_names, object)[self.occurrences.kind], dtype=pl.String)
+        columns = {name: spans[name] for name in ("doc_no", "cell", "start_byte", "end_byte")}
+        tables = BatchTables(
+            kept=pl.DataFrame(self.rewriter.kept),
+            edits=pl.DataFrame(self.rewriter.edits),
+            occurrences=pl.DataFrame({**columns, "kind": kind}, schema_overrides={"cell": pl.Int32}),
+            atomic_kinds=processor.atomic_kinds,
+            first_occurs_after=processor.prior_values.first_occurs_after,
         )
-        self.to_sweep, leak_rows = classify_matches(found, attribution, self.processor.prior_values.first_occurs_after)
-        self.leaking_doc_nos |= set(found.doc_no[leak_rows].tolist())
+        found = check_batch(passes, groups, np.asarray(table.column("doc_no"), np.int64), tables, processor.searched_forms, runs)
+        self.to_sweep = found.to_sweep
+        self.leaking_doc_nos |= set(found.leaks.doc_no.tolist())
 
-    def _check_kept_columns(self, forbidden_values: _ForbiddenValues, text_columns: TextColumns) -> None:
+    def _check_kept_columns(self, terms: SearchTerms, text_columns: TextColumns) -> None:
         """Search for removed values in texts of kept columns, and in field names: where one is found it cannot be swept."""
         checked_docs = set(self.rewriter.table.column("doc_no").to_pylist())
         all_doc_nos = text_columns.table.column("doc_no").to_numpy()
         offset = int(all_doc_nos[0]) - int(text_columns.record_rows[0]) if len(all_doc_nos) else 0
-        columns = [texts for texts, _ in text_columns.kept_texts]
-        runs = forbidden_values.find_runs(columns)
-        forbidden_values = forbidden_values.with_digests(columns, runs)
-        for (texts, rows), column_runs in zip(text_columns.kept_texts, runs, strict=True):
-            for _, matches, _ in forbidden_values.find(texts, column_runs):
-                self.leaking_doc_nos |= {row for text_no in matches.text_no if (row := int(rows[text_no]) + offset) in checked_docs}
         names = pa.array(text_columns.field_names, pa.large_string())
-        for _, matches, _ in forbidden_values.find(names):
-            self.leaking_fields |= {text_columns.field_names[text_no] for text_no in matches.text_no.tolist()}
+        columns = [texts for texts, _ in text_columns.kept_texts] + [names]
+        passes, runs = self.processor.add_digests(terms, columns)
+        found_texts = [find_texts_with_values(passes, *column, self.processor.searched_forms) for column in zip(columns, runs, strict=True)]
+        for (_, rows), text_nos in zip(text_columns.kept_texts, found_texts[:-1], strict=True):
+            self.leaking_doc_nos |= {row for text_no in text_nos if (row := int(rows[text_no]) + offset) in checked_docs}
+        self.leaking_fields |= {text_columns.field_names[text_no] for text_no in found_texts[-1]}
 
     def count_by_kind(self) -> dict[str, dict[str, int]]:
         """Counts by kind: `occurrences`, `kept`, and `left` (those that the plan leaves)."""

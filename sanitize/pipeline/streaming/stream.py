@@ -76,7 +76,7 @@ from sanitize.storage.records.record_shapes import RecordShape
 from sanitize.storage.records.splits import split_rank
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.task_records import hash_json
-from sanitize.verification.value_forms import list_unsearched_forms
+from sanitize.verification.search_terms import list_unsearched_forms
 
 VERSION = 2  # raise it when an older state cannot be resumed
 PREFETCH_PER_WORKER = 2  # batches that are queued for each worker

@@ -1,0 +1,376 @@
+"""Checks the rows of one shard: its texts, which can be swept, and all that stands beside them, which cannot."""
+
+from __future__ import annotations
+
+import secrets
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from sanitize.array_types import I64, U64
+from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, to_large_string
+from sanitize.core.intervals import pack_pairs
+from sanitize.core.keys import IdSet, siphash, siphash_spans
+from sanitize.core.text_cells import flatten_leaf, list_text_leaves
+from sanitize.kinds.kind import all_kinds
+from sanitize.storage import table_schemas
+from sanitize.storage.corpus import CellColumn, CellGroup, flatten_cells, group_cells
+from sanitize.storage.files import attempt_file
+from sanitize.storage.parquet_files import write_table_rows
+from sanitize.text import name_search
+from sanitize.text.decodings import ENCODED_FORMS
+from sanitize.text.decodings.coded_runs import CodedRuns, find_coded_runs, find_digests
+from sanitize.verification.attribution import (
+    VerifyTask,
+    attribute_matches,
+    describe_column,
+    first_occurs_after,
+    read_shard_batches,
+    read_shard_schema,
+    within_kept_originals,
+)
+from sanitize.verification.batch_check import BatchFindings, BatchTables, SweepSpans, check_batch, find_code_points
+from sanitize.verification.column_texts import list_binary_texts, list_number_texts
+from sanitize.verification.findings import Findings
+from sanitize.verification.parquet_pages import count_plain_bytes
+from sanitize.verification.search_terms import ALL_FORMS, SearchTerms, list_searched_forms
+from sanitize.verification.value_matches import find_value_matches
+
+_WORD_SCHEMA = pa.schema([("word", pa.string())])
+
+
+@dataclass(frozen=True, repr=False)
+class ShardFindings:
+    """What the check of a shard found, never a value.
+
+    `left`: matches in texts, which a sweep can redact (`swept` spans of them were written to the task's `sweep_path`), and `leaks`: matches
+    elsewhere, and those that are all of a replacement; by location, kind and form. `inconclusive`: by kind and form. `kept_found` of
+    `kept_expected` originals are where they were kept. `plain_bytes`: the bytes of the texts of each column (`count_plain_bytes`).
+    `digest_words`: how many words were written to `digest_words_path`.
+    """
+
+    rows: int
+    text_bytes: int
+    kept_found: int
+    kept_expected: int
+    swept: int
+    left: Mapping[tuple[str, str, str], int]
+    leaks: Mapping[tuple[str, str, str], int]
+    inconclusive: Mapping[tuple[str, str], int]
+    plain_bytes: Mapping[str, int]
+    digest_words: int
+
+
+def verify_task(task: VerifyTask) -> ShardFindings:
+    """Check the rows of one shard in the forms of its check mode."""
+    check = _ShardCheck.open(task)
+    sweeps = []
+    for table, doc_no in read_shard_batches(task):
+        sweeps.append(check.check_rows(table, doc_no))
+        check.check_other_values(table)
+    check.check_column_names()
+    if task.check_mode == "full":
+        check.count_collisions()
+    to_sweep = SweepSpans.concat(sweeps)
+    _write_sweep(task, to_sweep)
+    counts = check.counts
+    return ShardFindings(
+        rows=counts["rows"],
+        text_bytes=counts["text_bytes"],
+        kept_found=counts["kept_found"],
+        kept_expected=check.kept.height,
+        swept=len(to_sweep),
+        left=dict(check.left),
+        leaks=dict(check.findings.leaks),
+        inconclusive=dict(check.findings.inconclusive),
+        plain_bytes=dict(check.plain_bytes),
+        digest_words=check.digest_words.write(task, check) if task.digest_words_path is not None else 0,
+    )
+
+
+def verify_with_digests(
+    tasks: Sequence[VerifyTask],
+    run_tasks: Callable[[Sequence[VerifyTask]], list[ShardFindings]],
+    prepare_digests: Callable[[Sequence[Path]], tuple[Path, ...]],
+) -> tuple[list[ShardFindings], tuple[Path, ...]]:
+    """Check shards, and those with words that may be digests once more if any of these is the digest of a value. Returns the results, and
+    the folder of the terms of such digests. `prepare_digests` is `write_digest_terms` for some files of words."""
+    results = run_tasks(tasks)
+    rows = [row for row, result in enumerate(results) if result.digest_words]
+    word_files = [path for row in rows if (path := tasks[row].digest_words_path) is not None]
+    digest_terms = prepare_digests(word_files) if word_files else ()
+    if digest_terms:
+        repeated = [replace(tasks[row], terms=(*tasks[row].terms, *digest_terms), digest_words_path=None) for row in rows]
+        for row, result in zip(rows, run_tasks(repeated), strict=True):
+            results[row] = result
+    return results, digest_terms
+
+
+def select_atomic_kinds(left_kinds: Sequence[str]) -> tuple[str, ...]:
+    """The atomic kinds among those that a plan leaves: their values are one token, whatever they contain."""
+    return tuple(name for name in left_kinds if all_kinds()[name].atomic)
+
+
+@dataclass(frozen=True, repr=False)
+class _ShardCheck:
+    """The tables of a shard, and what was found in it so far."""
+
+    task: VerifyTask
+    passes: tuple[SearchTerms, ...]
+    forms: tuple[str, ...]
+    kept: pl.DataFrame
+    edits: pl.DataFrame
+    occurrences: pl.DataFrame
+    spellings: _Spellings
+    locations: Mapping[str, str]  # of columns and leaves
+    findings: Findings = field(default_factory=Findings)
+    left: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    counts: Counter[str] = field(default_factory=Counter)
+    plain_bytes: Counter[str] = field(default_factory=Counter)
+    digest_words: _DigestWords = field(default_factory=lambda: _DigestWords())
+
+    @classmethod
+    def open(cls, task: VerifyTask) -> _ShardCheck:
+        """Read the tables of the task."""
+        passes, forms = SearchTerms.open(task.terms), tuple(list_searched_forms(task.check_mode))
+        kept, edits, occurrences = (
+            pl.DataFrame(pq.read_table(path, columns=columns, partitioning=None))
+            for path, columns in (
+                (task.kept_originals, None),
+                (task.edits, ["doc_no", "cell", "start_byte", "end_byte", "replacement", "kind"]),
+                (task.occurrences, ["doc_no", "cell", "start_byte", "end_byte", "kind"]),
+            )
+        )
+        spellings = _Spellings.read(task.values) if kept.height else _Spellings.none()
+        return cls(task, passes, forms, kept, edits, occurrences, spellings, describe_columns(task, passes, forms))
+
+    def check_rows(self, table: pa.Table, doc_no: I64) -> SweepSpans:
+        """Check the texts of a batch; returns what a sweep can redact."""
+        leaves = [leaf for leaf in self.task.leaves if leaf.column in table.column_names]
+        leaf_numbers = {leaf: number for number, leaf in enumerate(self.task.leaves)}
+        columns = flatten_cells(table, leaves)
+        for column in columns:
+            if not column.leaf.steps:
+                self.plain_bytes[column.leaf.column] += count_plain_bytes(column.flat.texts)
+        task_leaf_no = np.array([leaf_numbers[leaf] for leaf in leaves], np.int64)
+        groups = [replace(group, texts=fill_null_texts(group.texts), leaf_no=task_leaf_no[group.leaf_no]) for group in group_cells(columns)]
+        runs = [find_coded_runs(group.texts) if self.task.check_mode == "full" else None for group in groups]
+        kept = _select_documents(self.kept, doc_no)
+        tables = BatchTables(
+            kept=kept,
+            edits=_select_documents(self.edits, doc_no),
+            occurrences=_select_documents(self.occurrences, doc_no),
+            atomic_kinds=self.task.atomic_kinds,
+            first_occurs_after=partial(first_occurs_after, self.task),
+        )
+        found = check_batch(self.passes, groups, doc_no, tables, self.forms, runs)
+        self._add(found)
+        self.counts["rows"] += table.num_rows
+        self.counts["text_bytes"] += sum(len(TextBuffers.from_array(group.texts).data) for group in groups)
+        self.counts["kept_found"] += self.spellings.count(kept, groups, doc_no)
+        for group, group_runs in zip(groups, runs, strict=True):
+            if self.task.digest_words_path is not None and group_runs is not None:
+                self.digest_words.add(group, group_runs, doc_no)
+        return found.to_sweep
+
+    def _add(self, found: BatchFindings) -> None:
+        """Count what was found in the texts of a batch."""
+        kinds = list(all_kinds())
+        for matches, counts, marks in (
+            (found.swept, self.left, np.where(found.is_across_edit, " (across an edit)", "")),
+            (found.leaks, self.findings.leaks, np.full(len(found.leaks), " (a replacement)")),
+        ):
+            for leaf, kind, form, mark in zip(matches.leaf_no.tolist(), matches.kind.tolist(), matches.form.tolist(), marks, strict=True):
+                counts[f"{self.locations[str(self.task.leaves[leaf])]}{mark}", kinds[kind], ALL_FORMS[form]] += 1
+        for (kind, form), count in found.inconclusive.items():
+            self.findings.inconclusive[kinds[kind], ALL_FORMS[form]] += count
+
+    def check_other_values(self, table: pa.Table) -> None:
+        """Check what is beside the texts: texts of kept columns, bytes, and numbers by their digits; and names of erased persons."""
+        stored = {leaf.stored for leaf in self.task.leaves if leaf.column in table.column_names}
+        for leaf in list_text_leaves(table.schema):
+            texts = fill_null_texts(flatten_leaf(table.column(leaf.column).chunk(0), leaf).texts)
+            if leaf not in stored:
+                self.counts["text_bytes"] += len(TextBuffers.from_array(texts).data)
+                self._search(self.locations[str(leaf)], texts, self.forms)
+            self._count_mentions(self.locations[str(leaf)], texts)
+        for name in table.column_names:
+            values = table.column(name).chunk(0)
+            for texts, forms in list_binary_texts(values):
+                self._search(self.locations[name], texts, [form for form in forms or self.forms if form in self.forms])
+            if self.task.check_mode == "full":
+                for texts in list_number_texts(values):
+                    self._search(self.locations[name], texts, ("digits",))
+
+    def check_column_names(self) -> None:
+        """Check the names of columns and fields."""
+        self._search("column names", _list_names(read_shard_schema(self.task)), self.forms)
+
+    def _search(self, location: str, texts: pa.LargeStringArray, forms: Sequence[str]) -> None:
+        """Add what is found in texts that cannot be swept; in them, too, words may be digests."""
+        if self.task.digest_words_path is not None and "digest" in forms:
+            self.digest_words.other_words.update(find_digests(texts)[0])
+        for terms in self.passes:
+            for matches in find_value_matches(terms, texts, forms):
+                self.findings.add(location, terms, matches, texts, is_cell=True)
+
+    def _count_mentions(self, location: str, texts: pa.LargeStringArray) -> None:
+        """Count names of erased persons, as written and in every decoding; each one is a leak."""
+        for form, times in count_mentions(texts, self.task.erased_names, self.forms).items():
+            self.findings.leaks[location, name_search.PERSON, form] += times
+
+    def count_collisions(self) -> None:
+        """Count replacements that equal a value of the corpus as leaks."""
+        for name in self.edits["kind"].cast(pl.String).unique().sort():
+            if name not in all_kinds() or all_kinds()[name].ambiguous_text:
+                continue  # a mention, which becomes a label, or a kind whose surrogates may equal values
+            of_kind = self.edits.filter(pl.col("kind") == name)
+            last_docs = of_kind.group_by("replacement").agg(pl.col("doc_no").max())
+            for terms in self.passes:
+                found = terms.find_collisions(name, last_docs["replacement"]).join(last_docs, on="replacement")
+                is_known_later = first_occurs_after(self.task, found["value_id"].to_numpy(), found["doc_no"].to_numpy())
+                if times := found.filter(~pl.Series(is_known_later, dtype=pl.Boolean))["form"].n_unique():
+                    self.findings.leaks["replacements that are values of the corpus", name, "exact or identity"] += times
+
+
+def count_mentions(texts: pa.LargeStringArray, names: Sequence[str], forms: Sequence[str]) -> Counter[str]:
+    """The occurrences of names of erased persons in texts, by form: as written, and in the decodings among `forms`."""
+    counts = Counter[str]()
+    if names:
+        counts["mention"] += name_search.count_names(texts, tuple(names)) if "exact" in forms else 0
+        encoded = [form for form in ENCODED_FORMS if form in forms]
+        for form, times in name_search.count_encoded_names(texts, tuple(names), encoded) if encoded else ():
+            counts[form] += times
+    return +counts
+
+
+def describe_columns(task: VerifyTask, passes: Sequence[SearchTerms], forms: Sequence[str]) -> dict[str, str]:
+    """How each column and leaf of the shard is reported: never by a name that holds a value."""
+    names = _list_names(read_shard_schema(task))
+    with_value = sorted({int(no) for terms in passes for matches in find_value_matches(terms, names, forms) for no in matches.text_no})
+    hidden = {str(names[no]): f"column whose name holds a value ({number})" for number, no in enumerate(with_value, 1)}
+    locations = {}
+    for name in names.to_pylist():
+        number = next((text for one, text in hidden.items() if name == one or name.startswith(f"{one}.")), None)
+        locations[name] = number or describe_column(name, task.renamed_columns)
+    return locations
+
+
+def _list_names(schema: pa.Schema) -> pa.LargeStringArray:
+    """The names of columns and of their leaves, in order."""
+    return pa.array(sorted({str(leaf) for leaf in list_text_leaves(schema)} | set(schema.names)), pa.large_string())
+
+
+def _select_documents(rows: pl.DataFrame, doc_no: I64) -> pl.DataFrame:
+    """The rows of a table ordered by document that are of the documents of a batch."""
+    low, high = np.searchsorted(rows["doc_no"].to_numpy(), [doc_no[0], doc_no[-1] + 1])
+    return rows[int(low) : int(high)]
+
+
+@dataclass(frozen=True, repr=False)
+class _Spellings:
+    """The spellings of values in a shard, as hashes of value and text."""
+
+    hashes: IdSet
+    key: bytes
+
+    @classmethod
+    def none(cls) -> _Spellings:
+        """No spellings."""
+        return cls(IdSet.of(np.empty(0, np.uint64)), bytes(16))
+
+    @classmethod
+    def read(cls, path: Path) -> _Spellings:
+        """The spellings in a file of the vault."""
+        values = pl.DataFrame(pq.read_table(path, columns=["value_id", "value"], partitioning=None))
+        key = secrets.token_bytes(16)
+        hashes = siphash(to_large_string(values["value"]), key)
+        return cls(IdSet.of(_combine(hashes, values["value_id"].to_numpy())), key)
+
+    def count(self, kept: pl.DataFrame, groups: Sequence[CellGroup], doc_no: I64) -> int:
+        """How many kept originals are where they were kept, spelled as they were found."""
+        count = 0
+        for group in groups if kept.height else ():
+            text_cell, kept_cell = pack_pairs((doc_no[group.rows], kept["doc_no"].to_numpy()), (group.cell, kept["cell"].to_numpy()))
+            order = np.argsort(text_cell)
+            place = np.minimum(np.searchsorted(text_cell[order], kept_cell), max(len(order) - 1, 0))
+            rows = np.flatnonzero(text_cell[order][place] == kept_cell) if len(order) else np.empty(0, np.int64)
+            buffers = TextBuffers.from_array(group.texts)
+            text_no = order[place[rows]]
+            base, size = buffers.offsets[text_no], buffers.lengths[text_no]
+            start, end = (kept[name].to_numpy()[rows] for name in ("start_byte", "end_byte"))
+            rows, base, start, end = (column[end <= size] for column in (rows, base, start, end))
+            hashes = siphash_spans(buffers.data, base + start, base + end, self.key)
+            count += int(self.hashes.contains(_combine(hashes, kept["value_id"].to_numpy()[rows])).sum())
+        return count
+
+
+def _combine(hashes: U64, value_ids: I64) -> U64:
+    """One hash of a text and a value."""
+    combined: U64 = hashes ^ (value_ids.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
+    return combined
+
+
+@dataclass(frozen=True, repr=False)
+class _DigestWords:
+    """The words of a shard that may be digests, and where they are: document, cell, start and end byte."""
+
+    words: list[str] = field(default_factory=list)
+    other_words: set[str] = field(default_factory=set)  # outside of texts
+    spans: list[tuple[I64, I64, I64, I64]] = field(default_factory=list)
+
+    def add(self, group: CellGroup, runs: CodedRuns, doc_no: I64) -> None:
+        """Add those in some text cells."""
+        words, text_no, start, end = find_digests(group.texts, runs)
+        if words:
+            self.words.extend(words)
+            self.spans.append((doc_no[group.rows[text_no]], group.cell[text_no].astype(np.int64), start, end))
+
+    def write(self, task: VerifyTask, check: _ShardCheck) -> int:
+        """Write the distinct words outside kept originals and atomic values that the plan leaves; returns how many."""
+        assert task.digest_words_path is not None
+        words = self.other_words
+        if self.words:
+            doc_no, cell, start, end = (np.concatenate(column) for column in zip(*self.spans, strict=True))
+            is_allowed = within_kept_originals(check.kept, doc_no, cell, start, end)
+            is_allowed |= attribute_matches(check.edits, check.occurrences, task.atomic_kinds, doc_no, cell, start, end).inside_atomic
+            words = words | set(np.array(self.words, object)[~is_allowed])
+        if not words:
+            return 0
+        temp_path = task.temp_folder / "digest_words.parquet" if task.temp_folder else None
+        with attempt_file(task.digest_words_path, temp_path) as path:
+            write_table_rows(path, _WORD_SCHEMA, [(word,) for word in sorted(words)])
+        return len(words)
+
+
+def _write_sweep(task: VerifyTask, to_sweep: SweepSpans) -> None:
+    """Write what is to be swept, as occurrences of the input text."""
+    start, end = find_code_points(to_sweep, _read_input_cells(task, np.unique(to_sweep.doc_no)))
+    spans = (to_sweep.doc_no, to_sweep.cell, start, end, to_sweep.start_byte, to_sweep.end_byte)
+    names = list(all_kinds())
+    kinds = [names[number] for number in to_sweep.kind.tolist()]
+    rows = [
+        (*span, kind, value_id, table_schemas.SWEEP_FINDER, 1.0, None, None)
+        for *span, kind, value_id in zip(*(column.tolist() for column in spans), kinds, to_sweep.value_id.tolist(), strict=True)
+    ]
+    with attempt_file(task.sweep_path, task.temp_folder / "sweep.parquet" if task.temp_folder else None) as path:
+        write_table_rows(path, table_schemas.OCCURRENCES.schema, rows)
+
+
+def _read_input_cells(task: VerifyTask, doc_nos: I64) -> Iterator[tuple[I64, list[CellColumn]]]:
+    """Yields the text cells of these documents of the input, and the document of each row; nothing without documents."""
+    if not len(doc_nos):
+        return
+    columns = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
+    for table in task.documents.read(int(doc_nos[0]), int(doc_nos[-1]) + 1, columns):
+        table = table.filter(pc.is_in(table.column("doc_no"), value_set=pa.array(doc_nos))).combine_chunks()
+        if table.num_rows:
+            yield np.asarray(table.column("doc_no"), np.int64), flatten_cells(table, list(task.leaves))

@@ -1,0 +1,199 @@
+"""Finds removed values in a column of texts, in every form, and says how certain each match is.
+
+    text                                    term           form         certainty
+    write to Ann@corp.example today         ann@corp...    exact        certain
+    id312-555-0178x                         312-555-0178   exact        certain (a letter beside a digit)
+    Joanna                                  ann            -            none (shorter than the certain length, inside a word)
+    QW5uQGNvcnAuZXhhbXBsZQ==                ann@corp...    base64       certain
+    55 312 555 0178 20                      3125550178     digits       inconclusive (digits of a longer row)
+
+What follows from a match is decided by who asks: a text that can be rewritten is swept, elsewhere a certain match is a leak.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+
+import numpy as np
+import pyarrow as pa
+
+from sanitize.array_types import I64, U8, Mask
+from sanitize.core.arrow_buffers import TextBuffers
+from sanitize.core.intervals import contained_in_any, flatten_spans
+from sanitize.text.decodings import ENCODED_FORMS, iter_decodings
+from sanitize.text.decodings.coded_runs import CodedRuns
+from sanitize.text.decodings.decoded_pieces import MIN_BYTES, Decoding
+from sanitize.text.literal_search import LiteralMatches
+from sanitize.verification.boundaries import ADJOINED, INSIDE, SEPARATE, find_boundaries, is_in_code
+from sanitize.verification.search_terms import ALL_FORMS, SearchTerms
+
+NONE, INCONCLUSIVE, CERTAIN = range(3)
+_AS_WRITTEN = [ALL_FORMS.index(form) for form in ("exact", "NFKC")]
+_CERTAIN_DIGITS = 9  # of a number without its separators; see `Kind.certain_length`
+
+
+@dataclass(frozen=True, repr=False)
+class ValueMatches:
+    """Matches of removed values in a column, one row each: number of the text, start and end byte in it,
+    form (an index of `ALL_FORMS`), row of the term (in the form `digits` among the digits of the pass),
+    kind, value, and certainty. `is_short`: the term is short, so that the match is certain only in a
+    text, as it is written there."""
+
+    text_no: I64
+    start: I64
+    end: I64
+    form: U8
+    term: I64
+    kind: I64
+    value_id: I64
+    certainty: U8
+    is_short: Mask
+
+    def __len__(self) -> int:
+        return len(self.term)
+
+    def take(self, rows: I64 | Mask) -> ValueMatches:
+        """The matches at the given rows."""
+        return ValueMatches(*(getattr(self, one.name)[rows] for one in fields(self)))
+
+
+def find_value_matches(
+    terms: SearchTerms,
+    texts: pa.LargeStringArray,
+    forms: Sequence[str] = ALL_FORMS,
+    runs: CodedRuns | None = None,
+) -> Iterator[ValueMatches]:
+    """Yields the matches of the terms of one pass in a column, form by form, also those of no certainty.
+
+    A match by its digits is left out where one in another form contains it. `runs` are those of the
+    column, if they are known."""
+    plain, others = terms.plain, list[ValueMatches]()
+    if "exact" in forms:
+        found = plain.find(texts, check_boundaries=False)
+        others.append(_describe(terms, texts, found, "exact", None))
+        yield others[-1]
+    if terms.has_digests:
+        return
+    if "NFKC" in forms and (folded := plain.decode_nfkc(texts)) is not None:
+        others.append(_find_decoded(terms, texts, folded))
+        yield others[-1]
+    encoded_forms = tuple(form for form in ENCODED_FORMS if form in forms)
+    if not encoded_forms:
+        return
+    for view in iter_decodings(texts, terms.max_length + 4, encoded_forms, runs, plain.blank_pairs):
+        matches = _find_decoded(terms, texts, view)
+        if view.form != "digits":
+            others.append(matches)
+            yield matches
+        elif len(matches):
+            yield matches.take(~_are_contained(matches, others))
+
+
+def find_texts_with_values(
+    passes: Sequence[SearchTerms], texts: pa.LargeStringArray, runs: CodedRuns | None, forms: Sequence[str]
+) -> list[int]:
+    """The numbers of the texts of a column in which a match is certain."""
+    found: set[int] = set()
+    for terms in passes:
+        for matches in find_value_matches(terms, texts, forms, runs):
+            is_certain = (matches.certainty == CERTAIN) & (~matches.is_short | np.isin(matches.form, _AS_WRITTEN))
+            found.update(matches.text_no[is_certain].tolist())
+    return sorted(found)
+
+
+def _find_decoded(terms: SearchTerms, texts: pa.LargeStringArray, view: Decoding) -> ValueMatches:
+    """The matches in a decoding that contain something that was decoded; of numbers, all."""
+    matcher = terms.digits if view.form == "digits" else terms.plain
+    found = matcher.find(view.pieces, check_boundaries=False)
+    return _describe(terms, texts, found, view.form, view)
+
+
+def _describe(terms: SearchTerms, texts: pa.LargeStringArray, found: LiteralMatches, form: str, view: Decoding | None) -> ValueMatches:
+    """Matches in the texts, or in the pieces of a decoding, with their certainty, at their bytes of the
+    texts."""
+    matcher = terms.digits if form == "digits" else terms.plain
+    kind, length = matcher.kind[found.term].astype(np.int64), matcher.lengths[found.term]
+    text_no, start, end = found.text_no, found.start, found.end
+    buffers = TextBuffers.from_array(texts)
+    if view is None:
+        is_found = np.ones(len(start), np.bool_)
+        is_term = is_found
+        edge_buffers, edges = buffers, (text_no, start, end)
+    else:
+        spans = view.find_encoded_spans(text_no, start, end)
+        text_no, start, end = spans.text_no, *_widen_to_characters(buffers, spans.text_no, spans.start, spans.end)
+        if form == "digits":
+            # all of a row of digits, or without separators inside: else it may be digits of several numbers
+            is_found = np.ones(len(start), np.bool_)
+            is_term = spans.is_encoded | (end - start == length)
+            edge_buffers, edges = buffers, (text_no, start, end)
+        else:
+            is_found, is_term = spans.is_encoded, length >= MIN_BYTES.get(form, 0)
+            edge_buffers = TextBuffers.from_array(view.pieces)
+            edges = (found.text_no, found.start, found.end)
+    base = edge_buffers.offsets[edges[0]]
+    absolute_start, absolute_end = base + edges[1], base + edges[2]
+    forbidden = (matcher.not_before, matcher.not_after)
+    boundary = find_boundaries(edge_buffers, edges[0], absolute_start, absolute_end, kind, forbidden)
+    if form == "digits":
+        is_long = length >= _CERTAIN_DIGITS
+        is_short = np.zeros(len(start), np.bool_)
+        is_term = is_term & is_long
+    else:
+        is_long = length >= matcher.certain_lengths[kind]
+        is_short = terms.is_short[found.term]
+    certainty = np.full(len(start), INCONCLUSIVE, np.uint8)
+    certainty[(boundary == INSIDE) & ~is_long] = NONE
+    certainty[(boundary == SEPARATE) & is_term] = CERTAIN
+    for row in np.flatnonzero((boundary == ADJOINED) & is_long & is_term).tolist():
+        low, high = edge_buffers.offsets[edges[0][row]], edge_buffers.offsets[edges[0][row] + 1]
+        in_code = is_in_code(edge_buffers.data, int(low), int(high), int(absolute_start[row]), int(absolute_end[row]))
+        certainty[row] = INCONCLUSIVE if in_code else CERTAIN
+    form_no = ALL_FORMS.index("digest" if terms.has_digests else form)
+    matches = ValueMatches(
+        text_no,
+        start,
+        end,
+        np.full(len(start), form_no, np.uint8),
+        found.term,
+        kind,
+        matcher.value_id[found.term],
+        certainty,
+        is_short,
+    ).take(np.flatnonzero(is_found))
+    return matches if view is None else _take_distinct(matches)
+
+
+def _take_distinct(matches: ValueMatches) -> ValueMatches:
+    """Each place of a term once, the most certain match of it: a line of base64 is decoded alone and with
+    its neighbours, and at several alignments."""
+    order = np.lexsort((-matches.certainty.astype(np.int64), matches.start, matches.term, matches.text_no))
+    columns = [column[order] for column in (matches.text_no, matches.term, matches.start)]
+    is_new = np.ones(len(order), np.bool_)
+    is_new[1:] = np.logical_or.reduce([np.diff(column) != 0 for column in columns])
+    return matches.take(np.sort(order[is_new]))
+
+
+def _are_contained(matches: ValueMatches, others: Sequence[ValueMatches]) -> Mask:
+    """True for matches inside one of the others that is as certain."""
+    is_inside = np.zeros(len(matches), np.bool_)
+    for certainty in (INCONCLUSIVE, CERTAIN):
+        rows = np.flatnonzero(matches.certainty <= certainty)
+        as_certain = [one.take(one.certainty >= certainty) for one in others]
+        text_no, start, end = (np.concatenate([getattr(one, name) for one in as_certain]) for name in ("text_no", "start", "end"))
+        own, other = flatten_spans((matches.text_no[rows], matches.start[rows], matches.end[rows]), (text_no, start, end))
+        is_inside[rows] |= contained_in_any(*own, *other)
+    return is_inside
+
+
+def _widen_to_characters(buffers: TextBuffers, text_no: I64, start: I64, end: I64) -> tuple[I64, I64]:
+    """Start and end of spans, widened to whole characters: decoded bytes may begin inside one."""
+    base = buffers.offsets[text_no]
+    edges = []
+    last = len(buffers.data) - 1
+    for edge, step in ((base + start, -1), (base + end, 1)):
+        while (inside := (edge <= last) & ((buffers.data[np.minimum(edge, last)] & 0xC0) == 0x80)).any():
+            edge = edge + step * inside
+        edges.append(edge - base)
+    return edges[0], edges[1]
