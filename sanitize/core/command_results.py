@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from sanitize.core.table_rendering import SummaryTable
-from sanitize.core.verdict import VerdictLine, describe_coverage, describe_verdict
+from sanitize.core.verdict import VerdictLine, describe_coverage, describe_inconclusive, describe_verdict
 
 IF_SET: Mapping[str, bool] = {"if_set": True}  # metadata of fields that `to_dict` leaves out while they have their default
 _NOT_IN_JSON: Mapping[str, bool] = {"hidden": True}
@@ -167,8 +167,8 @@ class LeakCheckCounts:
     """The leak check of a run: `values_checked` removed values were searched for in `forms`; `swept` occurrences that the finders had
     missed were removed. `ambiguous_values` further values, such as names of one word, may mean something else, and are not searched for.
     `kinds` are those that are searched for, `unchecked_kinds` those that the plan edits and the check does not search for. `not_searched`
-    are the forms that only a full check searches. `ambiguous` counts matches that are too short to be conclusive, by kind (full check
-    only)."""
+    are the forms that only a full check searches. `inconclusive` counts matches that may be a removed value or chance, by kind
+    (full check only): short ones, and those inside longer words and numbers."""
 
     forms: Sequence[str]
     mode: str
@@ -179,7 +179,7 @@ class LeakCheckCounts:
     kinds: Sequence[str] | None = field(default=None, metadata=IF_SET)
     unchecked_kinds: Sequence[str] = ()
     not_searched: Sequence[str] = ()
-    ambiguous: Mapping[str, int] | None = field(default=None, metadata=IF_SET)
+    inconclusive: Mapping[str, int] | None = field(default=None, metadata=IF_SET)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -388,6 +388,7 @@ class StreamResult(CommandResult):
     state: str | None
     shape: str = field(default="", metadata=IF_SET)
     verify: str = "full"
+    inconclusive: Mapping[str, int] = field(default_factory=dict)
     not_searched: Sequence[str] = ()
     looked_for: Sequence[str] = ()
     not_looked_for: Sequence[str] = ()
@@ -398,6 +399,8 @@ class StreamResult(CommandResult):
     def verdict(self) -> list[VerdictLine]:
         """What was looked for and what not, which models found some of it, what stays and why, and which check was run."""
         check = f"{self.verify} check of each batch; {self.swept:,} occurrences that the finders had missed were swept"
+        if self.inconclusive:
+            check += f"; {describe_inconclusive(self.inconclusive)}"
         if self.not_searched:
             check += f"; not searched in the forms {', '.join(self.not_searched)}"
         stays = [*self.stays_by_plan]
@@ -406,7 +409,7 @@ class StreamResult(CommandResult):
         return [
             *describe_coverage(self.looked_for, self.not_looked_for, self.models),
             VerdictLine("stays", "; ".join(stays) or "nothing that was found", "care" if stays else "good"),
-            VerdictLine("check", check, "care" if self.not_searched else "good"),
+            VerdictLine("check", check, "care" if self.not_searched or self.inconclusive else "good"),
             VerdictLine("recall", "not measured: how much the finders missed is unknown", "care"),
         ]
 
@@ -548,10 +551,10 @@ class ExplainResult(CommandResult):
 class VerifyResult(CommandResult):
     """The result of `verify`: OUT matches its manifest, and none of `values_checked` removed values was found in `forms`.
 
-    `ambiguous_values` further values, such as names of one word, may mean something else: a match of one is no leak. `ambiguous` counts
-    matches that are too short or too common to be conclusive, by kind. A full check also gives `passes`, `ambiguous_forms` and
-    `bytes_searched`, by location. `foreign_files`: files that no run published, which were searched too; a name that may hold a value is
-    a number.
+    `ambiguous_values` further values, such as names of one word, may mean something else: a match of one is no leak. `inconclusive`
+    counts matches that may be a removed value or chance, by kind: short ones, and those inside longer words and numbers. A full check also
+    gives `inconclusive_forms` and `bytes_searched`, by location. `foreign_files`: files that no run published, which were searched too; a
+    name that may hold a value is a number.
     """
 
     leaks: int
@@ -559,13 +562,12 @@ class VerifyResult(CommandResult):
     shards: int
     values_checked: int
     forms: Sequence[str]
-    ambiguous: Mapping[str, int]
+    inconclusive: Mapping[str, int]
     ambiguous_values: int = 0
     rows: int
     out: str
     work: str
-    passes: int | None = field(default=None, metadata=IF_SET)
-    ambiguous_forms: Mapping[str, int] | None = field(default=None, metadata=IF_SET)
+    inconclusive_forms: Mapping[str, int] | None = field(default=None, metadata=IF_SET)
     bytes_searched: Mapping[str, int] | None = field(default=None, metadata=IF_SET)
     foreign_files: Sequence[str] = ()
 
@@ -576,8 +578,10 @@ class VerifyResult(CommandResult):
             ("forms", ", ".join(self.forms)),
             *([("foreign files", f"{', '.join(self.foreign_files)}; searched too")] if self.foreign_files else []),
         ]
-        rows = sorted(self.ambiguous.items())
-        return SummaryTable(title=f"sanitize verify: {self.out} ({self.mode})", facts=facts, header=("kind", "ambiguous places"), rows=rows)
+        rows = sorted(self.inconclusive.items())
+        return SummaryTable(
+            title=f"sanitize verify: {self.out} ({self.mode})", facts=facts, header=("kind", "inconclusive places"), rows=rows
+        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

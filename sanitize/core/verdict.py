@@ -93,6 +93,8 @@ def _describe_result(summary: Mapping[str, Any], check: Mapping[str, Any]) -> Ve
         return VerdictLine("verdict", "no removed value is left; other values that were found stay by plan", "care")
     if not summary["occurrences"]:
         return VerdictLine("verdict", "nothing was found, so nothing was removed", "care")
+    if check.get("inconclusive"):
+        return VerdictLine("verdict", "nothing that was found is left, save perhaps in the inconclusive places below", "care")
     return VerdictLine("verdict", "nothing that was found is left", "good")
 
 
@@ -102,13 +104,22 @@ def _describe_check(summary: Mapping[str, Any], check: Mapping[str, Any]) -> Ver
     texts = [f"{check['mode']}: {summary['leaks']:,} of {check['values_checked']:,} removed values found in {len(check['forms'])} forms"]
     if check["swept"]:
         texts.append(f"{check['swept']:,} occurrences that the finders had missed were swept")
+    if check.get("inconclusive"):
+        texts.append(describe_inconclusive(check["inconclusive"]))
     if check["not_searched"]:
         texts.append(f"not searched in the forms {', '.join(check['not_searched'])}")
     if count := check.get("ambiguous_values"):
         texts.append(f"not searched for {count:,} value{'s' * (count > 1)} that may mean something else, such as a name of one word")
     if check.get("unchecked_kinds"):
         texts.append(f"not searched for {', '.join(check['unchecked_kinds'])} (their texts often mean something else)")
-    return VerdictLine("check", "; ".join(texts), "care" if check["not_searched"] or check.get("unchecked_kinds") else "good")
+    needs_care = check["not_searched"] or check.get("unchecked_kinds") or check.get("inconclusive")
+    return VerdictLine("check", "; ".join(texts), "care" if needs_care else "good")
+
+
+def describe_inconclusive(counts: Mapping[str, int]) -> str:
+    """How many matches of each kind may be a removed value or chance."""
+    by_kind = ", ".join(f"{times:,} {kind}" for kind, times in sorted(counts.items()))
+    return f"{by_kind} inconclusive (inside a longer word or number, or too short to tell from chance)"
 
 
 def _describe_canaries(canaries: Mapping[str, Any]) -> list[VerdictLine]:

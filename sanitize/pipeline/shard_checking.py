@@ -115,7 +115,7 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
         "kinds": sorted(state.plan.leak_checked_kinds),
     }
     if mode == "full":
-        report |= {"forms": list_searched_forms(mode), "ambiguous": checks.check_files(results)}
+        report |= {"forms": list_searched_forms(mode), "inconclusive": checks.check_files(results)}
     input_sizes = {sha256: size for size, sha256 in state.index.input_files}
     shard_sizes = {result["sha256"]: result["bytes"] for result in shards.results}
     return CheckedShards(state=state, report=report, terms=checks.terms, file_sizes=input_sizes | shard_sizes)

@@ -95,7 +95,7 @@ def verify(
 
     `fast` searches every string of every column, and the card, report and manifest, in the forms of the run's own check; `full` searches
     every byte of every file, and all text decoded from them, in all forms. Search terms are split so that they fit `memory_limit`. Returns
-    `values_checked`, `forms`, `ambiguous` (matches of values that are too short or too common to be conclusive, by kind), and for `full`
+    `values_checked`, `forms`, `inconclusive` (matches that may be a value or chance, by kind), and for `full`
     `bytes_searched` (by location) and `passes`.
 
     Raises OutputBroken (a broken or foreign shard), LeakFound (its `findings` say where), or UsageError where WORK is not the workspace of
@@ -402,9 +402,9 @@ def _check(
     return {
         "findings": sorted(findings, key=lambda one: (one.file, one.location, one.kind, one.form)),
         "forms": list_searched_forms(mode),
-        "ambiguous": dict(sorted(by_kind.items())),
+        "inconclusive": dict(sorted(by_kind.items())),
         "rows": sum(result.rows for result in results),
         "kept_found": sum(result.kept_found for result in results),
         "kept_expected": sum(result.kept_expected for result in results),
-        **({"ambiguous_forms": dict(sorted(by_form.items())), "bytes_searched": dict(files.bytes_searched)} if mode == "full" else {}),
+        **({"inconclusive_forms": dict(sorted(by_form.items())), "bytes_searched": dict(files.bytes_searched)} if mode == "full" else {}),
     }

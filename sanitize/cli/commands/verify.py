@@ -9,6 +9,7 @@ import typer
 from sanitize.cli.console import print_result
 from sanitize.cli.options import FROM_OPTIONS, AsJson, Quiet, require_choice, with_settings
 from sanitize.core.command_results import VerifyResult
+from sanitize.core.verdict import describe_inconclusive
 from sanitize.plans.settings import Settings
 
 
@@ -53,7 +54,6 @@ def _format_verification(result: VerifyResult) -> str:
         )
     if searched := result.bytes_searched:
         lines.append("searched " + ", ".join(f"{size / 1e6:,.1f} MB of {place}" for place, size in searched.items()))
-    if result.ambiguous:
-        counts = ", ".join(f"{times:,} {kind}" for kind, times in result.ambiguous.items())
-        lines.append(f"ambiguous: {counts} (too short or too common to tell from other text)")
+    if result.inconclusive:
+        lines.append(f"not certain: {describe_inconclusive(result.inconclusive)}")
     return "\n".join(lines)

@@ -10,6 +10,7 @@ the batch in all their forms.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -89,7 +90,8 @@ class BatchResult:
     """A processed batch: its table with the new texts, the rows that were edited, and the documents that were quarantined, each with the
     reason.
 
-    `new_ids` and `new_tags` are to be added to the `ValueLog`; `by_kind` counts occurrences, kept ones, and those that the plan leaves.
+    `new_ids` and `new_tags` are to be added to the `ValueLog`; `by_kind` counts occurrences, kept ones, and those that the plan leaves;
+    `inconclusive` the matches that may be a removed value or chance, by kind.
     """
 
     table: pa.Table
@@ -99,6 +101,7 @@ class BatchResult:
     new_tags: U32
     by_kind: dict[str, dict[str, int]]
     swept_count: int
+    inconclusive: Counter[str]
 
 
 @dataclass(frozen=True, repr=False)
@@ -199,7 +202,9 @@ class BatchProcessor:
         edited_rows = np.searchsorted(np.asarray(table.column("doc_no")), np.unique(attempt.rewriter.edits.column("doc_no")))
         ids, tags = self._list_new_tags(attempt.selection)
         reasons = {doc_no: TOO_MANY_MATCHES if doc_no in too_many_matches else "leak" for doc_no in sorted(quarantined)}
-        return BatchResult(attempt.rewriter.table, edited_rows, reasons, ids, tags, attempt.count_by_kind(), swept_count)
+        return BatchResult(
+            attempt.rewriter.table, edited_rows, reasons, ids, tags, attempt.count_by_kind(), swept_count, attempt.inconclusive
+        )
 
     def _has_too_many_matches(
         self, document_count: int, cell_columns: Sequence[CellColumn], found_by_column: Sequence[patterns.Detections]
@@ -338,6 +343,7 @@ class _RewriteAttempt:
         self.leaking_doc_nos: set[int] = set()
         self.leaking_fields: set[str] = set()
         self.to_sweep = SweepSpans.empty()
+        self.inconclusive: Counter[str] = Counter()
         if terms is not None:
             self._check_texts(terms, rules)
             self._check_kept_columns(terms, text_columns)
@@ -390,6 +396,9 @@ class _RewriteAttempt:
         )
         found = check_batch(passes, groups, np.asarray(table.column("doc_no"), np.int64), tables, processor.searched_forms, runs)
         self.to_sweep = found.to_sweep
+        kinds = list(all_kinds())
+        for (kind_no, _), count in found.inconclusive.items():
+            self.inconclusive[kinds[kind_no]] += count
         self.leaking_doc_nos |= set(found.leaks.doc_no.tolist())
 
     def _check_kept_columns(self, terms: SearchTerms, text_columns: TextColumns) -> None:

@@ -21,7 +21,7 @@ import sys
 import tempfile
 import time
 import warnings
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
@@ -132,6 +132,7 @@ class StreamProcessor:
         self.settings, self._given_state = settings, require_local_path(state) if state is not None else None
         self._stack = contextlib.ExitStack()
         self.documents_in = self.documents_out = self.swept_count = 0
+        self.inconclusive: Counter[str] = Counter()
         self.by_kind: dict[str, dict[str, int]] = {}
         self.quarantine_reasons: dict[str, int] = {}
         self.splits: set[str] = set()  # of the input files
@@ -316,6 +317,7 @@ class StreamProcessor:
         self.total_quarantined += len(batch.quarantined)
         self.documents_out += len(clean_batch)
         self.swept_count += result.swept_count
+        self.inconclusive.update(result.inconclusive)
         for kind, counts in result.by_kind.items():
             total = self.by_kind.setdefault(kind, dict.fromkeys(counts, 0))
             for name, count in counts.items():
@@ -483,6 +485,7 @@ class StreamProcessor:
             by_kind=kinds,
             notes=[*self.notes, *(_SECOND_ROUND_NOTE.format(finder=finder) for finder in self._left_out_finders)],
             swept=self.swept_count,
+            inconclusive=dict(sorted(self.inconclusive.items())),
             leaks=0,
             position=self.position,
             changed=self.documents_in > 0,
