@@ -214,6 +214,30 @@ def set_start_bits(
                     filter[entry] = ~cython.cast(uint64_t, 0)
 
 
+def set_next_bits(
+    data: cython.const[uint8_t][::1],
+    offsets: cython.const[int64_t][::1],
+    inside_lengths: cython.const[uint8_t][::1],
+    filter: uint64_t[::1],
+):
+    """Sets the bits in a filter for the second four bytes of each term that has at least `inside_lengths` bytes; all bits where one of
+    these has fewer than eight bytes."""
+    row: cython.Py_ssize_t
+    entry: cython.Py_ssize_t
+    shift: cython.int = _find_shift(filter.shape[0] * 64)
+    length: int64_t
+    bit: uint64_t
+    with cython.nogil:
+        for row in range(offsets.shape[0] - 1):
+            length = offsets[row + 1] - offsets[row]
+            if length >= 8 and length >= inside_lengths[row]:
+                bit = _hash_start(_load(cython.address(data[offsets[row] + 4]), 4)) >> shift
+                filter[bit >> 6] |= cython.cast(uint64_t, 1) << (bit & 63)
+            elif 0 < length and length >= inside_lengths[row]:
+                for entry in range(filter.shape[0]):
+                    filter[entry] = ~cython.cast(uint64_t, 0)
+
+
 def set_bits(hashes: cython.const[uint64_t][::1], filter: uint64_t[::1]):
     """Sets the bit of each hash in a filter."""
     row: cython.Py_ssize_t
@@ -231,8 +255,7 @@ def find_terms(
     byte_rules: cython.const[uint8_t][::1],
     key: cython.const[uint64_t][::1],
     widths: cython.const[uint8_t][::1],
-    start_filter: cython.const[uint64_t][::1],
-    inside_filter: cython.const[uint64_t][::1],
+    start_filter: cython.const[uint64_t][:, ::1],
     head_filter: cython.const[uint64_t][::1],
     head_directory: cython.const[uint32_t][::1],
     head_hashes: cython.const[uint64_t][::1],
@@ -245,6 +268,7 @@ def find_terms(
     term_data: cython.const[uint8_t][::1],
     term_offsets: cython.const[int64_t][::1],
     inside_lengths: cython.const[uint8_t][::1],
+    min_inside_length: int64_t,
     text_nos: int64_t[::1],
     starts: int64_t[::1],
     rows: int64_t[::1],
@@ -255,9 +279,10 @@ def find_terms(
     Text i is data[offsets[i]:offsets[i + 1]]. `byte_rules` has for each byte 1 if it is part of a word, 2 if no term that begins with a
     part of a word may follow it, 4 if a term begins with it, 8 if it is a letter, and 16 if it is a digit. A place is inside a word or
     number where the bytes on both sides are letters, or are digits; a term that begins or ends there is found only if it has at least
-    `inside_lengths` bytes, and the first four bytes of these terms are in `inside_filter`. `widths` are the numbers of bytes that the heads
-    have: 8, and the lengths of shorter terms. The length_ranges[h] to length_ranges[h + 1] of `head_lengths` are the lengths of the terms
-    with the hash head_hashes[h].
+    `inside_lengths` bytes, of which `min_inside_length` is the least; the first four bytes of these terms are in the second row of
+    `start_filter` and the next four in the third, the first four of all terms in the first. `widths` are the numbers of bytes that the
+    heads have: 8, and the lengths of shorter terms. The length_ranges[h] to length_ranges[h + 1] of `head_lengths` are the lengths of the
+    terms with the hash head_hashes[h].
     """
     places: int64_t[1024]  # where in a block of so many bytes a term may begin
     count: cython.Py_ssize_t = 0
@@ -275,7 +300,9 @@ def find_terms(
     width: int64_t
     rules: cython.int
     last: int64_t
-    is_inside: cython.bint
+    is_inside: int64_t
+    classes_before: cython.int  # of the byte before, 8 or 16
+    min_inside_width: int64_t
     is_barred: cython.int  # 1 if no term that begins with a part of a word may begin here
     head: int64_t
     entry: int64_t
@@ -285,45 +312,45 @@ def find_terms(
     hash: uint64_t
     text: cython.pointer[cython.const[uint8_t]]
     key_words: cython.pointer[cython.const[uint64_t]] = cython.address(key[0])
-    start_shift: cython.int = _find_shift(start_filter.shape[0] * 64)
-    inside_shift: cython.int = _find_shift(inside_filter.shape[0] * 64)
+    start_shift: cython.int = _find_shift(start_filter.shape[1] * 64)
     head_filter_shift: cython.int = _find_shift(head_filter.shape[0] * 64)
     tail_filter_shift: cython.int = _find_shift(tail_filter.shape[0] * 64)
     head_shift: cython.int = _find_shift(head_directory.shape[0] - 1)
     term_shift: cython.int = _find_shift(term_directory.shape[0] - 1)
+    min_inside_width = min(min_inside_length, 8)
     with cython.nogil:
         for text_no in range(offsets.shape[0] - 1):
             position, text_end = offsets[text_no], offsets[text_no + 1]
-            is_barred = 0
+            is_barred = classes_before = 0
             while position < text_end:
                 # no branches in these two loops: which places pass cannot be predicted
                 block_end = min(position + 1024, text_end)
                 begin_count = place_count = 0
                 while position < block_end:
                     rules = byte_rules[data[position]]
-                    places[begin_count] = position
+                    places[begin_count] = 2 * position + (rules & classes_before != 0)
                     begin_count += (rules >> 2) & ~(rules & is_barred) & 1
-                    is_barred = (rules >> 1) & 1
+                    is_barred, classes_before = (rules >> 1) & 1, rules & 24
                     position += 1
                 for place_no in range(begin_count):
-                    place = places[place_no]
+                    place, is_inside = places[place_no] >> 1, places[place_no] & 1
                     if place + 8 <= data.shape[0]:
                         memcpy(cython.address(window), cython.address(data[place]), 8)
                     else:
                         window = _load(cython.address(data[place]), data.shape[0] - place)
-                    places[place_count] = place
-                    if place > offsets[text_no] and byte_rules[data[place - 1]] & byte_rules[data[place]] & 24:
-                        place_count += _has_bit(cython.address(inside_filter[0]), inside_shift, _hash_start(window))
-                    else:
-                        place_count += _has_bit(cython.address(start_filter[0]), start_shift, _hash_start(window))
+                    places[place_count] = places[place_no]
+                    place_count += _has_bit(cython.address(start_filter[is_inside, 0]), start_shift, _hash_start(window)) & (
+                        1 - is_inside | _has_bit(cython.address(start_filter[2, 0]), start_shift, _hash_start(window >> 32))
+                    )
                 for place_no in range(place_count):
-                    place = places[place_no]
+                    place, is_inside = places[place_no] >> 1, places[place_no] & 1
                     text = cython.address(data[place])
                     room = text_end - place
-                    is_inside = place > offsets[text_no] and byte_rules[data[place - 1]] & byte_rules[data[place]] & 24 != 0
                     window = _load(text, room)
                     for width_no in range(widths.shape[0]):
                         width = widths[width_no]
+                        if is_inside and width < min_inside_width:
+                            continue
                         head_hash = _hash_head(window & (~cython.cast(uint64_t, 0) >> (64 - 8 * width)), width, key_words)
                         if width > room or not _has_bit(cython.address(head_filter[0]), head_filter_shift, head_hash):
                             continue

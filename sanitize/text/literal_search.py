@@ -30,7 +30,7 @@ from sanitize.core.arrow_buffers import (
     to_large_string,
 )
 from sanitize.core.intervals import sort_spans
-from sanitize.kernels.term_search import find_terms, hash_terms, set_bits, set_start_bits
+from sanitize.kernels.term_search import find_terms, hash_terms, set_bits, set_next_bits, set_start_bits
 from sanitize.kinds.kind import ASCII_WORD_CHARS, all_kinds, boundary_tables
 from sanitize.text.decodings.character_classes import FOLDS, FOLDS_TO_ASCII, find_character_places
 from sanitize.text.decodings.decoded_pieces import Decoding
@@ -77,8 +77,9 @@ class LiteralMatcher:
         kinds_present = np.unique(kind)
         # bytes that no kind of these terms may follow
         self.is_forbidden_before: Mask = np.all(self.not_before[kinds_present], axis=0) if len(kinds_present) else np.zeros(256, np.bool_)
-        # whether any term has a character beyond ASCII, and the length of the longest term
-        self.term_stats = np.array([(buffers.data >= 128).any(), self.lengths.max(initial=0)], np.int64)
+        # whether any term has a character beyond ASCII, the length of the longest term, and the least of `inside_lengths`
+        is_non_ascii, max_length = (buffers.data >= 128).any(), self.lengths.max(initial=0)
+        self.term_stats = np.array([is_non_ascii, max_length, self.inside_lengths.min(initial=255)], np.int64)
         self.blank_pairs = _find_blank_pairs(buffers)
         self._index = TermIndex.build(buffers, self.inside_lengths)
 
@@ -129,7 +130,9 @@ class LiteralMatcher:
         byte_rules = self.is_word_byte.astype(np.uint8)
         if check_boundaries:
             byte_rules |= self.is_forbidden_before.astype(np.uint8) << 1
-        text_no, start, term = self._index.find(buffers, byte_rules | _LETTERS_AND_DIGITS, self.data, self.offsets, self.inside_lengths)
+        byte_rules |= _LETTERS_AND_DIGITS
+        inside = self.inside_lengths, int(self.term_stats[2])
+        text_no, start, term = self._index.find(buffers, byte_rules, self.data, self.offsets, *inside)
         end = start + self.lengths[term]
         if check_boundaries:
             is_valid = self._has_valid_boundaries(buffers, start, end, text_no, term)
@@ -209,7 +212,6 @@ class TermIndex:
     key: U64
     widths: U8
     start_filter: U64
-    inside_filter: U64
     head_filter: U64
     head_directory: U32
     head_hashes: U64
@@ -226,9 +228,10 @@ class TermIndex:
         head_hashes, edge_hashes, hashes = np.zeros((3, len(terms.lengths)), np.uint64)
         key = np.frombuffer(secrets.token_bytes(16), np.uint64) | np.uint64(1)
         hash_terms(terms.data, terms.offsets, key, head_hashes, edge_hashes, hashes)
-        start_filter, inside_filter = np.zeros((2, _START_FILTER_BYTES // 8), np.uint64)
-        set_start_bits(terms.data, terms.offsets, np.zeros(len(inside_lengths), np.uint8), start_filter)
-        set_start_bits(terms.data, terms.offsets, inside_lengths, inside_filter)
+        start_filter = np.zeros((3, _START_FILTER_BYTES // 8), np.uint64)
+        set_start_bits(terms.data, terms.offsets, np.zeros(len(inside_lengths), np.uint8), start_filter[0])
+        set_start_bits(terms.data, terms.offsets, inside_lengths, start_filter[1])
+        set_next_bits(terms.data, terms.offsets, inside_lengths, start_filter[2])
         # the distinct (hash of the head, length), and where those of each hash begin
         order = np.lexsort((terms.lengths, head_hashes))
         heads, lengths = head_hashes[order], terms.lengths[order]
@@ -241,7 +244,6 @@ class TermIndex:
             key,
             np.unique(np.minimum(terms.lengths, 8)).astype(np.uint8),
             start_filter,
-            inside_filter,
             _make_filter(heads[is_new_head]),
             _make_directory(heads[is_new_head]),
             heads[is_new_head],
@@ -263,12 +265,15 @@ class TermIndex:
         """Loads what `save` wrote, memory-mapped."""
         return cls(*(_load_array(folder / column.name) for column in fields(cls)))
 
-    def find(self, buffers: TextBuffers, byte_rules: U8, term_data: U8, term_offsets: I64, inside_lengths: U8) -> tuple[I64, I64, I64]:
+    def find(
+        self, buffers: TextBuffers, byte_rules: U8, term_data: U8, term_offsets: I64, inside_lengths: U8, min_inside_length: int
+    ) -> tuple[I64, I64, I64]:
         """Returns the text number, start byte and term row of all matches, in order of their starts."""
         tables = (getattr(self, column.name) for column in fields(self)[1:])
         rules: U8 = byte_rules | (self.first_bytes << np.uint8(2))
         text_no, start, row = fill_columns(
-            partial(find_terms, buffers.data, buffers.offsets, rules, *tables, term_data, term_offsets, inside_lengths), column_count=3
+            partial(find_terms, buffers.data, buffers.offsets, rules, *tables, term_data, term_offsets, inside_lengths, min_inside_length),
+            column_count=3,
         )
         return text_no, start, row
 
