@@ -233,7 +233,7 @@ def set_next_bits(
             if length >= 8 and length >= inside_lengths[row]:
                 bit = _hash_start(_load(cython.address(data[offsets[row] + 4]), 4)) >> shift
                 filter[bit >> 6] |= cython.cast(uint64_t, 1) << (bit & 63)
-            elif 0 < length and length >= inside_lengths[row]:
+            elif length > 0 and length >= inside_lengths[row]:
                 for entry in range(filter.shape[0]):
                     filter[entry] = ~cython.cast(uint64_t, 0)
 
