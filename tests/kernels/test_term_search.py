@@ -18,10 +18,7 @@ from sanitize.text.literal_search import TermIndex
 LOWER = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
 # rules of bytes, as `find_terms` describes them: part of a word, no term may follow, letter, digit
 RULES = np.array(
-    [
-        3 * (byte in ASCII_WORD_CHARS) + 8 * bytes([byte]).isalpha() + 16 * bytes([byte]).isdigit()
-        for byte in range(256)
-    ],
+    [3 * (byte in ASCII_WORD_CHARS) + 8 * bytes([byte]).isalpha() + 16 * bytes([byte]).isdigit() for byte in range(256)],
     np.uint8,
 )
 BYTES = b"abAB1@.\x00\xc3\xa9"  # few, so that terms occur, begin with the same bytes and end with the same bytes
@@ -42,9 +39,7 @@ def is_inside(text: bytes, place: int) -> bool:
     return len(beside) == 2 and 0 < place and (beside.isalpha() or beside.isdigit())
 
 
-def reference_matches(
-    texts: list[bytes], terms: list[bytes], is_bounded: bool, inside_lengths: list[int]
-) -> set[tuple[int, int, int]]:
+def reference_matches(texts: list[bytes], terms: list[bytes], is_bounded: bool, inside_lengths: list[int]) -> set[tuple[int, int, int]]:
     """Number of the text, start in it, and row of the term of every match; `is_bounded`: none that
     begins inside a word. A term shorter than its `inside_lengths` is found only where neither end
     is between two letters, or between two digits."""
