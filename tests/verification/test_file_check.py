@@ -391,15 +391,14 @@ def test_escapes_are_matched_in_compatibility_form(tmp_path: Path, escaped: str)
     assert len(found.leaks) == 1 and set(found.leaks.values()) == {1}
 
 
-@pytest.mark.parametrize(("kind", "match_count"), [("PERSON", 3), (MAIL, 4)])
+@pytest.mark.parametrize(("kind", "match_count"), [("PERSON", 3), (MAIL, 3), (TEL, 4)])
 @pytest.mark.parametrize("normal_form", ["NFC", "NFD"])
 def test_composed_and_decomposed_letters_match(tmp_path: Path, normal_form: str, kind: str, match_count: int) -> None:
-    """A value in composed or decomposed form also matches the other form. A name followed by a combining accent is another word; after the
-    value of a pattern, an accent is outside the value."""
-    value, spellings = (
-        unicodedata.normalize(normal_form, "Andr\u00e9 \u00c5lund"),
-        [unicodedata.normalize(form, "see ANDR\u00c9 \u00c5LUND.") for form in ("NFC", "NFD")],
-    )
+    """A value in composed or decomposed form also matches the other form. A combining accent continues a word; after a digit it is
+    outside the value."""
+    last = "7" if kind == TEL else "d"
+    value = unicodedata.normalize(normal_form, f"Andr\u00e9 \u00c5lun{last}")
+    spellings = [unicodedata.normalize(form, f"see ANDR\u00c9 \u00c5LUN{last.upper()}.") for form in ("NFC", "NFD")]
     column = pa.array([*spellings, f"as {value}", f"as {value}\u0301"], pa.large_string())
     search_terms = build_search_terms(tmp_path, [(kind, value)])
     for no in range(4):
@@ -478,10 +477,10 @@ def test_longer_digit_sequence_is_not_swept(tmp_path: Path) -> None:
 def test_short_values_are_counted_as_ambiguous(tmp_path: Path) -> None:
     out = run_plan(tmp_path, ["the mail <a@b> and 10.1.2.3 here", "nothing"], "redact")
     with (out / "README.md").open("a") as file:
-        file.write("\na line with a@b in it, and once more (a@b), but A@B and xa@bx are others\n")
+        file.write("\na line with a@b in it, and once more (a@b), so is A@B, but xa@bx is another\n")
     accept_changes(out)
     result = verify(out, workers=1)
-    assert (result.leaks, result.ambiguous, result.ambiguous_forms) == (0, {MAIL: 2}, {"exact": 2})
+    assert (result.leaks, result.ambiguous, result.ambiguous_forms) == (0, {MAIL: 3}, {"case-folded": 1, "exact": 2})
 
 
 def test_short_names_are_inconclusive(tmp_path: Path) -> None:
@@ -515,7 +514,7 @@ def test_a_form_at_any_offset_of_a_cut_is_found_once(form: str, filler: bytes, t
     monkeypatch.setattr(parquet_pages, "MIN_CONTEXT_BYTES", 90)
     monkeypatch.setattr(parquet_pages, "_CONTEXT_BYTES_PER_VALUE_BYTE", 0)
     build_search_terms(tmp_path, [(MAIL, "zelda.quux@example.org"), (TEL, "+1 646 555 0123")])
-    filler = b"\1\xff\0" if form == "UTF-16" else filler
+    filler = b"\5\xff\0" if form == "UTF-16" else filler  # beside the value no Latin letter of UTF-16
     written = b"\n" + FORMS_ACROSS_CUTS[form]("zelda.quux@example.org") + b"\n" + filler * 5
     assert len(written) % piece_bytes
     (tmp_path / "n.bin").write_bytes(filler + written * occurrence_count)
