@@ -66,7 +66,6 @@ RENAMED = {
     "rounds/skipped": "first_round/skipped",
     "vault/rounds": "vault/first_round",
     "vault/rounds/values": "vault/first_round/values",
-    "runs/*/counts/flagged": "runs/*/counts/forbidden_values",
     "runs/*/forget/gone": "runs/*/erasure/documents",
     "runs/*/forget/mentions": "runs/*/erasure/mentions",
     "runs/*/looks": "runs/*/corpus_passes",

@@ -25,7 +25,7 @@ import numpy as np
 from benchmarks import corpora
 from benchmarks.bench import ONE_THREAD, build_in_subprocess, describe_machine, measure_command
 from sanitize.array_types import F64
-from sanitize.text.literal_search import BYTES_PER_TERM
+from sanitize.verification.search_terms import BYTES_PER_TERM
 
 RESULTS = Path(__file__).parent / "results"
 STAGES = ("read", "detect", "aggregate", "rewrite", "verify", "publish")

@@ -553,7 +553,7 @@ class VerifyResult(CommandResult):
 
     `ambiguous_values` further values, such as names of one word, may mean something else: a match of one is no leak. `inconclusive`
     counts matches that may be a removed value or chance, by kind: short ones, and those inside longer words and numbers. A full check also
-    gives `inconclusive_forms` and `bytes_searched`, by location. `foreign_files`: files that no run published, which were searched too; a
+    gives `passes`, `inconclusive_forms` and `bytes_searched`, by location. `foreign_files`: files that no run published, which were searched too; a
     name that may hold a value is a number.
     """
 
@@ -567,6 +567,7 @@ class VerifyResult(CommandResult):
     rows: int
     out: str
     work: str
+    passes: int | None = field(default=None, metadata=IF_SET)
     inconclusive_forms: Mapping[str, int] | None = field(default=None, metadata=IF_SET)
     bytes_searched: Mapping[str, int] | None = field(default=None, metadata=IF_SET)
     foreign_files: Sequence[str] = ()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field, fields, replace
 from typing import Protocol
 
 import numpy as np
@@ -23,10 +23,10 @@ from sanitize.storage.corpus import CellColumn, CellGroup
 from sanitize.text.decodings.coded_runs import CodedRuns
 from sanitize.verification.attribution import Attribution, attribute_matches, within_kept_originals
 from sanitize.verification.search_terms import ALL_FORMS, CHANCE_FORMS, SearchTerms
-from sanitize.verification.value_matches import CERTAIN, NONE, ValueMatches, find_value_matches
+from sanitize.verification.value_matches import CERTAIN, NONE, ValueMatches, describe_forms, find_value_matches
 
 _MAY_BE_CHANCE = np.isin(ALL_FORMS, CHANCE_FORMS)
-_AS_WRITTEN = np.isin(ALL_FORMS, ("exact", "NFKC"))
+_AS_WRITTEN = np.isin(ALL_FORMS, ("exact", "case-folded", "identity", "NFKC"))
 _DIGITS = ALL_FORMS.index("digits")
 
 
@@ -142,7 +142,9 @@ def check_batch(
             for matches in find_value_matches(terms, texts, forms, group_runs):
                 rows = np.flatnonzero(matches.certainty != NONE)
                 if len(rows):
-                    found.append(_locate(matches.take(rows), group, doc_no, tables.kept))
+                    matches = matches.take(rows)
+                    matches = replace(matches, form=describe_forms(terms, matches, texts))
+                    found.append(_locate(matches, group, doc_no, tables.kept))
     if not sum(map(len, found)):
         return BatchFindings(SweepSpans.empty(), CellMatches.empty(), np.zeros(0, np.bool_), CellMatches.empty())
     outside = CellMatches.concat(found)

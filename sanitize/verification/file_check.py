@@ -32,7 +32,7 @@ from sanitize.text import name_search
 from sanitize.text.decodings.coded_runs import find_coded_runs, find_digests
 from sanitize.verification.attribution import VerifyTask, read_shard_batches, read_shard_schema
 from sanitize.verification.column_texts import list_binary_texts, list_texts_in_bytes
-from sanitize.verification.findings import Findings, LeakFinding, describe_forms
+from sanitize.verification.findings import Findings, LeakFinding
 from sanitize.verification.parquet_pages import (
     FilePiece,
     RowOnlyColumns,
@@ -45,7 +45,7 @@ from sanitize.verification.parquet_pages import (
 )
 from sanitize.verification.search_terms import ALL_FORMS, SearchTerms, match_digest_words
 from sanitize.verification.shard_check import count_mentions, describe_columns
-from sanitize.verification.value_matches import ValueMatches, find_value_matches
+from sanitize.verification.value_matches import ValueMatches, describe_forms, find_value_matches
 
 _DIGITS = ALL_FORMS.index("digits")
 _MIN_CONCLUSIVE_BYTES = 8  # a match of so many bytes does not occur by chance in binary data
@@ -379,8 +379,8 @@ class _FileSearch:
             for part in self._list_texts(piece):
                 for matches in find_value_matches(terms, part.texts, [form for form in part.forms if form == "exact"]):
                     matches = matches.take(np.isin(matches.term, wanted))
-                    for row, name in zip(matches.term.tolist(), describe_forms(terms, matches, part.texts), strict=True):
-                        spellings.setdefault(row, set()).add(name)
+                    for row, number in zip(matches.term.tolist(), describe_forms(terms, matches, part.texts).tolist(), strict=True):
+                        spellings.setdefault(row, set()).add(ALL_FORMS[number])
         return spellings
 
     def write_digest_words(self) -> None:

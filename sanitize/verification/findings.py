@@ -8,11 +8,9 @@ from dataclasses import dataclass, field
 import numpy as np
 import pyarrow as pa
 
-from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.verification.search_terms import ALL_FORMS, SearchTerms
-from sanitize.verification.value_matches import CERTAIN, NONE, ValueMatches
+from sanitize.verification.value_matches import CERTAIN, NONE, ValueMatches, describe_forms
 
-_EXACT = ALL_FORMS.index("exact")
 _AS_WRITTEN = np.isin(ALL_FORMS, ("exact", "NFKC"))
 
 
@@ -54,24 +52,8 @@ class Findings:
         is_certain = (matches.certainty == CERTAIN) & (~matches.is_short | (is_cell & _AS_WRITTEN[matches.form]))
         kinds = terms.plain.kind_names
         forms = describe_forms(terms, matches, texts)
-        for certain, kind, form in zip(is_certain.tolist(), matches.kind.tolist(), forms, strict=True):
+        for certain, kind, form in zip(is_certain.tolist(), matches.kind.tolist(), forms.tolist(), strict=True):
             if certain:
-                self.leaks[location, kinds[kind], form] += 1
+                self.leaks[location, kinds[kind], ALL_FORMS[form]] += 1
             else:
-                self.inconclusive[kinds[kind], form] += 1
-
-
-def describe_forms(terms: SearchTerms, matches: ValueMatches, texts: pa.LargeStringArray) -> list[str]:
-    """The form of each match as it is reported: `exact` is split into `exact`, `identity` and `case-folded`."""
-    names = [ALL_FORMS[number] for number in matches.form.tolist()]
-    rows = np.flatnonzero(matches.form == _EXACT)
-    if not len(rows):
-        return names
-    buffers = TextBuffers.from_array(texts)
-    base = buffers.offsets[matches.text_no[rows]]
-    bounds = zip((base + matches.start[rows]).tolist(), (base + matches.end[rows]).tolist(), strict=True)
-    spellings = terms.read_spellings(matches.term[rows])
-    for row, (start, end), spelling in zip(rows.tolist(), bounds, spellings, strict=True):
-        if buffers.data[start:end].tobytes() != spelling:
-            names[row] = "identity" if terms.is_identity[matches.term[row]] else "case-folded"
-    return names
+                self.inconclusive[kinds[kind], ALL_FORMS[form]] += 1

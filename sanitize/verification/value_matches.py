@@ -17,9 +17,10 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from sanitize.array_types import I64, U8, Mask
-from sanitize.core.arrow_buffers import TextBuffers
+from sanitize.core.arrow_buffers import TextBuffers, slice_spans
 from sanitize.core.intervals import contained_in_any, flatten_spans
 from sanitize.text.decodings import ENCODED_FORMS, iter_decodings
 from sanitize.text.decodings.coded_runs import CodedRuns
@@ -29,6 +30,7 @@ from sanitize.verification.boundaries import ADJOINED, INSIDE, SEPARATE, find_bo
 from sanitize.verification.search_terms import ALL_FORMS, SearchTerms
 
 NONE, INCONCLUSIVE, CERTAIN = range(3)
+_EXACT, _IDENTITY, _CASE_FOLDED = (ALL_FORMS.index(form) for form in ("exact", "identity", "case-folded"))
 _AS_WRITTEN = [ALL_FORMS.index(form) for form in ("exact", "NFKC")]
 _CERTAIN_DIGITS = 9  # of a number without its separators; see `Kind.certain_length`
 
@@ -100,6 +102,20 @@ def find_texts_with_values(
             is_certain = (matches.certainty == CERTAIN) & (~matches.is_short | np.isin(matches.form, _AS_WRITTEN))
             found.update(matches.text_no[is_certain].tolist())
     return sorted(found)
+
+
+def describe_forms(terms: SearchTerms, matches: ValueMatches, texts: pa.LargeStringArray) -> U8:
+    """The form of each match as it is reported, an index of `ALL_FORMS`: `exact` is split into `exact`, `identity` and `case-folded`."""
+    forms = matches.form.copy()
+    rows = np.flatnonzero(forms == _EXACT)
+    if len(rows):
+        buffers = TextBuffers.from_array(texts)
+        base, term = buffers.offsets[matches.text_no[rows]], matches.term[rows]
+        written = slice_spans(buffers, base + matches.start[rows], base + matches.end[rows])
+        spelled = terms.tables["plain"].column("spelled").chunk(0).take(pa.array(term))
+        is_other = np.asarray(pc.not_equal(written, spelled))
+        forms[rows[is_other]] = np.where(terms.is_identity[term[is_other]], _IDENTITY, _CASE_FOLDED)
+    return forms
 
 
 def _find_decoded(terms: SearchTerms, texts: pa.LargeStringArray, view: Decoding) -> ValueMatches:
@@ -176,11 +192,13 @@ def _take_distinct(matches: ValueMatches) -> ValueMatches:
 
 
 def _are_contained(matches: ValueMatches, others: Sequence[ValueMatches]) -> Mask:
-    """True for matches inside one of the others that is as certain."""
+    """True for matches inside one of the others that is as certain, and for those that are not certain inside a certain one of their
+    own form: a number without its country is inside the number."""
     is_inside = np.zeros(len(matches), np.bool_)
-    for certainty in (INCONCLUSIVE, CERTAIN):
+    certain = matches.take(matches.certainty == CERTAIN)
+    for certainty, same_form in ((INCONCLUSIVE, certain), (CERTAIN, certain.take(np.empty(0, np.int64)))):
         rows = np.flatnonzero(matches.certainty <= certainty)
-        as_certain = [one.take(one.certainty >= certainty) for one in others]
+        as_certain = [same_form, *(one.take(one.certainty >= certainty) for one in others)]
         text_no, start, end = (np.concatenate([getattr(one, name) for one in as_certain]) for name in ("text_no", "start", "end"))
         own, other = flatten_spans((matches.text_no[rows], matches.start[rows], matches.end[rows]), (text_no, start, end))
         is_inside[rows] |= contained_in_any(*own, *other)

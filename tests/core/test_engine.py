@@ -16,11 +16,11 @@ from sanitize.finders import known
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.verification import value_forms
+from sanitize.verification import search_terms
 
 # plan -> caches that a run by it fills, among others
 CACHES = {
-    "rmft": [rmft._load_corpus_values, value_forms._load_terms],
+    "rmft": [rmft._load_corpus_values, search_terms._load_passes],
     "names": [known._read_cached_terms],
     "pseudonymize": [pseudonymize._load_values],
 }

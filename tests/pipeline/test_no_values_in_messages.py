@@ -36,7 +36,9 @@ from sanitize.plans.settings import Settings
 from sanitize.reporting.html_report import EditSample
 from sanitize.stages import detection, rewriting
 from sanitize.storage import files, publication, queries, task_records
-from sanitize.text.literal_search import LiteralMatcher
+from sanitize.verification.findings import Findings
+from sanitize.verification.search_terms import SearchTerms, write_terms
+from sanitize.verification.value_matches import find_value_matches
 
 CANARY = re.compile(r"canary|646[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
 REMOVED_VALUE = re.compile(r"canary\d+@|646-555-01", re.IGNORECASE)
@@ -468,7 +470,15 @@ def test_reprs_show_no_value(finished_run: Path, monkeypatch: pytest.MonkeyPatch
             builder.tasks.engine,
             builder.state.key,
         ]
-        objects += [LiteralMatcher.read(next(Path("out.private").glob("runs/*/counts/forbidden_values.parquet")))]
+        vault = sorted(Path("out.private/vault/values").glob("*.parquet"))
+        write_terms(vault, ["EMAIL_ADDRESS"], Path("terms"))
+        (terms,) = SearchTerms.open([Path("terms")])
+        assert len(terms.plain)
+        findings = Findings()
+        (matches,) = find_value_matches(terms, texts, ["exact"])
+        findings.add("text", terms, matches, texts)
+        assert findings.leaks
+        objects += [terms, terms.plain, matches, findings]
         for shown_object in objects:
             assert find_canaries(repr(shown_object) + str(shown_object)) == [], type(shown_object)
         # dataclasses that contain a table must not print its values

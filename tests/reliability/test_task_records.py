@@ -130,7 +130,6 @@ DAMAGED_FILES = {
     "runs/*/shards/00001.parquet": "apply",
     "runs/*/edits/00001.parquet": "apply",
     "runs/*/counts/0-first_occurrences.parquet": "",
-    "runs/*/counts/forbidden_values.parquet": "",
 }
 
 

@@ -37,4 +37,4 @@ def test_a_value_that_only_its_context_identifies_is_searched_nowhere_else(tmp_p
         assert (elsewhere == before) == (value in WEAK), value
     assert done.verify.ambiguous_values == len(WEAK) and done.verify.values_checked == 2
     verified = sanitize.verify(tmp_path / "out")
-    assert verified.leaks == 0 and verified.ambiguous == {} and verified.values_checked == 2
+    assert verified.leaks == 0 and verified.inconclusive == {} and verified.values_checked == 2

@@ -1,4 +1,4 @@
-"""The full check: a leak in each location and form is found, nothing else is found, and passes limit the memory."""
+"""The check of files: a leak in each location and form is found, nothing else is found, and passes limit the memory."""
 
 from __future__ import annotations
 
@@ -16,7 +16,6 @@ import re
 import shutil
 import unicodedata
 import urllib.parse
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -41,11 +40,12 @@ from sanitize.storage import table_schemas
 from sanitize.storage.files import file_sha256
 from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.publication import read_mac_key, write_checksums
-from sanitize.text import literal_search
 from sanitize.text.decodings import ENCODED_FORMS, iter_decodings
 from sanitize.text.decodings.coded_runs import find_digests
-from sanitize.text.literal_search import LiteralMatcher
-from sanitize.verification import full_check, parquet_pages, value_forms
+from sanitize.verification import parquet_pages
+from sanitize.verification import search_terms as search_terms_module
+from sanitize.verification.file_check import FileCheckTask, check_file, check_files
+from sanitize.verification.findings import Findings
 from sanitize.verification.leak_check import verify
 from sanitize.verification.parquet_pages import (
     RowOnlyColumns,
@@ -55,7 +55,8 @@ from sanitize.verification.parquet_pages import (
     read_bytes_outside_pages,
     read_pages,
 )
-from sanitize.verification.value_forms import ALL_FORMS, SearchTerms, write_passes
+from sanitize.verification.search_terms import ALL_FORMS, SearchTerms, write_terms
+from sanitize.verification.value_matches import find_value_matches
 
 leak_check = importlib.import_module("sanitize.verification.leak_check")  # the module; `sanitize.verify` is also a function
 MAIL, TEL, IBAN = "EMAIL_ADDRESS", "PHONE_NUMBER", "IBAN_CODE"
@@ -304,7 +305,7 @@ def test_a_leak_in_each_form_is_found(output: Path, location: str) -> None:
 def test_clean_output_has_no_findings(output: Path) -> None:
     """The same output as sanitize writes it, and with other writer settings: dictionaries, statistics, Arrow's schema, other codecs."""
     first = verify(output, workers=1)
-    assert (first.leaks, first.mode, first.values_checked, first.ambiguous) == (0, "full", len(ENCODINGS), {})
+    assert (first.leaks, first.mode, first.values_checked, first.inconclusive) == (0, "full", len(ENCODINGS), {})
     assert first.forms == list(ALL_FORMS) and first.passes == 1
     assert set(first.bytes_searched) == {"rows", "pages", "raw bytes", "other files"} and all(first.bytes_searched.values())
     write_options: list[dict[str, Any]] = [{"compression": codec} for codec in ("none", "snappy", "gzip", "lz4", "brotli")]
@@ -315,7 +316,7 @@ def test_clean_output_has_no_findings(output: Path) -> None:
     for options in write_options:
         rewrite_shard(output, lambda table: table, **options)
         result = verify(output, workers=1)
-        assert (result.leaks, result.rows, result.ambiguous) == (0, first.rows, {}), options
+        assert (result.leaks, result.rows, result.inconclusive) == (0, first.rows, {}), options
 
 
 def test_telephone_number_in_a_number_column_is_found(output: Path) -> None:
@@ -386,47 +387,28 @@ def test_values_that_the_plan_leaves_are_not_leaks(tmp_path: Path) -> None:
 def test_escapes_are_matched_in_compatibility_form(tmp_path: Path, escaped: str) -> None:
     """The HTML escape of a no-break space counts as a space, as does the character itself."""
     search_terms = build_search_terms(tmp_path, [(MAIL, "Blue Heron")])
-    file_check = full_check._FileCheck(
-        full_check.FileCheckTask(file=tmp_path, name="x", reported_name="x", terms_path=search_terms.path, digest_words_path=None),
-        search_terms,
-    )
-    file_check.check_texts("text", pa.array([f"project {escaped} it is, and =3D", "nothing &eacute; %20 \\u00e9"], pa.large_string()))
-    assert len(file_check.leaks) == 1 and set(file_check.leaks.values()) == {1}
+    found = check_texts(search_terms, pa.array([f"project {escaped} it is, and =3D", "nothing &eacute; %20 \\u00e9"], pa.large_string()))
+    assert len(found.leaks) == 1 and set(found.leaks.values()) == {1}
 
 
-@pytest.mark.parametrize(("kind", "match_count"), [("PERSON", 3), (MAIL, 4)])
+@pytest.mark.parametrize(("kind", "match_count"), [("PERSON", 3), (MAIL, 3), (TEL, 4)])
 @pytest.mark.parametrize("normal_form", ["NFC", "NFD"])
-def test_both_checks_match_composed_and_decomposed_letters(tmp_path: Path, normal_form: str, kind: str, match_count: int) -> None:
-    """A value in composed or decomposed form also matches the other form. A name followed by a combining accent is another word; after the
-    value of a pattern, an accent is outside the value."""
-    value, spellings = (
-        unicodedata.normalize(normal_form, "Andr\u00e9 \u00c5lund"),
-        [unicodedata.normalize(form, "see ANDR\u00c9 \u00c5LUND.") for form in ("NFC", "NFD")],
-    )
+def test_composed_and_decomposed_letters_match(tmp_path: Path, normal_form: str, kind: str, match_count: int) -> None:
+    """A value in composed or decomposed form also matches the other form. A combining accent continues a word; after a digit it is
+    outside the value."""
+    last = "7" if kind == TEL else "d"
+    value = unicodedata.normalize(normal_form, f"Andr\u00e9 \u00c5lun{last}")
+    spellings = [unicodedata.normalize(form, f"see ANDR\u00c9 \u00c5LUN{last.upper()}.") for form in ("NFC", "NFD")]
     column = pa.array([*spellings, f"as {value}", f"as {value}\u0301"], pa.large_string())
-    LiteralMatcher.write([write_vault(tmp_path / "values.parquet", [(kind, value)])], (kind,), tmp_path / "flagged.parquet")
-    matcher = LiteralMatcher.read(tmp_path / "flagged.parquet")
-    found_numbers = {int(no) for matches in (matcher.find(column), matcher.find_nfkc(column)) for no in matches.text_no}
-    assert found_numbers == set(range(match_count))
     search_terms = build_search_terms(tmp_path, [(kind, value)])
-    file_check = full_check._FileCheck(
-        full_check.FileCheckTask(file=tmp_path, name="x", reported_name="x", terms_path=search_terms.path, digest_words_path=None),
-        search_terms,
-    )
     for no in range(4):
-        file_check.leaks.clear()
-        file_check.check_texts("text", column.slice(no, 1))
-        assert bool(file_check.leaks) == (no < match_count), no
+        assert bool(check_texts(search_terms, column.slice(no, 1)).leaks) == (no < match_count), no
 
 
 def test_number_found_exactly_is_not_counted_by_its_digits(tmp_path: Path) -> None:
     search_terms = build_search_terms(tmp_path, [("PHONE_NUMBER", "713-555-0123")])
-    file_check = full_check._FileCheck(
-        full_check.FileCheckTask(file=tmp_path, name="x", reported_name="x", terms_path=search_terms.path, digest_words_path=None),
-        search_terms,
-    )
-    file_check.check_texts("text", pa.array(["call 713-555-0123 now", "or 713 / 555 / 0123"], pa.large_string()))
-    assert {form: count for (_, _, _, form), count in file_check.leaks.items()} == {"exact": 1, "digits": 1}
+    found = check_texts(search_terms, pa.array(["call 713-555-0123 now", "or 713 / 555 / 0123"], pa.large_string()))
+    assert {form: count for (_, _, form), count in found.leaks.items()} == {"exact": 1, "digits": 1}
 
 
 # two texts; the second has another spelling of the first one's value, which only the full check recognises
@@ -495,22 +477,18 @@ def test_longer_digit_sequence_is_not_swept(tmp_path: Path) -> None:
 def test_short_values_are_counted_as_ambiguous(tmp_path: Path) -> None:
     out = run_plan(tmp_path, ["the mail <a@b> and 10.1.2.3 here", "nothing"], "redact")
     with (out / "README.md").open("a") as file:
-        file.write("\na line with a@b in it, and once more (a@b), but A@B and xa@bx are others\n")
+        file.write("\na line with a@b in it, and once more (a@b), so is A@B, but xa@bx is another\n")
     accept_changes(out)
     result = verify(out, workers=1)
-    assert (result.leaks, result.ambiguous, result.ambiguous_forms) == (0, {MAIL: 2}, {"exact": 2})
+    assert (result.leaks, result.inconclusive, result.inconclusive_forms) == (0, {MAIL: 3}, {"case-folded": 1, "exact": 2})
 
 
-def test_short_names_are_matched_in_their_letter_case(tmp_path: Path) -> None:
-    """A name such as Will is matched only in its own letter case and as a whole word."""
+def test_short_names_are_inconclusive(tmp_path: Path) -> None:
+    """A name such as Will is matched as a whole word; a match in any letter case may be another word."""
     search_terms = build_search_terms(tmp_path, [(MAIL, "Will"), (MAIL, BOB)])
     texts = pa.array(["Will will WILL, Willing", "goodWill Will."], pa.large_string())
-    file_check = full_check._FileCheck(
-        full_check.FileCheckTask(file=tmp_path, name="x", reported_name="x", terms_path=search_terms.path, digest_words_path=None),
-        search_terms,
-    )
-    file_check.check_texts("text", texts)
-    assert (dict(file_check.leaks), dict(file_check.ambiguous)) == ({}, {(MAIL, "exact"): 2})
+    found = check_texts(search_terms, texts)
+    assert (dict(found.leaks), dict(found.inconclusive)) == ({}, {(MAIL, "exact"): 2, (MAIL, "case-folded"): 2})
 
 
 # how a value is written in a file -> the reported form; each has other line ends and alignments than the pieces
@@ -535,25 +513,26 @@ def test_a_form_at_any_offset_of_a_cut_is_found_once(form: str, filler: bytes, t
     monkeypatch.setattr(parquet_pages, "PIECE_BYTES", piece_bytes)
     monkeypatch.setattr(parquet_pages, "MIN_CONTEXT_BYTES", 90)
     monkeypatch.setattr(parquet_pages, "_CONTEXT_BYTES_PER_VALUE_BYTE", 0)
-    search_terms = build_search_terms(tmp_path, [(MAIL, "zelda.quux@example.org"), (TEL, "+1 646 555 0123")])
-    filler = b"\1\xff\0" if form == "UTF-16" else filler
+    build_search_terms(tmp_path, [(MAIL, "zelda.quux@example.org"), (TEL, "+1 646 555 0123")])
+    filler = b"\5\xff\0" if form == "UTF-16" else filler  # beside the value no Latin letter of UTF-16
     written = b"\n" + FORMS_ACROSS_CUTS[form]("zelda.quux@example.org") + b"\n" + filler * 5
     assert len(written) % piece_bytes
     (tmp_path / "n.bin").write_bytes(filler + written * occurrence_count)
-    task = full_check.FileCheckTask(
+    task = FileCheckTask(
         file=tmp_path / "n.bin",
         name="x",
         reported_name="x",
-        terms_path=search_terms.path,
+        terms=(tmp_path / "terms",),
+        forms=ALL_FORMS,
         digest_words_path=tmp_path / "words",
         erased_names=("ann rowbotham",) if form == "mention" else (),
     )
-    file_check = full_check._FileCheck(task, search_terms)
-    file_check.check_other_file()
-    leaks = Counter({leak_form: times for (*_, leak_form), times in file_check.leaks.items()})
-    assert sum(file_check.digest_words.values()) == (occurrence_count if form == "digest" else 0)
+    findings, bytes_searched = check_file(task)
+    leaks = {leak_form: times for (_, _, leak_form), times in findings.leaks.items()}
+    words = pl.read_parquet(tmp_path / "words") if form == "digest" else pl.DataFrame({"times": [0]})
+    assert words["times"].sum() == (occurrence_count if form == "digest" else 0)
     assert leaks == ({} if form == "digest" else {form: occurrence_count})
-    assert file_check.bytes_searched == {"other files": (tmp_path / "n.bin").stat().st_size}
+    assert bytes_searched == {"other files": (tmp_path / "n.bin").stat().st_size}
 
 
 @given(data=st.binary(max_size=200), piece_bytes=st.integers(1, 40), context_bytes=st.integers(0, 30))
@@ -584,22 +563,16 @@ def test_pieces_of_a_file_are_the_file(data: bytes, piece_bytes: int, context_by
 def test_separators_of_a_number(text: str, is_found: bool, tmp_path: Path) -> None:
     """Those that docs/explanation/leak_check.md lists; commas stay between the numbers of a list."""
     search_terms = build_search_terms(tmp_path, [(TEL, "212.555-0123")])
-    task = full_check.FileCheckTask(file=tmp_path, name="x", reported_name="x", terms_path=search_terms.path, digest_words_path=None)
-    file_check = full_check._FileCheck(task, search_terms)
-    file_check.check_texts("text", pa.array([text], pa.large_string()))
-    assert sum(file_check.leaks.values()) == is_found, file_check.ambiguous
+    found = check_texts(search_terms, pa.array([text], pa.large_string()))
+    assert sum(found.leaks.values()) == is_found, found.inconclusive
 
 
 def test_digits_of_several_numbers_are_ambiguous(tmp_path: Path) -> None:
     search_terms = build_search_terms(tmp_path, [(TEL, "212-555-0123")])
     texts = pa.array(["(212) 555.0123", "2125550123", "12125550123 x", "7 212 555 0123", "92125550123", "a2125550123b"], pa.large_string())
-    file_check = full_check._FileCheck(
-        full_check.FileCheckTask(file=tmp_path, name="x", reported_name="x", terms_path=search_terms.path, digest_words_path=None),
-        search_terms,
-    )
-    file_check.check_texts("text", texts)
-    assert dict(file_check.leaks) == {("x", "text", TEL, "digits"): 3}
-    assert dict(file_check.ambiguous) == {(TEL, "digits"): 1}
+    found = check_texts(search_terms, texts)
+    assert dict(found.leaks) == {("text", TEL, "digits"): 4}
+    assert dict(found.inconclusive) == {(TEL, "digits"): 2}
 
 
 ACROSS_EDITS = {
@@ -674,82 +647,53 @@ def write_vault(path: Path, values: Sequence[tuple[str, str]]) -> Path:
 
 def build_search_terms(folder: Path, values: Sequence[tuple[str, str]], edited: Sequence[str] = tuple(list_kinds())) -> SearchTerms:
     folder.mkdir(exist_ok=True)
-    passes, _ = write_passes([write_vault(folder / "values.parquet", values)], list(edited), folder / "passes")
-    assert len(passes) == 1
-    return SearchTerms.read(passes[0])
+    write_terms([write_vault(folder / "values.parquet", values)], list(edited), folder / "terms")
+    (terms,) = SearchTerms.open([folder / "terms"])
+    return terms
+
+
+def check_texts(terms: SearchTerms, texts: pa.LargeStringArray) -> Findings:
+    """What is found in some texts in all forms."""
+    findings = Findings()
+    for matches in find_value_matches(terms, texts):
+        findings.add("text", terms, matches, texts)
+    return findings
 
 
 def limit_memory(monkeypatch: pytest.MonkeyPatch, max_unshared: int = 0) -> None:
     """Passes are limited by memory, with few values too, and all processes share their matchers."""
-    monkeypatch.setattr(value_forms, "MAX_UNSHARED_TERMS", max_unshared)
-    monkeypatch.setattr(value_forms, "TERMS_PER_RANGE", 3)
-    monkeypatch.setattr(literal_search, "MAX_UNSHARED_TERMS", max_unshared)
-    monkeypatch.setattr(literal_search, "TERMS_PER_RANGE", 3)
-
-
-def test_passes_partition_the_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    values = [(MAIL, f"p{number}.q@example{number % 7}.com") for number in range(50)] + [
-        (TEL, f"212-555-{number:04d}") for number in range(20)
-    ]
-    files = [write_vault(tmp_path / "a.parquet", values[:40]), write_vault(tmp_path / "b.parquet", values)]
-    one_pass, _ = write_passes(files, [MAIL, TEL], tmp_path / "one")
-    limit_memory(monkeypatch)
-    parts, distinct = write_passes(files, [MAIL, TEL], tmp_path / "many", 20 * value_forms.PASS_BYTES_PER_TERM)
-    assert len(one_pass) == 1 and 7 <= len(parts) <= 14 and distinct == 70
-
-    def rows(passes: Sequence[Path]) -> list[list[tuple[Any, ...]]]:
-        key = ("form", "kind", "term_type", "spelled")
-        tables = [[value_forms._map_terms(path, name).to_pylist() for name in ("plain", "digits", "not_removed")] for path in passes]
-        return [[tuple(row[name] for name in key) for table in pass_tables for row in table] for pass_tables in tables]
-
-    assert sorted(row for part in rows(parts) for row in part) == sorted(rows(one_pass)[0])
-    assert max(map(len, rows(parts))) <= 20
-    sizes = [len(SearchTerms.read(path).plain) + len(SearchTerms.read(path).digits) for path in parts]
-    assert sum(sizes) == 70 + 2 * 20
-    assert [path.name for path in sorted((tmp_path / "many").iterdir())] == [path.name for path in parts]
-
-
-def test_shared_search_terms_equal_those_of_one_process(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    values = [(MAIL, f"p{number}@example.com") for number in range(9)] + [(TEL, f"212-555-{number:04d}") for number in range(9)]
-    values += [("PERSON", "Rose Will"), ("PERSON", "Will"), ("IBAN_CODE", "GB82 WEST 1234 5698 7654 32")]
-    unshared = build_search_terms(tmp_path / "a", values)
-    limit_memory(monkeypatch)
-    shared = build_search_terms(tmp_path / "b", values)
-    assert (shared.path / "plain").is_dir() and not (unshared.path / "plain").is_dir()
-    for name in ("is_identity", "is_short", "is_common", "is_short_number"):
-        assert getattr(shared, name).tolist() == getattr(unshared, name).tolist() and getattr(unshared, name).any() == (
-            name != "is_short_number"
-        )
-    term_numbers = np.arange(len(unshared.plain))
-    assert shared.read_spellings(term_numbers) == unshared.read_spellings(term_numbers) and shared.max_length == unshared.max_length
-    md5 = hashlib.md5(b"p3@example.com", usedforsecurity=False).hexdigest()
-    words = pl.Series([md5, hashlib.sha512(b"+12125550004").hexdigest(), hashlib.sha1(b"x").hexdigest()])
-    assert shared.match_digests(words) == unshared.match_digests(words) and len(unshared.match_digests(words)) == 2
-    for terms in (shared, unshared):
-        for kind, text, is_collision in (
-            (MAIL, "P3@example.com", True),
-            (MAIL, "no@example.com", False),
-            ("IBAN_CODE", "GB82 west1234 5698765432", True),  # the normalised form is that of the value
-            (MAIL, "GB82 west1234 5698765432", False),  # which is one of another kind
-            ("PERSON", "p4@example.com", True),  # literally a value of another kind
-        ):
-            assert terms.find_collisions(kind, pl.Series(["other", text]))["replacement"].to_list() == [text] * is_collision, text
-        assert terms.find_collisions(MAIL, pl.Series([], dtype=pl.String)).height == 0
-
-
-def test_a_replacement_may_equal_no_value_that_the_plan_leaves(tmp_path: Path) -> None:
-    terms = build_search_terms(tmp_path / "terms", [(MAIL, "p3@example.com"), ("IP_ADDRESS", "192.0.2.7")], edited=[MAIL])
-    assert terms.find_collisions("IP_ADDRESS", pl.Series(["192.0.2.7", "192.0.2.8"]))["replacement"].to_list() == ["192.0.2.7"]
+    monkeypatch.setattr(search_terms_module, "MAX_UNSHARED_TERMS", max_unshared)
+    monkeypatch.setattr(search_terms_module, "TERMS_PER_PARTITION", 3)
 
 
 @pytest.mark.parametrize(("file_bytes", "leaks"), [(14, 1), (15, 1), (16, 0)])
 def test_digest_of_a_file_is_compared_where_the_file_may_be_a_value(tmp_path: Path, file_bytes: int, leaks: int) -> None:
-    terms = build_search_terms(tmp_path / "terms", [(MAIL, "p3@example.com")])  # 14 bytes; a number may have a plus before it
+    build_search_terms(tmp_path, [(MAIL, "p3@example.com")])  # 14 bytes; a number may have a plus before it
     sha256, other = (hashlib.sha256(text).hexdigest() for text in (b"p3@example.com", b"another"))
-    words = {"word": [sha256, other], "place": ["text", "text"], "file": ["manifest.json"] * 2, "times": [1, 1]}
-    pq.write_table(pa.table(words), tmp_path / "words.parquet")
-    found = full_check.count_digest_leaks((terms.path, (tmp_path / "words.parquet",), {sha256: file_bytes, other: 1}))
-    assert found == ({("manifest.json", "text", MAIL, "digest"): 1} if leaks else {})
+    (tmp_path / "manifest.json").write_text(json.dumps([sha256, other]))
+    found = check_files(
+        LocalEngine(workers=1, spill=tmp_path),
+        [],
+        [(tmp_path / "manifest.json", "manifest.json")],
+        (tmp_path / "terms",),
+        tmp_path / "scratch",
+        own_files=["manifest.json"],
+        file_sizes={sha256: file_bytes, other: 1},
+    )
+    assert [str(finding) for finding in found.findings] == [f"manifest.json, text: 1 {MAIL} (digest)"] * leaks
+
+
+def count_passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The passes of the terms in each folder that is opened from now on."""
+    counts, open_terms = list[int](), SearchTerms.open
+
+    def open_and_count(cls: type[SearchTerms], folders: Sequence[Path]) -> tuple[SearchTerms, ...]:
+        passes = open_terms(folders)
+        counts.append(len(passes))
+        return passes
+
+    monkeypatch.setattr(SearchTerms, "open", classmethod(open_and_count))
+    return counts
 
 
 @pytest.mark.slow
@@ -767,30 +711,30 @@ def test_findings_do_not_depend_on_passes_and_workers(output: Path, monkeypatch:
 
 
 def test_counts_do_not_depend_on_the_number_of_passes(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pass_counts = count_passes(monkeypatch)
     one_pass = verify(output, workers=1)
+    assert set(pass_counts) == {1}
+    pass_counts.clear()
     limit_memory(monkeypatch)
-    many_passes = verify(output, workers=1, memory_limit=f"{5 * value_forms.PASS_BYTES_PER_TERM / 1024:.3f}KB")
-    assert (many_passes.passes or 0) > 4 and one_pass.passes == 1 and dataclasses.replace(many_passes, passes=1) == one_pass
+    memory = f"{5 * search_terms_module.BYTES_PER_TERM / 1024:.3f}KB"
+    many_passes = verify(output, workers=1, memory_limit=memory)
+    assert (many_passes.passes or 0) > 4 and {*pass_counts} == {many_passes.passes}
+    assert one_pass.passes == 1 and dataclasses.replace(many_passes, passes=1) == one_pass
 
 
 @pytest.mark.slow
-def test_full_verification_sweeps_the_same_with_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Search terms are split by the memory limit in every pass, digits and identity forms too."""
+def test_a_run_sweeps_the_same_with_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Search terms of all forms are split by the memory limit."""
     lines = [line for spellings, _ in OTHER_SPELLINGS for line in spellings] + [
         f"mail w{no}@example.com or 713-555-{no:04d}" for no in range(8)
     ]
-    opened: dict[str, int] = {}
-    parts = LiteralMatcher.open_partitions
-    monkeypatch.setattr(
-        LiteralMatcher, "open_partitions", classmethod(lambda cls, path: opened.update({path.stem: len(found := parts(path))}) or found)
-    )
+    pass_counts = count_passes(monkeypatch)
     outputs = [run_plan(tmp_path / "large", lines, verify="full", rows_per_shard=100)]
-    assert opened == {"forbidden_values": 1, "identity": 1, "digits": 1}
+    assert set(pass_counts) == {1}
     limit_memory(monkeypatch)
-    for module in (value_forms, literal_search):  # a limit that is large enough for DuckDB
-        monkeypatch.setattr(module, "PASS_BYTES_PER_TERM" if module is value_forms else "BYTES_PER_TERM", 20 << 20)
+    monkeypatch.setattr(search_terms_module, "BYTES_PER_TERM", 20 << 20)  # a limit that is large enough for DuckDB
     outputs.append(run_plan(tmp_path / "small", lines, verify="full", rows_per_shard=100, memory_limit="100MB"))
-    assert opened["digits"] > 2, opened
+    assert max(pass_counts) > 4, pass_counts
     texts = [pq.read_table(shard_path(out)).to_pylist() for out in outputs]
     verifications = [json.loads((out / "manifest.json").read_text())["summary"]["verify"] for out in outputs]
     assert texts[0] == texts[1] and verifications[0] == verifications[1] and verifications[0]["swept"] > 0
@@ -800,12 +744,7 @@ def test_base64_after_a_line_of_other_text(tmp_path: Path) -> None:
     search_terms = build_search_terms(tmp_path, [(MAIL, BOB)])
     raw = base64.b64encode(BOB.encode()).decode()
     texts = pa.array([f"http/some/long/path\n{raw}", f"x{raw[:12]}\n{raw[12:]}", f"somelongwordhere\n {raw} x"], pa.large_string())
-    file_check = full_check._FileCheck(
-        full_check.FileCheckTask(file=tmp_path, name="x", reported_name="x", terms_path=search_terms.path, digest_words_path=None),
-        search_terms,
-    )
-    file_check.check_texts("text", texts)
-    assert dict(file_check.leaks) == {("x", "text", MAIL, "base64"): 3}
+    assert dict(check_texts(search_terms, texts).leaks) == {("text", MAIL, "base64"): 3}
 
 
 @pytest.mark.parametrize("version", ["1.0", "2.0"])
@@ -870,19 +809,6 @@ def test_spill_files_are_removed(output: Path) -> None:
     with pytest.raises(LeakFound):
         verify(output, workers=1)
     assert sorted(path.relative_to(output.parent) for path in output.parent.rglob("*")) == before
-
-
-def test_forbidden_values_file_does_not_depend_on_the_sort_ranges(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    letters = "aZ\u00e9b"
-    values = [(MAIL, f"{letters[number % 4]}{number * 37 % 1000}@example.com") for number in range(900)]
-    files = [write_vault(tmp_path / "a.parquet", values[::2]), write_vault(tmp_path / "b.parquet", [*values[1::2], *values[:50]])]
-    counts = [LiteralMatcher.write(files, [MAIL], tmp_path / "one.parquet")]
-    monkeypatch.setattr(literal_search, "TERMS_PER_RANGE", 100)
-    counts.append(LiteralMatcher.write(files, [MAIL], tmp_path / "many.parquet"))
-    assert counts[0] == counts[1]
-    one_range, many_ranges = (pq.read_table(tmp_path / name).to_pydict() for name in ("one.parquet", "many.parquet"))
-    assert one_range == many_ranges and one_range["form"] == sorted(one_range["form"], key=str.encode)
-    assert not [path for path in tmp_path.iterdir() if path.name.startswith(".")]
 
 
 # ---- decodings, compared with other decoders ----
@@ -1148,13 +1074,12 @@ def test_memory_for_two_million_values_follows_the_limit(tmp_path: Path, mode: s
 
 
 def test_files_without_shards_are_checked(tmp_path: Path) -> None:
-    search_terms = build_search_terms(tmp_path, [(MAIL, BOB)])
+    build_search_terms(tmp_path, [(MAIL, BOB)])
     (tmp_path / "page.txt").write_text(f"see {BOB}")
     engine = LocalEngine(workers=1, spill=tmp_path)
-    result = full_check.run_full_check(
-        engine, [], [(tmp_path / "page.txt", "page.txt")], [search_terms.path], tmp_path / "scratch", ["page.txt"]
-    )
-    assert [str(finding) for finding in result["findings"]] == [f"page.txt, text: 1 {MAIL} (exact)"]
+    page = [(tmp_path / "page.txt", "page.txt")]
+    result = check_files(engine, [], page, (tmp_path / "terms",), tmp_path / "scratch", own_files=["page.txt"])
+    assert [str(finding) for finding in result.findings] == [f"page.txt, text: 1 {MAIL} (exact)"]
 
 
 BOUNCE = "sentto-22425-54-yyyy=localhost.example@returns.example.org"  # a return path of a mailing list, with the address of the receiver
