@@ -553,8 +553,8 @@ class VerifyResult(CommandResult):
 
     `ambiguous_values` further values, such as names of one word, may mean something else: a match of one is no leak. `inconclusive`
     counts matches that may be a removed value or chance, by kind: short ones, and those inside longer words and numbers. A full check also
-    gives `passes`, `inconclusive_forms` and `bytes_searched`, by location. `foreign_files`: files that no run published, which were searched too; a
-    name that may hold a value is a number.
+    gives `passes`, `inconclusive_forms` and `bytes_searched`, by location. `foreign_files`: files that no run published, which were
+    searched too; a name that may hold a value is a number.
     """
 
     leaks: int
