@@ -9,7 +9,7 @@ The rule, by what is beside an edge of the match that is a letter, a digit or `_
 
 An adjoined match is certain from the `certain_length` of its kind on, unless it is part of a run of 20 or more hexadecimal digits or
 characters of base64. One inside a longer word or number is never certain; from that length on it is inconclusive. Bytes beyond ASCII
-separate, save for Latin letters and accents, which continue a word of Latin letters; other scripts are written without blanks, or decline
+separate, save for Latin letters and accents, which are letters as those of ASCII are; other scripts are written without blanks, or decline
 names, so that a value in them is one wherever it is. The finders have code of their own for their side of the rule.
 """
 
@@ -71,7 +71,7 @@ def _find_edges(data: U8, edge: I64, beside: I64, step: int, low: I64, high: I64
     """What is beside one edge of each match: `edge` is the byte of the match, `beside` the one next to
     it, `step` the direction. `forbidden`: [kind, byte] is True for bytes that may not be there."""
     last = len(data) - 1
-    edge_class = _CLASSES[data[edge]]
+    edge_class = np.where(_is_latin(data, edge, -step), np.uint8(_LETTER), _CLASSES[data[edge]])
     exists = (beside >= low) & (beside < high) & (edge_class != _OTHER)
     byte = data[np.clip(beside, 0, last)]
     beside_class = np.where(exists, _CLASSES[byte], _OTHER)
@@ -91,7 +91,7 @@ def _find_edges(data: U8, edge: I64, beside: I64, step: int, low: I64, high: I64
 
 def _is_latin(data: U8, beside: I64, step: int) -> Mask:
     """True where the character beyond ASCII with its first (`step` 1) or last byte there is a Latin
-    letter or an accent: U+00C0 to 024F without the signs of multiplication, U+0300 to 036F, and U+1E00
+    letter or an accent: U+00C0 to 027F without the signs of multiplication, U+0300 to 036F, and U+1E00
     to 1EFF."""
     last = len(data) - 1
     trail = data[np.clip(beside + (step > 0), 0, last)]

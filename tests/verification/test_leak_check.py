@@ -354,7 +354,7 @@ LEAKS = {
     "at the end": ([(MAIL, BOB)], f"write to {BOB}", [BOB]),
     "in punctuation": ([(MAIL, BOB)], f"(<{BOB}>, '{BOB}';{BOB})", [BOB, BOB, BOB]),
     "beside letters beyond ASCII": ([(MAIL, BOB), (TEL, PHONE)], f"\u6f22{BOB}\u5b57 \u00e9{PHONE}\u00fc", [BOB, PHONE]),
-    "before a combining accent": ([(MAIL, BOB), (TEL, PHONE)], f"{BOB}\u0301 e\u0301{PHONE}\u0308", [BOB, PHONE]),
+    "before a combining accent": ([(TEL, PHONE)], f"e\u0301{PHONE}\u0308", [PHONE]),
     "a name with combining accents": ([("PERSON", "Rene\u0301")], "dear Rene\u0301!", ["Rene\u0301"]),
     "beside an emoji": ([(TEL, PHONE)], f"\U0001f4de{PHONE}\U0001f600", [PHONE]),
     "shorter than eight bytes": (
@@ -380,6 +380,13 @@ LEAKS = {
 ADJOINED = {
     # text, what is swept in it, and how many matches are inconclusive
     "in a longer number": ([(TEL, PHONE)], f"9{PHONE} {PHONE}4 x{PHONE} {PHONE}x", [PHONE, PHONE], 2),
+    "a mail beside accented letters": ([(MAIL, BOB)], f"{BOB}\u0301 {BOB}\u00e9 {BOB}\u0435 \u00e9{BOB} {BOB}\u00d7", [BOB, BOB, BOB], 2),
+    "a name inside one with an accented end": (
+        [("PERSON", "Marie-Claire Ren\u00e9")],
+        "Marie-Claire Ren\u00e9e, \u00e9Marie-Claire Ren\u00e9",
+        [],
+        2,
+    ),
     "a name followed by a combining accent": ([("PERSON", "Rene")], "dear Rene\u0301!", [], 0),
     "a long name in a longer one": ([("PERSON", "Rosalind Franke")], "Rosalind Frankel, xRosalind Franke", [], 2),
     "in a longer word": ([(MAIL, BOB)], f"x{BOB} {BOB}x _{BOB} 7{BOB}", [BOB, BOB], 2),
@@ -498,7 +505,7 @@ def test_a_replacement_that_is_a_value_is_a_leak(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("replacement", [f"ann.{LEE}", f"http://example.com/?m={LEE}", f"<{LEE}>", full_width(f"x.{LEE}")])
 def test_value_strictly_inside_a_replacement_is_not_a_leak(tmp_path: Path, replacement: str) -> None:
-    source = f"to {PHONE} and {LEE}\u00e9 \uff11"
+    source = f"to {PHONE} and {LEE} \u00e9 \uff11"
     shard = HandWrittenShard(tmp_path, build_table(source), [(MAIL, LEE), (TEL, PHONE)], edits=[build_edit(source, PHONE, replacement)])
     result = shard.run_check()
     assert result.leaks == {} and shard.read_sweep() == [(0, 0, MAIL, LEE)]  # the occurrence after the edit, mapped back to the input
