@@ -1,4 +1,4 @@
-"""Measures the leak check (fast, full in rows, full in rows and files) in MB of text per CPU-second, and its peak memory, by number of values.
+"""Measures the leak check (fast, full in rows, full in rows and files): MB of text per CPU-second, and peak memory, by number of values.
 
     python -m benchmarks.bench_verify --values 1000000 10000000 --mb 200 --memory-limit 250MB 1GB
 
