@@ -1,4 +1,4 @@
-"""Measures the leak check, fast and full, in MB of text per CPU-second, and its peak memory, by the number of removed values.
+"""Measures the leak check (fast, full in rows, full in rows and files): MB of text per CPU-second, and peak memory, by number of values.
 
     python -m benchmarks.bench_verify --values 1000000 10000000 --mb 200 --memory-limit 250MB 1GB
 
@@ -19,7 +19,6 @@ import multiprocessing
 import resource
 import tempfile
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +33,8 @@ from sanitize.engines.memory_limits import parse_memory_limit
 from sanitize.kinds.kind import list_kinds
 from sanitize.storage import table_schemas
 from sanitize.storage.parquet_files import open_table_writer, open_text_writer
-from sanitize.text.literal_search import LiteralMatcher, prepare_terms
-from sanitize.verification.full_check import run_full_check
-from sanitize.verification.sweep_terms import prepare_sweep_terms
-from sanitize.verification.value_forms import write_passes
+from sanitize.verification.file_check import check_files
+from sanitize.verification.search_terms import write_terms
 
 _FILE = 50_000  # values of one file of the vault
 _LEAKS = 100
@@ -93,7 +90,7 @@ def run_check(folder: str, mode: str, limit: str) -> dict[str, Any]:
     from sanitize.core.text_cells import LeafPath
     from sanitize.storage.corpus import DocumentFile, Documents
     from sanitize.verification.attribution import VerifyTask
-    from sanitize.verification.leak_check import verify_task
+    from sanitize.verification.shard_check import verify_task
 
     root = Path(folder)
     paths = sorted((root / "vault").iterdir())
@@ -109,7 +106,9 @@ def run_check(folder: str, mode: str, limit: str) -> dict[str, Any]:
         first_doc_no=0,
         end_doc_no=rows,
         shard_path=root / "shard.parquet",
-        forbidden_values=root / "forbidden_values.parquet",
+        terms=(root / "terms",),
+        check_mode="fast" if mode == "fast" else "full",
+        values=paths[0],
         kept_originals=root / "kept.parquet",
         edits=root / "edits.parquet",
         occurrences=root / "occurrences.parquet",
@@ -122,30 +121,18 @@ def run_check(folder: str, mode: str, limit: str) -> dict[str, Any]:
     list_kinds()
     engine = LocalEngine(workers=1, spill=root)
     began, wall = time.process_time(), time.monotonic()
-    passes, memory = 1, parse_memory_limit(limit)
-    if mode == "fast":
-        LiteralMatcher.write(paths, ["EMAIL_ADDRESS"], root / "forbidden_values.parquet")
-        task = replace(task, forbidden_values=prepare_terms(task.forbidden_values, root / "search_terms", memory))
-        written = time.process_time() - began
-        found = int(verify_task(task)["swept"])
-    elif mode == "further":
-        _, sweep_terms = prepare_sweep_terms(paths, ["EMAIL_ADDRESS"], (), (), root, memory)
-        LiteralMatcher.write([], ["EMAIL_ADDRESS"], root / "forbidden_values.parquet")
-        task = replace(task, sweep_terms=sweep_terms)
-        written = time.process_time() - began
-        found = int(verify_task(task)["swept"])
-    else:
-        pass_files, _ = write_passes(paths, ["EMAIL_ADDRESS"], root / "passes", memory)
-        written = time.process_time() - began
-        result = run_full_check(engine, [(task, "shard.parquet")], [], pass_files, root / "scratch")
-        found = sum(one.count for one in result["findings"] if one.location == "column text")
-        passes = result["passes"]
+    write_terms(paths, ["EMAIL_ADDRESS"], root / "terms", parse_memory_limit(limit), check_mode=task.check_mode)
+    written = time.process_time() - began
+    result = verify_task(task)
+    found = result.swept
+    if mode == "full":
+        check_files(engine, [(task, "shard.parquet")], [], task.terms, root / "scratch", checked_bytes=[result.plain_bytes])
     return {
         "cpu_s": round(time.process_time() - began, 2),
         "wall_s": round(time.monotonic() - wall, 2),
         "forms_cpu_s": round(written, 2),
         "found": found,
-        "passes": passes,
+        "passes": len(list((root / "terms").glob("pass-*"))),
         "memory_limit": limit,
         "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
     }
@@ -162,7 +149,7 @@ _TABLES = {
 
 def measure_check(folder: Path, values: int, mb: int, mode: str = "full", limit: str = "1GB") -> dict[str, Any]:
     """One measurement: the result of `run_check`, with the rate per pass."""
-    identity = "id." if mode == "further" else ""
+    identity = "id." if mode == "rows" else ""
     write_vault(folder / "vault", values, identity)
     text_bytes = write_shard(folder / "shard.parquet", mb, values, identity)
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
@@ -188,7 +175,7 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     rows = []
-    for values, limit, mode in itertools.product(options.values, options.memory_limit, ("fast", "further", "full")):
+    for values, limit, mode in itertools.product(options.values, options.memory_limit, ("fast", "rows", "full")):
         with tempfile.TemporaryDirectory() as folder:
             rows.append(measure_check(Path(folder), values, options.mb, mode, limit))
         print(json.dumps(rows[-1]), flush=True)

@@ -36,7 +36,7 @@ def byte_strings(max_size: int, min_size: int = 0) -> st.SearchStrategy[bytes]:
 def is_inside(text: bytes, place: int) -> bool:
     """True if a place is between two letters, or between two digits."""
     beside = text[max(place - 1, 0) : place + 1]
-    return len(beside) == 2 and 0 < place and (beside.isalpha() or beside.isdigit())
+    return len(beside) == 2 and place > 0 and (beside.isalpha() or beside.isdigit())
 
 
 def reference_matches(texts: list[bytes], terms: list[bytes], is_bounded: bool, inside_lengths: list[int]) -> set[tuple[int, int, int]]:

@@ -13,19 +13,30 @@ from sanitize.array_types import I64, Mask
 from sanitize.core.text_cells import LeafPath
 from sanitize.storage.corpus import flatten_cells
 from sanitize.verification.attribution import Attribution
-from sanitize.verification.batch_check import ResidualMatches, SweepSpans, classify_matches, find_code_points
+from sanitize.verification.batch_check import CellMatches, SweepSpans, classify_matches, find_code_points
+from sanitize.verification.search_terms import ALL_FORMS
+
+EXACT, ENCODED, DIGITS = (ALL_FORMS.index(form) for form in ("exact", "base64", "digits"))
 
 
-def make_matches(rows: list[tuple[int, ...]], encoded: Sequence[int] = (), digits: Sequence[int] = ()) -> ResidualMatches:
-    """Matches of (doc_no, cell, start, end, leaf_no, kind, value_id, rank), of which some are of `encoded` values, and some of `digits`."""
-    is_encoded, is_digits = (np.isin(np.arange(len(rows)), list(selected)) for selected in (encoded, digits))
-    return ResidualMatches(*np.array(rows, np.int64).T, may_be_chance=~is_encoded, is_digits=is_digits)
+def make_matches(
+    rows: list[tuple[int, ...]], encoded: Sequence[int] = (), digits: Sequence[int] = (), uncertain: Sequence[int] = ()
+) -> CellMatches:
+    """Matches of (doc_no, cell, start, end, leaf_no, kind, value_id), of which some are of `encoded` values, some of `digits`, and some
+    `uncertain`."""
+    doc_no, cell, start, end, leaf_no, kind, value_id = np.array(rows, np.int64).T
+    is_encoded, is_digits, is_uncertain = (np.isin(np.arange(len(rows)), list(selected)) for selected in (encoded, digits, uncertain))
+    form = np.select([is_encoded, is_digits], [ENCODED, DIGITS], EXACT).astype(np.uint8)
+    return CellMatches(doc_no, cell, leaf_no, start, end, form, kind, value_id, ~is_uncertain)
 
 
-def attribute(matches: ResidualMatches, whole: Sequence[int] = (), inside: Sequence[int] = (), kind: int = -1) -> Attribution:
-    """An attribution of matches outside any edit, but for the `whole` replacements of values of `kind`, and those `inside` one."""
-    in_replacement, is_whole, no_match = (np.isin(np.arange(len(matches)), list(rows)) for rows in (inside, whole, ()))
-    return Attribution(in_replacement, no_match, is_whole, no_match, np.where(is_whole, kind, -1), matches.start, matches.end)
+def attribute(
+    matches: CellMatches, whole: Sequence[int] = (), inside: Sequence[int] = (), kind: int = -1, atomic: Sequence[int] = ()
+) -> Attribution:
+    """An attribution of matches outside any edit, but for the `whole` replacements of values of `kind`, those `inside` one, and those in
+    an `atomic` value."""
+    in_replacement, is_whole, no_match, in_atomic = (np.isin(np.arange(len(matches)), list(rows)) for rows in (inside, whole, (), atomic))
+    return Attribution(in_replacement, in_atomic, is_whole, no_match, np.where(is_whole, kind, -1), matches.start, matches.end)
 
 
 def list_spans(spans: SweepSpans) -> list[tuple[int, ...]]:
@@ -33,54 +44,67 @@ def list_spans(spans: SweepSpans) -> list[tuple[int, ...]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
+def is_never_later(value_ids: I64, doc_no: I64, /) -> Mask:
+    return np.zeros(len(value_ids), np.bool_)
+
+
 def test_sweep_takes_the_longest_spans_and_one_value_of_each() -> None:
     matches = make_matches(
         [
-            (2, 0, 5, 9, 0, 1, 70, 0),
-            (1, 0, 5, 9, 0, 3, 71, 0),
-            (1, 0, 5, 9, 0, 1, 72, 0),  # the same place: the lower kind
-            (1, 0, 6, 9, 0, 0, 73, 0),  # inside
-            (1, 0, 8, 12, 0, 0, 74, 0),  # crosses
-            (1, 1, 6, 9, 0, 0, 75, 0),  # another cell
+            (2, 0, 5, 9, 0, 1, 70),
+            (1, 0, 5, 9, 0, 3, 71),
+            (1, 0, 5, 9, 0, 1, 72),  # the same place: the lower kind
+            (1, 0, 6, 9, 0, 0, 73),  # inside
+            (1, 0, 8, 12, 0, 0, 74),  # crosses
+            (1, 1, 6, 9, 0, 0, 75),  # another cell
         ]
     )
-    spans, leak_rows = classify_matches(matches, attribute(matches), lambda ids, doc_no: np.zeros(len(ids), np.bool_))
-    assert list_spans(spans) == [(1, 0, 5, 9, 1, 72), (1, 0, 8, 12, 0, 74), (1, 1, 6, 9, 0, 75), (2, 0, 5, 9, 1, 70)]
-    assert leak_rows.tolist() == []
+    found = classify_matches(matches, attribute(matches), is_never_later)
+    assert list_spans(found.to_sweep) == [(1, 0, 5, 9, 1, 72), (1, 0, 8, 12, 0, 74), (1, 1, 6, 9, 0, 75), (2, 0, 5, 9, 1, 70)]
+    assert len(found.swept) == 6 and not len(found.leaks) and not found.inconclusive
 
 
-def test_rank_decides_between_values_in_one_place() -> None:
-    matches = make_matches([(1, 0, 5, 9, 0, 0, 70, 4), (1, 0, 5, 9, 0, 2, 71, 3)])
-    spans, _ = classify_matches(matches, attribute(matches), lambda ids, doc_no: np.zeros(len(ids), np.bool_))
-    assert list_spans(spans) == [(1, 0, 5, 9, 2, 71)]
+def test_the_first_kind_and_value_in_one_place_is_swept() -> None:
+    for rows in ([(1, 0, 5, 9, 0, 2, 70), (1, 0, 5, 9, 0, 0, 71)], [(1, 0, 5, 9, 0, 0, 72), (1, 0, 5, 9, 0, 0, 71)]):
+        for ordered in (rows, rows[::-1]):
+            matches = make_matches([*ordered])
+            assert list_spans(classify_matches(matches, attribute(matches), is_never_later).to_sweep) == [(1, 0, 5, 9, 0, 71)]
 
 
 def test_whole_replacements_are_leaks_unless_the_value_occurs_later() -> None:
-    matches = make_matches([(1, 0, 0, 4, 0, 0, 70, 0), (2, 0, 0, 4, 0, 0, 71, 0), (3, 0, 0, 4, 0, 0, 72, 0)])
+    matches = make_matches([(1, 0, 0, 4, 0, 0, 70), (2, 0, 0, 4, 0, 0, 71), (3, 0, 0, 4, 0, 0, 72)])
 
     def first_occurs_after(value_ids: I64, doc_no: I64, /) -> Mask:
         is_later: Mask = value_ids == 71
         return is_later
 
-    spans, leak_rows = classify_matches(matches, attribute(matches, whole=[0, 1], inside=[2]), first_occurs_after)
-    assert leak_rows.tolist() == [0]
-    assert len(spans) == 0
+    found = classify_matches(matches, attribute(matches, whole=[0, 1], inside=[2]), first_occurs_after)
+    assert found.leaks.value_id.tolist() == [70]
+    assert len(found.to_sweep) == 0 and not found.inconclusive
 
 
 def test_an_encoded_value_inside_a_replacement_is_swept() -> None:
     """The value as it is written may be there by chance."""
-    matches = make_matches([(1, 0, 0, 4, 0, 0, 70, 0), (2, 0, 0, 4, 0, 0, 70, 0)], encoded=[1])
-    spans, leak_rows = classify_matches(matches, attribute(matches, inside=[0, 1]), lambda ids, doc_no: np.zeros(len(ids), np.bool_))
-    assert list_spans(spans) == [(2, 0, 0, 4, 0, 70)] and not len(leak_rows)
+    matches = make_matches([(1, 0, 0, 4, 0, 0, 70), (2, 0, 0, 4, 0, 0, 70)], encoded=[1])
+    found = classify_matches(matches, attribute(matches, inside=[0, 1]), is_never_later)
+    assert list_spans(found.to_sweep) == [(2, 0, 0, 4, 0, 70)] and not len(found.leaks)
+
+
+def test_matches_that_are_not_certain_are_counted_outside_of_replacements() -> None:
+    """Not inside a value that the plan leaves whole, and not where a replacement explains them."""
+    matches = make_matches([(doc_no, 0, 0, 4, 0, 3, 70) for doc_no in range(6)], encoded=[1, 5], uncertain=[0, 1, 2, 3, 4, 5])
+    found = classify_matches(matches, attribute(matches, whole=[2], inside=[3, 5], atomic=[4]), is_never_later)
+    assert (len(found.to_sweep), len(found.leaks)) == (0, 0)
+    assert found.inconclusive == {(3, EXACT): 1, (3, ENCODED): 2}
 
 
 def test_digits_of_a_whole_surrogate_are_a_leak_unless_it_is_of_another_kind() -> None:
     """A surrogate of another kind was not compared with values of this one; a label or a rewritten word (-1) was not drawn."""
-    matches = make_matches([(doc_no, 0, 0, 4, 0, 3, 70 + doc_no, 0) for doc_no in range(3)], digits=[1, 2])
+    matches = make_matches([(doc_no, 0, 0, 4, 0, 3, 70 + doc_no) for doc_no in range(3)], digits=[1, 2])
     for kind, leaks in ((-1, [0, 1]), (3, [0, 1]), (2, [0])):
         attribution = attribute(matches, whole=[0, 1, 2], kind=kind)
-        spans, leak_rows = classify_matches(matches, attribution, lambda ids, doc_no: ids == 72)
-        assert (len(spans), leak_rows.tolist()) == (0, leaks)
+        found = classify_matches(matches, attribution, lambda ids, doc_no: ids == 72)
+        assert (len(found.to_sweep), found.leaks.doc_no.tolist()) == (0, leaks)
 
 
 TEXT = st.none() | st.text(st.sampled_from("aé€😀 \n"), max_size=6)

@@ -1063,7 +1063,7 @@ def test_ten_million_values_in_bounded_memory(tmp_path: Path) -> None:
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("mode", ["fast", "further", "full"])
+@pytest.mark.parametrize("mode", ["fast", "rows", "full"])
 def test_memory_for_two_million_values_follows_the_limit(tmp_path: Path, mode: str) -> None:
     """A process with all libraries and one batch takes about 320 MB; prepared search terms are memory-mapped in addition."""
     from benchmarks.bench_verify import measure_check
