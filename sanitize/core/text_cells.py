@@ -127,31 +127,40 @@ class FlatTexts:
     positions: I32
 
 
-def flatten_leaf(column: pa.Array, leaf: LeafPath) -> FlatTexts:
-    """The strings of one leaf of an unchunked column of canonical type; null strings stay as nulls."""
+# by the first steps of a path: the array that they lead to, and the row of each of its elements
+PathArrays = dict[tuple[str, ...], tuple[pa.Array, I64]]
+
+
+def flatten_leaf(column: pa.Array, leaf: LeafPath, path_arrays: PathArrays | None = None) -> FlatTexts:
+    """The strings of one leaf of an unchunked column of canonical type; null strings stay as nulls. With one `path_arrays` for all leaves
+    of a column, each of its structs is taken apart once."""
+    path_arrays = {} if path_arrays is None else path_arrays
     rows: I64 = np.arange(len(column), dtype=np.int64)
     array = column
-    for step in leaf.steps:
-        if step == "[]":
+    for number, step in enumerate(leaf.steps):
+        path = leaf.steps[: number + 1]
+        if path in path_arrays:
+            array, rows = path_arrays[path]
+        elif step == "[]":
             lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0), np.int64)
             rows = np.repeat(rows, lengths)
             array = array.flatten()
+            path_arrays[path] = array, rows
         elif step == JSON_STEP:
             strings = [list_strings(text) for text in array.to_pylist()]
             rows = np.repeat(rows, [len(found) for found in strings])
             array = pa.array([text for found in strings for text in found], pa.large_string())
         else:
-            array = get_struct_field(array, step)
+            if array.type.get_field_index(step) < 0:
+                raise pa.ArrowInvalid("a struct has no field of this name, or several")
+            # every call of Arrow on a struct, such as `struct_field` or `is_valid`, takes time for each of its fields
+            for field, values in zip(array.type, array.flatten(), strict=True):
+                path_arrays[(*path[:-1], field.name)] = values, rows
+            array, rows = path_arrays[path]
     if not leaf.steps:
         return FlatTexts(array, rows, np.zeros(len(rows), np.int32))
     firsts = np.searchsorted(rows, np.arange(len(column), dtype=np.int64))
     return FlatTexts(array, rows, (np.arange(len(rows)) - firsts[rows]).astype(np.int32))
-
-
-def get_struct_field(array: pa.StructArray, name: str) -> pa.Array:
-    """A field of a column of structs, null where the struct is. `pc.struct_field` costs time for every field of the type, this does not."""
-    field = array.field(array.type.get_field_index(name))
-    return pc.if_else(array.is_valid(), field, pa.scalar(None, field.type)) if array.null_count else field
 
 
 def replace_leaf_texts(column: pa.Array, texts: Mapping[LeafPath, pa.Array]) -> pa.Array:
