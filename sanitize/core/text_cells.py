@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -127,48 +127,68 @@ class FlatTexts:
     positions: I32
 
 
-def flatten_leaf(column: pa.Array, leaf: LeafPath) -> FlatTexts:
-    """The strings of one leaf of an unchunked column of canonical type; null strings stay as nulls."""
+# by the first steps of a path: the array that they lead to, and the row of each of its elements
+PathArrays = dict[tuple[str, ...], tuple[pa.Array, I64]]
+
+
+def flatten_leaf(column: pa.Array, leaf: LeafPath, path_arrays: PathArrays | None = None) -> FlatTexts:
+    """The strings of one leaf of an unchunked column of canonical type; null strings stay as nulls. With one `path_arrays` for all leaves
+    of a column, each of its structs is taken apart once."""
+    path_arrays = {} if path_arrays is None else path_arrays
     rows: I64 = np.arange(len(column), dtype=np.int64)
     array = column
-    for step in leaf.steps:
-        if step == "[]":
+    for number, step in enumerate(leaf.steps):
+        path = leaf.steps[: number + 1]
+        if path in path_arrays:
+            array, rows = path_arrays[path]
+        elif step == "[]":
             lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0), np.int64)
             rows = np.repeat(rows, lengths)
             array = array.flatten()
+            path_arrays[path] = array, rows
         elif step == JSON_STEP:
             strings = [list_strings(text) for text in array.to_pylist()]
             rows = np.repeat(rows, [len(found) for found in strings])
             array = pa.array([text for found in strings for text in found], pa.large_string())
         else:
-            array = pc.struct_field(array, step)
+            if array.type.get_field_index(step) < 0:
+                raise pa.ArrowInvalid("a struct has no field of this name, or several")
+            # every call of Arrow on a struct, such as `struct_field` or `is_valid`, takes time for each of its fields
+            for field, values in zip(array.type, array.flatten(), strict=True):
+                path_arrays[(*path[:-1], field.name)] = values, rows
+            array, rows = path_arrays[path]
     if not leaf.steps:
         return FlatTexts(array, rows, np.zeros(len(rows), np.int32))
     firsts = np.searchsorted(rows, np.arange(len(column), dtype=np.int64))
     return FlatTexts(array, rows, (np.arange(len(rows)) - firsts[rows]).astype(np.int32))
 
 
-def replace_leaf_texts(column: pa.Array, leaf: LeafPath, texts: pa.Array) -> pa.Array:
-    """The column with the strings of one leaf replaced by `texts` (same length and order as `flatten_leaf` returned)."""
-    return _rebuild(column, leaf.steps, texts)
+def replace_leaf_texts(column: pa.Array, texts: Mapping[LeafPath, pa.Array]) -> pa.Array:
+    """The column with the strings of some of its leaves replaced by `texts` (same length and order as `flatten_leaf` returned). One pass
+    over its fields, however many leaves."""
+    return _rebuild(column, {leaf.steps: replaced for leaf, replaced in texts.items()})
 
 
-def _rebuild(array: pa.Array, steps: tuple[str, ...], texts: pa.Array) -> pa.Array:
+def _rebuild(array: pa.Array, texts: Mapping[tuple[str, ...], pa.Array]) -> pa.Array:
     # Not nested in `replace_leaf_texts`: a recursive closure would keep the texts alive in a reference cycle.
-    if not steps:
-        return texts
-    if steps[0] == JSON_STEP:
-        rest = iter(texts.to_pylist())
-        replaced = [replace_strings(text, [next(rest) for _ in list_strings(text)]) for text in array.to_pylist()]
-        return pa.array(replaced, pa.large_string())
+    if () in texts:
+        return texts[()]
+    by_step: dict[str, dict[tuple[str, ...], pa.Array]] = {}
+    for (step, *rest), replaced in texts.items():
+        by_step.setdefault(step, {})[tuple(rest)] = replaced
+    if JSON_STEP in by_step:
+        strings = iter(by_step[JSON_STEP][()].to_pylist())
+        rewritten = [replace_strings(text, [next(strings) for _ in list_strings(text)]) for text in array.to_pylist()]
+        return pa.array(rewritten, pa.large_string())
     mask = array.is_null() if array.null_count else None
-    if steps[0] == "[]":
+    if "[]" in by_step:
         lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0), np.int64)
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
-        return pa.LargeListArray.from_arrays(offsets, _rebuild(array.flatten(), steps[1:], texts), mask=mask)
+        return pa.LargeListArray.from_arrays(offsets, _rebuild(array.flatten(), by_step["[]"]), mask=mask)
     fields: list[Any] = list(array.type)
-    parts = [pc.struct_field(array, field.name) for field in fields]
-    parts = [_rebuild(part, steps[1:], texts) if field.name == steps[0] else part for field, part in zip(fields, parts, strict=True)]
+    parts = [
+        _rebuild(part, by_step[field.name]) if field.name in by_step else part for field, part in zip(fields, array.flatten(), strict=True)
+    ]
     return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
 
 

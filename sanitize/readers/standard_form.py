@@ -277,8 +277,10 @@ def find_faults(batch: pa.RecordBatch, max_doc_bytes: int, shape: RecordShape | 
     do not have the shape of the corpus."""
     reason_by_row: dict[int, str] = {}
     sizes = np.zeros(batch.num_rows, np.int64)
+    path_arrays: dict[str, text_cells.PathArrays] = {}
     for leaf in text_cells.list_text_leaves(batch.schema):
-        flat = text_cells.flatten_leaf(batch.column(batch.schema.get_field_index(leaf.column)), leaf)
+        column = batch.column(batch.schema.get_field_index(leaf.column))
+        flat = text_cells.flatten_leaf(column, leaf, path_arrays.setdefault(leaf.column, {}))
         lengths = np.asarray(pc.fill_null(pc.binary_length(flat.texts), 0), np.int64)
         sizes += np.bincount(flat.rows, lengths, batch.num_rows).astype(np.int64)
         try:

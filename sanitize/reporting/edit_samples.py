@@ -57,9 +57,9 @@ def _show_line(raw: bytes, start: int, end: int, edits: pl.DataFrame) -> tuple[s
     line_start = max(raw.rfind(b"\n", 0, start) + 1, start - _MAX_LINE_BYTES)
     line_end = min(found if (found := raw.find(b"\n", end)) >= 0 else len(raw), end + _MAX_LINE_BYTES)
     after, position = b"", line_start
-    for first, last, replacement in edits.select("start_byte", "end_byte", "replacement").iter_rows():
-        if line_start <= first and last <= line_end:
-            after += raw[position:first] + replacement.encode()
-            position = last
+    in_line = edits.filter(pl.col("start_byte") >= line_start, pl.col("end_byte") <= line_end)
+    for first, last, replacement in in_line.select("start_byte", "end_byte", "replacement").iter_rows():
+        after += raw[position:first] + replacement.encode()
+        position = last
     after += raw[position:line_end]
     return raw[line_start:line_end].decode(errors="ignore"), after.decode(errors="ignore")

@@ -217,12 +217,14 @@ class BatchRewriter:
         self.edits = _build_edit_table(rules, edits, self.occurrences)
         self.kept_rows, moved_by = _find_untouched_originals(edits, self.occurrences)
         self.kept = self._build_kept_table(moved_by)
-        self.table = table
-        for leaf_no, column in enumerate(columns):
-            rows = np.flatnonzero(found.leaf_no[edits.occurrence_row] == leaf_no)
-            if len(rows):
-                column_edits = edits.take(rows)
-                self._splice(column, buffers[leaf_no], found.text_no[column_edits.occurrence_row], column_edits)
+        new_texts: dict[str, dict[LeafPath, pa.Array]] = {}
+        for leaf_no, rows in _group_rows(found.leaf_no[edits.occurrence_row]):
+            column, column_edits = columns[leaf_no], edits.take(rows)
+            texts_of_column = new_texts.setdefault(column.leaf.column, {})
+            texts_of_column[column.leaf] = _splice_texts(column, buffers[leaf_no], found.text_no[column_edits.occurrence_row], column_edits)
+        self.table = replace_columns(
+            table, {name: replace_leaf_texts(table.column(name).chunk(0), texts) for name, texts in new_texts.items()}
+        )
 
     def count_outcomes(self) -> dict[str, dict[str, int]]:
         """Numbers of occurrences, and of those the kept and the swept ones, by kind."""
@@ -310,17 +312,30 @@ class BatchRewriter:
         start, end = (column[kept] + moved_by for column in (occurrences.start_byte, occurrences.end_byte))
         return pa.table([occurrences.doc_no[kept], occurrences.cell[kept], start, end, occurrences.value_id[kept]], schema=KEPT_SCHEMA)
 
-    def _splice(self, column: CellColumn, buffers: TextBuffers, text_no: I64, edits: _Edits) -> None:
-        """Apply the edits of one column of cells to `table`."""
-        base = buffers.offsets[text_no]
-        starts, ends = base + edits.start_byte, base + edits.end_byte
-        assert (starts[1:] >= ends[:-1]).all()
-        texts = splice(buffers, starts, ends, edits.replacement)
-        if column.flat.texts.null_count:
-            texts = pc.if_else(column.flat.texts.is_valid(), texts, pa.scalar(None, pa.large_string()))
-        column_no = self.table.schema.get_field_index(column.leaf.column)
-        new_column = replace_leaf_texts(self.table.column(column_no).chunk(0), column.leaf, texts)
-        self.table = self.table.set_column(column_no, column.leaf.column, new_column)
+
+def replace_columns(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
+    """The table with the columns of these names replaced. One pass, where `set_column` copies the list of columns for each."""
+    fields = [pa.field(field.name, columns[field.name].type) if field.name in columns else field for field in table.schema]
+    arrays = [columns.get(field.name, column) for field, column in zip(fields, table.columns, strict=True)]
+    return pa.Table.from_arrays(arrays, schema=pa.schema(fields, metadata=table.schema.metadata))
+
+
+def _group_rows(numbers: I64) -> Iterator[tuple[int, I64]]:
+    """Yields each number that occurs, ascending, and its rows, ascending."""
+    order = np.argsort(numbers, kind="stable")
+    firsts = np.flatnonzero(np.diff(numbers[order], prepend=-1))
+    yield from zip(numbers[order[firsts]].tolist(), np.split(order, firsts[1:]), strict=False)
+
+
+def _splice_texts(column: CellColumn, buffers: TextBuffers, text_no: I64, edits: _Edits) -> pa.Array:
+    """The texts of one column of cells, with its edits applied."""
+    base = buffers.offsets[text_no]
+    starts, ends = base + edits.start_byte, base + edits.end_byte
+    assert (starts[1:] >= ends[:-1]).all()
+    texts = splice(buffers, starts, ends, edits.replacement)
+    if column.flat.texts.null_count:
+        texts = pc.if_else(column.flat.texts.is_valid(), texts, pa.scalar(None, pa.large_string()))
+    return texts
 
 
 def _combine(proposals: Sequence[_Proposal], found: _LocatedOccurrences) -> tuple[_LocatedOccurrences, _Edits, I64]:
@@ -430,8 +445,9 @@ class _BatchTexts:
         self, editor_no: int, editor: Editor, found: _LocatedOccurrences, editor_rows: I64, next_row: int
     ) -> Iterator[_Proposal]:
         """Yields what an editor of texts proposes, column by column. Edits without an occurrence are numbered from `next_row` on."""
+        rows_of_leaves = dict(_group_rows(found.leaf_no[editor_rows]))
         for leaf_no, column in enumerate(self.columns):
-            column_rows = editor_rows[found.leaf_no[editor_rows] == leaf_no]
+            column_rows = editor_rows[rows_of_leaves.get(leaf_no, np.empty(0, np.int64))]
             doc_no = self.doc_no[column.flat.rows]
             edits: TextEdits = editor.edit_texts(self._build_batch(editor, leaf_no, found, column_rows))
             is_word = edits.occurrence_no < 0
@@ -519,13 +535,11 @@ def _locate_occurrences(table: pa.Table, columns: Sequence[CellColumn], occurren
 def _cut_values(buffers: Sequence[TextBuffers], found: _LocatedOccurrences) -> pa.Array:
     """The text of every occurrence."""
     pieces, rows_of_pieces = [], []
-    for leaf_no, column_buffers in enumerate(buffers):
-        rows = np.flatnonzero(found.leaf_no == leaf_no)
-        if len(rows):
-            base = column_buffers.offsets[found.text_no[rows]]
-            start, end = base + found.occurrences.start_byte[rows], base + found.occurrences.end_byte[rows]
-            pieces.append(slice_spans(column_buffers, start, end))
-            rows_of_pieces.append(rows)
+    for leaf_no, rows in _group_rows(found.leaf_no):
+        base = buffers[leaf_no].offsets[found.text_no[rows]]
+        start, end = base + found.occurrences.start_byte[rows], base + found.occurrences.end_byte[rows]
+        pieces.append(slice_spans(buffers[leaf_no], start, end))
+        rows_of_pieces.append(rows)
     if not pieces:
         return pa.array([], pa.large_string())
     if len(pieces) == 1:

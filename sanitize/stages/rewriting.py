@@ -21,7 +21,15 @@ from sanitize.array_types import I32, Mask
 from sanitize.core.keys import Key, pseudonymize_column
 from sanitize.core.part_protocols import Aggregates, Editor
 from sanitize.core.text_cells import LeafPath
-from sanitize.stages.batch_rewriting import ARRAY_COLUMNS, KEPT_SCHEMA, BatchRewriter, EditRules, OccurrenceArrays, assemble_occurrences
+from sanitize.stages.batch_rewriting import (
+    ARRAY_COLUMNS,
+    KEPT_SCHEMA,
+    BatchRewriter,
+    EditRules,
+    OccurrenceArrays,
+    assemble_occurrences,
+    replace_columns,
+)
 from sanitize.stages.prior_values import attach_prior_values
 from sanitize.stages.privacy_ledger import LedgerWriter
 from sanitize.storage import table_schemas
@@ -221,8 +229,5 @@ class _OutcomeCounts:
 
 def _pseudonymize_columns(task: RewriteTask, table: pa.Table) -> pa.Table:
     """Pseudonymize columns by policy: equal texts become equal keyed hashes of 16 hexadecimal digits; null stays null."""
-    for name, policy in task.policies.items():
-        if policy == "pseudonymize":
-            column_no = table.schema.get_field_index(name)
-            table = table.set_column(column_no, name, pseudonymize_column(table.column(column_no).chunk(0), name, task.key))
-    return table
+    names = [name for name, policy in task.policies.items() if policy == "pseudonymize"]
+    return replace_columns(table, {name: pseudonymize_column(table.column(name).chunk(0), name, task.key) for name in names})

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from sanitize.array_types import I64
 from sanitize.core.table_rendering import SummaryTable, escape_controls
-from sanitize.core.text_cells import FlatTexts, LeafPath, flatten_leaf, list_text_leaves, to_canonical_type
+from sanitize.core.text_cells import FlatTexts, LeafPath, PathArrays, flatten_leaf, list_text_leaves, to_canonical_type
 from sanitize.errors import InputRefused, OutputBroken, UsageError, suggest_names
 from sanitize.storage import formats, parquet_files
 from sanitize.storage.disk_errors import avoid_url_syntax
@@ -233,9 +233,11 @@ def flatten_cells(table: pa.Table, leaves: list[LeafPath]) -> list[CellColumn]:
     """The text cells of a batch, one `CellColumn` per leaf; cells of a document are numbered in the order of `leaves`."""
     base = np.zeros(table.num_rows, np.int32)
     cell_columns = []
+    path_arrays: dict[str, PathArrays] = {}
     for leaf in leaves:
         column = table.column(leaf.column)
-        flat = flatten_leaf(column.chunk(0) if column.num_chunks == 1 else column.combine_chunks(), leaf)
+        array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+        flat = flatten_leaf(array, leaf, path_arrays.setdefault(leaf.column, {}))
         cell_columns.append(CellColumn(leaf, flat, base[flat.rows] + flat.positions))
         base += np.bincount(flat.rows, minlength=table.num_rows).astype(np.int32)
     return cell_columns

@@ -209,7 +209,9 @@ def find_code_points(spans: SweepSpans, batches: Iterable[tuple[I64, Sequence[Ce
             text_cell, span_cell = pack_pairs((doc_no[column.flat.rows], spans.doc_no), (column.cell, spans.cell))
             rows = np.flatnonzero(np.isin(span_cell, text_cell))
             text_no = np.searchsorted(text_cell, span_cell[rows])  # cells of one leaf ascend
-            buffers = TextBuffers.from_array(fill_null_texts(column.flat.texts))
-            base = buffers.offsets[text_no]
-            start[rows], end[rows] = bytes_to_code_points(buffers, text_no, base + spans.start_byte[rows], base + spans.end_byte[rows])
+            # a text with spans is copied once, not once for each of its spans
+            used, used_no = np.unique(text_no, return_inverse=True)
+            buffers = TextBuffers.from_array(fill_null_texts(column.flat.texts.take(pa.array(used))))
+            base = buffers.offsets[used_no]
+            start[rows], end[rows] = bytes_to_code_points(buffers, used_no, base + spans.start_byte[rows], base + spans.end_byte[rows])
     return start, end

@@ -7,6 +7,7 @@ here (Thrift's compact protocol, PageHeader of parquet-format), and readable str
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -181,9 +182,9 @@ def find_row_only_columns(path: Path, value_bytes: Mapping[str, int]) -> RowOnly
     with pq.ParquetFile(path, pre_buffer=False) as file:
         paths = [file.schema.column(number).path for number in range(file.metadata.num_columns)]
         levels = [_read_row_only_levels(path, file, number, value_bytes.get(column)) for number, column in enumerate(paths)]
-        others = [column for column, one in zip(paths, levels, strict=True) if one is None]
-        names = frozenset(name for name in file.schema_arrow.names if not any(_is_part_of(column, name) for column in others))
-    is_row_only = [any(_is_part_of(column, name) for name in names) for column in paths]
+        others = {name for column, one in zip(paths, levels, strict=True) if one is None for name in _list_prefixes(column)}
+        names = frozenset(name for name in file.schema_arrow.names if name not in others)
+    is_row_only = [any(name in names for name in _list_prefixes(column)) for column in paths]
     return RowOnlyColumns(
         names, {(group, number): pages for number, one in enumerate(levels) if is_row_only[number] for group, pages in enumerate(one or [])}
     )
@@ -206,9 +207,13 @@ def _read_row_only_levels(path: Path, file: pq.ParquetFile, number: int, value_b
     return levels if page_bytes == (_count_value_bytes(file, number) if value_bytes is None else value_bytes) else None
 
 
-def _is_part_of(path: str, column: str) -> bool:
-    """True for the path of a column, or of a part of it."""
-    return path == column or path.startswith(f"{column}.")
+def _list_prefixes(path: str) -> list[str]:
+    """The names that a column may have of which `path` is the path, or the path of a part; a name may hold a dot itself.
+
+    >>> _list_prefixes("meta.refs.list")
+    ['meta', 'meta.refs', 'meta.refs.list']
+    """
+    return [path[:end] for end in (*(found.start() for found in re.finditer(r"\.", path)), len(path))]
 
 
 def _count_value_bytes(file: pq.ParquetFile, number: int) -> int:

@@ -51,7 +51,7 @@ def test_leaf_inside_json_of_a_list_of_structs() -> None:
     assert str(leaf) == "calls[].arguments{}" and leaf.stored == LeafPath("calls", ("[]", "arguments"))
     assert flat.texts.to_pylist() == ["to", "Ann", "b\nc", "12345678"]
     assert flat.rows.tolist() == [0, 0, 3, 3] and flat.positions.tolist() == [0, 1, 0, 1]
-    edited = replace_leaf_texts(column, leaf, pa.array(["to", "[PERSON]", 'b\n"', "[PHONE]"], pa.large_string())).to_pylist()
+    edited = replace_leaf_texts(column, {leaf: pa.array(["to", "[PERSON]", 'b\n"', "[PHONE]"], pa.large_string())}).to_pylist()
     assert edited == [
         [{"arguments": '{"to": "[PERSON]"}'}, {"arguments": None}],
         None,

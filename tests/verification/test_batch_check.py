@@ -132,3 +132,21 @@ def test_code_points_of_spans_in_any_cell(rows: list[tuple[str | None, list[str 
     ]
     start, end = find_code_points(spans, [batch for batch in batches if len(batch[0])])
     assert list(zip(start.tolist(), end.tolist(), strict=True)) == expected
+
+
+def test_a_text_is_not_copied_for_each_of_its_spans() -> None:
+    text, count = "é John " * 20_000, 20_000
+    table = pa.table({"doc_no": [7], "text": pa.array([text], pa.large_string())})
+    start = np.arange(count) * 8 + 3  # in bytes: `é` has two
+    places = np.zeros(count, np.int64)
+    spans = SweepSpans(places + 7, places, start, start + 4, places, places)
+    columns = flatten_cells(table, [LeafPath("text")])
+    default = pa.default_memory_pool()
+    counted = pa.proxy_memory_pool(default)
+    pa.set_memory_pool(counted)
+    try:
+        first, last = find_code_points(spans, [(np.array([7]), columns)])
+    finally:
+        pa.set_memory_pool(default)
+    assert [text[a:b] for a, b in zip(first.tolist(), last.tolist(), strict=True)] == ["John"] * count
+    assert counted.max_memory() < 4 * len(text.encode())
