@@ -1,5 +1,6 @@
-"""Places of a text where other bytes are written by an escape: HTML, percent, backslash and quoted-printable escapes, characters of given
-classes, and ends of lines.
+"""Places of a text where other bytes are written by an escape: HTML, percent, backslash, CSS,
+quoted-printable and UTF-7 escapes, the + of form encoding, characters of given classes, control
+characters, and ends of lines.
 
 Text i is data[offsets[i]:offsets[i + 1]]; no place crosses two texts. Places are leftmost, as long as possible, and do not overlap. The
 functions that find them return how many there are, also where the arrays are too short for all of them.
@@ -10,6 +11,8 @@ from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memchr, memcpy
 
 _MAX_BLANKS = cython.declare(int64_t, 40)  # more blanks or quote marks around the end of a line are no wrapped line
+_MAX_CHECKED = cython.declare(int64_t, 100)  # characters of a sequence of UTF-7 that are checked
+_BLOCK_BYTES = cython.declare(int64_t, 1024)  # that are searched for control characters at once
 
 
 @cython.cfunc
@@ -71,6 +74,18 @@ def _is_escaped_nbsp(data: cython.pointer[cython.const[uint8_t]], start: int64_t
 
 
 @cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _is_pair(data: cython.pointer[cython.const[uint8_t]], first: int64_t, second: int64_t) -> cython.bint:
+    """True if the four hexadecimal digits at `first` and at `second` are the halves of a character
+    beyond the basic plane."""
+    if data[first] | 32 != 100 or not (data[first + 1] in (56, 57) or data[first + 1] | 32 in (97, 98)):
+        return False
+    return data[second] | 32 == 100 and 99 <= data[second + 1] | 32 <= 102
+
+
+@cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
 def _match_html(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t) -> int64_t:
@@ -124,12 +139,19 @@ def _match_entity(data: cython.pointer[cython.const[uint8_t]], start: int64_t, e
 @cython.nogil
 @cython.exceptval(check=False)
 def _match_percent(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t) -> int64_t:
-    """The end of a byte of a URL that begins with the % at `start`, or -1: %40, %2540, %252540."""
+    """The end of a byte of a URL that begins with the % at `start`, or -1: %40, %2540, %252540, and
+    the %u0040 of old JavaScript."""
     position: int64_t = start + 1
+    has_second: cython.bint
     if _is_escaped_nbsp(data, start, end, 37):
         return start + 6
     while position + 2 <= end and data[position] == 50 and data[position + 1] == 53:
         position += 2
+    if position < end and data[position] == 117 and _has_hex(data, position + 1, end, 4):
+        has_second = position + 11 <= end and data[position + 5] == 37 and data[position + 6] == 117
+        if has_second and _has_hex(data, position + 7, end, 4) and _is_pair(data, position + 1, position + 7):
+            return position + 11
+        return position + 5
     if _has_hex(data, position, end, 2):
         return position + 2
     return position if position > start + 1 else -1  # %25 itself
@@ -139,29 +161,59 @@ def _match_percent(data: cython.pointer[cython.const[uint8_t]], start: int64_t, 
 @cython.nogil
 @cython.exceptval(check=False)
 def _match_backslash(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t) -> int64_t:
-    """The end of an escape of JSON or of other languages whose backslashes begin at `start`, or -1: \\u0040, \\x40, \\/ and others."""
+    """The end of an escape of JSON or of other languages whose backslashes begin at `start`, or -1:
+    \\u0040, \\u{40}, \\U00000040, \\x40, the octal \\100 and \\56, \\/ and others."""
     position: int64_t = start
     second: int64_t
-    is_escape: cython.bint
+    has_second: cython.bint
     while position < end and data[position] == 92:
         position += 1
     if position == end:
         return -1
+    if data[position] == 117 and position + 1 < end and data[position + 1] == 123:  # u{
+        second = position + 2
+        while second < end and second < position + 8 and _is_hex(data[second]):
+            second += 1
+        return second + 1 if position + 2 < second < end and data[second] == 125 else -1
     if data[position] == 117:  # u
         if not _has_hex(data, position + 1, end, 4):
             return -1
         second = position + 5
-        if data[position + 1] | 32 == 100 and (data[position + 2] in (56, 57) or data[position + 2] | 32 in (97, 98)):
-            # the first half of a character beyond the basic plane
-            while second < end and data[second] == 92:
-                second += 1
-            is_escape = position + 5 < second < end and data[second] == 117 and _has_hex(data, second + 1, end, 4)
-            if is_escape and data[second + 1] | 32 == 100 and 99 <= data[second + 2] | 32 <= 102:
-                return second + 5
-        return position + 5
+        while second < end and data[second] == 92:
+            second += 1
+        has_second = position + 5 < second < end and data[second] == 117 and _has_hex(data, second + 1, end, 4)
+        return second + 5 if has_second and _is_pair(data, position + 1, second + 1) else position + 5
+    if data[position] == 85:  # U
+        return position + 9 if _has_hex(data, position + 1, end, 8) else -1
+    if 48 <= data[position] <= 55:  # two or three octal digits, at most 377
+        second = position + 1
+        while second < end and second < position + (3 if data[position] <= 51 else 2) and 48 <= data[second] <= 55:
+            second += 1
+        return second if second >= position + 2 else -1
     if data[position] == 120:  # x
         return position + 3 if _has_hex(data, position + 1, end, 2) else -1
     return position + 1 if data[position] in (34, 47, 98, 102, 110, 114, 116) else -1  # " / b f n r t
+
+
+@cython.cfunc
+@cython.nogil
+@cython.exceptval(check=False)
+def _match_css(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t) -> int64_t:
+    """The end of an escape of CSS whose backslashes begin at `start`, or -1: two to six hexadecimal
+    digits that begin with a decimal one or are followed by a blank, which is part of the escape:
+    \\40, \\000040, \\e9 with its blank."""
+    position: int64_t = start
+    first: int64_t
+    is_ended: cython.bint
+    while position < end and data[position] == 92:
+        position += 1
+    first = position
+    while position < end and position < first + 6 and _is_hex(data[position]):
+        position += 1
+    if position < first + 2:
+        return -1
+    is_ended = position < end and data[position] in (9, 10, 32)
+    return position + is_ended if is_ended or _is_digit(data[first]) else -1
 
 
 @cython.cfunc
@@ -189,7 +241,8 @@ def find_escapes(
     starts: int64_t[::1],
     ends: int64_t[::1],
 ):
-    """Writes the escapes that begin with `mark`: & (HTML), % (URL), backslash (JSON) or = (quoted-printable)."""
+    """Writes the escapes that begin with `mark`: & (HTML), % (URL), backslash (JSON), =
+    (quoted-printable), or 256 more than a backslash (CSS)."""
     count: cython.Py_ssize_t = 0
     text_no: cython.Py_ssize_t
     position: int64_t
@@ -203,7 +256,7 @@ def find_escapes(
     with cython.nogil:
         position, text_no, text_end = 0, -1, 0
         while position < size:
-            position = _find_byte(first, position, size, mark)
+            position = _find_byte(first, position, size, mark & 255)
             if position == size:
                 break
             while position >= text_end:
@@ -215,17 +268,151 @@ def find_escapes(
                 end = _match_percent(first, position, text_end)
             elif mark == 92:
                 end = _match_backslash(first, position, text_end)
+            elif mark == 256 + 92:
+                end = _match_css(first, position, text_end)
             else:
                 end = _match_equals(first, position, text_end)
             if end < 0:
                 position += 1
-                while mark == 92 and position < text_end and data[position] == 92:
+                while mark & 255 == 92 and position < text_end and data[position] == 92:
                     position += 1
                 continue
             if count < starts.shape[0]:
                 text_nos[count], starts[count], ends[count] = text_no, position, end
             count += 1
             position = end
+    return count
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _read_base64(byte: uint8_t) -> cython.int:
+    """The six bits that a character of base64 stands for, or -1."""
+    if 65 <= byte <= 90:
+        return byte - 65
+    if 97 <= byte <= 122:
+        return byte - 71
+    if _is_digit(byte):
+        return byte + 4
+    return 62 if byte == 43 else 63 if byte == 47 else -1
+
+
+def find_utf7_escapes(
+    data: cython.const[uint8_t][::1],
+    offsets: cython.const[int64_t][::1],
+    text_nos: int64_t[::1],
+    starts: int64_t[::1],
+    ends: int64_t[::1],
+):
+    """Writes the shifted sequences of UTF-7: + with UTF-16 in base64, without control characters,
+    and the - that ends it; and +- between letters or digits. Without a - only those of characters
+    below U+0800, as base64 is common."""
+    count: cython.Py_ssize_t = 0
+    text_no: cython.Py_ssize_t = -1
+    position: int64_t = 0
+    end: int64_t = 0  # of the characters of base64 behind the + (which is one of them)
+    text_start: int64_t = 0
+    text_end: int64_t = 0
+    checked_to: int64_t
+    rest: int64_t
+    word: uint32_t
+    bit_count: cython.int
+    unit: cython.int
+    highest: cython.int
+    size: int64_t = data.shape[0]
+    first: cython.pointer[cython.const[uint8_t]]
+    is_escape: cython.bint
+    if size == 0:
+        return 0
+    first = cython.address(data[0])
+    with cython.nogil:
+        while position < size:
+            position = _find_byte(first, position, size, 43)
+            if position == size:
+                break
+            while position >= text_end:
+                text_no += 1
+                text_start, text_end = offsets[text_no], offsets[text_no + 1]
+            end = max(end, position + 1)
+            while end < text_end and _read_base64(data[end]) >= 0:
+                end += 1
+            rest = (end - position - 1) * 6 % 16  # bits behind the last character of UTF-16
+            is_escape = False
+            if end == position + 1:
+                if position > text_start and end + 1 < text_end and data[end] == 45:
+                    is_escape = (_is_letter(data[position - 1]) or _is_digit(data[position - 1])) and (
+                        _is_letter(data[end + 1]) or _is_digit(data[end + 1])
+                    )
+            elif end >= position + 4 and rest < 6 and _read_base64(data[end - 1]) & ((1 << rest) - 1) == 0:
+                highest = 0xFFFF if end < text_end and data[end] == 45 else 0x7FF
+                is_escape = True
+                word, bit_count, checked_to = 0, 0, position + 1
+                while is_escape and checked_to < end and checked_to < position + _MAX_CHECKED:
+                    word, bit_count = (
+                        (word << 6 | _read_base64(data[checked_to])) & 0xFFFFFF,
+                        bit_count + 6,
+                    )
+                    checked_to += 1
+                    if bit_count >= 16:
+                        bit_count -= 16
+                        unit = word >> bit_count & 0xFFFF
+                        is_escape = (32 <= unit <= highest or unit in (9, 10, 13)) and not 127 <= unit < 160
+            if is_escape:
+                end += end < text_end and data[end] == 45
+                if count < starts.shape[0]:
+                    text_nos[count], starts[count], ends[count] = text_no, position, end
+                count += 1
+                position = end
+            else:
+                position += 1
+    return count
+
+
+def find_form_blanks(
+    data: cython.const[uint8_t][::1],
+    offsets: cython.const[int64_t][::1],
+    pairs: cython.const[uint8_t][:, ::1],
+    text_nos: int64_t[::1],
+    starts: int64_t[::1],
+    ends: int64_t[::1],
+):
+    """Writes each + that may be a blank of form encoding: between bytes a and b for which pairs[a,
+    b] is set, of 256 times 256, or beside an escape such as %C3."""
+    count: cython.Py_ssize_t = 0
+    text_no: cython.Py_ssize_t = -1
+    position: int64_t = 0
+    text_start: int64_t = 0
+    text_end: int64_t = 0
+    is_blank: cython.bint
+    size: int64_t = data.shape[0]
+    first: cython.pointer[cython.const[uint8_t]]
+    if size == 0:
+        return 0
+    first = cython.address(data[0])
+    with cython.nogil:
+        while position < size:
+            position = _find_byte(first, position, size, 43)
+            if position == size:
+                break
+            while position >= text_end:
+                text_no += 1
+                text_start, text_end = offsets[text_no], offsets[text_no + 1]
+            if text_start < position < text_end - 1:
+                is_blank = pairs[data[position - 1], data[position + 1]]
+                is_blank = is_blank or (data[position + 1] == 37 and _has_hex(first, position + 2, text_end, 2))
+                if position >= text_start + 3 and data[position - 3] == 37:
+                    is_blank = is_blank or _has_hex(first, position - 2, position, 2)
+                if is_blank:
+                    if count < starts.shape[0]:
+                        text_nos[count], starts[count], ends[count] = (
+                            text_no,
+                            position,
+                            position + 1,
+                        )
+                    count += 1
+            position += 1
     return count
 
 
@@ -367,6 +554,73 @@ def find_characters(
                     text_nos[count], starts[count], ends[count] = text_no, position, position + length
                 count += 1
             position += length
+    return count
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _is_control(byte: uint8_t) -> cython.bint:
+    """True for the control characters of ASCII without tab and the ends of lines."""
+    return ((byte < 32) & (byte != 9) & (byte != 10) & (byte != 13)) | (byte == 127)
+
+
+def find_controls(
+    data: cython.const[uint8_t][::1],
+    offsets: cython.const[int64_t][::1],
+    text_nos: int64_t[::1],
+    starts: int64_t[::1],
+    ends: int64_t[::1],
+):
+    """Writes the control characters of ASCII without tab and the ends of lines: an escape of a
+    terminal with all of its sequence (ESC[32m), a zero byte only where it is alone, as others are
+    part of numbers or of UTF-16."""
+    count: cython.Py_ssize_t = 0
+    text_no: cython.Py_ssize_t = -1
+    position: int64_t = 0
+    end: int64_t
+    text_start: int64_t = 0
+    text_end: int64_t = 0
+    block_end: int64_t
+    size: int64_t = data.shape[0]
+    has_control: uint8_t
+    step: cython.int
+    is_alone: cython.bint
+    with cython.nogil:
+        while position < size:
+            block_end = min(size, position + _BLOCK_BYTES)
+            has_control = 0
+            # without branches, so that it is compiled to vector instructions
+            for end in range(position, block_end):
+                has_control |= _is_control(data[end])
+            if not has_control:
+                position = block_end
+                continue
+            while position < block_end:
+                if not _is_control(data[position]):
+                    position += 1
+                    continue
+                while position >= text_end:
+                    text_no += 1
+                    text_start, text_end = offsets[text_no], offsets[text_no + 1]
+                end, is_alone = position + 1, True
+                if data[position] == 0:
+                    for step in range(1, 3):
+                        if position - step >= text_start and data[position - step] == 0:
+                            is_alone = False
+                        if position + step < text_end and data[position + step] == 0:
+                            is_alone = False
+                elif data[position] == 27 and end < text_end and data[end] == 91:
+                    end += 1
+                    while end < text_end and end < position + _MAX_BLANKS and 32 <= data[end] < 64:
+                        end += 1
+                    end = end + 1 if end < text_end and 64 <= data[end] < 127 else position + 1
+                if is_alone:
+                    if count < starts.shape[0]:
+                        text_nos[count], starts[count], ends[count] = text_no, position, end
+                    count += 1
+                position = end
     return count
 
 

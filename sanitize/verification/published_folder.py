@@ -15,26 +15,95 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
 
+from sanitize.array_types import U8
+from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.table_rendering import escape_controls
 from sanitize.errors import OutputBroken
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.files import file_sha256, parse_json
 from sanitize.storage.publication import CHECKSUMS_NAME
 from sanitize.text import name_search
-from sanitize.verification.parquet_pages import read_pieces
+from sanitize.text.decodings.wide_characters import find_wide_stretches
+from sanitize.verification.parquet_pages import as_single_text, find_readable_spans, read_pieces
 from sanitize.verification.search_terms import SearchTerms
 
 PAGE_NAMES = ("README.md", "report.html", "manifest.json", CHECKSUMS_NAME)
 _SHOWN_CHANGES = 5
 # beginnings of files whose content is compressed or packed; a file that is only gzip, zstd or bz2 is decompressed and searched
 _PACKED_MAGIC = (
-    *(b"PK\x03\x04", b"PK\x05\x06", b"7z\xbc\xaf\x27\x1c", b"Rar!", b"\xfd7zXZ\x00", b"\x04\x22\x4d\x18", b"\x1f\x8b", b"\x28\xb5\x2f\xfd"),
-    *(b"BZh", b"LZIP", b"\x89LZO", b"!<arch>\n", b"MSCF", b"xar!", b"%PDF-", b"\x89HDF"),  # other archives and documents
-    *(b"PAR1", b"ARROW1", b"ORC", b"Obj\x01"),  # tables
-    *(b"PACK", b"\x78\x01", b"\x78\x5e", b"\x78\x9c", b"\x78\xda"),  # packs and objects of git
+    *(
+        b"PK\x03\x04",
+        b"PK\x05\x06",
+        b"PK\x07\x08",
+        b"7z\xbc\xaf\x27\x1c",
+        b"Rar!",
+        b"!<arch>\n",
+        b"MSCF",
+        b"xar!",
+    ),  # archives
+    *(
+        b"\xfd7zXZ\x00",
+        b"\x5d\x00\x00",
+        b"LZIP",
+        b"\x89LZO",
+        b"\x04\x22\x4d\x18",
+        b"\x02\x21\x4c\x18",
+        b"\x1f\x8b",
+        b"\x1f\x9d",
+    ),
+    *(
+        b"\x28\xb5\x2f\xfd",
+        b"BZh",
+        b"\xff\x06\x00\x00sNaPpY",
+        b"\x78\x01",
+        b"\x78\x5e",
+        b"\x78\x9c",
+        b"\x78\xda",
+        b"PACK",
+    ),  # zlib, git
+    *(b"%PDF-", b"\xd0\xcf\x11\xe0\xa1\xb1\x1a\xe1"),  # documents
+    *(
+        b"PAR1",
+        b"ARROW1",
+        b"ORC",
+        b"Obj\x01",
+        b"\x89HDF",
+        b"SQLite format 3\x00",
+        b"CDF\x01",
+        b"CDF\x02",
+    ),  # tables and arrays
+    *(
+        b"\x89PNG",
+        b"\xff\xd8\xff",
+        b"GIF8",
+        b"II*\x00",
+        b"MM\x00*",
+        b"OggS",
+        b"ID3",
+        b"fLaC",
+    ),  # pictures and sound
 )
+_PACKED_SUFFIXES = (
+    ".br",
+    ".lzma",
+    ".deflate",
+    ".lz4",
+    ".snappy",
+    ".sz",
+    ".npz",
+    ".zlib",
+)  # of formats that may have no such beginning
+_WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")  # of UTF-16 and UTF-32
+_ARRAY_MAGIC = b"\x93NUMPY"
+_TEXT_ARRAY = re.compile(rb"\x93NUMPY[^{]{4,6}\{'descr': '[|<>=]?[SU]\d+'")  # of texts in bytes or UTF-32
+# of a file that is no UTF-8, this part of the bytes in each block must be texts that the check
+# reads: of English text compressed by LZ4,
+# which copies the most, .31 to .75 of a block are, of other compressed data at most .07, of Latin-1
+# more than .75
+_BLOCK_BYTES, _MIN_READABLE = 4096, 0.75
 _TAR_MAGIC, _TAR_MAGIC_OFFSET = b"ustar", 257
 _LONG_CODE = re.compile(r"(?=[A-Za-z+/=_-]*[0-9])[A-Za-z0-9+/=_-]{16,}")  # may be an encoded value or a digest
 
@@ -78,8 +147,10 @@ class PublishedFolder:
             )
 
     def require_searchable(self, names: ForeignNames) -> None:
-        """Raises OutputBroken for foreign files whose content the check cannot read: archives, compressed tables, objects of git."""
-        packed = [name for name in self.foreign if _is_packed(self.path / name)]
+        """Raises OutputBroken for foreign files whose content the check cannot read: archives,
+        compressed data, tables, objects of git, pictures, arrays of numbers, text in encodings that
+        it does not decode."""
+        packed = [name for name in self.foreign if not _is_searchable(self.path / name)]
         if packed:
             raise OutputBroken(
                 f"{self.path}: {_join(names.summarize(packed))}: packed or compressed content, which was not checked, because the check "
@@ -168,13 +239,46 @@ def _join(words: Sequence[str], separator: str = ", ") -> str:
     return separator.join(words[:_SHOWN_CHANGES]) + more
 
 
-def _is_packed(path: Path) -> bool:
-    """True for content that the check cannot read into: an archive, a compressed table or object, or one of these inside gzip."""
-    with path.open("rb") as file:
-        head = file.read(_TAR_MAGIC_OFFSET + len(_TAR_MAGIC))
-    if head.startswith((b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"BZh")):
-        try:
-            head = next((piece.data.tobytes() for piece in read_pieces(path, 0)), b"")
-        except OutputBroken:
-            return True
-    return head.startswith(_PACKED_MAGIC) or head[_TAR_MAGIC_OFFSET:].startswith(_TAR_MAGIC)
+def _is_searchable(path: Path) -> bool:
+    """False for content that the check cannot read into: of a packed format (also inside gzip), or
+    mostly bytes that are no text."""
+    if path.name.lower().endswith(_PACKED_SUFFIXES):
+        return False
+    is_first, is_wide = True, False
+    try:
+        for piece in read_pieces(path, 0):
+            head = piece.data[: _TAR_MAGIC_OFFSET + len(_TAR_MAGIC)].tobytes() if is_first else b""
+            is_wide = is_wide or head.startswith(_WIDE_MARKS)
+            if head.startswith(_PACKED_MAGIC) or head[_TAR_MAGIC_OFFSET:].startswith(_TAR_MAGIC):
+                return False
+            if head.startswith(_ARRAY_MAGIC) and not _TEXT_ARRAY.match(head):
+                return False
+            if not _is_readable(piece.data, is_wide):
+                return False
+            is_first = False
+    except OutputBroken:
+        return False
+    return True
+
+
+def _is_readable(data: U8, is_wide: bool) -> bool:
+    """True for UTF-8, and where in each block most bytes but the zeros are in texts that the check
+    reads: stretches of UTF-16 and UTF-32 as they are decoded, and of UTF-8 unless the file is
+    marked as one of these."""
+    try:
+        data.tobytes().decode("utf-8")
+        return True
+    except UnicodeDecodeError:
+        pass
+    starts, ends = find_readable_spans(data[: 0 if is_wide else None])
+    stretches = find_wide_stretches(TextBuffers.from_array(as_single_text(data)))
+    wide = [(first - width, last + width) for width, first, last in stretches]
+    wide_starts, wide_ends = np.array(wide, np.int64).reshape(-1, 2).T
+    depth_changes = np.zeros(len(data) + 1, np.int64)
+    np.add.at(depth_changes, np.concatenate([starts, wide_starts.clip(0)]), 1)
+    np.add.at(depth_changes, np.concatenate([ends, wide_ends.clip(max=len(data))]), -1)
+    is_text = np.cumsum(depth_changes[:-1]) > 0
+    blocks = np.arange(0, len(data), _BLOCK_BYTES)
+    byte_count = np.add.reduceat(data != 0, blocks, dtype=np.int64)
+    text_count = np.add.reduceat((data != 0) & is_text, blocks, dtype=np.int64)
+    return bool((text_count >= _MIN_READABLE * byte_count).all())

@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import base64
 import binascii
+import itertools
 import re
 from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
 import pyarrow as pa
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sanitize.array_types import U8
 from sanitize.core.arrow_buffers import TextBuffers, fill_columns
-from sanitize.kernels.coded_runs import decode_runs, find_digit_rows, find_runs, find_uuencoded_lines
+from sanitize.kernels.coded_runs import (
+    decode_ascii85,
+    decode_runs,
+    find_digit_rows,
+    find_runs,
+    find_separated_hex,
+    find_uuencoded_lines,
+)
 
 BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 VALUES: U8 = np.full(256, 255, np.uint8)
 VALUES[list(BASE64)] = np.arange(64)
-TEXTS = st.lists(st.lists(st.sampled_from(list(b"aAbB7=- \n\r\x00\xc3\xa9")), max_size=60).map(bytes), max_size=5)
+TEXTS = st.lists(
+    st.lists(st.sampled_from(list(b"aAbB7=- >\n\r\x00\xc3\xa9")), max_size=60).map(bytes),
+    max_size=5,
+)
 
 
 def to_buffers(texts: Sequence[bytes]) -> TextBuffers:
@@ -28,10 +39,10 @@ def to_buffers(texts: Sequence[bytes]) -> TextBuffers:
     return TextBuffers.from_array(pa.LargeStringArray.from_buffers(len(column), *column.buffers()[1:]))
 
 
-def to_members(alphabets: Sequence[bytes]) -> np.ndarray[tuple[int], np.dtype[np.uint32]]:
-    members = np.zeros(256, np.uint32)
+def to_members(alphabets: Sequence[bytes]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:
+    members = np.zeros(256, np.uint64)
     for number, alphabet in enumerate(alphabets):
-        members[list(alphabet)] |= 0xFF << 8 * number
+        members[list(alphabet)] |= np.uint64(0xFF << 8 * number)
     return members
 
 
@@ -41,7 +52,7 @@ def reference_runs(text: bytes, alphabet: bytes, min_length: int, is_joined: boo
     runs = [found.span() for found in re.finditer(members + b"+", text)]
     written: list[tuple[int, int, bool]] = []
     for start, end in runs:
-        above = re.search(rb"\r?\n[ \t]?\Z", text[:start])
+        above = re.search(rb"(?<![ \t\r])[ \t\r]*\n[ \t>|#*]*\Z", text[:start])
         is_below = bool(is_joined and above and written and written[-1][1] == above.start())
         if end - start >= min_length:
             written.append((start, end, is_below))
@@ -50,9 +61,9 @@ def reference_runs(text: bytes, alphabet: bytes, min_length: int, is_joined: boo
     return written
 
 
-@given(TEXTS, st.lists(st.integers(1, 9), min_size=1, max_size=4))
+@given(TEXTS, st.lists(st.integers(1, 9), min_size=1, max_size=5))
 def test_runs_are_those_of_the_reference(texts: list[bytes], min_lengths: list[int]) -> None:
-    alphabets = [b"aAbB7", b"ab7", b"AB", b"7- "][: len(min_lengths)]
+    alphabets = [b"aAbB7", b"ab7", b"AB", b"7- ", b"=b"][: len(min_lengths)]
     buffers = to_buffers(texts)
     for joined in (-1, 0):
         kernel = partial(find_runs, buffers.data, buffers.offsets, to_members(alphabets), np.array(min_lengths), joined)
@@ -177,3 +188,97 @@ def test_rows_of_digits_are_those_of_the_reference(texts: list[bytes], min_digit
     bounds = [0, *ends[:row_count].tolist()]
     assert digit_count == sum(map(len, rows)) and row_count == len(rows)
     assert [digits[low:high].tolist() for low, high in zip(bounds[:-1], bounds[1:], strict=True)] == rows
+
+
+def reference_separated_hex(run: bytes, min_bytes: int) -> list[list[int]]:
+    """Where the pairs of digits of each sequence begin: the longest sequences of groups with the
+    same sign between them."""
+    groups = [(found.start(2), found.group(2)) for found in re.finditer(rb"(0[xX])?([0-9A-Fa-f]+|(?<=x)|(?<=X))|[xX]", run) if found[2]]
+    signs, are_lines = (
+        [],
+        [],
+    )  # between each group and the next one; None where there can be no sequence
+    for (start, group), (following, _) in itertools.pairwise(groups):
+        between = re.fullmatch(rb"([ \t\r\n]*)([,:;-]?)([ \t\r\n]*)(?:0[xX])?", run[start + len(group) : following])
+        is_separator = between and (between[1] or between[2] or between[3]) and len(between[1] + between[3]) <= 40
+        are_lines.append(b"\n" in run[start + len(group) : following])
+        signs.append(between[2] if is_separator and between else None)
+    sequences: list[list[int]] = []
+    first = 0
+    while first < len(groups):
+        last = first
+        while last + 1 < len(groups) and signs[last] is not None and signs[last] == signs[first]:
+            lengths = len(groups[last][1]), len(groups[last + 1][1])
+            if lengths[0] % 2 or lengths[1] % 2 or (lengths[0] >= 6 and lengths[1] <= 4 and not are_lines[last]):
+                break
+            last += 1
+        is_even = len(groups[first][1]) % 2 == 0
+        if is_even:
+            pairs = [start + at for start, group in groups[first : last + 1] for at in range(0, len(group), 2)]
+            sequences += [pairs] if len(pairs) >= min_bytes else []
+        is_sign = last > first and last + 1 < len(groups) and signs[last] is not None and len(groups[last + 1][1]) % 2 == 0
+        is_address = is_sign and len(groups[last][1]) >= 6 and len(groups[last + 1][1]) <= 4 and not are_lines[last]
+        first = last if is_sign and not is_address else last + 1
+    return sequences
+
+
+HEX_PARTS = [
+    b"71",
+    b"75",
+    b"6E",
+    b"7175",
+    b"717569",
+    b"00000030",
+    b"7",
+    b" ",
+    b" ",
+    b":",
+    b", ",
+    b"-",
+    b"\n  ",
+    b"0x",
+    b"x",
+    b" " * 41,
+]
+
+
+@given(st.lists(st.sampled_from(HEX_PARTS), max_size=20).map(b"".join), st.integers(1, 5))
+@example(b"00000030: 7175 696E 7175", 3)
+@example(b"00000030  71 75 69", 3)
+@example(b"717569\n  71", 4)
+@example(b"71:75 69 71", 3)
+@example(b"0x71, 0x75,\n  0x69", 3)
+def test_sequences_of_hexadecimal_groups_are_those_of_the_reference(run: bytes, min_bytes: int) -> None:
+    data = np.frombuffer(b"zz" + run + b"z", np.uint8)
+    starts, ends = np.array([2]), np.array([2 + len(run)])
+    found = fill_columns(partial(find_separated_hex, data, starts, ends, min_bytes), 3, 1)
+    expected = reference_separated_hex(run, min_bytes)
+    assert [start - 2 for start in found[0].tolist()] == [start for pairs in expected for start in pairs]
+    assert (found[1] - found[0] == 2).all()
+    assert found[2].tolist() == [int(number > 0) for pairs in expected for number in range(len(pairs))]
+
+
+@given(
+    st.lists(st.text("aZ<~ \n\u00e9", max_size=30), max_size=4),
+    st.sampled_from([0, 7, 20]),
+    st.booleans(),
+    st.sampled_from(["", "<", "<~ ", "~>", "z", "x"]),
+)
+def test_ascii85_is_decoded_as_the_standard_library_does(texts: list[str], width: int, is_ended: bool, beside: str) -> None:
+    codes = [base64.a85encode(text.encode(), adobe=True, wrapcol=width) for text in texts]
+    column = [beside.encode() + (code if is_ended else code[:-2]) + b"\x00" + beside.encode() for code in codes]
+    buffers, size = to_buffers(column), 1
+    while True:
+        text, spans, piece_ends = (
+            np.empty(size, np.uint8),
+            np.empty((2, size), np.int64),
+            np.empty(size, np.int64),
+        )
+        count, byte_count = decode_ascii85(buffers.data, buffers.offsets, 1, text, *spans, piece_ends)
+        if max(count, byte_count) <= size:
+            break
+        size = max(count, byte_count)
+    assert text[:byte_count].tobytes() == "".join(texts).encode()
+    for start, end in spans[:, :byte_count].T.tolist():
+        group = buffers.data[start:end].tobytes()
+        assert 2 <= len(group.translate(None, b" \n\t\r")) <= 5 and group[:1].strip() and group[-1:].strip()

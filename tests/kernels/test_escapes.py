@@ -13,16 +13,48 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sanitize.core.arrow_buffers import TextBuffers, fill_columns
-from sanitize.kernels.escapes import find_characters, find_escapes, find_line_breaks, find_wrapped_signs, merge_windows, splice_windows
+from sanitize.kernels.escapes import (
+    find_characters,
+    find_controls,
+    find_escapes,
+    find_form_blanks,
+    find_line_breaks,
+    find_utf7_escapes,
+    find_wrapped_signs,
+    merge_windows,
+    splice_windows,
+)
 
+HALVES = rb"[dD][89ABab][0-9A-Fa-f]{2}", rb"u[dD][C-Fc-f][0-9A-Fa-f]{2}"
 PATTERNS = {
-    "&": rb"&(?:amp;)?(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|[A-Za-z][A-Za-z0-9]{1,24};)",
-    "%": rb"%[Cc]2%[Aa]0|%(?:25)*[0-9A-Fa-f]{2}",
-    "\\": rb"\\+(?:u[dD][89ABab][0-9A-Fa-f]{2}\\+u[dD][C-Fc-f][0-9A-Fa-f]{2}|u[0-9A-Fa-f]{4}|x[0-9A-Fa-f]{2}|[\"/nrtbf])",
-    "=": rb"=[Cc]2=[Aa]0|=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)",
+    ord("&"): rb"&(?:amp;)?(?:#[0-9]{1,7};?|#[xX][0-9A-Fa-f]{1,6};?|[A-Za-z][A-Za-z0-9]{1,24};)",
+    ord("%"): rb"%[Cc]2%[Aa]0|%(?:25)*(?:u" + rb"%".join(HALVES) + rb"|u[0-9A-Fa-f]{4}|[0-9A-Fa-f]{2})",
+    ord("\\"): (
+        rb"\\+(?:u" + rb"\\+".join(HALVES) + rb"|u[0-9A-Fa-f]{4}|u\{[0-9A-Fa-f]{1,6}\}|U[0-9A-Fa-f]{8}|x[0-9A-Fa-f]{2}"
+        rb"|[0-3][0-7]{1,2}|[4-7][0-7]|[\"/nrtbf])"
+    ),
+    256 + ord("\\"): rb"\\+(?:[0-9][0-9A-Fa-f]{1,5}[ \t\n]?|[A-Fa-f][0-9A-Fa-f]{1,5}[ \t\n])",  # CSS
+    ord("="): rb"=[Cc]2=[Aa]0|=(?:[0-9A-Fa-f]{2}|[ \t]*\r?\n)",
 }
 PARTS = [b"&", b"amp;", b"#", b"x", b"64", b";", b"a1", b"%", b"25", b"40", b"c2", b"A0", b"\\", b"u", b"d83D", b"dE00", b'"', b"n", b"="]
 PARTS += [b" ", b"\t", b"\r", b"\n", b">", b"|", b"g", b"\x00", b"\xff", "é".encode(), "٣".encode(), "😀".encode(), b"\xe2\x80"]
+PARTS += [
+    b"u{",
+    b"}",
+    b"U0000",
+    b"0071",
+    b"161",
+    b"71",
+    b"7",
+    b"+",
+    b"-",
+    b"AHE",
+    b"a",
+    b"\x1b[",
+    b"m",
+    b"\x7f",
+    b"\x01",
+]
 TEXTS = st.lists(st.lists(st.sampled_from(PARTS), max_size=25).map(b"".join), max_size=4)
 
 
@@ -40,11 +72,102 @@ def to_rows(columns: tuple[np.ndarray[tuple[int], np.dtype[np.int64]], ...], buf
 
 @pytest.mark.parametrize("mark", PATTERNS)
 @given(TEXTS)
+@example(
+    [
+        rb"\u{71}\u{0000071}\u{}\U00000071\U0000007\161\461\47\4\8",
+        rb"\71 a\e9 \e9x\0000711\7",
+        b"%u0071%25u0071%ud83D%udE00%ud83D%u0071",
+    ]
+)
 @example([b"&amp;amp;", b"&amp;#64", b"&amp;x", b"%252540%2", b"%c2%a0", b"\\\\u0040\\", b"= \r\n=", b"=\n"])
-def test_escapes_are_those_of_the_pattern(mark: str, texts: list[bytes]) -> None:
+def test_escapes_are_those_of_the_pattern(mark: int, texts: list[bytes]) -> None:
     buffers = to_buffers(texts)
-    found = fill_columns(partial(find_escapes, buffers.data, buffers.offsets, ord(mark)), 3, 1)
+    found = fill_columns(partial(find_escapes, buffers.data, buffers.offsets, mark), 3, 1)
     expected = [(no, *match.span()) for no, text in enumerate(texts) for match in re.finditer(PATTERNS[mark], text)]
+    assert to_rows(found, buffers) == expected
+
+
+def is_utf7(code: bytes, is_ended: bool) -> bool:
+    """Whether base64 behind a + is a shifted sequence of UTF-7, by Python's decoder."""
+    try:
+        text = (b"+" + code + b"-").decode("utf-7")
+    except UnicodeError:
+        return False
+    units = np.frombuffer(text.encode("utf-16-le"), "<u2")
+    is_allowed = (units >= 32) & ((units < 127) | (units >= 160)) | np.isin(units, [9, 10, 13])
+    return bool(is_allowed.all() and (is_ended or (units < 0x800).all()))
+
+
+UTF7_PARTS = [
+    *(
+        b"+",
+        b"-",
+        b"AHE",
+        b"AHEAcQ",
+        b"AOk",
+        b"AQ",
+        b"A",
+        b"q",
+        b"BBAEEQ",
+        b"TgBOAQ",
+        b"AAA",
+        b"AH8",
+        b" ",
+        b".",
+        b"\xc3\xa9",
+    )
+]
+
+
+@given(st.lists(st.lists(st.sampled_from(UTF7_PARTS), max_size=12).map(b"".join), max_size=4))
+@example(
+    [
+        b"quinn+AEA-x",
+        b"quinn+AEA",
+        b"+AHEAdQ.",
+        b"+TgBOAQ +TgBOAQ-",
+        b"a+-b +- a+-",
+        b"+AHF",
+        b"+AHEA",
+    ]
+)
+def test_shifted_sequences_are_those_that_python_decodes(texts: list[bytes]) -> None:
+    buffers = to_buffers(texts)
+    found = to_rows(fill_columns(partial(find_utf7_escapes, buffers.data, buffers.offsets), 3, 1), buffers)
+    expected = []
+    for no, text in enumerate(texts):
+        position = 0
+        while match := re.compile(rb"\+([A-Za-z0-9+/]*)(-?)").search(text, position):
+            is_plus = not match[1] and match[2] and re.match(rb"[A-Za-z0-9]\+-[A-Za-z0-9]", text[max(0, match.start() - 1) :])
+            if match.start() > 0 and is_plus or (match[1] and is_utf7(match[1], bool(match[2]))):
+                expected.append((no, *match.span()))
+                position = match.end()
+            else:
+                position = match.start() + 1
+    assert found == expected
+
+
+@given(TEXTS)
+@example([b"Ann+Roe", b"+a+", b"%C3%A9+a", b"a+%C3", b"1+%zz", b"\n+a+", b"C3+a"])
+def test_form_blanks_are_between_wanted_bytes_or_beside_a_percent_escape(
+    texts: list[bytes],
+) -> None:
+    buffers, pairs = to_buffers(texts), np.zeros((256, 256), np.uint8)
+    pairs[ord("a"), ord("u")] = pairs[ord("n"), ord("R")] = 1
+    found = fill_columns(partial(find_form_blanks, buffers.data, buffers.offsets, pairs), 3, 1)
+    pattern = rb"(?<=a)\+(?=u)|(?<=n)\+(?=R)|(?<=%[0-9A-Fa-f]{2})\+(?=.)|(?<=.)\+(?=%[0-9A-Fa-f]{2})"
+    expected = [(no, *match.span()) for no, text in enumerate(texts) for match in re.finditer(pattern, text, re.DOTALL)]
+    assert to_rows(found, buffers) == expected
+
+
+@given(TEXTS, st.integers(0, 1100))
+@example([b"a\x01b\x00c\x00\x00d\x00e\x00", b"\x1b[32;1mq\x1b[", b"\x1b[" + b"1" * 50 + b"m"], 1020)
+def test_control_characters_are_those_of_the_pattern(texts: list[bytes], padding: int) -> None:
+    texts = [b" " * padding + text for text in texts]  # over the ends of the blocks that are searched at once
+    buffers = to_buffers(texts)
+    found = fill_columns(partial(find_controls, buffers.data, buffers.offsets), 3, 1)
+    pattern = rb"\x1b\[[ -?]{0,38}[@-~]|[\x01-\x08\x0b\x0c\x0e-\x1f\x7f]|(?<!\x00)(?<!\x00.)\x00(?!\x00)(?!.\x00)"
+    expected = [(no, *match.span()) for no, text in enumerate(texts) for match in re.finditer(pattern, text, re.DOTALL)]
     assert to_rows(found, buffers) == expected
 
 

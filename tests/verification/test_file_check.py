@@ -62,7 +62,12 @@ leak_check = importlib.import_module("sanitize.verification.leak_check")  # the 
 MAIL, TEL, IBAN = "EMAIL_ADDRESS", "PHONE_NUMBER", "IBAN_CODE"
 BASE64 = [f"base64 {skip}" for skip in range(3)]
 DIGESTS = ["digest md5", "digest sha1", "digest sha256"]
-NUMBERS = {"digits": "212-555-0123", "line breaks": "212 555 0144", "other digits": "212-555-0188"}
+NUMBERS = {
+    "digits": "212-555-0123",
+    "line breaks": "212 555 0144",
+    "other digits": "212-555-0188",
+    "form encoding": "212 555 0177",
+}
 ENCODINGS = [encoding for form in ALL_FORMS for encoding in {"base64": BASE64, "digest": DIGESTS}.get(form, [form])]
 
 
@@ -73,7 +78,7 @@ def planted_value(encoding: str) -> str:
         return NUMBERS[encoding]
     if encoding == "identity":
         return "GB82 WEST 1234 5698 7654 32"
-    return f"person{number}.{'abcdefghijklmnopqrstuvwxyz'[number]}ow@planted{number}.example.com"
+    return f"person{number}.{chr(ord('a') + number % 26)}ow@planted{number}.example.com"
 
 
 def planted_kind(encoding: str) -> str:
@@ -95,6 +100,11 @@ def encode_value(encoding: str, value: str) -> bytes:
         "zero-width": lambda: value.replace("@", "\u200b@\u2060").replace("o", "o\u00ad").encode(),
         "HTML": lambda: value.replace("@", "&#64;").replace("p", "&#x70;", 1).encode(),
         "URL": lambda: urllib.parse.quote(value).encode(),
+        "form encoding": lambda: raw.replace(b" ", b"+"),
+        "CSS": lambda: raw.replace(b"@", b"\\40 "),
+        "UTF-7": lambda: raw.replace(b"@", b"+AEA-"),
+        "base32hex": lambda: base64.b32hexencode(b" " + raw + b" and so on"),
+        "ASCII85": lambda: base64.a85encode(raw, adobe=True),
         "JSON": lambda: value.replace("@", "\\u0040").encode(),
         "wrapped address": lambda: raw.replace(b"@", b"=") + b"@lists.example.net",
         "quoted-printable": lambda: raw.replace(b"@", b"=40").replace(b"example", b"exam=\nple"),
@@ -240,7 +250,7 @@ def plant_in_gzip_file(out: Path) -> None:
 
 def plant_in_file_names(out: Path) -> None:
     for raw in encoded_leaks():
-        name = raw.decode().replace("\n", "").replace("\0", "")
+        name = raw.decode().replace("\n", "").replace("\0", "").replace("/", "")
         (out / name).touch()
 
 
@@ -270,7 +280,13 @@ LOCATIONS: dict[str, tuple[Callable[[Path], None], str, str, list[str]]] = {
     "the manifest": (plant_in_manifest, "manifest.json", "text", ONE_LINE_ENCODINGS),
     "a foreign file": (plant_in_foreign_file, "foreign file 1", "bytes", ENCODINGS),
     "a packed file": (plant_in_gzip_file, "foreign file 1", "text", ENCODINGS),
-    "file names": (plant_in_file_names, "", "file name", ONE_LINE_ENCODINGS),
+    # a file name has no slash
+    "file names": (
+        plant_in_file_names,
+        "",
+        "file name",
+        [encoding for encoding in ONE_LINE_ENCODINGS if encoding != "ASCII85"],
+    ),
     "column names": (plant_in_column_names, SHARD, "column names", ENCODINGS_BUT_UTF16),
 }
 
@@ -840,7 +856,17 @@ NOISE = [
 noise = st.lists(st.sampled_from(NOISE), max_size=8).map("".join)
 names = st.text("abcxyz.", min_size=3, max_size=9).map(lambda text: f"n{text}m@h{text}.example.com")
 DECODED_ENCODINGS = [encoding for encoding in ENCODINGS if form_name(encoding) in ENCODED_FORMS and encoding not in NUMBERS]
-ESCAPED_FORMS = ("zero-width", "HTML", "URL", "JSON", "wrapped address", "quoted-printable", "hexadecimal")
+ESCAPED_FORMS = (
+    "zero-width",
+    "HTML",
+    "URL",
+    "JSON",
+    "CSS",
+    "wrapped address",
+    "quoted-printable",
+    "UTF-7",
+    "hexadecimal",
+)
 
 
 @settings(max_examples=150, deadline=None)
@@ -864,8 +890,10 @@ def test_encoded_values_are_decoded_and_located(before: str, after: str, value: 
         low, high = 0, len(raw.encode() if encoding != "wrapped address" else value.encode())
     elif form_name(encoding) == "base64":  # six bits per character, after the skipped blanks
         low, high = 8 * int(encoding[-1]) // 6, -(-8 * (int(encoding[-1]) + len(value)) // 6)
-    elif encoding == "base32":  # five bits per character, after one skipped blank
+    elif encoding in ("base32", "base32hex"):  # five bits per character, after one skipped blank
         low, high = 8 // 5, -(-8 * (1 + len(value)) // 5)
+    elif encoding == "ASCII85":  # between the marks
+        low, high = 2, len(raw) - 2
     elif encoding == "uuencode":  # after the line end and the character that says how many bytes the line has
         low, high = 2, len(raw) - 1 - (2 - (len(value) - 1) % 3)  # the last group of four is padded
     else:
@@ -889,7 +917,7 @@ def reference_base64_texts(text: str, value: bytes) -> set[tuple[int, int]]:
         block = [lines[number]]
         for line in lines[number + 1 :]:
             last = block[-1]
-            if last[1] - last[0] < 11 or not re.fullmatch(r"\r?\n[ \t]?", text[last[1] : line[0]]):
+            if last[1] - last[0] < 11 or not re.fullmatch(r"[ \t\r]*\n[ \t>|#*]*", text[last[1] : line[0]]):
                 break
             block.append(line)
         blocks.append(block if len(block) > 1 else [])
@@ -917,7 +945,7 @@ def test_base64_is_found_at_every_alignment_and_over_line_ends(data: st.DataObje
     if data.draw(st.booleans()):
         raw = raw.replace("+", "-").replace("/", "_").rstrip("=")
     width = data.draw(st.sampled_from([9, 11, 13, 20, 76]))
-    line_end = data.draw(st.sampled_from(["\n", "\r\n", "\n ", "\n\n"]))
+    line_end = data.draw(st.sampled_from(["\n", "\r\n", "\n ", "\n      ", "\n>> ", "\n\n"]))
     raw = line_end.join(raw[start : start + width] for start in range(0, len(raw), width))
     text = (
         data.draw(st.sampled_from(["", "word ", "x", "abc", "internationalization\n", "Q\n"]))
@@ -942,17 +970,52 @@ BASE64_ADDRESS = base64.b64encode(b"ann.lee@example.com").decode()
 LIMITS = [
     ("base64", base64.b64encode(b"a@b.exam").decode(), b"a@b.exam", True),
     ("base64", base64.b64encode(b"a@b.exa").decode(), b"a@b.exa", False),
-    ("base64", base64.urlsafe_b64encode(BASE64_SIGNS.encode()).decode(), BASE64_SIGNS.encode(), True),
+    (
+        "base64",
+        base64.urlsafe_b64encode(BASE64_SIGNS.encode()).decode(),
+        BASE64_SIGNS.encode(),
+        True,
+    ),
     ("base64", f"{BASE64_ADDRESS[:14]}\r\n\t{BASE64_ADDRESS[14:]}", b"ann.lee@example.com", True),
-    ("base64", f"{BASE64_ADDRESS[:14]}\n\t\t{BASE64_ADDRESS[14:]}", b"ann.lee@example.com", False),
+    (
+        "base64",
+        f"{BASE64_ADDRESS[:14]}\n{' ' * 39}{BASE64_ADDRESS[14:]}",
+        b"ann.lee@example.com",
+        True,
+    ),
+    (
+        "base64",
+        f"{BASE64_ADDRESS[:14]}\n{' ' * 41}{BASE64_ADDRESS[14:]}",
+        b"ann.lee@example.com",
+        False,
+    ),
+    ("base64", f"{BASE64_ADDRESS[:14]}\n- {BASE64_ADDRESS[14:]}", b"ann.lee@example.com", False),
+    ("base32hex", base64.b32hexencode(b"ann@example.").decode(), b"ann@example.", True),
+    ("base32hex", base64.b32hexencode(b"ann@example").decode(), b"ann@example", False),
+    ("hexadecimal", b"ann@example.".hex(" "), b"ann@example.", True),
+    ("hexadecimal", b"ann@example".hex(" "), b"ann@example", False),
+    ("ASCII85", base64.a85encode(b"a@b.exam", adobe=True).decode(), b"a@b.exam", True),
+    ("ASCII85", base64.a85encode(b"a@b.exa", adobe=True).decode(), b"a@b.exa", False),
+    ("UTF-16", "abcd".encode("utf-32-be").decode(), b"abcd", True),
+    ("UTF-16", "abc".encode("utf-32-be").decode(), b"abc", False),
     ("digits", "as 555-0123 once", b"5550123", True),
     ("digits", "as 555-012 once", b"555012", False),
     ("digits", "555 - (0123", b"5550123", True),
     ("digits", "555 - ( 0123", b"5550123", False),
     ("UTF-16", "abcd".encode("utf-16-le").decode(), b"abcd", True),
     ("UTF-16", "abc".encode("utf-16-le").decode(), b"abc", False),
-    ("UTF-16", "ab\u0416\u0416\u0416cd".encode("utf-16-le").decode(), "ab\u0416\u0416\u0416cd".encode(), True),
-    ("UTF-16", "\u0416\u0416\u0416\u0416\u0416abcd".encode("utf-16-le").decode(), "\u0416\u0416\u0416\u0416\u0416abcd".encode(), True),
+    (
+        "UTF-16",
+        "ab\u0416\u0416\u0416cd".encode("utf-16-le").decode(),
+        "ab\u0416\u0416\u0416cd".encode(),
+        True,
+    ),
+    (
+        "UTF-16",
+        "\u0416\u0416\u0416\u0416\u0416abcd".encode("utf-16-le").decode(),
+        "\u0416\u0416\u0416\u0416\u0416abcd".encode(),
+        True,
+    ),
 ]
 
 

@@ -6,9 +6,12 @@ import gzip
 import hashlib
 import io
 import json
+import lzma
 import os
 import re
 import shutil
+import sqlite3
+import struct
 import subprocess
 import tarfile
 import zipfile
@@ -17,6 +20,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -159,6 +164,81 @@ def write_foreign_parquet(folder: Path) -> None:
     pq.write_table(table, folder / "out" / "extra.parquet", compression="gzip", write_statistics=False, use_dictionary=False)
 
 
+def npy_of(array: npt.NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    return buffer.getvalue()
+
+
+def npz_of(array: npt.NDArray[Any]) -> bytes:
+    buffer = io.BytesIO()
+    np.savez_compressed(buffer, array)
+    return buffer.getvalue()
+
+
+def png_of(kind: bytes, content: bytes) -> bytes:
+    """A picture of one pixel with a chunk of text."""
+    chunks = [
+        (b"IHDR", struct.pack(">IIBBBBB", 1, 1, 8, 0, 0, 0, 0)),
+        (kind, content),
+        (b"IDAT", zlib.compress(b"\0\0")),
+        (b"IEND", b""),
+    ]
+    packed = (struct.pack(">I", len(data)) + name + data + struct.pack(">I", zlib.crc32(name + data)) for name, data in chunks)
+    return b"\x89PNG\r\n\x1a\n" + b"".join(packed)
+
+
+def sqlite_of(content: str) -> bytes:
+    with sqlite3.connect(":memory:") as connection:
+        connection.execute("create table notes (text)")
+        connection.execute("insert into notes values (?)", (content,))
+    return connection.serialize()
+
+
+def deflate(content: bytes) -> bytes:
+    packer = zlib.compressobj(9, zlib.DEFLATED, -15)
+    return packer.compress(content) + packer.flush()
+
+
+LETTER = "".join(f"Line {no} of a letter to {ANN}, which has {no * no % 97} words.\n" for no in range(40))
+PLAIN_LETTER = LETTER.replace(ANN, "somebody else")
+PACKED_LETTERS: dict[str, bytes] = {
+    "notes.br": pa.compress(PLAIN_LETTER.encode(), "brotli", asbytes=True),
+    "notes.bin (brotli)": pa.compress(PLAIN_LETTER.encode(), "brotli", asbytes=True),
+    "notes.lzma": lzma.compress(PLAIN_LETTER.encode(), lzma.FORMAT_ALONE),
+    "notes.bin (LZMA)": lzma.compress(PLAIN_LETTER.encode(), lzma.FORMAT_ALONE),
+    "notes.bin (LZMA with other settings)": lzma.compress(
+        PLAIN_LETTER.encode(),
+        lzma.FORMAT_ALONE,
+        filters=[{"id": lzma.FILTER_LZMA1, "lc": 1, "lp": 2, "pb": 0}],
+    ),
+    "notes.deflate": deflate(PLAIN_LETTER.encode()),
+    "notes.bin (deflate)": deflate(PLAIN_LETTER.encode()),
+    "notes.bin (deflate, short)": deflate(b"See the other letter."),
+    "notes.bin (text and deflate)": PLAIN_LETTER.encode() * 9 + deflate(PLAIN_LETTER.encode()) * 12 + PLAIN_LETTER.encode() * 9,
+    "notes.bin (LZ4 without a frame)": pa.compress(PLAIN_LETTER.encode() * 3, "lz4_raw", asbytes=True),
+    "notes.bin (Snappy)": pa.compress(PLAIN_LETTER.encode() * 3, "snappy", asbytes=True),
+    "notes.lz4": pa.compress(PLAIN_LETTER.encode(), "lz4", asbytes=True),
+    "notes.xz": lzma.compress(PLAIN_LETTER.encode()),
+    "notes.zst of zip": pa.compress(zip_of(PLAIN_LETTER.encode()), "zstd", asbytes=True),
+    "notes.7z": b"7z\xbc\xaf\x27\x1c\x00\x04" + deflate(PLAIN_LETTER.encode()),
+    "notes.rar": b"Rar!\x1a\x07\x01\x00" + deflate(PLAIN_LETTER.encode()),
+    "notes.Z": b"\x1f\x9d\x90" + deflate(PLAIN_LETTER.encode()),
+    "notes.docx": zip_of(PLAIN_LETTER.encode()),
+    "notes.pdf": b"%PDF-1.7\n1 0 obj\n<</Filter/ASCIIHexDecode>>stream\n" + PLAIN_LETTER.encode().hex().encode() + b"\nendstream\nendobj\n",
+    "notes.sqlite": sqlite_of(PLAIN_LETTER),
+    "numbers.npy": npy_of(np.arange(100) * 1.1),
+    "small numbers.npy": npy_of(np.arange(100)),
+    "notes.npz": npz_of(np.array([PLAIN_LETTER])),
+    "a.png (zTXt)": png_of(b"zTXt", b"Comment\0\0" + zlib.compress(PLAIN_LETTER.encode())),
+    "a.png (iTXt)": png_of(b"iTXt", b"Comment\0\1\0\0\0" + zlib.compress(PLAIN_LETTER.encode())),
+    "a.png (pixels)": png_of(b"tEXt", b"Comment\0Nothing."),
+    "a.jpg": b"\xff\xd8\xff\xe0\0\x10JFIF" + deflate(PLAIN_LETTER.encode()),
+    "notes.txt (KOI8-R)": ("Привет, мир. " * 9).encode("koi8-r"),
+    "notes.txt (UTF-16 of Chinese)": ("\u6f22\u5b57" * 99).encode("utf-16"),
+}
+
+
 def empty_tables(pattern: str) -> Callable[[Path], object]:
     def change(folder: Path) -> None:
         paths = list(folder.glob(pattern))
@@ -253,6 +333,59 @@ CASES: dict[str, tuple[Callable[[Path], object], int, str]] = {
     "the private folder of another corpus": (take_workspace_from_other, 2, "is not the private folder of the run that wrote"),
     "an erasure after the run": (request_erasure, 4, r"was published before an erasure stored in .*subject --erase"),
 }
+
+
+@pytest.mark.parametrize("case", PACKED_LETTERS)
+def test_a_foreign_file_that_cannot_be_read_into_is_an_error(corpus: Path, case: str) -> None:
+    name = case.partition(" (")[0]
+    (corpus / "out" / name).write_bytes(PACKED_LETTERS[case])
+    with pytest.raises(
+        OutputBroken,
+        match=rf"{re.escape(name)}: packed or compressed content, which was not checked",
+    ) as raised:
+        verify(corpus / "out", work=corpus / "out.private", workers=1)
+    assert raised.value.exit_code == 3 and ANN not in str(raised.value)
+
+
+# name and content of a file -> whether the check finds the value in it
+READABLE_FILES: dict[str, tuple[str, bytes, bool]] = {
+    **{
+        f"a letter in {encoding}": ("notes.txt", LETTER.encode(encoding), True)
+        for encoding in ("utf-16", "utf-16-be", "utf-32", "utf-32-be", "utf-32-le", "utf-8-sig")
+    },
+    "an array of texts": ("notes.npy", npy_of(np.array(["Nothing.", f"See {ANN}."])), True),
+    "an array of bytes": ("notes.npy", npy_of(np.array([b"Nothing.", ANN.encode()])), True),
+    "an array of texts without a value": (
+        "notes.npy",
+        npy_of(np.array(["Nothing.", "Nobody."])),
+        False,
+    ),
+    "a letter in Latin-1": (
+        "notes.txt",
+        f"\xc9crivez \xe0 {ANN}, s'il vous pla\xeet.".encode("latin-1"),
+        True,
+    ),
+    "bytes between texts": (
+        "notes.bin",
+        b"\0\xff\x01\xfe".join([b"Nothing is in here."] * 9),
+        False,
+    ),
+    "a letter in zstd": ("notes.zst", pa.compress(LETTER.encode(), "zstd", asbytes=True), True),
+    "an empty file": ("notes.bin", b"", False),
+    "a text that begins like sound": ("notes.txt", b"ID2 and ID4 are here.", False),
+}
+
+
+@pytest.mark.parametrize("case", READABLE_FILES)
+def test_a_foreign_file_that_can_be_read_is_searched(corpus: Path, case: str) -> None:
+    name, content, has_value = READABLE_FILES[case]
+    (corpus / "out" / name).write_bytes(content)
+    if has_value:
+        with pytest.raises(LeakFound, match=rf"foreign file 1 \({re.escape(name)}\), (text|bytes): ") as raised:
+            verify(corpus / "out", work=corpus / "out.private", workers=1)
+        assert ANN not in str(raised.value)
+    else:
+        assert list(verify(corpus / "out", work=corpus / "out.private", workers=1).foreign_files) == [name]
 
 
 def flip_byte(path: Path) -> None:

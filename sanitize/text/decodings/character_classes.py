@@ -12,7 +12,8 @@ from sanitize.core.arrow_buffers import TextBuffers, fill_columns
 from sanitize.kernels.escapes import find_characters
 
 # bits of a class
-INVISIBLE = 1  # format characters, variation selectors, fillers (Unicode's default-ignorables)
+# format characters, variation selectors, fillers (default-ignorables), controls of ISO 8859
+INVISIBLE = 1
 NO_BREAK_SPACE = 2
 OTHER_DIGIT = 4  # a decimal digit
 FOLDS = 8  # NFKC with the case folded differs from the character itself
@@ -30,8 +31,10 @@ _FILLERS = [
     *range(0x180B, 0x1810),
     *range(0xFE00, 0xFE10),
     *range(0xE0000, 0xE0080),
+    *range(0xE0100, 0xE01F0),
 ]
-_BLOCK_COUNT = 0xE01  # blocks of 256 code points
+_NEXT_LINE = 0x85  # ends a line
+_BLOCK_COUNT = 0xE02  # blocks of 256 code points
 # the class of each code point in the blocks that have occurred in a text: to look all up would take 40 ms in each process
 _CLASSES, _IS_KNOWN = np.zeros(_BLOCK_COUNT << 8, np.uint8), np.zeros(_BLOCK_COUNT, np.uint8)
 _CLASSES[_FILLERS], _CLASSES[0xA0] = INVISIBLE, NO_BREAK_SPACE
@@ -57,7 +60,9 @@ def _look_up_block(block: int) -> None:
     for code in codes:
         character = chr(code)
         category, folded = unicodedata.category(character), unicodedata.normalize("NFKC", character).casefold()
-        _CLASSES[code] |= INVISIBLE * (category == "Cf" and code < 0x10000) | OTHER_DIGIT * (category == "Nd")
+        is_control = category == "Cc" and code != _NEXT_LINE
+        is_invisible = is_control or category == "Cf" and code < 0x10000
+        _CLASSES[code] |= INVISIBLE * is_invisible | OTHER_DIGIT * (category == "Nd")
         if folded != character:
             _CLASSES[code] |= FOLDS | FOLDS_TO_ASCII * (min(folded) < "\x80")
     _IS_KNOWN[block] = 1

@@ -12,7 +12,15 @@ from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, make_byte_table
 
 # values of fewer bytes are not searched in these forms: their decoding occurs by chance
-MIN_BYTES = {"base64": 8, "UTF-16": 8, "base32": 12, "hexadecimal": 12, "uuencode": 12}
+MIN_BYTES = {
+    "base64": 8,
+    "UTF-16": 8,
+    "base32": 12,
+    "base32hex": 12,
+    "hexadecimal": 12,
+    "uuencode": 12,
+    "ASCII85": 8,
+}
 WORD_BYTES = make_byte_table(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijklmnopqrstuvwxyz")
 
 

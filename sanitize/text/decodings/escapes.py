@@ -9,7 +9,7 @@ import html
 import re
 import unicodedata
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 import numpy as np
@@ -17,19 +17,31 @@ import pyarrow as pa
 
 from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, fill_columns, slice_spans
-from sanitize.kernels.escapes import find_escapes, find_line_breaks, find_wrapped_signs, merge_windows, splice_windows
+from sanitize.kernels.escapes import (
+    find_controls,
+    find_escapes,
+    find_form_blanks,
+    find_line_breaks,
+    find_utf7_escapes,
+    find_wrapped_signs,
+    merge_windows,
+    splice_windows,
+)
 from sanitize.text.decodings.character_classes import INVISIBLE, NO_BREAK_SPACE, OTHER_DIGIT, find_character_places
 from sanitize.text.decodings.decoded_pieces import Decoding, EncodedSpans
 
 
 @dataclass(frozen=True, repr=False)
 class FoundEscapes:
-    """The number of the text, start and end of each escape in a column, and what it stands for."""
+    """The number of the text, start and end of each escape in a column, and what it stands for.
+    `is_counted`: a span with such an escape counts as encoded (None: with any); the others are of
+    another form, too."""
 
     text_no: I64
     starts: I64
     ends: I64
     decoded: TextBuffers
+    is_counted: Mask | None = None
 
 
 def decode_places(buffers: TextBuffers, places: tuple[I64, ...], decode: Callable[[bytes], bytes]) -> FoundEscapes | None:
@@ -58,6 +70,9 @@ def decode_escapes(form: str, buffers: TextBuffers, escapes: FoundEscapes, max_v
         buffers.data, low, high, starts, ends, escapes.decoded.data, escapes.decoded.offsets, spliced, offsets, decoded_starts, first_escape
     )
     decoded_ends = decoded_starts + lengths
+    counted = np.arange(len(starts) + 1)  # how many of the escapes before each one are counted
+    if escapes.is_counted is not None:
+        np.cumsum(escapes.is_counted, out=counted[1:])
 
     def find_encoded_spans(piece_no: I64, start: I64, stop: I64) -> EncodedSpans:
         start, stop = offsets[piece_no] + start, offsets[piece_no] + stop
@@ -75,7 +90,12 @@ def decode_escapes(form: str, buffers: TextBuffers, escapes: FoundEscapes, max_v
         start = np.where(begins_inside, starts[first], to_column(start, first_after))
         stop = np.where(ends_inside, ends[last], to_column(stop, end_touched))
         base = buffers.offsets[window_text[piece_no]]
-        return EncodedSpans(window_text[piece_no], start - base, stop - base, end_touched > first_after)
+        return EncodedSpans(
+            window_text[piece_no],
+            start - base,
+            stop - base,
+            counted[end_touched] > counted[first_after],
+        )
 
     return Decoding(form, TextBuffers(spliced, offsets).to_array(), find_encoded_spans)
 
@@ -83,12 +103,36 @@ def decode_escapes(form: str, buffers: TextBuffers, escapes: FoundEscapes, max_v
 # ---- the escapes of each form ----
 
 _ESCAPED_NBSP = re.compile(rb"[%=][Cc]2[%=][Aa]0")  # U+00A0 as two escaped bytes
-_BLANK, _AT_SIGN = ord(" "), ord("@")
+_BLANK, _AT_SIGN, _PLUS = ord(" "), ord("@"), ord("+")
 
 
 def _decode_hex_escape(escape: bytes) -> bytes:
     """Returns the byte given by the last two hexadecimal digits; an escaped no-break space (two bytes) becomes a space."""
     return b" " if _ESCAPED_NBSP.fullmatch(escape) else bytes((int(escape[-2:], 16),))
+
+
+def _decode_code_point(code: int) -> bytes:
+    """Returns a character in its compatibility form (NFKC); U+FFFD for what is none."""
+    is_character = code < 0xD800 or 0xE000 <= code < 0x110000
+    return unicodedata.normalize("NFKC", chr(code) if is_character else "\ufffd").encode()
+
+
+def _decode_utf16_units(escape: bytes) -> bytes:
+    """Returns the text of one or two `u0071`, the halves of a character beyond the basic plane, in
+    its compatibility form (NFKC)."""
+    units = [int(part, 16) for part in re.findall(rb"u([0-9A-Fa-f]{4})", escape)]
+    text = b"".join(unit.to_bytes(2, "big") for unit in units).decode("utf-16-be", "replace")
+    return unicodedata.normalize("NFKC", text).encode()
+
+
+def _decode_percent(escape: bytes) -> bytes:
+    """Returns the byte of a percent escape, or the text of `%u0071`."""
+    return _decode_utf16_units(escape) if b"u" in escape else _decode_hex_escape(escape)
+
+
+def _decode_form_blank(escape: bytes) -> bytes:
+    """Returns a blank for the + of form encoding, what it stands for of a percent escape."""
+    return b" " if escape == b"+" else _decode_percent(escape)
 
 
 def _decode_html_entity(escape: bytes) -> bytes:
@@ -97,16 +141,33 @@ def _decode_html_entity(escape: bytes) -> bytes:
 
 
 def _decode_backslash_escape(escape: bytes) -> bytes:
-    r"""Returns the text of a backslash escape of JSON, or of a `\x40` of other languages, in its compatibility form (NFKC)."""
+    r"""Returns the text of a backslash escape of JSON, or of a `\u{40}`, `\x40` or `\100` of other
+    languages, in its compatibility form (NFKC)."""
     escape = escape.lstrip(b"\\")
     code = escape[:1]
+    if code == b"U" or escape[:2] == b"u{":
+        return _decode_code_point(int(escape.strip(b"Uu{}"), 16))
     if code == b"u":
-        # a single escape, or the two surrogate halves of a character beyond the basic plane
-        units = [int(part, 16) for part in re.findall(rb"u([0-9A-Fa-f]{4})", escape)]
-        return unicodedata.normalize("NFKC", b"".join(unit.to_bytes(2, "big") for unit in units).decode("utf-16-be", "replace")).encode()
+        return _decode_utf16_units(escape)
+    if code in b"01234567":
+        return bytes((int(escape, 8),))
     if code == b"x":
         return _decode_hex_escape(escape)
     return {b"n": b"\n", b"r": b"\r", b"t": b"\t", b"b": b"\b", b"f": b"\f"}.get(code, code)
+
+
+def _decode_css(escape: bytes) -> bytes:
+    """Returns the text of an escape of CSS, in its compatibility form (NFKC)."""
+    return _decode_code_point(int(escape.lstrip(b"\\"), 16))
+
+
+def _decode_utf7(escape: bytes) -> bytes:
+    """Returns the text of a shifted sequence of UTF-7, in its compatibility form (NFKC); one that
+    is not valid stays as it is."""
+    try:
+        return unicodedata.normalize("NFKC", escape.decode("utf-7")).encode()
+    except UnicodeError:
+        return escape
 
 
 def _decode_quoted_printable(escape: bytes) -> bytes:
@@ -134,9 +195,12 @@ def _find_other_digits(buffers: TextBuffers) -> FoundEscapes | None:
 
 
 def _find_invisible(buffers: TextBuffers) -> FoundEscapes | None:
-    """Returns every invisible character, and each no-break space beside an @."""
+    """Returns every invisible character, control characters, and each no-break space beside an
+    @."""
     data, offsets = buffers.data, buffers.offsets
-    text_no, starts, ends = find_character_places(buffers, INVISIBLE | NO_BREAK_SPACE)
+    characters = find_character_places(buffers, INVISIBLE | NO_BREAK_SPACE)
+    controls = fill_columns(partial(find_controls, data, offsets), 3)
+    text_no, starts, ends = _merge_places(characters, controls)
     if not len(starts):
         return None
     is_nbsp = (ends - starts == 2) & (data[starts] == 0xC2) & (data[ends - 1] == 0xA0)
@@ -145,6 +209,29 @@ def _find_invisible(buffers: TextBuffers) -> FoundEscapes | None:
     rows = np.flatnonzero(~is_nbsp | follows_at | precedes_at)
     nothing = TextBuffers(np.empty(0, np.uint8), np.zeros(len(rows) + 1, np.int64))
     return FoundEscapes(text_no[rows], starts[rows], ends[rows], nothing) if len(rows) else None
+
+
+def _merge_places(first: tuple[I64, ...], second: tuple[I64, ...]) -> tuple[I64, ...]:
+    """The places (text number, start, end) of both, in order."""
+    if not len(first[1]) or not len(second[1]):
+        return first if len(first[1]) else second
+    order = np.argsort(np.concatenate([first[1], second[1]]), kind="stable")
+    return tuple(np.concatenate(columns)[order] for columns in zip(first, second, strict=True))
+
+
+def find_form_escapes(buffers: TextBuffers, pairs: Mask, max_value_bytes: int) -> FoundEscapes | None:
+    """Returns each + that may be a blank of form encoding, and the percent escapes near one.
+
+    [a, b] of `pairs` is True where a value may have a blank between the bytes a and b."""
+    blanks = fill_columns(partial(find_form_blanks, buffers.data, buffers.offsets, pairs.view(np.uint8)), 3)
+    if not len(blanks[1]):
+        return None
+    percents = fill_columns(partial(find_escapes, buffers.data, buffers.offsets, ord("%")), 3)
+    low, high = percents[1] - max_value_bytes, percents[2] + max_value_bytes
+    is_near = np.searchsorted(blanks[1], low) < np.searchsorted(blanks[1], high)
+    places = _merge_places(blanks, tuple(column[is_near] for column in percents))
+    escapes = decode_places(buffers, places, _decode_form_blank)
+    return escapes and replace(escapes, is_counted=buffers.data[escapes.starts] == _PLUS)
 
 
 def find_paragraph_breaks(buffers: TextBuffers, pairs: Mask) -> FoundEscapes | None:
@@ -159,13 +246,23 @@ def _find_wrapped_signs(buffers: TextBuffers) -> FoundEscapes | None:
     return decode_places(buffers, fill_columns(partial(find_wrapped_signs, buffers.data, buffers.offsets), 3), _decode_wrapped_sign)
 
 
+def _find_utf7(buffers: TextBuffers) -> FoundEscapes | None:
+    return decode_places(
+        buffers,
+        fill_columns(partial(find_utf7_escapes, buffers.data, buffers.offsets), 3),
+        _decode_utf7,
+    )
+
+
 FindEscapes = Callable[[TextBuffers], FoundEscapes | None]
 ESCAPES: dict[str, FindEscapes] = {
     "zero-width": _find_invisible,
     "other digits": _find_other_digits,
     "HTML": partial(_find_escapes, mark=ord("&"), decode=_decode_html_entity),
-    "URL": partial(_find_escapes, mark=ord("%"), decode=_decode_hex_escape),
+    "URL": partial(_find_escapes, mark=ord("%"), decode=_decode_percent),
     "JSON": partial(_find_escapes, mark=ord("\\"), decode=_decode_backslash_escape),
+    "CSS": partial(_find_escapes, mark=256 + ord("\\"), decode=_decode_css),
     "wrapped address": _find_wrapped_signs,
     "quoted-printable": partial(_find_escapes, mark=ord("="), decode=_decode_quoted_printable),
+    "UTF-7": _find_utf7,
 }
