@@ -39,7 +39,7 @@ from sanitize.kinds.kind import ASCII_WORD_CHARS, Alternative, Kind, boundary_ta
 from sanitize.kinds.plain_forms import ADDRESS_FIELD, BRACKETED, ID_FIELD, FormTable, make_form_table
 from sanitize.text.mail_headers import HeaderBlocks, Sections
 from sanitize.text.regex_threads import run_in_regex_thread
-from sanitize.text.text_pieces import LiteralTable, TextPieces, find_digit_lines, find_runs
+from sanitize.text.text_pieces import LiteralTable, TextPieces, find_digit_lines, find_runs, find_words
 from sanitize.text.written_escapes import separate_escapes
 
 FINDER_NAME = "patterns"
@@ -113,6 +113,9 @@ class PatternFinder:
         self.key, self._max_matches = key, max_matches
         self.kinds: list[Kind] = [kind for kind in list_kinds(countries, opt_in_kinds).values() if kind.pattern]
         self._phases = sorted({kind.phase for kind in self.kinds})
+        # values inside longer words are searched in the text that the values of their phase leave
+        embedded_phases = {kind.phase for kind in self.kinds if kind.embedded_pattern}
+        self._searches = sorted([*((phase, False) for phase in self._phases), *((phase, True) for phase in embedded_phases)])
         self._not_before, self._not_after = boundary_tables(self.kinds)
         self._is_word_byte = make_byte_table(ASCII_WORD_CHARS)
         self._can_begin = np.array([make_byte_table(kind.first_bytes) for kind in self.kinds], np.bool_)
@@ -166,7 +169,7 @@ class PatternFinder:
         text are added to `match_counts`; of a text with more than the limit no more candidates are resolved."""
         spans, phase_sections = _CandidateSpans.empty(), list[Sections]()
         pieces: TextPieces | None = None  # searched by the first phase of digit_lines_only kinds and the phases after it
-        for phase in self._phases:
+        for phase, is_embedded in self._searches:
             kinds = [kind for kind in self.kinds if kind.phase == phase and kind.name not in excluded_kinds]
             if not all(kind.digit_lines_only for kind in kinds):
                 pieces, searched = None, _blank_out_spans(buffers, spans.starts, spans.ends)
@@ -174,7 +177,7 @@ class PatternFinder:
                 order = np.argsort(spans.starts, kind="stable")
                 pieces = find_digit_lines(buffers, spans.starts[order], spans.ends[order])
                 searched = pieces.buffers
-            low, high = self._find_matches(searched, phase, kinds)
+            low, high = _find_embedded_matches(searched, kinds) if is_embedded else self._find_matches(searched, phase, kinds)
             starts, stops = (low, high) if pieces is None else (pieces.to_column(low), pieces.to_column(high - 1) + 1)
             text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
             if match_counts is not None:
@@ -189,7 +192,7 @@ class PatternFinder:
             phase_spans = self._resolve_candidates(
                 buffers, text_no, starts, stops, field_flags, None if text_counts is None else text_counts[text_no], phase=phase
             )
-            if pieces is not None and phase != self._phases[-1]:
+            if pieces is not None and (phase, is_embedded) != self._searches[-1]:
                 shift = (low - starts)[phase_spans.candidate_no]
                 searched = _blank_out_spans(searched, phase_spans.starts + shift, phase_spans.ends + shift)
             spans = spans.concat(phase_spans, sum(len(earlier.section_no) for earlier in phase_sections[:-1]))
@@ -511,6 +514,14 @@ def _extract_groups(pattern: str) -> pl.Expr:
 def _count_groups(pattern: str) -> int:
     groups: pl.Struct = pl.select(pl.lit("").str.extract_groups(pattern)).to_series().dtype  # type: ignore[assignment]
     return len(groups.fields)
+
+
+def _find_embedded_matches(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64, I64]:
+    """Returns start and end byte of every leftmost match of the kinds' `embedded_pattern`."""
+    words = find_words(buffers)
+    pattern = "|".join(kind.embedded_pattern for kind in kinds if kind.embedded_pattern)
+    low, high = run_in_regex_thread("search words", find_matches, words.buffers, pattern)
+    return words.to_column(low), words.to_column(high - 1) + 1
 
 
 def _build_literal_table(kinds: list[Kind]) -> LiteralTable | None:

@@ -137,6 +137,7 @@ def _cover_backslash(
     position: int64_t,
     end: int64_t,
     letter_signs: cython.pointer[cython.const[uint8_t]],
+    fonts: cython.pointer[cython.const[uint8_t]],
     view: cython.pointer[uint8_t],
 ) -> int64_t:
     """Covers the escape of which the first backslash is at `position`; returns its end, or that of the backslashes if it is none."""
@@ -151,6 +152,8 @@ def _cover_backslash(
         return code
     if letter_signs[data[code]]:
         sign, stop = letter_signs[data[code]], code + 1
+        if data[code] == 102 and stop < end and fonts[data[stop]]:
+            stop += 1
     elif data[code] == 117:  # u
         value, stop = _hex_value(data, code + 1, end, 4), code + 5
     elif data[code] == 85:  # U
@@ -253,6 +256,7 @@ def write_separators(
     data: cython.const[uint8_t][::1],
     offsets: cython.const[int64_t][::1],
     letter_signs: cython.const[uint8_t][::1],
+    fonts: cython.const[uint8_t][::1],
     percent_signs: cython.const[uint8_t][::1],
     quoted_signs: cython.const[uint8_t][::1],
     inside_urls: cython.bint,
@@ -260,9 +264,10 @@ def write_separators(
 ) -> int:
     """Writes a separator of the same size over each escape into `view`, a copy of `data`; returns how many escapes there are.
 
-    letter_signs[c] is the separator that a backslash and `c` stand for, percent_signs[b] and quoted_signs[b] the one of the escaped byte
-    b, 0 for none. Percent escapes and quoted-printable inside URLs are left as they are; with `inside_urls`, all texts are URLs, and only
-    percent escapes are covered.
+    letter_signs[c] is the separator that a backslash and `c` stand for; fonts[c] is not 0 for a
+    letter that belongs to the escape behind `\\f`. percent_signs[b] and quoted_signs[b] are the
+    separators of the escaped byte b. 0 is none. Percent escapes and quoted-printable inside URLs are
+    left as they are; with `inside_urls`, all texts are URLs, and only percent escapes are covered.
     """
     count: int64_t = 0
     size: int64_t = data.shape[0]
@@ -284,6 +289,7 @@ def write_separators(
     first: cython.pointer[cython.const[uint8_t]] = cython.address(data[0])
     out: cython.pointer[uint8_t] = cython.address(view[0])
     letters: cython.pointer[cython.const[uint8_t]] = cython.address(letter_signs[0])
+    font_letters: cython.pointer[cython.const[uint8_t]] = cython.address(fonts[0])
     marks[0], marks[1], marks[2], marks[3], marks[4] = 37, 92, 27, 61, 95  # % \ ESC = _
     with cython.nogil:
         for mark_no in range(1 if inside_urls else 5):
@@ -304,7 +310,7 @@ def write_separators(
                 if mark == 92:
                     stop = _skip_key_block(first, start, position, end)
                     if stop == position:
-                        stop = _cover_backslash(first, start, position, end, letters, out)
+                        stop = _cover_backslash(first, start, position, end, letters, font_letters, out)
                 elif mark == 27:
                     stop = _match_sequence(first, position + 1, end)
                     if stop > 0:

@@ -9,8 +9,9 @@ the texts:
 
 What is read as an escape:
 
-- `\n \r \t \b \f \v`, `\uXXXX`, `\UXXXXXXXX` and `\xXX` behind any number of backslashes (JSON inside JSON has several). Other languages
-  write backslashes too, but no value begins with one of these letters there: `\textbf`, `\nu`, `\bword\b`, `CORP\nina`, `\\server\new`.
+- `\n \r \t \b \f \v`, `\uXXXX`, `\UXXXXXXXX` and `\xXX` behind any number of backslashes (JSON inside JSON has several), and
+  the fonts of manual pages (`\fBname\fP`). Other languages write backslashes too, but no value begins with one of these letters there:
+  `\textbf`, `\nu`, `\bword\b`, `CORP\nina`, `\\server\new`.
   Where a value does, one of the two readings is found (`C:\temp\tom@example.com`: `om@example.com`), and the leak check knows both. The
   names of users behind `C:\Users\` are left whole, as are the lines of a key block.
 - Percent escapes of control characters, blanks and delimiters (`%0A`, `%20`, `%22`), not in a URL, of which they are part. In values
@@ -32,6 +33,7 @@ from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.kernels.written_escapes import write_separators
 
 BACKSLASH_SEPARATORS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v"}  # JSON, C, Python
+FONTS = "BIRP"  # of troff, behind `\\f`: bold, italic, roman, previous
 HEXADECIMAL_ESCAPES = {"u": 4, "U": 8, "x": 2}  # the letter behind a backslash, and how many digits follow
 ESCAPE_CHARACTERS = ("\x1b", "\\x1b", "\\x1B", "\\u001b", "\\u001B", "\\033", "\\33", "\\e", "\\E")  # before `[32m`
 PERCENT_SEPARATORS = "\t\n\r \"&'(),/:;<=>?[]{}\xa0"  # what a percent escape may stand for
@@ -56,6 +58,7 @@ def _make_sign_table(separators: dict[int, str]) -> U8:
 
 _SIGNS = (
     _make_sign_table({ord(letter): separator for letter, separator in BACKSLASH_SEPARATORS.items()}),
+    _make_sign_table({ord(letter): "\t" for letter in FONTS}),
     _make_sign_table({ord(separator): separator for separator in PERCENT_SEPARATORS}),
     _make_sign_table({ord(separator): separator for separator in QUOTED_PRINTABLE_SEPARATORS}),
 )

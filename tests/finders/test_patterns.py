@@ -49,6 +49,13 @@ def reference_pattern(countries: tuple[str, ...], phase: int, inside_url: bool =
     return re.compile("|".join(patterns).replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), re.ASCII)
 
 
+@functools.cache
+def reference_embedded_pattern(countries: tuple[str, ...], phase: int) -> re.Pattern[str]:
+    """Returns the patterns of values inside words as one alternation; one that never matches where the phase has none."""
+    patterns = [kind.embedded_pattern for kind in list_kinds(countries).values() if kind.embedded_pattern and kind.phase == phase]
+    return re.compile("|".join(patterns or ["(?!)"]).replace(BOUNDARY, r"\b"), re.ASCII)
+
+
 def reference_find(text: str, countries: tuple[str, ...] = ()) -> tuple[list[Row], Counter[tuple[str, str]]]:
     """Returns all occurrences in one text, and the rejected candidates by kind and reason."""
     rejected: Counter[tuple[str, str]] = Counter()
@@ -84,13 +91,14 @@ def reference_phases(
     spans: list[tuple[int, int, str, int]] = []
     remaining_text = text
     for phase in (1, 2, 3):
-        for match in reference_pattern(countries, phase, mail is None).finditer(remaining_text):
-            section = None if mail is None else reference_section(mail, match.start())
-            span = reference_candidate(text, *match.span(), section, rejected, countries, phase)
-            if span is not None:
-                spans.append((*span, match.start()))
-        for start, stop, _, _ in spans:
-            remaining_text = remaining_text[:start] + "\x7f" * (stop - start) + remaining_text[stop:]
+        for pattern in (reference_pattern(countries, phase, mail is None), reference_embedded_pattern(countries, phase)):
+            for match in pattern.finditer(remaining_text):
+                section = None if mail is None else reference_section(mail, match.start())
+                span = reference_candidate(text, *match.span(), section, rejected, countries, phase)
+                if span is not None:
+                    spans.append((*span, match.start()))
+            for start, stop, _, _ in spans:
+                remaining_text = remaining_text[:start] + "\x7f" * (stop - start) + remaining_text[stop:]
     return spans
 
 
@@ -223,6 +231,19 @@ def assert_matches_reference(texts: list[str], finder: PatternFinder = FINDER, c
 
 
 TEXT_PIECES = [
+    # escapes, and values inside words
+    "\\n",
+    "\\\\t",
+    "\\u001b[32m",
+    "\x1b[0m",
+    "%0A",
+    "=0A",
+    "scan_",
+    "ssn_123-45-6789",
+    "id4111111111111111",
+    "card_5555-5555-5555-4444_x",
+    "iban_GB82WEST12345698765432",
+    "x_1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa",
     # values of every kind, valid and almost valid
     "bob@example.com",
     "Bob.Mann@EXAMPLE.org",
