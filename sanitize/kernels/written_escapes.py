@@ -13,7 +13,7 @@ _LINE_FEED = cython.declare(uint8_t, 10)
 _RETURN = cython.declare(uint8_t, 13)
 _MAX_PARAMETERS = cython.declare(int64_t, 32)  # bytes between the bracket and the letter of a terminal's sequence
 _MAX_EMPHASIS = cython.declare(int64_t, 64)  # bytes of a number between underscores
-_MIN_KEY_BYTES = cython.declare(int64_t, 35)  # more than any IBAN: what follows `=` is a key, not an escape
+_MIN_KEY_BYTES = cython.declare(int64_t, 35)  # more than any IBAN has
 
 
 @cython.cfunc
@@ -153,7 +153,8 @@ def _cover_backslash(
     if letter_signs[data[code]]:
         sign, stop = letter_signs[data[code]], code + 1
         if data[code] == 102 and stop < end and fonts[data[stop]]:
-            stop += 1
+            # before a capital, the letter belongs to a code or a word in capitals behind a form feed
+            stop += stop + 1 >= end or not 65 <= data[stop + 1] <= 90
     elif data[code] == 117:  # u
         value, stop = _hex_value(data, code + 1, end, 4), code + 5
     elif data[code] == 85:  # U
@@ -244,12 +245,14 @@ def _cover_emphasis(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _begins_key(data: cython.pointer[cython.const[uint8_t]], position: int64_t, end: int64_t) -> cython.bint:
-    """True if a run of base64 begins at `position` that is longer than any IBAN."""
-    first: int64_t = position
-    while position < end and position < first + _MIN_KEY_BYTES and (_is_alphanumeric(data[position]) or data[position] in (43, 47)):
+def _begins_key(data: cython.pointer[cython.const[uint8_t]], start: int64_t, sign: int64_t, end: int64_t) -> cython.bint:
+    """True if the equal sign at `sign` is between `key`, in any case, and a run of base64 that is longer than any IBAN."""
+    position: int64_t = sign + 1
+    if sign - start < 3 or data[sign - 1] | 32 != 121 or data[sign - 2] | 32 != 101 or data[sign - 3] | 32 != 107:
+        return False
+    while position < end and position <= sign + _MIN_KEY_BYTES and (_is_alphanumeric(data[position]) or data[position] in (43, 47)):
         position += 1
-    return position == first + _MIN_KEY_BYTES
+    return position > sign + _MIN_KEY_BYTES
 
 
 def write_separators(
@@ -327,7 +330,7 @@ def write_separators(
                     sign = 0
                     if value >= 0:
                         sign = percent_signs[value] if mark == 37 else quoted_signs[value]
-                    if mark == 61 and sign and (first[stop + 1] > 90 or _begins_key(first, stop + 2, end)):
+                    if mark == 61 and sign and (first[stop + 1] > 90 or _begins_key(first, start, position, end)):
                         sign = 0
                     if not sign:
                         stop = position + 1

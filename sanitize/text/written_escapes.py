@@ -33,7 +33,7 @@ from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.kernels.written_escapes import write_separators
 
 BACKSLASH_SEPARATORS = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v"}  # JSON, C, Python
-FONTS = "BIRP"  # of troff, behind `\\f`: bold, italic, roman, previous
+FONTS = "BIRP"  # of troff, behind `\f` and not before a capital: bold, italic, roman, previous
 HEXADECIMAL_ESCAPES = {"u": 4, "U": 8, "x": 2}  # the letter behind a backslash, and how many digits follow
 ESCAPE_CHARACTERS = ("\x1b", "\\x1b", "\\x1B", "\\u001b", "\\u001B", "\\033", "\\33", "\\e", "\\E")  # before `[32m`
 PERCENT_SEPARATORS = "\t\n\r \"&'(),/:;<=>?[]{}\xa0"  # what a percent escape may stand for
