@@ -1,4 +1,4 @@
-"""Finder `known`: the second round of find. Finds further occurrences of known values, after the first round has read the whole corpus.
+r"""Finder `known`: the second round of find. Finds further occurrences of known values, after the first round has read the whole corpus.
 
 Known values are the names of people beside their addresses in header lines or after a title (finders/names.py), numbers and addresses in
 the spellings found (without those that only their context identifies, see `Kind.is_distinctive`), and a user's list (`--known FILE`: CSV,
@@ -6,11 +6,14 @@ TSV or JSON lines with `kind` and `value`, of any kind). A name is found in any 
 Roe` and as `Roe, Ann`; a value is also found in full-width letters.
 
 A single word is searched only if a user's list has it, and only as spelled there or in capitals: `Will`, `May` and `Mark` are usually
-ordinary words. Memory is that of the distinct values, as in the leak check; a pass costs about as much as that check.
+ordinary words. Where a text writes out escapes (sanitize/text/written_escapes.py), they count as white space, and values that contain
+something like one are found as well (`CORP\tom`); a value that begins inside an escape is found behind the name of a domain only
+(`CORP\nina`). Memory is that of the distinct values, as in the leak check; a pass costs about as much as that check.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
@@ -36,6 +39,7 @@ from sanitize.kinds.kind import all_kinds
 from sanitize.storage.files import describe_read_error, open_regular_file, require_shallow_lines
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings, find_common_values
+from sanitize.text.written_escapes import separate_escapes
 
 FINDER_NAME = "known"
 MIN_CERTAIN_SCORE = 0.9  # names with at least this score (beside an address, or after a title) are searched everywhere
@@ -54,13 +58,16 @@ _TERM_SCHEMA = pa.schema(
     ]
 )
 _MINED_COLUMNS = (pl.lit(_MINED_SCORE, pl.Float32).alias("score"), pl.lit(None, pl.String).alias("spelled"))
+_BACKSLASH = ord("\\")
+_DOMAIN = re.compile(rb"(?:\A|[^A-Za-z0-9_.-])[A-Z][A-Z0-9-]{1,14}\\{1,2}\Z")  # NetBIOS: at most 15 characters
+_MAX_DOMAIN_BYTES = 18  # of what the pattern matches
 _WHITESPACE_BYTES = make_byte_table(b" \t\n\v\f\r")
 
 
 class Known(Finder):
     """Settings: none. Its search terms are written by `write_known_terms`."""
 
-    VERSION: ClassVar[int] = 3
+    VERSION: ClassVar[int] = 4
     needs: ClassVar[str] = "--known FILE"
     second_round: ClassVar[bool] = True
     _terms: _KnownTerms | None = PrivateAttr(default=None)
@@ -74,13 +81,13 @@ class Known(Finder):
     def find_spans(self, column: TextColumn) -> FoundSpans:
         """Returns every match of a known term that is not inside a span of its kind that was found before."""
         assert self._terms is not None
-        terms, collapsed = self._terms, CollapsedTexts(TextBuffers.from_array(column.texts))
-        plain_and_nfkc = [terms.matcher.find(collapsed.texts), terms.matcher.find_nfkc(collapsed.texts)]
-        joined = LiteralMatches(
-            *(np.concatenate([getattr(matches, name) for matches in plain_and_nfkc]) for name in ("text_no", "start", "end", "term"))
-        )
-        text_no, start, stop = collapsed.to_original(joined)
-        term = joined.term
+        terms, buffers = self._terms, TextBuffers.from_array(column.texts)
+        text_no, start, stop, term = terms.find_matches(buffers)
+        view = separate_escapes(buffers)
+        if view is not buffers:
+            is_valid = ~_begins_inside_escape(buffers, view, text_no, start)
+            columns = zip((text_no, start, stop, term), terms.find_matches(view), strict=True)
+            text_no, start, stop, term = (np.append(found[is_valid], separated) for found, separated in columns)
         spans = pl.DataFrame({"text_no": text_no, "start": start, "end": stop, "kind": terms.matcher.kind[term]})
         is_first = spans.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()  # two terms may match the same span
         text_no, start, stop, term = text_no[is_first], start[is_first], stop[is_first], term[is_first]
@@ -108,6 +115,15 @@ class _KnownTerms:
         self.score = np.asarray(table.column("score"), np.float32)
         self.required_spelling = pl.Series(table.column("spelled"), dtype=pl.String)
         self.kind_names = np.array(self.matcher.kind_names, object)
+
+    def find_matches(self, buffers: TextBuffers) -> tuple[I64, I64, I64, I64]:
+        """Returns text, start and end byte, and term of each match, across any run of white space and in full-width letters."""
+        collapsed = CollapsedTexts(buffers)
+        plain_and_nfkc = [self.matcher.find(collapsed.texts), self.matcher.find_nfkc(collapsed.texts)]
+        joined = LiteralMatches(
+            *(np.concatenate([getattr(matches, name) for matches in plain_and_nfkc]) for name in ("text_no", "start", "end", "term"))
+        )
+        return *collapsed.to_original(joined), joined.term
 
     def lookup_kind_names(self, term: I64) -> npt.NDArray[np.object_]:
         """Returns the name of the kind of each term."""
@@ -156,6 +172,17 @@ class CollapsedTexts:
         break_no = np.searchsorted(self.breaks, position, side="right")
         found: I64 = position + np.append(0, self.shifts)[break_no]
         return found
+
+
+def _begins_inside_escape(buffers: TextBuffers, view: TextBuffers, text_no: I64, start: I64) -> Mask:
+    r"""True for matches in the texts that begin inside an escape, unless the name of a domain in capitals is before it: `CORP\nina`."""
+    low = buffers.offsets[text_no] + start
+    is_inside: Mask = (view.data[low] != buffers.data[low]) & (buffers.data[low] != _BACKSLASH)
+    rows = np.flatnonzero(is_inside)
+    first = np.maximum(low[rows] - _MAX_DOMAIN_BYTES, buffers.offsets[text_no[rows]])
+    before = slice_spans(buffers, first, low[rows]).cast(pa.large_binary()).to_pylist()
+    is_inside[rows] = [_DOMAIN.search(piece) is None for piece in before]  # a loop over the few matches of this sort
+    return is_inside
 
 
 def _is_already_found(found: pl.DataFrame, text_no: I64, start_byte: I64, end_byte: I64, kind: npt.NDArray[np.object_]) -> Mask:

@@ -1,4 +1,4 @@
-"""Finder `names`: names of people without a model, from mail header lines, and in prose by name lists, titles and context words.
+r"""Finder `names`: names of people without a model, from mail header lines, and in prose by name lists, titles and context words.
 
 Header lines: the display name beside an address in a list (`Ann Roe <ann@example.com>`, `ann@example.com (Ann Roe)`), in the header block
 of a mail or in a forwarded or quoted block. Such a name is certain, is linked to its address if the two share a word, and is searched
@@ -13,7 +13,8 @@ Scores give the kind of evidence, not a probability: 1.0 beside an address, 0.9 
 one after a greeting, in a signature or a field of a mailbox, 0.7 a part of a longer name, a name of which one word is listed, or words
 beside which something says that they are a name, 0.6 a given name alone, 0.5 in lower case.
 
-All rules work on columns of words; each text is evaluated on its own.
+All rules work on columns of words; each text is evaluated on its own. Escapes that a text writes out, such as `\n`, separate words as what
+they stand for does (sanitize/text/written_escapes.py).
 """
 
 from __future__ import annotations
@@ -51,6 +52,7 @@ from sanitize.text.person_names.prose_names import ProseNames
 from sanitize.text.person_names.word_roles import MAX_NAME_WORDS
 from sanitize.text.person_names.word_table import WordTable
 from sanitize.text.tokenizer import tokenize_unicode
+from sanitize.text.written_escapes import separate_escapes
 
 FINDER_NAME = "names"
 _PERSON = "PERSON"
@@ -63,7 +65,7 @@ _NO_LINKS = pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64})
 class Names(Finder):
     """Settings: `prose` (false: only header lines are searched)."""
 
-    VERSION: ClassVar[int] = 6
+    VERSION: ClassVar[int] = 7
     supports_stream: ClassVar[bool] = True
     prose: bool = True
     _key: Key = PrivateAttr()
@@ -80,7 +82,7 @@ class Names(Finder):
 
     def find_spans(self, column: TextColumn) -> FoundSpans:
         """Returns the names in a column of texts."""
-        buffers = TextBuffers.from_array(column.texts)
+        buffers = separate_escapes(TextBuffers.from_array(column.texts))
         found = column.known_spans.filter(pl.col("kind") != _PERSON)
         addresses = found.filter(pl.col("kind") == "EMAIL_ADDRESS")
         start, stop, score, links = _find_names_beside_addresses(buffers, addresses, self._key)

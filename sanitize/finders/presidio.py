@@ -43,6 +43,7 @@ from sanitize.kinds.kind import all_kinds
 from sanitize.storage.files import tree_sha256
 from sanitize.text.label_aliases import get_kinds_by_label, map_labels_to_kinds, trim_spans
 from sanitize.text.token_classification.model_files import describe_attribution, describe_versions, read_label_names
+from sanitize.text.written_escapes import separate_escapes
 
 _LIBRARIES = ("presidio-analyzer", "spacy", "phonenumbers", "tldextract", "regex", "transformers", "gliner")
 # recognisers whose every match has a digit or an @, and no white space next to a word character at its edges (a test checks it)
@@ -62,6 +63,7 @@ class Presidio(Finder):
     (entity, or the model's label = our kind); `nlp` and `model` (a path); `context` (context words that count as present around every
     match); `threshold`; `timeout` (seconds for one pattern on one text); `chunk` and `overlap` (of a model's input); `device`."""
 
+    VERSION: ClassVar[int] = 2
     needs: ClassVar[str] = "a model"
     language: str = "en"
     recognizers: tuple[str, ...] = ()
@@ -148,7 +150,7 @@ class Presidio(Finder):
         assert self._analyzers is not None
         analyzers = self._analyzers
         kinds = tuple(dict.fromkeys(analyzers.kind_by_entity.values()))
-        buffers = TextBuffers.from_array(column.texts)
+        buffers = separate_escapes(TextBuffers.from_array(column.texts))
         found: list[tuple[I64, I64, I64, I64, F64]] = []
         failed_texts: set[int] = set()
         with analyzers.open_memory_zone():

@@ -199,3 +199,50 @@ def select_runs(
                             last_run_end = end
                     literal = next_literals[literal - 1]
     return count
+
+
+def select_words(
+    data: cython.const[uint8_t][::1],
+    text_offsets: cython.const[int64_t][::1],
+    word_starts: int64_t[::1],
+    word_ends: int64_t[::1],
+) -> int:
+    """Writes the runs of ASCII letters, digits, `_` and `-` in which a letter or `_` may adjoin a value: with nine digits, or with a `_`
+    and 27 bytes; returns their number. Runs beyond the size of the outputs are counted only.
+    """
+    count: int64_t = 0
+    capacity: int64_t = word_starts.shape[0]
+    text: cython.Py_ssize_t
+    position: int64_t
+    text_end: int64_t
+    start: int64_t
+    digits: int64_t
+    letters: int64_t
+    underscores: int64_t
+    byte: uint8_t
+    if data.shape[0] == 0:
+        return 0
+    first: cython.pointer[cython.const[uint8_t]] = cython.address(data[0])
+    with cython.nogil:
+        for text in range(text_offsets.shape[0] - 1):
+            position, text_end = text_offsets[text], text_offsets[text + 1]
+            while position < text_end:
+                start = position
+                digits = letters = underscores = 0
+                while position < text_end:
+                    byte = first[position]
+                    if 48 <= byte <= 57:
+                        digits += 1
+                    elif byte == 95:
+                        underscores += 1
+                    elif 97 <= byte | 32 <= 122:
+                        letters += 1
+                    elif byte != 45:
+                        break
+                    position += 1
+                if (digits >= 9 and letters + underscores > 0) or (underscores > 0 and position - start >= 27):
+                    if count < capacity:
+                        word_starts[count], word_ends[count] = start, position
+                    count += 1
+                position += 1
+    return count

@@ -2,7 +2,9 @@
 blanks or hyphens of any form, or dots, between the groups.
 
 A fifth group is matched only after hyphens: after blanks it is more often the security code, and with it the card number would fail its
-check sum. Normalised form: the digits.
+check sum. Fourteen digits and more are also found inside a word (`scan_4539578763621486.pdf`,
+`id4539578763621486`), but not in a hexadecimal number of twenty digits and more.
+Normalised form: the digits.
 """
 
 from __future__ import annotations
@@ -15,7 +17,9 @@ from sanitize.core.keys import Draws
 from sanitize.kernels import check_digits
 from sanitize.kinds.kind import (
     BOUNDARY,
+    LETTERS,
     WIDE_GAP,
+    WORD_BEFORE,
     Kind,
     digit_mask,
     flatten_strings,
@@ -60,6 +64,12 @@ _TEST_CARD_PREFIXES = (  # (first digits of a number, first six digits of that n
     ("50|56|57|58", "501800"),
     ("6", "601111"),
 )
+
+
+def _accepts(candidates: pl.DataFrame) -> pl.Series:
+    """True for what the pattern matches from end to end, unless it is a hexadecimal number with letters."""
+    value = candidates["value"]
+    return value.str.contains(rf"\A(?:{KIND.pattern}|{KIND.embedded_pattern})\z") & ~value.str.contains(_HEXADECIMAL)
 
 
 def _check(values: pl.Series) -> pl.Series:
@@ -111,6 +121,10 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     return from_byte_matrix(out, values.name)
 
 
+# inside a word: not thirteen digits, as those of goods and time stamps have
+_EMBEDDED = "(?:[2-6][0-9]{13,18}|1800[0-9]{11}|[2-6][0-9]{3}(?:-[0-9]{4}){3}|3[0-9]{3}-[0-9]{6}-[0-9]{4,5})"
+_WORD_AFTER = f"(?:_|[A-Za-z]+{BOUNDARY})"
+_HEXADECIMAL = r"(?:\A|_)(?:[0-9a-f]{20,}|[0-9A-F]{20,})(?:_|\z)"  # cards have nineteen digits at most
 KIND = Kind(
     name="CREDIT_CARD",
     about="a payment card number",
@@ -129,13 +143,19 @@ KIND = Kind(
     )
     + rf"|[2-6][0-9]{{3}}(?:{WIDE_GAP}[0-9]{{4}}){{3}}|3[0-9]{{3}}{WIDE_GAP}[0-9]{{6}}{WIDE_GAP}[0-9]{{4,5}}"
     + rf"|[2-6][0-9]{{3}}(?:[.][0-9]{{4}}){{3}}|3[0-9]{{3}}[.][0-9]{{6}}[.][0-9]{{4,5}}){BOUNDARY}",
+    embedded_pattern=(
+        rf"(?:{WORD_BEFORE}[A-Za-z]*|{BOUNDARY}[A-Za-z]+){_EMBEDDED}(?:{BOUNDARY}|{_WORD_AFTER})|{BOUNDARY}{_EMBEDDED}{_WORD_AFTER}"
+    ),
+    prefix_pattern=rf"([A-Za-z0-9_]*[A-Za-z_]){_EMBEDDED}(?:_|[A-Za-z]*)\z",
+    suffix_pattern="[0-9](_|[A-Za-z]+)",
+    accepts=_accepts,
     check=_check,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
     phase=2,
     digit_lines_only=True,
     rank=45,
-    first_bytes=b"123456",
+    first_bytes=b"123456_" + LETTERS,
     hits=(
         ("paid with 4111 1111 1111 1111 today", "4111 1111 1111 1111"),
         ("card 4111 1111 1111 1111 123", "4111 1111 1111 1111"),
@@ -143,11 +163,15 @@ KIND = Kind(
         ("6011111111111117 30569309025904", "6011111111111117", "30569309025904"),
         ("4111.1111.1111.1111 or 3782.822463.10005.", "4111.1111.1111.1111", "3782.822463.10005"),
         ("180000000000002 and 501800000009", "180000000000002", "501800000009"),
+        ("scan_4111111111111111.pdf id5555555555554444", "4111111111111111", "5555555555554444"),
+        ("my_card_4111-1111-1111-1111_2 378282246310005x", "4111-1111-1111-1111", "378282246310005"),
     ),
     near_misses=(
         "111 4111 11111",
         "4111 1111 1111 1112",
         "2000 0000 0000 0006",
         "4111\n1111\n1111\n1111",
+        "ab4111111111111111cd 0ab4111111111111111 x4111111111111111y0 v1_41111111111111111111",
+        "img_4006381333931.jpg 2024_4111111111111111",
     ),
 )

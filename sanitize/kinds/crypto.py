@@ -14,7 +14,7 @@ import polars as pl
 
 from sanitize.array_types import I64
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BOUNDARY, Kind, draw_indices, from_byte_matrix, to_byte_matrix
+from sanitize.kinds.kind import BOUNDARY, LETTERS, WORD_BEFORE, Kind, draw_indices, from_byte_matrix, to_byte_matrix
 
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 _BECH32 = "qpzry9x8gf2tvdw0s3jn54khce6mua7l"  # BIP 173
@@ -204,26 +204,29 @@ def _keccak256(data: bytes) -> bytes:
     return b"".join(word.to_bytes(8, "little") for word in state[:4])
 
 
+# addresses of Bitcoin, which have a check sum of 30 bits and more: also found inside a word (`wallet_1A1z...`)
+_CHECKED = "[13][1-9A-HJ-NP-Za-km-z]{25,34}|(?:bc|tb|ltc)1[02-9ac-hj-np-z]{8,87}|(?:BC|TB|LTC)1[02-9AC-HJ-NP-Z]{8,87}"
 KIND = Kind(
     name="CRYPTO",
     about="an address of the Bitcoin or Ethereum network",
     category="financial",
-    pattern=(
-        rf"{BOUNDARY}(?:[13][1-9A-HJ-NP-Za-km-z]{{25,34}}|(?:bc|tb|ltc)1[02-9ac-hj-np-z]{{8,87}}|(?:BC|TB|LTC)1[02-9AC-HJ-NP-Z]{{8,87}}|"
-        rf"0[xX][0-9A-Fa-f]{{40}}){BOUNDARY}"
-    ),
+    pattern=(rf"{BOUNDARY}(?:{_CHECKED}|0[xX][0-9A-Fa-f]{{40}}){BOUNDARY}"),
+    embedded_pattern=rf"{WORD_BEFORE}(?:{_CHECKED})(?:{BOUNDARY}|_)|{BOUNDARY}(?:{_CHECKED})_",
+    prefix_pattern="([A-Za-z0-9_]*_)[A-Za-z0-9]",
+    suffix_pattern="_",
     check=_check,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
     phase=2,
     digit_lines_only=True,
     rank=35,
-    first_bytes=b"013BLTblt",
+    first_bytes=b"013_" + LETTERS,
     hits=(
         ("sent to 0x52908400098527886e0f7030069857d2e4169ee7", "0x52908400098527886e0f7030069857d2e4169ee7"),
         ("to 1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa or", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"),
         ("bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"),
         ("0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed", "0x5aAeb6053F3E94C9b9A09f33669435E7Ef1BeAed"),
+        ("wallet_1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa_2", "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa"),
     ),
     near_misses=("0x5aAeb6 bc1 1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNb",),
 )

@@ -1,6 +1,9 @@
 """International bank account numbers: in upper case, unbroken or in groups of four with blanks or hyphens of any form between them, or in
 lower case unbroken.
 
+Also inside a word, behind or before an underscore, and in upper case behind a letter in lower case
+(`iban_DE89...`, `scan_DE89..._1`, `ibanDE89...`).
+
 The pattern has the length that each country uses, so that a match stops where the number ends: `BE68 5390 0754 7034 IBAN` contains one of
 sixteen characters. Normalised form: letters and digits, in upper case.
 """
@@ -16,6 +19,7 @@ from sanitize.kernels import check_digits
 from sanitize.kinds.kind import (
     BOUNDARY,
     LETTERS,
+    WORD_BEFORE,
     Kind,
     flatten_strings,
     from_byte_matrix,
@@ -47,16 +51,30 @@ _COUNTRIES_BY_LENGTH = {  # SWIFT IBAN registry, release 98
 _LENGTH_BY_COUNTRY = {country: length for length, countries in _COUNTRIES_BY_LENGTH.items() for country in countries.split()}
 
 
-def _build_pattern() -> str:
-    """The pattern, with one branch for each length: the countries, two check digits, then groups of four and the remaining characters."""
-    branches = []
+def _list_branches() -> tuple[list[str], list[str]]:
+    """The patterns in upper case and in lower case for each length: the countries, two check digits, then groups of four and the remaining
+    characters. In lower case, as people type it, only unbroken."""
+    upper, lower = list[str](), list[str]()
     for length, countries in _COUNTRIES_BY_LENGTH.items():
         groups, rest = divmod(length - 4, 4)
         tail = f"[ -]?[A-Z0-9]{{{rest}}}" if rest else ""
-        branches.append(f"(?:{'|'.join(countries.split())})[0-9]{{2}}(?:[ -]?[A-Z0-9]{{4}}){{{groups}}}{tail}")
-        # in lower case, as people type it: unbroken only
-        branches.append(f"(?:{'|'.join(countries.lower().split())})[0-9]{{2}}[a-z0-9]{{{length - 4}}}")
+        upper.append(f"(?:{'|'.join(countries.split())})[0-9]{{2}}(?:[ -]?[A-Z0-9]{{4}}){{{groups}}}{tail}")
+        lower.append(f"(?:{'|'.join(countries.lower().split())})[0-9]{{2}}[a-z0-9]{{{length - 4}}}")
+    return upper, lower
+
+
+def _build_pattern() -> str:
+    """The pattern of a number on its own."""
+    branches = [branch for pair in zip(*_list_branches(), strict=True) for branch in pair]
     return widen_separators(f"{BOUNDARY}(?:{'|'.join(branches)}){BOUNDARY}")
+
+
+def _build_embedded_pattern() -> str:
+    """The pattern of an unbroken number inside a word: behind or before an underscore, and in upper case behind a letter in lower case."""
+    upper, lower = ("|".join(branches).replace("[ -]?", "") for branches in _list_branches())
+    before = rf"(?:{WORD_BEFORE}(?:[A-Za-z0-9]*[a-z])?|{BOUNDARY}[A-Za-z]*[a-z])"
+    end = f"(?:{BOUNDARY}|_)"
+    return rf"{before}(?:{upper}){end}|{WORD_BEFORE}(?:{lower}){end}|{BOUNDARY}(?:{upper}|{lower})_"
 
 
 def _check(values: pl.Series) -> pl.Series:
@@ -104,13 +122,16 @@ KIND = Kind(
     category="financial",
     aliases=("IBAN",),
     pattern=_build_pattern(),
+    embedded_pattern=_build_embedded_pattern(),
+    prefix_pattern="([A-Za-z0-9_]*_)[a-z]{2}[0-9]{2}[a-z0-9]*_?\\z|([A-Za-z0-9_]*[a-z_])[A-Z]{2}[0-9]{2}[A-Z0-9 -]",
+    suffix_pattern="_",
     check=_check,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
     phase=2,
     digit_lines_only=True,
     rank=42,
-    first_bytes=LETTERS,
+    first_bytes=LETTERS + b"_",
     hits=(
         ("account GB82 WEST 1234 5698 7654 32.", "GB82 WEST 1234 5698 7654 32"),
         ("IBAN: DE89 3704 0044 0532 0130 00 please", "DE89 3704 0044 0532 0130 00"),
@@ -118,6 +139,8 @@ KIND = Kind(
         ("BE68 5390 0754 7034 IBAN", "BE68 5390 0754 7034"),
         ("iban is gb82west12345698765432", "gb82west12345698765432"),
         ("NO93 8601 1117 947.", "NO93 8601 1117 947"),
+        ("iban_GB82WEST12345698765432.pdf x_gb82west12345698765432_1", "GB82WEST12345698765432", "gb82west12345698765432"),
+        ("ibanDE89370400440532013000, DE89370400440532013000_2", "DE89370400440532013000", "DE89370400440532013000"),
     ),
     near_misses=(
         "DE89370400440532013000X DE8937040044053201300",

@@ -59,6 +59,7 @@ _COUNTRY_ALIASES = {"UK": "GB", "EN": "GB", "ENG": "GB", "GBR": "GB"}  # common 
 # modules of this folder that define no kind
 _SUPPORT_MODULES = ("byte_automaton", "kind", "custom_kind", "east_asian_names", "pattern_check", "plain_forms")
 BOUNDARY = r"(?-u:\b)"  # the ASCII word boundary: three times faster than the Unicode one, and the same in finders and leak check
+WORD_BEFORE = rf"{BOUNDARY}(?:[A-Za-z_][A-Za-z0-9_]*)?_"  # a word up to an underscore, before a value: `scan_`, `my_card_`, `_`
 # separators between the groups of a number, as people, typesetters and web pages write them, for use in a character class; no line ends
 BLANKS = " \u00a0\u2000-\u200a\u202f\u205f\u3000"  # space; no-break, figure, thin, narrow and ideographic spaces
 HYPHENS = "\u2010-\u2015\u2212\ufe58\ufe63\uff0d-"  # hyphens, dashes, minus sign; the ASCII hyphen is last, so that it forms no range
@@ -140,6 +141,10 @@ class Kind:
                value, where in the bytes of all values (see `flatten_strings`) its components begin, and where it ends.
     make_variants   For kinds whose components have no fixed order: (values, draws, anchor) -> surrogates in which one component of each
                value is kept. `anchor` is its index in `components`, or -1 for none. A value with a single component keeps nothing.
+    embedded_pattern   A regular expression for a value inside a longer word, such as the name of a file, with all of the word up to
+               the value; for kinds whose check leaves hardly any false value. It is searched in the text that the kinds of the phase
+               left. A match has only ASCII letters, digits, `_` and `-`, and nine digits, or a `_` and 27 bytes. `prefix_pattern` and
+               `suffix_pattern` cut the rest of the word off.
     plain_forms   The forms of most values, about which a compiled loop decides instead of `accepts`, `check`, `needs_context` and
                `normalise`, with the same result (see sanitize/kinds/plain_forms.py).
     alternatives   The alternatives of the pattern in order, where some of them have conditions (see `Alternative`).
@@ -191,6 +196,7 @@ class Kind:
     components: tuple[str, ...] = ()
     locate_components: Callable[[pl.Series], I64] | None = None
     make_variants: Callable[[pl.Series, Draws, I64], pl.Series] | None = None
+    embedded_pattern: str | None = None
     plain_forms: tuple[PlainForm, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     anchors: tuple[str, ...] = ()
@@ -229,7 +235,8 @@ class Kind:
         """True where a candidate is of this kind, before its check; `candidates` is the frame described at `accepts`."""
         if self.accepts is not None:
             return self.accepts(candidates)
-        return candidates["value"].str.contains(rf"\A(?:{self.pattern})\z" if self.pattern else r"[\p{L}\p{N}]")
+        patterns = "|".join(filter(None, (self.pattern, self.embedded_pattern)))
+        return candidates["value"].str.contains(rf"\A(?:{patterns})\z" if patterns else r"[\p{L}\p{N}]")
 
 
 def list_kinds(countries: Iterable[str] = (), named: Iterable[str] = ()) -> dict[str, Kind]:

@@ -1,6 +1,7 @@
 """United States social security numbers: `ddd-dd-dddd` with hyphens, blanks or dots of any form, the same separator twice, or nine bare
 digits after a label; and numbers of the same form with an area above 899: taxpayer numbers (ITIN, ATIN), and invented or mistyped
 numbers, since hardly anything else is written in this form. The label may be a key in quotation marks of any form (`“ssn”: “123456789”`).
+Inside a word the label may be directly before the number (`ssn_123-45-6789_x`).
 A number after the word for a part of a building (`Suite 123-45-6789`) is refused (`address`).
 
 Normalised form: the nine digits.
@@ -18,7 +19,9 @@ from sanitize.kinds.kind import (
     BOUNDARY,
     DIGITS,
     HYPHENS,
+    LETTERS,
     QUOTATION_MARKS,
+    WORD_BEFORE,
     Kind,
     digit_mask,
     draw_indices,
@@ -80,6 +83,8 @@ _LABEL = (
     rf"{BOUNDARY}(?:[Ss][Ss][Nn]|SS ?#|ITIN|ATIN|[Ss]ocial [Ss]ecurity|SOCIAL SECURITY|[Ss]oc[.]? [Ss]ec[.]?)"
     rf"(?: (?:[Nn]umber|NUMBER|[Nn]o[.]?|#))?(?: (?:is|was|of) |[: #=\"'(*{QUOTATION_MARKS}]{{1,6}})"
 )
+_KEY = rf"(?:{WORD_BEFORE}|{BOUNDARY})[Ss][Ss][Nn][_-]?"  # inside a word: `ssn_`, `my_ssn_`, `SSN`
+_EMBEDDED = rf"{_KEY}(?:[0-9]{{3}}-[0-9]{{2}}-[0-9]{{4}}|[0-9]{{9}})(?:{BOUNDARY}|_)"
 _ROOM = rf"{BOUNDARY}(?:[Ss]uite|SUITE|[Ss]te[.]?|STE[.]?|[Aa]pt[.]?|APT[.]?|[Aa]partment|[Rr]oom|[Uu]nit) #?"
 KIND = Kind(
     name="US_SSN",
@@ -90,8 +95,10 @@ KIND = Kind(
         "SOCIALNUM",
     ),
     pattern=rf"{_ROOM}{_FORMATTED}|{_FORMATTED}|{_LABEL}[0-9]{{9}}{BOUNDARY}",
-    prefix_pattern=_LABEL,
-    accepts=lambda candidates: candidates["value"].str.contains(rf"\A(?:(?:{_ROOM})?{_FORMATTED}|(?:{_LABEL})?[0-9]{{9}})\z"),
+    embedded_pattern=_EMBEDDED,
+    prefix_pattern=f"{_LABEL}|{_KEY}",
+    suffix_pattern="_",
+    accepts=lambda candidates: candidates["value"].str.contains(rf"\A(?:(?:{_ROOM})?{_FORMATTED}|(?:{_LABEL})?[0-9]{{9}}|{_EMBEDDED})\z"),
     check=_check,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
@@ -107,7 +114,7 @@ KIND = Kind(
         ),
     ),
     rank=55,
-    first_bytes=DIGITS + b"AIRSUarsu",
+    first_bytes=DIGITS + LETTERS + b"_",
     hits=(
         ("SSN 123-45-6789.", "123-45-6789"),
         ("123 45 6789", "123 45 6789"),
@@ -118,12 +125,14 @@ KIND = Kind(
         ("ssn=123456789, SSN is 123456788", "123456789", "123456788"),
         ('{"ssn": "123456789"} **SSN:** 123456788, SS# 123456787', "123456789", "123456788", "123456787"),
         ("{“ssn”: “123456789”} «SSN» : «123456788»", "123456789", "123456788"),
+        ("ssn_123-45-6789_x my_ssn_123456788.txt SSN123-45-6787", "123-45-6789", "123456788", "123-45-6787"),
         ("SSN (123456789), Soc. Sec. No. 123456788, social security number of 123456787", "123456789", "123456788", "123456787"),
     ),
     near_misses=(
         "a123-45-6789 123-45-67890 123-456-789",
         "000-12-3456 666-12-3456 987-65-4321 123-00-4567 123-45-0000",
         "123-45 6789",
+        "scan_123-45-6789_x lessn123-45-6789 ssn_1234567890 ssn_123-45-67890",
         "Suite 123-45-6789, Apt. 123 45 6789, suite 123456789",
     ),
 )

@@ -41,6 +41,7 @@ from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.span_conflicts import CompetingSpans, resolve_conflicts
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings
 from sanitize.text.mail_headers import find_sections
+from sanitize.text.written_escapes import separate_escapes
 
 _CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 64, 32  # bytes around a span that are searched for a context word
 _WORD_BYTES = make_byte_table(ASCII_WORD_CHARS)
@@ -61,7 +62,9 @@ class Scanner:
         found = self._patterns.run(texts)
         if not self._custom_scanners:
             return found
-        return _merge_found(texts, found, [one.run(texts) for one in self._custom_scanners], len(self._patterns.kinds))
+        buffers = TextBuffers.from_array(texts)
+        view = separate_escapes(buffers)
+        return _merge_found(texts, found, [one.run(buffers, view) for one in self._custom_scanners], len(self._patterns.kinds))
 
 
 @dataclass(frozen=True, repr=False)
@@ -93,22 +96,25 @@ class _CustomKindScanner:
         number = list(all_kinds()).index(custom.name)
         self._word_search = LiteralMatcher(to_large_string(forms), np.full(len(forms), number, np.int32), np.zeros(len(forms), np.int64))
         self._context_pattern = _build_words_pattern(custom.context) if custom.context else ""
+        # `CORP\\[a-z]+` matches the user name in `CORP\tom`, which is no escape
+        self._wants_backslash = r"\\" in custom.pattern or any("\\" in word for word in custom.words)
 
-    def run(self, texts: pa.LargeStringArray) -> _CustomKindSpans:
-        """Its occurrences in a column of texts without nulls."""
-        buffers, custom, skipped = TextBuffers.from_array(texts), self.custom, dict[str, int]()
+    def run(self, buffers: TextBuffers, view: TextBuffers) -> _CustomKindSpans:
+        """Its occurrences in a column of texts; `view` are the texts with separators for escapes (sanitize/text/written_escapes.py)."""
+        custom, skipped = self.custom, dict[str, int]()
 
         def reject(reason: str, is_good: Mask, *columns: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
             if not is_good.all():
                 skipped[reason] = skipped.get(reason, 0) + int((~is_good).sum())
             return [column[is_good] for column in columns]
 
-        low, high = find_matches(buffers, custom.pattern) if custom.pattern else (np.empty(0, np.int64), np.empty(0, np.int64))
+        searched = buffers if self._wants_backslash else view
+        low, high = find_matches(searched, custom.pattern) if custom.pattern else (np.empty(0, np.int64), np.empty(0, np.int64))
         low, high = low[high > low], high[high > low]
         match_counts = _count_in_texts(buffers, low)
-        low, high = reject("boundary", self._keeps_boundary(buffers, low, high), low, high)
+        low, high = reject("boundary", self._keeps_boundary(view, low, high), low, high)
         if custom.words:
-            word_spans = self._find_words(buffers)
+            word_spans = self._find_words(searched)
             match_counts += _count_in_texts(buffers, word_spans[0])
             low, high = np.concatenate([low, word_spans[0]]), np.concatenate([high, word_spans[1]])
             # sorted by start, longest first; duplicates removed
@@ -123,7 +129,7 @@ class _CustomKindScanner:
             low, high, value_no = reject(custom.check, is_valid[value_no], low, high, value_no)
         score = np.full(len(low), 1.0 if custom.score is None else custom.score, np.float32)
         if self._context_pattern:
-            has_context = self._has_context(buffers, low, high)
+            has_context = self._has_context(view, low, high)
             score[has_context] = 1.0
             if custom.score is None:
                 low, high, value_no, score = reject("context", has_context, low, high, value_no, score)

@@ -57,6 +57,12 @@ def find_digit_lines(buffers: TextBuffers, excluded_starts: I64, excluded_ends: 
     return TextPieces.from_spans(buffers, starts, ends)
 
 
+def find_words(buffers: TextBuffers) -> TextPieces:
+    """Returns the words in which a kind may find a value by its `Kind.embedded_pattern`."""
+    starts, ends = _fill(buffers, lambda starts, ends: kernel.select_words(buffers.data, buffers.offsets, starts, ends))
+    return TextPieces.from_spans(buffers, starts, ends)
+
+
 @dataclass(frozen=True, repr=False)
 class LiteralTable:
     """Literals that one pass over a column finds: anchors, around which runs of bytes are selected, and literals that mark their text."""

@@ -18,6 +18,7 @@ from sanitize.core.keys import Key, compute_value_ids
 from sanitize.finders import patterns
 from sanitize.finders.patterns import Detections, PatternFinder
 from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, all_kinds, known_countries, list_kinds
+from sanitize.text.written_escapes import separate_escapes
 
 KEY = Key.from_seed(7)
 FINDER = PatternFinder(KEY)
@@ -48,18 +49,25 @@ def reference_pattern(countries: tuple[str, ...], phase: int, inside_url: bool =
     return re.compile("|".join(patterns).replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), re.ASCII)
 
 
+@functools.cache
+def reference_embedded_pattern(countries: tuple[str, ...], phase: int) -> re.Pattern[str]:
+    """Returns the patterns of values inside words as one alternation; one that never matches where the phase has none."""
+    patterns = [kind.embedded_pattern for kind in list_kinds(countries).values() if kind.embedded_pattern and kind.phase == phase]
+    return re.compile("|".join(patterns or ["(?!)"]).replace(BOUNDARY, r"\b"), re.ASCII)
+
+
 def reference_find(text: str, countries: tuple[str, ...] = ()) -> tuple[list[Row], Counter[tuple[str, str]]]:
     """Returns all occurrences in one text, and the rejected candidates by kind and reason."""
     rejected: Counter[tuple[str, str]] = Counter()
     spans: list[tuple[int, int, str, str | None]] = []
-    for start, stop, kind, candidate_start in reference_phases(text, True, rejected, countries):
+    for start, stop, kind, candidate_start in reference_phases(separate(text), text, rejected, countries):
         section = reference_section(text, candidate_start)
         spans.append((start, stop, kind, section))
         if kind == "URL":
             searched = text[start:stop]
             for _, first, last in all_kinds()["URL"].find_opaque_parts(pl.Series([searched])):  # type: ignore[misc]
                 searched = searched[:first] + "\x7f" * (last - first) + searched[last:]
-            inner_spans = reference_phases(searched, False, rejected, countries)
+            inner_spans = reference_phases(separate(searched, inside_urls=True), None, rejected, countries)
             spans += [(start + first, start + last, name, section) for first, last, name, _ in inner_spans]
     rows = []
     for start, stop, kind, section in sorted(spans, key=lambda span: (span[0], -span[1])):
@@ -69,20 +77,28 @@ def reference_find(text: str, countries: tuple[str, ...] = ()) -> tuple[list[Row
     return rows, rejected
 
 
+def separate(text: str, *, inside_urls: bool = False) -> str:
+    """The text with separators for escapes (tests/text/test_written_escapes.py)."""
+    buffers = TextBuffers.from_array(pa.array([text], pa.large_string()))
+    return separate_escapes(buffers, inside_urls=inside_urls).data.tobytes().decode()
+
+
 def reference_phases(
-    text: str, outside: bool, rejected: Counter[tuple[str, str]], countries: tuple[str, ...]
+    text: str, mail: str | None, rejected: Counter[tuple[str, str]], countries: tuple[str, ...]
 ) -> list[tuple[int, int, str, int]]:
-    """Returns the spans of all phases, their kinds, and the start of each one's candidate; a phase does not search earlier findings."""
+    """Returns the spans of all phases, their kinds, and the start of each one's candidate; a phase does not search earlier findings.
+    `mail` is the text with its escapes, for sections; None for a text inside a value."""
     spans: list[tuple[int, int, str, int]] = []
     remaining_text = text
     for phase in (1, 2, 3):
-        for match in reference_pattern(countries, phase, not outside).finditer(remaining_text):
-            section = reference_section(text, match.start()) if outside else None
-            span = reference_candidate(text, *match.span(), section, rejected, countries, phase)
-            if span is not None:
-                spans.append((*span, match.start()))
-        for start, stop, _, _ in spans:
-            remaining_text = remaining_text[:start] + "\x7f" * (stop - start) + remaining_text[stop:]
+        for pattern in (reference_pattern(countries, phase, mail is None), reference_embedded_pattern(countries, phase)):
+            for match in pattern.finditer(remaining_text):
+                section = None if mail is None else reference_section(mail, match.start())
+                span = reference_candidate(text, *match.span(), section, rejected, countries, phase)
+                if span is not None:
+                    spans.append((*span, match.start()))
+            for start, stop, _, _ in spans:
+                remaining_text = remaining_text[:start] + "\x7f" * (stop - start) + remaining_text[stop:]
     return spans
 
 
@@ -215,6 +231,19 @@ def assert_matches_reference(texts: list[str], finder: PatternFinder = FINDER, c
 
 
 TEXT_PIECES = [
+    # escapes, and values inside words
+    "\\n",
+    "\\\\t",
+    "\\u001b[32m",
+    "\x1b[0m",
+    "%0A",
+    "=0A",
+    "scan_",
+    "ssn_123-45-6789",
+    "id4111111111111111",
+    "card_5555-5555-5555-4444_x",
+    "iban_GB82WEST12345698765432",
+    "x_1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa",
     # values of every kind, valid and almost valid
     "bob@example.com",
     "Bob.Mann@EXAMPLE.org",
