@@ -26,7 +26,7 @@ _LABEL = (
 _SERVICE_LABEL = rf"{BOUNDARY}(?:AIM|aim|ICQ|icq|YIM|yim|[Ss]kype|[Tt]elegram|[Tt]witter|[Ii]nstagram): ?@?"
 _ENTRY_END = r"\A(?:\s*\z|[ \t]*[\r\n|/,;)]|\t|  )"  # what ends an entry in a list: `aim: alee / icq: 123456`
 _HOME_FOLDER = r"(?:~|/home/|/Users/|[A-Z]:\\{1,2}(?:Users|Documents and Settings)\\{1,2})"
-_SHARED_NAMES = (  # system accounts, folder names, and words that programs have after `user:` and `@`
+SHARED_NAMES = (  # system accounts, folder names, and words that programs have after `user:` and `@`
     "root admin administrator user users username guest nobody anonymous system daemon www public shared default test null none nil true "
     "false name password required invalid unknown string yes no the is you your not error app home linuxbrew ubuntu runner all here "
     "channel everyone override param params return returns throws throw exception deprecated see since author version link code inherit "
@@ -52,7 +52,7 @@ def _check(values: pl.Series) -> pl.Series:
     plain = _normalise(values)
     size = plain.str.len_bytes()
     return pl.select(
-        pl.when((size < 2) | (size > 32)).then(pl.lit("length")).when(plain.is_in(_SHARED_NAMES)).then(pl.lit("word"))
+        pl.when((size < 2) | (size > 32)).then(pl.lit("length")).when(plain.is_in(SHARED_NAMES)).then(pl.lit("word"))
     ).to_series()
 
 
