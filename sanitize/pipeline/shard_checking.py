@@ -161,8 +161,9 @@ class _ShardChecks:
         """Prepare the search terms; with `is_full` also those of a full check."""
         state, index = self.state, self.state.index
         spill, memory = index.workspace / "spill", index.settings.memory_bytes
-        value_files, kinds = index.task_files("vault", "values"), state.plan.leak_checked_kinds
-        include_ids, exclude_ids = self.erased_value_ids, state.selection.excluded_value_ids
+        value_files, kinds = [*index.task_files("vault", "values"), *state.column_values.files], state.plan.leak_checked_kinds
+        exclude_ids = state.selection.excluded_value_ids
+        include_ids = (*self.erased_value_ids, *sorted({*state.column_values.value_ids} - {*exclude_ids}))
 
         def write_forbidden_values(task: FolderTask) -> dict[str, Any]:
             path = task.folder / "forbidden_values.parquet"

@@ -40,7 +40,7 @@ from sanitize.storage.corpus import CellColumn, CellGroup, Corpus, Documents, fl
 from sanitize.storage.files import attempt_file, read_json, read_regular_file
 from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.remote_storage import is_url, redact_url
-from sanitize.storage.views import ERASED_VALUES_FILE, read_erased_values, read_unselected_values
+from sanitize.storage.views import ERASED_VALUES_FILE, list_column_values, read_erased_values, read_unselected_values, read_value_ids
 from sanitize.text import name_search
 from sanitize.text.decodings.coded_runs import find_coded_runs
 from sanitize.text.literal_search import LITERAL_FORMS, LiteralMatcher, count_common_values, prepare_terms
@@ -383,7 +383,8 @@ def _verify_corpus(
     assert index_state is not None
     erased_values = [run_folder / ERASED_VALUES_FILE] if _has_erased_values_file(run_folder, _read_erasures(corpus, work)) else []
     with private_folder.read_workspace(work, "verify") as spill:
-        require_run_tables(work, run_folder, len(corpus.shards), [run_folder / forbidden, *erased_values])
+        column_values = list_column_values(run_folder, len(corpus.shards))
+        require_run_tables(work, run_folder, len(corpus.shards), [run_folder / forbidden, *erased_values, *column_values])
         foreign_names = ForeignNames(folder, run_folder / forbidden, tombstones.read(work).names)
         folder.require_no_links(foreign_names)
         _require_erasures(corpus, work)
@@ -581,10 +582,10 @@ def _check_full(engine: Engine, corpus: Corpus, tasks: Sequence[VerifyTask], wor
     kinds, erased = corpus.manifest["summary"]["verify"]["kinds"], _read_erasures(corpus, work)
     run_folder = work / "runs" / str(corpus.manifest["plan_hash"])
     erased_ids = read_erased_values(run_folder) if _has_erased_values_file(run_folder, erased) else erased.value_ids
-    values = sorted((work / "vault" / "values").glob("*.parquet"))[: len(tasks)]
-    passes, value_count = write_passes(
-        values, kinds, spill / "passes", memory_bytes, include_ids=erased_ids, exclude_ids=read_unselected_values(run_folder / "counts")
-    )
+    column_values, exclude_ids = list_column_values(run_folder, len(tasks)), read_unselected_values(run_folder / "counts")
+    include_ids = (*erased_ids, *sorted({*read_value_ids(column_values)} - {*exclude_ids}))
+    values = [*sorted((work / "vault" / "values").glob("*.parquet"))[: len(tasks)], *column_values]
+    passes, value_count = write_passes(values, kinds, spill / "passes", memory_bytes, include_ids=include_ids, exclude_ids=exclude_ids)
     shards = [(task, task.shard_path.relative_to(out).as_posix()) for task in tasks]
     shard_paths = {task.shard_path for task in tasks}
     other_files = [
