@@ -48,7 +48,7 @@ class ColumnValues:
         """Find the values in the columns of each increment. Nothing is searched for plans that do not remove what they find: those whose
         output is not to be published."""
         index, settings = self._index, self._index.settings
-        value_leaves = select_value_leaves(index.documents.schema, index.policies)
+        value_leaves = tuple(select_value_leaves(index.documents.schema, index.policies))
         if not value_leaves or settings.verify == "off" or not self._plan.publishable:
             return
         depends_on = ("column values", column_values.VERSION, [str(one) for one in value_leaves])

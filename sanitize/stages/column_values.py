@@ -1,9 +1,11 @@
-"""Values of columns that the output does not hold in clear (pseudonymized, dropped): they are known values, which the leak check searches
-in all texts, as it searches those that the finders found.
+"""Values of columns that the output does not hold in clear (pseudonymized, dropped): known values,
+which the leak check searches in all texts, as it searches those that the finders found.
 
-Which values a column has is decided cell by cell: what the plan's finders find in it, and in columns of people and ids also what identifies
-somebody by its shape (sanitize/text/identity_shapes.py). A column that nothing but its cells shows to name people is decided by all of them.
-Left out are dates, places and organizations, kinds that the plan leaves, and values that are ordinary words (`Kind.is_distinctive`).
+Which values a column has is decided cell by cell: what the plan's finders find in it, and in
+columns of people and ids also what identifies somebody by its shape
+(sanitize/text/identity_shapes.py). Where only the cells of a column show that it names people, its
+shapes count if half of the cells are names. Left out are dates, places and organizations, kinds
+that the plan leaves, and values that are ordinary words (`Kind.is_distinctive`).
 """
 
 from __future__ import annotations
@@ -58,21 +60,22 @@ class ValueLeaf:
 
 
 class ColumnValueFinder:
-    """Finds values in the cells of columns. A context manager: opens the finders on entry and closes them on exit."""
+    """Finds values in the cells of columns. Opens the finders on first use; a context manager closes them."""
 
     def __init__(self, spec: DetectionSpec, key: Key, left_kinds: Collection[str]) -> None:
         """`spec` and `left_kinds` are those of the plan: the finders, and the kinds that it leaves in the texts."""
-        self._key, self._finder_pass = key, FinderPass(select_text_finders(spec), (), key)
+        self._spec, self._key = spec, key
+        self._open_pass: FinderPass | None = None
         kinds = all_kinds()
         self._kind_names = list(kinds)
         self._is_wanted = np.array([name not in left_kinds and one.category not in _NO_VALUE_CATEGORIES for name, one in kinds.items()])
 
     def __enter__(self) -> ColumnValueFinder:
-        self._finder_pass.__enter__()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
-        self._finder_pass.__exit__()
+        if self._open_pass is not None:
+            self._open_pass.__exit__()
 
     def find(self, value_leaf: ValueLeaf, cells: pa.LargeStringArray) -> pl.DataFrame:
         """The values in a column of cells: `value_id`, `kind` (a number), `value`, `normalised`, and `is_name_guess`: true for a value that
@@ -89,7 +92,9 @@ class ColumnValueFinder:
 
     def _run_finders(self, cells: pa.LargeStringArray, *, must_fill: bool) -> tuple[pl.DataFrame, pa.LargeStringArray]:
         """The values that the finders find, with `must_fill` only those that fill their cell; and the cells without what was found."""
-        found = self._finder_pass.find_in_texts(cells)
+        if self._open_pass is None:
+            self._open_pass = FinderPass(select_text_finders(self._spec), (), self._key).__enter__()
+        found = self._open_pass.find_in_texts(cells)
         values = found.values.unique(["value_id", "value"], maintain_order=True)
         common_ids = values.filter(find_common_values(values))["value_id"].to_numpy()
         is_value = self._is_wanted[found.kind] & ~np.isin(found.value_id, common_ids)

@@ -14,13 +14,16 @@ words:
   letters and digits drawn at random are in a text of a million words with a probability of 5e-4.
   Not `page-12` or `follow_up`: ordinary words with fewer than four digits. Where the sign is a
   hyphen or a dot, one word must be a name (`allen-p`, not `night-owl` or `sci.med`). Without any
-  digit or sign: `MIN_LETTERS` letters with capitals inside (`QuietOtter`), or that are an initial
-  or a given name before a surname (`hschmidt`, `annaroeder`): 0.3 % of the words of eight small
-  letters or more in mails and articles are.
+  digit or sign: `MIN_LETTERS` letters that are an initial or a given name before a surname
+  (`hschmidt`, `annaroeder`), as 0.3 % of the words of eight small letters or more in mails and
+  articles are; or with capitals inside, where they are the whole cell (`QuietOtter`): beside an
+  address they are the name of a company as often.
 - an *address*: `name@host` without a top-level domain.
 """
 
 from __future__ import annotations
+
+import functools
 
 import numpy as np
 import polars as pl
@@ -75,7 +78,7 @@ _YEAR = r"\A[^0-9]*(?:19|20)[0-9]{2}[^0-9]*\z"  # no other digits: `October2001`
 _USER_NAME = r"\A[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}._+-]*[\p{L}\p{N}\p{M}])\z"
 _JOINED_WORDS = r"\A(?:\p{Lu}?\p{Ll}{2,})(?:\p{Lu}\p{Ll}{2,})+\z"
 _NOUN = r"(?i)(?:ments?|[ts]ions?|ings?|ity|ities|ness|ences?|ances?|ests?)\z"
-_ADDRESS = r"\A[\p{L}\p{N}._%+-]{2,64}@[\p{L}\p{N}][\p{L}\p{N}.-]*\z"
+_ADDRESS = r"\A[\p{L}\p{N}][\p{L}\p{N}._%+-]{1,63}@[\p{L}\p{N}][\p{L}\p{N}.-]*\z"
 _SEPARATORS = r"[<>()\[\]{}\"“”„;|\t\r\n]+"
 _EDGES = " \t,.:;'*&/@"
 
@@ -90,9 +93,11 @@ def find_identities(texts: pl.Series) -> pl.DataFrame:
     names = _find_names(pieces)
     tokens = pieces.filter(~pieces.str.contains(r"\s"))
     numbers = pieces.filter(_are_numbers(pieces))
+    cells = texts.str.strip_chars(" \t@")
+    joined_words = cells.filter(cells.str.contains(_JOINED_WORDS) & (cells.str.len_chars() >= MIN_LETTERS))
     user_names = tokens.filter(pl.Series(_are_user_names(tokens), dtype=pl.Boolean))
     addresses = tokens.filter(tokens.str.contains(_ADDRESS))
-    found = (("PERSON", names), ("USER_NAME", numbers), ("USER_NAME", user_names), ("USER_AT_HOST", addresses))
+    found = (("PERSON", names), ("USER_NAME", numbers), ("USER_NAME", user_names), ("USER_NAME", joined_words), ("USER_AT_HOST", addresses))
     frames = [pl.DataFrame({"value": values}, {"value": pl.String}).select(pl.lit(kind).alias("kind"), "value") for kind, values in found]
     return pl.concat(frames).unique(maintain_order=True)
 
@@ -124,7 +129,7 @@ def _are_names(texts: pl.Series) -> Mask:
     is_initial = (words.str.len_chars() < 2).to_numpy()
     is_name = (flags & _NAMES) > 0
     is_ordinary = ((flags & _ORDINARY) > 0) & ((flags & PARTICLE) == 0) & ~is_initial
-    is_ordinary |= (flags == 0) & words.str.contains(_NOUN).to_numpy()
+    is_ordinary |= (flags == 0) & (words.str.contains(_NOUN).to_numpy() | _are_everyday_words(words))
     is_blocked = ((flags & (ORGANIZATION | STOP_WORD | LIST_WORD)) > 0) & ((flags & PARTICLE) == 0) & ~is_name & ~is_initial
     is_first = np.diff(text_no, prepend=-1) != 0
 
@@ -153,9 +158,8 @@ def _are_user_names(tokens: pl.Series) -> Mask:
     if not is_token.any():
         return np.zeros(len(tokens), np.bool_)
     text_no, flags, words = _list_words(tokens)
-    is_ordinary = (
-        ((flags & _ORDINARY) > 0) | words.str.to_lowercase().is_in(list(_LABEL_WORDS)).to_numpy() | (words.str.len_chars() < 2).to_numpy()
-    )
+    is_ordinary = ((flags & _ORDINARY) > 0) | (words.str.len_chars() < 2).to_numpy()
+    is_ordinary |= _are_everyday_words(words)
     is_name = ((flags & _NAMES) > 0) & ~is_ordinary & (words.str.len_chars() > 2).to_numpy()
 
     def has_word(selected: Mask) -> Mask:
@@ -170,8 +174,23 @@ def _are_user_names(tokens: pl.Series) -> Mask:
     found |= (digit_count > 0) & has_own_word
     found |= has_underscore & has_own_word
     found |= has_sign & has_word(is_name)
-    found |= (digit_count == 0) & ~has_sign & (_are_joined_names(tokens) | _are_joined_words(tokens))
+    found |= (digit_count == 0) & ~has_sign & _are_joined_names(tokens)
     return np.asarray(found & is_token.to_numpy(), np.bool_)
+
+
+def _are_everyday_words(words: pl.Series) -> Mask:
+    """True for everyday words, also in the plural."""
+    lowercase, known = words.str.to_lowercase(), _list_everyday_words()
+    is_plural = (lowercase.str.len_chars() > 5) & lowercase.str.strip_suffix("s").is_in(known)
+    return (lowercase.is_in(known) | is_plural).to_numpy()
+
+
+@functools.cache
+def _list_everyday_words() -> list[str]:
+    """Words that name nobody, beside the ordinary words of the lexicon."""
+    from faker.providers.lorem.en_US import Provider
+
+    return sorted({*_LABEL_WORDS, *Provider.word_list})
 
 
 def _list_words(texts: pl.Series) -> tuple[I64, I32, pl.Series]:
@@ -187,11 +206,6 @@ def _flag_words(words: pl.Series) -> I32:
     word_no, found = lookup_words(to_large_string(words))
     flags[word_no] = found
     return flags
-
-
-def _are_joined_words(tokens: pl.Series) -> Mask:
-    """True for `MIN_LETTERS` letters or more with a capital inside: `QuietOtter`."""
-    return (tokens.str.contains(_JOINED_WORDS) & (tokens.str.len_chars() >= MIN_LETTERS)).to_numpy()
 
 
 def _are_joined_names(tokens: pl.Series) -> Mask:

@@ -113,28 +113,28 @@ def check_names(
         )
 
 
-def select_value_leaves(schema: pa.Schema, policies: Mapping[str, str]) -> tuple[ValueLeaf, ...]:
-    """Where the values are that the output does not hold in clear: the strings of columns that are pseudonymized or dropped, and integers
-    whose names say that they identify people.
+def describe_value_leaf(leaf: LeafPath, policy: str, *, is_role: bool, is_number: bool) -> ValueLeaf | None:
+    """What a path inside a column holds that the output does not hold in clear; None for numbers that do not identify people.
 
-    A pseudonymized column identifies people, as the id and the user do; a dropped one, or a field inside it, where its name says so.
+    A pseudonymized column identifies people, as the id and the user (`is_role`) do; a dropped one, or a field inside it, where its name
+    says so.
     """
+    names = [leaf.column, *(step for step in leaf.steps if step not in ("[]", JSON_STEP))]
+    kind = next((name for name, one in all_kinds().items() if one.category in _IDENTIFYING_CATEGORIES and _says_kind(leaf, name)), "")
+    is_identity = policy == "pseudonymize" or is_role or bool(kind) or any(names_people(name) or _numbers_people(name) for name in names)
+    return ValueLeaf(leaf, is_identity, kind) if is_identity or not is_number else None
+
+
+def select_value_leaves(schema: pa.Schema, policies: Mapping[str, str], roles: Collection[str] = ("doc_id", "user_id")) -> list[ValueLeaf]:
+    """Where the values are that the output does not hold in clear: strings and integers of columns that are pseudonymized or dropped.
+    `roles`: the columns with the ids and the users of documents."""
     value_leaves = []
-    for column in schema:
-        policy, text_type = policies[column.name], number_texts_type(column.type)
-        if policy not in ("pseudonymize", "drop"):
-            continue
+    for column in (column for column in schema if policies[column.name] in ("pseudonymize", "drop")):
         strings = set(list_text_leaves(pa.schema([column])))
-        for leaf in list_text_leaves(pa.schema([column.with_type(text_type)])):
-            names = [leaf.column, *(step for step in leaf.steps if step not in ("[]", JSON_STEP))]
-            kind = next(
-                (name for name, one in all_kinds().items() if one.category in _IDENTIFYING_CATEGORIES and _says_kind(leaf, name)), ""
-            )
-            is_identity = policy == "pseudonymize" or leaf.column in ("doc_id", "user_id") or bool(kind)
-            is_identity |= any(names_people(name) or _numbers_people(name) for name in names)
-            if is_identity or leaf in strings:
-                value_leaves.append(ValueLeaf(leaf, is_identity, kind))
-    return tuple(value_leaves)
+        for leaf in list_text_leaves(pa.schema([column.with_type(number_texts_type(column.type))])):
+            is_role, is_number = column.name in roles, leaf not in strings
+            value_leaves.append(describe_value_leaf(leaf, policies[column.name], is_role=is_role, is_number=is_number))
+    return [one for one in value_leaves if one is not None]
 
 
 def _numbers_people(name: str) -> bool:

@@ -26,11 +26,13 @@ from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Aggregates, Editor
 from sanitize.finders import patterns
 from sanitize.kinds.kind import all_kinds
+from sanitize.pipeline.streaming.column_value_log import ColumnValueLog, name_kinds
 from sanitize.pipeline.streaming.component_log import ComponentLog
 from sanitize.pipeline.streaming.record_batches import TextColumns
 from sanitize.pipeline.streaming.value_log import SURROGATE_FLAG, VALUE_FLAG, ValueLog, get_counts
 from sanitize.plans.plan import Plan
 from sanitize.stages.batch_rewriting import BatchRewriter, EditRules, OccurrenceArrays, assemble_occurrences, flatten_occurrences
+from sanitize.stages.column_values import ColumnValueFinder
 from sanitize.stages.finder_pass import TOO_MANY_MATCHES, TextSearch
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage.corpus import CellColumn, flatten_cells, group_cells
@@ -123,17 +125,23 @@ class _ForbiddenValues:
     """The search terms of one batch: a matcher for all spellings of its removed values, and the other forms if those are searched, too."""
 
     values: pl.DataFrame  # value_id, kind (a name), value, normalised
-    spellings: LiteralMatcher
+    spellings: tuple[LiteralMatcher, ...]
     sweep_terms: SweepTerms | None
 
     @classmethod
-    def build(cls, values: pl.DataFrame, check_mode: str) -> _ForbiddenValues | None:
-        """The search terms for values whose kind is a number among all kinds; None if nothing is searched for."""
-        spellings = LiteralMatcher.from_values(values) if check_mode != "off" else None
-        if spellings is None:
+    def build(cls, values: pl.DataFrame, check_mode: str, column_values: ColumnValueLog | None) -> _ForbiddenValues | None:
+        """The search terms for values whose kind is a number among all kinds, and for those of columns; None if nothing is searched for."""
+        own_spellings = LiteralMatcher.from_values(values) if check_mode != "off" else None
+        column_spellings = column_values.matchers if column_values is not None else ()
+        spellings = (*([own_spellings] if own_spellings is not None else []), *column_spellings)
+        if not spellings or check_mode == "off":
             return None
-        named = values.with_columns(kind=pl.Series(np.array(list(all_kinds()), object)[values["kind"].to_numpy()], dtype=pl.String))
-        return cls(named, spellings, SweepTerms.from_values(named) if check_mode == "full" else None)
+        named = name_kinds(values)
+        if check_mode != "full":
+            return cls(named, spellings, None)
+        sweep_terms = [SweepTerms.from_values(named), *(column_values.sweep_terms if column_values is not None else ())]
+        identity, digits = (sum((getattr(terms, form) for terms in sweep_terms), ()) for form in ("identity", "digits"))
+        return cls(named, spellings, SweepTerms(identity, digits))
 
     def find_runs(self, columns: Sequence[pa.LargeStringArray]) -> list[CodedRuns | None]:
         """What may be encoded in each column, where encoded forms are searched."""
@@ -145,9 +153,9 @@ class _ForbiddenValues:
 
     def find(self, texts: pa.LargeStringArray, runs: CodedRuns | None = None) -> Iterator[tuple[LiteralMatcher, LiteralMatches, str]]:
         """Yields the conclusive matches in a column, and their form. `runs` are those of the column, if they are known."""
-        for matcher, matches, _ in find_matches([self.spellings], texts):
+        for matcher, matches, _ in find_matches(self.spellings, texts):
             yield matcher, matches, "exact"
-        for matcher, matches, conclusive, form in self.sweep_terms.find(texts, [self.spellings], runs) if self.sweep_terms else ():
+        for matcher, matches, conclusive, form in self.sweep_terms.find(texts, self.spellings, runs) if self.sweep_terms else ():
             yield matcher, matches.take(np.flatnonzero(conclusive)), form
 
 
@@ -173,17 +181,20 @@ class BatchProcessor:
     component_pools: ComponentLog | None
     check_mode: str = "full"  # leak check: full, fast (without the forms of `SweepTerms`) or off
     max_doc_matches: int = patterns.NO_MATCH_LIMIT  # what the finders may match in a document
+    column_values: ColumnValueLog | None = None  # values of columns that are pseudonymized or dropped; None if they are not searched
     checked_mask: Mask = field(init=False)
 
     def __post_init__(self) -> None:
         # kinds are numbered twice: `Detections` by the kinds of the search, `LiteralMatcher` by all kinds
         self.kind_names = [kind.name for kind in TextSearch(self.key, self.plan.detection_spec).kinds]
         all_kind_names = list(all_kinds())
+        self.kind_names += [name for name in all_kind_names if name not in self.kind_names]  # of values that only columns show
         self.kind_numbers = np.array([all_kind_names.index(name) for name in self.kind_names], np.int32)
         self.local_kind_numbers = np.full(len(all_kind_names), -1, np.int32)
         self.local_kind_numbers[self.kind_numbers] = np.arange(len(self.kind_names))
         self.checked_mask = np.isin(self.kind_names, self.plan.leak_checked_kinds)
         self.atomic_kinds = select_atomic_kinds(self.plan.leave)
+        self.column_value_finder = ColumnValueFinder(self.plan.detection_spec, self.key, self.plan.leave)
         self.pooled_kinds = [kind for editor in self.plan.editors for kind in editor.pooled_kinds]
         for editor in self.plan.editors:
             editor.open(self.key, Aggregates({}))
@@ -203,7 +214,11 @@ class BatchProcessor:
         is_over = self._has_too_many_matches(len(doc_nos), cell_columns, found_by_column)
         too_many_matches = set(doc_nos[is_over].tolist())
         occurrences = self._gather_occurrences(doc_nos, cell_columns, found_by_column, is_over)
-        forbidden_values = _ForbiddenValues.build(self._select_checked(occurrences.values), self.check_mode)
+        if self.column_values is not None:
+            for value_leaf, cells in text_columns.value_cells:
+                found = self.column_value_finder.find(value_leaf, cells)
+                self.column_values.add(found.filter(~pl.col("is_name_guess")))
+        forbidden_values = _ForbiddenValues.build(self._select_checked(occurrences.values), self.check_mode, self.column_values)
         quarantined: set[int] = set(too_many_matches)
         to_sweep = SweepSpans.empty()
         swept_count = 0
