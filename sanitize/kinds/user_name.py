@@ -6,7 +6,7 @@ an address continues (`@override(`, `@example.com`), after an address (`<bob@exa
 comments of code (` * @arg: ...`). Names that many programs and languages share (`root`, `param`) are refused (`word`); a path inside a
 web address is not reported either. Not found: a name alone in prose, and in `example.com/alee`; a list of names can be given as known
 values. Normalised form: lower case, without the `@`. User names are often words elsewhere: each occurrence that is found is edited, and
-the leak check does not search for others.
+the leak check searches only for those of columns that are pseudonymized or dropped (docs/reference/columns.md).
 """
 
 from __future__ import annotations
