@@ -435,7 +435,7 @@ _UNMASKED_COLUMNS = frozenset({"kind", "finder", "section", "part", "reason", "s
 
 
 def _mask_column(table: str, name: str, column_type: DuckDBPyType) -> str:
-    if table == "value_spellings" and name in ("value", "normalised"):
+    if table in ("value_spellings", "column_values") and name in ("value", "normalised"):
         return mask_expression(quote_name(name), "kind")
     if (table, name) in (("labels", "label"), ("edits", "replacement")):
         column = quote_name(name)
