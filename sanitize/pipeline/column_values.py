@@ -1,7 +1,9 @@
-"""The values of columns that the output does not hold in clear, as the known values of a run: collected once from the documents, stored in
-its vault, and searched by its leak check, by `verify`, and by the draws of its editors.
+"""The values of columns that the output does not hold in clear, as the known values of a run:
+collected once from the documents, stored in its vault, and searched by its leak check, by
+`verify`, and by the draws of its editors.
 
-One file for each output increment, so that values of earlier increments stay known when files are appended.
+One file for each output increment, so that values of earlier increments stay known when files are
+appended.
 """
 
 from __future__ import annotations
@@ -32,7 +34,9 @@ class ColumnValues:
 
     @property
     def files(self) -> list[Path]:
-        """The files of the vault with these values, one for each output increment; columns as in `value_spellings`."""
+        """The files of the vault with these values, one for each output increment; columns as
+        in `value_spellings`.
+        """
         return self.list_files(len(self._index.task_ranges))
 
     def list_files(self, end_task: int) -> list[Path]:
@@ -45,8 +49,9 @@ class ColumnValues:
         return read_value_ids(self.files)
 
     def collect(self, create_job: Callable[..., Job], increments: Sequence[OutputIncrement]) -> None:
-        """Find the values in the columns of each increment. Nothing is searched for plans that do not remove what they find: those whose
-        output is not to be published."""
+        """Find the values in the columns of each increment. Nothing is searched for plans that do
+        not remove what they find: those whose output is not to be published.
+        """
         index, settings = self._index, self._index.settings
         value_leaves = tuple(select_value_leaves(index.documents.schema, index.policies))
         if not value_leaves or settings.verify == "off" or not self._plan.publishable:
@@ -77,7 +82,9 @@ class ColumnValues:
             results = self._tasks.run("column_values", jobs)
 
             def merge(
-                task: FolderTask, files: Sequence[Path] = candidate_files, found: Sequence[dict[str, Any]] = results
+                task: FolderTask,
+                files: Sequence[Path] = candidate_files,
+                found: Sequence[dict[str, Any]] = results,
             ) -> dict[str, Any]:
                 return merge_column_values(files, [one["cells"] for one in found], task.folder / "values.parquet")
 

@@ -40,19 +40,27 @@ from sanitize.text.literal_search import find_common_values
 from sanitize.text.name_lexicon import count_name_cells
 
 VERSION = 1  # raise it when other values are found in the same columns
-_NO_VALUE_CATEGORIES = ("time", "demographic", "place", "organization")  # attributes, which many people share
-_MAX_CELL_BYTES, _MAX_LIST_BYTES = 256, 1 << 16  # of a cell that is a value; of one that lists people
+# attributes, which many people share
+_NO_VALUE_CATEGORIES = ("time", "demographic", "place", "organization")
+_MAX_CELL_BYTES = 256  # of a cell that is a value
+_MAX_LIST_BYTES = 1 << 16  # of a cell that lists people
 _MIN_NAME_CELLS = 2
 _CUT = ";"  # in the place of a value that was found
 CANDIDATE_SCHEMA = pa.schema(
-    [*table_schemas.VALUE_SPELLINGS.schema, pa.field("leaf_no", pa.int32()), pa.field("is_name_guess", pa.bool_())]
+    [
+        *table_schemas.VALUE_SPELLINGS.schema,
+        pa.field("leaf_no", pa.int32()),
+        pa.field("is_name_guess", pa.bool_()),
+    ]
 )
 
 
 @dataclass(frozen=True)
 class ValueLeaf:
-    """The strings or integers at a path inside a column. `is_identity`: its role, its name or the user's option says that it identifies
-    people. `kind`: the kind that its name says it holds, or ""."""
+    """The strings or integers at a path inside a column. `is_identity`: its role, its name or the
+    user's option says that it identifies people. `kind`: the kind that its name says it holds, or
+    "".
+    """
 
     leaf: LeafPath
     is_identity: bool = False
@@ -60,10 +68,14 @@ class ValueLeaf:
 
 
 class ColumnValueFinder:
-    """Finds values in the cells of columns. Opens the finders on first use; a context manager closes them."""
+    """Finds values in the cells of columns. Opens the finders on first use; a context manager
+    closes them.
+    """
 
     def __init__(self, spec: DetectionSpec, key: Key, left_kinds: Collection[str]) -> None:
-        """`spec` and `left_kinds` are those of the plan: the finders, and the kinds that it leaves in the texts."""
+        """`spec` and `left_kinds` are those of the plan: the finders, and the kinds that it
+        leaves in the texts.
+        """
         self._spec, self._key = spec, key
         self._open_pass: FinderPass | None = None
         kinds = all_kinds()
@@ -73,13 +85,20 @@ class ColumnValueFinder:
     def __enter__(self) -> ColumnValueFinder:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         if self._open_pass is not None:
             self._open_pass.__exit__()
 
     def find(self, value_leaf: ValueLeaf, cells: pa.LargeStringArray) -> pl.DataFrame:
-        """The values in a column of cells: `value_id`, `kind` (a number), `value`, `normalised`, and `is_name_guess`: true for a value that
-        is one only if most cells of the column are names."""
+        """The values in a column of cells: `value_id`, `kind` (a number), `value`, `normalised`,
+        and `is_name_guess`: true for a value that is one only if most cells of the column are
+        names.
+        """
         cells = _select_cells(cells, _MAX_LIST_BYTES if value_leaf.is_identity else _MAX_CELL_BYTES)
         if not len(cells):
             return _no_rows()
@@ -91,7 +110,9 @@ class ColumnValueFinder:
         return pl.concat([frame.with_columns(is_name_guess=pl.lit(is_guess)) for frame, is_guess in parts])
 
     def _run_finders(self, cells: pa.LargeStringArray, *, must_fill: bool) -> tuple[pl.DataFrame, pa.LargeStringArray]:
-        """The values that the finders find, with `must_fill` only those that fill their cell; and the cells without what was found."""
+        """The values that the finders find, with `must_fill` only those that fill their cell;
+        and the cells without what was found.
+        """
         if self._open_pass is None:
             self._open_pass = FinderPass(select_text_finders(self._spec), (), self._key).__enter__()
         found = self._open_pass.find_in_texts(cells)
@@ -113,14 +134,21 @@ class ColumnValueFinder:
         return values.filter(pl.Series(np.isin(values["value_id"].to_numpy(), found.value_id[is_value]))), rest
 
     def _complete(self, values: pl.DataFrame) -> pl.DataFrame:
-        """Values (`kind`, a name, and `value`) with their ids, without those that are not searched for."""
+        """Values (`kind`, a name, and `value`) with their ids, without those that are not
+        searched for.
+        """
         frames = [NO_VALUES]
         for (name,), rows in values.group_by("kind", maintain_order=True):
             number, kind = self._kind_names.index(str(name)), all_kinds()[str(name)]
             if self._is_wanted[number]:
                 normalised = kind.normalise(rows["value"])
                 ids = compute_value_ids(to_large_string(normalised), kind.name, self._key)
-                columns = {"value_id": ids, "kind": np.full(len(ids), number), "value": rows["value"], "normalised": normalised}
+                columns = {
+                    "value_id": ids,
+                    "kind": np.full(len(ids), number),
+                    "value": rows["value"],
+                    "normalised": normalised,
+                }
                 frames.append(pl.DataFrame(columns, NO_VALUES.schema))
         completed = pl.concat(frames)
         return completed.filter(~find_common_values(completed))
@@ -175,7 +203,8 @@ class ColumnValuesTask:
 
 
 def column_values_task(task: ColumnValuesTask) -> dict[str, Any]:
-    """Write the distinct values in the columns of a range of documents to `candidates.parquet` (`CANDIDATE_SCHEMA`).
+    """Write the distinct values in the columns of a range of documents to `candidates.parquet`
+    (`CANDIDATE_SCHEMA`).
 
     Returns `cells`: for each leaf, how many cells are a name and how many are not empty.
     """
@@ -196,7 +225,9 @@ def column_values_task(task: ColumnValuesTask) -> dict[str, Any]:
 
 
 def _iter_cells(task: ColumnValuesTask) -> Iterator[list[pa.LargeStringArray]]:
-    """Yields the cells of each leaf, batch by batch, without those of quarantined documents and of rows that are not text."""
+    """Yields the cells of each leaf, batch by batch, without those of quarantined documents and
+    of rows that are not text.
+    """
     names = [*dict.fromkeys(one.leaf.column for one in task.value_leaves)]
     for table in task.documents.read(task.first_doc_no, task.end_doc_no, names):
         table = table.combine_chunks()
@@ -227,10 +258,11 @@ def number_texts_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def merge_column_values(candidate_files: Sequence[Path], cell_counts: Sequence[Sequence[tuple[int, int]]], out: Path) -> dict[str, Any]:
-    """Write the values of the columns of all tasks to `out`, as a table `value_spellings`; returns `values`, the number of distinct ones.
+    """Write the values of the columns of all tasks to `out`, as a table `value_spellings`; returns
+    `values`, the number of distinct ones.
 
-    `cell_counts` has the counts of each task. Of columns that nothing but their cells shows to name people, those with names in at least
-    half of their cells count.
+    `cell_counts` has the counts of each task. Of columns that nothing but their cells shows to
+    name people, those with names in at least half of their cells count.
     """
     totals = np.array(cell_counts, np.int64).sum(axis=0) if len(cell_counts) else np.zeros((0, 2), np.int64)
     names_people: Mask = (totals[:, 0] >= _MIN_NAME_CELLS) & (2 * totals[:, 0] >= totals[:, 1])
@@ -240,7 +272,8 @@ def merge_column_values(candidate_files: Sequence[Path], cell_counts: Sequence[S
         rows = pl.DataFrame(pq.read_table(path, partitioning=None))
         rows = rows.filter(~pl.col("is_name_guess") | pl.Series(names_people[rows["leaf_no"].to_numpy()], dtype=pl.Boolean))
         rows = rows.with_columns(
-            pl.col("kind").cast(pl.String).replace_strict(numbers, return_dtype=pl.Int32), normalised=pl.coalesce("normalised", "value")
+            pl.col("kind").cast(pl.String).replace_strict(numbers, return_dtype=pl.Int32),
+            normalised=pl.coalesce("normalised", "value"),
         )
         frames.append(rows.select(frames[0].columns))
     rows = pl.concat(frames).unique(["value_id", "value"]).sort("kind", "value_id", "value")

@@ -84,7 +84,8 @@ _EDGES = " \t,.:;'*&/@"
 
 
 def find_identities(texts: pl.Series) -> pl.DataFrame:
-    """The values in some cells of people or ids: columns `kind` and `value`, each pair once. A cell may list several (`Ann Roe; Bo Lee`).
+    """The values in some cells of people or ids: columns `kind` and `value`, each pair once. A
+    cell may list several (`Ann Roe; Bo Lee`).
 
     >>> find_identities(pl.Series(["Lindqvist, Anna", "hschmidt69", "page-12", "Sales Team"])).rows()
     [('PERSON', 'Lindqvist, Anna'), ('PERSON', 'Anna Lindqvist'), ('USER_NAME', 'hschmidt69')]
@@ -97,13 +98,21 @@ def find_identities(texts: pl.Series) -> pl.DataFrame:
     joined_words = cells.filter(cells.str.contains(_JOINED_WORDS) & (cells.str.len_chars() >= MIN_LETTERS))
     user_names = tokens.filter(pl.Series(_are_user_names(tokens), dtype=pl.Boolean))
     addresses = tokens.filter(tokens.str.contains(_ADDRESS))
-    found = (("PERSON", names), ("USER_NAME", numbers), ("USER_NAME", user_names), ("USER_NAME", joined_words), ("USER_AT_HOST", addresses))
+    found = (
+        ("PERSON", names),
+        ("USER_NAME", numbers),
+        ("USER_NAME", user_names),
+        ("USER_NAME", joined_words),
+        ("USER_AT_HOST", addresses),
+    )
     frames = [pl.DataFrame({"value": values}, {"value": pl.String}).select(pl.lit(kind).alias("kind"), "value") for kind, values in found]
     return pl.concat(frames).unique(maintain_order=True)
 
 
 def _split_cells(texts: pl.Series) -> pl.Series:
-    """The distinct parts of cells between brackets, quotes and semicolons; a comma separates them too, unless it is inside of one name."""
+    """The distinct parts of cells between brackets, quotes and semicolons; a comma separates
+    them too, unless it is inside of one name.
+    """
     parts = texts.str.replace_all(_SEPARATORS, ";").str.split(";").explode().drop_nulls()
     parts = parts.str.replace_all(r"\s+", " ").str.strip_chars(_EDGES).unique(maintain_order=True)
     is_list = parts.str.contains(",", literal=True) & ~parts.str.contains(_REVERSED_NAME)
@@ -124,7 +133,9 @@ def _find_names(pieces: pl.Series) -> pl.Series:
 
 
 def _are_names(texts: pl.Series) -> Mask:
-    """True for texts of two words or more that name a person, and for full names in a script without blanks between words."""
+    """True for texts of two words or more that name a person, and for full names in a script
+    without blanks between words.
+    """
     text_no, flags, words = _list_words(texts)
     is_initial = (words.str.len_chars() < 2).to_numpy()
     is_name = (flags & _NAMES) > 0
@@ -209,7 +220,9 @@ def _flag_words(words: pl.Series) -> I32:
 
 
 def _are_joined_names(tokens: pl.Series) -> Mask:
-    """True for `MIN_LETTERS` letters or more that are an initial, or a given name, before a surname: `hschmidt`, `annaroeder`."""
+    """True for `MIN_LETTERS` letters or more that are an initial, or a given name, before a
+    surname: `hschmidt`, `annaroeder`.
+    """
     letters = tokens.str.contains(r"\A[A-Za-z]+\z") & (tokens.str.len_bytes() >= MIN_LETTERS) & (tokens.str.len_bytes() <= 24)
     rows = letters.arg_true().to_numpy()
     result = np.zeros(len(tokens), np.bool_)

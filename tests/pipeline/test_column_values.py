@@ -20,8 +20,18 @@ from tests.verification.test_full_check import rewrite_shard
 PLANS = ("redact", "erase", "strict", "rmft")
 # columns of two documents, their policies, what must leave the texts, and what must stay in them
 COLUMNS: dict[str, tuple[dict[str, list[Any]], dict[str, str], list[str], list[str]]] = {
-    "user names": ({"author": ["hschmidt69", "dark_otter"]}, {"author": "pseudonymize"}, ["hschmidt69", "dark_otter"], []),
-    "user names by option": ({"verfasser": ["hschmidt69", "b"]}, {"verfasser": "pseudonymize"}, ["hschmidt69"], []),
+    "user names": (
+        {"author": ["hschmidt69", "dark_otter"]},
+        {"author": "pseudonymize"},
+        ["hschmidt69", "dark_otter"],
+        [],
+    ),
+    "user names by option": (
+        {"verfasser": ["hschmidt69", "b"]},
+        {"verfasser": "pseudonymize"},
+        ["hschmidt69"],
+        [],
+    ),
     "users": ({"user_id": ["hschmidt69", "u2"]}, {}, ["hschmidt69"], ["u2"]),
     "names": (
         {"author": ["Nela Brindle", "Okonkwo, Adaeze"]},
@@ -35,31 +45,64 @@ COLUMNS: dict[str, tuple[dict[str, list[Any]], dict[str, str], list[str], list[s
         ["Maria Kowalski", "Peter Lindqvist"],
         [],
     ),
-    "addresses": ({"sender": ["nela@node07", "Bo Lind <bo@example.com>"]}, {"sender": "drop"}, ["nela@node07", "Bo Lind"], []),
-    "mails in a column without a telling name": ({"ref": ["zyq@example.com", ""]}, {"ref": "drop"}, ["zyq@example.com"], []),
+    "addresses": (
+        {"sender": ["nela@node07", "Bo Lind <bo@example.com>"]},
+        {"sender": "drop"},
+        ["nela@node07", "Bo Lind"],
+        [],
+    ),
+    "mails in a column without a telling name": (
+        {"ref": ["zyq@example.com", ""]},
+        {"ref": "drop"},
+        ["zyq@example.com"],
+        [],
+    ),
     "numbers": (
         {"customer_id": ["48213907", "x"], "memberNo": [5550142, 7]},
         {"customer_id": "drop", "memberNo": "drop"},
         ["48213907", "5550142"],
         [],
     ),
-    "a list": ({"authors": [["hschmidt69", "Nela Brindle"], None]}, {"authors": "drop"}, ["hschmidt69", "Nela Brindle"], []),
+    "a list": (
+        {"authors": [["hschmidt69", "Nela Brindle"], None]},
+        {"authors": "drop"},
+        ["hschmidt69", "Nela Brindle"],
+        [],
+    ),
     "a struct": (
         {"meta": [{"by": {"username": "hschmidt69", "account_id": 48213907}, "topic": "night-owl"}] * 2},
         {"meta": "drop"},
         ["hschmidt69", "48213907"],
         ["night-owl"],
     ),
-    "a struct of people": ({"owner": [{"is": "hschmidt69"}, None]}, {"owner": "drop"}, ["hschmidt69"], []),
+    "a struct of people": (
+        {"owner": [{"is": "hschmidt69"}, None]},
+        {"owner": "drop"},
+        ["hschmidt69"],
+        [],
+    ),
     "categories": (
-        {"topic": ["sci.med", "Human Resources"], "label": ["positive", "label-12"], "author": ["page-12", "Sales Team"]},
+        {
+            "topic": ["sci.med", "Human Resources"],
+            "label": ["positive", "label-12"],
+            "author": ["page-12", "Sales Team"],
+        },
         {"topic": "drop", "label": "drop", "author": "drop"},
         [],
         ["sci.med", "Human Resources", "positive", "label-12", "page-12", "Sales Team"],
     ),
-    "free text": ({"note": ["we met hschmidt69 there", "write to zyq_otter at once"]}, {"note": "drop"}, [], ["hschmidt69", "zyq_otter"]),
+    "free text": (
+        {"note": ["we met hschmidt69 there", "write to zyq_otter at once"]},
+        {"note": "drop"},
+        [],
+        ["hschmidt69", "zyq_otter"],
+    ),
     "dates and booleans": (
-        {"author": ["2019-04-01", "true"], "created": [1556000000, 1556000001], "active": [True, False]},
+        {
+            "author": ["2019-04-01", "true"],
+            "created": [1556000000, 1556000001],
+            "active": [True, False],
+        },
         {"author": "drop", "created": "drop", "active": "drop"},
         [],
         ["2019-04-01", "true", "1556000000"],
@@ -70,7 +113,11 @@ COLUMNS: dict[str, tuple[dict[str, list[Any]], dict[str, str], list[str], list[s
 
 def options_of(policies: dict[str, str]) -> dict[str, Any]:
     names = set(policies.values())
-    return {"seed": 1, "workers": 1, **{one: [column for column, policy in policies.items() if policy == one] for one in names}}
+    return {
+        "seed": 1,
+        "workers": 1,
+        **{one: [column for column, policy in policies.items() if policy == one] for one in names},
+    }
 
 
 def build_table(columns: dict[str, list[Any]], words: list[str]) -> pa.Table:
@@ -89,7 +136,9 @@ def iterate_texts(value: Any) -> Iterator[str]:
 
 
 def find_remaining(removed: list[str], texts: str, plan: str) -> list[str]:
-    """The values that are still in the texts: under `rmft` of a mail address the first occurrence stays."""
+    """The values that are still in the texts: under `rmft` of a mail address the first
+    occurrence stays.
+    """
     return [word for word in removed if texts.count(word) > (plan == "rmft" and word.endswith(".com"))]
 
 
@@ -151,7 +200,12 @@ def test_verify_finds_a_planted_value_of_a_column(tmp_path: Path) -> None:
 
 
 def test_a_kept_original_that_equals_a_user_stays(tmp_path: Path) -> None:
-    table = pa.table({"text": ["ask ann.lee42@example.com", "or ann.lee42@example.com"], "user_id": ["ann.lee42@example.com", "ann.lee42"]})
+    table = pa.table(
+        {
+            "text": ["ask ann.lee42@example.com", "or ann.lee42@example.com"],
+            "user_id": ["ann.lee42@example.com", "ann.lee42"],
+        }
+    )
     pq.write_table(table, tmp_path / "in.parquet")
     done = sanitize.run(tmp_path / "in.parquet", tmp_path / "out", plan="rmft", workers=1, seed=1)
     first, second = Corpus.open(tmp_path / "out").table().column("text").to_pylist()
@@ -179,8 +233,16 @@ def test_values_of_earlier_increments_stay_known(tmp_path: Path, plan: str) -> N
 
 
 def test_a_stream_knows_the_values_of_earlier_batches_after_a_restart(tmp_path: Path) -> None:
-    records = [{"text": "first", "author": "hschmidt69"}, {"text": "as hschmidt69 and nela_b wrote", "author": "nela_b"}]
-    options: dict[str, Any] = {"plan": "rmft", "pseudonymize": "author", "state": tmp_path / "state", "batch": 1}
+    records = [
+        {"text": "first", "author": "hschmidt69"},
+        {"text": "as hschmidt69 and nela_b wrote", "author": "nela_b"},
+    ]
+    options: dict[str, Any] = {
+        "plan": "rmft",
+        "pseudonymize": "author",
+        "state": tmp_path / "state",
+        "batch": 1,
+    }
     list(sanitize.stream(records[:1], **options))
     (clean,) = sanitize.stream(records[1:], **options)
     assert clean["text"] == "as [USER_NAME] and [USER_NAME] wrote"
@@ -194,7 +256,15 @@ def test_same_bytes_for_any_sharding(tmp_path: Path) -> None:
     texts = []
     for rows, workers in ((100, 1), (3, 2), (1, 1)):
         out = tmp_path / f"out-{rows}"
-        sanitize.run(tmp_path / "in.parquet", out, plan="erase", drop="whom", rows_per_shard=rows, workers=workers, seed=1)
+        sanitize.run(
+            tmp_path / "in.parquet",
+            out,
+            plan="erase",
+            drop="whom",
+            rows_per_shard=rows,
+            workers=workers,
+            seed=1,
+        )
         texts.append(Corpus.open(out).table().column("text").to_pylist())
     assert texts[0] == texts[1] == texts[2] and not any(one in text for text in texts[0] for one in people)
 

@@ -1,8 +1,10 @@
-"""Values of the columns that a stream pseudonymizes or drops: known values, searched in the texts of their batch and of all later ones.
+"""Values of the columns that a stream pseudonymizes or drops: known values, searched in the texts
+of their batch and of all later ones.
 
-They are stored in clear in the private folder, one JSON line each: kind, id, value, normalised form. Lines after the length in the state
-were never acknowledged and are truncated. Memory is that of the distinct values. The search terms are in levels of which each has at least
-eight times the values of the next, so that a value is indexed a few times only, however long the stream is.
+They are stored in clear in the private folder, one JSON line each: kind, id, value, normalised
+form. Lines after the length in the state were never acknowledged and are truncated. Memory is that
+of the distinct values. The search terms are in levels of which each has at least eight times the
+values of the next, so that a value is indexed a few times only, however long the stream is.
 """
 
 from __future__ import annotations
@@ -48,11 +50,19 @@ class ColumnValueLog:
         with path.open("r+b") as file:
             file.truncate(acknowledged_bytes)
             rows = [parse_json(line) for line in file]
-        self.add(pl.DataFrame([(value_id, numbers[kind], *texts) for kind, value_id, *texts in rows], NO_VALUES.schema, orient="row"))
+        self.add(
+            pl.DataFrame(
+                [(value_id, numbers[kind], *texts) for kind, value_id, *texts in rows],
+                NO_VALUES.schema,
+                orient="row",
+            )
+        )
         self._pending = []
 
     def add(self, values: pl.DataFrame) -> None:
-        """Add the values of a batch (columns as `NO_VALUES`); `commit` writes those that are new."""
+        """Add the values of a batch (columns as `NO_VALUES`); `commit` writes those that are
+        new.
+        """
         is_new = []
         # a loop over distinct values of a batch, most of which are known
         for key in values.select("value_id", "value").iter_rows():
