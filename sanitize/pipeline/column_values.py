@@ -9,6 +9,7 @@ appended.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -53,7 +54,9 @@ class ColumnValues:
         not remove what they find: those whose output is not to be published.
         """
         index, settings = self._index, self._index.settings
-        value_leaves = tuple(select_value_leaves(index.documents.schema, index.policies))
+        selected = select_value_leaves(index.documents.schema, index.policies)
+        layout = index.survey.layout
+        value_leaves = tuple(replace(one, leaf=layout.cell_leaf(one.leaf)) for one in selected)
         if not value_leaves or settings.verify == "off" or not self._plan.publishable:
             return
         depends_on = ("column values", column_values.VERSION, [str(one) for one in value_leaves])

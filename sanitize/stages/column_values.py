@@ -45,6 +45,7 @@ _NO_VALUE_CATEGORIES = ("time", "demographic", "place", "organization")
 _MAX_CELL_BYTES = 256  # of a cell that is a value
 _MAX_LIST_BYTES = 1 << 16  # of a cell that lists people
 _MIN_NAME_CELLS = 2
+_MIN_ROWS_TO_COMPACT = 100_000
 _CUT = ";"  # in the place of a value that was found
 CANDIDATE_SCHEMA = pa.schema(
     [
@@ -208,7 +209,7 @@ def column_values_task(task: ColumnValuesTask) -> dict[str, Any]:
 
     Returns `cells`: for each leaf, how many cells are a name and how many are not empty.
     """
-    frames: list[pl.DataFrame] = []
+    values = _DistinctRows(_no_rows().with_columns(leaf_no=pl.lit(0, pl.Int32)))
     cell_counts = [(0, 0)] * len(task.value_leaves)
     with ColumnValueFinder(task.detection_spec, task.key, task.left_kinds) as finder:
         for columns in _iter_cells(task):
@@ -216,11 +217,8 @@ def column_values_task(task: ColumnValuesTask) -> dict[str, Any]:
             cell_counts = [(names + more, filled + others) for (names, filled), (more, others) in zip(cell_counts, counts, strict=True)]
             for leaf_no, (value_leaf, cells) in enumerate(zip(task.value_leaves, columns, strict=True)):
                 found = finder.find(value_leaf, cells)
-                if found.height:
-                    frames.append(found.with_columns(leaf_no=pl.lit(leaf_no, pl.Int32)))
-    empty = _no_rows().with_columns(leaf_no=pl.lit(0, pl.Int32))
-    rows = pl.concat([empty, *frames]).unique(["value_id", "value", "leaf_no", "is_name_guess"], maintain_order=True)
-    _write_values(rows, task.folder / "candidates.parquet", CANDIDATE_SCHEMA)
+                values.add(found.with_columns(leaf_no=pl.lit(leaf_no, pl.Int32)))
+    _write_values(values.collect(), task.folder / "candidates.parquet", CANDIDATE_SCHEMA)
     return {"cells": cell_counts}
 
 
@@ -267,18 +265,38 @@ def merge_column_values(candidate_files: Sequence[Path], cell_counts: Sequence[S
     totals = np.array(cell_counts, np.int64).sum(axis=0) if len(cell_counts) else np.zeros((0, 2), np.int64)
     names_people: Mask = (totals[:, 0] >= _MIN_NAME_CELLS) & (2 * totals[:, 0] >= totals[:, 1])
     numbers = {name: number for number, name in enumerate(all_kinds())}
-    frames = [_no_rows()]
+    values = _DistinctRows(_no_rows().drop("is_name_guess"))
     for path in candidate_files:
         rows = pl.DataFrame(pq.read_table(path, partitioning=None))
-        rows = rows.filter(~pl.col("is_name_guess") | pl.Series(names_people[rows["leaf_no"].to_numpy()], dtype=pl.Boolean))
-        rows = rows.with_columns(
+        is_of_people = pl.Series(names_people[rows["leaf_no"].to_numpy()], dtype=pl.Boolean)
+        rows = rows.filter(~pl.col("is_name_guess") | is_of_people).with_columns(
             pl.col("kind").cast(pl.String).replace_strict(numbers, return_dtype=pl.Int32),
             normalised=pl.coalesce("normalised", "value"),
         )
-        frames.append(rows.select(frames[0].columns))
-    rows = pl.concat(frames).unique(["value_id", "value"]).sort("kind", "value_id", "value")
+        values.add(rows)
+    rows = values.collect().sort("kind", "value_id", "value")
     _write_values(rows, out, table_schemas.VALUE_SPELLINGS.schema)
     return {"values": rows["value_id"].n_unique()}
+
+
+class _DistinctRows:
+    """Distinct rows of many frames; memory is that of at most twice the distinct rows."""
+
+    def __init__(self, empty: pl.DataFrame) -> None:
+        self._rows, self._added, self._added_count = empty, [empty], 0
+
+    def add(self, frame: pl.DataFrame) -> None:
+        """Add the rows of a frame that has the columns of the first one."""
+        self._added.append(frame.select(self._rows.columns))
+        self._added_count += frame.height
+        if self._added_count > self._rows.height + _MIN_ROWS_TO_COMPACT:
+            self.collect()
+
+    def collect(self) -> pl.DataFrame:
+        """The distinct rows so far, in the order in which they were added."""
+        self._rows = pl.concat([self._rows, *self._added]).unique(maintain_order=True)
+        self._added, self._added_count = [], 0
+        return self._rows
 
 
 def _write_values(rows: pl.DataFrame, path: Path, schema: pa.Schema) -> None:

@@ -29,7 +29,7 @@ from sanitize.storage.corpus import Documents
 from sanitize.storage.parquet_files import RowGroupWriter, open_table_writer, open_text_writer
 from sanitize.text.erased_addresses import ErasedAddresses
 
-VERSION = 2  # raise it when emitted bytes change for the same input, plan and key
+VERSION = 3  # raise it when emitted bytes change for the same input, plan and key
 
 ROWS_SCHEMA = pa.schema([pa.field("doc_no", pa.int64())])
 
