@@ -248,6 +248,7 @@ TABLE_FOLDERS = {
     "swept": "runs/*/sweep",
     "edits": "runs/*/edits",
     "labels": "runs/*/vault/labels",
+    "column_values": "runs/*/vault/column_values",
     "drops": "runs/*/drops",
     "blacklist": "runs/*/vault/blacklist",
     "ledger": "runs/*/ledger",

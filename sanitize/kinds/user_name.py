@@ -6,7 +6,7 @@ an address continues (`@override(`, `@example.com`), after an address (`<bob@exa
 comments of code (` * @arg: ...`). Names that many programs and languages share (`root`, `param`) are refused (`word`); a path inside a
 web address is not reported either. Not found: a name alone in prose, and in `example.com/alee`; a list of names can be given as known
 values. Normalised form: lower case, without the `@`. User names are often words elsewhere: each occurrence that is found is edited, and
-the leak check does not search for others.
+the leak check searches only for those of columns that are pseudonymized or dropped (docs/reference/columns.md).
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _LABEL = (
 _SERVICE_LABEL = rf"{BOUNDARY}(?:AIM|aim|ICQ|icq|YIM|yim|[Ss]kype|[Tt]elegram|[Tt]witter|[Ii]nstagram): ?@?"
 _ENTRY_END = r"\A(?:\s*\z|[ \t]*[\r\n|/,;)]|\t|  )"  # what ends an entry in a list: `aim: alee / icq: 123456`
 _HOME_FOLDER = r"(?:~|/home/|/Users/|[A-Z]:\\{1,2}(?:Users|Documents and Settings)\\{1,2})"
-_SHARED_NAMES = (  # system accounts, folder names, and words that programs have after `user:` and `@`
+SHARED_NAMES = (  # system accounts, folder names, and words that programs have after `user:` and `@`
     "root admin administrator user users username guest nobody anonymous system daemon www public shared default test null none nil true "
     "false name password required invalid unknown string yes no the is you your not error app home linuxbrew ubuntu runner all here "
     "channel everyone override param params return returns throws throw exception deprecated see since author version link code inherit "
@@ -52,7 +52,7 @@ def _check(values: pl.Series) -> pl.Series:
     plain = _normalise(values)
     size = plain.str.len_bytes()
     return pl.select(
-        pl.when((size < 2) | (size > 32)).then(pl.lit("length")).when(plain.is_in(_SHARED_NAMES)).then(pl.lit("word"))
+        pl.when((size < 2) | (size > 32)).then(pl.lit("length")).when(plain.is_in(SHARED_NAMES)).then(pl.lit("word"))
     ).to_series()
 
 

@@ -44,16 +44,7 @@ def summarize_kinds(
     counted = pl.DataFrame(pq.read_table(value_counts, columns=["kind", "occurrences"], partitioning=None))
     rows = counted.group_by("kind").agg(pl.col("occurrences").sum(), values=pl.len()).sort("kind").iter_rows()
     summary_by_kind: dict[str, dict[str, Any]] = {
-        kind: {
-            "occurrences": times,
-            "values": values,
-            "documents": documents_by_kind.get(kind, 0),
-            "kept": 0,
-            "replaced": 0,
-            "left_by_plan": 0,
-            "swept": 0,
-            "skipped": {},
-        }
+        kind: new_kind_entry() | {"occurrences": times, "values": values, "documents": documents_by_kind.get(kind, 0)}
         for kind, times, values in rows
     }
     for kind, entry in summary_by_kind.items() if remaining is not None else ():
@@ -64,6 +55,12 @@ def summarize_kinds(
                 reasons = summary_by_kind[row["kind"]]["skipped"]
                 reasons[row["reason"]] = reasons.get(row["reason"], 0) + row["candidates"]
     return {kind: entry for kind, entry in summary_by_kind.items() if kind in plan.find.kinds}
+
+
+def new_kind_entry() -> dict[str, Any]:
+    """The counts of a kind of which nothing was found."""
+    counts = ("occurrences", "values", "documents", "kept", "replaced", "left_by_plan", "swept")
+    return {**dict.fromkeys(counts, 0), "skipped": {}}
 
 
 def build_summary(
@@ -93,13 +90,16 @@ def build_summary(
     `kept_values`: the decisions on values in kept columns (kept_columns.py). `shape`: that of the records, if one was recognised. `splits`:
     the split of each shard, if there are several.
     """
+    for kind in sorted({kind for result in shard_results for kind, counts in result["by_kind"].items() if counts["swept"]} - {*kinds}):
+        kinds[kind] = new_kind_entry()  # values of columns that no finder found in a text
     for kind, entry in kinds.items():
-        if kind in plan.editor_no_by_kind:
+        if kind in plan.editor_no_by_kind or kind not in plan.find.kinds:
             # counted again from the edited shards: they include the occurrences that the sweep added
             for count_name in ("occurrences", "kept", "swept"):
                 entry[count_name] = sum(result["by_kind"].get(kind, {}).get(count_name, 0) for result in shard_results)
         erased = sum(result["erased"].get(kind, 0) for result in shard_results)
-        entry["replaced"] = entry["occurrences"] - entry["kept"] if kind in plan.editor_no_by_kind else erased
+        is_left = kind in plan.find.kinds and kind not in plan.editor_no_by_kind
+        entry["replaced"] = erased if is_left else entry["occurrences"] - entry["kept"]
         entry["left_by_plan"] = entry["occurrences"] - entry["kept"] - entry["replaced"]
     rows = sum(result["rows"] for result in shard_results)
     rows_by_split = Counter[str]()

@@ -30,6 +30,7 @@ from sanitize.pipeline.whole_corpus_stages import (
     ErasedMentions,
     WordBlacklist,
     build_word_blacklist,
+    collect_column_values,
     count_dropped,
     drop_documents,
     find_erased_mentions,
@@ -70,10 +71,16 @@ def list_stages() -> tuple[Stage, ...]:
     """The stages of a run after its index is built, in order. Each result is a table in the run's folder, or a small object."""
     return (
         Stage("find erased", (), "erased_mentions", find_erased_mentions),
+        Stage("column values", (), "column_values", collect_column_values),
         Stage("select", ("erased_mentions",), "occurrence_files", select_occurrences),
         Stage("drop", ("erased_mentions", "occurrence_files"), "drop_files", drop_documents),
         Stage("blacklist", ("erased_mentions", "occurrence_files", "drop_files"), "blacklist", build_word_blacklist),
-        Stage("rewrite", ("erased_mentions", "occurrence_files", "drop_files", "blacklist"), "shards", rewrite_shards),
+        Stage(
+            "rewrite",
+            ("erased_mentions", "occurrence_files", "drop_files", "blacklist", "column_values"),
+            "shards",
+            rewrite_shards,
+        ),
         Stage("verify", ("shards",), "checked_shards", check_shards),
         Stage("canaries", (), "canary_counts", check_canaries),
         Stage("ledger", (), "ledger", account_privacy),

@@ -130,17 +130,17 @@ class _ShardChecks:
 
     @classmethod
     def prepare(cls, state: RunState, mode: str, erased_value_ids: tuple[int, ...]) -> _ShardChecks:
-        """Write the search terms of the removed values."""
-        index = state.index
+        """Write the search terms of the removed values, and of those of columns."""
+        index, exclude_ids = state.index, state.selection.excluded_value_ids
         folder = index.workspace / "spill" / "terms"
         with state.tasks.measure("verify"):
             counts = write_terms(
-                index.task_files("vault", "values"),
+                [*index.task_files("vault", "values"), *state.column_values.files],
                 state.plan.leak_checked_kinds,
                 folder,
                 index.settings.memory_bytes,
-                include_ids=erased_value_ids,
-                exclude_ids=state.selection.excluded_value_ids,
+                include_ids=(*erased_value_ids, *sorted({*state.column_values.value_ids} - {*exclude_ids})),
+                exclude_ids=exclude_ids,
                 check_mode=mode,
             )
         return cls(state, mode, (folder,), counts)

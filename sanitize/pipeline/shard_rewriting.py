@@ -16,6 +16,7 @@ from sanitize.array_types import I64
 from sanitize.core.part_protocols import Aggregates
 from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement
+from sanitize.pipeline.column_values import ColumnValues
 from sanitize.pipeline.erasure import erasure_scan
 from sanitize.pipeline.run_state import RunState
 from sanitize.pipeline.whole_corpus_stages import ErasedMentions, WordBlacklist, aggregate_increment
@@ -192,13 +193,14 @@ def rewrite_shards(
     occurrence_files: Sequence[Path],
     drop_files: tuple[Path, ...],
     blacklist: WordBlacklist | None,
+    column_values: ColumnValues,
 ) -> RewrittenShards:
     """Rewrite all shards, or take over those that are published. The aggregates of an increment need the edits of those before it."""
     shards = RewrittenShards(state, erased_mentions, occurrence_files, drop_files, blacklist)
     for increment in state.output_increments:
         for split in dict.fromkeys(map(state.aggregated_split, range(increment.first_task, increment.end_task))):
             shards.aggregates[increment, split] = aggregate_increment(
-                state, increment, erased_mentions, occurrence_files, drop_files, blacklist, split
+                state, increment, erased_mentions, occurrence_files, drop_files, blacklist, column_values, split
             )
         shards.results += (
             shards.reuse(increment)

@@ -20,6 +20,7 @@ from sanitize.core.part_protocols import Aggregates
 from sanitize.engines.task_runner import FolderTask
 from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement, ReplacementIdsTask, replacement_ids_task
+from sanitize.pipeline.column_values import ColumnValues
 from sanitize.pipeline.erasure import erasure_scan, mailboxes
 from sanitize.pipeline.run_state import RunState
 from sanitize.stages import batch_rewriting
@@ -116,6 +117,12 @@ def _find_erased_values(state: RunState) -> tuple[int, ...]:
     return tuple(run_job(job)["value_ids"])
 
 
+def collect_column_values(state: RunState) -> ColumnValues:
+    """Collect the values of columns that the output does not hold in clear (`state.column_values`)."""
+    state.column_values.collect(state.create_job, state.output_increments)
+    return state.column_values
+
+
 def select_occurrences(state: RunState, erased_mentions: ErasedMentions) -> Sequence[Path]:
     """Apply the plan's rules for single values and scores (`state.selection`); returns the files of the selected occurrences."""
     state.selection.select(state.create_job, erased_mentions.value_ids)
@@ -159,6 +166,7 @@ def aggregate_increment(
     occurrence_files: Sequence[Path],
     drop_files: tuple[Path, ...],
     blacklist: WordBlacklist | None,
+    column_values: ColumnValues,
     split: str = "",
 ) -> tuple[Aggregates, ...]:
     """The aggregates that the editors need for an increment, in plan order; they cover the corpus up to its end, or with `split` only that
@@ -171,6 +179,8 @@ def aggregate_increment(
     corpus_context = _create_corpus_context(state, erased_mentions, occurrence_files, excluded) if needs_corpus_pass else None
     folder_task = FolderTask(index.workspace / "spill" / "counts")
 
+    column_value_files = column_values.list_files(increment.end_task)
+
     def write_aggregates(task: FolderTask) -> dict[str, Any]:
         aggregates = aggregate_for_editors(
             state.tasks.engine,
@@ -179,6 +189,7 @@ def aggregate_increment(
             is_selection=bool(state.plan.find.selection_rules or split),
             value_counts_file=index.value_counts_file,
             value_files=index.task_files("vault", "values")[: increment.end_task],
+            column_value_files=column_value_files,
             drop_files=excluded,
             folder=task.folder,
             filter_first_occurrences=lambda first_occurrences: append.remove_replacement_values(first_occurrences, replacement_id_files),
@@ -195,6 +206,7 @@ def aggregate_increment(
             "paths relative to WORK",
             [file_sha256(path) for path in excluded],
             *([[file_sha256(path) for path in replacement_id_files]] if replacement_id_files else []),
+            *([[file_sha256(path) for path in column_value_files]] if column_value_files else []),
         ]
         job = state.create_job(folder.name, write_aggregates, folder_task, folder, *depends_on, increment=increment)
         record = run_job(job)

@@ -51,6 +51,7 @@ def aggregate_for_editors(
     value_files: Sequence[Path],
     drop_files: Sequence[Path],
     folder: Path,
+    column_value_files: Sequence[Path] = (),
     corpus: CorpusContext | None = None,
     blacklist_file: Path | None = None,
     is_selection: bool = False,
@@ -60,7 +61,8 @@ def aggregate_for_editors(
 
     Editors that read texts before editing (`pass_schemas`) run their passes over `corpus`. `blacklist_file` is the table of the plan;
     without it an empty table is written. `value_counts_file` covers the whole corpus; `is_selection` is true where `occurrences` are only
-    those that the plan selected. `filter_first_occurrences` may remove rows from a table of first occurrences (a path).
+    those that the plan selected. `column_value_files` have further values, which no replacement may equal. `filter_first_occurrences`
+    may remove rows from a table of first occurrences (a path).
     """
     results: list[Aggregates] = []
     remaining: Sequence[Path] = (
@@ -100,7 +102,7 @@ def aggregate_for_editors(
             tables["distinct_values_of_kinds"] = folder / f"{number}-distinct_values_of_kinds.parquet"
             engine.sql(
                 queries.get_query("distinct_values_of_kinds").sql,
-                {"value_spellings": value_files, "chosen_kinds": [kinds_file]},
+                {"value_spellings": [*value_files, *column_value_files], "chosen_kinds": [kinds_file]},
                 tables["distinct_values_of_kinds"],
             )
         if editor.uses_entities:

@@ -240,7 +240,8 @@ class BatchRewriter:
     # ---- proposals ----
 
     def _propose(self, found: _LocatedOccurrences, row: I64, texts: _BatchTexts) -> Iterator[_Proposal]:
-        """Yields what the editors propose, in plan order; a kind belongs to the first editor that names it. Erased values come last."""
+        """Yields what the editors propose, in plan order; a kind belongs to the first editor that names it. Erased values come last, and
+        swept ones of kinds that no editor names."""
         occurrences = found.occurrences
         values = _cut_values(texts.buffers, found)
         doc_ids = pa.DictionaryArray.from_arrays(pa.array(row.astype(np.int32)), texts.draw_ids)
@@ -259,8 +260,9 @@ class BatchRewriter:
                     occurrences.kept_by_editor[editor_no][np.setdiff1d(rows, np.concatenate(touched))] = True
             elif len(rows):
                 yield self._propose_for_occurrences(editor_no, editor, occurrences, rows, values, doc_ids)
-        if occurrences.erased.any():
-            yield self._propose_erasure(occurrences)
+        for part_no, is_labelled in enumerate((occurrences.erased, occurrences.swept & unclaimed), len(self.rules.editors)):
+            if is_labelled.any():
+                yield self._propose_labels(occurrences, np.flatnonzero(is_labelled), part_no)
 
     def _propose_for_occurrences(
         self, editor_no: int, editor: Editor, occurrences: OccurrenceArrays, rows: I64, values: pa.Array, doc_ids: pa.DictionaryArray
@@ -286,14 +288,12 @@ class BatchRewriter:
         edits = _Edits(changed_rows, start, end, np.full(len(changed_rows), editor_no, np.int32), replacement)
         return _Proposal(edits, is_wider=ranges is not None)
 
-    def _propose_erasure(self, occurrences: OccurrenceArrays) -> _Proposal:
-        """Labels in the place of the values of erased persons."""
-        rows = np.flatnonzero(occurrences.erased)
+    def _propose_labels(self, occurrences: OccurrenceArrays, rows: I64, part_no: int) -> _Proposal:
+        """Labels in the place of the occurrences at `rows`."""
         labels = pa.array([f"[{name}]" for name in occurrences.kind_names.to_pylist()], pa.large_string())
-        part_no = np.full(len(rows), len(self.rules.editors), np.int32)
-        return _Proposal(
-            _Edits(rows, occurrences.start_byte[rows], occurrences.end_byte[rows], part_no, labels.take(pa.array(occurrences.kind[rows])))
-        )
+        numbers = np.full(len(rows), part_no, np.int32)
+        replacement = labels.take(pa.array(occurrences.kind[rows]))
+        return _Proposal(_Edits(rows, occurrences.start_byte[rows], occurrences.end_byte[rows], numbers, replacement))
 
     # ---- results ----
 
@@ -405,7 +405,7 @@ def _resolve_overlaps(edits: _Edits, occurrences: OccurrenceArrays) -> tuple[_Ed
 
 def _build_edit_table(rules: EditRules, edits: _Edits, occurrences: OccurrenceArrays) -> pa.Table:
     """The rows of the table `edits`."""
-    parts = pa.array([*(editor.use for editor in rules.editors), ERASURE_PART], pa.string())
+    parts = pa.array([*(editor.use for editor in rules.editors), ERASURE_PART, table_schemas.SWEEP_FINDER], pa.string())
     arrays = {
         "doc_no": pa.array(occurrences.doc_no[edits.occurrence_row]),
         "cell": pa.array(occurrences.cell[edits.occurrence_row]),

@@ -148,7 +148,7 @@ def find_in_columns_task(task: FindTask) -> dict[str, Any]:
     kind_names = list(all_kinds())
     columns = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *task.person_columns, "doc_id"])]
     cells = [(0, 0) for _ in task.person_columns]
-    with FinderPass(_select_text_finders(task.detection_spec), task.leaves, task.key) as finder_pass:
+    with FinderPass(select_text_finders(task.detection_spec), task.leaves, task.key) as finder_pass:
         for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):
             table, _ = _split_readable_rows(table.combine_chunks(), task)
             if table.num_rows:
@@ -178,7 +178,7 @@ def find_in_texts(task: FindTask, texts: pa.LargeStringArray) -> dict[str, I64]:
     """The occurrences in a few texts that are no documents: kind -> the index of the text of each."""
     count = pa.array(np.arange(len(texts)), pa.int64())
     table = pa.table({"doc_no": count, "doc_id": count.cast(pa.large_string()), "text": texts})
-    with FinderPass(_select_text_finders(task.detection_spec), [LeafPath("text")], task.key) as finder_pass:
+    with FinderPass(select_text_finders(task.detection_spec), [LeafPath("text")], task.key) as finder_pass:
         _, column_occurrences, _ = finder_pass.find_in_batch(table)
     kind_names, found_by_kind = list(all_kinds()), dict[str, I64]()
     for _, found in column_occurrences:
@@ -186,7 +186,7 @@ def find_in_texts(task: FindTask, texts: pa.LargeStringArray) -> dict[str, I64]:
     return found_by_kind
 
 
-def _select_text_finders(spec: DetectionSpec) -> DetectionSpec:
+def select_text_finders(spec: DetectionSpec) -> DetectionSpec:
     """The spec without the finders that need the whole corpus or read spans of its documents from a file."""
     return replace(spec, finders=tuple(finder for finder in spec.finders if not finder.second_round and finder.use != "spans"))
 

@@ -37,7 +37,7 @@ from sanitize.storage.corpus import Documents
 from sanitize.storage.parquet_files import RowGroupWriter, open_table_writer, open_text_writer
 from sanitize.text.erased_addresses import ErasedAddresses
 
-VERSION = 2  # raise it when emitted bytes change for the same input, plan and key
+VERSION = 3  # raise it when emitted bytes change for the same input, plan and key
 
 ROWS_SCHEMA = pa.schema([pa.field("doc_no", pa.int64())])
 
@@ -144,7 +144,8 @@ _OCCURRENCE_COLUMNS = [*ARRAY_COLUMNS[:-2], "finder"]
 
 
 def _load_task_occurrences(task: RewriteTask) -> OccurrenceArrays:
-    """The task's occurrences of edited kinds and of erased values, in order, with a flag per editor for those that it keeps."""
+    """The task's occurrences of edited kinds, of erased values and those that the leak check added, in order, with a flag per editor for
+    those that it keeps."""
     tables_read = [pq.read_table(path, columns=_OCCURRENCE_COLUMNS, partitioning=None) for path in task.occurrences]
     table = pa.concat_tables(tables_read).unify_dictionaries().combine_chunks()
     kind, kind_names = _decode_dictionary(table, "kind")
@@ -152,9 +153,9 @@ def _load_task_occurrences(task: RewriteTask) -> OccurrenceArrays:
     value_id = np.asarray(table.column("value_id"), np.int64)
     is_erased = np.isin(value_id, np.array(task.erased_value_ids, np.int64))
     edited_kinds = sorted({name for editor in task.editors for name in editor.kinds})
-    rows = np.flatnonzero(_is_named(kind, kind_names, edited_kinds) | is_erased)
-    columns = {name: np.asarray(table.column(name))[rows] for name in _OCCURRENCE_COLUMNS if name not in ("kind", "finder")}
     is_swept = _is_named(finder, finder_names, [table_schemas.SWEEP_FINDER])
+    rows = np.flatnonzero(_is_named(kind, kind_names, edited_kinds) | is_erased | is_swept)
+    columns = {name: np.asarray(table.column(name))[rows] for name in _OCCURRENCE_COLUMNS if name not in ("kind", "finder")}
     columns |= {"kind": kind[rows], "swept": is_swept[rows], "erased": is_erased[rows]}
     kept = [
         _find_kept(task, editor, aggregates, columns, kind_names) for editor, aggregates in zip(task.editors, task.aggregates, strict=True)

@@ -77,6 +77,13 @@ VALUE_SPELLINGS = _define_table(
     ("normalised", _TEXT, "the normalised value; null if equal to `value`"),
 )
 
+COLUMN_VALUES = TableSchema(
+    "column_values",
+    "one spelling of a value of a column that is pseudonymized or dropped; columns as in `value_spellings` (vault: raw)",
+    VALUE_SPELLINGS.schema,
+    VALUE_SPELLINGS.column_descriptions,
+)
+
 SWEPT = TableSchema(
     "swept",
     "one occurrence that the finders missed and the leak check of a run found and removed; columns as in `occurrences`",
@@ -195,6 +202,7 @@ _MAIN_TABLES = (
     OCCURRENCES,
     VALUE_COUNTS,
     VALUE_SPELLINGS,
+    COLUMN_VALUES,
     VALUE_USERS,
     USERS,
     NGRAMS,

@@ -58,6 +58,7 @@ RUN_TABLE_FOLDERS = {
 }
 UNSELECTED_FILE = "unselected_values.parquet"  # in the aggregates of a run: values of which no occurrence was selected
 ERASED_VALUES_FILE = "erasure/values.parquet"  # in the folder of a run: the values of erased persons, where there are tombstones of values
+COLUMN_VALUES_FOLDER = "vault/column_values"  # in the folder of a run: values of columns that the output does not hold in clear
 # table -> query of sql/ that computes it on demand, over the raw tables
 COMPUTED_TABLES = {"users": "document_users", "value_users": "value_users"}
 
@@ -170,6 +171,20 @@ def read_erased_values(run_folder: Path) -> tuple[int, ...]:
     import pyarrow.parquet as pq
 
     return tuple(pq.read_table(run_folder / ERASED_VALUES_FILE, partitioning=None).column(0).to_pylist())
+
+
+def list_column_values(run_folder: Path, shard_count: int) -> list[Path]:
+    """The files of a run with values of columns, one for each of its increments, of which the first `shard_count` shards are part."""
+    return [path for path in sorted((run_folder / COLUMN_VALUES_FOLDER).glob("*.parquet")) if int(path.stem) < shard_count]
+
+
+def read_value_ids(files: Sequence[Path]) -> tuple[int, ...]:
+    """The distinct ids in some files of values, ascending."""
+    import numpy as np
+    import pyarrow.parquet as pq
+
+    columns = [np.asarray(pq.read_table(path, columns=["value_id"], partitioning=None).column(0), np.int64) for path in files]
+    return tuple(np.unique(np.concatenate([np.empty(0, np.int64), *columns])).tolist())
 
 
 def _parts_view(run: Path | None) -> SqlView:
@@ -420,7 +435,7 @@ _UNMASKED_COLUMNS = frozenset({"kind", "finder", "section", "part", "reason", "s
 
 
 def _mask_column(table: str, name: str, column_type: DuckDBPyType) -> str:
-    if table == "value_spellings" and name in ("value", "normalised"):
+    if table in ("value_spellings", "column_values") and name in ("value", "normalised"):
         return mask_expression(quote_name(name), "kind")
     if (table, name) in (("labels", "label"), ("edits", "replacement")):
         column = quote_name(name)

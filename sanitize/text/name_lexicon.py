@@ -450,12 +450,17 @@ def count_name_cells(columns: Sequence[pa.LargeStringArray]) -> list[tuple[int, 
     cells, column_no = cells.filter(pa.array(has_form)), column_no[is_short][has_form]
     if not len(cells):
         return [(0, count) for count in filled]
-    tokens = tokenize_unicode(TextBuffers.from_array(cells))
-    flags = load_name_lexicon().lookup_flags(tokens.hashes)
+    text_no, flags = lookup_words(cells)
 
     def has_word(selected: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        return np.bincount(tokens.text_no[selected], minlength=len(cells)) > 0
+        return np.bincount(text_no[selected], minlength=len(cells)) > 0
 
     is_given_name = (flags & GIVEN_NAME > 0) & (flags & (COMMON_WORD | PLACE) == 0)
     is_name = has_word(is_given_name) & ~has_word(flags & (ORGANIZATION | STOP_WORD | PLACE) > 0)
     return [*zip(np.bincount(column_no[is_name], minlength=len(columns)).tolist(), filled, strict=True)]
+
+
+def lookup_words(texts: pa.LargeStringArray) -> tuple[I64, I32]:
+    """The words of a column of texts: the number of the text and the flags of each."""
+    tokens = tokenize_unicode(TextBuffers.from_array(texts))
+    return np.asarray(tokens.text_no, np.int64), load_name_lexicon().lookup_flags(tokens.hashes)

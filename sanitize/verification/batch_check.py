@@ -15,6 +15,7 @@ from typing import Protocol
 
 import numpy as np
 import polars as pl
+import pyarrow as pa
 
 from sanitize.array_types import I64, U8, Mask
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts

@@ -31,7 +31,7 @@ from sanitize.storage import private_folder, publication, remote_output, tombsto
 from sanitize.storage.corpus import Corpus, Documents
 from sanitize.storage.files import read_json
 from sanitize.storage.remote_storage import is_url, redact_url
-from sanitize.storage.views import ERASED_VALUES_FILE, read_erased_values, read_unselected_values
+from sanitize.storage.views import ERASED_VALUES_FILE, list_column_values, read_erased_values, read_unselected_values, read_value_ids
 from sanitize.verification.attribution import VerifyTask, find_renamed_columns
 from sanitize.verification.file_check import check_files
 from sanitize.verification.findings import Findings, LeakFinding
@@ -168,7 +168,9 @@ def _verify_corpus(
     erased = _read_erasures(corpus.manifest, work)
     has_erased_values = _has_erased_values_file(run_folder, erased)
     with private_folder.read_workspace(work, "verify") as spill:
-        require_run_tables(work, run_folder, len(corpus.shards), [run_folder / ERASED_VALUES_FILE] if has_erased_values else [])
+        erased_values = [run_folder / ERASED_VALUES_FILE] if has_erased_values else []
+        column_values = list_column_values(run_folder, len(corpus.shards))
+        require_run_tables(work, run_folder, len(corpus.shards), [*erased_values, *column_values])
         terms = spill / "terms"
         counts = write_terms_of_run(corpus.manifest, work, run_folder, terms, memory_bytes, mode)
         foreign_names = ForeignNames(folder, (terms,), tombstones.read(work).names)
@@ -314,14 +316,16 @@ def write_terms_of_run(
     manifest: Mapping[str, Any], work: Path, run_folder: Path, folder: Path, memory_bytes: int, mode: str
 ) -> ValueCounts:
     """Write the search terms for a published OUT to `folder`, from the values of its shards in the vault."""
-    erased = _read_erasures(manifest, work)
+    erased, shard_count = _read_erasures(manifest, work), len(manifest["shards"])
+    erased_ids = read_erased_values(run_folder) if _has_erased_values_file(run_folder, erased) else erased.value_ids
+    column_values, exclude_ids = list_column_values(run_folder, shard_count), read_unselected_values(run_folder / "counts")
     return write_terms(
-        sorted((work / "vault" / "values").glob("*.parquet"))[: len(manifest["shards"])],
+        [*sorted((work / "vault" / "values").glob("*.parquet"))[:shard_count], *column_values],
         manifest["summary"]["verify"]["kinds"],
         folder,
         memory_bytes,
-        include_ids=read_erased_values(run_folder) if _has_erased_values_file(run_folder, erased) else erased.value_ids,
-        exclude_ids=read_unselected_values(run_folder / "counts"),
+        include_ids=(*erased_ids, *sorted({*read_value_ids(column_values)} - {*exclude_ids})),
+        exclude_ids=exclude_ids,
         check_mode=mode,
     )
 

@@ -198,3 +198,30 @@ def test_fields_that_are_called_like_people_are_named_in_a_note(tmp_path: Path) 
     pq.write_table(pa.table({"messages": [messages] * 2}), tmp_path / "in.parquet")
     result = sanitize.run(tmp_path / "in.parquet", tmp_path / "out", plan="redact", text_column="messages[].content", workers=1)
     assert [note for note in result.notes if note.startswith("messages[].author: named like fields that name people")]
+
+
+@pytest.mark.parametrize(
+    ("name", "identifies"),
+    {
+        "customer_id": True,
+        "accountNo": True,
+        "author_ref": True,
+        "ssn": True,
+        "phone": True,
+        "user_agent": False,
+        "thread_id": False,
+        "created": False,
+        "url": False,
+        "category": False,
+        "id": False,
+    }.items(),
+)
+def test_names_of_dropped_columns_that_identify_people(name: str, identifies: bool) -> None:
+    schema = pa.schema([(name, pa.large_string())])
+    (found,) = kept_columns.select_value_leaves(schema, {name: "drop"})
+    assert found.is_identity is identifies
+    numbers = kept_columns.select_value_leaves(pa.schema([(name, pa.int64())]), {name: "drop"})
+    assert len(numbers) == identifies
+    assert kept_columns.select_value_leaves(schema, {name: "keep"}) == []
+    (pseudonymized,) = kept_columns.select_value_leaves(schema, {name: "pseudonymize"})
+    assert pseudonymized.is_identity

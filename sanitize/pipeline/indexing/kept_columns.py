@@ -8,6 +8,8 @@ A kind that the plan edits must not remain in a kept column without a decision. 
   chance; never an address, a telephone number or a secret.
 
 Everything else stops the run. The decisions are in the manifest (`kept_values`), as counts.
+
+Columns that the output does not keep hold known values instead (`select_value_leaves`), which are searched in all texts.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ from sanitize.errors import LeakFound
 from sanitize.kinds.kind import all_kinds
 from sanitize.plans.plan import Plan
 from sanitize.readers.column_policies import make_undecided_error, names_people
+from sanitize.stages.column_values import ValueLeaf, number_texts_type
 from sanitize.stages.detection import FindTask, find_in_texts
 from sanitize.storage.records.dataset_features import list_label_names
 from sanitize.verification.attribution import describe_column
@@ -38,6 +41,11 @@ _NAME_WORDS: Mapping[str, frozenset[str]] = {
     "DATE_TIME": frozenset(("date", "dates", "time", "timestamp", "created", "updated", "year", "month", "day")),
 }
 _GENERAL_WORDS = frozenset(("address", "number", "code", "name", "id", "time"))  # of names of kinds; they say nothing alone
+# categories of kinds whose name in the name of a column says that it identifies people
+_IDENTIFYING_CATEGORIES = frozenset(("contact", "network", "financial", "identifier", "credential"))
+# words before `id`, `no` and the like in names of columns that number people: `customer_id`
+_NUMBERED_WORDS = frozenset("user account member client customer patient employee student contact subscriber applicant tenant".split())
+_NUMBER_WORDS = frozenset("id ids uid uuid no nr number num code key ref".split())
 _MIN_NAME_CELLS = 2  # one says nothing about a column
 _CHANCE_CATEGORIES = ("financial", "identifier")  # numbers that are recognised by a check digit, or by their length alone
 _MAX_CHANCE = 0.10  # a random number passes a check digit modulo 10 with this probability; measured: 4 % of 16 digits, 3e-5 of UUIDs
@@ -105,6 +113,36 @@ def check_names(
         )
 
 
+def describe_value_leaf(leaf: LeafPath, policy: str, *, is_role: bool, is_number: bool) -> ValueLeaf | None:
+    """What a path inside a column holds that the output does not hold in clear; None for numbers that do not identify people.
+
+    A pseudonymized column identifies people, as the id and the user (`is_role`) do; a dropped one, or a field inside it, where its name
+    says so.
+    """
+    names = [leaf.column, *(step for step in leaf.steps if step not in ("[]", JSON_STEP))]
+    kind = next((name for name, one in all_kinds().items() if one.category in _IDENTIFYING_CATEGORIES and _says_kind(leaf, name)), "")
+    is_identity = policy == "pseudonymize" or is_role or bool(kind) or any(names_people(name) or _numbers_people(name) for name in names)
+    return ValueLeaf(leaf, is_identity, kind) if is_identity or not is_number else None
+
+
+def select_value_leaves(schema: pa.Schema, policies: Mapping[str, str], roles: Collection[str] = ("doc_id", "user_id")) -> list[ValueLeaf]:
+    """Where the values are that the output does not hold in clear: strings and integers of columns that are pseudonymized or dropped.
+    `roles`: the columns with the ids and the users of documents."""
+    value_leaves = []
+    for column in (column for column in schema if policies[column.name] in ("pseudonymize", "drop")):
+        strings = set(list_text_leaves(pa.schema([column])))
+        for leaf in list_text_leaves(pa.schema([column.with_type(number_texts_type(column.type))])):
+            is_role, is_number = column.name in roles, leaf not in strings
+            value_leaves.append(describe_value_leaf(leaf, policies[column.name], is_role=is_role, is_number=is_number))
+    return [one for one in value_leaves if one is not None]
+
+
+def _numbers_people(name: str) -> bool:
+    """True for names such as `customer_id` and `accountNo`."""
+    *words, last = _split_name(name) or [""]
+    return last in _NUMBER_WORDS and bool(words) and (words[-1] in _NUMBERED_WORDS or names_people("_".join(words)))
+
+
 def decide(
     results: Sequence[Mapping[str, Any]], leaves: Sequence[LeafPath], plan: Plan, renamed_columns: Mapping[str, str]
 ) -> list[dict[str, Any]]:
@@ -145,8 +183,13 @@ def decide(
 def _says_kind(leaf: LeafPath, kind: str) -> bool:
     """True if the last name on the path to the strings names their kind, in the output."""
     name = next((step for step in reversed(leaf.steps) if step != "[]"), leaf.column)
-    words = set(re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower()))
+    words = set(_split_name(name))
     return bool(words & (_NAME_WORDS.get(kind, frozenset()) | (set(kind.lower().split("_")) - _GENERAL_WORDS)))
+
+
+def _split_name(name: str) -> list[str]:
+    """The words of the name of a column, in lower case: `mobileNo` -> mobile, no."""
+    return re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
 
 
 def _list_field_names(data_type: pa.DataType) -> list[str]:

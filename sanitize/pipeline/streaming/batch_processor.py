@@ -27,11 +27,13 @@ from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Aggregates, Editor
 from sanitize.finders import patterns
 from sanitize.kinds.kind import all_kinds
+from sanitize.pipeline.streaming.column_value_log import ColumnValueLog
 from sanitize.pipeline.streaming.component_log import ComponentLog
 from sanitize.pipeline.streaming.record_batches import TextColumns
 from sanitize.pipeline.streaming.value_log import SURROGATE_FLAG, VALUE_FLAG, ValueLog, get_counts
 from sanitize.plans.plan import Plan
 from sanitize.stages.batch_rewriting import BatchRewriter, EditRules, OccurrenceArrays, assemble_occurrences, flatten_occurrences
+from sanitize.stages.column_values import ColumnValueFinder
 from sanitize.stages.finder_pass import TOO_MANY_MATCHES, TextSearch
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage.corpus import CellColumn, flatten_cells, group_cells
@@ -142,18 +144,21 @@ class BatchProcessor:
     component_pools: ComponentLog | None
     check_mode: str = "full"  # leak check: full, fast (spellings only) or off
     max_doc_matches: int = patterns.NO_MATCH_LIMIT  # what the finders may match in a document
+    column_values: ColumnValueLog | None = None  # values of columns that are pseudonymized or dropped; None if they are not searched
     checked_mask: Mask = field(init=False)
 
     def __post_init__(self) -> None:
         # kinds are numbered twice: `Detections` by the kinds of the search, `SearchTerms` by all kinds
         self.kind_names = [kind.name for kind in TextSearch(self.key, self.plan.detection_spec).kinds]
         all_kind_names = list(all_kinds())
+        self.kind_names += [name for name in all_kind_names if name not in self.kind_names]  # of values that only columns show
         self.kind_numbers = np.array([all_kind_names.index(name) for name in self.kind_names], np.int32)
         self.local_kind_numbers = np.full(len(all_kind_names), -1, np.int32)
         self.local_kind_numbers[self.kind_numbers] = np.arange(len(self.kind_names))
         self.checked_mask = np.isin(self.kind_names, self.plan.leak_checked_kinds)
         self.atomic_kinds = select_atomic_kinds(self.plan.leave)
         self.searched_forms = tuple(list_searched_forms(self.check_mode))
+        self.column_value_finder = ColumnValueFinder(self.plan.detection_spec, self.key, self.plan.leave)
         self.pooled_kinds = [kind for editor in self.plan.editors for kind in editor.pooled_kinds]
         for editor in self.plan.editors:
             editor.open(self.key, Aggregates({}))
@@ -173,8 +178,11 @@ class BatchProcessor:
         is_over = self._has_too_many_matches(len(doc_nos), cell_columns, found_by_column)
         too_many_matches = set(doc_nos[is_over].tolist())
         occurrences = self._gather_occurrences(doc_nos, cell_columns, found_by_column, is_over)
-        checked_values = self._select_checked(occurrences.values)
-        terms = SearchTerms.from_values(checked_values, self.check_mode) if self.check_mode != "off" else None
+        if self.column_values is not None:
+            for value_leaf, cells in text_columns.value_cells:
+                found = self.column_value_finder.find(value_leaf, cells)
+                self.column_values.add(found.filter(~pl.col("is_name_guess")))
+        terms = self._build_terms(self._select_checked(occurrences.values))
         quarantined: set[int] = set(too_many_matches)
         to_sweep = SweepSpans.empty()
         swept_count = 0
@@ -260,16 +268,23 @@ class BatchProcessor:
         names = pl.Series(np.array(self.kind_names, object)[kind], dtype=pl.String)
         return values.with_columns(kind=names).filter(pl.Series(self.checked_mask[kind]))
 
+    def _build_terms(self, checked_values: pl.DataFrame) -> tuple[SearchTerms, ...]:
+        """The search terms of the values of a batch, and of those of columns in this batch and earlier ones; none without a check."""
+        if self.check_mode == "off":
+            return ()
+        terms = SearchTerms.from_values(checked_values, self.check_mode)
+        return (*([terms] if terms is not None else []), *(self.column_values.terms if self.column_values is not None else ()))
+
     def add_digests(
-        self, terms: SearchTerms, columns: Sequence[pa.LargeStringArray]
+        self, terms: Sequence[SearchTerms], columns: Sequence[pa.LargeStringArray]
     ) -> tuple[tuple[SearchTerms, ...], list[CodedRuns | None]]:
         """The terms with the digests of their values that occur in some columns, and what may be encoded in each column; of a fast check
         the terms alone."""
         if self.check_mode != "full":
-            return (terms,), [None] * len(columns)
+            return tuple(terms), [None] * len(columns)
         runs = [find_coded_runs(texts) for texts in columns]
         words = [word for texts, column_runs in zip(columns, runs, strict=True) for word in find_digests(texts, column_runs)[0]]
-        return terms.with_digests(words), list(runs)
+        return tuple(one for of_values in terms for one in of_values.with_digests(words)), list(runs)
 
     def select_kept(self, occurrences: _BatchOccurrences) -> _KeptSelection:
         """What each editor keeps: the first `keep` occurrences of a value in the stream. What `first_occurrences` is for a run.
@@ -330,7 +345,7 @@ class _RewriteAttempt:
         text_columns: TextColumns,
         occurrences: _BatchOccurrences,
         swept: SweepSpans,
-        terms: SearchTerms | None,
+        terms: Sequence[SearchTerms],
     ) -> None:
         self.processor, self.occurrences = processor, occurrences
         self.selection = processor.select_kept(occurrences)
@@ -344,7 +359,7 @@ class _RewriteAttempt:
         self.leaking_fields: set[str] = set()
         self.to_sweep = SweepSpans.empty()
         self.inconclusive: Counter[str] = Counter()
-        if terms is not None:
+        if terms:
             self._check_texts(terms, rules)
             self._check_kept_columns(terms, text_columns)
 
@@ -380,7 +395,7 @@ class _RewriteAttempt:
         kept = [np.append(mask[is_edited], np.zeros(len(swept), np.bool_)) for mask in self.selection.masks]
         return assemble_occurrences(columns, kept, pa.array(processor.kind_names, pa.string()), [False] * len(kept))
 
-    def _check_texts(self, terms: SearchTerms, rules: EditRules) -> None:
+    def _check_texts(self, terms: Sequence[SearchTerms], rules: EditRules) -> None:
         """Search for removed values in the rewritten texts, and decide which a sweep can redact."""
         processor, table, spans = self.processor, self.rewriter.table, self.occurrences.spans
         groups = [replace(group, texts=fill_null_texts(group.texts)) for group in group_cells(flatten_cells(table, list(rules.leaves)))]
@@ -401,7 +416,7 @@ class _RewriteAttempt:
             self.inconclusive[kinds[kind_no]] += count
         self.leaking_doc_nos |= set(found.leaks.doc_no.tolist())
 
-    def _check_kept_columns(self, terms: SearchTerms, text_columns: TextColumns) -> None:
+    def _check_kept_columns(self, terms: Sequence[SearchTerms], text_columns: TextColumns) -> None:
         """Search for removed values in texts of kept columns, and in field names: where one is found it cannot be swept."""
         checked_docs = set(self.rewriter.table.column("doc_no").to_pylist())
         all_doc_nos = text_columns.table.column("doc_no").to_numpy()

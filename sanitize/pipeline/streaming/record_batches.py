@@ -34,9 +34,11 @@ from sanitize.core.text_cells import (
     to_canonical_type,
 )
 from sanitize.errors import InputRefused, UsageError, suggest_names
+from sanitize.pipeline.indexing.kept_columns import describe_value_leaf, select_value_leaves
 from sanitize.readers import jsonl
 from sanitize.readers.standard_form import find_faults, find_leaf, is_binary, null_out_rows
 from sanitize.readers.survey import Roles
+from sanitize.stages.column_values import ValueLeaf, list_cells
 from sanitize.storage.records.record_shapes import (
     canonical_schema,
     encode_turns,
@@ -140,7 +142,7 @@ class StreamLayout:
 class TextColumns:
     """The texts of a batch: a table with `doc_no`, `doc_id` and columns that hold the cells at `leaves`; for each of its rows the row of
     the batch (`record_rows`); for each leaf its field in the records (`text_fields`); texts of kept columns, which are only checked, with
-    their rows; and the names of columns and fields."""
+    their rows; the names of columns and fields; and the cells of columns that are pseudonymized or dropped."""
 
     table: pa.Table
     record_rows: I64
@@ -148,6 +150,7 @@ class TextColumns:
     text_fields: tuple[tuple[str, Steps], ...]
     kept_texts: list[tuple[pa.LargeStringArray, I64]]
     field_names: list[str]
+    value_cells: list[tuple[ValueLeaf, pa.LargeStringArray]]
 
 
 class StreamBatch(Protocol):
@@ -310,7 +313,8 @@ class DictBatch:
                 rows_and_texts = [(row, text) for row, record in enumerate(records) for text in _iterate_strings(record.get(column))]
                 if rows_and_texts:
                     kept.append((pa.array([text for _, text in rows_and_texts], TEXT), rows[[row for row, _ in rows_and_texts]]))
-        return TextColumns(pa.table(columns), rows, tuple(leaves), tuple(layout.text_fields), kept, field_names)
+        value_cells = _list_value_cells(records, field_names, layout)
+        return TextColumns(pa.table(columns), rows, tuple(leaves), tuple(layout.text_fields), kept, field_names, value_cells)
 
     def rewrite(self, text_columns: TextColumns, table: pa.Table, edited_rows: I64, layout: StreamLayout, key: Key) -> DictBatch:
         """See `StreamBatch`."""
@@ -467,7 +471,12 @@ class ArrowBatch:
                     _, offsets, data = raw.buffers()  # the matcher compares bytes, valid UTF-8 or not
                     kept.append((pa.LargeStringArray.from_buffers(len(raw), offsets, data, None, 0, raw.offset), rows))
         names = [*canonical.column_names, *(step for leaf in list_text_leaves(canonical.schema) for step in leaf.steps if step != "[]")]
-        return TextColumns(table, rows, tuple(leaves), tuple(layout.text_fields), kept, names)
+        policies = {name: self._get_policy(layout, name) for name in canonical.column_names}
+        value_cells = [
+            (one, list_cells(_combine_chunks(canonical.column(one.leaf.column)), one.leaf))
+            for one in select_value_leaves(canonical.schema, policies, (layout.id_column, layout.user_column))
+        ]
+        return TextColumns(table, rows, tuple(leaves), tuple(layout.text_fields), kept, names, value_cells)
 
     def rewrite(self, text_columns: TextColumns, table: pa.Table, edited_rows: I64, layout: StreamLayout, key: Key) -> ArrowBatch:
         """See `StreamBatch`."""
@@ -552,6 +561,34 @@ def _find_string_paths(value: Any, steps: Steps, field_names: set[str]) -> Itera
         field_names.update(value)
         for name, inner in value.items():
             yield from _find_string_paths(inner, (*steps, name), field_names)
+
+
+def _list_value_cells(records: Sequence[Row], columns: Sequence[str], layout: StreamLayout) -> list[tuple[ValueLeaf, pa.LargeStringArray]]:
+    """The strings and integers of columns that are pseudonymized or dropped, by their path."""
+    texts_by_leaf: dict[tuple[LeafPath, bool], list[str]] = {}
+    for column in (column for column in columns if layout.get_policy(column) in ("pseudonymize", "drop")):
+        for record in records:
+            for steps, value in _iterate_cells(record.get(column), ()):
+                texts_by_leaf.setdefault((LeafPath(column, steps), not isinstance(value, str)), []).append(str(value))
+    value_cells = []
+    for (leaf, is_number), texts in texts_by_leaf.items():
+        is_role = leaf.column in (layout.id_column, layout.user_column)
+        value_leaf = describe_value_leaf(leaf, layout.get_policy(leaf.column), is_role=is_role, is_number=is_number)
+        if value_leaf is not None:
+            value_cells.append((value_leaf, pa.array(texts, TEXT)))
+    return value_cells
+
+
+def _iterate_cells(value: Any, steps: Steps) -> Iterator[tuple[Steps, str | int]]:
+    """Every string and integer inside a value, with the steps to it."""
+    if isinstance(value, str | int) and not isinstance(value, bool):
+        yield steps, value
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _iterate_cells(inner, (*steps, "[]"))
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _iterate_cells(inner, (*steps, str(name)))
 
 
 def _iterate_strings(value: Any) -> Iterator[str]:

@@ -43,6 +43,7 @@ from sanitize.errors import InputRefused, OutputBroken, PlanError, QuarantineExc
 from sanitize.finders import patterns
 from sanitize.kinds.kind import custom_kinds
 from sanitize.pipeline.streaming.batch_processor import BatchProcessor, BatchResult, StreamPriorValues, get_max_keep
+from sanitize.pipeline.streaming.column_value_log import ColumnValueLog
 from sanitize.pipeline.streaming.component_log import ComponentLog
 from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, QuarantineEntry, StreamBatch, StreamLayout, TextColumns
 from sanitize.pipeline.streaming.source_identity import check_source, describe_source
@@ -208,13 +209,29 @@ class StreamProcessor:
                 if any(editor.pooled_kinds for editor in self.plan.editors)
                 else None
             )
+            searches_columns = self.settings.verify != "off" and self.plan.publishable
+            self.column_values = (
+                ColumnValueLog(
+                    state_folder / "column_values.jsonl",
+                    int(self._saved_state.get("column_value_bytes", 0)),
+                    check_mode=self.settings.verify,
+                )
+                if searches_columns
+                else None
+            )
             self._quarantine_file = private_folder.make_private_folder(state_folder / "quarantine") / "records.jsonl"
             self._quarantine_file.touch(mode=0o600)
             os.truncate(self._quarantine_file, int(self._saved_state.get("quarantine_bytes", 0)))
         self._pending_quarantine: list[bytes] = []
         prior_values = StreamPriorValues(self.value_log, self.component_pools)
         self.processor = BatchProcessor(
-            self.plan, self.key, prior_values, self.component_pools, self.settings.verify, self.settings.max_doc_matches
+            self.plan,
+            self.key,
+            prior_values,
+            self.component_pools,
+            self.settings.verify,
+            self.settings.max_doc_matches,
+            self.column_values,
         )
 
     def _check_fingerprint(self) -> None:
@@ -378,6 +395,7 @@ class StreamProcessor:
                 quarantine_bytes = file.tell()
             self._pending_quarantine = []
             pool_bytes = self.component_pools.commit() if self.component_pools is not None else 0
+            column_value_bytes = self.column_values.commit() if self.column_values is not None else 0
             runs = self.value_log.commit()
             fsync(self.state_folder)
             failpoints.hit("stream:state_written")
@@ -394,6 +412,7 @@ class StreamProcessor:
                 **({"shape": asdict(shape)} if (shape := self.layout.roles.shape) is not None else {}),
                 "value_files": runs,
                 "component_log_bytes": pool_bytes,
+                "column_value_bytes": column_value_bytes,
                 "quarantine_bytes": quarantine_bytes,
             }
             write_json(self.state_folder / "state.json", state)
