@@ -334,6 +334,7 @@ def _run_pipeline(
         value_files=[folder / "values.parquet"],
         drop_files=[],
         folder=folder / "counts",
+        key=key,
         corpus=corpus_context,
     )
     LiteralMatcher.write([folder / "values.parquet"], plan.leak_checked_kinds, forbidden_values_file)

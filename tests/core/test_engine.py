@@ -20,7 +20,7 @@ from sanitize.verification import value_forms
 
 # plan -> caches that a run by it fills, among others
 CACHES = {
-    "rmft": [rmft._load_corpus_values, value_forms._load_terms],
+    "rmft": [rmft._load_pools, value_forms._load_terms],
     "names": [known._read_cached_terms],
     "pseudonymize": [pseudonymize._load_values],
 }
