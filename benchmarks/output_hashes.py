@@ -70,7 +70,7 @@ RENAMED = {
     "runs/*/forget/mentions": "runs/*/erasure/mentions",
     "runs/*/looks": "runs/*/corpus_passes",
     "runs/*/looks/edit-0": "runs/*/corpus_passes/edit-0",
-    "runs/*/said": "runs/*/replacement_ids",
+    "runs/*/said": "runs/*/replacement_forms",
     "runs/*/stage": "runs/*/shards",
 }
 

@@ -108,7 +108,7 @@ def siphash(strings: pa.Array, subkey: bytes) -> U64:
 def siphash_spans(data: U8, starts: I64, ends: I64, subkey: bytes) -> U64:
     """SipHash-2-4 of the bytes data[start:end] of each span, as uint64."""
     hashes = np.empty(len(starts), np.uint64)
-    span_hashes.hash_texts(data, starts, ends, _initial_state(subkey), hashes)
+    span_hashes.hash_texts(data, starts, ends, siphash_state(subkey), hashes)
     return hashes
 
 
@@ -183,7 +183,7 @@ class Draws:
     @classmethod
     def from_words(cls, subkey: bytes, *words: U64) -> Draws:
         """Draws under a subkey for occurrences that are identified by columns of 64-bit words, such as (document, cell, start)."""
-        states = np.tile(_initial_state(subkey), (len(words[0]), 1))
+        states = np.tile(siphash_state(subkey), (len(words[0]), 1))
         for word in words:
             span_hashes.absorb_words(states, np.ascontiguousarray(word))
         return cls(states)
@@ -222,7 +222,7 @@ def draw_index(bits32: U64, size: int | U64) -> I64:
     return ((bits32 * np.asarray(size, np.uint64)) >> np.uint64(32)).astype(np.int64)
 
 
-def _initial_state(subkey: bytes) -> U64:
+def siphash_state(subkey: bytes) -> U64:
     """The four words of SipHash's state before the first block."""
     k0, k1 = (int.from_bytes(subkey[at : at + 8], "little") for at in (0, 8))
     return np.array([k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573], np.uint64)

@@ -70,14 +70,20 @@ class CorpusView(Protocol):
 class PriorValues(Protocol):
     """Values and generated surrogates that precede a batch in corpus order, for an editor that decides in that order."""
 
-    def is_taken(self, ids: I64, doc_no: I64) -> Mask:
-        """True for ids of values that occur in document `doc_no` or an earlier one, and of surrogates generated before this batch."""
+    def is_known(self, forms: I64, doc_no: I64) -> Mask:
+        """True for rows of forms, one of which is that of a value in document `doc_no` or an
+        earlier one. Forms are hashes, in several columns; 0: none."""
 
-    def was_generated(self, ids: I64) -> Mask:
-        """True for ids of surrogates generated before this batch."""
+    def was_drawn(self, normalised: I64) -> Mask:
+        """True for the hashes of normalised forms of surrogates generated before this batch."""
 
-    def record_generated(self, ids: I64) -> None:
-        """Stores the ids of the surrogates of this batch, once the batch is final."""
+    def was_generated(self, forms: I64) -> Mask:
+        """True for rows of forms, one of which is that of a surrogate generated before this
+        batch."""
+
+    def record_generated(self, forms: I64) -> None:
+        """Stores the forms of the surrogates of this batch, once the batch is final; the first
+        column is the normalised form."""
 
     def components(self, kind: str, component: str) -> tuple[pa.LargeStringArray, I64] | None:
         """The distinct components of the values seen so far, in order of appearance, with the document in which each first appeared.
@@ -338,6 +344,8 @@ class Editor(Part):
         return not (self.privacy_unit or self.pass_schemas or self.uses_entities) and set(self.required_aggregates) <= {
             "first_occurrences",
             "value_ids",
+            "known_forms",
+            "increments",
             "distinct_values_of_kinds",
             "component_pools",
         }

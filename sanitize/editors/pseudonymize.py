@@ -1,10 +1,15 @@
 """Replaces every value by a pseudonym: a surrogate of the same kind and shape, consistent over the corpus, over a document, or not at all.
 
-A pseudonym is drawn by the PRF under a subkey of its kind, from the normalised value (and from the document, with that scope). It is the
-same in every run with the same key, unless one of two constraints prevents it: a pseudonym is never a real value of the corpus, and no two
-values share one in the corpus or document. Of two values that draw the same one, the smaller `value_id` gets it and the other draws again;
-that depends on the set of values, not on the order of work. Spellings of one value (letter case, separators) are kept in the pseudonym, as
-long as the result still normalises to the same pseudonym.
+A pseudonym is drawn by the PRF under a subkey of its kind, from the normalised value (and from the
+document, with that scope). It is the same in every run with the same key, unless one of two
+constraints prevents it: a pseudonym never equals a value of the corpus, of whatever kind
+(sanitize/editors/synthesis/known_values.py), and no two values share one in the corpus or document.
+Of two values that draw the same one, the smaller `value_id` gets it and the other draws again; that
+depends on the set of values, not on the order of work. With scope `corpus`, the values of each
+increment of an output are drawn after those of earlier ones and with what was known then:
+pseudonyms that are published do not change when documents are appended. Spellings of one value
+(letter case, separators) are kept in the pseudonym, as long as the result still normalises to the
+same pseudonym.
 
 With `linked = true` names and addresses of one person get one invented identity (sanitize/editors/synthesis/identities.py): `Dear Cleo`
 still matches `Cleo Berg` and `cleo.berg@`. With scope `corpus` a person is an entity of the index. A single word (`Anna`) gets, in a
@@ -33,10 +38,16 @@ from pydantic import PrivateAttr
 from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import make_byte_table, to_large_string
 from sanitize.core.engine import cached_for_run
-from sanitize.core.keys import Draws, Key, compute_value_ids, siphash
+from sanitize.core.keys import Draws, Key, siphash
 from sanitize.core.part_protocols import Aggregates, EditBatch, LinkingEditor
 from sanitize.editors.synthesis import identities
 from sanitize.editors.synthesis.component_pools import draw_extension
+from sanitize.editors.synthesis.known_values import (
+    NORMALISED,
+    FirstForms,
+    hash_surrogate_forms,
+    list_conflicting_forms,
+)
 from sanitize.errors import PlanError, ResourceError
 from sanitize.kinds.kind import Kind, digit_mask, from_byte_matrix, get_kind, to_byte_matrix
 from sanitize.storage import table_schemas
@@ -51,12 +62,18 @@ class Pseudonymize(LinkingEditor):
     """Settings: `scope`, where a value has the same pseudonym: `corpus`, `document`, or `none` (each occurrence has its own); `reserved`
     draws from ranges that are assigned to no one, until these are exhausted; `linked` draws one identity for each person."""
 
-    VERSION: ClassVar[int] = 2
-    required_aggregates: ClassVar[tuple[str, ...]] = ("value_ids", "distinct_values_of_kinds")
+    VERSION: ClassVar[int] = 3
+    required_aggregates: ClassVar[tuple[str, ...]] = (
+        "value_ids",
+        "known_forms",
+        "increments",
+        "distinct_values_of_kinds",
+    )
     keep: Literal[0] = 0
     scope: Literal["corpus", "document", "none"] = "corpus"
     reserved: bool = False
     _key: Key = PrivateAttr()
+    _known_values: _KnownValues = PrivateAttr()
     _values_by_kind: dict[str, _KindValues] = PrivateAttr(default_factory=dict)
     _identities: _Identities | None = PrivateAttr(default=None)
 
@@ -87,13 +104,14 @@ class Pseudonymize(LinkingEditor):
     def open(self, key: Key, aggregates: Aggregates) -> None:
         """Load the values, and with scope `corpus` draw their pseudonyms; cached for later tasks of this process."""
         self._key = key
-        paths = (aggregates.tables["value_ids"], aggregates.tables["distinct_values_of_kinds"])
+        paths = tuple(aggregates.tables[name] for name in self.required_aggregates)
         times = tuple(path.stat().st_mtime_ns for path in paths)
-        self._values_by_kind = _load_values(*paths, self.kinds, key, self.scope == "corpus", self.reserved, self.linked, *times)
+        self._known_values = _KnownValues.read(aggregates.tables["known_forms"], aggregates.tables["increments"])
+        self._values_by_kind = _load_values(paths, self.kinds, key, self.scope == "corpus", self.reserved, self.linked, *times)
         if self.linked:
             found = aggregates.tables["entity_values"]
             times = (*times, found.stat().st_mtime_ns)
-            self._identities = _load_identities(*paths, found, self.kinds, key, self.scope == "corpus", self.reserved, *times)
+            self._identities = _load_identities(paths, found, self.kinds, key, self.scope == "corpus", self.reserved, *times)
 
     def edit_occurrences(self, batch: EditBatch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
         """A pseudonym for every occurrence, and the table `labels`, which maps pseudonyms to value_ids."""
@@ -132,9 +150,9 @@ class Pseudonymize(LinkingEditor):
         # also each value as the vault has it: an occurrence that the leak check found may be written in a form that is no value of its kind
         both = pl.concat([spelled, occurrences.select(*on, value="whole")])
         groups = identities.PersonGroups(both, self._identities.entities, self._key, "pseudonym/document")
-        texts = groups.draw_texts(self._identities.is_corpus_value, build_tail_drawer(groups, self.reserved))
+        texts = groups.draw_texts(self._known_values.is_known, build_tail_drawer(groups, self.reserved))
         spelled_texts, plain = (texts.take(pa.array(side)) for side in np.split(groups.mention_rows, 2))
-        return _keep_equal_spellings(occurrences["kind"], spelled_texts, plain)
+        return self._known_values.keep_equal_spellings(occurrences["kind"], spelled_texts, plain, self._key)
 
     def _find_short_names(self, occurrences: pl.DataFrame) -> pl.DataFrame:
         """The names of a single word that mean another person of their document: columns row, person."""
@@ -161,7 +179,7 @@ class Pseudonymize(LinkingEditor):
             vault_values = pl.Series("value", known.values.take(pa.array(value_index)))
             # an occurrence that the leak check found may be written in a form that is no value of its kind
             values = pl.select(pl.when(occurrences["swept"]).then(vault_values).otherwise(occurrences["value"])).to_series()
-            return known.draw_distinct(kind, values, document_hash, draws, self._key, self.reserved)[0]
+            return self._known_values.draw_distinct(kind, values, document_hash, draws, self._key, self.reserved)[0]
         spelled = pl.DataFrame({"value": occurrences["value"], "at": value_index, "document": document_hash, "swept": occurrences["swept"]})
         on = ["at"] if self.scope == "corpus" else ["at", "document"]
         # distinct spellings and distinct values, both sorted, so that the order of occurrences does not matter
@@ -174,13 +192,15 @@ class Pseudonymize(LinkingEditor):
         else:
             place, group = each["at"].to_numpy(), each["document"].to_numpy()
             draws = Draws.from_words(self._key.subkey(f"pseudonym/document/{kind.name}"), group, known.ids[place].astype(np.uint64))
-            plain, attempt = known.draw_distinct(
+            plain, attempt = self._known_values.draw_distinct(
                 kind, pl.Series(known.values.take(pa.array(place))), group, draws, self._key, self.reserved
             )
         value_row = spellings.join(each.with_row_index("no"), on=on, maintain_order="left")["no"].to_numpy().astype(np.intp)
-        texts = _spell_pseudonyms(
-            kind, spellings, plain.take(pa.array(value_row)), attempt[value_row], draws.take(value_row), self.reserved
-        )
+        plain = plain.take(pa.array(value_row))
+        texts = _spell_pseudonyms(kind, spellings, plain, attempt[value_row], draws.take(value_row), self.reserved)
+        # a spelling may equal a value in its letters, while the plain pseudonym does not
+        is_known = self._known_values.is_known(kind, hash_surrogate_forms(kind, texts, self._key))
+        texts = pc.if_else(pa.array(is_known), plain, texts)
         rows = spelled.join(spellings.with_row_index("no"), on=[*on, "value", "swept"], maintain_order="left")["no"]
         return texts.take(rows.to_arrow())
 
@@ -188,9 +208,8 @@ class Pseudonymize(LinkingEditor):
 @dataclass(frozen=True, repr=False)
 class _KindValues:
     """The values of one kind, by ascending id: the text that surrogates are drawn from and, with scope `corpus`, the pseudonym of each
-    value and the attempt that gave it. `corpus_ids` are the value_ids of all values of this kind in the corpus."""
+    value and the attempt that gave it."""
 
-    corpus_ids: I64
     ids: I64
     values: pa.LargeStringArray
     pseudonyms: pa.LargeStringArray
@@ -200,29 +219,95 @@ class _KindValues:
         """The values as a table: kind, value_id, and `whole`, the text of each."""
         return pl.DataFrame({"value_id": self.ids, "whole": pl.Series(self.values)}).with_columns(kind=pl.lit(kind))
 
+
+@dataclass(frozen=True, repr=False)
+class _KnownValues:
+    """The forms of all values of the corpus, and the first document of each increment of the
+    output."""
+
+    forms: FirstForms
+    increment_starts: I64
+
+    @classmethod
+    def read(cls, known_forms: Path, increments: Path) -> _KnownValues:
+        """The aggregates of these names."""
+        starts = np.asarray(pq.read_table(increments, partitioning=None).column("first_doc_no"), np.int64)
+        return cls(FirstForms.read(known_forms), starts)
+
+    def is_known(self, kind: Kind, forms: I64, increment: int = -1) -> Mask:
+        """True for surrogates of a kind, given by their forms, that equal a value of an increment
+        or an earlier one; -1: the last."""
+        ends = [*self.increment_starts[1:].tolist(), np.iinfo(np.int64).max]
+        return self.forms.is_known(list_conflicting_forms(kind, forms), np.full(len(forms), ends[increment] - 1))
+
     def draw_distinct(
-        self, kind: Kind, values: pl.Series, group_hash: U64, draws: Draws, key: Key, reserved: bool
+        self,
+        kind: Kind,
+        values: pl.Series,
+        group_hash: U64,
+        draws: Draws,
+        key: Key,
+        reserved: bool,
+        first_doc_no: I64 | None = None,
     ) -> tuple[pa.LargeStringArray, I64]:
-        """A surrogate for each row, and the attempt that gave it. None is a value of the corpus, and none occurs twice in a group: of two
-        rows that draw the same one, the first keeps it. Raises ResourceError after `_MAX_ATTEMPTS`."""
-        pending = np.arange(len(values))
-        texts, rows, used = [], [], np.empty(0, np.uint64)
+        """A surrogate for each row, and the attempt that gave it. None equals a known value, and
+        none occurs twice in a group: of two rows that draw the same one, the first keeps it. Raises
+        ResourceError after `_MAX_ATTEMPTS`.
+
+        With `first_doc_no`, the first document of each value, the rows are drawn increment by
+        increment: those of a later one change nothing in the surrogates of an earlier one."""
+        last = len(self.increment_starts) - 1
+        increment_of = (
+            np.full(len(values), last) if first_doc_no is None else np.searchsorted(self.increment_starts, first_doc_no, "right") - 1
+        )
+        texts, rows, used = (
+            [pa.array([], pa.large_string())],
+            [np.empty(0, np.int64)],
+            np.empty(0, np.uint64),
+        )
         attempts = np.zeros(len(values), np.int64)
-        for attempt in range(_MAX_ATTEMPTS):
-            drawn = _draw_surrogates(kind, values.gather(pending), draws.take(pending), attempt, reserved)
-            ids = compute_value_ids(to_large_string(kind.normalise(pl.Series(drawn))), kind.name, key)
-            pairs = ids.astype(np.uint64) ^ (group_hash[pending] * np.uint64(0x9E3779B97F4A7C15))
-            good = np.flatnonzero(~np.isin(ids, self.corpus_ids) & ~np.isin(pairs, used))
-            new_pairs, first = np.unique(pairs[good], return_index=True)
-            accepted = good[np.sort(first)]
-            texts.append(drawn.take(pa.array(accepted)))
-            rows.append(pending[accepted])
-            attempts[pending[accepted]] = attempt
-            used = np.union1d(used, new_pairs)
-            pending = np.delete(pending, accepted)
-            if not len(pending):
-                return pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(rows)))), attempts
-        raise ResourceError(f"{kind.name}: no unused pseudonym was found for {len(pending)} values; set reserved = false, or use redact")
+        for increment in np.unique(increment_of).tolist():
+            pending = np.flatnonzero(increment_of == increment)
+            for attempt in range(_MAX_ATTEMPTS):
+                drawn = _draw_surrogates(kind, values.gather(pending), draws.take(pending), attempt, reserved)
+                forms = hash_surrogate_forms(kind, drawn, key)
+                pairs = forms[:, NORMALISED].astype(np.uint64) ^ (group_hash[pending] * np.uint64(0x9E3779B97F4A7C15))
+                good = np.flatnonzero(~self.is_known(kind, forms, increment) & ~np.isin(pairs, used))
+                new_pairs, first = np.unique(pairs[good], return_index=True)
+                accepted = good[np.sort(first)]
+                texts.append(drawn.take(pa.array(accepted)))
+                rows.append(pending[accepted])
+                attempts[pending[accepted]] = attempt
+                used = np.union1d(used, new_pairs)
+                pending = np.delete(pending, accepted)
+                if not len(pending):
+                    break
+            else:
+                raise ResourceError(
+                    f"{kind.name}: no unused pseudonym was found for {len(pending)} values; set reserved = false, or use redact"
+                )
+        return pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(rows)))), attempts
+
+    def keep_equal_spellings(
+        self,
+        kinds: pl.Series,
+        spelled: pa.LargeStringArray,
+        pseudonyms: pa.LargeStringArray,
+        key: Key,
+    ) -> pa.LargeStringArray:
+        """The spelled pseudonyms of names and addresses, or the plain ones where the spelling would
+        make another value."""
+        out, spelled_texts = (
+            pl.Series(pseudonyms, dtype=pl.String),
+            pl.Series(spelled, dtype=pl.String),
+        )
+        for name in identities.LINKED_KINDS:
+            kind, rows = get_kind(name), (kinds == name).arg_true()
+            own = spelled_texts.gather(rows)
+            is_known = pl.Series(self.is_known(kind, hash_surrogate_forms(kind, to_large_string(own), key)))
+            same = rows.filter((kind.normalise(own) == kind.normalise(out.gather(rows))) & ~is_known)
+            out = out.scatter(same, spelled_texts.gather(same))
+        return to_large_string(out)
 
 
 @dataclass(frozen=True, repr=False)
@@ -231,21 +316,17 @@ class _Identities:
 
     `entities` maps values to the persons of the index; `all_entities` does so for every value, also those without an entity. `attempts` has
     the attempt that gave each person of `person_ids` (ascending) its identity, `pseudonyms` the pseudonym of each value (kind, value_id,
-    plain), and `pseudonym_ids` the value_ids of these, by kind.
+    plain), and `pseudonym_keys` the hashes of the normalised forms of names among these.
     """
 
     key: Key
-    corpus_ids: dict[str, I64]
+    known_values: _KnownValues
     entities: identities.Entities
     all_entities: identities.Entities
     person_ids: I64
     attempts: I64
     pseudonyms: pl.DataFrame
-    pseudonym_ids: dict[str, I64]
-
-    def is_corpus_value(self, kind: str, ids: I64) -> Mask:
-        """True for ids of values of the corpus."""
-        return np.isin(ids, self.corpus_ids[kind])
+    pseudonym_keys: I64
 
     def spell_mentions(self, occurrences: pl.DataFrame, short_names: pl.DataFrame, reserved: bool) -> pa.LargeStringArray:
         """The pseudonym of each mention with scope `corpus`, in its own spelling; `short_names` are mentions of another person by a single
@@ -260,10 +341,12 @@ class _Identities:
         own_pseudonyms = occurrences.join(self.pseudonyms, on=["kind", "value_id"], how="left", maintain_order="left")["plain"]
         is_short_name = np.zeros(occurrences.height, np.bool_)
         is_short_name[short_names["row"].to_numpy()] = True
-        # a single word of another person's new name is used if it is no real value and no pseudonym, and only one value of its document
+        # a single word of another person's new name is used if it is no known value and no pseudonym, and only one value of its document
         # gets it
-        ids = compute_value_ids(to_large_string(get_kind(identities.PERSON).normalise(pl.Series(texts))), identities.PERSON, self.key)
-        free = is_short_name & ~self.is_corpus_value(identities.PERSON, ids) & ~np.isin(ids, self.pseudonym_ids[identities.PERSON])
+        kind = get_kind(identities.PERSON)
+        forms = hash_surrogate_forms(kind, texts, self.key)
+        ids = forms[:, NORMALISED]
+        free = is_short_name & ~self.known_values.is_known(kind, forms) & ~np.isin(ids, self.pseudonym_keys)
         drawn_ids = pl.DataFrame({"scope": occurrences["scope"], "id": ids, "value_id": occurrences["value_id"], "free": free})
         once = drawn_ids.select((pl.col("value_id").filter("free").n_unique().over("scope", "id")) <= 1).to_series().to_numpy()
         good = free & once
@@ -271,10 +354,11 @@ class _Identities:
         if (is_short_name & ~good).any():
             short_names = short_names.filter(pl.Series(good[short_names["row"].to_numpy()]))
             return self.spell_mentions(occurrences, short_names, reserved)
-        return _keep_equal_spellings(
+        return self.known_values.keep_equal_spellings(
             occurrences["kind"],
             texts,
             to_large_string(pl.select(pl.when(pl.Series(good)).then(pl.Series(texts)).otherwise(own_pseudonyms)).to_series()),
+            self.key,
         )
 
 
@@ -294,17 +378,6 @@ def build_tail_drawer(groups: identities.PersonGroups, reserved: bool) -> identi
     return draw_tail
 
 
-def _keep_equal_spellings(kinds: pl.Series, spelled: pa.LargeStringArray, pseudonyms: pa.LargeStringArray) -> pa.LargeStringArray:
-    """The spelled pseudonyms, or the plain ones where the spelling would make another value."""
-    out, spelled_texts = pl.Series(pseudonyms, dtype=pl.String), pl.Series(spelled, dtype=pl.String)
-    for name in identities.LINKED_KINDS:
-        rows = (kinds == name).arg_true()
-        normalise = get_kind(name).normalise
-        same = rows.filter(normalise(spelled_texts.gather(rows)) == normalise(out.gather(rows)))
-        out = out.scatter(same, spelled_texts.gather(same))
-    return to_large_string(out)
-
-
 def _corpus_draws(key: Key, kind: Kind, ids: I64) -> Draws:
     """The draws for values with scope `corpus`."""
     return Draws.from_words(key.subkey(f"pseudonym/corpus/{kind.name}"), ids.astype(np.uint64))
@@ -312,8 +385,7 @@ def _corpus_draws(key: Key, kind: Kind, ids: I64) -> Draws:
 
 @cached_for_run(2)
 def _load_values(
-    value_ids_path: Path,
-    distinct_values_path: Path,
+    paths: tuple[Path, ...],
     kinds: tuple[str, ...],
     key: Key,
     corpus_scope: bool,
@@ -321,13 +393,15 @@ def _load_values(
     linked: bool,
     *_mtimes: int,
 ) -> dict[str, _KindValues]:
-    """The values of each kind, and with `corpus_scope` their pseudonyms, except for the linked kinds if `linked`."""
-    ids = pq.read_table(value_ids_path, columns=["value_id", "kind"], partitioning=None)
+    """The values of each kind, and with `corpus_scope` their pseudonyms, except for the linked
+    kinds if `linked`. `paths` are those of its required aggregates, in their order."""
+    value_ids_path, known_forms_path, increments_path, distinct_values_path = paths
+    known_values = _KnownValues.read(known_forms_path, increments_path)
+    first_docs = pl.DataFrame(pq.read_table(value_ids_path, columns=["value_id", "first_doc_no"], partitioning=None))
     table = pq.read_table(distinct_values_path, partitioning=None)
     values_by_kind = {}
     for name in kinds:
         kind = get_kind(name)
-        corpus_ids = np.unique(np.asarray(ids.filter(pc.equal(ids.column("kind").cast(pa.string()), name)).column("value_id"), np.int64))
         kind_rows = table.filter(pc.equal(table.column("kind").cast(pa.string()), name)).combine_chunks()
         kind_value_ids = np.asarray(kind_rows.column("value_id"), np.int64)
         # drawn from the normalised form if that is a valid value too: the pseudonym then does not depend on the spelling in the corpus
@@ -335,21 +409,28 @@ def _load_values(
         values = to_large_string(
             frame.select(pl.when(_is_valid_value(kind, frame["value"])).then("value").otherwise("spelled")).to_series()
         )
-        undrawn = _KindValues(corpus_ids, kind_value_ids, values, pa.array([], pa.large_string()), np.empty(0, np.int64))
+        undrawn = _KindValues(kind_value_ids, values, pa.array([], pa.large_string()), np.empty(0, np.int64))
         if not corpus_scope or not len(kind_value_ids) or (linked and name in identities.LINKED_KINDS):
             values_by_kind[name] = undrawn
             continue
         draws, no_group = _corpus_draws(key, kind, kind_value_ids), np.zeros(len(kind_value_ids), np.uint64)
-        values_by_kind[name] = _KindValues(
-            corpus_ids, kind_value_ids, values, *undrawn.draw_distinct(kind, pl.Series(values), no_group, draws, key, reserved)
+        first_doc_no = pl.DataFrame({"value_id": kind_value_ids}).join(first_docs, on="value_id", how="left", maintain_order="left")
+        drawn = known_values.draw_distinct(
+            kind,
+            pl.Series(values),
+            no_group,
+            draws,
+            key,
+            reserved,
+            first_doc_no["first_doc_no"].to_numpy(),
         )
+        values_by_kind[name] = _KindValues(kind_value_ids, values, *drawn)
     return values_by_kind
 
 
 @cached_for_run(2)
 def _load_identities(
-    value_ids_path: Path,
-    distinct_values_path: Path,
+    paths: tuple[Path, ...],
     entities_path: Path,
     kinds: tuple[str, ...],
     key: Key,
@@ -358,30 +439,40 @@ def _load_identities(
     *mtimes: int,
 ) -> _Identities:
     """The persons behind the values, and with `corpus_scope` their identities."""
-    known = _load_values(value_ids_path, distinct_values_path, kinds, key, corpus_scope, reserved, True, *mtimes[:2])
-    entities, linked_kinds = identities.load_entities(entities_path, mtimes[2]), [name for name in identities.LINKED_KINDS if name in kinds]
-    corpus_ids = {name: known[name].corpus_ids for name in linked_kinds}
+    known = _load_values(paths, kinds, key, corpus_scope, reserved, True, *mtimes[:-1])
+    known_values = _KnownValues.read(*paths[1:3])
+    entities, linked_kinds = (
+        identities.load_entities(entities_path, mtimes[-1]),
+        [name for name in identities.LINKED_KINDS if name in kinds],
+    )
     no_ids = np.empty(0, np.int64)
     values = pl.concat([known[name].to_frame(name) for name in linked_kinds])
     if not corpus_scope:
-        return _Identities(key, corpus_ids, entities, entities, no_ids, no_ids, values, {})
+        return _Identities(key, known_values, entities, entities, no_ids, no_ids, values, no_ids)
     person = entities.find_persons(values["value_id"].to_numpy())[0]
     all_entities = identities.Entities.from_table(values.select("value_id", "kind", value="whole", entity_id=pl.Series(person)))
     mentions = values.select("kind", "value_id", value="whole", is_replaced=pl.lit(True), scope=pl.lit(0), seed=pl.lit(0, pl.UInt64))
     groups = identities.PersonGroups(mentions, all_entities, key, "pseudonym/corpus")
-    undrawn = _Identities(key, corpus_ids, entities, all_entities, groups.groups["person"].to_numpy(), no_ids, values, {})
+    undrawn = _Identities(
+        key,
+        known_values,
+        entities,
+        all_entities,
+        groups.groups["person"].to_numpy(),
+        no_ids,
+        values,
+        no_ids,
+    )
     plain = pl.Series(
-        groups.draw_texts(undrawn.is_corpus_value, build_tail_drawer(groups, reserved), avoid_real_words=True).take(
+        groups.draw_texts(known_values.is_known, build_tail_drawer(groups, reserved), avoid_real_words=True).take(
             pa.array(groups.mention_rows)
         ),
         dtype=pl.String,
     )
     pseudonyms = values.select("kind", "value_id", plain=plain)
-    pseudonym_ids = {
-        name: compute_value_ids(to_large_string(get_kind(name).normalise(pseudonyms.filter(pl.col("kind") == name)["plain"])), name, key)
-        for name in identities.LINKED_KINDS
-    }
-    return replace(undrawn, attempts=groups.attempts, pseudonyms=pseudonyms, pseudonym_ids=pseudonym_ids)
+    names = to_large_string(pseudonyms.filter(pl.col("kind") == identities.PERSON)["plain"])
+    pseudonym_keys = hash_surrogate_forms(get_kind(identities.PERSON), names, key)[:, NORMALISED]
+    return replace(undrawn, attempts=groups.attempts, pseudonyms=pseudonyms, pseudonym_keys=pseudonym_keys)
 
 
 def _is_valid_value(kind: Kind, values: pl.Series) -> pl.Series:

@@ -1,11 +1,14 @@
 """Randomized masked fine-tuning (RMFT): keeps the first occurrences of a value, replaces every later one by a new random variant.
 
-A variant of an address keeps one randomly chosen component, its anchor (first name, last name, or domain with its TLD; with `tld` in
-`anchors` the TLD is a fourth component), and draws the others from component pools; separators and letter case are kept. An address whose
-local part has one component has the anchors {local, domain}. A variant of a name keeps the given name or the surname, and never the words
-between them; titles, order and letter case are kept, and a name of one word has no anchor. Kinds without components get a surrogate of the
-same shape. A variant is never a real value of the corpus and never repeats within a document; where the pools are exhausted, a component
-that is not the anchor is extended by digits.
+A variant of an address keeps one randomly chosen component, its anchor (first name, last name, or
+domain with its TLD; with `tld` in `anchors` the TLD is a fourth component), and draws the others
+from component pools; separators and letter case are kept. An address whose local part has one
+component has the anchors {local, domain}. A variant of a name keeps the given name or the surname,
+and never the words between them; titles, order and letter case are kept, and a name of one word has
+no anchor. Kinds without components get a surrogate of the same shape. A variant never equals a
+value of the corpus, of whatever kind (sanitize/editors/synthesis/known_values.py), and never
+repeats within a document; where the pools are exhausted, a component that is not the anchor is
+extended by digits, and where every attempt fails, the occurrence gets the label of its kind.
 
 With `linked = true` names and addresses of one person have one invented identity in a document
 (sanitize/editors/synthesis/identities.py), and the person has one anchor: `Dear Cleo` still matches `Cleo Berg` and `cleo.berg@`. All
@@ -13,11 +16,13 @@ replaced mentions of a value are then the same in a document.
 
 With `keep = 0` and `anchors = []` nothing of a value is kept: the plan `erase`.
 
-With `avoid = "seen"` a variant differs from the values of its own and all earlier documents and from all variants drawn before it, in
-corpus order; a value whose first occurrence follows an equal variant is replaced too. A stream can know this much, but not values that
-come later. Of two occurrences that would draw the same variant, the earlier one gets it, so that the result is the same as processing the
-corpus one occurrence at a time, for any batch boundaries (serial dictatorship, computed as Gale and Shapley's deferred acceptance, College
-Admissions and the Stability of Marriage, 1962).
+With `avoid = "seen"` a variant differs from the values of its own and all earlier documents and
+from all variants drawn before it, in corpus order; a value of any kind whose first occurrence
+follows an equal variant is replaced too. A stream can know this much, but not values that come
+later. Of two occurrences that would draw the same variant, the earlier one gets it, so that the
+result is the same as processing the corpus one occurrence at a time, for any batch boundaries
+(serial dictatorship, computed as Gale and Shapley's deferred acceptance, College Admissions and the
+Stability of Marriage, 1962). Where a plan has several such editors, each knows its own variants.
 
 Kept by design: each first occurrence, and in each variant one real component. Source: RMFT (arXiv 2512.03310), section 3.
 """
@@ -53,6 +58,16 @@ from sanitize.editors.synthesis.component_pools import (
     draw_extension,
 )
 from sanitize.editors.synthesis.identities import Entities, load_entities
+from sanitize.editors.synthesis.known_values import (
+    FORM_COUNT,
+    NORMALISED,
+    FirstForms,
+    contains_any,
+    hash_surrogate_forms,
+    hash_value_forms,
+    list_conflicting_forms,
+    load_known_forms,
+)
 from sanitize.errors import PlanError
 from sanitize.kernels import value_sets
 from sanitize.kinds.kind import Kind, get_kind
@@ -75,15 +90,20 @@ class Rmft(LinkingEditor):
     the values that a variant must differ from (those of the whole `corpus`, or those `seen` before); `reserved`, to draw surrogates from
     ranges that are assigned to no one; `linked`, one identity for each person."""
 
-    VERSION: ClassVar[int] = 3
-    required_aggregates: ClassVar[tuple[str, ...]] = ("first_occurrences", "component_pools", "value_ids")
+    VERSION: ClassVar[int] = 4
+    required_aggregates: ClassVar[tuple[str, ...]] = (
+        "first_occurrences",
+        "component_pools",
+        "known_forms",
+    )
     keep: int = Field(default=1, ge=0)
     anchors: tuple[Anchor, ...] = ("first", "last", "domain")
     stores: Literal["corpus", "curated", "mixed"] = "corpus"
     avoid: Literal["corpus", "seen"] = "corpus"
     reserved: bool = False
     _key: Key = PrivateAttr()
-    _corpus_ids: dict[str, IdSet] = PrivateAttr(default_factory=dict)
+    _known_forms: IdSet = PrivateAttr()
+    _namespace: np.int64 = PrivateAttr()
     _pools: dict[str, PoolTable] = PrivateAttr(default_factory=dict)
     _prior_values: PriorValues = PrivateAttr()
     _entities: Entities = PrivateAttr()
@@ -132,20 +152,24 @@ class Rmft(LinkingEditor):
         self._prior_values = prior_values
 
     def open(self, key: Key, aggregates: Aggregates) -> None:
-        """Load the value ids and component pools of the corpus; cached for later tasks of this process. A stream has no aggregates."""
+        """Load the known values and component pools of the corpus; cached for later tasks of this
+        process. A stream has no aggregates."""
         self._key = key
+        # forms of variants are recorded by editor: of a batch, one editor cannot know the variants of the next, whatever the batch size
+        self._namespace = np.int64(int.from_bytes(key.subkey(f"surrogates/{' '.join(self.kinds)}")[:8], "little") >> 1)
         if not aggregates.tables:
             return
-        ids, pools = aggregates.tables["value_ids"], aggregates.tables["component_pools"]
+        forms, pools = aggregates.tables["known_forms"], aggregates.tables["component_pools"]
         if self.linked:
             self._entities = load_entities(aggregates.tables["entity_values"], aggregates.tables["entity_values"].stat().st_mtime_ns)
-        self._corpus_ids, self._pools = _load_corpus_values(
-            ids, pools, self.kinds, self.stores, self.anchors, ids.stat().st_mtime_ns, pools.stat().st_mtime_ns
-        )
+        self._known_forms = load_known_forms(forms, forms.stat().st_mtime_ns)
+        self._pools = _load_pools(pools, self.kinds, self.stores, self.anchors, pools.stat().st_mtime_ns)
 
     def edit_occurrences(self, batch: EditBatch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
         """A new variant for every occurrence that is not kept."""
         frame = batch.occurrences
+        if self.is_sequential:
+            return *self._replace_in_order(batch), None
         kept = frame["kept"].to_numpy()
         rows_of, texts_of = [], []
         if self.linked:
@@ -156,10 +180,9 @@ class Rmft(LinkingEditor):
             if self.linked and name in identities.LINKED_KINDS:
                 continue
             kind = get_kind(name)
-            is_kind = (frame["kind"] == name).to_numpy()
-            rows = np.flatnonzero(is_kind if self.is_sequential else is_kind & ~kept)
+            rows = np.flatnonzero((frame["kind"] == name).to_numpy() & ~kept)
             if len(rows):
-                rows, texts = (self._replace_in_order if self.is_sequential else self._replace)(kind, batch, rows)
+                rows, texts = self._replace(kind, batch, rows)
                 rows_of.append(rows)
                 texts_of.append(texts)
         if not rows_of:
@@ -214,7 +237,7 @@ class Rmft(LinkingEditor):
         valid = np.flatnonzero(~is_invalid)
         groups = identities.PersonGroups(mentions[valid], self._entities, self._key, "rmft/linked")
         texts = groups.draw_texts(
-            lambda name, ids: self._corpus_ids[name].contains(ids),
+            self._is_known,
             self._build_tail_drawer(groups),
             tuple(_ANCHOR_NUMBERS[name] for name in self.anchors),
         )
@@ -257,34 +280,65 @@ class Rmft(LinkingEditor):
             edges[:, 6:8] = edges[:, 8:]
         return edges
 
-    def _replace_in_order(self, kind: Kind, batch: EditBatch, rows: npt.NDArray[np.intp]) -> tuple[npt.NDArray[np.intp], pa.Array]:
-        """Rows of one kind and their replacements, drawn in corpus order. A kept original is replaced too if an earlier variant equals
-        it."""
-        values = batch.occurrences["value_id"].to_numpy()[rows]
-        is_replaced = ~batch.occurrences["kept"].to_numpy()[rows]
-        kept_rows = np.flatnonzero(~is_replaced)
-        is_replaced[kept_rows] = self._prior_values.was_generated(values[kept_rows])
-        allocator = _UniqueDrawAllocator(kind, self._key, self._prior_values, len(rows))
-        labels: list[npt.NDArray[np.intp]] = []
+    def _replace_in_order(self, batch: EditBatch) -> tuple[npt.NDArray[np.intp], pa.Array]:
+        """Rows and their replacements, drawn in corpus order. A kept original is replaced too if an
+        earlier variant, of whatever kind, equals it."""
+        frame = batch.occurrences
+        kinds = frame["kind"].to_numpy()
+        is_replaced = ~frame["kept"].to_numpy()
+        conflicts = self._list_conflicts_of_originals(frame, np.flatnonzero(~is_replaced))
+        is_replaced |= self._prior_values.was_generated(_invert(conflicts, self._namespace))
+        allocator = _UniqueDrawAllocator(self._key, self._prior_values, self._namespace, len(frame))
+        labels = np.full(len(frame), None, object)
         new_rows = np.flatnonzero(is_replaced)
         while len(new_rows):
-            labelled, variant_rows, doc_no, draw_texts, draws = self._prepare_draws(kind, batch, rows[new_rows])
-            labels.append(labelled)
-            allocator.add(np.searchsorted(rows, variant_rows), doc_no, draw_texts, draws)
-            kept_rows = np.flatnonzero(~is_replaced)
-            new_rows = allocator.find_already_drawn(kept_rows, values[kept_rows])
+            for name in self.kinds:
+                rows = new_rows[kinds[new_rows] == name]
+                if len(rows):
+                    kind = get_kind(name)
+                    labelled, variant_rows, doc_no, draw_texts, draws = self._prepare_draws(kind, batch, rows)
+                    labels[labelled] = f"[{name}]"
+                    allocator.add(variant_rows, kind, doc_no, draw_texts, draws)
+            new_rows = allocator.find_already_drawn(np.flatnonzero(~is_replaced), conflicts)
             is_replaced[new_rows] = True
-        self._prior_values.record_generated(allocator.held_ids[allocator.held_ids >= 0])
-        labelled_rows = np.concatenate([np.empty(0, np.intp), *labels])
+        self._prior_values.record_generated(_invert(allocator.held_forms[allocator.held_keys != 0], self._namespace))
+        labels[allocator.is_exhausted] = np.array([f"[{name}]" for name in kinds[allocator.is_exhausted]], object)
+        labelled_rows = np.flatnonzero(labels != None)  # noqa: E711 - elementwise
         drawn_rows, texts = allocator.collect()
-        return np.concatenate([rows[drawn_rows], labelled_rows]), pa.concat_arrays([texts, _repeat_label(kind, len(labelled_rows))])
+        rows = np.concatenate([drawn_rows, labelled_rows])
+        order = np.argsort(rows, kind="stable")
+        replacements = pa.concat_arrays([texts, pa.array(labels[labelled_rows], pa.large_string())])
+        return rows[order], replacements.take(pa.array(order))
+
+    def _list_conflicts_of_originals(self, occurrences: pl.DataFrame, rows: npt.NDArray[np.intp]) -> I64:
+        """The forms that no earlier variant may have for the originals at `rows` to stay, one row
+        for each occurrence; 0 elsewhere."""
+        conflicts = np.zeros((len(occurrences), 2 * FORM_COUNT), np.int64)
+        kinds = occurrences["kind"].to_numpy()[rows]
+        for name in self.kinds:
+            kind, kind_rows = get_kind(name), rows[kinds == name]
+            if len(kind_rows):
+                values = occurrences["value"].gather(kind_rows)
+                forms = hash_value_forms(
+                    kind,
+                    to_large_string(values),
+                    to_large_string(kind.normalise(values)),
+                    self._key,
+                )
+                found = list_conflicting_forms(kind, forms)
+                conflicts[kind_rows, : found.shape[1]] = found
+        return conflicts
+
+    def _is_known(self, kind: Kind, forms: I64) -> Mask:
+        """True for surrogates of a kind, given by their forms, that equal a value of the corpus."""
+        return contains_any(self._known_forms, list_conflicting_forms(kind, forms))
 
     def _draw_until_new(self, kind: Kind, draw_texts: _TextDrawer, doc_no: I64, draws: Draws) -> pa.Array:
-        """One text for each occurrence, drawn again until it is no real value and new in its document; for kinds with `ambiguous_text`, the
-        first draw that differs from the original."""
+        """One text for each occurrence, drawn again until it equals no known value and is new in
+        its document; for kinds with `ambiguous_text`, until it differs from the original."""
         if kind.ambiguous_text:
-            return _draw_until_changed(kind, draw_texts, draws)
-        corpus_ids, used = self._corpus_ids[kind.name].table, make_id_table(len(draws))
+            return self._draw_until_changed(kind, draw_texts, draws)
+        used = make_id_table(len(draws))
         pending = np.arange(len(draws))
         texts, rows = list[pa.Array](), list[npt.NDArray[np.intp]]()
         attempt = 0
@@ -293,9 +347,13 @@ class Rmft(LinkingEditor):
             each = np.repeat(pending, count)
             attempts = attempt + np.tile(np.arange(count), len(pending))
             text, usable = draw_texts(each, draws.take(each).with_attempt(attempts) if attempt else draws, attempts if attempt else 0)
-            ids = compute_value_ids(to_large_string(kind.normalise(pl.Series(text))), kind.name, self._key)
-            accepted = np.empty(len(pending), np.int64)
-            value_sets.accept_new(ids, usable.view(np.uint8), doc_no[pending], _DOC_FACTOR, corpus_ids, used, accepted)
+            forms = hash_surrogate_forms(kind, text, self._key)
+            usable = usable & ~self._is_known(kind, forms)
+            accepted, keys = (
+                np.empty(len(pending), np.int64),
+                np.ascontiguousarray(forms[:, NORMALISED]),
+            )
+            value_sets.accept_new(keys, usable.view(np.uint8), doc_no[pending], _DOC_FACTOR, used, accepted)
             is_accepted = accepted >= 0
             if not attempt and is_accepted.all():
                 return text
@@ -307,6 +365,22 @@ class Rmft(LinkingEditor):
         texts.append(_repeat_label(kind, len(pending)))
         rows.append(pending)
         return pa.concat_arrays(texts).take(pa.array(np.argsort(np.concatenate(rows), kind="stable")))
+
+    def _draw_until_changed(self, kind: Kind, draw_texts: _TextDrawer, draws: Draws) -> pa.Array:
+        """One text for each occurrence of a kind with `ambiguous_text`: the first draw that differs
+        from the original and from all known values of other kinds."""
+        texts = _repeat_label(kind, len(draws))
+        pending = np.arange(len(draws))
+        for attempt in range(_MAX_ATTEMPTS):
+            drawn, usable = draw_texts(pending, draws.take(pending).with_attempt(attempt), attempt)
+            usable = usable & ~self._is_known(kind, hash_surrogate_forms(kind, drawn, self._key))
+            is_done = np.zeros(len(draws), np.bool_)
+            is_done[pending[usable]] = True
+            texts = pc.replace_with_mask(texts, pa.array(is_done), drawn.filter(pa.array(usable)))
+            pending = pending[~usable]
+            if not len(pending):
+                break
+        return texts
 
     def _build_surrogate_drawer(self, kind: Kind, values: pa.Array) -> _TextDrawer:
         """A function that draws surrogates of the same shape; after `_EXTEND_AFTER` attempts not from the small reserved ranges."""
@@ -400,32 +474,48 @@ def _count_equals_signs(values: TextBuffers, edges: I64) -> tuple[I64, I64]:
 class _UniqueDrawAllocator:
     """Assigns a unique text to each of some occurrences in corpus order: its first draw that no earlier occurrence holds.
 
-    Deferred acceptance: each occurrence tries its draws in order; the earliest occurrence keeps a contested text, and one that loses its
-    text tries its next draw. Occurrences may be added in several calls of `add`: the result is the same as if all had been added at once.
-    """
+    Deferred acceptance: each occurrence tries its draws in order; the earliest occurrence keeps a
+    contested text, and one that loses its text tries its next draw. Texts are the same if their
+    normalised forms are (`held_keys`; 0: none): an equivalence, without which the result would
+    depend on the order of work. Occurrences may be added in several calls of `add`: the result is
+    the same as if all had been added at once."""
 
-    def __init__(self, kind: Kind, key: Key, prior_values: PriorValues, count: int) -> None:
-        self._kind, self._key, self._prior_values = kind, key, prior_values
-        self.held_ids, self._text_index, self._attempts = (np.full(count, number, np.int64) for number in (-1, -1, 0))
+    def __init__(self, key: Key, prior_values: PriorValues, namespace: np.int64, count: int) -> None:
+        self._key, self._prior_values, self._namespace = key, prior_values, namespace
+        self.held_forms = np.zeros((count, FORM_COUNT), np.int64)
+        self.held_keys, self._attempts = np.zeros((2, count), np.int64)
+        self._text_index = np.full(count, -1, np.int64)
         self._group_numbers = np.full(count, -1, np.int64)  # index in `_groups`; -1: not added
         self._row_in_group = np.zeros(count, np.int64)
-        self._groups: list[tuple[I64, _TextDrawer, Draws]] = []
+        self._groups: list[tuple[Kind, I64, _TextDrawer, Draws]] = []
         self._texts: list[pa.Array] = []
         self._text_count = 0
 
-    def add(self, rows: npt.NDArray[np.intp], doc_no: I64, draw_texts: _TextDrawer, draws: Draws) -> None:
-        """Add occurrences, and repeat until each holds a text or is out of attempts."""
+    @property
+    def is_exhausted(self) -> Mask:
+        """True for occurrences that are out of attempts."""
+        return np.asarray(self._group_numbers == _EXHAUSTED)
+
+    def add(
+        self,
+        rows: npt.NDArray[np.intp],
+        kind: Kind,
+        doc_no: I64,
+        draw_texts: _TextDrawer,
+        draws: Draws,
+    ) -> None:
+        """Add occurrences of one kind, and repeat until each holds a text or is out of attempts."""
         self._group_numbers[rows], self._row_in_group[rows] = len(self._groups), np.arange(len(rows))
-        self._groups.append((doc_no, draw_texts, draws))
+        self._groups.append((kind, doc_no, draw_texts, draws))
         while len(rows):
             groups, stages = self._group_numbers[rows], np.searchsorted(_STRATEGY_ENDS, self._attempts[rows], side="right")
             for group_stage in np.unique(groups * len(_STRATEGY_ENDS) + stages).tolist():
                 group, stage = divmod(group_stage, len(_STRATEGY_ENDS))
                 self._propose(rows[(groups == group) & (stages == stage)], group, _STRATEGY_ENDS[stage])
-            holding = np.flatnonzero(self.held_ids >= 0)
-            order = holding[np.argsort(self.held_ids[holding], kind="stable")]
-            self.held_ids[order[1:][self.held_ids[order[1:]] == self.held_ids[order[:-1]]]] = -1
-            rows = np.flatnonzero((self.held_ids < 0) & (self._group_numbers >= 0))
+            holding = np.flatnonzero(self.held_keys)
+            order = holding[np.argsort(self.held_keys[holding], kind="stable")]
+            self.held_keys[order[1:][self.held_keys[order[1:]] == self.held_keys[order[:-1]]]] = 0
+            rows = np.flatnonzero((self.held_keys == 0) & (self._group_numbers >= 0))
             self._attempts[rows] += 1
             self._group_numbers[rows[self._attempts[rows] == _MAX_ATTEMPTS]] = _EXHAUSTED
             rows = rows[self._attempts[rows] < _MAX_ATTEMPTS]
@@ -433,43 +523,50 @@ class _UniqueDrawAllocator:
     def _propose(self, rows: npt.NDArray[np.intp], group: int, attempt_end: int) -> None:
         """Let each row hold its first draw, from its current attempt on and before attempt `attempt_end`, that was not taken before the
         batch."""
-        doc_no, draw_texts, draws = self._groups[group]
+        kind, doc_no, draw_texts, draws = self._groups[group]
         times = np.minimum(attempt_end - self._attempts[rows], _attempts_per_call(len(rows)))
         low = np.cumsum(times) - times
         each = np.repeat(np.arange(len(rows)), times)
         attempts = self._attempts[rows][each] + np.arange(len(each)) - low[each]
         inside = self._row_in_group[rows][each]
         text, usable = draw_texts(inside, draws.take(inside).with_attempt(attempts), attempts)
-        ids = compute_value_ids(to_large_string(self._kind.normalise(pl.Series(text))), self._kind.name, self._key)
-        good = usable & ~self._prior_values.is_taken(ids, doc_no[inside])
+        forms = hash_surrogate_forms(kind, text, self._key)
+        is_known = self._prior_values.is_known(list_conflicting_forms(kind, forms), doc_no[inside])
+        good = usable & ~is_known & ~self._prior_values.was_drawn(forms[:, NORMALISED] ^ self._namespace)
         first = np.minimum.reduceat(np.where(good, np.arange(len(each)), len(each)), low)
         no_draw = first == len(each)
         first[no_draw] = (low + times - 1)[no_draw]
-        self.held_ids[rows] = np.where(no_draw, -1, ids[first])
+        self.held_forms[rows] = forms[first]
+        self.held_keys[rows] = np.where(no_draw, 0, forms[first, NORMALISED])
         self._attempts[rows] = attempts[first]
         self._text_index[rows] = self._text_count + np.arange(len(rows))
         self._texts.append(text.take(pa.array(first)))
         self._text_count += len(rows)
 
-    def find_already_drawn(self, rows: npt.NDArray[np.intp], values: I64) -> npt.NDArray[np.intp]:
-        """Those of `rows` whose value an earlier occurrence certainly holds as its variant. Empty only if no earlier occurrence holds one
-        of `values`."""
-        holding = np.flatnonzero(self.held_ids >= 0)
-        order = holding[np.argsort(self.held_ids[holding], kind="stable")]
-        if not len(order):
+    def find_already_drawn(self, rows: npt.NDArray[np.intp], conflicts: I64) -> npt.NDArray[np.intp]:
+        """Those of `rows` (ascending) of which an earlier occurrence certainly holds a form as a
+        form of its variant; `conflicts` has the forms of every row. Empty only if no earlier
+        occurrence holds one."""
+        holding = np.flatnonzero(self.held_keys)
+        held = FirstForms.collect(self.held_forms[holding], holding)
+        already_held = held.is_known(conflicts[rows], rows)
+        if not already_held.any():
             return rows[:0]
-        at = np.minimum(np.searchsorted(self.held_ids[order], values), len(order) - 1)
-        already_held = (self.held_ids[order[at]] == values) & (order[at] < rows)
         # variants before the first such row cannot change any more; those after it may change when that row is added
-        certain: npt.NDArray[np.intp] = rows[already_held & (order[at] < rows[np.argmax(already_held)])] if already_held.any() else rows[:0]
+        first = np.minimum(rows, rows[np.argmax(already_held)])
+        certain: npt.NDArray[np.intp] = rows[held.is_known(conflicts[rows], first)]
         return certain
 
     def collect(self) -> tuple[npt.NDArray[np.intp], pa.Array]:
-        """All added rows and their texts; the kind's label where every draw was taken."""
-        rows, exhausted = np.flatnonzero(self.held_ids >= 0), np.flatnonzero(self._group_numbers == _EXHAUSTED)
+        """The rows that hold a text, ascending, and their texts."""
+        rows = np.flatnonzero(self.held_keys)
         all_texts = pa.concat_arrays([*self._texts, pa.array([], pa.large_string())])
-        texts = pa.concat_arrays([all_texts.take(pa.array(self._text_index[rows])), _repeat_label(self._kind, len(exhausted))])
-        return np.concatenate([rows, exhausted]), texts
+        return rows, all_texts.take(pa.array(self._text_index[rows]))
+
+
+def _invert(forms: I64, bits: np.int64) -> I64:
+    """The forms with these bits inverted; 0 stays 0."""
+    return np.where(forms != 0, forms ^ bits, 0)
 
 
 # (rows, their draws, attempt of each draw) -> texts, and whether each is usable; all attempts of a call are between two of `_STRATEGY_ENDS`
@@ -496,16 +593,11 @@ def _read_values(kind: Kind, occurrences: pl.DataFrame, key: Key) -> tuple[pa.Ar
 
 
 @cached_for_run(2)
-def _load_corpus_values(
-    value_ids_path: Path, pools_path: Path, kinds: tuple[str, ...], source: str, anchors: tuple[Anchor, ...], *_mtimes: int
-) -> tuple[dict[str, IdSet], dict[str, PoolTable]]:
-    """The value ids of each kind in the corpus, and the component pools of each."""
-    ids = pq.read_table(value_ids_path, columns=["value_id", "kind"], partitioning=None)
-    components = pq.read_table(pools_path, partitioning=None)
-    corpus_ids: dict[str, IdSet] = {}
+def _load_pools(path: Path, kinds: tuple[str, ...], source: str, anchors: tuple[Anchor, ...], _mtime_ns: int) -> dict[str, PoolTable]:
+    """The component pools of each kind in the corpus."""
+    components = pq.read_table(path, partitioning=None)
     pools: dict[str, PoolTable] = {}
     for name in kinds:
-        corpus_ids[name] = IdSet.of(np.asarray(ids.filter(pc.equal(ids.column("kind"), name)).column("value_id"), np.int64))
         if get_kind(name).locate_components is not None:
             rows = components.filter(pc.equal(components.column("kind"), name))
             pools_of_kind = {}
@@ -513,25 +605,13 @@ def _load_corpus_values(
                 found = rows.filter(pc.equal(rows.column("component"), pool_name)).column("text").cast(pa.large_string())
                 pools_of_kind[component] = ComponentPool(build_pool_entries(pool_name, pc.unique(found.combine_chunks()), source))
             pools[name] = PoolTable(pools_of_kind)
-    return corpus_ids, pools
+    return pools
 
 
 def _pool_names(anchors: tuple[Anchor, ...]) -> dict[str, str]:
     """The pool that each component is drawn from: whole hosts for the domain, unless the top-level domain is a component of its own."""
     names = {"first": "first", "local": "local", "last": "last"}
     return {**names, "domain": "domain", "tld": "tld"} if "tld" in anchors else {**names, "domain": "host"}
-
-
-def _draw_until_changed(kind: Kind, draw_texts: _TextDrawer, draws: Draws) -> pa.Array:
-    """One text for each occurrence of a kind with `ambiguous_text`: the first draw that differs from the original."""
-    text, usable = draw_texts(np.arange(len(draws)), draws.with_attempt(0), 0)
-    for attempt in range(1, _MAX_ATTEMPTS):
-        unchanged = np.flatnonzero(~usable)
-        if not len(unchanged):
-            return text
-        redrawn, is_other = draw_texts(unchanged, draws.take(unchanged).with_attempt(attempt), attempt)
-        text, usable[unchanged] = pc.replace_with_mask(text, pa.array(~usable), redrawn), is_other
-    return pc.if_else(pa.array(usable), text, _string_scalar(f"[{kind.name}]"))
 
 
 def _attempts_per_call(row_count: int) -> int:
@@ -546,7 +626,3 @@ def _repeat_label(kind: Kind, count: int) -> pa.LargeStringArray:
 def _find_strategy_end(attempt: int) -> int:
     """The first later attempt at which the way of drawing changes."""
     return next(end for end in _STRATEGY_ENDS if end > attempt)
-
-
-def _string_scalar(text: str) -> pa.Scalar:
-    return pa.scalar(text, pa.large_string())

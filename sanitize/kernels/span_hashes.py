@@ -87,6 +87,93 @@ def hash_texts(
             hashes[row] = _finish(state)
 
 
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _hash_lower(text: cython.pointer[cython.const[uint8_t]], size: int64_t, initial: cython.pointer[cython.const[uint64_t]]) -> int64_t:
+    """The upper 63 bits of the hash of a text with its ASCII letters in lower case; never 0."""
+    state: uint64_t[4]
+    word: uint64_t = 0
+    position: int64_t
+    byte: uint64_t
+    state[0], state[1], state[2], state[3] = initial[0], initial[1], initial[2], initial[3]
+    for position in range(size):
+        byte = text[position]
+        if byte >= 65 and byte <= 90:
+            byte += 32
+        word |= byte << ((position & 7) << 3)
+        if position & 7 == 7:
+            _absorb(state, word)
+            word = 0
+    _absorb(state, word | (cython.cast(uint64_t, size) << 56))
+    word = _finish(state) >> 1
+    return cython.cast(int64_t, word if word != 0 else 1)
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _collect_digits(
+    text: cython.pointer[cython.const[uint8_t]], size: int64_t, separated: cython.bint, digits: cython.pointer[uint8_t]
+) -> int64_t:
+    """Writes the digits of a number to `digits`; returns how many these are, 0 if the text is no
+    number or has more than 64.
+
+    A number is digits after an optional `+`; with `separated` also among other characters that are
+    no ASCII letters. The digits after an `x` at its end, an extension, do not count."""
+    position: int64_t
+    count: int64_t = 0
+    byte: uint8_t
+    for position in range(size):
+        byte = text[position]
+        if byte >= 48 and byte <= 57:
+            if count == 64:
+                return 0
+            digits[count] = byte
+            count += 1
+        elif byte == 120 and count > 0:  # x
+            for end in range(position + 1, size):
+                if text[end] < 48 or text[end] > 57:
+                    return 0
+            return count
+        elif (byte >= 65 and byte <= 90) or (byte >= 97 and byte <= 122) or not separated and not (byte == 43 and position == 0):
+            return 0
+    return count
+
+
+def hash_forms(
+    data: cython.const[uint8_t][::1],
+    bounds: cython.const[int64_t][::1],
+    min_digits: cython.int,
+    separated: cython.bint,
+    initial: cython.const[uint64_t][::1],
+    forms: int64_t[:, ::1],
+):
+    """Writes the hashes of the forms of the text data[bounds[i]:bounds[i + 1]] to forms[i]: in
+    lower case; the digits of a number of `min_digits` to 64 digits, with `separated` also of one
+    that has separators; and these without the country code of a number of 11 digits that begins
+    with 1. 0 for a form that it does not have."""
+    digits: uint8_t[64]
+    count: int64_t
+    size: int64_t
+    row: cython.Py_ssize_t
+    text: cython.pointer[cython.const[uint8_t]]
+    nothing: uint8_t = 0
+    with cython.nogil:
+        for row in range(forms.shape[0]):
+            size = bounds[row + 1] - bounds[row]
+            text = cython.address(data[bounds[row]]) if size > 0 else cython.address(nothing)
+            forms[row, 0] = _hash_lower(text, size, cython.address(initial[0]))
+            forms[row, 1] = forms[row, 2] = 0
+            count = _collect_digits(text, size, separated, digits)
+            if count >= min_digits:
+                forms[row, 1] = _hash_lower(digits, count, cython.address(initial[0]))
+                if count == 11 and digits[0] == 49:
+                    forms[row, 2] = _hash_lower(cython.address(digits[1]), 10, cython.address(initial[0]))
+
+
 def absorb_words(states: uint64_t[:, ::1], words: cython.const[uint64_t][::1]):
     """Feeds words[i] to the state in row i of `states` (four columns)."""
     row: cython.Py_ssize_t

@@ -43,21 +43,35 @@ def contains(ids: cython.const[int64_t][::1], table: cython.const[uint64_t][::1]
             found[row] = table[_find(table, number)] != 0
 
 
+def contains_any(ids: cython.const[int64_t][:, ::1], table: cython.const[uint64_t][::1], found: uint8_t[::1]):
+    """Writes to found[i] whether one of ids[i] that are not 0 is in the table."""
+    row: cython.Py_ssize_t
+    column: cython.Py_ssize_t
+    number: uint64_t
+    with cython.nogil:
+        for row in range(ids.shape[0]):
+            found[row] = 0
+            for column in range(ids.shape[1]):
+                number = cython.cast(uint64_t, ids[row, column])
+                if number != 0 and table[_find(table, number)] != 0:
+                    found[row] = 1
+                    break
+
+
 def accept_new(
     ids: cython.const[int64_t][::1],
     usable: cython.const[uint8_t][::1],
     doc_no: cython.const[int64_t][::1],
     doc_factor: uint64_t,
-    taken: cython.const[uint64_t][::1],
     used: uint64_t[::1],
     accepted: int64_t[::1],
 ):
     """Writes to accepted[i] the position of the draw that occurrence i gets, or -1; it has as many draws as any other, one after the other.
 
-    An occurrence gets its first draw that is usable, whose id is not in the table `taken`, and that no occurrence of its document has. Of
-    two that draw the same, the one with the earlier attempt gets it, then the earlier one. `used` is the table of the ids that were given
-    to a document before, with a free entry for each occurrence: an id and a document are one number, id ^ (document * doc_factor).
-    """
+    An occurrence gets its first draw that is usable and that no occurrence of its document has. Of
+    two that draw the same, the one with the earlier attempt gets it, then the earlier one. `used`
+    is the table of the ids that were given to a document before, with a free entry for each
+    occurrence: an id and a document are one number, id ^ (document * doc_factor)."""
     occurrence: cython.Py_ssize_t
     attempt: cython.Py_ssize_t
     draw: cython.Py_ssize_t
@@ -72,10 +86,7 @@ def accept_new(
                 draw = occurrence * attempts + attempt
                 if accepted[occurrence] >= 0 or not usable[draw]:
                     continue
-                number = cython.cast(uint64_t, ids[draw])
-                if taken[_find(taken, number if number != 0 else 1)] != 0:
-                    continue
-                number ^= cython.cast(uint64_t, doc_no[occurrence]) * doc_factor
+                number = cython.cast(uint64_t, ids[draw]) ^ cython.cast(uint64_t, doc_no[occurrence]) * doc_factor
                 number = number if number != 0 else 1
                 place = _find(used, number)
                 if used[place] == 0:

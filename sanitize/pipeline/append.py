@@ -1,13 +1,14 @@
 """Append (`run --append`): adds new files to a published output instead of rebuilding it.
 
-    OUT's manifest, increments of the index -> output increments       edits of earlier shards -> value ids of their replacements
-    first occurrences - those value ids -> first occurrences to keep   labels, old and new     -> same value, same pseudonym
+    OUT's manifest, increments of the index -> output increments       edits of earlier shards -> forms of their replacements
+    first occurrences - values with such a form -> first occurrences to keep   labels, old and new -> same value, same pseudonym
 
-An output increment is what one command published together: one or more index increments, and so a range of tasks and shards. The shards
-of earlier increments stay as they were published. The new increment is edited with everything that is known by now, under the same rules:
-a variant never equals a value of any increment, and a value that an earlier variant happened to equal is replaced from its first
-occurrence on.
-"""
+An output increment is what one command published together: one or more index increments, and so a
+range of tasks and shards. The shards of earlier increments stay as they were published. The new
+increment is edited with everything that is known by now, under the same rules: a variant never
+equals a value of any increment, and a value of whatever kind that an earlier variant happened to
+equal is replaced from its first occurrence on. A pseudonym is drawn with what was known when its
+value was new, so that published pseudonyms never change."""
 
 from __future__ import annotations
 
@@ -25,15 +26,21 @@ import pyarrow.parquet as pq
 
 from sanitize.array_types import I64
 from sanitize.core.arrow_buffers import to_large_string
-from sanitize.core.keys import Key, compute_value_ids
+from sanitize.core.keys import IdSet, Key
 from sanitize.core.part_protocols import Editor
+from sanitize.editors.synthesis.known_values import (
+    contains_any,
+    hash_surrogate_forms,
+    list_conflicting_forms,
+)
 from sanitize.errors import LeakFound, OutputBroken, PlanError, UsageError
 from sanitize.kinds.kind import all_kinds
 from sanitize.pipeline.indexing.index_increments import IndexIncrement
+from sanitize.stages.aggregates import iter_value_forms
 from sanitize.storage.parquet_files import open_table_writer
 from sanitize.verification.shard_check import ShardFindings
 
-REPLACEMENT_IDS_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])
+REPLACEMENT_FORMS_SCHEMA = pa.schema([pa.field("form", pa.int64())])
 _RERUN_ADVICE = "run over all files with --replace, without --append"
 
 
@@ -97,43 +104,51 @@ def _refuse(what: str, why: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReplacementIdsTask:
-    """One shard whose replacements are converted to value ids."""
+class ReplacementFormsTask:
+    """One shard whose replacements are converted to forms."""
 
     edits: Path
     key: Key
     folder: Path
 
 
-def replacement_ids_task(task: ReplacementIdsTask) -> dict[str, Any]:
-    """Write `replacement_ids.parquet`: the value ids of a shard's replacements, read as values of their kinds, ascending."""
+def replacement_forms_task(task: ReplacementFormsTask) -> dict[str, Any]:
+    """Write `replacement_forms.parquet`: the forms of a shard's replacements, read as values of
+    their kinds, ascending."""
     edits = pl.DataFrame(pq.read_table(task.edits, columns=["kind", "replacement"], partitioning=None))
     distinct = edits.select(pl.col("kind").cast(pl.String), "replacement").unique()
     found: list[I64] = [np.empty(0, np.int64)]
     known = all_kinds()
     for (name,), group in distinct.group_by("kind"):
         if name in known:
-            normal = known[str(name)].normalise(group["replacement"])
-            found.append(compute_value_ids(to_large_string(normal), str(name), task.key))
-    with open_table_writer(task.folder / "replacement_ids.parquet", REPLACEMENT_IDS_SCHEMA) as out:
-        out.write_table(pa.table([np.unique(np.concatenate(found))], schema=REPLACEMENT_IDS_SCHEMA))
+            forms = hash_surrogate_forms(known[str(name)], to_large_string(group["replacement"]), task.key)
+            found.append(np.unique(forms[forms != 0]))
+    with open_table_writer(task.folder / "replacement_forms.parquet", REPLACEMENT_FORMS_SCHEMA) as out:
+        out.write_table(pa.table([np.unique(np.concatenate(found))], schema=REPLACEMENT_FORMS_SCHEMA))
     return {}
 
 
-def remove_replacement_values(first_occurrences_file: Path, replacement_id_files: Sequence[Path]) -> None:
-    """Remove from a table of first occurrences those values that an earlier replacement equals, so that none of them is kept.
+def remove_replacement_values(
+    first_occurrences_file: Path,
+    replacement_form_files: Sequence[Path],
+    value_files: Sequence[Path],
+    key: Key,
+) -> None:
+    """Remove from a table of first occurrences those values that an earlier replacement equals in
+    one of their forms, whatever its kind, so that none of them is kept.
 
-    Rewrites `first_occurrences_file` in place if a row is removed. `replacement_id_files` are those of `replacement_ids_task`."""
-    ids = np.unique(np.concatenate([np.empty(0, np.int64), *(_read_value_ids(path) for path in replacement_id_files)]))
+    Rewrites `first_occurrences_file` in place if a row is removed. `replacement_form_files` are
+    those of `replacement_forms_task`."""
+    forms = [np.asarray(pq.read_table(path, partitioning=None).column("form"), np.int64) for path in replacement_form_files]
     table = pq.read_table(first_occurrences_file, partitioning=None)
-    if len(ids) and table.num_rows:
-        remains = ~np.isin(np.asarray(table.column("value_id"), np.int64), ids)
-        if not remains.all():
-            pq.write_table(table.filter(pa.array(remains)), first_occurrences_file)
-
-
-def _read_value_ids(path: Path) -> I64:
-    return np.asarray(pq.read_table(path, partitioning=None).column("value_id"), np.int64)
+    if not forms or not table.num_rows:
+        return
+    replacements, found = IdSet.of(np.unique(np.concatenate(forms))), [np.empty(0, np.int64)]
+    for kind, value_ids, value_forms in iter_value_forms(value_files, key):
+        found.append(value_ids[contains_any(replacements, list_conflicting_forms(kind, value_forms))])
+    remains = ~np.isin(np.asarray(table.column("value_id"), np.int64), np.concatenate(found))
+    if not remains.all():
+        pq.write_table(table.filter(pa.array(remains)), first_occurrences_file)
 
 
 def check_pseudonyms_consistent(

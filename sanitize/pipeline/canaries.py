@@ -333,6 +333,7 @@ def _run_pipeline(
         value_files=[folder / "values.parquet"],
         drop_files=[],
         folder=folder / "counts",
+        key=key,
         corpus=corpus_context,
     )
     if mode != "off":

@@ -64,7 +64,7 @@ class RewrittenShards:
             return self._run_jobs([self._create_job(increment, no, *sweep) for no, sweep in task_sweeps])
         if state.index.has_repeated_ids:
             state.index.notes.append('with avoid = "seen" draws depend on document ids nevertheless: no variant is generated twice')
-        results, surrogate_files = [], dict(enumerate(state.task_files("surrogate_ids")))
+        results, surrogate_files = [], dict(enumerate(state.task_files("surrogate_forms")))
         surrogates_hash = hash_json([file_sha256(path) for path in surrogate_files.values()] if is_rerun else [])
         for no in range(task_sweeps[0][0] if task_sweeps and not is_rerun else 0):  # after the shards of earlier increments
             surrogates_hash = hash_json(surrogates_hash, file_sha256(surrogate_files[no]))
@@ -72,7 +72,7 @@ class RewrittenShards:
             earlier = tuple(path for other_no, path in surrogate_files.items() if other_no != no and (is_rerun or other_no < no))
             job = self._create_job(increment, no, *sweep, other_surrogate_files=earlier, surrogates_hash=surrogates_hash)
             results += self._run_jobs([job])
-            surrogates_hash = hash_json(surrogates_hash, output_sha256(job, "surrogate_ids.parquet"))
+            surrogates_hash = hash_json(surrogates_hash, output_sha256(job, "surrogate_forms.parquet"))
         return results
 
     def reuse(self, increment: OutputIncrement) -> list[dict[str, Any]]:
@@ -161,7 +161,7 @@ class RewrittenShards:
         if state.has_privacy_ledger:
             folder_by_file |= {"ledger": "ledger", "draws": "draws"}
         if state.has_ordered_editors:
-            folder_by_file |= {"surrogate_ids": "surrogate_ids"}
+            folder_by_file |= {"surrogate_forms": "surrogate_forms"}
             depends_on.append(surrogates_hash)
         return state.create_job(
             f"rewrite-{task_no:05d}",

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from sanitize.core.part_protocols import Aggregates
 from sanitize.engines.task_runner import FolderTask
 from sanitize.pipeline import append
-from sanitize.pipeline.append import OutputIncrement, ReplacementIdsTask, replacement_ids_task
+from sanitize.pipeline.append import OutputIncrement, ReplacementFormsTask, replacement_forms_task
 from sanitize.pipeline.column_values import ColumnValues
 from sanitize.pipeline.erasure import erasure_scan, mailboxes
 from sanitize.pipeline.run_state import RunState
@@ -174,10 +174,11 @@ def aggregate_increment(
     index = state.index
     split_tasks = [no for no, own_split in enumerate(index.task_splits[: increment.end_task]) if not split or own_split == split]
     excluded = (*(erased_mentions.document_files if erased_mentions.document_count else ()), *drop_files)
-    replacement_id_files = _collect_replacement_ids(state, increment)
+    replacement_form_files = _collect_replacement_forms(state, increment)
     needs_corpus_pass = any(editor.pass_schemas for editor in state.plan.editors)
     corpus_context = _create_corpus_context(state, erased_mentions, occurrence_files, excluded) if needs_corpus_pass else None
     folder_task = FolderTask(index.workspace / "spill" / "counts")
+    value_files = index.task_files("vault", "values")[: increment.end_task]
 
     column_value_files = column_values.list_files(increment.end_task)
 
@@ -188,11 +189,17 @@ def aggregate_increment(
             occurrences=[occurrence_files[no] for no in split_tasks],
             is_selection=bool(state.plan.find.selection_rules or split),
             value_counts_file=index.value_counts_file,
-            value_files=index.task_files("vault", "values")[: increment.end_task],
+            value_files=value_files,
             column_value_files=column_value_files,
             drop_files=excluded,
             folder=task.folder,
-            filter_first_occurrences=lambda first_occurrences: append.remove_replacement_values(first_occurrences, replacement_id_files),
+            key=index.key,
+            increment_starts=[
+                (earlier.first_task, index.task_ranges[earlier.first_task][0]) for earlier in state.output_increments[: increment.number]
+            ],
+            filter_first_occurrences=lambda first_occurrences: append.remove_replacement_values(
+                first_occurrences, replacement_form_files, value_files, index.key
+            ),
             corpus=corpus_context,
             blacklist_file=blacklist.path if blacklist else None,
         )
@@ -205,7 +212,7 @@ def aggregate_increment(
         depends_on = [
             "paths relative to WORK",
             [file_sha256(path) for path in excluded],
-            *([[file_sha256(path) for path in replacement_id_files]] if replacement_id_files else []),
+            *([[file_sha256(path) for path in replacement_form_files]] if replacement_form_files else []),
             *([[file_sha256(path) for path in column_value_files]] if column_value_files else []),
         ]
         job = state.create_job(folder.name, write_aggregates, folder_task, folder, *depends_on, increment=increment)
@@ -260,17 +267,25 @@ def _create_corpus_context(
     )
 
 
-def _collect_replacement_ids(state: RunState, increment: OutputIncrement) -> list[Path]:
-    """Files with the value ids that the replacements of all shards before an increment equal; empty if no editor keeps first
-    occurrences, or if no shard is earlier."""
+def _collect_replacement_forms(state: RunState, increment: OutputIncrement) -> list[Path]:
+    """Files with the forms of the replacements of all shards before an increment; empty if no
+    editor keeps first occurrences, or if no shard is earlier."""
     if not (
         increment.first_task and any(editor.keep and "first_occurrences" in editor.required_aggregates for editor in state.plan.editors)
     ):
         return []
-    files, jobs = state.task_files("replacement_ids")[: increment.first_task], []
+    files, jobs = state.task_files("replacement_forms")[: increment.first_task], []
     for no, edits in enumerate(state.task_files("edits")[: increment.first_task]):
-        name, outputs = f"replacement_ids-{no}", {"replacement_ids.parquet": files[no]}
-        task = ReplacementIdsTask(edits=edits, key=state.index.key, folder=state.index.workspace / "spill" / name)
-        jobs.append(state.create_job(f"replacement_ids-{no:05d}", replacement_ids_task, task, outputs, file_sha256(edits)))
+        name, outputs = f"replacement_forms-{no}", {"replacement_forms.parquet": files[no]}
+        task = ReplacementFormsTask(edits=edits, key=state.index.key, folder=state.index.workspace / "spill" / name)
+        jobs.append(
+            state.create_job(
+                f"replacement_forms-{no:05d}",
+                replacement_forms_task,
+                task,
+                outputs,
+                file_sha256(edits),
+            )
+        )
     state.tasks.run("aggregate", jobs)
     return files

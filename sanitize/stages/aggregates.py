@@ -1,11 +1,14 @@
 """Corpus-wide tables that editors need, computed in SQL: the only stage that reads the occurrences of the whole corpus at once.
 
-A part declares its tables in `required_aggregates`: `first_occurrences` (those it keeps), `value_ids` (the ids of all values of the
-corpus), `distinct_values_of_kinds` (the raw values of its kinds), `component_pools` (components that surrogates are drawn from),
-`blacklist`, or queries of its own, which it runs in `build_tables`. A part with `uses_entities` also gets `entity_values` (which values
-belong to one person). Counts cover only the occurrences that earlier parts left. `value_ids`, `distinct_values_of_kinds` and
-`entity_values` cover the whole corpus, because a variant must not equal a value of a dropped document either.
-"""
+A part declares its tables in `required_aggregates`: `first_occurrences` (those it keeps),
+`value_ids` (the ids of all values of the corpus), `known_forms` (the forms of all values, in which
+a surrogate must differ from them), `increments` (the first document of each increment of the
+output), `distinct_values_of_kinds` (the raw values of its kinds), `component_pools` (components
+that surrogates are drawn from), `blacklist`, or queries of its own, which it runs in
+`build_tables`. A part with `uses_entities` also gets `entity_values` (which values belong to one
+person). Counts cover only the occurrences that earlier parts left. `value_ids`, `known_forms`,
+`distinct_values_of_kinds` and `entity_values` cover the whole corpus, because a variant must not
+equal a value of a dropped document either."""
 
 from __future__ import annotations
 
@@ -21,12 +24,14 @@ import pyarrow.parquet as pq
 from sanitize.array_types import I64
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.engine import Engine
+from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Aggregates, Editor
-from sanitize.kinds.kind import get_kind
+from sanitize.editors.synthesis.known_values import KNOWN_FORMS_SCHEMA, FirstForms, hash_value_forms
+from sanitize.kinds.kind import Kind, get_kind
 from sanitize.stages.corpus_pass import CorpusContext, exclude_dropped
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage import queries
-from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
+from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL, open_table_writer
 from sanitize.storage.table_schemas import BLACKLIST
 
 
@@ -52,6 +57,8 @@ def aggregate_for_editors(
     drop_files: Sequence[Path],
     folder: Path,
     column_value_files: Sequence[Path] = (),
+    key: Key,
+    increment_starts: Sequence[tuple[int, int]] = ((0, 0),),
     corpus: CorpusContext | None = None,
     blacklist_file: Path | None = None,
     is_selection: bool = False,
@@ -59,11 +66,13 @@ def aggregate_for_editors(
 ) -> tuple[Aggregates, ...]:
     """Write the tables that each editor needs to files in `folder`; returns their paths, one `Aggregates` per editor.
 
-    Editors that read texts before editing (`pass_schemas`) run their passes over `corpus`. `blacklist_file` is the table of the plan;
-    without it an empty table is written. `value_counts_file` covers the whole corpus; `is_selection` is true where `occurrences` are only
-    those that the plan selected. `column_value_files` have further values, which no replacement may equal. `filter_first_occurrences`
-    may remove rows from a table of first occurrences (a path).
-    """
+    Editors that read texts before editing (`pass_schemas`) run their passes over `corpus`.
+    `blacklist_file` is the table of the plan; without it an empty table is written.
+    `value_counts_file` covers the whole corpus; `is_selection` is true where `occurrences` are only
+    those that the plan selected. `increment_starts` has the first task and the first document of
+    each increment of the output, `value_files` a file for each task, and `column_value_files` one for
+    some increments, named by its first task: no replacement may equal their values.
+    `filter_first_occurrences` may remove rows from a table of first occurrences (a path)."""
     results: list[Aggregates] = []
     remaining: Sequence[Path] = (
         [exclude_dropped(engine, occurrences, drop_files, folder / "remaining_occurrences.parquet")] if drop_files else occurrences
@@ -94,6 +103,15 @@ def aggregate_for_editors(
             filter_first_occurrences(tables["first_occurrences"])
         if "value_ids" in editor.required_aggregates:
             tables["value_ids"] = value_counts_file
+        if "known_forms" in editor.required_aggregates:
+            tables["known_forms"] = folder / "known_forms.parquet"
+            if not tables["known_forms"].exists():  # the same for all editors
+                task_files = [*enumerate(value_files), *((int(path.stem), path) for path in column_value_files)]
+                write_known_forms(value_counts_file, task_files, increment_starts, key, tables["known_forms"])
+        if "increments" in editor.required_aggregates:
+            tables["increments"] = folder / "increments.parquet"
+            starts = pa.array([first_doc_no for _, first_doc_no in increment_starts], pa.int64())
+            pq.write_table(pa.table({"first_doc_no": starts}), tables["increments"])
         if "component_pools" in editor.required_aggregates:
             tables["component_pools"] = folder / f"{number}-component_pools.parquet"
             remaining_ids = _remaining_value_ids(engine, remaining, folder / f"{number}-ids.parquet") if drop_files else None
@@ -154,6 +172,61 @@ def _remaining_value_ids(engine: Engine, remaining_files: Sequence[Path], out: P
 def _unique_texts(pieces: Sequence[pa.LargeStringArray]) -> pa.LargeStringArray:
     """The distinct texts of several arrays."""
     return pc.unique(pa.concat_arrays(pieces))
+
+
+def write_known_forms(
+    value_counts_file: Path,
+    task_files: Sequence[tuple[int, Path]],
+    increment_starts: Sequence[tuple[int, int]],
+    key: Key,
+    out: Path,
+) -> None:
+    """Write the aggregate `known_forms`: the distinct forms of all values, ascending, and for each
+    the document from which on it is known.
+
+    This is the first document of the value; for a spelling that only a later increment has, the
+    first document of that increment, because what was drawn for earlier ones did not know it.
+    `task_files` are files of values, each with the number of a task of its increment.
+    Memory is 32 bytes for each form, and 16 bytes for each value."""
+    first_docs = pl.DataFrame(pq.read_table(value_counts_file, columns=["value_id", "first_doc_no"], partitioning=None)).sort("value_id")
+    ids, first_doc_nos = (first_docs[name].to_numpy() for name in ("value_id", "first_doc_no"))
+    known = FirstForms.collect(np.empty(0, np.int64), np.empty(0, np.int64))
+    unmerged = [known]
+    tasks, starts = (np.array(column, np.int64) for column in zip(*increment_starts, strict=True))
+    for task_no, path in task_files:
+        known_from = starts[np.searchsorted(tasks, task_no, side="right") - 1]
+        for _, value_ids, forms in iter_value_forms([path], key):
+            place, is_counted = find_sorted(ids, value_ids)
+            first = np.full(len(value_ids), known_from)
+            first[is_counted] = np.maximum(first_doc_nos[place[is_counted]], known_from)
+            unmerged.append(FirstForms.collect(forms, first))
+            if sum(len(found.forms) for found in unmerged[1:]) > len(
+                known.forms
+            ):  # not after every batch, which would sort all forms again
+                known = FirstForms.merge(unmerged)
+                unmerged = [known]
+    known = FirstForms.merge(unmerged)
+    with open_table_writer(out, KNOWN_FORMS_SCHEMA) as writer:
+        writer.write_table(pa.table([known.forms, known.first_doc_nos], schema=KNOWN_FORMS_SCHEMA))
+
+
+def iter_value_forms(value_files: Sequence[Path], key: Key) -> Iterator[tuple[Kind, I64, I64]]:
+    """Yields the ids and the forms of distinct values in batches of one kind each."""
+    for table in _iter_values(value_files):
+        kinds = table.column("kind").cast(pa.string())
+        columns = [
+            table.column("value"),
+            pc.coalesce(table.column("normalised"), table.column("value")),
+        ]
+        for name in pc.unique(kinds).to_pylist():
+            rows = pa.array(np.flatnonzero(np.asarray(pc.equal(kinds, name))))
+            value, normalised = (column.cast(pa.large_string()).combine_chunks().take(rows) for column in columns)
+            value_ids = np.asarray(table.column("value_id").take(rows), np.int64)
+            yield (
+                get_kind(name),
+                value_ids,
+                hash_value_forms(get_kind(name), value, normalised, key),
+            )
 
 
 def _iter_values(value_files: Sequence[Path]) -> Iterator[pa.Table]:

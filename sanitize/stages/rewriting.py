@@ -80,8 +80,9 @@ def output_schema(documents: Documents, policies: Mapping[str, str]) -> pa.Schem
 
 
 def rewrite_task(task: RewriteTask) -> dict[str, Any]:
-    """Rewrite one task. Writes `shard`, `edits`, `kept`, `labels` and `rows` (.parquet) to its folder, the privacy ledger where an editor
-    spends, and `made.parquet` (generated variants) where one is sequential. Returns `rows` and `bytes` of the shard and counts of
+    """Rewrite one task. Writes `shard`, `edits`, `kept`, `labels` and `rows` (.parquet) to its
+    folder, the privacy ledger where an editor spends, and `surrogate_forms.parquet` (of generated
+    variants) where one is sequential. Returns `rows` and `bytes` of the shard and counts of
     occurrences by outcome."""
     for editor, aggregates in zip(task.editors, task.aggregates, strict=True):
         editor.open(task.key, aggregates)
@@ -130,7 +131,7 @@ def rewrite_task(task: RewriteTask) -> dict[str, Any]:
         if not rows:
             out.write_table(schema.empty_table())
     for values in prior_values:
-        values.write_surrogates(task.folder / "surrogate_ids.parquet")
+        values.write_surrogates(task.folder / "surrogate_forms.parquet")
     outcomes = {
         "by_kind": outcome_counts.by_kind,
         "masked_spans": outcome_counts.masked_count,

@@ -20,7 +20,7 @@ from sanitize.verification import search_terms
 
 # plan -> caches that a run by it fills, among others
 CACHES = {
-    "rmft": [rmft._load_corpus_values, search_terms._load_passes],
+    "rmft": [rmft._load_pools, search_terms._load_passes],
     "names": [known._read_cached_terms],
     "pseudonymize": [pseudonymize._load_values],
 }

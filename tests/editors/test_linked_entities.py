@@ -16,9 +16,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanitize.core.arrow_buffers import to_large_string
-from sanitize.core.keys import Draws, Key, compute_value_ids
-from sanitize.editors.synthesis import identities
+from sanitize.core.keys import Draws, IdSet, Key, compute_value_ids
 from sanitize.editors.synthesis.identities import DOMAIN, EMAIL_ADDRESS, GIVEN_ROLE, PERSON, SURNAME_ROLE, Entities, PersonGroups
+from sanitize.editors.synthesis.known_values import contains_any, hash_value_forms
 from sanitize.errors import PlanError
 from sanitize.kinds.kind import get_kind
 from sanitize.pipeline.run import run_with_settings
@@ -31,6 +31,11 @@ KEY = Key.from_seed(1)
 
 def compute_ids(name: str, values: list[str]) -> Any:
     return compute_value_ids(to_large_string(get_kind(name).normalise(pl.Series(values, dtype=pl.String))), name, KEY)
+
+
+def hash_forms(name: str, values: list[str]) -> Any:
+    normalised = to_large_string(get_kind(name).normalise(pl.Series(values, dtype=pl.String)))
+    return hash_value_forms(get_kind(name), pa.array(values, pa.large_string()), normalised, KEY)
 
 
 def build_mentions(scopes: list[list[str]], kept: tuple[str, ...] = ()) -> pl.DataFrame:
@@ -60,10 +65,9 @@ def draw_surrogates(
 ) -> list[str]:
     """The surrogates of the mentions, in order."""
     groups = PersonGroups(build_mentions(scopes, kept), entities or build_entities([]), KEY, "test", **options)
-    taken_ids = {
-        name: compute_ids(name, [value for value in (*sum(scopes, []), *real) if ("@" in value) == (name == EMAIL_ADDRESS)])
-        for name in identities.LINKED_KINDS
-    }
+    known_values = IdSet.of(
+        np.concatenate([hash_forms(EMAIL_ADDRESS if "@" in value else PERSON, [value]).ravel() for value in (*sum(scopes, []), *real)])
+    )
 
     def draw_domains(rows: Any, draws: Draws, anchor: Any) -> pa.LargeStringArray:
         domains = groups.rows["value"].gather(rows).str.extract("(@.*)").to_list()
@@ -72,7 +76,7 @@ def draw_surrogates(
             pa.large_string(),
         )
 
-    texts = groups.draw_texts(lambda name, ids: np.isin(ids, taken_ids[name]), draw_domains, anchors)
+    texts = groups.draw_texts(lambda _, forms: contains_any(known_values, forms), draw_domains, anchors)
     return [str(text) for text in texts.take(pa.array(groups.mention_rows)).to_pylist()]
 
 

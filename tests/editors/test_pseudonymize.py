@@ -6,7 +6,7 @@ import json
 import re
 import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -22,7 +22,13 @@ from hypothesis import strategies as st
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.editors import pseudonymize
-from sanitize.editors.pseudonymize import _corpus_draws, _fit_characters, _KindValues, _spell_pseudonyms
+from sanitize.editors.pseudonymize import (
+    _corpus_draws,
+    _fit_characters,
+    _KnownValues,
+    _spell_pseudonyms,
+)
+from sanitize.editors.synthesis.known_values import FirstForms, hash_value_forms
 from sanitize.errors import PlanError, ResourceError, UsageError
 from sanitize.inspection.sql_api import sql
 from sanitize.kinds.kind import BOUNDARY, get_kind
@@ -228,57 +234,84 @@ def test_the_pseudonyms_query_reveals_the_mapping(tmp_path: Path) -> None:
 # --- draws that collide -----------------------------------------------------------------------------------------------------------
 
 
-def build_kind_values(name: str, values: list[str], real: list[str]) -> _KindValues:
-    kind = get_kind(name)
+def draw_pseudonyms(
+    name: str,
+    values: list[str],
+    real: Mapping[str, list[str]] | None = None,
+    reserved: bool = False,
+    increments: Mapping[str, int] | None = None,
+) -> dict[str, str]:
+    """The pseudonyms of values of one kind, beside `real` values by kind; `increments` has the
+    number of the increment of each value."""
+    kind, increments = get_kind(name), increments or {}
     ids = compute_value_ids(to_large_string(kind.normalise(pl.Series(values))), name, KEY)
     order = np.argsort(ids)
-    taken_ids = np.unique(compute_value_ids(to_large_string(kind.normalise(pl.Series([*values, *real]))), name, KEY))
-    return _KindValues(
-        taken_ids, ids[order], pa.array([values[row] for row in order], pa.large_string()), pa.array([], pa.large_string()), np.empty(0)
+    parts = []
+    for other, texts in ((name, values), *(real or {}).items()):
+        normalised = to_large_string(get_kind(other).normalise(pl.Series(texts)))
+        forms = hash_value_forms(get_kind(other), pa.array(texts, pa.large_string()), normalised, KEY)
+        parts.append(FirstForms.collect(forms, np.array([increments.get(text, 0) for text in texts], np.int64)))
+    known_values = _KnownValues(FirstForms.merge(parts), np.arange(max(increments.values(), default=0) + 1))
+    ordered = [values[row] for row in order]
+    texts, _ = known_values.draw_distinct(
+        kind,
+        pl.Series("value", ordered),
+        np.zeros(len(values), np.uint64),
+        _corpus_draws(KEY, kind, ids[order]),
+        KEY,
+        reserved,
+        np.array([increments.get(value, 0) for value in ordered], np.int64),
     )
-
-
-def draw_pseudonyms(kind_values: _KindValues, name: str, reserved: bool = False) -> dict[str, str]:
-    scopes = np.zeros(len(kind_values.ids), np.uint64)
-    texts, _ = kind_values.draw_distinct(
-        get_kind(name), pl.Series("value", kind_values.values), scopes, _corpus_draws(KEY, get_kind(name), kind_values.ids), KEY, reserved
-    )
-    return dict(zip(kind_values.values.to_pylist(), texts.to_pylist(), strict=True))
+    return dict(zip(ordered, texts.to_pylist(), strict=True))
 
 
 def test_pseudonyms_are_distinct_and_no_real_values() -> None:
     """4,000 addresses of a network of 2^16, half of which are real values."""
     values = [f"192.168.{no // 256}.{1 + no % 254}" for no in range(4_000)]
     real = [f"192.168.{100 + no // 254}.{1 + no % 254}" for no in range(30_000) if no // 254 < 155]
-    pseudonyms = draw_pseudonyms(build_kind_values("IP_ADDRESS", values, real), "IP_ADDRESS")
+    pseudonyms = draw_pseudonyms("IP_ADDRESS", values, {"IP_ADDRESS": real})
     assert len(set(pseudonyms.values())) == len(set(values)) and not {*pseudonyms.values()} & {*values, *real}
     assert all(text.startswith("192.168.") for text in pseudonyms.values())
     # with fewer values, most remaining values keep their pseudonym
-    fewer = draw_pseudonyms(build_kind_values("IP_ADDRESS", values[::2], real), "IP_ADDRESS")
+    fewer = draw_pseudonyms("IP_ADDRESS", values[::2], {"IP_ADDRESS": real})
     assert sum(pseudonyms[value] != text for value, text in fewer.items()) < 0.1 * len(fewer)
+
+
+def test_values_of_a_later_increment_change_no_pseudonym() -> None:
+    """Also where they equal one, as values of the same kind or of another, or draw the same one."""
+    values = [f"192.168.{no // 254}.{1 + no % 254}" for no in range(2_000)]
+    published = draw_pseudonyms("IP_ADDRESS", values)
+    equal = list(published.values())[:300]
+    later = [f"192.168.{100 + no // 254}.{1 + no % 254}" for no in range(3_000)]
+    new = [value for value in dict.fromkeys([*equal, *later]) if value not in values]
+    user_names = list(published.values())[300:600]
+    increments = dict.fromkeys([*new, *user_names], 1)
+    drawn = draw_pseudonyms("IP_ADDRESS", [*values, *new], {"USER_NAME": user_names}, increments=increments)
+    assert {value: drawn[value] for value in values} == published
+    assert len({*drawn.values()}) == len(drawn)
+    assert not {drawn[value] for value in new} & {*values, *new, *user_names}
+    # drawn at once, the values of the first increment would be drawn again
+    together = draw_pseudonyms("IP_ADDRESS", [*values, *new], {"USER_NAME": user_names})
+    assert sum(together[value] != published[value] for value in values) >= 500
 
 
 def test_values_beyond_exhausted_reserved_ranges_get_other_addresses() -> None:
     """768 addresses are reserved by RFC 5737; the first of 900 values get them."""
-    pseudonyms = draw_pseudonyms(
-        build_kind_values("IP_ADDRESS", [f"9.9.{no // 200}.{10 + no % 200}" for no in range(900)], []), "IP_ADDRESS", reserved=True
-    )
+    pseudonyms = draw_pseudonyms("IP_ADDRESS", [f"9.9.{no // 200}.{10 + no % 200}" for no in range(900)], reserved=True)
     inside = sum(text.startswith(("192.0.2.", "198.51.100.", "203.0.113.")) for text in pseudonyms.values())
     assert 600 < inside <= 768 and len(set(pseudonyms.values())) == 900
 
 
 def test_short_values_are_made_longer_when_no_other_is_free() -> None:
     values = [f"{digit}@{letter}" for digit in range(10) for letter in "abcdefghijklmnopqrstuvwxyz"]
-    pseudonyms = draw_pseudonyms(build_kind_values("MESSAGE_ID", values, []), "MESSAGE_ID")
+    pseudonyms = draw_pseudonyms("MESSAGE_ID", values)
     assert len(set(pseudonyms.values())) == len(values) and not set(pseudonyms.values()) & set(values)
 
 
 def test_more_names_of_one_word_than_the_list_has() -> None:
     """PERSON has no pattern: any text is valid, and `Ann` may become `Iris7` when all names are used."""
     values = [a + b + c for a in "bcdfglmnprst" for b in "aeiou" for c in ("nn", "lla", "rk", "ven", "sto", "mir", "dro", "xi", "qu", "po")]
-    pseudonyms = draw_pseudonyms(
-        build_kind_values("PERSON", [f"{value}{tail}" for value in values for tail in ("", "a", "o", "is")], []), "PERSON"
-    )
+    pseudonyms = draw_pseudonyms("PERSON", [f"{value}{tail}" for value in values for tail in ("", "a", "o", "is")])
     assert len(pseudonyms) == 2_400 and len(set(pseudonyms.values())) == len(pseudonyms) and not set(pseudonyms.values()) & set(pseudonyms)
 
 
@@ -288,9 +321,8 @@ def test_a_surname_before_the_given_name_keeps_its_position() -> None:
         ["Anna Roe", "Roe, Anna", "ROE, ANNA", "Garcia Lopez, Anna-Lena", "anna-lena garcia lopez", "Day, Anna, Lena"],
     )
     forms = kind.normalise(pl.Series(names))
-    kind_values = build_kind_values("PERSON", forms.unique().to_list(), [])
     ids = compute_value_ids(to_large_string(forms), "PERSON", KEY)
-    plain = draw_pseudonyms(kind_values, "PERSON")
+    plain = draw_pseudonyms("PERSON", forms.unique().to_list())
     spellings = pl.DataFrame({"value": names, "swept": False})
     texts = pa.array([plain[form] for form in forms], pa.large_string())
     pseudonyms = _spell_pseudonyms(kind, spellings, texts, np.zeros(len(names), np.int64), _corpus_draws(KEY, kind, ids), False).to_pylist()
@@ -304,7 +336,7 @@ def test_a_surname_before_the_given_name_keeps_its_position() -> None:
 def test_an_exhausted_pool_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pseudonymize, "_MAX_ATTEMPTS", 5)
     with pytest.raises(ResourceError, match="US_SSN: no unused pseudonym was found for .* values; set reserved = false, or use redact"):
-        draw_pseudonyms(build_kind_values("US_SSN", [f"123-45-{no:04d}" for no in range(1, 60)], []), "US_SSN", reserved=True)
+        draw_pseudonyms("US_SSN", [f"123-45-{no:04d}" for no in range(1, 60)], reserved=True)
 
 
 @pytest.mark.parametrize(

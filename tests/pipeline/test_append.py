@@ -29,7 +29,12 @@ from sanitize.core.keys import Key
 from sanitize.editors.pseudonymize import Pseudonymize
 from sanitize.errors import InputRefused, LeakFound, PlanError, QuarantineExceeded, SanitizeError, UsageError
 from sanitize.inspection import sql_api
-from sanitize.pipeline.append import check_pseudonyms_consistent, remove_replacement_values
+from sanitize.pipeline.append import (
+    ReplacementFormsTask,
+    check_pseudonyms_consistent,
+    remove_replacement_values,
+    replacement_forms_task,
+)
 from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.indexing.index_increments import IndexIncrement, hash_path, select_new_files, starts_with_earlier_file
 from sanitize.pipeline.run import run_with_settings
@@ -38,6 +43,7 @@ from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.files import file_sha256
 from sanitize.storage.publication import shard_name, shard_names
+from sanitize.storage.table_schemas import VALUE_SPELLINGS
 from sanitize.verification.leak_check import verify
 
 PER_SHARD = 8
@@ -787,12 +793,34 @@ def test_names_of_shards() -> None:
 
 
 def test_remove_replacement_values(tmp_path: Path) -> None:
-    first_occurrences, replacements = tmp_path / "first_occurrences.parquet", tmp_path / "replacements.parquet"
-    pq.write_table(pa.table({"value_id": [5, 6, 7], "doc_no": [1, 2, 3]}), first_occurrences)
-    pq.write_table(pa.table({"value_id": [1, 6, 9]}), replacements)
-    remove_replacement_values(first_occurrences, [replacements])
-    assert pq.read_table(first_occurrences).column("doc_no").to_pylist() == [1, 3]
-    remove_replacement_values(first_occurrences, [])
+    """A value is not kept where a replacement of its kind or of another equals it, in one of its
+    forms."""
+    first_occurrences, edits, values = (tmp_path / f"{name}.parquet" for name in ("first_occurrences", "edits", "values"))
+    pq.write_table(pa.table({"value_id": [5, 6, 7, 8, 9], "doc_no": [1, 2, 3, 4, 5]}), first_occurrences)
+    replacements = [
+        ("PERSON", "Rickard"),
+        ("IP_ADDRESS", "143.255.50.185"),
+        ("EMAIL_ADDRESS", "nela@example.com"),
+        ("WORD", "X"),
+    ]
+    pq.write_table(
+        pa.table(dict(zip(("kind", "replacement"), zip(*replacements, strict=True), strict=True))),
+        edits,
+    )
+    rows = [
+        (5, "USER_NAME", "@Rickard", "rickard"),
+        (6, "USER_NAME", "rickards", None),
+        (7, "PHONE_NUMBER", "432-555-0185", "+14325550185"),
+        (8, "EMAIL_ADDRESS", "Nela@Example.com", "nela@example.com"),
+        (9, "PHONE_NUMBER", "432-555-0186", "+14325550186"),
+    ]
+    columns = [pa.array(column, field.type) for column, field in zip(zip(*rows, strict=True), VALUE_SPELLINGS.schema, strict=True)]
+    pq.write_table(pa.table(columns, schema=VALUE_SPELLINGS.schema), values)
+    key = Key.from_seed(1)
+    replacement_forms_task(ReplacementFormsTask(edits=edits, key=key, folder=tmp_path))
+    remove_replacement_values(first_occurrences, [tmp_path / "replacement_forms.parquet"], [values], key)
+    assert pq.read_table(first_occurrences).column("doc_no").to_pylist() == [2, 5]
+    remove_replacement_values(first_occurrences, [], [values], key)
     assert pq.read_table(first_occurrences).num_rows == 2
 
 

@@ -14,6 +14,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from sanitize.core.keys import Key
 from sanitize.editors.redact import Redact
 from sanitize.editors.rmft import Rmft
 from sanitize.engines.local import LocalEngine
@@ -158,6 +159,7 @@ def aggregate(engine: LocalEngine, editors: Sequence[Any], tasks: Sequence[Seque
         value_files=[folder / "values.parquet"],
         drop_files=drops,
         folder=folder / "counted",
+        key=Key.from_seed(1),
     )
 
 

@@ -6,12 +6,13 @@ A scope is a document, or the whole corpus. A person is an entity of the index (
 Within one document, such a value is merged with the only other person there that has its words (`Anna`, `A. Smith` and `asmith@` with
 `Anna Smith`); if several persons have them, with none. Words are compared without accents (sanitize/text/name_words.py).
 
-An identity is a map of words that keeps equal words equal: each word of a person's names and addresses has one new word in a scope, a
-given name for a given name (of the same gender where the lists tell it) and a surname for a surname, of the same script, drawn by the PRF
-under (key, scope, person, word). A mention is spelled with the
-new words in its own form: order, letter case, titles, initials, `asmith` for `anna.smith`. All mentions of a person are redrawn together
-while one of them equals a real value, or a mention of another person in the scope; of two such persons, the one with the smaller number
-keeps its identity. The result does not depend on the order of work.
+An identity is a map of words that keeps equal words equal: each word of a person's names and
+addresses has one new word in a scope, a given name for a given name (of the same gender where the
+lists tell it) and a surname for a surname, of the same script, drawn by the PRF under (key, scope,
+person, word). A mention is spelled with the new words in its own form: order, letter case, titles,
+initials, `asmith` for `anna.smith`. All mentions of a person are redrawn together while one of them
+equals a known value of any kind, or a mention of another person in the scope; of two such persons,
+the one with the smaller number keeps its identity. The result does not depend on the order of work.
 """
 
 from __future__ import annotations
@@ -30,9 +31,10 @@ from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, splice, to_large_string
 from sanitize.core.duplicate_groups import connected_components
 from sanitize.core.engine import cached_for_run
-from sanitize.core.keys import Draws, Key, compute_value_ids, draw_index, siphash
+from sanitize.core.keys import Draws, Key, draw_index, siphash
+from sanitize.editors.synthesis.known_values import NORMALISED, hash_surrogate_forms
 from sanitize.errors import ResourceError
-from sanitize.kinds.kind import flatten_strings, get_kind, redraw_characters
+from sanitize.kinds.kind import Kind, flatten_strings, get_kind, redraw_characters
 from sanitize.kinds.person import draw_names, fold_accents, list_given_names, match_case, name_pools
 from sanitize.text.name_words import EMAIL_ADDRESS as EMAIL_ADDRESS
 from sanitize.text.name_words import GIVEN_ROLE as GIVEN_ROLE
@@ -55,7 +57,7 @@ _ATTEMPTS_PER_ANCHOR = 8  # attempts with the same anchor
 _NO_ANCHOR_AFTER = 32  # from this attempt on no anchor is kept
 _MAX_ATTEMPTS = 64
 
-IsCorpusValue = Callable[[str, I64], Mask]
+IsKnown = Callable[[Kind, I64], Mask]
 TailDrawer = Callable[[I64, Draws, I64], pa.LargeStringArray]
 
 
@@ -234,11 +236,16 @@ class PersonGroups:
         return _SpellingPlan(tokens, pieces.select("token", "entry", "short", "name"), entries)
 
     def draw_texts(
-        self, is_corpus_value: IsCorpusValue, draw_tail: TailDrawer, anchors: tuple[int, ...] = (), *, avoid_real_words: bool = False
+        self,
+        is_known: IsKnown,
+        draw_tail: TailDrawer,
+        anchors: tuple[int, ...] = (),
+        *,
+        avoid_real_words: bool = False,
     ) -> pa.LargeStringArray:
         """The surrogate of each row of `rows` to replace (null for the others). Raises ResourceError after `_MAX_ATTEMPTS`.
 
-        is_corpus_value   (kind, ids) -> True for ids of values of the corpus.
+        is_known   (kind, forms) -> True for surrogates of a kind that equal a known value (see known_values.py).
         draw_tail  (rows, draws, anchors) -> the text from the @ on.
         anchors    One of these is kept for each person.
         avoid_real_words   No new word of a name is a real name by itself, in the first `_NO_ANCHOR_AFTER` attempts.
@@ -266,18 +273,19 @@ class PersonGroups:
                 kind_rows = np.flatnonzero(ids[name][rows])
                 if not len(kind_rows):
                     continue
-                normal = to_large_string(get_kind(name).normalise(pl.Series(drawn.take(pa.array(kind_rows)), dtype=pl.String)))
-                form[kind_rows] = compute_value_ids(normal, name, self._key)
-                good[kind_rows] = ~is_corpus_value(name, form[kind_rows])
+                forms = hash_surrogate_forms(get_kind(name), drawn.take(pa.array(kind_rows)), self._key)
+                form[kind_rows] = forms[:, NORMALISED]
+                good[kind_rows] = ~is_known(get_kind(name), forms)
             pair = form.astype(np.uint64) ^ (scope[rows].astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
             good &= ~np.isin(pair, taken)
             group_good = _all_in_group(good, group_of[rows], self.groups.height)
             if avoid_real_words and attempt < _NO_ANCHOR_AFTER:
                 some_words = names.filter(pl.Series(is_pending[names["group"].to_numpy()]))
-                new = pl.Series(self._draw_words(some_words, attempt, self._choose_anchors(choices, attempt)), dtype=pl.String)
-                is_real_name = is_corpus_value(
-                    PERSON, compute_value_ids(to_large_string(get_kind(PERSON).normalise(new)), PERSON, self._key)
+                new = pa.array(
+                    self._draw_words(some_words, attempt, self._choose_anchors(choices, attempt)),
+                    pa.large_string(),
                 )
+                is_real_name = is_known(get_kind(PERSON), hash_surrogate_forms(get_kind(PERSON), new, self._key))
                 group_good &= _all_in_group(~is_real_name, some_words["group"].to_numpy(), self.groups.height)
             good_rows = np.flatnonzero(group_good[group_of[rows]])
             # of two persons with the same text in a scope, the first keeps it; two values of one person must have two texts, unless they

@@ -25,12 +25,24 @@ from sanitize.core.arrow_buffers import fill_null_texts, to_large_string
 from sanitize.core.intervals import overlaps_any, sort_spans
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Aggregates, Editor
+from sanitize.editors.synthesis.known_values import (
+    FORM_COUNT,
+    NORMALISED,
+    FirstForms,
+    hash_value_forms,
+)
 from sanitize.finders import patterns
-from sanitize.kinds.kind import all_kinds
+from sanitize.kinds.kind import all_kinds, get_kind
 from sanitize.pipeline.streaming.column_value_log import ColumnValueLog
 from sanitize.pipeline.streaming.component_log import ComponentLog
 from sanitize.pipeline.streaming.record_batches import TextColumns
-from sanitize.pipeline.streaming.value_log import SURROGATE_FLAG, VALUE_FLAG, ValueLog, get_counts
+from sanitize.pipeline.streaming.value_log import (
+    SURROGATE_FLAG,
+    SURROGATE_FORM_FLAG,
+    VALUE_FLAG,
+    ValueLog,
+    get_counts,
+)
 from sanitize.plans.plan import Plan
 from sanitize.stages.batch_rewriting import BatchRewriter, EditRules, OccurrenceArrays, assemble_occurrences, flatten_occurrences
 from sanitize.stages.column_values import ColumnValueFinder
@@ -52,18 +64,22 @@ class StreamPriorValues:
     def __init__(self, value_log: ValueLog, component_pools: ComponentLog | None) -> None:
         self.value_log, self._component_pools = value_log, component_pools
         self._batch_value_ids = self._batch_first_doc_nos = np.empty(0, np.int64)
-        self.new_surrogate_ids: list[I64] = []
+        self._batch_forms = FirstForms.collect(np.empty(0, np.int64), np.empty(0, np.int64))
+        self._surrogate_forms: list[I64] = []
 
-    def begin_batch(self, value_ids: I64, first_doc_nos: I64) -> None:
-        """Start a batch with these values (ascending) and the document of the first occurrence of each."""
-        self._batch_value_ids, self._batch_first_doc_nos, self.new_surrogate_ids = value_ids, first_doc_nos, []
+    def begin_batch(self, value_ids: I64, first_doc_nos: I64, forms: FirstForms) -> None:
+        """Start a batch with these values (ascending), the document of the first occurrence of
+        each, and their forms."""
+        self._batch_value_ids, self._batch_first_doc_nos = value_ids, first_doc_nos
+        self._batch_forms, self._surrogate_forms = forms, []
 
-    def is_taken(self, ids: I64, doc_no: I64) -> Mask:
-        """True for ids of values that occur up to that document, and of variants generated before this batch."""
-        taken: Mask = self.value_log.get_tags(ids) != 0
-        position, is_of_batch = find_sorted(self._batch_value_ids, ids)
-        taken[is_of_batch] |= self._batch_first_doc_nos[position[is_of_batch]] <= doc_no[is_of_batch]
-        return taken
+    def is_known(self, forms: I64, doc_no: I64) -> Mask:
+        """True for rows with a form of a value that occurs up to that document."""
+        return self._has_flag(forms, VALUE_FLAG) | self._batch_forms.is_known(forms, doc_no)
+
+    def was_drawn(self, normalised: I64) -> Mask:
+        """True for normalised forms of variants generated before this batch."""
+        return np.asarray((self.value_log.get_tags(normalised) & SURROGATE_FLAG) != 0)
 
     def first_occurs_after(self, value_ids: I64, doc_no: I64, /) -> Mask:
         """True for values that first occur after the document, in this batch (implements `verification.batch_check.FirstOccurrences`)."""
@@ -73,14 +89,32 @@ class StreamPriorValues:
         is_later &= (self.value_log.get_tags(value_ids) & VALUE_FLAG) == 0
         return is_later
 
-    def was_generated(self, ids: I64) -> Mask:
-        """True for ids of variants generated before this batch."""
-        generated: Mask = (self.value_log.get_tags(ids) & SURROGATE_FLAG) != 0
-        return generated
+    def was_generated(self, forms: I64) -> Mask:
+        """True for rows with a form of a variant generated before this batch."""
+        return self._has_flag(forms, SURROGATE_FLAG | SURROGATE_FORM_FLAG)
 
-    def record_generated(self, ids: I64) -> None:
-        """Collect the ids of variants that this batch generates; `BatchResult` contains them."""
-        self.new_surrogate_ids.append(ids)
+    def record_generated(self, forms: I64) -> None:
+        """Collect the forms of variants that this batch generates; `BatchResult` contains them."""
+        self._surrogate_forms.append(forms)
+
+    def list_new_forms(self) -> tuple[I64, U32]:
+        """The forms that the batch adds to the `ValueLog`, with their tags: those of values that
+        are new, and those of its variants."""
+        values = self._batch_forms.forms
+        values = values[(self.value_log.get_tags(values) & VALUE_FLAG) == 0]
+        drawn = np.concatenate([np.empty((0, FORM_COUNT), np.int64), *self._surrogate_forms])
+        others = np.setdiff1d(drawn[drawn != 0], drawn[:, NORMALISED])
+        forms, flags = (
+            (values, drawn[:, NORMALISED], others),
+            (VALUE_FLAG, SURROGATE_FLAG, SURROGATE_FORM_FLAG),
+        )
+        return np.concatenate(forms), np.repeat(np.array(flags, np.uint32), [len(column) for column in forms])
+
+    def _has_flag(self, forms: I64, flags: np.uint32) -> Mask:
+        """True for rows with a form that has one of these flags in the log."""
+        tags = np.zeros(forms.shape, np.uint32)
+        tags[forms != 0] = self.value_log.get_tags(forms[forms != 0])
+        return np.asarray(((tags & flags) != 0).any(axis=1))
 
     def components(self, kind: str, component: str) -> tuple[pa.LargeStringArray, I64] | None:
         """The component pool that variants are drawn from, with the document of each entry; None without pools."""
@@ -113,13 +147,34 @@ class _BatchOccurrences:
     spans: dict[str, I64]  # by the names in _SPAN_COLUMNS
     kind: I32
     value_id: I64
+    spelling_no: I64  # the row in `values` of the value as it is spelled
     values: pl.DataFrame  # value_id, kind, value, normalised: one row per spelling
 
     def select_rows(self, rows: I64 | Mask) -> _BatchOccurrences:
         """The occurrences at `rows`, with all values."""
         return _BatchOccurrences(
-            {name: column[rows] for name, column in self.spans.items()}, self.kind[rows], self.value_id[rows], self.values
+            {name: column[rows] for name, column in self.spans.items()},
+            self.kind[rows],
+            self.value_id[rows],
+            self.spelling_no[rows],
+            self.values,
         )
+
+    def collect_forms(self, kind_names: Sequence[str], key: Key) -> FirstForms:
+        """The forms of the values, each with the document from which on it is known."""
+        spellings, rows = np.unique(self.spelling_no, return_index=True)
+        values, first_doc_nos, kinds = (
+            self.values[spellings],
+            self.spans["doc_no"][rows],
+            self.kind[rows],
+        )
+        parts = [FirstForms.collect(np.empty(0, np.int64), np.empty(0, np.int64))]
+        for number in np.unique(kinds).tolist():
+            kind_rows = np.flatnonzero(kinds == number)
+            texts, normalised = (to_large_string(values[name].gather(kind_rows)) for name in ("value", "normalised"))
+            forms = hash_value_forms(get_kind(kind_names[number]), texts, normalised, key)
+            parts.append(FirstForms.collect(forms, first_doc_nos[kind_rows]))
+        return FirstForms.merge(parts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -229,15 +284,17 @@ class BatchProcessor:
         may_count = get_counts(known_tags) < self.prior_values.value_log.max_count
         is_new = ((known_tags & VALUE_FLAG) == 0) | ((selection.occurrence_counts > 0) & may_count)
         value_tags = selection.occurrence_counts[is_new].astype(np.uint32) | VALUE_FLAG
-        surrogate_ids = np.concatenate([np.empty(0, np.int64), *self.prior_values.new_surrogate_ids])
-        surrogate_tags = np.full(len(surrogate_ids), SURROGATE_FLAG, np.uint32)
-        return np.concatenate([selection.value_ids[is_new], surrogate_ids]), np.concatenate([value_tags, surrogate_tags])
+        forms, form_tags = self.prior_values.list_new_forms()
+        return np.concatenate([selection.value_ids[is_new], forms]), np.concatenate([value_tags, form_tags])
 
     def _gather_occurrences(
         self, doc_nos: I64, cell_columns: Sequence[CellColumn], found_by_column: Sequence[patterns.Detections], is_left_out: Mask
     ) -> _BatchOccurrences:
         """The occurrences of all columns of cells as one, in corpus order, without those of documents that are left out."""
-        chunks_by_name: dict[str, list[npt.NDArray[Any]]] = {name: [np.empty(0, np.int64)] for name in (*_SPAN_COLUMNS, "kind", "value_id")}
+        chunks_by_name: dict[str, list[npt.NDArray[Any]]] = {
+            name: [np.empty(0, np.int64)] for name in (*_SPAN_COLUMNS, "kind", "value_id", "spelling_no")
+        }
+        spelling_count = 0
         frames = [pl.DataFrame(schema={"value_id": pl.Int64, "kind": pl.Int32, "value": pl.String, "normalised": pl.String})]
         for column, found in zip(cell_columns, found_by_column, strict=True):
             if is_left_out.any():
@@ -250,8 +307,11 @@ class BatchProcessor:
                 chunks_by_name[name].append(getattr(found, name))
             chunks_by_name["kind"].append(found.distinct.kind[found.value_no])
             chunks_by_name["value_id"].append(found.distinct.value_id[found.value_no])
-            used_values = pa.array(np.flatnonzero(np.bincount(found.value_no, minlength=len(found.distinct.kind))))
-            texts = {name: pl.Series(getattr(found.distinct, name).take(used_values)) for name in ("value", "normalised")}
+            is_used = np.bincount(found.value_no, minlength=len(found.distinct.kind)) > 0
+            used_values = np.flatnonzero(is_used)
+            chunks_by_name["spelling_no"].append(spelling_count + (np.cumsum(is_used) - 1)[found.value_no])
+            spelling_count += len(used_values)
+            texts = {name: pl.Series(getattr(found.distinct, name).take(pa.array(used_values))) for name in ("value", "normalised")}
             frames.append(
                 pl.DataFrame({"value_id": found.distinct.value_id[used_values], "kind": found.distinct.kind[used_values], **texts})
             )
@@ -260,7 +320,8 @@ class BatchProcessor:
             order = sort_spans(*flatten_occurrences(joined))
             joined = {name: column[order] for name, column in joined.items()}
         kind, value_id = joined.pop("kind").astype(np.int32), joined.pop("value_id")
-        return _BatchOccurrences(joined, kind, value_id, pl.concat(frames))
+        spelling_no = joined.pop("spelling_no")
+        return _BatchOccurrences(joined, kind, value_id, spelling_no, pl.concat(frames))
 
     def _select_checked(self, values: pl.DataFrame) -> pl.DataFrame:
         """The values whose kinds are checked, with the name of their kind."""
@@ -349,7 +410,11 @@ class _RewriteAttempt:
     ) -> None:
         self.processor, self.occurrences = processor, occurrences
         self.selection = processor.select_kept(occurrences)
-        processor.prior_values.begin_batch(self.selection.value_ids, self.selection.first_doc_nos)
+        # an editor that decides in corpus order compares its surrogates with the values up to each document
+        is_ordered = any(editor.is_sequential for editor in processor.plan.editors)
+        compared = occurrences if is_ordered else occurrences.select_rows(np.empty(0, np.int64))
+        forms = compared.collect_forms(processor.kind_names, processor.key)
+        processor.prior_values.begin_batch(self.selection.value_ids, self.selection.first_doc_nos, forms)
         if processor.component_pools is not None:
             processor.component_pools.discard_unconfirmed()
             self._add_components(processor.component_pools)

@@ -79,7 +79,7 @@ from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.task_records import hash_json
 from sanitize.verification.search_terms import list_unsearched_forms
 
-VERSION = 2  # raise it when an older state cannot be resumed
+VERSION = 3  # raise it when an older state cannot be resumed
 PREFETCH_PER_WORKER = 2  # batches that are queued for each worker
 _MIN_RECORDS_FOR_LIMIT = 1_000  # records before the quarantined share is checked
 _MAX_PENDING_BYTES = 64 << 20  # bytes of quarantined records held while no record has been readable

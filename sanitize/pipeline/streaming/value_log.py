@@ -1,10 +1,13 @@
-"""Ids that a stream has seen, on disk: how often each value occurred (up to a limit), and which ids are variants that the stream generated.
+"""Ids that a stream has seen, on disk: how often each value occurred (up to a limit), and the forms
+of values and of the variants that the stream generated (hashes, see
+sanitize/editors/synthesis/known_values.py).
 
-A log-structured merge of sorted runs in immutable files, newest last: a new run is merged with its neighbours until each run is less than
-half as long as the one before it, so that there are few. A bitmap in memory, of at most 128 MB, rejects most ids that are in no run; the
-runs are memory-mapped. A run counts only once the list of runs that `commit` returns is stored in the state (stream.py); all other files
-in the folder are then deleted. 12 bytes per id.
-"""
+A log-structured merge of sorted runs in immutable files, newest last: a new run is merged with its
+neighbours until each run is less than half as long as the one before it, so that there are few. A
+bitmap in memory, of at most 128 MB, rejects most ids that are in no run; the runs are
+memory-mapped. A run counts only once the list of runs that `commit` returns is stored in the state
+(stream.py); all other files in the folder are then deleted. 12 bytes per id: a value has one and
+its distinct forms, most often one, at most six."""
 
 from __future__ import annotations
 
@@ -20,9 +23,10 @@ from sanitize.array_types import I64, U32
 from sanitize.errors import OutputBroken
 from sanitize.storage.files import fsync
 
-SURROGATE_FLAG = np.uint32(1 << 31)  # tag bit: the id is that of a generated variant
-VALUE_FLAG = np.uint32(1 << 30)  # tag bit: the id is that of a value, even if its occurrences are not counted
-MAX_COUNT = (1 << 30) - 1
+SURROGATE_FLAG = np.uint32(1 << 31)  # tag bit: the id is the normalised form of a generated variant
+VALUE_FLAG = np.uint32(1 << 30)  # tag bit: the id is that of a value or of one of its forms, even if its occurrences are not counted
+SURROGATE_FORM_FLAG = np.uint32(1 << 29)  # tag bit: the id is another form of a generated variant
+MAX_COUNT = (1 << 29) - 1
 _COUNT_MASK = np.uint32(MAX_COUNT)
 _MAX_BITMAP_BITS = 27
 _CHUNK_SIZE = 1 << 20  # ids per merge step
@@ -39,7 +43,8 @@ class _SortedRun:
 
 
 class ValueLog:
-    """Ids with their tags: number of occurrences (at most `max_count`), with VALUE_FLAG for values and SURROGATE_FLAG for variants."""
+    """Ids with their tags: number of occurrences (at most `max_count`), with VALUE_FLAG for values,
+    SURROGATE_FLAG and SURROGATE_FORM_FLAG for variants."""
 
     def __init__(self, folder: Path, runs: Sequence[Mapping[str, Any]] = (), max_count: int = 1) -> None:
         """`runs` is the list that `commit` returned. Raises OutputBroken if a file does not match its entry."""

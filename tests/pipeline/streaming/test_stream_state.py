@@ -25,6 +25,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanitize.core.command_results import StreamResult
+from sanitize.editors.synthesis.known_values import FirstForms
 from sanitize.errors import InputRefused, Locked, OutputBroken, UsageError
 from sanitize.inspection.annotation import sample_for_labels
 from sanitize.inspection.sql_api import status, top
@@ -35,7 +36,13 @@ from sanitize.pipeline.streaming.component_log import ComponentLog
 from sanitize.pipeline.streaming.record_batches import DictBatch
 from sanitize.pipeline.streaming.sources_and_sinks import JsonLinesFileSink, ParquetFolderSink
 from sanitize.pipeline.streaming.stream import StreamProcessor, run_stream
-from sanitize.pipeline.streaming.value_log import SURROGATE_FLAG, VALUE_FLAG, ValueLog, get_counts
+from sanitize.pipeline.streaming.value_log import (
+    SURROGATE_FLAG,
+    SURROGATE_FORM_FLAG,
+    VALUE_FLAG,
+    ValueLog,
+    get_counts,
+)
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 
@@ -498,12 +505,49 @@ def test_component_log_keeps_order_and_discards_uncommitted_entries(tmp_path: Pa
 
 def test_prior_values_of_a_batch(tmp_path: Path) -> None:
     value_log = ValueLog(tmp_path)
-    value_log.add(np.array([1, 2], np.int64), np.array([VALUE_FLAG | 1, SURROGATE_FLAG], np.uint32))
+    value_log.add(
+        np.array([1, 2, 3], np.int64),
+        np.array([VALUE_FLAG, SURROGATE_FLAG, SURROGATE_FORM_FLAG], np.uint32),
+    )
     prior_values = StreamPriorValues(value_log, None)
-    prior_values.begin_batch(np.array([5, 9], np.int64), np.array([10, 12], np.int64))
-    ids, docs = np.array([1, 2, 5, 5, 9, 7], np.int64), np.array([10, 10, 9, 10, 11, 99], np.int64)
-    assert prior_values.is_taken(ids, docs).tolist() == [True, True, False, True, False, False]
-    assert prior_values.was_generated(ids).tolist() == [False, True, False, False, False, False]
+    no_ids = np.empty(0, np.int64)
+    prior_values.begin_batch(no_ids, no_ids, FirstForms(np.array([5, 9], np.int64), np.array([10, 12], np.int64)))
+    forms, docs = (
+        np.array([[1], [2], [3], [5], [5], [9], [7], [0]], np.int64),
+        np.array([10, 10, 10, 9, 10, 11, 99, 99], np.int64),
+    )
+    for side in (forms, np.hstack([np.zeros_like(forms), forms])):
+        assert prior_values.is_known(side, docs).tolist() == [
+            True,
+            False,
+            False,
+            False,
+            True,
+            False,
+            False,
+            False,
+        ]
+        assert prior_values.was_generated(side).tolist() == [
+            False,
+            True,
+            True,
+            False,
+            False,
+            False,
+            False,
+            False,
+        ]
+    assert prior_values.was_drawn(forms[:, 0]).tolist() == [False, True, *[False] * 6]
+    prior_values.record_generated(np.array([[20, 20, 30, 0, 0, 0], [40, 50, 0, 0, 0, 0]], np.int64))
+    flags = {
+        5: VALUE_FLAG,
+        9: VALUE_FLAG,
+        20: SURROGATE_FLAG,
+        40: SURROGATE_FLAG,
+        30: SURROGATE_FORM_FLAG,
+        50: SURROGATE_FORM_FLAG,
+    }
+    assert dict(zip(*(column.tolist() for column in prior_values.list_new_forms()), strict=True)) == flags
 
 
 def test_a_state_and_a_work_folder_are_not_interchangeable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -530,7 +574,7 @@ def test_a_state_of_version_1_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     Path("state/component_pools.jsonl").rename("state/stores.jsonl")
     Path("state/state.json").write_text(json.dumps({**json.loads(Path("state/state.json").read_text()), "version": 1}))
     before = sorted(tmp_path.rglob("*"))
-    with pytest.raises(UsageError, match="its state has version 1, and this program reads version 2.*new --state"):
+    with pytest.raises(UsageError, match="its state has version 1, and this program reads version 3.*new --state"):
         run_stream([Path("in.jsonl")], Path("out.jsonl"), PLAN, Path("state"), Settings(seed=1))
     with pytest.raises(UsageError, match="state: is the state of a stream; use another --work"):
         run_with_settings("in.jsonl", "more", "rmft", "state", settings=Settings(seed=1, workers=1))
