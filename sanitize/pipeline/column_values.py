@@ -17,11 +17,11 @@ import numpy as np
 
 from sanitize.engines.task_runner import FolderTask, TaskRunner
 from sanitize.pipeline.append import OutputIncrement
+from sanitize.pipeline.indexing import column_value_finder
+from sanitize.pipeline.indexing.column_value_finder import ColumnValuesTask, column_values_task, merge_column_values
 from sanitize.pipeline.indexing.index_state import IndexState
 from sanitize.pipeline.indexing.kept_columns import select_value_leaves
 from sanitize.plans.plan import Plan
-from sanitize.stages import column_values
-from sanitize.stages.column_values import ColumnValuesTask, column_values_task, merge_column_values
 from sanitize.storage.files import file_sha256
 from sanitize.storage.task_records import Job, run_job
 from sanitize.storage.views import COLUMN_VALUES_FOLDER, list_column_values, read_value_ids
@@ -59,7 +59,7 @@ class ColumnValues:
         value_leaves = tuple(replace(one, leaf=layout.cell_leaf(one.leaf)) for one in selected)
         if not value_leaves or settings.verify == "off" or not self._plan.publishable:
             return
-        depends_on = ("column values", column_values.VERSION, [str(one) for one in value_leaves])
+        depends_on = ("column values", column_value_finder.VERSION, [str(one) for one in value_leaves])
         spill = index.workspace / "spill"
         quarantined = np.asarray(index.quarantine.column("doc_no"), np.int64)
         for increment in increments:

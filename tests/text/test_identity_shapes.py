@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from sanitize.text.identity_shapes import find_identities
+from sanitize.text.person_names.identity_shapes import find_identities
 
 NAME, USER, HOST = "PERSON", "USER_NAME", "USER_AT_HOST"
 

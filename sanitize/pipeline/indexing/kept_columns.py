@@ -24,9 +24,9 @@ import pyarrow as pa
 from sanitize.core.text_cells import JSON_STEP, LeafPath, list_text_leaves
 from sanitize.errors import LeakFound
 from sanitize.kinds.kind import all_kinds
+from sanitize.pipeline.indexing.column_value_finder import ValueLeaf, number_texts_type
 from sanitize.plans.plan import Plan
 from sanitize.readers.column_policies import make_undecided_error, names_people
-from sanitize.stages.column_values import ValueLeaf, number_texts_type
 from sanitize.stages.detection import FindTask, find_in_texts
 from sanitize.storage.records.dataset_features import list_label_names
 from sanitize.verification.attribution import describe_column

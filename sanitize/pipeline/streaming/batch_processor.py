@@ -33,6 +33,7 @@ from sanitize.editors.synthesis.known_values import (
 )
 from sanitize.finders import patterns
 from sanitize.kinds.kind import all_kinds, get_kind
+from sanitize.pipeline.indexing.column_value_finder import ColumnValueFinder
 from sanitize.pipeline.streaming.column_value_log import ColumnValueLog
 from sanitize.pipeline.streaming.component_log import ComponentLog
 from sanitize.pipeline.streaming.record_batches import TextColumns
@@ -45,7 +46,6 @@ from sanitize.pipeline.streaming.value_log import (
 )
 from sanitize.plans.plan import Plan
 from sanitize.stages.batch_rewriting import BatchRewriter, EditRules, OccurrenceArrays, assemble_occurrences, flatten_occurrences
-from sanitize.stages.column_values import ColumnValueFinder
 from sanitize.stages.finder_pass import TOO_MANY_MATCHES, TextSearch
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage.corpus import CellColumn, flatten_cells, group_cells

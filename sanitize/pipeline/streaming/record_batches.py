@@ -34,11 +34,11 @@ from sanitize.core.text_cells import (
     to_canonical_type,
 )
 from sanitize.errors import InputRefused, UsageError, suggest_names
+from sanitize.pipeline.indexing.column_value_finder import ValueLeaf, list_cells
 from sanitize.pipeline.indexing.kept_columns import describe_value_leaf, select_value_leaves
 from sanitize.readers import jsonl
 from sanitize.readers.standard_form import find_faults, find_leaf, is_binary, null_out_rows
 from sanitize.readers.survey import Roles
-from sanitize.stages.column_values import ValueLeaf, list_cells
 from sanitize.storage.records.record_shapes import (
     canonical_schema,
     encode_turns,

@@ -3,7 +3,7 @@ which the leak check searches in all texts, as it searches those that the finder
 
 Which values a column has is decided cell by cell: what the plan's finders find in it, and in
 columns of people and ids also what identifies somebody by its shape
-(sanitize/text/identity_shapes.py). Where only the cells of a column show that it names people, its
+(sanitize/text/person_names/identity_shapes.py). Where only the cells of a column show that it names people, its
 shapes count if half of the cells are names. Left out are dates, places and organizations, kinds
 that the plan leaves, and values that are ordinary words (`Kind.is_distinctive`).
 """
@@ -35,9 +35,9 @@ from sanitize.stages.finder_pass import NO_VALUES, FinderPass
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import Documents
 from sanitize.storage.parquet_files import open_table_writer
-from sanitize.text.identity_shapes import find_identities
 from sanitize.text.literal_search import find_common_values
 from sanitize.text.name_lexicon import count_name_cells
+from sanitize.text.person_names.identity_shapes import find_identities
 
 VERSION = 1  # raise it when other values are found in the same columns
 # attributes, which many people share
