@@ -167,8 +167,8 @@ class LeakCheckCounts:
     """The leak check of a run: `values_checked` removed values were searched for in `forms`; `swept` occurrences that the finders had
     missed were removed. `ambiguous_values` further values, such as names of one word, may mean something else, and are not searched for.
     `kinds` are those that are searched for, `unchecked_kinds` those that the plan edits and the check does not search for. `not_searched`
-    are the forms that only a full check searches. `ambiguous` counts matches that are too short to be conclusive, by kind (full check
-    only)."""
+    are the forms that only a full check searches. `ambiguous` counts matches that are inconclusive, by kind: too short, or inside a
+    longer word or number."""
 
     forms: Sequence[str]
     mode: str
@@ -549,9 +549,9 @@ class VerifyResult(CommandResult):
     """The result of `verify`: OUT matches its manifest, and none of `values_checked` removed values was found in `forms`.
 
     `ambiguous_values` further values, such as names of one word, may mean something else: a match of one is no leak. `ambiguous` counts
-    matches that are too short or too common to be conclusive, by kind. A full check also gives `passes`, `ambiguous_forms` and
-    `bytes_searched`, by location. `foreign_files`: files that no run published, which were searched too; a name that may hold a value is
-    a number.
+    matches that are inconclusive, by kind: too short, or inside a longer word or number. A full check also gives `passes`,
+    `ambiguous_forms` and `bytes_searched`, by location. `foreign_files`: files that no run published, which were searched too; a name that
+    may hold a value is a number.
     """
 
     leaks: int
