@@ -167,8 +167,8 @@ class LeakCheckCounts:
     """The leak check of a run: `values_checked` removed values were searched for in `forms`; `swept` occurrences that the finders had
     missed were removed. `ambiguous_values` further values, such as names of one word, may mean something else, and are not searched for.
     `kinds` are those that are searched for, `unchecked_kinds` those that the plan edits and the check does not search for. `not_searched`
-    are the forms that only a full check searches. `inconclusive` counts matches that may be a removed value or chance, by kind
-    (full check only): short ones, and those inside longer words and numbers."""
+    are the forms that only a full check searches. `inconclusive` counts matches that may be a removed value or chance, by kind:
+    short ones, and those inside longer words and numbers."""
 
     forms: Sequence[str]
     mode: str

@@ -114,8 +114,15 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
         "swept": sum(pq.read_metadata(shards.sweep_files[no]).num_rows for no in swept_task_nos),
         "kinds": sorted(state.plan.leak_checked_kinds),
     }
+    inconclusive = [result.inconclusive for result in results]
     if mode == "full":
-        report |= {"forms": list_searched_forms(mode), "inconclusive": checks.check_files(results)}
+        report["forms"] = list_searched_forms(mode)
+        inconclusive.append(checks.check_files(results))
+    by_kind = Counter[str]()
+    for counts in inconclusive:
+        for (kind, _), times in counts.items():
+            by_kind[kind] += times
+    report["inconclusive"] = dict(sorted(by_kind.items()))
     input_sizes = {sha256: size for size, sha256 in state.index.input_files}
     shard_sizes = {result["sha256"]: result["bytes"] for result in shards.results}
     return CheckedShards(state=state, report=report, terms=checks.terms, file_sizes=input_sizes | shard_sizes)
@@ -206,9 +213,9 @@ class _ShardChecks:
         folder = self.state.folder / "sweep"
         return folder / f"{task_no:05d}.parquet", folder / f"recheck-{task_no:05d}.parquet"
 
-    def check_files(self, results: Sequence[ShardFindings]) -> dict[str, int]:
-        """Search the bytes of the shards outside of their rows, which `verify_task` has checked; returns the inconclusive matches of both,
-        by kind. The pages of OUT are checked when they are written. Raises LeakFound."""
+    def check_files(self, results: Sequence[ShardFindings]) -> Mapping[tuple[str, str], int]:
+        """Search the bytes of the shards outside of their rows, which `verify_task` has checked; returns the inconclusive matches, by kind
+        and form. The pages of OUT are checked when they are written. Raises LeakFound."""
         state, index, workspace = self.state, self.state.index, self.state.index.workspace
         with state.tasks.measure("verify"):
             names = shard_names(
@@ -225,8 +232,4 @@ class _ShardChecks:
             )
         if found.findings:
             raise leak_error(state.display_name or str(state.output), found.findings, "", f"nothing was published. {UNSWEEPABLE_ADVICE}")
-        by_kind = Counter[str]()
-        for counts in (found.inconclusive, *(result.inconclusive for result in results)):
-            for (kind, _), times in counts.items():
-                by_kind[kind] += times
-        return dict(sorted(by_kind.items()))
+        return found.inconclusive

@@ -114,8 +114,7 @@ def is_in_code(data: U8, low: int, high: int, start: int, end: int) -> bool:
     for run in (_HEX_RUN, _BASE64_RUN):
         if not run.fullmatch(inside):
             continue
-        head = run.fullmatch(before) or re.search(run.pattern + rb"\Z", before)
-        tail = run.match(after)
+        head, tail = run.match(before[::-1]), run.match(after)
         rest = (head.group() if head else b""), (tail.group() if tail else b"")
         if len(rest[0]) + len(inside) + len(rest[1]) < _MIN_RUN:
             continue
