@@ -144,7 +144,9 @@ KIND = Kind(
     + rf"|[2-6][0-9]{{3}}(?:{WIDE_GAP}[0-9]{{4}}){{3}}|3[0-9]{{3}}{WIDE_GAP}[0-9]{{6}}{WIDE_GAP}[0-9]{{4,5}}"
     + rf"|[2-6][0-9]{{3}}(?:[.][0-9]{{4}}){{3}}|3[0-9]{{3}}[.][0-9]{{6}}[.][0-9]{{4,5}}){BOUNDARY}",
     embedded_pattern=(
-        rf"(?:{WORD_BEFORE}[A-Za-z]*|{BOUNDARY}[A-Za-z]+){_EMBEDDED}(?:{BOUNDARY}|{_WORD_AFTER})|{BOUNDARY}{_EMBEDDED}{_WORD_AFTER}"
+        rf"(?:{WORD_BEFORE}[A-Za-z]*|{BOUNDARY}[A-Za-z]+){_EMBEDDED}(?:{BOUNDARY}|{_WORD_AFTER})|"
+        # not the decimals of `2.4670000000000001E-2` or `0.4670000000000001f`
+        rf"{BOUNDARY}{_EMBEDDED}(?:_|[A-CG-KM-Za-cg-km-z][A-Za-z]*{BOUNDARY})"
     ),
     prefix_pattern=rf"([A-Za-z0-9_]*[A-Za-z_]){_EMBEDDED}(?:_|[A-Za-z]*)\z",
     suffix_pattern="[0-9](_|[A-Za-z]+)",
@@ -172,6 +174,7 @@ KIND = Kind(
         "2000 0000 0000 0006",
         "4111\n1111\n1111\n1111",
         "ab4111111111111111cd 0ab4111111111111111 x4111111111111111y0 v1_41111111111111111111",
+        "2.4111111111111111E-2 0.4111111111111111f",
         "img_4006381333931.jpg 2024_4111111111111111",
     ),
 )

@@ -220,3 +220,14 @@ def test_known_terms_file_does_not_depend_on_row_order(tmp_path: Path) -> None:
     open_finder(first_folder, values)
     open_finder(second_folder, values[::-1])
     assert pq.read_table(first_folder / "forms.parquet").equals(pq.read_table(second_folder / "forms.parquet"))
+
+
+def test_written_escapes_separate_words_and_user_names_behind_a_domain_are_found(tmp_path: Path) -> None:
+    listed = [("PERSON", "Ann Roe"), ("USER_NAME", "tom"), ("USER_NAME", "nina")]
+    finder = open_finder(tmp_path, listed=listed)
+    for text, expected in (
+        (r'"Hi\nAnn\tRoe\nbye"', [r"Ann\tRoe"]),
+        (r"CORP\tom and CORP\\nina", ["nina", "tom"]),
+        (r'"Hi\nina"', []),  # here the n is that of the escape
+    ):
+        assert [value for value, _, _ in find_values(finder, text)] == expected
