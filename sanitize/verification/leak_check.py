@@ -258,10 +258,13 @@ def raise_on_leaks(results: Sequence[ShardFindings], rechecked: set[int]) -> Non
             by_location[location, kind] += times
         counted = (f"{location}: {times} {kind}" for (location, kind), times in sorted(by_location.items()))
         where = "; ".join(counted) or f"{left_count} in the texts"
-        raise LeakFound(
+        error = LeakFound(
             f"removed values still occur in the output ({where}); nothing was published. "
             f"{suggest_remedy(location for location, _ in by_location)}"
         )
+        found = [LeakFinding(f"shard {no}", *of, times) for no, result in enumerate(results) for of, times in sorted(result.leaks.items())]
+        error.findings = [dataclasses.asdict(finding) for finding in found]
+        raise error
     for no, result in enumerate(results):
         if result.kept_found != result.kept_expected:
             raise OutputBroken(

@@ -189,7 +189,7 @@ class _ShardCheck:
             (found.leaks, self.findings.leaks, np.full(len(found.leaks), " (a replacement)")),
         ):
             for leaf, kind, form, mark in zip(matches.leaf_no.tolist(), matches.kind.tolist(), matches.form.tolist(), marks, strict=True):
-                counts[f"{self.locations[str(self.task.leaves[leaf])]}{mark}", kinds[kind], ALL_FORMS[form]] += 1
+                counts[f"{self.locations[str(self.task.leaves[leaf].stored)]}{mark}", kinds[kind], ALL_FORMS[form]] += 1
         for (kind, form), count in found.inconclusive.items():
             self.findings.inconclusive[kinds[kind], ALL_FORMS[form]] += count
 

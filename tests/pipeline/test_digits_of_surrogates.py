@@ -57,6 +57,6 @@ def test_digits_of_a_surrogate_of_another_kind_are_a_coincidence(tmp_path: Path,
 
 def test_digits_of_a_surrogate_of_the_same_kind_are_a_leak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
-    with pytest.raises(LeakFound, match=r"column text: \d PHONE_NUMBER"):
+    with pytest.raises(LeakFound, match=r"column text \(a replacement\): \d PHONE_NUMBER"):
         run(tmp_path, "PHONE_NUMBER")
     assert not (tmp_path / "out").exists()
