@@ -6,8 +6,8 @@ TSV or JSON lines with `kind` and `value`, of any kind). A name is found in any 
 Roe` and as `Roe, Ann`; a value is also found in full-width letters.
 
 A single word is searched only if a user's list has it, and only as spelled there or in capitals: `Will`, `May` and `Mark` are usually
-ordinary words. Where a text writes out escapes (sanitize/text/written_escapes.py), they count as white space, and values that contain
-something like one are found as well (`CORP\tom`); a value that begins inside an escape is found behind the name of a domain only
+ordinary words. Where a text writes out escapes (sanitize/text/decodings/written_escapes.py), they count as white space, and values that
+contain something like one are found as well (`CORP\tom`); a value that begins inside an escape is found behind the name of a domain only
 (`CORP\nina`). Memory is that of the distinct values, as in the leak check; a pass costs about as much as that check.
 """
 
@@ -38,8 +38,8 @@ from sanitize.kinds.east_asian_names import count_family_characters, is_full_nam
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage.files import describe_read_error, open_regular_file, require_shallow_lines
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
+from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings, find_common_values
-from sanitize.text.written_escapes import separate_escapes
 
 FINDER_NAME = "known"
 MIN_CERTAIN_SCORE = 0.9  # names with at least this score (beside an address, or after a title) are searched everywhere

@@ -14,7 +14,7 @@ one after a greeting, in a signature or a field of a mailbox, 0.7 a part of a lo
 beside which something says that they are a name, 0.6 a given name alone, 0.5 in lower case.
 
 All rules work on columns of words; each text is evaluated on its own. Escapes that a text writes out, such as `\n`, separate words as what
-they stand for does (sanitize/text/written_escapes.py).
+they stand for does (sanitize/text/decodings/written_escapes.py).
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ from sanitize.kinds.east_asian_names import EAST_ASIAN_CLASS
 from sanitize.kinds.kind import get_kind
 from sanitize.kinds.person import fold_accents
 from sanitize.text.address_lists import find_display_name_spans
+from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.mail_headers import HeaderLines, find_header_lines
 from sanitize.text.name_lexicon import (
     CLOSING,
@@ -52,7 +53,6 @@ from sanitize.text.person_names.prose_names import ProseNames
 from sanitize.text.person_names.word_roles import MAX_NAME_WORDS
 from sanitize.text.person_names.word_table import WordTable
 from sanitize.text.tokenizer import tokenize_unicode
-from sanitize.text.written_escapes import separate_escapes
 
 FINDER_NAME = "names"
 _PERSON = "PERSON"

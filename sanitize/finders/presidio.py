@@ -41,9 +41,9 @@ from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.errors import MissingExtra, PlanError, SanitizeError, suggest_names
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage.files import tree_sha256
+from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.label_aliases import get_kinds_by_label, map_labels_to_kinds, trim_spans
 from sanitize.text.token_classification.model_files import describe_attribution, describe_versions, read_label_names
-from sanitize.text.written_escapes import separate_escapes
 
 _LIBRARIES = ("presidio-analyzer", "spacy", "phonenumbers", "tldextract", "regex", "transformers", "gliner")
 # recognisers whose every match has a digit or an @, and no white space next to a word character at its edges (a test checks it)

@@ -465,6 +465,8 @@ def decode_ascii85(
                     word, length = 0, 0
             _end_piece(cython.address(pieces))
             pieces.class_before = NO_TEXT
+            if position < text_end and data[position] == 126 and data[position - 1] == 60:
+                position -= 1  # <~> may begin another one as well
     return pieces.count, pieces.size
 
 

@@ -78,7 +78,7 @@ class ColumnValues:
                     max_doc_bytes=settings.max_doc_bytes,
                     folder=spill / f"column_values-{task_no}",
                 )
-                candidate_files.append(self._folder / "column_candidates" / f"{task_no:05d}.parquet")
+                candidate_files.append(self._folder / "vault" / "column_candidates" / f"{task_no:05d}.parquet")
                 outputs = {"candidates.parquet": candidate_files[-1]}
                 name = f"column_candidates-{task_no:05d}"
                 jobs.append(create_job(name, column_values_task, task, outputs, *depends_on, increment=increment))

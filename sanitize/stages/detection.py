@@ -36,7 +36,7 @@ from sanitize.storage.corpus import Documents
 from sanitize.text.name_lexicon import count_name_cells
 
 _CODE_PATTERN = "^<?([A-Za-z0-9_-]+[/:])*[{]?[0-9A-Fa-f-]+[}]?>?$"  # a number, a hexadecimal code or a UUID, with or without a prefix
-VERSION = 4  # part of the index's fingerprint: raise it when what is written for the same input changes
+VERSION = 5  # part of the index's fingerprint: raise it when what is written for the same input changes
 
 
 @dataclass(frozen=True, kw_only=True)

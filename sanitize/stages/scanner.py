@@ -39,9 +39,9 @@ from sanitize.kinds.custom_kind import CustomKind
 from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, all_kinds, boundary_tables, unflatten_strings
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.span_conflicts import CompetingSpans, resolve_conflicts
+from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings
 from sanitize.text.mail_headers import find_sections
-from sanitize.text.written_escapes import separate_escapes
 
 _CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 64, 32  # bytes around a span that are searched for a context word
 _WORD_BYTES = make_byte_table(ASCII_WORD_CHARS)
@@ -100,7 +100,7 @@ class _CustomKindScanner:
         self._wants_backslash = r"\\" in custom.pattern or any("\\" in word for word in custom.words)
 
     def run(self, buffers: TextBuffers, view: TextBuffers) -> _CustomKindSpans:
-        """Its occurrences in a column of texts; `view` are the texts with separators for escapes (sanitize/text/written_escapes.py)."""
+        """Its occurrences in a column of texts; `view` are the texts with separators for escapes (`separate_escapes`)."""
         custom, skipped = self.custom, dict[str, int]()
 
         def reject(reason: str, is_good: Mask, *columns: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:

@@ -58,7 +58,7 @@ def _list_leaves(array: pa.Array, is_wanted: Callable[[pa.DataType], bool]) -> I
     if pa.types.is_large_list(array.type):
         yield from _list_leaves(array.flatten(), is_wanted)
     elif pa.types.is_struct(array.type):
-        for number in range(array.type.num_fields):
-            yield from _list_leaves(pc.struct_field(array, number), is_wanted)
+        for part in array.flatten():
+            yield from _list_leaves(part, is_wanted)
     elif is_wanted(array.type):
         yield array

@@ -9,7 +9,7 @@ from __future__ import annotations
 import itertools
 import os
 import shutil
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -23,7 +23,7 @@ import pyarrow.parquet as pq
 from sanitize.array_types import I32, I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, slice_spans
 from sanitize.core.engine import Engine
-from sanitize.core.text_cells import flatten_leaf, is_text_type, list_text_leaves
+from sanitize.core.text_cells import PathArrays, flatten_leaf, is_text_type, list_text_leaves
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage.files import attempt_file
 from sanitize.storage.formats import find_packed_format
@@ -396,8 +396,9 @@ class _FileSearch:
 
 def _list_row_texts(table: pa.Table) -> Iterator[tuple[str, pa.LargeStringArray, tuple[str, ...] | None]]:
     """Yields the texts and bytes in the columns of a table: name of the column, texts, and forms to search in them (None: all)."""
+    arrays: defaultdict[str, PathArrays] = defaultdict(dict)  # parts of nested columns, each taken once
     for leaf in list_text_leaves(table.schema):
-        yield leaf.column, fill_null_texts(flatten_leaf(table.column(leaf.column).chunk(0), leaf).texts), None
+        yield leaf.column, fill_null_texts(flatten_leaf(table.column(leaf.column).chunk(0), leaf, arrays[leaf.column]).texts), None
     for name in table.column_names:
         for texts, forms in list_binary_texts(table.column(name).chunk(0)):
             yield name, texts, forms

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import secrets
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -19,7 +19,7 @@ from sanitize.array_types import I64, U64
 from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, to_large_string
 from sanitize.core.intervals import pack_pairs
 from sanitize.core.keys import IdSet, siphash, siphash_spans
-from sanitize.core.text_cells import flatten_leaf, list_text_leaves
+from sanitize.core.text_cells import PathArrays, flatten_leaf, list_text_leaves
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import CellColumn, CellGroup, flatten_cells, group_cells
@@ -154,7 +154,8 @@ class _ShardCheck:
 
     def check_rows(self, table: pa.Table, doc_no: I64) -> SweepSpans:
         """Check the texts of a batch; returns what a sweep can redact."""
-        leaves = [leaf for leaf in self.task.leaves if leaf.column in table.column_names]
+        names = frozenset(table.column_names)
+        leaves = [leaf for leaf in self.task.leaves if leaf.column in names]
         leaf_numbers = {leaf: number for number, leaf in enumerate(self.task.leaves)}
         columns = flatten_cells(table, leaves)
         for column in columns:
@@ -195,9 +196,13 @@ class _ShardCheck:
 
     def check_other_values(self, table: pa.Table) -> None:
         """Check what is beside the texts: texts of kept columns, bytes, and numbers by their digits; and names of erased persons."""
-        stored = {leaf.stored for leaf in self.task.leaves if leaf.column in table.column_names}
+        names = frozenset(table.column_names)
+        stored = {leaf.stored for leaf in self.task.leaves if leaf.column in names}
+        arrays: defaultdict[str, PathArrays] = defaultdict(dict)  # parts of nested columns, each taken once
         for leaf in list_text_leaves(table.schema):
-            texts = fill_null_texts(flatten_leaf(table.column(leaf.column).chunk(0), leaf).texts)
+            if leaf in stored and not self.task.erased_names:
+                continue
+            texts = fill_null_texts(flatten_leaf(table.column(leaf.column).chunk(0), leaf, arrays[leaf.column]).texts)
             if leaf not in stored:
                 self.counts["text_bytes"] += len(TextBuffers.from_array(texts).data)
                 self._search(self.locations[str(leaf)], texts, self.forms)

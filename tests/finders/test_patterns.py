@@ -18,7 +18,7 @@ from sanitize.core.keys import Key, compute_value_ids
 from sanitize.finders import patterns
 from sanitize.finders.patterns import Detections, PatternFinder
 from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, all_kinds, known_countries, list_kinds
-from sanitize.text.written_escapes import separate_escapes
+from sanitize.text.decodings.written_escapes import separate_escapes
 
 KEY = Key.from_seed(7)
 FINDER = PatternFinder(KEY)

@@ -71,7 +71,8 @@ def test_matches_are_those_of_the_reference(
     buffers, term_buffers = to_buffers(texts), to_buffers(terms)
     inside_lengths = np.array(lengths[: len(terms)], np.uint8)
     index = TermIndex.build(term_buffers, inside_lengths)
-    text_no, start, row = index.find(buffers, rules, term_buffers.data, term_buffers.offsets, inside_lengths)
+    least = min(lengths[: len(terms)], default=255)
+    text_no, start, row = index.find(buffers, rules, term_buffers.data, term_buffers.offsets, inside_lengths, least)
     found = list(zip(text_no.tolist(), (start - buffers.offsets[text_no]).tolist(), row.tolist(), strict=True))
     assert len(found) == len(set(found))
     assert set(found) == reference_matches(texts, terms, is_bounded, lengths)
@@ -82,7 +83,7 @@ def test_more_matches_than_expected_are_all_found() -> None:
     buffers, terms = to_buffers([b"ab" * 5000]), to_buffers([b"ab", b"abababab"])
     anywhere = np.zeros(2, np.uint8)
     index = TermIndex.build(terms, anywhere)
-    _, start, row = index.find(buffers, np.zeros(256, np.uint8), terms.data, terms.offsets, anywhere)
+    _, start, row = index.find(buffers, np.zeros(256, np.uint8), terms.data, terms.offsets, anywhere, 0)
     assert np.bincount(row).tolist() == [5000, 4997]
     assert start[row == 0].tolist() == list(range(0, 10_000, 2))
 

@@ -212,7 +212,7 @@ def test_every_run_reports_the_canary_counts(tmp_path: Path) -> None:
     )
     counts = json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]["canaries"]
     assert counts == summary.to_dict()["canaries"] and counts["removed"] == counts["planted"] > 100
-    assert summary.verify.mode == "full" and len(summary.verify.forms) == 19 and summary.verify.inconclusive == {}
+    assert summary.verify.mode == "full" and len(summary.verify.forms) == 24 and summary.verify.inconclusive == {}
     planted, removed = (sum(form[name] for form in counts["by_form"].values()) for name in ("planted", "removed"))
     for page in ("report.html", "README.md"):
         assert f"{removed} of {planted} values of invented people were removed" in (tmp_path / "out" / page).read_text()

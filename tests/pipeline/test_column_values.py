@@ -15,7 +15,7 @@ import pytest
 import sanitize
 from sanitize.errors import LeakFound
 from sanitize.storage.corpus import Corpus
-from tests.verification.test_full_check import rewrite_shard
+from tests.verification.test_file_check import rewrite_shard
 
 PLANS = ("redact", "erase", "strict", "rmft")
 # columns of two documents, their policies, what must leave the texts, and what must stay in them

@@ -26,14 +26,14 @@ PLAN_HASHES = {
     "baseline": "9438e8d27acd1a90",
     "blacklist": "77569b6b2589cc33",
     "dp_mlm": "a8cb10ac6a21c91e",
-    "erase": "9bd1ee7c57079f19",
+    "erase": "434a47777af623c4",
     "header_dedup": "d5e864436f2012f1",
     "mask_words": "94549228f655b8fd",
-    "names": "46d5903f5c453db0",
-    "pseudonymize": "a08ec7a0ffce493d",
-    "redact": "57fc4112cdc470cb",
-    "rmft": "4b2bceb1faf35481",
-    "strict": "951a423b615e9cdf",
+    "names": "4ed5920f926287d0",
+    "pseudonymize": "85cd6dfe06ecdb60",
+    "redact": "640f5015fc8d4129",
+    "rmft": "6d2517d809170f41",
+    "strict": "a572896464b3bda9",
 }
 # purposes that the runs below pass to Key.subkey; {kind} stands for the name of a kind
 PURPOSES = {

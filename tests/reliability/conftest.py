@@ -49,9 +49,11 @@ WORK_PATHS = re.compile(
      | fetched/\d+-\d{5}/.+ | tasks/fetch/\d{5}\.json | tasks/fetched\.json | remote/owner | remote/[0-9a-f]{16}/(data/)?[A-Za-z0-9._-]+
      | published/[0-9a-f]{32}\.json | labels/sample\.jsonl | runs/[0-9a-f]{16}/(plan\.json | counts(-\d{4})?/[a-z0-9_-]+\.parquet
        | selected/(occurrences|skipped|value_ids)/\d{5}\.parquet
-       | tasks/((select|rewrite|replacement_forms)-\d{5}|counts(-\d{4})?|erased_values|blacklist|pass-[a-z0-9-]+)\.json
+       | tasks/((select|rewrite|replacement_forms|column_candidates|column_values)-\d{5}|counts(-\d{4})?)\.json
+       | tasks/(erased_values|blacklist|pass-[a-z0-9-]+)\.json
        | tasks/pack-[a-z.]+-\d{5}\.json
-       | (shards|edits|kept|rows|surrogate_forms|replacement_forms|ledger|draws|vault/(labels|blacklist))/\d{5}\.parquet
+       | (shards|edits|kept|rows|surrogate_forms|replacement_forms|ledger|draws)/\d{5}\.parquet
+       | vault/(labels|blacklist|column_values|column_candidates)/\d{5}\.parquet
        | vault/published_key
        | sweep/(recheck-)?\d{5}\.parquet | erasure/values\.parquet
        | packed/[a-z.]+/\d{5}[a-z.]+ | drops/\d{5}\.parquet | corpus_passes/[a-z0-9_/-]+\.parquet)""",

@@ -321,6 +321,7 @@ def test_finders_use_no_backtracking_engine() -> None:
         # and plans with `re`, never a text
         assert not imported & {"re", "regex"} or path.name in (
             "presidio.py",
+            "known.py",  # the 18 bytes before a match
             "byte_automaton.py",
             "custom_kind.py",
             "pattern_check.py",

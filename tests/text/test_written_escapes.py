@@ -10,7 +10,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sanitize.core.arrow_buffers import TextBuffers
-from sanitize.text.written_escapes import (
+from sanitize.text.decodings.written_escapes import (
     BACKSLASH_SEPARATORS,
     FONTS,
     HEXADECIMAL_ESCAPES,
