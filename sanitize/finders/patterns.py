@@ -4,9 +4,9 @@ The patterns of a phase form one alternation, run by the linear-time regex engin
 marks are read back from the bytes. Kind, check, normalised value and `value_id` are computed for distinct candidates only. A phase
 searches the text that the earlier phases left (see `Kind.phase`). Escapes that a text writes out, such as `\n`, separate values and are
 part of none: the patterns search a view of the texts without them (sanitize/text/decodings/written_escapes.py). URLs are searched once more
-for values inside them. All kinds are always searched, so that one index serves every plan, and no kind matches the text of another because a
-plan does not name that one; only national identifiers are selected by country, and opt-in kinds on request. Names and free-form kinds are
-left to other finders.
+for values inside them. All kinds are always searched, so that one index serves every plan, and no kind matches the text of another because
+a plan does not name that one; only national identifiers are selected by country, and opt-in kinds on request. Names and free-form kinds
+are left to other finders.
 """
 
 from __future__ import annotations

@@ -10,7 +10,8 @@ The rule, by what is beside an edge of the match that is a letter, a digit or `_
 An adjoined match is certain from the `certain_length` of its kind on, unless it is part of a run of 20 or more hexadecimal digits or
 characters of base64. One inside a longer word or number is never certain; from that length on it is inconclusive. Bytes beyond ASCII
 separate, save for Latin letters and accents, which are letters as those of ASCII are; other scripts are written without blanks, or decline
-names, so that a value in them is one wherever it is. The finders have code of their own for their side of the rule.
+names, so that a value in them is one wherever it is. The escapes are those of text/decodings/written_escapes.py, and further ones; the finders
+have code of their own for their side of the rule.
 """
 
 from __future__ import annotations
@@ -21,6 +22,12 @@ import numpy as np
 
 from sanitize.array_types import I64, U8, Mask
 from sanitize.core.arrow_buffers import TextBuffers
+from sanitize.text.decodings.written_escapes import (
+    BACKSLASH_SEPARATORS,
+    ESCAPE_CHARACTERS,
+    FONTS,
+    HEXADECIMAL_ESCAPES,
+)
 
 SEPARATE, ADJOINED, INSIDE = range(3)
 _OTHER, _LETTER, _DIGIT, _UNDERSCORE = range(4)
@@ -28,16 +35,14 @@ _MIN_RUN = 20  # characters of a run of hexadecimal digits or base64
 _MAX_RUN = 200  # how far a run is followed on either side
 _MIN_CHANGES = 4  # of letter case or digits in the rest of a run of base64: words have fewer
 _MAX_ESCAPE = 24  # bytes
-_ESCAPE_BEFORE = re.compile(
-    rb"""(?:
-      \\+ (?: [abefnrtv0"'/\\] | u[0-9A-Fa-f]{4} | u\{[0-9A-Fa-f]{1,6}\} | U[0-9A-Fa-f]{8} | x[0-9A-Fa-f]{2} | [0-7]{3} )
-    | % (?: 25 )* [0-9A-Fa-f]{2} | %u[0-9A-Fa-f]{4}
-    | = [0-9A-Fa-f]{2}
-    | & [#0-9A-Za-z]{2,8} ;
-    | (?: \x1b | \\ (?: e | x1[bB] | u001[bB] | 033 ) ) \[ [0-9;]* [A-Za-z]
-    )\Z""",
-    re.VERBOSE,
+_HEX_DIGIT = "[0-9A-Fa-f]"
+_ESCAPES = (
+    rf"""\\+(?:[ae0"'/\\{"".join(BACKSLASH_SEPARATORS)}]|f[{FONTS}]|[0-7]{{3}}|u\{{{_HEX_DIGIT}{{1,6}}\}})""",
+    *(rf"\\+{letter}{_HEX_DIGIT}{{{size}}}" for letter, size in HEXADECIMAL_ESCAPES.items()),
+    rf"%(?:25)*{_HEX_DIGIT}{{2}}|%u{_HEX_DIGIT}{{4}}|={_HEX_DIGIT}{{2}}|&[#0-9A-Za-z]{{2,8}};",
+    rf"(?:{'|'.join(map(re.escape, ESCAPE_CHARACTERS))})\[[0-9;]*[A-Za-z]",
 )
+_ESCAPE_BEFORE = re.compile(f"(?:{'|'.join(_ESCAPES)})\\Z".encode())
 _HEX_RUN = re.compile(rb"[0-9A-Fa-f]+")
 _BASE64_RUN = re.compile(rb"[0-9A-Za-z+/]+")
 _CLASSES = np.zeros(256, np.uint8)
