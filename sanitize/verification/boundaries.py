@@ -10,7 +10,7 @@ The rule, by what is beside an edge of the match that is a letter, a digit or `_
 An adjoined match is certain from the `certain_length` of its kind on, unless it is part of a run of 20 or more hexadecimal digits or
 characters of base64. One inside a longer word or number is never certain; from that length on it is inconclusive. Bytes beyond ASCII
 separate, save for Latin letters and accents, which are letters as those of ASCII are; other scripts are written without blanks, or decline
-names, so that a value in them is one wherever it is. The escapes are those of text/decodings/written_escapes.py, and further ones; the finders
+names, so that a value in them is one wherever it is. The escapes are those of text/decodings/written_escapes.py, and others; the finders
 have code of their own for their side of the rule.
 """
 
