@@ -73,7 +73,7 @@ class ColumnValues:
                     value_leaves=value_leaves,
                     key=index.key,
                     detection_spec=index.detection_spec,
-                    left_kinds=self._plan.leave,
+                    left_kinds=self._plan.kinds_that_may_stay,
                     quarantined_docs=tuple(quarantined[(quarantined >= low) & (quarantined < high)].tolist()),
                     max_doc_bytes=settings.max_doc_bytes,
                     folder=spill / f"column_values-{task_no}",

@@ -305,6 +305,12 @@ class Plan(BaseModel):
         return [kind for kind in removed_kinds if kind not in ambiguous_kinds]
 
     @property
+    def kinds_that_may_stay(self) -> tuple[str, ...]:
+        """The kinds that the plan leaves, and those whose editor does not promise that values are removed."""
+        numbers = self.editor_no_by_kind
+        return (*self.leave, *(kind for kind, number in numbers.items() if self.editors[number].removal_policy == "ledger"))
+
+    @property
     def editor_no_by_kind(self) -> dict[str, int]:
         """The number of the editor of each kind that is edited."""
         return {kind: number for number, editor in reversed(list(enumerate(self.editors))) for kind in editor.kinds}

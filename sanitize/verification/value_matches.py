@@ -25,7 +25,7 @@ from sanitize.core.intervals import contained_in_any, flatten_spans
 from sanitize.text.decodings import ENCODED_FORMS, iter_decodings
 from sanitize.text.decodings.coded_runs import CodedRuns
 from sanitize.text.decodings.decoded_pieces import MIN_BYTES, Decoding
-from sanitize.text.literal_search import LiteralMatches
+from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
 from sanitize.verification.boundaries import ADJOINED, INSIDE, SEPARATE, find_boundaries, is_in_code
 from sanitize.verification.search_terms import ALL_FORMS, SearchTerms
 
@@ -58,6 +58,15 @@ class ValueMatches:
     def take(self, rows: I64 | Mask) -> ValueMatches:
         """The matches at the given rows."""
         return ValueMatches(*(getattr(self, one.name)[rows] for one in fields(self)))
+
+
+@dataclass(frozen=True, repr=False)
+class _Places:
+    """Number of the text, start and end byte in it."""
+
+    text_no: I64
+    start: I64
+    end: I64
 
 
 def find_value_matches(
@@ -128,57 +137,57 @@ def _find_decoded(terms: SearchTerms, texts: pa.LargeStringArray, view: Decoding
 def _describe(terms: SearchTerms, texts: pa.LargeStringArray, found: LiteralMatches, form: str, view: Decoding | None) -> ValueMatches:
     """Matches in the texts, or in the pieces of a decoding, with their certainty, at their bytes of the
     texts."""
-    matcher = terms.digits if form == "digits" else terms.plain
+    is_digits = form == "digits"
+    matcher = terms.digits if is_digits else terms.plain
     kind, length = matcher.kind[found.term].astype(np.int64), matcher.lengths[found.term]
-    text_no, start, end = found.text_no, found.start, found.end
+    is_found = is_term = np.ones(len(found.term), np.bool_)
     buffers = TextBuffers.from_array(texts)
-    if view is None:
-        is_found = np.ones(len(start), np.bool_)
-        is_term = is_found
-        edge_buffers, edges = buffers, (text_no, start, end)
-    else:
-        spans = view.find_encoded_spans(text_no, start, end)
-        text_no, start, end = spans.text_no, *_widen_to_characters(buffers, spans.text_no, spans.start, spans.end)
-        if form == "digits":
+    places = rated = _Places(found.text_no, found.start, found.end)
+    if view is not None:
+        spans = view.find_encoded_spans(found.text_no, found.start, found.end)
+        edges = _widen_to_characters(buffers, spans.text_no, spans.start, spans.end)
+        places = _Places(spans.text_no, *edges)
+        if is_digits:
             # all of a row of digits, or without separators inside: else it may be digits of several numbers
-            is_found = np.ones(len(start), np.bool_)
-            is_term = spans.is_encoded | (end - start == length)
-            edge_buffers, edges = buffers, (text_no, start, end)
+            is_term = (length >= _CERTAIN_DIGITS) & (spans.is_encoded | (places.end - places.start == length))
         else:
             is_found, is_term = spans.is_encoded, length >= MIN_BYTES.get(form, 0)
-            edge_buffers = TextBuffers.from_array(view.pieces)
-            edges = (found.text_no, found.start, found.end)
-    base = edge_buffers.offsets[edges[0]]
-    absolute_start, absolute_end = base + edges[1], base + edges[2]
+    # what adjoins a decoded value is in the decoding; of digits without separators, in the text
+    rated_buffers = buffers
+    if is_digits:
+        rated = places
+    elif view is not None:
+        rated_buffers = TextBuffers.from_array(view.pieces)
+    is_long = length >= (_CERTAIN_DIGITS if is_digits else matcher.certain_lengths[kind])
+    matches = ValueMatches(
+        places.text_no,
+        places.start,
+        places.end,
+        np.full(len(found.term), ALL_FORMS.index("digest" if terms.has_digests else form), np.uint8),
+        found.term,
+        kind,
+        matcher.value_id[found.term],
+        _rate(matcher, rated_buffers, rated, kind, is_term, is_long),
+        np.zeros(len(found.term), np.bool_) if is_digits else terms.is_short[found.term],
+    ).take(np.flatnonzero(is_found))
+    return matches if view is None else _take_distinct(matches)
+
+
+def _rate(matcher: LiteralMatcher, buffers: TextBuffers, places: _Places, kind: I64, is_term: Mask, is_long: Mask) -> U8:
+    """How certain matches are, by what adjoins them. `is_term`: the whole of the match is one value;
+    `is_long`: it has the certain length."""
+    base = buffers.offsets[places.text_no]
+    start, end = base + places.start, base + places.end
     forbidden = (matcher.not_before, matcher.not_after)
-    boundary = find_boundaries(edge_buffers, edges[0], absolute_start, absolute_end, kind, forbidden)
-    if form == "digits":
-        is_long = length >= _CERTAIN_DIGITS
-        is_short = np.zeros(len(start), np.bool_)
-        is_term = is_term & is_long
-    else:
-        is_long = length >= matcher.certain_lengths[kind]
-        is_short = terms.is_short[found.term]
+    boundary = find_boundaries(buffers, places.text_no, start, end, kind, forbidden)
     certainty = np.full(len(start), INCONCLUSIVE, np.uint8)
     certainty[(boundary == INSIDE) & ~is_long] = NONE
     certainty[(boundary == SEPARATE) & is_term] = CERTAIN
     for row in np.flatnonzero((boundary == ADJOINED) & is_long & is_term).tolist():
-        low, high = edge_buffers.offsets[edges[0][row]], edge_buffers.offsets[edges[0][row] + 1]
-        in_code = is_in_code(edge_buffers.data, int(low), int(high), int(absolute_start[row]), int(absolute_end[row]))
-        certainty[row] = INCONCLUSIVE if in_code else CERTAIN
-    form_no = ALL_FORMS.index("digest" if terms.has_digests else form)
-    matches = ValueMatches(
-        text_no,
-        start,
-        end,
-        np.full(len(start), form_no, np.uint8),
-        found.term,
-        kind,
-        matcher.value_id[found.term],
-        certainty,
-        is_short,
-    ).take(np.flatnonzero(is_found))
-    return matches if view is None else _take_distinct(matches)
+        low, high = (int(buffers.offsets[places.text_no[row] + step]) for step in (0, 1))
+        if not is_in_code(buffers.data, low, high, int(start[row]), int(end[row])):
+            certainty[row] = CERTAIN
+    return certainty
 
 
 def _take_distinct(matches: ValueMatches) -> ValueMatches:

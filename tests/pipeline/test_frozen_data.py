@@ -37,6 +37,8 @@ PLAN_HASHES = {
 }
 # purposes that the runs below pass to Key.subkey; {kind} stands for the name of a kind
 PURPOSES = {
+    "known_values",
+    "surrogates/EMAIL_ADDRESS PHONE_NUMBER IP_ADDRESS PERSON",
     "doc_id",
     "draw/drill/{kind}",
     "draw/pseudonym/corpus/anchor",

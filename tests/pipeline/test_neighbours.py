@@ -52,9 +52,12 @@ def test_a_value_is_never_left_silently(tmp_path: Path, plan: str) -> None:
     texts = dict(zip(published["doc_id"], published["text"], strict=True))
     left = Counter[str]()
     for number, (name, text, value) in enumerate(rows):
-        if value is not None and value.lower() in texts[str(number)].lower():
+        published_text = texts[str(number)]
+        # a longer address may be a kept original of rmft, or a variant that has the value by chance
+        may_differ = plan == "rmft" and name == "EMAIL_ADDRESS"
+        if value is not None and value.lower() in published_text.lower() and not (may_differ and published_text != text):
             left[name] += 1
-            assert plan == "rmft" or may_stay(text, value), text  # a longer address may be a kept original
+            assert may_differ or may_stay(text, value), text
     verified = sanitize.verify(tmp_path / "out", workers=1)
     assert verified.inconclusive == result.verify.inconclusive
     for name, times in left.items():

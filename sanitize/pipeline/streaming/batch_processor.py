@@ -213,7 +213,7 @@ class BatchProcessor:
         self.checked_mask = np.isin(self.kind_names, self.plan.leak_checked_kinds)
         self.atomic_kinds = select_atomic_kinds(self.plan.leave)
         self.searched_forms = tuple(list_searched_forms(self.check_mode))
-        self.column_value_finder = ColumnValueFinder(self.plan.detection_spec, self.key, self.plan.leave)
+        self.column_value_finder = ColumnValueFinder(self.plan.detection_spec, self.key, self.plan.kinds_that_may_stay)
         self.pooled_kinds = [kind for editor in self.plan.editors for kind in editor.pooled_kinds]
         for editor in self.plan.editors:
             editor.open(self.key, Aggregates({}))

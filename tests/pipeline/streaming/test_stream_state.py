@@ -211,7 +211,9 @@ def test_files_of_a_state_are_known_and_private(tmp_path: Path, command: Callabl
     resume_in_process(tmp_path, "out.jsonl")
     file_names = {path.relative_to(tmp_path / "state").as_posix() for path in (tmp_path / "state").rglob("*") if path.is_file()}
     value_log_names = {name for name in file_names if name.startswith("value_log/")}
-    assert file_names - value_log_names == {".gitignore", "run.lock", "state.json", "component_pools.jsonl", "quarantine/records.jsonl"}
+    assert file_names - value_log_names == {
+        *(".gitignore", "run.lock", "state.json", "component_pools.jsonl", "column_values.jsonl", "quarantine/records.jsonl")
+    }
     assert value_log_names == {
         f"value_log/{value_file['name']}" for value_file in json.loads((tmp_path / "state" / "state.json").read_text())["value_files"]
     }
