@@ -116,6 +116,7 @@ def is_in_code(data: U8, low: int, high: int, start: int, end: int) -> bool:
     bounds of the text."""
     first, last = max(low, start - _MAX_RUN), min(high, end + _MAX_RUN)
     before, inside, after = (data[a:b].tobytes() for a, b in ((first, start), (start, end), (end, last)))
+    before = b"" if _ESCAPE_BEFORE.search(before[-_MAX_ESCAPE:]) else before  # its digits belong to no run
     for run in (_HEX_RUN, _BASE64_RUN):
         if not run.fullmatch(inside):
             continue

@@ -42,7 +42,7 @@ from sanitize.verification.column_texts import list_binary_texts, list_number_te
 from sanitize.verification.findings import Findings
 from sanitize.verification.parquet_pages import count_plain_bytes
 from sanitize.verification.search_terms import ALL_FORMS, SearchTerms, list_searched_forms
-from sanitize.verification.value_matches import find_value_matches
+from sanitize.verification.value_matches import NONE, find_value_matches
 
 _WORD_SCHEMA = pa.schema([("word", pa.string())])
 
@@ -260,7 +260,8 @@ def count_mentions(texts: pa.LargeStringArray, names: Sequence[str], forms: Sequ
 def describe_columns(task: VerifyTask, passes: Sequence[SearchTerms], forms: Sequence[str]) -> dict[str, str]:
     """How each column and leaf of the shard is reported: never by a name that holds a value."""
     names = _list_names(read_shard_schema(task))
-    with_value = sorted({int(no) for terms in passes for matches in find_value_matches(terms, names, forms) for no in matches.text_no})
+    matches = [one for terms in passes for one in find_value_matches(terms, names, forms)]
+    with_value = sorted({int(no) for one in matches for no in one.text_no[one.certainty != NONE]})
     hidden = {str(names[no]): f"column whose name holds a value ({number})" for number, no in enumerate(with_value, 1)}
     locations = {}
     for name in names.to_pylist():

@@ -215,6 +215,7 @@ def test_near_misses_are_not_decoded(form: str, text: str) -> None:
         ("name=Quinn%20Brindle&x=1", []),  # of the form URL
         ("q=see%20Quinn+Brindle", [(8, 21)]),
         ("q=%51uinn+Brindle", [(2, 17)]),
+        ("%51%75%69%6E%6E+%42%72%69%6E%64%6C%65", [(0, 37)]),
         ("Quinn +Brindle", []),
         ("Quinn+Brindle", [(0, 13)]),
     ],

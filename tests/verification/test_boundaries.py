@@ -213,6 +213,7 @@ def test_boundaries_equal_the_reference(before: str, value: str, after: str, kin
         ("deadbeef", "4111111111", "00", True),  # 20 hexadecimal digits
         ("deadbee", "4111111111", "00", False),
         ("", "4111111111111111", "", False),
+        ("\\u0007", "4111111111111111", "x", False),  # digits of an escape
         ("", "4111111111111111", "abcd", True),
         ("Zm9vQ2", "4111111111111111", "mFyQ", True),
         ("identifier", "4111111111111111", "number", False),  # words

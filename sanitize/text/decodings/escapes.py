@@ -227,7 +227,8 @@ def find_form_escapes(buffers: TextBuffers, pairs: Mask, max_value_bytes: int) -
     if not len(blanks[1]):
         return None
     percents = fill_columns(partial(find_escapes, buffers.data, buffers.offsets, ord("%")), 3)
-    low, high = percents[1] - max_value_bytes, percents[2] + max_value_bytes
+    reach = 3 * max_value_bytes  # every byte of a value may be an escape
+    low, high = percents[1] - reach, percents[2] + reach
     is_near = np.searchsorted(blanks[1], low) < np.searchsorted(blanks[1], high)
     places = _merge_places(blanks, tuple(column[is_near] for column in percents))
     escapes = decode_places(buffers, places, _decode_form_blank)
