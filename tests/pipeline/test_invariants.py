@@ -320,6 +320,11 @@ def to_compatibility_form(letter: str) -> str:
     return unicodedata.normalize("NFKC", letter).casefold()
 
 
+def is_accented(letter: str) -> bool:
+    """True for a Latin letter beyond ASCII, which continues a word."""
+    return not letter.isascii() and unicodedata.name(letter, "").startswith("LATIN ")
+
+
 def find_values(text: str, kind_by_form: dict[str, str]) -> Iterator[tuple[int, int, str]]:
     """Yields the occurrences of values by the boundary rule of their kind: start, end, kind. `kind_by_form`: value in lower case -> kind.
 
@@ -336,8 +341,12 @@ def find_values(text: str, kind_by_form: dict[str, str]) -> Iterator[tuple[int, 
             end = position + len(form_bytes)
             continues_left = position > 0 and joined[position] in ASCII_WORD_CHARS and joined[position - 1] in boundary_rule.not_preceded_by
             continues_right = end < len(joined) and joined[end - 1] in ASCII_WORD_CHARS and joined[end] in boundary_rule.not_followed_by
+            first_letter, last_letter = letter_nos[position], letter_nos[end - 1]
+            if chr(joined[position]).isalpha() and ord("a") in boundary_rule.not_preceded_by and first_letter:
+                continues_left |= is_accented(text[first_letter - 1])
+            if chr(joined[end - 1]).isalpha() and ord("a") in boundary_rule.not_followed_by and last_letter + 1 < len(text):
+                continues_right |= is_accented(text[last_letter + 1])
             if not continues_left and not continues_right:
-                first_letter, last_letter = letter_nos[position], letter_nos[end - 1]
                 yield ends[first_letter - 1] if first_letter else 0, ends[last_letter], kind
             position = joined.find(form_bytes, position + 1)
 
