@@ -141,12 +141,6 @@ class LiteralMatcher:
         base = buffers.offsets[text_no]
         return LiteralMatches(text_no[order], (start - base)[order], (end - base)[order], term[order])
 
-    def has_valid_boundaries(self, texts: pa.LargeStringArray, matches: LiteralMatches) -> Mask:
-        """Returns a mask of the matches (found with `check_boundaries=False`) that the boundary rule of their kind allows."""
-        buffers = TextBuffers.from_array(texts)
-        base = buffers.offsets[matches.text_no]
-        return self._has_valid_boundaries(buffers, base + matches.start, base + matches.end, matches.text_no, matches.term)
-
     def _has_valid_boundaries(self, buffers: TextBuffers, start: I64, end: I64, text_no: I64, term: I64) -> Mask:
         data, kind, last = buffers.data, self.kind[term], max(len(buffers.data) - 1, 0)
         bad_before = (

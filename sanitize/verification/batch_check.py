@@ -24,10 +24,9 @@ from sanitize.storage.corpus import CellColumn, CellGroup
 from sanitize.text.decodings.coded_runs import CodedRuns
 from sanitize.verification.attribution import Attribution, attribute_matches, within_kept_originals
 from sanitize.verification.search_terms import ALL_FORMS, CHANCE_FORMS, SearchTerms
-from sanitize.verification.value_matches import CERTAIN, NONE, ValueMatches, describe_forms, find_value_matches
+from sanitize.verification.value_matches import NONE, ValueMatches, describe_forms, find_value_matches
 
 _MAY_BE_CHANCE = np.isin(ALL_FORMS, CHANCE_FORMS)
-_AS_WRITTEN = np.isin(ALL_FORMS, ("exact", "case-folded", "identity", "NFKC"))
 _DIGITS = ALL_FORMS.index("digits")
 
 
@@ -159,8 +158,6 @@ def _locate(matches: ValueMatches, group: CellGroup, doc_no: I64, kept: pl.DataF
     """The matches in a group of cells that are outside kept originals."""
     docs, cells = doc_no[group.rows[matches.text_no]], group.cell[matches.text_no].astype(np.int64)
     in_kept = within_kept_originals(kept, docs, cells, matches.start, matches.end)
-    # a short value is one where it is written as a whole word of a text, and perhaps none where it is encoded
-    is_certain = (matches.certainty == CERTAIN) & (~matches.is_short | _AS_WRITTEN[matches.form])
     return CellMatches(
         docs,
         cells,
@@ -170,7 +167,7 @@ def _locate(matches: ValueMatches, group: CellGroup, doc_no: I64, kept: pl.DataF
         matches.form,
         matches.kind,
         matches.value_id,
-        is_certain,
+        matches.are_certain(is_cell=True),
     ).take(np.flatnonzero(~in_kept))
 
 

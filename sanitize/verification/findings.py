@@ -9,9 +9,7 @@ import numpy as np
 import pyarrow as pa
 
 from sanitize.verification.search_terms import ALL_FORMS, SearchTerms
-from sanitize.verification.value_matches import CERTAIN, NONE, ValueMatches, describe_forms
-
-_AS_WRITTEN = np.isin(ALL_FORMS, ("exact", "NFKC"))
+from sanitize.verification.value_matches import NONE, ValueMatches, describe_forms
 
 
 @dataclass(frozen=True)
@@ -49,7 +47,7 @@ class Findings:
         matches = matches.take(np.flatnonzero(matches.certainty != NONE))
         if not len(matches):
             return
-        is_certain = (matches.certainty == CERTAIN) & (~matches.is_short | (is_cell & _AS_WRITTEN[matches.form]))
+        is_certain = matches.are_certain(is_cell=is_cell)
         kinds = terms.plain.kind_names
         forms = describe_forms(terms, matches, texts)
         for certain, kind, form in zip(is_certain.tolist(), matches.kind.tolist(), forms.tolist(), strict=True):

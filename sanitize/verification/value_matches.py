@@ -31,7 +31,7 @@ from sanitize.verification.search_terms import ALL_FORMS, SearchTerms
 
 NONE, INCONCLUSIVE, CERTAIN = range(3)
 _EXACT, _IDENTITY, _CASE_FOLDED = (ALL_FORMS.index(form) for form in ("exact", "identity", "case-folded"))
-_AS_WRITTEN = [ALL_FORMS.index(form) for form in ("exact", "NFKC")]
+_AS_WRITTEN = np.isin(ALL_FORMS, ("exact", "case-folded", "identity", "NFKC"))
 _CERTAIN_DIGITS = 9  # of a number without its separators; see `Kind.certain_length`
 
 
@@ -54,6 +54,12 @@ class ValueMatches:
 
     def __len__(self) -> int:
         return len(self.term)
+
+    def are_certain(self, *, is_cell: bool) -> Mask:
+        """True for certain matches. A short value is certain only in a cell of a table, as it is written there; where it is encoded, and
+        in other texts, it may be there by chance."""
+        certain: Mask = (self.certainty == CERTAIN) & (~self.is_short | (is_cell & _AS_WRITTEN[self.form]))
+        return certain
 
     def take(self, rows: I64 | Mask) -> ValueMatches:
         """The matches at the given rows."""
@@ -108,8 +114,7 @@ def find_texts_with_values(
     found: set[int] = set()
     for terms in passes:
         for matches in find_value_matches(terms, texts, forms, runs):
-            is_certain = (matches.certainty == CERTAIN) & (~matches.is_short | np.isin(matches.form, _AS_WRITTEN))
-            found.update(matches.text_no[is_certain].tolist())
+            found.update(matches.text_no[matches.are_certain(is_cell=True)].tolist())
     return sorted(found)
 
 
