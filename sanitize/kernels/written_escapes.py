@@ -66,7 +66,7 @@ def _match_sequence(data: cython.pointer[cython.const[uint8_t]], start: int64_t,
     if start + 2 > end:
         return -1
     if data[start] == 40:
-        return start + 2
+        return start + 2 if 48 <= data[start + 1] <= 126 else -1
     if data[start] != 91:
         return -1
     while position < end and position < start + _MAX_PARAMETERS and (48 <= data[position] <= 63):

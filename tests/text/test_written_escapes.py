@@ -90,7 +90,7 @@ def test_escapes_do_not_cross_texts() -> None:
 
 _LETTERS = "".join(BACKSLASH_SEPARATORS)
 _NUMBERS = "|".join(f"{mark}[0-9A-Fa-f]{{{size}}}" for mark, size in HEXADECIMAL_ESCAPES.items())
-_SEQUENCE = r"(?:\[[0-?]{0,31}[A-Za-z]|\([\s\S])"
+_SEQUENCE = r"(?:\[[0-?]{0,31}[A-Za-z]|\([0-~])"
 _BACKSLASH = re.compile(
     rf"\\+(?:(?P<sequence>(?:u001[bB]|U0000001[bB]|x1[bB]|[eE]|033|33){_SEQUENCE})|"
     rf"f[{FONTS}](?![A-Z])|(?P<letter>[{_LETTERS}])|(?P<number>{_NUMBERS}))"
@@ -126,6 +126,6 @@ PIECES += ["\x1b", "%", "25", "0A", "40", "3C", "=", "0D", " ", "é", "z"]
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), max_size=3))
-@example(["\\x1b[33mz", "\\\\u000a", "%2540", "=0A=0D", "\x1b(e"])
+@example(["\\x1b[33mz", "\\\\u000a", "%2540", "=0A=0D", "\x1b(e", "\x1b(é", "\\e("])
 def test_escapes_are_those_of_the_expressions(texts: list[str]) -> None:
     assert separate(*texts) == [reference(text) for text in texts]
