@@ -199,7 +199,8 @@ class Pseudonymize(LinkingEditor):
         plain = plain.take(pa.array(value_row))
         texts = _spell_pseudonyms(kind, spellings, plain, attempt[value_row], draws.take(value_row), self.reserved)
         # a spelling may equal a value in its letters, while the plain pseudonym does not
-        is_known = self._known_values.is_known(kind, hash_surrogate_forms(kind, texts, self._key))
+        increment = known.increments[spellings["at"].to_numpy()] if self.scope == "corpus" else -1
+        is_known = self._known_values.is_known(kind, hash_surrogate_forms(kind, texts, self._key), increment)
         texts = pc.if_else(pa.array(is_known), plain, texts)
         rows = spelled.join(spellings.with_row_index("no"), on=[*on, "value", "swept"], maintain_order="left")["no"]
         return texts.take(rows.to_arrow())
@@ -208,12 +209,13 @@ class Pseudonymize(LinkingEditor):
 @dataclass(frozen=True, repr=False)
 class _KindValues:
     """The values of one kind, by ascending id: the text that surrogates are drawn from and, with scope `corpus`, the pseudonym of each
-    value and the attempt that gave it."""
+    value, the attempt that gave it, and the number of the increment in which the value first occurs."""
 
     ids: I64
     values: pa.LargeStringArray
     pseudonyms: pa.LargeStringArray
     attempts: I64
+    increments: I64
 
     def to_frame(self, kind: str) -> pl.DataFrame:
         """The values as a table: kind, value_id, and `whole`, the text of each."""
@@ -234,11 +236,16 @@ class _KnownValues:
         starts = np.asarray(pq.read_table(increments, partitioning=None).column("first_doc_no"), np.int64)
         return cls(FirstForms.read(known_forms), starts)
 
-    def is_known(self, kind: Kind, forms: I64, increment: int = -1) -> Mask:
-        """True for surrogates of a kind, given by their forms, that equal a value of an increment
-        or an earlier one; -1: the last."""
-        ends = [*self.increment_starts[1:].tolist(), np.iinfo(np.int64).max]
-        return self.forms.is_known(list_conflicting_forms(kind, forms), np.full(len(forms), ends[increment] - 1))
+    def is_known(self, kind: Kind, forms: I64, increment: int | I64 = -1) -> Mask:
+        """True for surrogates of a kind, given by their forms, that equal a value of an increment,
+        for all or for each, or an earlier one; -1: the last."""
+        ends = np.append(self.increment_starts[1:], np.iinfo(np.int64).max)
+        last_doc_no = np.broadcast_to(ends[increment] - 1, len(forms))
+        return self.forms.is_known(list_conflicting_forms(kind, forms), last_doc_no)
+
+    def find_increments(self, first_doc_no: I64) -> I64:
+        """The number of the increment of each document."""
+        return np.searchsorted(self.increment_starts, first_doc_no, "right") - 1
 
     def draw_distinct(
         self,
@@ -248,18 +255,16 @@ class _KnownValues:
         draws: Draws,
         key: Key,
         reserved: bool,
-        first_doc_no: I64 | None = None,
+        increments: I64 | None = None,
     ) -> tuple[pa.LargeStringArray, I64]:
         """A surrogate for each row, and the attempt that gave it. None equals a known value, and
         none occurs twice in a group: of two rows that draw the same one, the first keeps it. Raises
         ResourceError after `_MAX_ATTEMPTS`.
 
-        With `first_doc_no`, the first document of each value, the rows are drawn increment by
+        With `increments`, those in which the values first occur, the rows are drawn increment by
         increment: those of a later one change nothing in the surrogates of an earlier one."""
         last = len(self.increment_starts) - 1
-        increment_of = (
-            np.full(len(values), last) if first_doc_no is None else np.searchsorted(self.increment_starts, first_doc_no, "right") - 1
-        )
+        increment_of = np.full(len(values), last) if increments is None else increments
         texts, rows, used = (
             [pa.array([], pa.large_string())],
             [np.empty(0, np.int64)],
@@ -409,22 +414,16 @@ def _load_values(
         values = to_large_string(
             frame.select(pl.when(_is_valid_value(kind, frame["value"])).then("value").otherwise("spelled")).to_series()
         )
-        undrawn = _KindValues(kind_value_ids, values, pa.array([], pa.large_string()), np.empty(0, np.int64))
+        no_numbers = np.empty(0, np.int64)
+        undrawn = _KindValues(kind_value_ids, values, pa.array([], pa.large_string()), no_numbers, no_numbers)
         if not corpus_scope or not len(kind_value_ids) or (linked and name in identities.LINKED_KINDS):
             values_by_kind[name] = undrawn
             continue
         draws, no_group = _corpus_draws(key, kind, kind_value_ids), np.zeros(len(kind_value_ids), np.uint64)
         first_doc_no = pl.DataFrame({"value_id": kind_value_ids}).join(first_docs, on="value_id", how="left", maintain_order="left")
-        drawn = known_values.draw_distinct(
-            kind,
-            pl.Series(values),
-            no_group,
-            draws,
-            key,
-            reserved,
-            first_doc_no["first_doc_no"].to_numpy(),
-        )
-        values_by_kind[name] = _KindValues(kind_value_ids, values, *drawn)
+        increments = known_values.find_increments(first_doc_no["first_doc_no"].to_numpy())
+        drawn = known_values.draw_distinct(kind, pl.Series(values), no_group, draws, key, reserved, increments)
+        values_by_kind[name] = _KindValues(kind_value_ids, values, *drawn, increments)
     return values_by_kind
 
 

@@ -24,7 +24,7 @@ from sanitize.storage import private_folder, table_schemas
 from sanitize.storage.formats import shard_path
 from sanitize.storage.parquet_files import open_table_writer
 from sanitize.storage.publication import shard_names
-from sanitize.verification.attribution import VerifyTask, find_renamed_columns
+from sanitize.verification.attribution import DrawTimes, VerifyTask, find_renamed_columns
 from sanitize.verification.file_check import check_files
 from sanitize.verification.leak_check import UNSWEEPABLE_ADVICE, find_values_in_texts, leak_error, raise_on_leaks
 from sanitize.verification.search_terms import ValueCounts, list_searched_forms, write_digest_terms, write_terms
@@ -173,7 +173,13 @@ class _ShardChecks:
         sweep_file, recheck_file = self._sweep_files(task_no)
         sweep_file.parent.mkdir(exist_ok=True)
         low, high = index.task_ranges[task_no]
-        drawn_before_all_values = state.has_ordered_editors or task_no < state.output_increments[-1].first_task
+        draws = DrawTimes(
+            value_counts=index.value_counts_file,
+            increment_starts=tuple(
+                index.task_ranges[one.first_task][0] for one in state.output_increments if one.first_task < one.end_task
+            ),
+            sequential_parts=tuple(editor.use for editor in state.plan.editors if editor.is_sequential),
+        )
         return VerifyTask(
             shard_no=task_no,
             first_doc_no=low,
@@ -193,7 +199,7 @@ class _ShardChecks:
             sweep_path=recheck_file if is_recheck else sweep_file,
             erased_names=state.erased.names,
             renamed_columns=find_renamed_columns(asdict(index.settings.columns.roles)),
-            value_counts=index.value_counts_file if drawn_before_all_values else None,
+            draws=draws,
             columns=tuple(name for name in index.documents.schema.names if index.policies[name] != "drop"),
         )
 

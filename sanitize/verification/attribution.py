@@ -39,6 +39,48 @@ _SPAN_COLUMNS = ("doc_no", "cell", "start_byte", "end_byte")
 
 
 @dataclass(frozen=True, kw_only=True)
+class DrawTimes:
+    """When each replacement was drawn, and so which values it could not avoid. The parts in
+    `sequential_parts` draw each replacement in its document, where the values up to it are known.
+    Others draw that of a value where it first occurs, when those of that increment are known."""
+
+    value_counts: Path = Path()
+    increment_starts: tuple[int, ...] = (0,)  # the first document of each increment of the output
+    sequential_parts: tuple[str, ...] = ()
+
+    def find_drawn_before(self, value_ids: I64, edits: pl.DataFrame, occurrences: pl.DataFrame) -> Mask:
+        """True where a value was not known yet when a replacement was drawn: one value and one edit
+        in each row. `occurrences` (in bytes of the input) have the values that were replaced."""
+        if not len(value_ids) or not (self.sequential_parts or len(self.increment_starts) > 1):
+            return np.zeros(len(value_ids), np.bool_)
+        columns = list(_SPAN_COLUMNS)
+        replaced = edits.select(columns).join(
+            occurrences.select(*columns, "value_id").unique(columns),
+            on=columns,
+            how="left",
+            maintain_order="left",
+        )
+        known_first = self._find_first_documents(value_ids)
+        replaced_first = self._find_first_documents(replaced["value_id"].fill_null(-1).to_numpy())
+        doc_no = edits["doc_no"].to_numpy()
+        drawn = np.where(replaced_first >= 0, replaced_first, doc_no)  # -1: found by a sweep
+        is_later_increment = self._find_increment(known_first) > self._find_increment(drawn)
+        is_sequential = edits["part"].cast(pl.String).is_in(list(self.sequential_parts)).to_numpy()
+        found: Mask = np.where(is_sequential, known_first > doc_no, is_later_increment)
+        return found
+
+    def _find_first_documents(self, value_ids: I64) -> I64:
+        """The document in which each value first occurs; -1 for one that is no found value."""
+        counts = pq.read_table(self.value_counts, columns=["value_id", "first_doc_no"], partitioning=None)
+        counts = counts.filter(pc.is_in(counts["value_id"], pa.array(np.unique(value_ids))))
+        first = dict(zip(*(column.to_pylist() for column in counts.columns), strict=True))
+        return np.array([first.get(value_id, -1) for value_id in value_ids.tolist()], np.int64)
+
+    def _find_increment(self, doc_no: I64) -> I64:
+        return np.searchsorted(np.array(self.increment_starts), doc_no, "right")
+
+
+@dataclass(frozen=True, kw_only=True)
 class VerifyTask:
     """One shard to check, with the tables of what was kept and replaced in it."""
 
@@ -59,11 +101,9 @@ class VerifyTask:
     sweep_path: Path  # matches to sweep are written here, as occurrences of the input text
     erased_names: tuple[str, ...] = ()  # of erased persons: no mention may occur
     columns: tuple[str, ...] = ()  # of the shard, in order; formats other than Parquet do not store them
-    value_counts: Path | None = (
-        None  # where set, a variant may equal a value that first occurs in a later document (not known when it was drawn)
-    )
     renamed_columns: Mapping[str, str] = field(default_factory=dict)  # see `find_renamed_columns`
     digest_words_path: Path | None = None  # words that may be digests are written here
+    draws: DrawTimes = field(default_factory=lambda: DrawTimes())
     temp_folder: Path | None = None  # where an attempt writes its files before they are renamed
 
     def for_attempt(self, folder: Path) -> VerifyTask:
@@ -121,16 +161,6 @@ def _read_converted_batches(task: VerifyTask, format_module: ModuleType) -> Iter
         raise OutputBroken(f"{task.shard_path}: {next_row} rows; the run wrote {len(doc_nos)}; run again with --replace")
 
 
-def first_occurs_after(task: VerifyTask, value_ids: I64, doc_no: I64) -> Mask:
-    """True where a value first occurs after document `doc_no`: a replacement that equals it was drawn before the value was known."""
-    if task.value_counts is None or not len(value_ids):
-        return np.zeros(len(value_ids), np.bool_)
-    counts = pq.read_table(task.value_counts, columns=["value_id", "first_doc_no"], partitioning=None)
-    counts = counts.filter(pc.is_in(counts["value_id"], pa.array(np.unique(value_ids))))
-    first_doc_nos = dict(zip(*(column.to_pylist() for column in counts.columns), strict=True))
-    return np.array([first_doc_nos.get(int(one), -1) for one in value_ids], np.int64) > doc_no
-
-
 def within_kept_originals(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.integer[Any]], match_start: I64, match_end: I64) -> Mask:
     """True for matches inside a kept original."""
     kept_doc, kept_cell, kept_start, kept_end = (kept[name].to_numpy() for name in _SPAN_COLUMNS)
@@ -142,14 +172,15 @@ def within_kept_originals(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.i
 @dataclass(frozen=True, repr=False)
 class Attribution:
     """Attribution of matches in output cells: strictly inside a replacement or an atomic value (only a part of it); all of a replacement;
-    across the edge of an edit. `replaced_kind`: the kind of the edit whose whole replacement the match is, as a number among all kinds; -1
-    for other matches. `original_start` and `original_end` are the bytes of the input, widened to the whole spans of edits."""
+    across the edge of an edit. `edit_row`: the row of `edits` whose whole replacement the match is; -1 for other matches.
+    `original_start` and `original_end` are the bytes of the input, widened to the whole spans of edits."""
 
     inside_replacement: Mask
     inside_atomic: Mask
     whole_replacement: Mask
     across_edit: Mask
-    replaced_kind: I64
+    edits: pl.DataFrame
+    edit_row: I64
     original_start: I64
     original_end: I64
 
@@ -159,7 +190,12 @@ class Attribution:
         Editors compare a surrogate with values of its own kind only, so that its digits may equal those of a value of another kind: the
         digits of the IP address 143.255.50.185 are those of +1 432-555-0185.
         """
-        found: Mask = (self.replaced_kind >= 0) & (self.replaced_kind != kind)
+        numbers = {name: number for number, name in enumerate(all_kinds())}
+        rows = np.flatnonzero(self.edit_row >= 0)
+        kinds = self.edits["kind"].gather(self.edit_row[rows]).cast(pl.String)
+        replaced_kind = kinds.replace_strict(numbers, default=-1, return_dtype=pl.Int64).to_numpy()
+        found = np.zeros(len(kind), np.bool_)
+        found[rows] = (replaced_kind >= 0) & (replaced_kind != kind[rows])
         return found
 
 
@@ -180,19 +216,17 @@ def attribute_matches(
         (match_text, start, end), (edit_text, *locate_replacements(*edit_columns)), (atomic_text, atomic_start, atomic_end)
     )
     inside_replacement, is_whole = contained_in_larger(*matches, *replacements), equals_any(*matches, *replacements)
-    replaced_kind = np.full(len(doc_no), -1, np.int64)
+    edit_row = np.full(len(doc_no), -1, np.int64)
     # of replacements that begin in one place only the last is not empty
-    edit_rows = np.searchsorted(replacements[0], matches[0][is_whole], side="right") - 1
-    numbers = {name: number for number, name in enumerate(all_kinds())}
-    edit_kinds = edits["kind"].gather(edit_rows).cast(pl.String)
-    replaced_kind[is_whole] = edit_kinds.replace_strict(numbers, default=-1, return_dtype=pl.Int64).to_numpy()
+    edit_row[is_whole] = np.searchsorted(replacements[0], matches[0][is_whole], side="right") - 1
     input_start, input_end = to_input_spans(edit_columns, match_text, start, end)
     return Attribution(
         inside_replacement=inside_replacement,
         inside_atomic=contained_in_larger(*matches, *atomic_values),
         whole_replacement=is_whole,
         across_edit=overlaps_any(*matches, *replacements) & ~inside_replacement & ~is_whole,
-        replaced_kind=replaced_kind,
+        edits=edits,
+        edit_row=edit_row,
         original_start=input_start,
         original_end=input_end,
     )

@@ -2,8 +2,7 @@
 which are leaks, and which are inconclusive.
 
 The one function for runs, appends, erasures, canaries, `verify` and streams. They differ in where the batch, its edits and its occurrences
-come from, and in how they know in which document a value first occurs: a run has tables of the whole corpus, a stream what it has seen so
-far.
+come from, and in how they know when a replacement was drawn: a run has tables of the whole corpus, a stream what it has seen so far.
 """
 
 from __future__ import annotations
@@ -30,23 +29,24 @@ _MAY_BE_CHANCE = np.isin(ALL_FORMS, CHANCE_FORMS)
 _DIGITS = ALL_FORMS.index("digits")
 
 
-class FirstOccurrences(Protocol):
-    """What is known about where values first occur."""
+class FindDrawnBefore(Protocol):
+    """What is known about when replacements were drawn."""
 
-    def __call__(self, value_ids: I64, doc_no: I64, /) -> Mask:
-        """True where a value first occurs after the document: a replacement that equals it was drawn before the value was known."""
+    def __call__(self, value_ids: I64, edits: pl.DataFrame, /) -> Mask:
+        """True where a value was not known yet when a replacement was drawn; both in each row."""
 
 
 @dataclass(frozen=True, repr=False)
 class BatchTables:
     """What is known about a batch: the originals that were kept in it and its edits, both in bytes of the output, and the occurrences in
-    it. A match inside a value of `atomic_kinds`, which the plan leaves, is no leak."""
+    it. A match inside a value of `atomic_kinds`, which the plan leaves, is no leak; nor is a
+    replacement that was drawn before the value was known."""
 
     kept: pl.DataFrame
     edits: pl.DataFrame
     occurrences: pl.DataFrame
     atomic_kinds: tuple[str, ...]
-    first_occurs_after: FirstOccurrences
+    find_drawn_before: FindDrawnBefore
 
 
 @dataclass(frozen=True, repr=False)
@@ -150,7 +150,7 @@ def check_batch(
     outside = CellMatches.concat(found)
     spans = (outside.doc_no, outside.cell, outside.start, outside.end)
     return classify_matches(
-        outside, attribute_matches(tables.edits, tables.occurrences, tables.atomic_kinds, *spans), tables.first_occurs_after
+        outside, attribute_matches(tables.edits, tables.occurrences, tables.atomic_kinds, *spans), tables.find_drawn_before
     )
 
 
@@ -171,10 +171,10 @@ def _locate(matches: ValueMatches, group: CellGroup, doc_no: I64, kept: pl.DataF
     ).take(np.flatnonzero(~in_kept))
 
 
-def classify_matches(matches: CellMatches, attribution: Attribution, first_occurs_after: FirstOccurrences) -> BatchFindings:
+def classify_matches(matches: CellMatches, attribution: Attribution, find_drawn_before: FindDrawnBefore) -> BatchFindings:
     """What a sweep can redact, which matches are leaks, and which are inconclusive.
 
-    A match that is all of a replacement is a leak; not if its value first occurs in a later document, nor if it has only the digits of a
+    A match that is all of a replacement is a leak; not if that was drawn before the value was known, nor if it has only the digits of a
     surrogate of another kind. Nothing: a match strictly inside a replacement that may be there by chance, and one strictly inside an atomic
     value that the plan leaves. Of a replacement that holds an encoded value, all is swept.
     """
@@ -182,7 +182,8 @@ def classify_matches(matches: CellMatches, attribution: Attribution, first_occur
     whole, certain = attribution.whole_replacement, matches.is_certain
     is_coincidence = (matches.form == _DIGITS) & attribution.is_surrogate_of_other_kind(matches.kind)
     leak_rows = np.flatnonzero(whole & certain & ~is_coincidence)
-    leak_rows = leak_rows[~first_occurs_after(matches.value_id[leak_rows], matches.doc_no[leak_rows])]
+    edits = attribution.edits[attribution.edit_row[leak_rows]]
+    leak_rows = leak_rows[~find_drawn_before(matches.value_id[leak_rows], edits)]
     other = ~(explained | whole)
     rows = np.flatnonzero(other & certain)
     uncertain = np.flatnonzero(other & ~certain)

@@ -12,6 +12,7 @@ import dataclasses
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,7 @@ from sanitize.storage.corpus import Corpus, Documents
 from sanitize.storage.files import read_json
 from sanitize.storage.remote_storage import is_url, redact_url
 from sanitize.storage.views import ERASED_VALUES_FILE, list_column_values, read_erased_values, read_unselected_values, read_value_ids
-from sanitize.verification.attribution import VerifyTask, find_renamed_columns
+from sanitize.verification.attribution import DrawTimes, VerifyTask, find_renamed_columns
 from sanitize.verification.file_check import check_files
 from sanitize.verification.findings import Findings, LeakFinding
 from sanitize.verification.published_folder import PAGE_NAMES, ForeignNames, PublishedFolder, describe_changes, require_run_tables
@@ -287,8 +288,12 @@ def _build_tasks(
     erased = _read_erasures(corpus.manifest, work)
     # the index may have more ranges, from another plan or from an append that was not published
     ranges = index_state["task_ranges"][: len(corpus.shards)]
-    is_sequential = any(part.get("avoid") == "seen" for part in corpus.manifest["plan"]["edit"])
-    earlier_shards = len(ranges) - corpus.manifest.get("increments", [{"shard_count": len(ranges)}])[-1]["shard_count"]
+    counts = [one["shard_count"] for one in corpus.manifest.get("increments", [])]
+    draws = DrawTimes(
+        value_counts=work / "tables" / "value_counts" / "all.parquet",
+        increment_starts=(0, *(ranges[shard_no][0] for shard_no in accumulate(counts[:-1]))),
+        sequential_parts=tuple(part["use"] for part in corpus.manifest["plan"]["edit"] if part.get("avoid") == "seen"),
+    )
     for no, (shard, (low, high)) in enumerate(zip(corpus.shards, ranges, strict=True)):
         file_name = f"{no:05d}.parquet"
         yield VerifyTask(
@@ -311,7 +316,7 @@ def _build_tasks(
             erased_names=erased.names,
             renamed_columns=find_renamed_columns(corpus.manifest["settings"].get("roles", {})),
             columns=tuple(one["name"] for one in corpus.manifest["columns"] if one["policy"] != "drop"),
-            value_counts=work / "tables" / "value_counts" / "all.parquet" if is_sequential or no < earlier_shards else None,
+            draws=draws,
         )
 
 

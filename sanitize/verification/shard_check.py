@@ -6,7 +6,6 @@ import secrets
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.array_types import I64, U64
+from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, to_large_string
 from sanitize.core.intervals import pack_pairs
 from sanitize.core.keys import IdSet, siphash, siphash_spans
@@ -32,7 +31,6 @@ from sanitize.verification.attribution import (
     VerifyTask,
     attribute_matches,
     describe_column,
-    first_occurs_after,
     read_shard_batches,
     read_shard_schema,
     within_kept_originals,
@@ -145,8 +143,8 @@ class _ShardCheck:
             pl.DataFrame(pq.read_table(path, columns=columns, partitioning=None))
             for path, columns in (
                 (task.kept_originals, None),
-                (task.edits, ["doc_no", "cell", "start_byte", "end_byte", "replacement", "kind"]),
-                (task.occurrences, ["doc_no", "cell", "start_byte", "end_byte", "kind"]),
+                (task.edits, ["doc_no", "cell", "start_byte", "end_byte", "replacement", "part", "kind"]),
+                (task.occurrences, ["doc_no", "cell", "start_byte", "end_byte", "kind", "value_id"]),
             )
         )
         spellings = _Spellings.read(task.values) if kept.height else _Spellings.none()
@@ -170,7 +168,7 @@ class _ShardCheck:
             edits=_select_documents(self.edits, doc_no),
             occurrences=_select_documents(self.occurrences, doc_no),
             atomic_kinds=self.task.atomic_kinds,
-            first_occurs_after=partial(first_occurs_after, self.task),
+            find_drawn_before=self._find_drawn_before,
         )
         found = check_batch(self.passes, groups, doc_no, tables, self.forms, runs)
         self._add(found)
@@ -238,12 +236,15 @@ class _ShardCheck:
             if name not in all_kinds() or all_kinds()[name].ambiguous_text:
                 continue  # a mention, which becomes a label, or a kind whose surrogates may equal values
             of_kind = self.edits.filter(pl.col("kind") == name)
-            last_docs = of_kind.group_by("replacement").agg(pl.col("doc_no").max())
+            replacements = of_kind["replacement"].unique()
             for terms in self.passes:
-                found = terms.find_collisions(name, last_docs["replacement"]).join(last_docs, on="replacement")
-                is_known_later = first_occurs_after(self.task, found["value_id"].to_numpy(), found["doc_no"].to_numpy())
-                if times := found.filter(~pl.Series(is_known_later, dtype=pl.Boolean))["form"].n_unique():
+                found = terms.find_collisions(name, replacements).join(of_kind, on="replacement")
+                drawn_before = self._find_drawn_before(found["value_id"].to_numpy(), found)
+                if times := found.filter(~pl.Series(drawn_before))["form"].n_unique():
                     self.findings.leaks["replacements that are values of the corpus", name, "exact or identity"] += times
+
+    def _find_drawn_before(self, value_ids: I64, edits: pl.DataFrame) -> Mask:
+        return self.task.draws.find_drawn_before(value_ids, edits, self.occurrences)
 
 
 def count_mentions(texts: pa.LargeStringArray, names: Sequence[str], forms: Sequence[str]) -> Counter[str]:

@@ -286,6 +286,25 @@ def test_a_new_value_that_equals_a_replacement_is_never_kept(corpus: CorpusFolde
     assert replacement not in corpus.texts()[10]
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("value", ["ann.roe@example.com", "713-555-0123"])
+def test_a_new_value_that_equals_a_published_pseudonym_leaves_it_as_it_is(corpus: CorpusFolder, value: str) -> None:
+    """The pseudonym was drawn before the new value was known; it remains that of its own value."""
+    plan = "pseudonymize"
+    corpus.run_plan(corpus.write_file("a.jsonl", [document(0, f"{value} here")]), plan=plan)
+    pseudonym = corpus.texts()[0].removesuffix(" here")
+    assert value != pseudonym
+    for no, rows in enumerate([[f"{pseudonym} is new", f"{value} here"], [f"{value} here", pseudonym], [f"{value} here"]], 1):
+        documents = [document(10 * no + row, text) for row, text in enumerate(rows)]
+        corpus.append(corpus.write_file(f"{no}.jsonl", documents), plan=plan)
+        for mode in ("fast", "full"):
+            assert verify(corpus.out, mode=mode).leaks == 0
+    texts = corpus.texts()
+    assert [text == f"{pseudonym} here" for text in texts] == [True, False, True, True, False, True]
+    other = texts[1].removesuffix(" is new")
+    assert texts[4] == other and other not in (value, pseudonym)
+
+
 UNDETECTED_VALUES = {
     "in the text": {"text": "ask ｂｏｂ@example.com"},
     "in a kept column": {"text": "nothing", "note": "ｂｏｂ@example.com"},

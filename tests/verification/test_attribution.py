@@ -49,6 +49,7 @@ def test_whole_replacements_and_their_kinds(
     found = attribute_matches(pl.DataFrame(edits, schema, orient="row"), no_occurrences, (), *columns)
     kinds = [places.get(match) for match in matches]
     assert found.whole_replacement.tolist() == [kind is not None for kind in kinds]
-    assert found.replaced_kind.tolist() == [names.index(kind) if kind in names else -1 for kind in kinds]
+    rows = found.edit_row[found.edit_row >= 0]
+    assert found.edits["kind"].gather(rows).to_list() == [kind for kind in kinds if kind is not None]
     is_other = [kind in names and kind != "PHONE_NUMBER" for kind in kinds]
     assert found.is_surrogate_of_other_kind(np.full(len(matches), names.index("PHONE_NUMBER"))).tolist() == is_other

@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sanitize.array_types import I64, Mask
 from sanitize.core.text_cells import LeafPath
+from sanitize.kinds.kind import all_kinds
 from sanitize.storage.corpus import flatten_cells
 from sanitize.verification.attribution import Attribution
 from sanitize.verification.batch_check import CellMatches, SweepSpans, classify_matches, find_code_points
@@ -36,7 +38,9 @@ def attribute(
     """An attribution of matches outside any edit, but for the `whole` replacements of values of `kind`, those `inside` one, and those in
     an `atomic` value."""
     in_replacement, is_whole, no_match, in_atomic = (np.isin(np.arange(len(matches)), list(rows)) for rows in (inside, whole, (), atomic))
-    return Attribution(in_replacement, in_atomic, is_whole, no_match, np.where(is_whole, kind, -1), matches.start, matches.end)
+    edits = pl.DataFrame({"kind": pl.Series([(*all_kinds(), "MENTION")[kind]] * len(matches))})
+    edit_row = np.where(is_whole, np.arange(len(matches)), -1)
+    return Attribution(in_replacement, in_atomic, is_whole, no_match, edits, edit_row, matches.start, matches.end)
 
 
 def list_spans(spans: SweepSpans) -> list[tuple[int, ...]]:
@@ -44,7 +48,7 @@ def list_spans(spans: SweepSpans) -> list[tuple[int, ...]]:
     return list(zip(*(column.tolist() for column in columns), strict=True))
 
 
-def is_never_later(value_ids: I64, doc_no: I64, /) -> Mask:
+def is_never_later(value_ids: I64, edits: pl.DataFrame, /) -> Mask:
     return np.zeros(len(value_ids), np.bool_)
 
 
@@ -74,11 +78,11 @@ def test_the_first_kind_and_value_in_one_place_is_swept() -> None:
 def test_whole_replacements_are_leaks_unless_the_value_occurs_later() -> None:
     matches = make_matches([(1, 0, 0, 4, 0, 0, 70), (2, 0, 0, 4, 0, 0, 71), (3, 0, 0, 4, 0, 0, 72)])
 
-    def first_occurs_after(value_ids: I64, doc_no: I64, /) -> Mask:
+    def find_drawn_before(value_ids: I64, edits: pl.DataFrame, /) -> Mask:
         is_later: Mask = value_ids == 71
         return is_later
 
-    found = classify_matches(matches, attribute(matches, whole=[0, 1], inside=[2]), first_occurs_after)
+    found = classify_matches(matches, attribute(matches, whole=[0, 1], inside=[2]), find_drawn_before)
     assert found.leaks.value_id.tolist() == [70]
     assert len(found.to_sweep) == 0 and not found.inconclusive
 
@@ -103,7 +107,7 @@ def test_digits_of_a_whole_surrogate_are_a_leak_unless_it_is_of_another_kind() -
     matches = make_matches([(doc_no, 0, 0, 4, 0, 3, 70 + doc_no) for doc_no in range(3)], digits=[1, 2])
     for kind, leaks in ((-1, [0, 1]), (3, [0, 1]), (2, [0])):
         attribution = attribute(matches, whole=[0, 1, 2], kind=kind)
-        found = classify_matches(matches, attribution, lambda ids, doc_no: ids == 72)
+        found = classify_matches(matches, attribution, lambda ids, edits: ids == 72)
         assert (len(found.to_sweep), found.leaks.doc_no.tolist()) == (0, leaks)
 
 

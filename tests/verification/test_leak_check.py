@@ -251,8 +251,8 @@ class HandWrittenShard:
                 shard = shard.set_column(column_no, name, pa.array(texts, pa.large_string()))
         pq.write_table(shard, folder / "shard.parquet")
         pq.write_table(pa.table({"doc_no": pa.array(range(documents.num_rows), pa.int64())}), folder / "rows.parquet")
-        arrays = list(zip(*((*edit, MAIL) for edit in sorted(edits)), strict=True)) if edits else [[] for _ in range(6)]
-        names = ["doc_no", "cell", "start_byte", "end_byte", "replacement", "kind"]
+        arrays = list(zip(*((*edit, "redact", MAIL) for edit in sorted(edits)), strict=True)) if edits else [[] for _ in range(7)]
+        names = table_schemas.EDITS.schema.names
         types = [table_schemas.EDITS.schema.field(name).type for name in names]
         pq.write_table(pa.table([pa.array(list(a), t) for a, t in zip(arrays, types, strict=True)], names), folder / "edits.parquet")
         ids = {value.encode(): number for number, (_, value) in enumerate(values, 1)}
@@ -266,9 +266,9 @@ class HandWrittenShard:
             ),
             folder / "kept.parquet",
         )
-        names = ["doc_no", "cell", "start_byte", "end_byte", "kind"]
-        columns = list(zip(*occurrences, strict=True)) if occurrences else [[] for _ in names]
-        types = [pa.int64(), pa.int32(), pa.int64(), pa.int64(), pa.string()]
+        names = ["doc_no", "cell", "start_byte", "end_byte", "kind", "value_id"]
+        columns = list(zip(*((*row, 0) for row in occurrences), strict=True)) if occurrences else [[] for _ in names]
+        types = [pa.int64(), pa.int32(), pa.int64(), pa.int64(), pa.string(), pa.int64()]
         occurrence_table = pa.table([pa.array(list(a), t) for a, t in zip(columns, types, strict=True)], names)
         pq.write_table(
             occurrence_table.set_column(4, "kind", occurrence_table.column("kind").dictionary_encode()), folder / "occurrences.parquet"

@@ -81,8 +81,10 @@ class StreamPriorValues:
         """True for normalised forms of variants generated before this batch."""
         return np.asarray((self.value_log.get_tags(normalised) & SURROGATE_FLAG) != 0)
 
-    def first_occurs_after(self, value_ids: I64, doc_no: I64, /) -> Mask:
-        """True for values that first occur after the document, in this batch (implements `verification.batch_check.FirstOccurrences`)."""
+    def find_drawn_before(self, value_ids: I64, edits: pl.DataFrame, /) -> Mask:
+        """True for values that first occur after the document of the edit, in this batch (implements
+        `verification.batch_check.FindDrawnBefore`)."""
+        doc_no = edits["doc_no"].to_numpy()
         position, is_of_batch = find_sorted(self._batch_value_ids, value_ids)
         is_later = np.zeros(len(value_ids), np.bool_)
         is_later[is_of_batch] = self._batch_first_doc_nos[position[is_of_batch]] > doc_no[is_of_batch]
@@ -472,7 +474,7 @@ class _RewriteAttempt:
             edits=pl.DataFrame(self.rewriter.edits),
             occurrences=pl.DataFrame({**columns, "kind": kind}, schema_overrides={"cell": pl.Int32}),
             atomic_kinds=processor.atomic_kinds,
-            first_occurs_after=processor.prior_values.first_occurs_after,
+            find_drawn_before=processor.prior_values.find_drawn_before,
         )
         found = check_batch(passes, groups, np.asarray(table.column("doc_no"), np.int64), tables, processor.searched_forms, runs)
         self.to_sweep = found.to_sweep
