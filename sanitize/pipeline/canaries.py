@@ -38,8 +38,8 @@ from sanitize.stages.corpus_pass import CorpusContext
 from sanitize.storage.corpus import DocumentFile, Documents
 from sanitize.storage.task_records import run_job
 from sanitize.verification.attribution import VerifyTask
-from sanitize.verification.search_terms import write_digest_terms, write_terms
-from sanitize.verification.shard_check import select_atomic_kinds, verify_task, verify_with_digests
+from sanitize.verification.search_terms import write_terms
+from sanitize.verification.shard_check import select_atomic_kinds, verify_task
 
 CANARY_COUNT = 8
 _FINDERS = ("patterns", NAMES_FINDER)  # those that need no model and no list of the user
@@ -339,7 +339,6 @@ def _run_pipeline(
     if mode != "off":
         write_terms([folder / "values.parquet"], plan.leak_checked_kinds, terms, _SEARCH_MEMORY_BYTES, check_mode=mode)
     swept: tuple[Path, ...] = ()
-    digest_terms: tuple[Path, ...] = ()
     for attempt in range(2):
         rewrite_folder = folder / f"made-{attempt}"
         rewrite_folder.mkdir()
@@ -360,7 +359,7 @@ def _run_pipeline(
             shard_no=0,
             **task_args,
             shard_path=rewrite_folder / "shard.parquet",
-            terms=(terms, *digest_terms),
+            terms=(terms,),
             check_mode=mode,
             values=folder / "values.parquet",
             kept_originals=rewrite_folder / "kept.parquet",
@@ -369,16 +368,10 @@ def _run_pipeline(
             atomic_kinds=select_atomic_kinds(plan.leave),
             row_doc_nos=rewrite_folder / "rows.parquet",
             sweep_path=rewrite_folder / "sweep.parquet",
-            digest_words_path=folder / "digest_words.parquet" if mode == "full" and not attempt else None,
         )
         if mode == "off":
             break
-        (result,), new_digests = verify_with_digests(
-            [verify_spec],
-            lambda tasks: [verify_task(task) for task in tasks],
-            lambda word_files: write_digest_terms(engine, word_files, (terms,), folder / "digest_terms"),
-        )
-        digest_terms += new_digests
+        result = verify_task(verify_spec)
         if not result.swept:
             break
         swept = (rewrite_folder / "sweep.parquet",)

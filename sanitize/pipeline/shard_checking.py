@@ -27,8 +27,8 @@ from sanitize.storage.publication import shard_names
 from sanitize.verification.attribution import DrawTimes, VerifyTask, find_renamed_columns
 from sanitize.verification.file_check import check_files
 from sanitize.verification.leak_check import UNSWEEPABLE_ADVICE, find_values_in_texts, leak_error, raise_on_leaks
-from sanitize.verification.search_terms import ValueCounts, list_searched_forms, write_digest_terms, write_terms
-from sanitize.verification.shard_check import ShardFindings, select_atomic_kinds, verify_task, verify_with_digests
+from sanitize.verification.search_terms import ValueCounts, list_searched_forms, write_terms
+from sanitize.verification.shard_check import ShardFindings, select_atomic_kinds, verify_task
 
 MAX_SWEEPS = 3  # of one shard
 
@@ -58,7 +58,6 @@ class CheckedShards:
             [],
             [(folder / name, name) for name in texts],
             self.terms,
-            spill / "file_check",
             own_files=list(texts),
             erased_names=self.state.erased.names,
             file_sizes=self.file_sizes,
@@ -133,7 +132,6 @@ class _ShardChecks:
 
     def __init__(self, state: RunState, mode: str, terms: tuple[Path, ...], value_counts: ValueCounts) -> None:
         self.state, self.mode, self.terms, self.value_counts = state, mode, terms, value_counts
-        self.digest_words_folder = private_folder.make_private_folder(state.index.workspace / "spill" / "digest_words")
 
     @classmethod
     def prepare(cls, state: RunState, mode: str, erased_value_ids: tuple[int, ...]) -> _ShardChecks:
@@ -153,19 +151,8 @@ class _ShardChecks:
         return cls(state, mode, (folder,), counts)
 
     def verify(self, tasks: Sequence[VerifyTask]) -> list[ShardFindings]:
-        """The results of the tasks. Digests of values that occur in the shards are added to the search terms."""
-
-        def run_tasks(tasks: Sequence[VerifyTask]) -> list[ShardFindings]:
-            return self.state.tasks.run("verify", tasks, function=verify_task)
-
-        def write_digests(word_files: Sequence[Path]) -> tuple[Path, ...]:
-            with self.state.tasks.measure("verify"):
-                folder = self.state.index.workspace / "spill" / "digest_terms"
-                return write_digest_terms(self.state.tasks.engine, word_files, self.terms, folder)
-
-        results, digest_terms = verify_with_digests(tasks, run_tasks, write_digests)
-        self.terms += digest_terms
-        return results
+        """The results of the tasks."""
+        return self.state.tasks.run("verify", tasks, function=verify_task)
 
     def create_task(self, task_no: int, is_recheck: bool = False) -> VerifyTask:
         """The check of one shard. What it sweeps is for `RewrittenShards.rewrite_again`; that of a recheck, for `add_recheck_to_sweep`."""
@@ -188,7 +175,6 @@ class _ShardChecks:
             terms=self.terms,
             check_mode=self.mode,
             values=index.workspace / "vault" / "values" / name,
-            digest_words_path=self.digest_words_folder / name if self.mode == "full" else None,
             kept_originals=state.folder / "kept" / name,
             edits=state.folder / "edits" / name,
             occurrences=index.workspace / "tables" / "occurrences" / name,
@@ -222,7 +208,7 @@ class _ShardChecks:
     def check_files(self, results: Sequence[ShardFindings]) -> Mapping[tuple[str, str], int]:
         """Search the bytes of the shards outside of their rows, which `verify_task` has checked; returns the inconclusive matches, by kind
         and form. The pages of OUT are checked when they are written. Raises LeakFound."""
-        state, index, workspace = self.state, self.state.index, self.state.index.workspace
+        state, index = self.state, self.state.index
         with state.tasks.measure("verify"):
             names = shard_names(
                 [increment.end_task - increment.first_task for increment in state.output_increments], state.suffix, index.task_splits
@@ -232,7 +218,6 @@ class _ShardChecks:
                 [(self.create_task(no), f"data/{name}") for no, name in enumerate(names)],
                 [],
                 self.terms,
-                workspace / "spill" / "file_check",
                 erased_names=state.erased.names,
                 checked_bytes=[result.plain_bytes for result in results],
             )

@@ -88,7 +88,7 @@ class VerifyTask:
     first_doc_no: int
     end_doc_no: int
     shard_path: Path
-    terms: tuple[Path, ...]  # folders of `write_terms`, and of `write_digest_terms` if there are any
+    terms: tuple[Path, ...]  # folders of `write_terms`
     check_mode: str  # full or fast
     values: Path  # the values of the shard, with their spellings
     kept_originals: Path
@@ -102,7 +102,6 @@ class VerifyTask:
     erased_names: tuple[str, ...] = ()  # of erased persons: no mention may occur
     columns: tuple[str, ...] = ()  # of the shard, in order; formats other than Parquet do not store them
     renamed_columns: Mapping[str, str] = field(default_factory=dict)  # see `find_renamed_columns`
-    digest_words_path: Path | None = None  # words that may be digests are written here
     draws: DrawTimes = field(default_factory=lambda: DrawTimes())
     temp_folder: Path | None = None  # where an attempt writes its files before they are renamed
 

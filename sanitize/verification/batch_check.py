@@ -20,9 +20,9 @@ from sanitize.array_types import I64, U8, Mask
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts
 from sanitize.core.intervals import flatten_spans, is_outermost, pack_pairs
 from sanitize.storage.corpus import CellColumn, CellGroup
-from sanitize.text.decodings.coded_runs import CodedRuns
+from sanitize.text.decodings.coded_runs import find_coded_runs
 from sanitize.verification.attribution import Attribution, attribute_matches, within_kept_originals
-from sanitize.verification.search_terms import ALL_FORMS, CHANCE_FORMS, SearchTerms
+from sanitize.verification.search_terms import ALL_FORMS, CHANCE_FORMS, LITERAL_FORMS, SearchTerms
 from sanitize.verification.value_matches import NONE, ValueMatches, describe_forms, find_value_matches
 
 _MAY_BE_CHANCE = np.isin(ALL_FORMS, CHANCE_FORMS)
@@ -131,15 +131,15 @@ def check_batch(
     doc_no: I64,
     tables: BatchTables,
     forms: Sequence[str] = ALL_FORMS,
-    runs: Sequence[CodedRuns | None] | None = None,
 ) -> BatchFindings:
-    """Search the text cells of a batch for the values of all passes. `doc_no` has the document of each row of the batch; `runs` are those
-    of the groups, if they are known."""
+    """Search the text cells of a batch for the values of all passes. `doc_no` has the document of each row of the batch."""
     found = []
-    for group, group_runs in zip(groups, runs or [None] * len(groups), strict=True):
+    is_encoded = set(forms) > set(LITERAL_FORMS)
+    for group in groups if passes else ():
         texts = fill_null_texts(group.texts)
+        runs = find_coded_runs(texts) if is_encoded else None
         for terms in passes:
-            for matches in find_value_matches(terms, texts, forms, group_runs):
+            for matches in find_value_matches(terms, texts, forms, runs):
                 rows = np.flatnonzero(matches.certainty != NONE)
                 if len(rows):
                     matches = matches.take(rows)

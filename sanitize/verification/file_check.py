@@ -6,30 +6,22 @@ than those in the rows (a dictionary entry that no row uses, a key of the footer
 
 from __future__ import annotations
 
-import itertools
 import os
-import shutil
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sanitize.array_types import I32, I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, slice_spans
 from sanitize.core.engine import Engine
 from sanitize.core.text_cells import PathArrays, flatten_leaf, is_text_type, list_text_leaves
-from sanitize.kinds.kind import all_kinds
-from sanitize.storage.files import attempt_file
 from sanitize.storage.formats import find_packed_format
-from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.text import name_search
-from sanitize.text.decodings.coded_runs import find_coded_runs, find_digests
 from sanitize.verification.attribution import VerifyTask, read_shard_batches, read_shard_schema
 from sanitize.verification.column_texts import list_binary_texts, list_texts_in_bytes
 from sanitize.verification.findings import Findings, LeakFinding
@@ -43,11 +35,11 @@ from sanitize.verification.parquet_pages import (
     read_pages,
     read_pieces,
 )
-from sanitize.verification.search_terms import ALL_FORMS, SearchTerms, match_digest_words
+from sanitize.verification.search_terms import ALL_FORMS, SearchTerms
 from sanitize.verification.shard_check import count_mentions, describe_columns
 from sanitize.verification.value_matches import ValueMatches, describe_forms, find_value_matches
 
-_DIGITS = ALL_FORMS.index("digits")
+_DIGITS, _DIGEST = ALL_FORMS.index("digits"), ALL_FORMS.index("digest")
 _MIN_CONCLUSIVE_BYTES = 8  # a match of so many bytes does not occur by chance in binary data
 _MIN_CONCLUSIVE_DIGITS = 9
 _Source = Callable[[], Iterator[tuple[str, FilePiece]]]  # pieces of a file, each with the name of its column
@@ -62,15 +54,10 @@ class FileCheckTask:
     reported_name: str  # the name in findings: that of a foreign file may be a value
     terms: tuple[Path, ...]
     forms: tuple[str, ...]
-    digest_words_path: Path  # words that may be digests are written here
     shard_task: VerifyTask | None = None
     erased_names: tuple[str, ...] = ()  # names of erased persons
     checked_bytes: Mapping[str, int] = field(default_factory=dict)  # see `check_files`
-    temp_path: Path | None = None  # where an attempt writes `digest_words_path` before it is renamed
-
-    def for_attempt(self, folder: Path) -> FileCheckTask:
-        """The task for one of several concurrent attempts: with a temp path in `folder`."""
-        return replace(self, temp_path=folder / "digests.parquet")
+    other_digests: frozenset[str] = frozenset()  # words that are the digest of no value
 
 
 @dataclass(frozen=True)
@@ -87,7 +74,6 @@ def check_files(
     shards: Sequence[tuple[VerifyTask, str]],
     files: Sequence[tuple[Path, str]],
     terms: tuple[Path, ...],
-    scratch_folder: Path,
     *,
     forms: Sequence[str] = ALL_FORMS,
     own_files: Sequence[str] = (),
@@ -98,14 +84,13 @@ def check_files(
 ) -> FilesChecked:
     """Search shards (each with its name, and checked by `verify_task`) and other files for the values of `terms`.
 
-    Temporary files are written below `scratch_folder`. Files that are not in `own_files` are not reported by name. `erased_names` are
+    Files that are not in `own_files` are not reported by name. `erased_names` are
     searched as mentions, also in decoded text. `checked_bytes`: the `plain_bytes` of each shard; the pages of columns that hold no more
     than these are not read again. `file_sizes` has the sizes of files by their SHA-256: that of a file longer than every value is not the
     digest of one. Of `empty_folders` the names are searched.
     """
-    words_folder = scratch_folder / "digests"
-    shutil.rmtree(words_folder, ignore_errors=True)
-    words_folder.mkdir(parents=True)
+    max_text_bytes = max((one.max_length for one in SearchTerms.open(terms)), default=0) + len("+")  # a number has a plus
+    other_digests = frozenset(sha256 for sha256, size in (file_sizes or {}).items() if size > max_text_bytes)
     all_files: list[tuple[Path, str, VerifyTask | None]] = [(task.shard_path, name, task) for task, name in shards]
     all_files += [(path, name, None) for path, name in files]
     own_names = {name: name for name in (*own_files, *(name for _, name in shards))}
@@ -121,12 +106,12 @@ def check_files(
             reported_name=reported_names[name],
             terms=terms,
             forms=tuple(forms),
-            digest_words_path=words_folder / f"{no:06d}.parquet",
             shard_task=task,
             erased_names=tuple(erased_names),
             checked_bytes=checked_by_path.get(file, {}),
+            other_digests=other_digests,
         )
-        for no, (file, name, task) in enumerate(all_files)
+        for file, name, task in all_files
     ]
     leaks: Counter[tuple[str, str, str, str]] = Counter()
     inconclusive: Counter[tuple[str, str]] = Counter()
@@ -136,7 +121,6 @@ def check_files(
         leaks.update({(tasks[done.task_no].reported_name, *where): times for where, times in found.leaks.items()})
         inconclusive.update(found.inconclusive)
         bytes_searched.update(file_bytes)
-    leaks.update(_count_digest_leaks(engine, terms, tuple(sorted(words_folder.iterdir())), file_sizes or {}))
     findings = [LeakFinding(*where, times) for where, times in sorted(leaks.items())]
     return FilesChecked(findings, dict(sorted(inconclusive.items())), dict(sorted(bytes_searched.items())))
 
@@ -151,32 +135,7 @@ def check_file(task: FileCheckTask) -> tuple[Findings, Counter[str]]:
         search.check_shard(task.shard_task)
     elif not task.file.is_dir():
         search.check_other_file()
-    search.write_digest_words()
     return search.findings, search.bytes_searched
-
-
-def _count_digest_leaks(
-    engine: Engine, terms: tuple[Path, ...], word_files: tuple[Path, ...], file_sizes: Mapping[str, int]
-) -> Counter[tuple[str, str, str, str]]:
-    """The words in some files that are a digest of a value, by file, location, kind and form."""
-    leaks: Counter[tuple[str, str, str, str]] = Counter()
-    if not word_files:
-        return leaks
-    max_text_bytes = max((one.max_length for one in SearchTerms.open(terms)), default=0) + len("+")  # a number has a plus
-    no_digests = [sha256 for sha256, size in file_sizes.items() if size > max_text_bytes]
-    passes = [path for folder in terms for path in sorted(folder.glob("pass-*"))]
-    kinds: dict[str, tuple[int, int]] = {}
-    for done in engine.map_shards(match_digest_words, [(path, word_files) for path in passes]):
-        kinds.update(done.result)
-    for word in no_digests:
-        kinds.pop(word, None)
-    names = list(all_kinds())
-    for path in word_files if kinds else ():
-        table = pq.read_table(path, partitioning=None)
-        wanted = pa.array(list(kinds), table.schema.field("word").type)
-        for row in table.filter(pc.is_in(table.column("word"), wanted)).to_pylist():
-            leaks[row["file"], row["place"], names[kinds[row["word"]][0]], "digest"] += row["times"]
-    return leaks
 
 
 @dataclass(frozen=True, repr=False)
@@ -203,18 +162,16 @@ class _PieceTexts:
 
 @dataclass(frozen=True, repr=False)
 class _Counts:
-    """How often terms occur, whatever adjoins them: arrays by pass and form, with the number of the last column in which each occurred;
-    and words that may be digests."""
+    """How often terms occur, whatever adjoins them: arrays by pass and form, with the number of the last column in which each occurred."""
 
     times: dict[tuple[int, int], I32] = field(default_factory=dict)
     column_numbers: dict[tuple[int, int], I32] = field(default_factory=dict)
-    digest_words: Counter[str] = field(default_factory=Counter)
 
     def add(self, pass_no: int, terms: SearchTerms, matches: ValueMatches, column_number: int = 0) -> None:
         if not len(matches):
             return
         key = pass_no, int(matches.form[0])
-        size = len(terms.digits if key[1] == _DIGITS else terms.plain)
+        size = len(terms.plain) + len(terms.digits)
         np.add.at(self.times.setdefault(key, np.zeros(size, np.int32)), matches.term, 1)
         self.column_numbers.setdefault(key, np.zeros(size, np.int32))[matches.term] = column_number
 
@@ -227,12 +184,11 @@ class _FileSearch:
     passes: tuple[SearchTerms, ...]
     findings: Findings = field(default_factory=Findings)
     bytes_searched: Counter[str] = field(default_factory=Counter)
-    digest_words: Counter[tuple[str, str]] = field(default_factory=Counter)  # by word and location
 
     def find(self, texts: pa.LargeStringArray, forms: Sequence[str]) -> Iterator[tuple[int, SearchTerms, ValueMatches]]:
         """Yields the matches of each pass in some texts."""
         for number, terms in enumerate(self.passes):
-            for matches in find_value_matches(terms, texts, forms):
+            for matches in find_value_matches(terms, texts, forms, other_digests=self.task.other_digests):
                 yield number, terms, matches
 
     def add_all(self, location: str, texts: pa.LargeStringArray) -> None:
@@ -240,7 +196,6 @@ class _FileSearch:
         for _, terms, matches in self.find(texts, self.task.forms):
             self.findings.add(location, terms, matches, texts)
         self._count_mentions(location, texts, self.task.forms)
-        self.digest_words.update((word, location) for word in self._find_digests(texts, None))
 
     def check_other_file(self) -> None:
         """Check a file that is no shard: as one text where it is UTF-8, else its readable stretches."""
@@ -251,7 +206,6 @@ class _FileSearch:
             for part in [self._as_one_text(piece)] if is_text else self._list_texts(piece):
                 for _, terms, matches in self._find_in_piece(part, location):
                     self.findings.add(location, terms, matches, part.texts)
-                self.digest_words.update((word, location) for word in self._find_digests(part.texts, part))
 
     def _find_in_piece(self, part: _PieceTexts, location: str) -> Iterator[tuple[int, SearchTerms, ValueMatches]]:
         """Yields the matches that belong to a piece, and counts the names of erased persons in it."""
@@ -269,13 +223,6 @@ class _FileSearch:
             counts -= count_mentions(seen, self.task.erased_names, forms)
         for form, times in counts.items():
             self.findings.leaks[location, name_search.PERSON, form] += times
-
-    def _find_digests(self, texts: pa.LargeStringArray, part: _PieceTexts | None) -> list[str]:
-        """The words that may be digests, and belong to the piece."""
-        if "digest" not in (self.task.forms if part is None else part.forms):
-            return []
-        words, text_no, start, _ = find_digests(texts, find_coded_runs(texts))
-        return words if part is None or not words else [*itertools.compress(words, part.belongs_to_piece(text_no, start))]
 
     def _read_pieces(self, path: Path) -> Iterator[FilePiece]:
         return read_pieces(path, count_context_bytes(max((terms.max_length for terms in self.passes), default=0)))
@@ -325,16 +272,12 @@ class _FileSearch:
                 for number, terms, matches in self.find(texts, searched):
                     for counts in counted:
                         counts.add(number, terms, matches)
-                if forms is None:
-                    words = self._find_digests(texts, None)
-                    for counts in counted:
-                        counts.digest_words.update(words)
 
     def _add_surplus(self, location: str, source: _Source, rows: _Counts, locations: Mapping[str, str]) -> None:
         """Add what the bytes of a source (pages, or the file) contain more often than the rows do."""
         is_other_format = find_packed_format(self.task.file) is not None
         columns: list[str] = []
-        found, words = _Counts(), Counter[tuple[str, str]]()
+        found = _Counts()
 
         def describe(column: str) -> str:
             return f"{location} {locations.get(column, column)}" if column else location
@@ -348,9 +291,6 @@ class _FileSearch:
                     # a file in another format holds only rows, and matches across adjacent rows are possible in other forms
                     if not is_other_format or not len(matches) or ALL_FORMS[matches.form[0]] == "exact":
                         found.add(number, terms, matches, len(columns) - 1)
-                part_words = self._find_digests(part.texts, part)
-                found.digest_words.update(part_words)
-                words.update((word, describe(column)) for word in part_words)
         for (pass_no, form), found_times in found.times.items():
             surplus = found_times - rows.times.get((pass_no, form), np.zeros(1, np.int32))
             terms, numbers = self.passes[pass_no], found.column_numbers[pass_no, form]
@@ -358,19 +298,18 @@ class _FileSearch:
             spellings = self._find_spellings(source, terms, surplus_terms) if ALL_FORMS[form] == "exact" and len(surplus_terms) else {}
             for row in surplus_terms.tolist():
                 matcher = terms.digits if form == _DIGITS else terms.plain
-                kind = matcher.kind_names[matcher.kind[row]]
                 reported = " or ".join(sorted(spellings.get(row, {ALL_FORMS[form]})))
-                if form == _DIGITS:
-                    is_conclusive = matcher.lengths[row] >= _MIN_CONCLUSIVE_DIGITS
+                if form == _DIGEST:
+                    kind, is_conclusive = terms.plain.kind_names[terms.find_owners(np.array([row]))[0][0]], True
+                elif form == _DIGITS:
+                    kind, is_conclusive = matcher.kind_names[matcher.kind[row]], matcher.lengths[row] >= _MIN_CONCLUSIVE_DIGITS
                 else:
+                    kind = matcher.kind_names[matcher.kind[row]]
                     is_conclusive = not terms.is_short[row] and matcher.lengths[row] >= _MIN_CONCLUSIVE_BYTES
                 if is_conclusive:
                     self.findings.leaks[describe(columns[numbers[row]]), kind, reported] += int(surplus[row])
                 else:
                     self.findings.inconclusive[kind, reported] += int(surplus[row])
-        for (word, full_location), times in words.items():
-            if found.digest_words[word] > rows.digest_words[word]:
-                self.digest_words[word, full_location] += times
 
     def _find_spellings(self, source: _Source, terms: SearchTerms, wanted: I64) -> dict[int, set[str]]:
         """The reported forms of some terms, by a second pass over the bytes that runs only where there is a surplus."""
@@ -382,16 +321,6 @@ class _FileSearch:
                     for row, number in zip(matches.term.tolist(), describe_forms(terms, matches, part.texts).tolist(), strict=True):
                         spellings.setdefault(row, set()).add(ALL_FORMS[number])
         return spellings
-
-    def write_digest_words(self) -> None:
-        """Write the words that may be digests; those of all files are compared with the values at once."""
-        if self.digest_words:
-            rows = [
-                {"word": word, "place": location, "file": self.task.reported_name, "times": count}
-                for (word, location), count in self.digest_words.items()
-            ]
-            with attempt_file(self.task.digest_words_path, self.task.temp_path) as path:
-                pq.write_table(pa.Table.from_pylist(rows), path, compression=TABLE_CODEC, compression_level=TABLE_CODEC_LEVEL)
 
 
 def _list_row_texts(table: pa.Table) -> Iterator[tuple[str, pa.LargeStringArray, tuple[str, ...] | None]]:

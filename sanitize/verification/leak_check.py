@@ -37,8 +37,8 @@ from sanitize.verification.attribution import DrawTimes, VerifyTask, find_rename
 from sanitize.verification.file_check import check_files
 from sanitize.verification.findings import Findings, LeakFinding
 from sanitize.verification.published_folder import PAGE_NAMES, ForeignNames, PublishedFolder, describe_changes, require_run_tables
-from sanitize.verification.search_terms import SearchTerms, ValueCounts, list_searched_forms, write_digest_terms, write_terms
-from sanitize.verification.shard_check import ShardFindings, select_atomic_kinds, verify_task, verify_with_digests
+from sanitize.verification.search_terms import SearchTerms, ValueCounts, list_searched_forms, write_terms
+from sanitize.verification.shard_check import ShardFindings, select_atomic_kinds, verify_task
 from sanitize.verification.value_matches import find_value_matches
 
 _SINGLE_PROCESS_BYTES = 16 << 20  # with fewer bytes of shards one process is faster than starting workers
@@ -312,7 +312,6 @@ def _build_tasks(
             documents=documents,
             leaves=tuple(LeafPath(column, tuple(steps)) for column, *steps in index_state["leaf_paths"]),
             sweep_path=spill / file_name,
-            digest_words_path=spill / f"digest_words-{file_name}" if mode == "full" else None,
             erased_names=erased.names,
             renamed_columns=find_renamed_columns(corpus.manifest["settings"].get("roles", {})),
             columns=tuple(one["name"] for one in corpus.manifest["columns"] if one["policy"] != "drop"),
@@ -375,14 +374,9 @@ def _check(
     if missing:
         raise OutputBroken(f"{out}: {missing[0]} is missing; run again with --replace")
 
-    def run_tasks(tasks: Sequence[VerifyTask]) -> list[ShardFindings]:
-        results: dict[int, ShardFindings] = {done.task_no: done.result for done in engine.map_shards(verify_task, tasks)}
-        return [results[number] for number in range(len(tasks))]
-
+    result_by_task: dict[int, ShardFindings] = {done.task_no: done.result for done in engine.map_shards(verify_task, tasks)}
+    results = [result_by_task[number] for number in range(len(tasks))]
     terms = tasks[0].terms if tasks else (spill / "terms",)
-    results, digest_terms = verify_with_digests(
-        tasks, run_tasks, lambda word_files: write_digest_terms(engine, word_files, terms, spill / "digest_terms")
-    )
     shard_names = [task.shard_path.relative_to(out).as_posix() for task in tasks]
     shard_paths = {task.shard_path for task in tasks}
     other_files = [
@@ -393,7 +387,6 @@ def _check(
         list(zip(tasks, shard_names, strict=True)) if mode == "full" else [],
         other_files,
         terms,
-        spill,
         forms=list_searched_forms(mode),
         own_files=(*PAGE_NAMES, *corpus.sidecar_files),
         erased_names=erased_names,

@@ -4,9 +4,9 @@
     ann@corp.example   0     71        spelling    a spelling, in lower case
     de89370400440532…  9     72        identity    the normalised form of the kind, if it is no spelling
     3125550178         4     73        digits      a number without its separators
-    5d41402abc4b2a76…  0     71        digest      the digest of a value, where a text has such a word
 
-Encodings in texts (base64, escapes) are decoded by sanitize/text/decodings. Values are split into passes by `value_id`: a pass has all
+Encodings in texts (base64, escapes) are decoded by sanitize/text/decodings. The digests of the values are computed where a text has a word
+of the length of one. Values are split into passes by `value_id`: a pass has all
 forms of its values, and memory is that of one pass, however many values there are. Values that are too common to be searched
 (`Kind.is_distinctive`) have no terms; they are counted.
 """
@@ -14,12 +14,15 @@ forms of its values, and memory is that of one pass, however many values there a
 from __future__ import annotations
 
 import hashlib
+import os
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -30,7 +33,7 @@ import pyarrow.parquet as pq
 
 from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import ascii_lower
-from sanitize.core.engine import Engine, cached_for_run
+from sanitize.core.engine import cached_for_run
 from sanitize.core.keys import IdSet, siphash
 from sanitize.kinds.kind import all_kinds
 from sanitize.text.decodings import ENCODED_FORMS
@@ -46,13 +49,16 @@ ALL_FORMS = ("exact", "case-folded", "identity", "NFKC", *ENCODED_FORMS, "digest
 LITERAL_FORMS = ("exact", "case-folded", "NFKC")
 CHANCE_FORMS = ("exact", "case-folded", "identity", "NFKC", "digits")  # may occur by chance inside a replacement
 _FORMS_BY_MODE: Mapping[str, Sequence[str]] = {"full": ALL_FORMS, "fast": LITERAL_FORMS, "off": ()}
-SPELLING, IDENTITY, DIGITS, DIGEST, NOT_REMOVED = range(5)  # the last: no replacement may equal it
+SPELLING, IDENTITY, DIGITS, NOT_REMOVED = range(4)  # the last: no replacement may equal it
 TERMS_PER_PARTITION = 100_000  # terms that are sorted at a time while passes are written: about 30 MB
 MAX_UNSHARED_TERMS = 100_000  # up to this many terms, each process builds its own index, in .1 s
 BYTES_PER_TERM = 640  # while a pass is built: 600 measured for addresses of 35 bytes, and a hash
 _TERMS_PER_BATCH, _TERMS_PER_DIGEST_BATCH = 100_000, 10_000
-_HASH_FUNCTIONS = (hashlib.md5, hashlib.sha1, hashlib.sha256, hashlib.sha512)
-_HEAD_BYTES = 8  # of a digest, which are compared first
+_HEAD_CHARS = 16  # of a digest, which are compared first
+_HashFunction = Callable[..., Any]
+_HASH_FUNCTIONS: list[_HashFunction] = [
+    partial(one, usedforsecurity=False) for one in (hashlib.md5, hashlib.sha1, hashlib.sha256, hashlib.sha512)
+]
 _FLAG_ARRAYS = ("is_identity", "is_short")
 _HASH_KEY, _FORBIDDEN_HASHES = "hash_key", "forbidden_hashes.npy"
 _SHORT_TERM_BYTES = 6
@@ -68,7 +74,7 @@ _SCHEMA = pa.schema(
 )
 _NO_TERMS = pl.DataFrame(schema=pl.Schema(_SCHEMA))
 _TABLES = {
-    "plain": (SPELLING, IDENTITY, DIGEST),
+    "plain": (SPELLING, IDENTITY),
     "digits": (DIGITS,),
     "not_removed": (NOT_REMOVED,),
 }
@@ -237,11 +243,12 @@ class SearchTerms:
     tables: Mapping[str, pa.Table]  # the terms; kept for their spellings and digests
     folder: Path | None = None
     hash_key: bytes = field(default_factory=partial(secrets.token_bytes, 16))
+    digests: dict[str, I64] = field(default_factory=dict)  # by hash function; see `_digests_of`
 
     @classmethod
     def open(cls, folders: Sequence[Path]) -> tuple[SearchTerms, ...]:
-        """The passes that `write_terms` and `write_digest_terms` wrote to folders; cached in this
-        process for the next task."""
+        """The passes that `write_terms` wrote to folders; cached in this process for the next
+        task."""
         passes = [path for folder in folders for path in sorted(folder.glob("pass-*"))]
         return _load_passes(tuple((path, path.stat().st_mtime_ns, path.stat().st_ino) for path in passes))
 
@@ -302,12 +309,6 @@ class SearchTerms:
         return IdSet.of(np.concatenate([siphash(column, self.hash_key) for column in forms]))
 
     @cached_property
-    def has_digests(self) -> bool:
-        """True for the pass of `write_digest_terms`, which has nothing else."""
-        types = self.tables["plain"].column("term_type")
-        return len(types) > 0 and types[0].as_py() == DIGEST
-
-    @cached_property
     def max_length(self) -> int:
         """Length of the longest form, in bytes."""
         return int(max(self.plain.lengths.max(initial=0), self.digits.lengths.max(initial=0)))
@@ -317,18 +318,65 @@ class SearchTerms:
         column = self.tables["plain"].column("spelled").chunk(0)
         return [str(text).encode() for text in column.take(pa.array(rows)).to_pylist()]
 
-    def match_digests(self, wanted: pl.Series) -> dict[str, tuple[int, int]]:
-        """The digests of values of this pass that are in `wanted` (hexadecimal words), each with
-        the number of the kind and `value_id`."""
-        tables = (self.tables[name] for name in ("plain", "digits"))
-        size = _TERMS_PER_DIGEST_BATCH
-        return _match_digests((part for table in tables for part in table.to_batches(max_chunksize=size)), wanted)
+    def match_digests(self, words: Sequence[str]) -> list[tuple[int, int]]:
+        """The words (hexadecimal digits in lower case) that are digests of values: number of the
+        word, and row of the value in `plain`, or below in `digits`."""
+        found = []
+        for hash_function in _HASH_FUNCTIONS:
+            size = 2 * hash_function().digest_size
+            numbers = [number for number, word in enumerate(words) if len(word) == size]
+            if not numbers:
+                continue
+            heads, rows = self._digests_of(hash_function)
+            wanted = np.array([int(words[number][:_HEAD_CHARS], 16) for number in numbers], np.uint64).view(np.int64)
+            place = np.minimum(np.searchsorted(heads, wanted), len(heads) - 1)
+            for at in np.flatnonzero(heads[place] == wanted).tolist() if len(heads) else ():
+                row = int(rows[place[at]])
+                texts = _list_hashed_texts(self._term_row(row))[0]
+                if words[numbers[at]] in [hash_function(text).hexdigest() for text in texts]:
+                    found.append((numbers[at], row))
+        return sorted(found)
 
-    def with_digests(self, words: Iterable[str]) -> tuple[SearchTerms, ...]:
-        """These terms, and those digests of their values that are among some words."""
-        column = pl.Series(sorted(set(words)), dtype=pl.String)
-        found = self.match_digests(column) if len(column) else {}
-        return (self, SearchTerms.from_terms(_build_digest_terms(found))) if found else (self,)
+    def find_owners(self, rows: I64) -> tuple[I64, I64]:
+        """Kind and value of rows in `plain`, or below in `digits`."""
+        kinds, value_ids = (np.concatenate([getattr(of, name) for of in (self.plain, self.digits)]) for name in ("kind", "value_id"))
+        return kinds[rows].astype(np.int64), value_ids[rows].astype(np.int64)
+
+    def _term_row(self, row: int) -> pa.RecordBatch:
+        count = self.tables["plain"].num_rows
+        table, row = (self.tables["plain"], row) if row < count else (self.tables["digits"], row - count)
+        return table.slice(row, 1).combine_chunks().to_batches()[0]
+
+    def _digests_of(self, hash_function: _HashFunction) -> I64:
+        """The first bytes of the digests of all values, ascending, and the row of each. Computed
+        where they are first needed, and stored in the folder for the other processes."""
+        name = hash_function().name
+        if name not in self.digests:
+            path = self.folder and self.folder.with_name(f"digests-{self.folder.name}-{name}.npy")
+            if path is None or not path.exists():
+                computed = self._compute_digests(hash_function)
+                if path is None:
+                    self.digests[name] = computed
+                    return computed
+                with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npy", delete=False) as file:
+                    np.save(file, computed)
+                os.replace(file.name, path)  # several processes may write it at once
+            self.digests[name] = np.load(path, mmap_mode="r")
+        return self.digests[name]
+
+    def _compute_digests(self, hash_function: _HashFunction) -> I64:
+        heads, rows, first = [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
+        for name in ("plain", "digits"):
+            for batch in self.tables[name].to_batches(max_chunksize=_TERMS_PER_DIGEST_BATCH):
+                texts, row = _list_hashed_texts(batch)
+                # a loop over values: hash functions have no columnar implementation
+                digests = b"".join([hash_function(text).digest()[: _HEAD_CHARS // 2] for text in texts])
+                heads.append(np.frombuffer(digests, ">i8").astype(np.int64))
+                rows.append(row + first)
+                first += batch.num_rows
+        columns = np.stack([np.concatenate(heads), np.concatenate(rows)])
+        found: I64 = np.ascontiguousarray(columns[:, np.argsort(columns[0], kind="stable")])
+        return found
 
     def find_collisions(self, kind: str, replacements: pl.Series) -> pl.DataFrame:
         """The replacements of a kind that equal a value, literally one of any kind or in
@@ -350,60 +398,6 @@ class SearchTerms:
         """True for texts with the hash of a forbidden form. No such text is missed; others are
         rarely taken for one (hashes of 64 bits)."""
         return self.forbidden_hashes.contains(siphash(texts.to_arrow(compat_level=pl.CompatLevel.oldest()), self.hash_key))
-
-
-def write_digest_terms(engine: Engine, word_files: Sequence[Path], folders: Sequence[Path], folder: Path) -> tuple[Path, ...]:
-    """Write those digests of the values in `folders` (of `write_terms`) that are among the words
-    in some files to `folder`. Returns it, or nothing if there are none."""
-    passes = [path for one in folders for path in sorted(one.glob("pass-*"))]
-    found: dict[str, tuple[int, int]] = {}
-    for done in engine.map_shards(match_digest_words, [(path, tuple(word_files)) for path in passes]):
-        found.update(done.result)
-    if not found:
-        return ()
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    _write_pass(_build_digest_terms(found), folder / "pass-0000")
-    return (folder,)
-
-
-def match_digest_words(task: tuple[Path, tuple[Path, ...]]) -> dict[str, tuple[int, int]]:
-    """The words that are digests of values of one pass, with number of the kind and `value_id`."""
-    pass_folder, files = task
-    words = [pl.DataFrame(pq.read_table(path, columns=["word"], partitioning=None))["word"] for path in files]
-    tables = [_map_table(pass_folder, name) for name in ("plain", "digits")]
-    parts = (part for table in tables for part in table.to_batches(max_chunksize=_TERMS_PER_DIGEST_BATCH))
-    return _match_digests(parts, pl.concat(words).unique())
-
-
-def _build_digest_terms(found: Mapping[str, tuple[int, int]]) -> pl.DataFrame:
-    """Digests with the number of the kind and `value_id` of each, as terms."""
-    rows = [(word, *found[word], DIGEST, word) for word in sorted(found)]
-    return pl.DataFrame(rows, schema=_NO_TERMS.schema, orient="row")
-
-
-def _match_digests(terms: Iterable[pa.RecordBatch], wanted: pl.Series) -> dict[str, tuple[int, int]]:
-    """The digests of these terms that are in `wanted`, each with the number of the kind and
-    `value_id`."""
-    found: dict[str, tuple[int, int]] = {}
-    sizes = set(wanted.str.len_bytes().unique() // 2)
-    hash_functions = [partial(one, usedforsecurity=False) for one in _HASH_FUNCTIONS if one(usedforsecurity=False).digest_size in sizes]
-    wanted_heads = np.unique(np.frombuffer(bytes.fromhex("".join(wanted.str.head(2 * _HEAD_BYTES))), np.uint64))
-    if not hash_functions:
-        return found
-    for batch in terms:
-        texts, rows = _list_hashed_texts(batch)
-        for hash_function in hash_functions:
-            # a loop over values: hash functions have no columnar implementation; runs only where
-            # some word looks like a digest
-            digests = [hash_function(text).digest()[:_HEAD_BYTES] for text in texts]
-            heads = np.frombuffer(b"".join(digests), np.uint64)
-            for number in np.flatnonzero(np.isin(heads, wanted_heads)).tolist():
-                owner = batch.slice(int(rows[number]), 1)
-                owner_ids = owner.column("kind")[0].as_py(), owner.column("value_id")[0].as_py()
-                found[hash_function(texts[number]).hexdigest()] = owner_ids
-    present = set(wanted.filter(wanted.is_in(pl.Series(list(found), dtype=pl.String).implode())))
-    return {word: owner for word, owner in found.items() if word in present}
 
 
 def _list_hashed_texts(terms: pa.RecordBatch) -> tuple[list[bytes], npt.NDArray[np.intp]]:

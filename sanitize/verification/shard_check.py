@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import secrets
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -26,14 +26,11 @@ from sanitize.storage.files import attempt_file
 from sanitize.storage.parquet_files import write_table_rows
 from sanitize.text import name_search
 from sanitize.text.decodings import ENCODED_FORMS
-from sanitize.text.decodings.coded_runs import CodedRuns, find_coded_runs, find_digests
 from sanitize.verification.attribution import (
     VerifyTask,
-    attribute_matches,
     describe_column,
     read_shard_batches,
     read_shard_schema,
-    within_kept_originals,
 )
 from sanitize.verification.batch_check import BatchFindings, BatchTables, SweepSpans, check_batch, find_code_points
 from sanitize.verification.column_texts import list_binary_texts, list_number_texts
@@ -52,7 +49,6 @@ class ShardFindings:
     `left`: matches in texts, which a sweep can redact (`swept` spans of them were written to the task's `sweep_path`), and `leaks`: matches
     elsewhere, and those that are all of a replacement; by location, kind and form. `inconclusive`: by kind and form. `kept_found` of
     `kept_expected` originals are where they were kept. `plain_bytes`: the bytes of the texts of each column (`count_plain_bytes`).
-    `digest_words`: how many words were written to `digest_words_path`.
     """
 
     rows: int
@@ -64,7 +60,6 @@ class ShardFindings:
     leaks: Mapping[tuple[str, str, str], int]
     inconclusive: Mapping[tuple[str, str], int]
     plain_bytes: Mapping[str, int]
-    digest_words: int
 
 
 def verify_task(task: VerifyTask) -> ShardFindings:
@@ -90,26 +85,7 @@ def verify_task(task: VerifyTask) -> ShardFindings:
         leaks=dict(check.findings.leaks),
         inconclusive=dict(check.findings.inconclusive),
         plain_bytes=dict(check.plain_bytes),
-        digest_words=check.digest_words.write(task, check) if task.digest_words_path is not None else 0,
     )
-
-
-def verify_with_digests(
-    tasks: Sequence[VerifyTask],
-    run_tasks: Callable[[Sequence[VerifyTask]], list[ShardFindings]],
-    prepare_digests: Callable[[Sequence[Path]], tuple[Path, ...]],
-) -> tuple[list[ShardFindings], tuple[Path, ...]]:
-    """Check shards, and those with words that may be digests once more if any of these is the digest of a value. Returns the results, and
-    the folder of the terms of such digests. `prepare_digests` is `write_digest_terms` for some files of words."""
-    results = run_tasks(tasks)
-    rows = [row for row, result in enumerate(results) if result.digest_words]
-    word_files = [path for row in rows if (path := tasks[row].digest_words_path) is not None]
-    digest_terms = prepare_digests(word_files) if word_files else ()
-    if digest_terms:
-        repeated = [replace(tasks[row], terms=(*tasks[row].terms, *digest_terms), digest_words_path=None) for row in rows]
-        for row, result in zip(rows, run_tasks(repeated), strict=True):
-            results[row] = result
-    return results, digest_terms
 
 
 def select_atomic_kinds(left_kinds: Sequence[str]) -> tuple[str, ...]:
@@ -133,7 +109,6 @@ class _ShardCheck:
     left: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
     plain_bytes: Counter[str] = field(default_factory=Counter)
-    digest_words: _DigestWords = field(default_factory=lambda: _DigestWords())
 
     @classmethod
     def open(cls, task: VerifyTask) -> _ShardCheck:
@@ -161,7 +136,6 @@ class _ShardCheck:
                 self.plain_bytes[column.leaf.column] += count_plain_bytes(column.flat.texts)
         task_leaf_no = np.array([leaf_numbers[leaf] for leaf in leaves], np.int64)
         groups = [replace(group, texts=fill_null_texts(group.texts), leaf_no=task_leaf_no[group.leaf_no]) for group in group_cells(columns)]
-        runs = [find_coded_runs(group.texts) if self.task.check_mode == "full" else None for group in groups]
         kept = _select_documents(self.kept, doc_no)
         tables = BatchTables(
             kept=kept,
@@ -170,14 +144,11 @@ class _ShardCheck:
             atomic_kinds=self.task.atomic_kinds,
             find_drawn_before=self._find_drawn_before,
         )
-        found = check_batch(self.passes, groups, doc_no, tables, self.forms, runs)
+        found = check_batch(self.passes, groups, doc_no, tables, self.forms)
         self._add(found)
         self.counts["rows"] += table.num_rows
         self.counts["text_bytes"] += sum(len(TextBuffers.from_array(group.texts).data) for group in groups)
         self.counts["kept_found"] += self.spellings.count(kept, groups, doc_no)
-        for group, group_runs in zip(groups, runs, strict=True):
-            if self.task.digest_words_path is not None and group_runs is not None:
-                self.digest_words.add(group, group_runs, doc_no)
         return found.to_sweep
 
     def _add(self, found: BatchFindings) -> None:
@@ -218,9 +189,7 @@ class _ShardCheck:
         self._search("column names", _list_names(read_shard_schema(self.task)), self.forms)
 
     def _search(self, location: str, texts: pa.LargeStringArray, forms: Sequence[str]) -> None:
-        """Add what is found in texts that cannot be swept; in them, too, words may be digests."""
-        if self.task.digest_words_path is not None and "digest" in forms:
-            self.digest_words.other_words.update(find_digests(texts)[0])
+        """Add what is found in texts that cannot be swept."""
         for terms in self.passes:
             for matches in find_value_matches(terms, texts, forms):
                 self.findings.add(location, terms, matches, texts, is_cell=True)
@@ -324,38 +293,6 @@ def _combine(hashes: U64, value_ids: I64) -> U64:
     """One hash of a text and a value."""
     combined: U64 = hashes ^ (value_ids.view(np.uint64) * np.uint64(0x9E3779B97F4A7C15))
     return combined
-
-
-@dataclass(frozen=True, repr=False)
-class _DigestWords:
-    """The words of a shard that may be digests, and where they are: document, cell, start and end byte."""
-
-    words: list[str] = field(default_factory=list)
-    other_words: set[str] = field(default_factory=set)  # outside of texts
-    spans: list[tuple[I64, I64, I64, I64]] = field(default_factory=list)
-
-    def add(self, group: CellGroup, runs: CodedRuns, doc_no: I64) -> None:
-        """Add those in some text cells."""
-        words, text_no, start, end = find_digests(group.texts, runs)
-        if words:
-            self.words.extend(words)
-            self.spans.append((doc_no[group.rows[text_no]], group.cell[text_no].astype(np.int64), start, end))
-
-    def write(self, task: VerifyTask, check: _ShardCheck) -> int:
-        """Write the distinct words outside kept originals and atomic values that the plan leaves; returns how many."""
-        assert task.digest_words_path is not None
-        words = self.other_words
-        if self.words:
-            doc_no, cell, start, end = (np.concatenate(column) for column in zip(*self.spans, strict=True))
-            is_allowed = within_kept_originals(check.kept, doc_no, cell, start, end)
-            is_allowed |= attribute_matches(check.edits, check.occurrences, task.atomic_kinds, doc_no, cell, start, end).inside_atomic
-            words = words | set(np.array(self.words, object)[~is_allowed])
-        if not words:
-            return 0
-        temp_path = task.temp_folder / "digest_words.parquet" if task.temp_folder else None
-        with attempt_file(task.digest_words_path, temp_path) as path:
-            write_table_rows(path, _WORD_SCHEMA, [(word,) for word in sorted(words)])
-        return len(words)
 
 
 def _write_sweep(task: VerifyTask, to_sweep: SweepSpans) -> None:

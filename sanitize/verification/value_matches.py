@@ -12,7 +12,7 @@ What follows from a match is decided by who asks: a text that can be rewritten i
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Set
 from dataclasses import dataclass, fields
 
 import numpy as np
@@ -23,7 +23,7 @@ from sanitize.array_types import I64, U8, Mask
 from sanitize.core.arrow_buffers import TextBuffers, slice_spans
 from sanitize.core.intervals import contained_in_any, flatten_spans
 from sanitize.text.decodings import ENCODED_FORMS, iter_decodings
-from sanitize.text.decodings.coded_runs import CodedRuns
+from sanitize.text.decodings.coded_runs import CodedRuns, find_coded_runs, find_digests
 from sanitize.text.decodings.decoded_pieces import MIN_BYTES, Decoding
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
 from sanitize.verification.boundaries import ADJOINED, INSIDE, SEPARATE, find_boundaries, is_in_code
@@ -38,8 +38,8 @@ _CERTAIN_DIGITS = 9  # of a number without its separators; see `Kind.certain_len
 @dataclass(frozen=True, repr=False)
 class ValueMatches:
     """Matches of removed values in a column, one row each: number of the text, start and end byte in it,
-    form (an index of `ALL_FORMS`), row of the term (in the form `digits` among the digits of the pass),
-    kind, value, and certainty. `is_short`: the term is short, so that the match is certain only in a
+    form (an index of `ALL_FORMS`), row of the term (in the form `digits` among the digits of the pass, in
+    the form `digest` among both), kind, value, and certainty. `is_short`: the term is short, so that the match is certain only in a
     text, as it is written there."""
 
     text_no: I64
@@ -80,18 +80,20 @@ def find_value_matches(
     texts: pa.LargeStringArray,
     forms: Sequence[str] = ALL_FORMS,
     runs: CodedRuns | None = None,
+    other_digests: Set[str] = frozenset(),
 ) -> Iterator[ValueMatches]:
     """Yields the matches of the terms of one pass in a column, form by form, also those of no certainty.
 
     A match by its digits is left out where one in another form contains it. `runs` are those of the
-    column, if they are known."""
+    column, if they are known; `other_digests` are words that are the digest of no value."""
+    if "digest" in forms:
+        runs = runs or find_coded_runs(texts)
+        yield _find_digests(terms, texts, runs, other_digests)
     plain, others = terms.plain, list[ValueMatches]()
     if "exact" in forms:
         found = plain.find(texts, check_boundaries=False)
         others.append(_describe(terms, texts, found, "exact", None))
         yield others[-1]
-    if terms.has_digests:
-        return
     if "NFKC" in forms and (folded := plain.decode_nfkc(texts)) is not None:
         others.append(_find_decoded(terms, texts, folded))
         yield others[-1]
@@ -107,13 +109,11 @@ def find_value_matches(
             yield matches.take(~_are_contained(matches, others))
 
 
-def find_texts_with_values(
-    passes: Sequence[SearchTerms], texts: pa.LargeStringArray, runs: CodedRuns | None, forms: Sequence[str]
-) -> list[int]:
+def find_texts_with_values(passes: Sequence[SearchTerms], texts: pa.LargeStringArray, forms: Sequence[str]) -> list[int]:
     """The numbers of the texts of a column in which a match is certain."""
     found: set[int] = set()
     for terms in passes:
-        for matches in find_value_matches(terms, texts, forms, runs):
+        for matches in find_value_matches(terms, texts, forms):
             found.update(matches.text_no[matches.are_certain(is_cell=True)].tolist())
     return sorted(found)
 
@@ -130,6 +130,18 @@ def describe_forms(terms: SearchTerms, matches: ValueMatches, texts: pa.LargeStr
         is_other = np.asarray(pc.not_equal(written, spelled))
         forms[rows[is_other]] = np.where(terms.is_identity[term[is_other]], _IDENTITY, _CASE_FOLDED)
     return forms
+
+
+def _find_digests(terms: SearchTerms, texts: pa.LargeStringArray, runs: CodedRuns, other_digests: Set[str]) -> ValueMatches:
+    """The words that are digests of values; their rows in the pass are those of `SearchTerms.match_digests`."""
+    words, text_no, start, end = find_digests(texts, runs)
+    words = ["" if word in other_digests else word for word in words]
+    found = np.array(terms.match_digests(words), np.int64).reshape(-1, 2)
+    number, row = found[:, 0], found[:, 1]
+    form = np.full(len(row), ALL_FORMS.index("digest"), np.uint8)
+    certainty, is_short = np.full(len(row), CERTAIN, np.uint8), np.zeros(len(row), np.bool_)
+    kind, value_id = terms.find_owners(row)
+    return ValueMatches(text_no[number], start[number], end[number], form, row, kind, value_id, certainty, is_short)
 
 
 def _find_decoded(terms: SearchTerms, texts: pa.LargeStringArray, view: Decoding) -> ValueMatches:
@@ -168,7 +180,7 @@ def _describe(terms: SearchTerms, texts: pa.LargeStringArray, found: LiteralMatc
         places.text_no,
         places.start,
         places.end,
-        np.full(len(found.term), ALL_FORMS.index("digest" if terms.has_digests else form), np.uint8),
+        np.full(len(found.term), ALL_FORMS.index(form), np.uint8),
         found.term,
         kind,
         matcher.value_id[found.term],

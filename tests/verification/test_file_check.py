@@ -540,14 +540,11 @@ def test_a_form_at_any_offset_of_a_cut_is_found_once(form: str, filler: bytes, t
         reported_name="x",
         terms=(tmp_path / "terms",),
         forms=ALL_FORMS,
-        digest_words_path=tmp_path / "words",
         erased_names=("ann rowbotham",) if form == "mention" else (),
     )
     findings, bytes_searched = check_file(task)
     leaks = {leak_form: times for (_, _, leak_form), times in findings.leaks.items()}
-    words = pl.read_parquet(tmp_path / "words") if form == "digest" else pl.DataFrame({"times": [0]})
-    assert words["times"].sum() == (occurrence_count if form == "digest" else 0)
-    assert leaks == ({} if form == "digest" else {form: occurrence_count})
+    assert leaks == {form: occurrence_count}
     assert bytes_searched == {"other files": (tmp_path / "n.bin").stat().st_size}
 
 
@@ -692,7 +689,6 @@ def test_digest_of_a_file_is_compared_where_the_file_may_be_a_value(tmp_path: Pa
         [],
         [(tmp_path / "manifest.json", "manifest.json")],
         (tmp_path / "terms",),
-        tmp_path / "scratch",
         own_files=["manifest.json"],
         file_sizes={sha256: file_bytes, other: 1},
     )
@@ -1141,7 +1137,7 @@ def test_files_without_shards_are_checked(tmp_path: Path) -> None:
     (tmp_path / "page.txt").write_text(f"see {BOB}")
     engine = LocalEngine(workers=1, spill=tmp_path)
     page = [(tmp_path / "page.txt", "page.txt")]
-    result = check_files(engine, [], page, (tmp_path / "terms",), tmp_path / "scratch", own_files=["page.txt"])
+    result = check_files(engine, [], page, (tmp_path / "terms",), own_files=["page.txt"])
     assert [str(finding) for finding in result.findings] == [f"page.txt, text: 1 {MAIL} (exact)"]
 
 

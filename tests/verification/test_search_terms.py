@@ -200,8 +200,16 @@ def test_shared_terms_equal_those_of_one_process(tmp_path: Path, monkeypatch: py
     term_numbers = np.arange(len(unshared.plain))
     assert shared.read_spellings(term_numbers) == unshared.read_spellings(term_numbers) and shared.max_length == unshared.max_length
     md5 = hashlib.md5(b"p3@example.com", usedforsecurity=False).hexdigest()
-    words = pl.Series([md5, hashlib.sha512(b"+12125550004").hexdigest(), hashlib.sha1(b"x", usedforsecurity=False).hexdigest()])
-    assert shared.match_digests(words) == unshared.match_digests(words) and len(unshared.match_digests(words)) == 2
+    words = [hashlib.sha1(b"x", usedforsecurity=False).hexdigest(), md5, hashlib.sha512(b"+12125550004").hexdigest()]
+    stored = [one.match_digests(words) for one in (shared, unshared, *SearchTerms.open([tmp_path / "b/terms"]))]
+    assert stored[0] == stored[1] == stored[2] and [number for number, _ in stored[0]] == [1, 2]
+    kinds, value_ids = unshared.find_owners(np.array([row for _, row in stored[0]]))
+    names = [unshared.plain.kind_names[kind] for kind in kinds.tolist()]
+    vault = pl.read_parquet(tmp_path / "a/values.parquet").filter(pl.col("value_id").is_in(value_ids.tolist()))
+    assert names == [MAIL, TEL] and sorted(vault["value"].unique()) == ["212-555-0004", "p3@example.com"]
+    assert {path.name for path in (tmp_path / "b/terms").glob("digests-*")} == {
+        f"digests-pass-0000-{name}.npy" for name in ("md5", "sha1", "sha512")
+    }
     for terms in (shared, unshared):
         for kind, text, is_collision in (
             (MAIL, "P3@example.com", True),

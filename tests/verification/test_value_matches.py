@@ -111,7 +111,7 @@ def test_short_terms_are_marked(value: str, is_short: bool) -> None:
     column = pa.array([text + " " for text in texts], pa.large_string())
     by_form = {ALL_FORMS[int(matches.form[0])]: matches for matches in find_value_matches(terms, column) if len(matches)}
     assert by_form.keys() == {"exact", "HTML"} and all(one.is_short.tolist() == [is_short] * len(one) for one in by_form.values())
-    found = find_texts_with_values([terms], column, None, ALL_FORMS)
+    found = find_texts_with_values([terms], column, ALL_FORMS)
     assert found == ([0, 1] if is_short else [0, 1, 2])
 
 
@@ -143,15 +143,13 @@ def test_the_digits_of_a_match_are_no_other_match() -> None:
     ]
 
 
-def test_digests_have_their_own_pass() -> None:
+def test_digests_are_whole_words() -> None:
     digest = hashlib.sha1(ANN.encode(), usedforsecurity=False).hexdigest()
-    plain, digests = build_terms([(MAIL, ANN)]).with_digests([digest, "0" * 40])
-    assert digests.has_digests and not plain.has_digests
-    assert find_all(digests, f"is {digest.upper()} and x{digest}") == [
+    terms = build_terms([(MAIL, ANN), (TEL, "+1 212-555-0123")])
+    assert find_all(terms, f"is {digest.upper()} and x{digest} and {'0' * 40}") == [
         ("digest", digest.upper(), CERTAIN),
-        ("digest", digest, INCONCLUSIVE),
     ]
-    assert not find_all(plain, digest)
+    assert not find_all(terms, digest, [form for form in ALL_FORMS if form != "digest"])
 
 
 @settings(max_examples=200, deadline=None)

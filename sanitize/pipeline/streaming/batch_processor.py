@@ -49,7 +49,6 @@ from sanitize.stages.batch_rewriting import BatchRewriter, EditRules, Occurrence
 from sanitize.stages.finder_pass import TOO_MANY_MATCHES, TextSearch
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage.corpus import CellColumn, flatten_cells, group_cells
-from sanitize.text.decodings.coded_runs import CodedRuns, find_coded_runs, find_digests
 from sanitize.verification.batch_check import BatchTables, SweepSpans, check_batch, find_code_points
 from sanitize.verification.search_terms import SearchTerms, list_searched_forms
 from sanitize.verification.shard_check import select_atomic_kinds
@@ -338,17 +337,6 @@ class BatchProcessor:
         terms = SearchTerms.from_values(checked_values, self.check_mode)
         return (*([terms] if terms is not None else []), *(self.column_values.terms if self.column_values is not None else ()))
 
-    def add_digests(
-        self, terms: Sequence[SearchTerms], columns: Sequence[pa.LargeStringArray]
-    ) -> tuple[tuple[SearchTerms, ...], list[CodedRuns | None]]:
-        """The terms with the digests of their values that occur in some columns, and what may be encoded in each column; of a fast check
-        the terms alone."""
-        if self.check_mode != "full":
-            return tuple(terms), [None] * len(columns)
-        runs = [find_coded_runs(texts) for texts in columns]
-        words = [word for texts, column_runs in zip(columns, runs, strict=True) for word in find_digests(texts, column_runs)[0]]
-        return tuple(one for of_values in terms for one in of_values.with_digests(words)), list(runs)
-
     def select_kept(self, occurrences: _BatchOccurrences) -> _KeptSelection:
         """What each editor keeps: the first `keep` occurrences of a value in the stream. What `first_occurrences` is for a run.
 
@@ -466,7 +454,6 @@ class _RewriteAttempt:
         """Search for removed values in the rewritten texts, and decide which a sweep can redact."""
         processor, table, spans = self.processor, self.rewriter.table, self.occurrences.spans
         groups = [replace(group, texts=fill_null_texts(group.texts)) for group in group_cells(flatten_cells(table, list(rules.leaves)))]
-        passes, runs = processor.add_digests(terms, [group.texts for group in groups])
         kind = pl.Series(np.array(processor.kind_names, object)[self.occurrences.kind], dtype=pl.String)
         columns = {name: spans[name] for name in ("doc_no", "cell", "start_byte", "end_byte")}
         tables = BatchTables(
@@ -476,7 +463,7 @@ class _RewriteAttempt:
             atomic_kinds=processor.atomic_kinds,
             find_drawn_before=processor.prior_values.find_drawn_before,
         )
-        found = check_batch(passes, groups, np.asarray(table.column("doc_no"), np.int64), tables, processor.searched_forms, runs)
+        found = check_batch(terms, groups, np.asarray(table.column("doc_no"), np.int64), tables, processor.searched_forms)
         self.to_sweep = found.to_sweep
         kinds = list(all_kinds())
         for (kind_no, _), count in found.inconclusive.items():
@@ -490,8 +477,7 @@ class _RewriteAttempt:
         offset = int(all_doc_nos[0]) - int(text_columns.record_rows[0]) if len(all_doc_nos) else 0
         names = pa.array(text_columns.field_names, pa.large_string())
         columns = [texts for texts, _ in text_columns.kept_texts] + [names]
-        passes, runs = self.processor.add_digests(terms, columns)
-        found_texts = [find_texts_with_values(passes, *column, self.processor.searched_forms) for column in zip(columns, runs, strict=True)]
+        found_texts = [find_texts_with_values(terms, texts, self.processor.searched_forms) for texts in columns]
         for (_, rows), text_nos in zip(text_columns.kept_texts, found_texts[:-1], strict=True):
             self.leaking_doc_nos |= {row for text_no in text_nos if (row := int(rows[text_no]) + offset) in checked_docs}
         self.leaking_fields |= {text_columns.field_names[text_no] for text_no in found_texts[-1]}
