@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter, defaultdict
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from functools import partial
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -42,7 +41,7 @@ from sanitize.verification.value_matches import ValueMatches, describe_forms, fi
 _DIGITS, _DIGEST = ALL_FORMS.index("digits"), ALL_FORMS.index("digest")
 _MIN_CONCLUSIVE_BYTES = 8  # a match of so many bytes does not occur by chance in binary data
 _MIN_CONCLUSIVE_DIGITS = 9
-_Source = Callable[[], Iterator[tuple[str, FilePiece]]]  # pieces of a file, each with the name of its column
+_WRITTEN_FORMS = [ALL_FORMS.index(form) for form in ("exact", "case-folded", "identity")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -168,12 +167,11 @@ class _Counts:
     column_numbers: dict[tuple[int, int], I32] = field(default_factory=dict)
 
     def add(self, pass_no: int, terms: SearchTerms, matches: ValueMatches, column_number: int = 0) -> None:
-        if not len(matches):
-            return
-        key = pass_no, int(matches.form[0])
         size = len(terms.plain) + len(terms.digits)
-        np.add.at(self.times.setdefault(key, np.zeros(size, np.int32)), matches.term, 1)
-        self.column_numbers.setdefault(key, np.zeros(size, np.int32))[matches.term] = column_number
+        for form in np.unique(matches.form).tolist():
+            key, rows = (pass_no, form), matches.term[matches.form == form]
+            np.add.at(self.times.setdefault(key, np.zeros(size, np.int32)), rows, 1)
+            self.column_numbers.setdefault(key, np.zeros(size, np.int32))[rows] = column_number
 
 
 @dataclass(frozen=True, repr=False)
@@ -186,10 +184,10 @@ class _FileSearch:
     bytes_searched: Counter[str] = field(default_factory=Counter)
 
     def find(self, texts: pa.LargeStringArray, forms: Sequence[str]) -> Iterator[tuple[int, SearchTerms, ValueMatches]]:
-        """Yields the matches of each pass in some texts."""
+        """Yields the matches of each pass in some texts, in the forms in which they are reported."""
         for number, terms in enumerate(self.passes):
             for matches in find_value_matches(terms, texts, forms, other_digests=self.task.other_digests):
-                yield number, terms, matches
+                yield number, terms, replace(matches, form=describe_forms(terms, matches, texts))
 
     def add_all(self, location: str, texts: pa.LargeStringArray) -> None:
         """Add what is found in a few texts in all forms."""
@@ -254,12 +252,11 @@ class _FileSearch:
         rows, page_rows = _Counts(), _Counts()  # of all columns, and of those whose pages may hold more than the rows
         self._count_rows(task, [name for name in schema.names if name not in skipped] if skips_texts else None, row_only, rows, page_rows)
         if is_parquet:
-            pages = partial(read_pages, task.shard_path, row_only)
-            page_pieces: _Source = lambda: ((column, FilePiece.whole(data)) for column, data in pages())  # noqa: E731
-            self._add_surplus("a page of", page_pieces, page_rows, locations)
-        outside_pages = partial(read_bytes_outside_pages, task.shard_path)
-        pieces = (lambda: map(FilePiece.whole, outside_pages())) if skips_texts else partial(self._read_pieces, task.shard_path)
-        self._add_surplus("raw bytes", lambda: (("", piece) for piece in pieces()), rows, locations)
+            pages = ((column, FilePiece.whole(data)) for column, data in read_pages(task.shard_path, row_only))
+            self._add_surplus("a page of", pages, page_rows, locations)
+        path = task.shard_path
+        pieces = map(FilePiece.whole, read_bytes_outside_pages(path)) if skips_texts else self._read_pieces(path)
+        self._add_surplus("raw bytes", (("", piece) for piece in pieces), rows, locations)
 
     def _count_rows(
         self, task: VerifyTask, columns: Sequence[str] | None, row_only: RowOnlyColumns, rows: _Counts, page_rows: _Counts
@@ -273,8 +270,8 @@ class _FileSearch:
                     for counts in counted:
                         counts.add(number, terms, matches)
 
-    def _add_surplus(self, location: str, source: _Source, rows: _Counts, locations: Mapping[str, str]) -> None:
-        """Add what the bytes of a source (pages, or the file) contain more often than the rows do."""
+    def _add_surplus(self, location: str, pieces: Iterable[tuple[str, FilePiece]], rows: _Counts, locations: Mapping[str, str]) -> None:
+        """Add what some pieces (of pages, or of the file), each with the name of its column, contain more often than the rows do."""
         is_other_format = find_packed_format(self.task.file) is not None
         columns: list[str] = []
         found = _Counts()
@@ -282,45 +279,32 @@ class _FileSearch:
         def describe(column: str) -> str:
             return f"{location} {locations.get(column, column)}" if column else location
 
-        for column, piece in source():
+        for column, piece in pieces:
             if not columns or columns[-1] != column:
                 columns.append(column)
             self.bytes_searched["raw bytes" if location == "raw bytes" else "pages"] += piece.end - piece.start
             for part in self._list_texts(piece):
                 for number, terms, matches in self._find_in_piece(part, describe(column)):
                     # a file in another format holds only rows, and matches across adjacent rows are possible in other forms
-                    if not is_other_format or not len(matches) or ALL_FORMS[matches.form[0]] == "exact":
-                        found.add(number, terms, matches, len(columns) - 1)
+                    if is_other_format:
+                        matches = matches.take(np.isin(matches.form, _WRITTEN_FORMS))
+                    found.add(number, terms, matches, len(columns) - 1)
         for (pass_no, form), found_times in found.times.items():
             surplus = found_times - rows.times.get((pass_no, form), np.zeros(1, np.int32))
             terms, numbers = self.passes[pass_no], found.column_numbers[pass_no, form]
-            surplus_terms = np.flatnonzero(surplus > 0)
-            spellings = self._find_spellings(source, terms, surplus_terms) if ALL_FORMS[form] == "exact" and len(surplus_terms) else {}
-            for row in surplus_terms.tolist():
-                matcher = terms.digits if form == _DIGITS else terms.plain
-                reported = " or ".join(sorted(spellings.get(row, {ALL_FORMS[form]})))
+            for row in np.flatnonzero(surplus > 0).tolist():
+                matcher, own_row = terms.locate(row)
+                kind, reported = matcher.kind_names[matcher.kind[own_row]], ALL_FORMS[form]
                 if form == _DIGEST:
-                    kind, is_conclusive = terms.plain.kind_names[terms.find_owners(np.array([row]))[0][0]], True
+                    is_conclusive = True
                 elif form == _DIGITS:
-                    kind, is_conclusive = matcher.kind_names[matcher.kind[row]], matcher.lengths[row] >= _MIN_CONCLUSIVE_DIGITS
+                    is_conclusive = matcher.lengths[own_row] >= _MIN_CONCLUSIVE_DIGITS
                 else:
-                    kind = matcher.kind_names[matcher.kind[row]]
-                    is_conclusive = not terms.is_short[row] and matcher.lengths[row] >= _MIN_CONCLUSIVE_BYTES
+                    is_conclusive = not terms.is_short[own_row] and matcher.lengths[own_row] >= _MIN_CONCLUSIVE_BYTES
                 if is_conclusive:
                     self.findings.leaks[describe(columns[numbers[row]]), kind, reported] += int(surplus[row])
                 else:
                     self.findings.inconclusive[kind, reported] += int(surplus[row])
-
-    def _find_spellings(self, source: _Source, terms: SearchTerms, wanted: I64) -> dict[int, set[str]]:
-        """The reported forms of some terms, by a second pass over the bytes that runs only where there is a surplus."""
-        spellings: dict[int, set[str]] = {}
-        for _, piece in source():
-            for part in self._list_texts(piece):
-                for matches in find_value_matches(terms, part.texts, [form for form in part.forms if form == "exact"]):
-                    matches = matches.take(np.isin(matches.term, wanted))
-                    for row, number in zip(matches.term.tolist(), describe_forms(terms, matches, part.texts).tolist(), strict=True):
-                        spellings.setdefault(row, set()).add(ALL_FORMS[number])
-        return spellings
 
 
 def _list_row_texts(table: pa.Table) -> Iterator[tuple[str, pa.LargeStringArray, tuple[str, ...] | None]]:

@@ -320,7 +320,7 @@ class SearchTerms:
 
     def match_digests(self, words: Sequence[str]) -> list[tuple[int, int]]:
         """The words (hexadecimal digits in lower case) that are digests of values: number of the
-        word, and row of the value in `plain`, or below in `digits`."""
+        word, and row of the value (see `locate`)."""
         found = []
         for hash_function in _HASH_FUNCTIONS:
             size = 2 * hash_function().digest_size
@@ -337,15 +337,21 @@ class SearchTerms:
                     found.append((numbers[at], row))
         return sorted(found)
 
+    def locate(self, row: int) -> tuple[LiteralMatcher, int]:
+        """The matcher of a term, and its row there: those of `digits` are below those of `plain`."""
+        count = len(self.plain)
+        return (self.plain, row) if row < count else (self.digits, row - count)
+
     def find_owners(self, rows: I64) -> tuple[I64, I64]:
-        """Kind and value of rows in `plain`, or below in `digits`."""
-        kinds, value_ids = (np.concatenate([getattr(of, name) for of in (self.plain, self.digits)]) for name in ("kind", "value_id"))
-        return kinds[rows].astype(np.int64), value_ids[rows].astype(np.int64)
+        """Kind and value of some terms."""
+        owners = [(matcher.kind[own], matcher.value_id[own]) for matcher, own in map(self.locate, rows.tolist())]
+        kind, value_id = np.array(owners, np.int64).reshape(-1, 2).T
+        return kind, value_id
 
     def _term_row(self, row: int) -> pa.RecordBatch:
-        count = self.tables["plain"].num_rows
-        table, row = (self.tables["plain"], row) if row < count else (self.tables["digits"], row - count)
-        return table.slice(row, 1).combine_chunks().to_batches()[0]
+        matcher, own = self.locate(row)
+        table = self.tables["plain" if matcher is self.plain else "digits"]
+        return table.slice(own, 1).combine_chunks().to_batches()[0]
 
     def _digests_of(self, hash_function: _HashFunction) -> I64:
         """The first bytes of the digests of all values, ascending, and the row of each. Computed

@@ -38,9 +38,9 @@ _CERTAIN_DIGITS = 9  # of a number without its separators; see `Kind.certain_len
 @dataclass(frozen=True, repr=False)
 class ValueMatches:
     """Matches of removed values in a column, one row each: number of the text, start and end byte in it,
-    form (an index of `ALL_FORMS`), row of the term (in the form `digits` among the digits of the pass, in
-    the form `digest` among both), kind, value, and certainty. `is_short`: the term is short, so that the match is certain only in a
-    text, as it is written there."""
+    form (an index of `ALL_FORMS`), row of the term (see `SearchTerms.locate`), kind, value, and
+    certainty. `is_short`: the term is short, so that the match is certain only in a text, as it is
+    written there."""
 
     text_no: I64
     start: I64
@@ -133,7 +133,7 @@ def describe_forms(terms: SearchTerms, matches: ValueMatches, texts: pa.LargeStr
 
 
 def _find_digests(terms: SearchTerms, texts: pa.LargeStringArray, runs: CodedRuns, other_digests: Set[str]) -> ValueMatches:
-    """The words that are digests of values; their rows in the pass are those of `SearchTerms.match_digests`."""
+    """The words that are digests of values; see `SearchTerms.match_digests`."""
     words, text_no, start, end = find_digests(texts, runs)
     words = ["" if word in other_digests else word for word in words]
     found = np.array(terms.match_digests(words), np.int64).reshape(-1, 2)
@@ -181,7 +181,7 @@ def _describe(terms: SearchTerms, texts: pa.LargeStringArray, found: LiteralMatc
         places.start,
         places.end,
         np.full(len(found.term), ALL_FORMS.index(form), np.uint8),
-        found.term,
+        found.term + (len(terms.plain) if is_digits else 0),
         kind,
         matcher.value_id[found.term],
         _rate(matcher, rated_buffers, rated, kind, is_term, is_long),
