@@ -9,9 +9,8 @@ from sanitize.engines.task_runner import TaskRunner
 from sanitize.pipeline.indexing.index_state import IndexState
 from sanitize.plans.plan import SelectionRules
 from sanitize.stages import aggregates, selection
-from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.task_records import Job
-from sanitize.storage.views import read_unselected_values
+from sanitize.storage.views import find_unselected_values
 
 
 class OccurrenceSelection:
@@ -33,7 +32,8 @@ class OccurrenceSelection:
     @property
     def excluded_value_ids(self) -> tuple[int, ...]:
         """Ids of values without a selected occurrence; the leak check does not search for them."""
-        return read_unselected_values(self.folder / "counts")
+        value_files = self.index.task_files("vault", "values")
+        return find_unselected_values(value_files, self._task_files("value_ids") if self.rules else ())
 
     def select(self, create_job: Callable[..., Job], erased_value_ids: tuple[int, ...]) -> None:
         """Run the selection: leave out occurrences that the plan allows or whose score is too low, except those of `erased_value_ids`."""
@@ -53,8 +53,6 @@ class OccurrenceSelection:
             outputs = {f"{name}.parquet": self._task_files(name)[no] for name in ("occurrences", "skipped", "value_ids")}
             jobs.append(create_job(f"select-{no:05d}", selection.selection_task, task, outputs, erased_value_ids))
         self.tasks.run("select", jobs)
-        with translate_disk_errors(self.index.workspace):
-            selection.write_unselected_values(values_files, self._task_files("value_ids"), self.folder / "counts")
 
     def count_remaining_kinds(self, remaining_files: Sequence[Path]) -> dict[str, dict[str, int]] | None:
         """Counts by kind of the selected occurrences in the remaining documents: those in `remaining_files`, or all if it is empty, as

@@ -26,7 +26,6 @@ from sanitize.kinds.kind import get_kind
 from sanitize.plans.plan import SelectionRules
 from sanitize.storage import table_schemas
 from sanitize.storage.parquet_files import open_table_writer, write_table_rows
-from sanitize.storage.views import UNSELECTED_FILE
 
 VALUE_ID_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])
 
@@ -75,20 +74,6 @@ def find_unselected(
     is_forced = np.isin(value_ids, np.concatenate([denied, np.array(erased_value_ids, np.int64)]))
     is_allowed = np.isin(value_ids, allowed) & ~is_forced
     return is_allowed, (occurrences["score"] < min_score).to_numpy() & ~is_forced & ~is_allowed
-
-
-def write_unselected_values(value_files: Sequence[Path], selected_id_files: Sequence[Path], counts_folder: Path) -> int:
-    """Write the ids of values without a selected occurrence in any task to a run's folder of counts; returns how many."""
-    selected_ids = np.unique(np.concatenate([np.empty(0, np.int64), *(_read_value_ids(path) for path in selected_id_files)]))
-    unselected_by_file = [np.setdiff1d(_read_value_ids(path), selected_ids) for path in value_files]
-    unselected_ids = np.unique(np.concatenate([np.empty(0, np.int64), *unselected_by_file]))
-    counts_folder.mkdir(exist_ok=True)
-    pq.write_table(pa.table([unselected_ids], schema=VALUE_ID_SCHEMA), counts_folder / UNSELECTED_FILE)
-    return len(unselected_ids)
-
-
-def _read_value_ids(path: Path) -> Any:
-    return np.asarray(pq.read_table(path, columns=["value_id"], partitioning=None).column("value_id"), np.int64)
 
 
 def _find_listed_values(values: pl.DataFrame, entries_by_kind: Mapping[str, Sequence[str]]) -> Any:

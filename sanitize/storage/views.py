@@ -56,7 +56,7 @@ RUN_TABLE_FOLDERS = {
     "labels": "vault/labels",
     "blacklist": "vault/blacklist",
 }
-UNSELECTED_FILE = "unselected_values.parquet"  # in the aggregates of a run: values of which no occurrence was selected
+SELECTED_IDS_FOLDER = "selected/value_ids"  # in the folder of a run, where its plan does not select all occurrences
 ERASED_VALUES_FILE = "erasure/values.parquet"  # in the folder of a run: the values of erased persons, where there are tombstones of values
 COLUMN_VALUES_FOLDER = "vault/column_values"  # in the folder of a run: values of columns that the output does not hold in clear
 # table -> query of sql/ that computes it on demand, over the raw tables
@@ -158,12 +158,17 @@ def count_run_rows(run: Path, table: str) -> int:
     return sum(int(pq.read_metadata(path).num_rows) for path in _list_parquet_files(run / RUN_TABLE_FOLDERS[table]))
 
 
-def read_unselected_values(counts_folder: Path) -> tuple[int, ...]:
-    """The ids of the values of which a run selected no occurrence, from its folder of aggregates."""
-    import pyarrow.parquet as pq
+def list_selected_ids(run_folder: Path, shard_count: int) -> list[Path]:
+    """The files of a run with the ids of the values of which an occurrence was selected, of its first shards; none where its plan selects
+    all."""
+    files = sorted((run_folder / SELECTED_IDS_FOLDER).glob("*.parquet"))
+    return [path for path in files if int(path.stem) < shard_count]
 
-    path = counts_folder / UNSELECTED_FILE
-    return tuple(pq.read_table(path, columns=["value_id"], partitioning=None).column(0).to_pylist()) if path.exists() else ()
+
+def find_unselected_values(value_files: Sequence[Path], selected_files: Sequence[Path]) -> tuple[int, ...]:
+    """The ids of the values in files of the vault that are in none of the files of `list_selected_ids`: the leak check does not search for
+    them. None without such files."""
+    return tuple(sorted({*read_value_ids(value_files)} - {*read_value_ids(selected_files)})) if selected_files else ()
 
 
 def read_erased_values(run_folder: Path) -> tuple[int, ...]:

@@ -32,7 +32,14 @@ from sanitize.storage import private_folder, publication, remote_output, tombsto
 from sanitize.storage.corpus import Corpus, Documents
 from sanitize.storage.files import read_json
 from sanitize.storage.remote_storage import is_url, redact_url
-from sanitize.storage.views import ERASED_VALUES_FILE, list_column_values, read_erased_values, read_unselected_values, read_value_ids
+from sanitize.storage.views import (
+    ERASED_VALUES_FILE,
+    find_unselected_values,
+    list_column_values,
+    list_selected_ids,
+    read_erased_values,
+    read_value_ids,
+)
 from sanitize.verification.attribution import DrawTimes, VerifyTask, find_renamed_columns
 from sanitize.verification.file_check import check_files
 from sanitize.verification.findings import Findings, LeakFinding
@@ -171,7 +178,9 @@ def _verify_corpus(
     with private_folder.read_workspace(work, "verify") as spill:
         erased_values = [run_folder / ERASED_VALUES_FILE] if has_erased_values else []
         column_values = list_column_values(run_folder, len(corpus.shards))
-        require_run_tables(work, run_folder, len(corpus.shards), [*erased_values, *column_values])
+        require_run_tables(
+            work, run_folder, len(corpus.shards), [*erased_values, *column_values, *list_selected_ids(run_folder, len(corpus.shards))]
+        )
         terms = spill / "terms"
         counts = write_terms_of_run(corpus.manifest, work, run_folder, terms, memory_bytes, mode)
         foreign_names = ForeignNames(folder, (terms,), tombstones.read(work).names)
@@ -325,9 +334,11 @@ def write_terms_of_run(
     """Write the search terms for a published OUT to `folder`, from the values of its shards in the vault."""
     erased, shard_count = _read_erasures(manifest, work), len(manifest["shards"])
     erased_ids = read_erased_values(run_folder) if _has_erased_values_file(run_folder, erased) else erased.value_ids
-    column_values, exclude_ids = list_column_values(run_folder, shard_count), read_unselected_values(run_folder / "counts")
+    found_values = sorted((work / "vault" / "values").glob("*.parquet"))[:shard_count]
+    column_values = list_column_values(run_folder, shard_count)
+    exclude_ids = find_unselected_values(found_values, list_selected_ids(run_folder, shard_count))
     return write_terms(
-        [*sorted((work / "vault" / "values").glob("*.parquet"))[:shard_count], *column_values],
+        [*found_values, *column_values],
         manifest["summary"]["verify"]["kinds"],
         folder,
         memory_bytes,

@@ -11,7 +11,7 @@ import polars as pl
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.errors import PlanError
+from sanitize.errors import OutputBroken, PlanError
 from sanitize.kinds import ip_address
 from sanitize.pipeline.run import run_with_settings
 from sanitize.pipeline.streaming.stream import to_stream_plan
@@ -107,6 +107,12 @@ def test_allowed_values_stay_and_are_counted(tmp_path: Path, mode: str) -> None:
     assert output_texts[0].startswith("Ann@Example.com and bob@sub.example.com, ")
     assert not any(word in text.lower() for text in output_texts for word in ("eve@example.org", "ceo@example.com", "555-0123"))
     assert verify(tmp_path / "out", mode=mode).leaks == 0
+    # who says that a value was never selected hides it from the check
+    (selected_file,) = tmp_path.glob("out.private/runs/*/selected/value_ids/00000.parquet")
+    table = pq.read_table(selected_file)
+    pq.write_table(table.slice(0, table.num_rows - 1), selected_file)
+    with pytest.raises(OutputBroken, match=r"selected/value_ids/00000\.parquet is missing or not the file that the run wrote"):
+        verify(tmp_path / "out", mode=mode)
 
 
 @pytest.mark.slow
