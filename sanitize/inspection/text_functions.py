@@ -174,7 +174,7 @@ def _read_texts(function: str, texts: Any, expected: str = _TEXTS) -> pl.Series:
 def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpack[RedactOptions]) -> Any:
     """What was given, with its texts rewritten by a plan: a text, list, tuple or Series for the same, a frame for a frame.
 
-    texts    A text; a list, tuple or Polars Series of texts (None stays None); or a Polars DataFrame, an Arrow table or a pandas DataFrame.
+    texts    A text; a list, tuple, Polars or pandas Series of texts (None stays None); or a Polars DataFrame, an Arrow table or a pandas DataFrame.
              Of a frame the text columns are chosen as in a run, or by `text_column`; other columns and the order stay. Columns of
              bytes are not searched; a warning names them.
     plan     The name of a shipped plan, the path of a TOML file, or a `Plan`. The texts are the whole corpus: what `rmft` keeps and
@@ -203,12 +203,15 @@ def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpa
             ) from None
         clean = _redact_frame(frame, chosen, settings).to_arrow()
         return pa.table({name: clean.column(name).cast(texts.schema.field(name).type) for name in clean.column_names})
-    if type(texts).__module__.partition(".")[0] == "pandas" and hasattr(texts, "columns"):
+    is_pandas = type(texts).__module__.partition(".")[0] == "pandas"
+    if is_pandas and hasattr(texts, "columns"):
         return _redact_pandas(texts, chosen, settings)
     given = next((name for name in options if name not in ("seed", "key")), None)
     if given is not None:
         raise UsageError(f"redact: {given} names columns of a frame, and texts is a {type(texts).__name__}; leave it out")
     column = _read_texts("redact", texts, f"{_TEXTS}, or a frame")
+    if is_pandas and hasattr(texts, "to_frame"):
+        return _redact_pandas(texts.to_frame("text"), chosen, settings)["text"].rename(texts.name)
     clean_texts = _redact_frame(pl.DataFrame({"text": column}), chosen, settings)["text"]
     if isinstance(texts, str):
         return clean_texts[0]
@@ -292,9 +295,10 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
     for name in result.columns:
         column = clean[str(name)]
         if isinstance(column.dtype, pl.Categorical | pl.Enum):  # in any case: a category that no row has may be a text, too
-            result[name] = column.to_pandas()
+            result[name] = column.to_pandas().set_axis(result.index)
         elif not column.equals(columns[str(name)]):
-            result[name] = column.to_list()
+            given = frame[name]
+            result[name] = type(given)(column.to_list(), index=result.index, dtype=given.dtype)
     return result
 
 

@@ -158,6 +158,24 @@ def test_an_enum_has_the_rewritten_texts_as_its_categories() -> None:
     assert sanitize.redact(pl.Series([MAIL, None], dtype=kind), seed=1).dtype == pl.Enum(["[EMAIL_ADDRESS]"])
 
 
+def test_categories_of_a_filtered_pandas_frame_stay_with_their_rows() -> None:
+    labels = pandas.Categorical(["spam", "ham", "spam"])
+    frame = pandas.DataFrame({"text": pandas.Categorical(["a", MAIL, "b"]), "label": labels}, index=[7, 5, 9])
+    clean = sanitize.redact(frame[frame.label == "ham"])
+    assert clean.to_dict() == {"text": {5: "[EMAIL_ADDRESS]"}, "label": {5: "ham"}}
+    assert clean.dtypes.to_dict() == {"text": "category", "label": "category"}
+
+
+@pytest.mark.parametrize("dtype", [object, "string", "category"])
+def test_a_pandas_series_stays_one(dtype: Any) -> None:
+    series = pandas.Series([MAIL, None, "b"], index=[7, 5, 9], name="note", dtype=dtype)
+    clean = sanitize.redact(series)
+    assert isinstance(clean, pandas.Series) and clean.name == "note"
+    assert list(clean.index) == [7, 5, 9] and (clean.dtype == series.dtype or dtype == clean.dtype == "category")
+    assert [None if pandas.isna(text) else text for text in clean] == ["[EMAIL_ADDRESS]", None, "b"]
+    assert sanitize.redact(series.iloc[:0]).tolist() == []
+
+
 def test_a_pandas_frame_stays_one() -> None:
     frame = pandas.DataFrame({"n": [2, 1], "text": [MAIL, None], "note": ["a", "b"]}, index=[7, 5])
     clean = sanitize.redact(frame, drop="note")
