@@ -174,7 +174,7 @@ def _read_texts(function: str, texts: Any, expected: str = _TEXTS) -> pl.Series:
 def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpack[RedactOptions]) -> Any:
     """What was given, with its texts rewritten by a plan: a text, list, tuple or Series for the same, a frame for a frame.
 
-    texts    A text; a list, tuple, Polars or pandas Series of texts (None stays None); or a Polars DataFrame, an Arrow table or a pandas DataFrame.
+    texts    A text; a list, tuple, Polars or pandas Series of texts (None stays None); or a Polars or pandas DataFrame or an Arrow table.
              Of a frame the text columns are chosen as in a run, or by `text_column`; other columns and the order stay. Columns of
              bytes are not searched; a warning names them.
     plan     The name of a shipped plan, the path of a TOML file, or a `Plan`. The texts are the whole corpus: what `rmft` keeps and

@@ -8,8 +8,9 @@ uses them: `users` and `value_users` (statements of `sql/`), `ngrams` (the words
 from __future__ import annotations
 
 import glob
+import itertools
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
@@ -87,7 +88,9 @@ def build_views(
     found["documents"] = _documents_view(documents)
     found["parts"] = _parts_view(run)
     found |= {name: SqlView(name, _with_raw_tables(computed_queries[name], found, "documents")) for name in ("users",) if name not in found}
-    computed = {"value_users": computed_queries["value_users"], "ngrams": _ngrams_select(connection, found, _indexed_leaves(work))}
+    names = make_sql_names(documents[0].columns if documents else ())
+    leaves = [(names.get(column, column), *steps) for column, *steps in _indexed_leaves(work)]
+    computed = {"value_users": computed_queries["value_users"], "ngrams": _ngrams_select(connection, found, leaves)}
     absent = [name for name in table_schemas.ALL_TABLES if name not in found and name not in computed]
     found |= {name: SqlView(name, _empty_select(table_schemas.ALL_TABLES[name].schema)) for name in absent}
     found |= {name: SqlView(name, select) for name, select in computed.items() if name not in found}
@@ -216,10 +219,27 @@ def _documents_view(documents: Sequence[DocumentFileLike]) -> SqlView:
     paths = tuple(str(Path(file.path).resolve()) for file in documents)
     for path, file in zip(paths, documents, strict=True):
         number = f"{int(file.first_doc_no)} + file_row_number AS doc_no"
-        others = (f"{quote_name(column)} AS {quote_name(name)}" for name, column in file.columns.items() if name != "doc_no")
-        read = _read_parquet_expression((path,), ", file_row_number = true")
+        read, sql_names = _read_parquet_expression((path,), ", file_row_number = true"), make_sql_names(file.columns)
+        columns = {column: quote_name(column) for column in file.columns.values()}
+        if make_sql_names(columns) != {column: column for column in columns}:  # then they are selected by their position
+            import pyarrow.parquet as pq
+
+            columns = {column: f"c{position}" for position, column in enumerate(pq.read_schema(path).names)}
+            read += f" AS file ({', '.join(columns.values())})"
+        others = (f"{columns[column]} AS {quote_name(sql_names[name])}" for name, column in file.columns.items() if name != "doc_no")
         parts.append(f"SELECT {', '.join([number, *others])} FROM {read}")  # noqa: S608 - names are quoted
     return SqlView("documents", " UNION ALL BY NAME ".join(parts), paths)
+
+
+def make_sql_names(names: Iterable[str]) -> dict[str, str]:
+    """The names of columns in SQL, which does not distinguish case and has no empty names: `Text` beside `text` is `Text_1`, and an empty
+    name is `column`. Names in lower case stay."""
+    used, sql_names = set[str](), dict[str, str]()
+    for name in sorted(names, key=lambda name: name != name.lower()):
+        candidates = itertools.chain([name or "column"], (f"{name or 'column'}_{number}" for number in itertools.count(1)))
+        sql_names[name] = next(one for one in candidates if one.casefold() not in used)
+        used.add(sql_names[name].casefold())
+    return sql_names
 
 
 def _indexed_leaves(work: Path) -> list[tuple[str, ...]]:

@@ -265,6 +265,13 @@ def test_packages(installed_versions: dict[str, Any], change: dict[str, Any], st
     )
 
 
+def test_the_versions_that_tests_run_with_are_tested_ones(monkeypatch: pytest.MonkeyPatch) -> None:
+    pinned = dict(line.lower().split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line[:60])
+    monkeypatch.setattr(doctor_module, "_installed_version", lambda name: pinned.get(name.lower()))
+    check = doctor_module.check_packages()
+    assert (check.status, check.action) == ("ok", "")
+
+
 def test_extras(installed_versions: dict[str, Any]) -> None:
     checks = {check.name: check for check in doctor_module.check_extras()}
     assert checks["[learn]"] == EnvironmentCheck(

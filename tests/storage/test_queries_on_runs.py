@@ -24,6 +24,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import sanitize
 from sanitize.cli.generated_mails import generate_mails
 from sanitize.cli.options import document_sources_or_note
 from sanitize.pipeline.run import index_with_settings, run_with_settings
@@ -505,6 +506,16 @@ def test_invalid_utf8_is_reported_without_text(tmp_path: Path) -> None:
         with pytest.raises(q.InputRefused, match="not valid UTF-8.*quarantine") as refused:
             run_named_query(connection, "words_by_users")
         assert "canary" not in str(refused.value)
+
+
+def test_columns_whose_names_sql_does_not_distinguish(tmp_path: Path) -> None:
+    rows = [{"text": f"one {number}", "Text": f"two {number}", "": "three", "TEXT": "four"} for number in range(3)]
+    pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
+    sanitize.run(tmp_path / "in.parquet", tmp_path / "out", sanitize=["Text"], seed=1, workers=1)
+    found = sanitize.sql(tmp_path / "out.private", "SELECT * FROM documents ORDER BY doc_no", reveal=True)
+    assert found.select("text", "TEXT_1", "Text_2", "column").rows() == [(f"one {n}", "four", f"two {n}", "three") for n in range(3)]
+    words = sanitize.sql(tmp_path / "out.private", "SELECT ngram FROM ngrams WHERE n = 1", reveal=True)["ngram"]
+    assert {"one", "two"} <= set(words)
 
 
 def test_max_rows_limits_the_fetched_rows(revealed: duckdb.DuckDBPyConnection) -> None:
