@@ -86,11 +86,17 @@ def is_outdated(index_json: Mapping[str, Any]) -> bool:
 
 
 def require_run_folder(work: Path, plan_hash: str, out: str, table: str) -> Path:
-    """The folder in WORK of the run that published OUT. Raises UsageError where it has no `table`: WORK belongs to other runs, or
-    its index was rebuilt since."""
+    """The folder in WORK of the run that published OUT. Raises UsageError where it is not there: WORK belongs to other runs, or its index
+    was rebuilt since; and OutputBroken where only `table` or `index.json` is missing."""
     folder = work / "runs" / plan_hash
-    if read_json(work / "index.json") is not None and (folder / table).is_file():
-        return folder
+    if folder.is_dir():
+        missing = [path for path in (folder / table, work / "index.json") if not path.is_file()]
+        if not missing and read_json(work / "index.json") is not None:
+            return folder
+        name = (missing or [work / "index.json"])[0].relative_to(work).as_posix()
+        raise OutputBroken(
+            f"{work}: {name} is missing or damaged. Restore the private folder, or move it and {out} away and run the same command again"
+        )
     if any((read_json(path) or {}).get("plan_hash") == plan_hash for path in (work / "published").glob("*.json")):
         raise UsageError(
             f"{work}: the run that wrote {out} used an earlier index, and its tables were deleted when a run with another input or other "
