@@ -11,7 +11,6 @@ import errno
 import os
 import re
 import resource
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -143,9 +142,13 @@ def make_disk_error(folder: Path, error_number: int) -> ResourceError:
         )
         read_only.is_disk_error = True
         return read_only
+    space = os.statvfs(existing)
+    if error_number == errno.ENOSPC and space.f_files and not space.f_favail:
+        cause = "no file can be created there: the file system has no inodes left. Delete files, or use another file system"
+    else:
+        cause = f"{space.f_bavail * space.f_frsize >> 20:,} MB are free there. Free some disk space"
     error = ResourceError(
-        f"{folder}: {operation} failed ({errno.errorcode[error_number]}), {shutil.disk_usage(existing).free >> 20:,} MB are free there. "
-        "Free some disk space, then run the same command again to resume"
+        f"{folder}: {operation} failed ({errno.errorcode[error_number]}), {cause}, then run the same command again to resume"
     )
     error.is_disk_error = True
     return error
