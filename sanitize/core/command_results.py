@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from sanitize.core.table_rendering import SummaryTable
-from sanitize.core.verdict import VerdictLine, describe_coverage, describe_inconclusive, describe_verdict
+from sanitize.core.verdict import VerdictLine, describe_coverage, describe_inconclusive, describe_search, describe_verdict
 
 IF_SET: Mapping[str, bool] = {"if_set": True}  # metadata of fields that `to_dict` leaves out while they have their default
 _NOT_IN_JSON: Mapping[str, bool] = {"hidden": True}
@@ -549,7 +549,8 @@ class ExplainResult(CommandResult):
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class VerifyResult(CommandResult):
-    """The result of `verify`: OUT matches its manifest, and none of `values_checked` removed values was found in `forms`.
+    """The result of `verify`: OUT matches its manifest, and none of `values_checked` values was found in `forms` outside of
+    `kept_originals`, which are where they were kept.
 
     `ambiguous_values` further values, such as names of one word, may mean something else: a match of one is no leak. `inconclusive`
     counts matches that may be a removed value or chance, by kind: short ones, and those inside longer words and numbers. A full check also
@@ -564,6 +565,7 @@ class VerifyResult(CommandResult):
     forms: Sequence[str]
     inconclusive: Mapping[str, int]
     ambiguous_values: int = 0
+    kept_originals: int
     rows: int
     out: str
     work: str
@@ -575,7 +577,7 @@ class VerifyResult(CommandResult):
     def summary_table(self) -> SummaryTable:
         facts = [
             ("shards", f"{self.shards:,}, all match the manifest"),
-            ("leaks", f"{self.leaks:,} of {self.values_checked:,} removed values found in {len(self.forms)} forms"),
+            ("leaks", describe_search(self.leaks, self.values_checked, len(self.forms), self.kept_originals)),
             ("forms", ", ".join(self.forms)),
             *([("foreign files", f"{', '.join(self.foreign_files)}; searched too")] if self.foreign_files else []),
         ]

@@ -101,7 +101,8 @@ def _describe_result(summary: Mapping[str, Any], check: Mapping[str, Any]) -> Ve
 def _describe_check(summary: Mapping[str, Any], check: Mapping[str, Any]) -> VerdictLine:
     if check["mode"] == "off":
         return VerdictLine("check", "off: nothing was checked", "bad")
-    texts = [f"{check['mode']}: {summary['leaks']:,} of {check['values_checked']:,} removed values found in {len(check['forms'])} forms"]
+    found = describe_search(summary["leaks"], check["values_checked"], len(check["forms"]), summary["kept_originals"])
+    texts = [f"{check['mode']}: {found}"]
     if check["swept"]:
         texts.append(f"{check['swept']:,} occurrences that the finders had missed were swept")
     if check.get("inconclusive"):
@@ -114,6 +115,12 @@ def _describe_check(summary: Mapping[str, Any], check: Mapping[str, Any]) -> Ver
         texts.append(f"not searched for {', '.join(check['unchecked_kinds'])} (their texts often mean something else)")
     needs_care = check["not_searched"] or check.get("unchecked_kinds") or check.get("inconclusive")
     return VerdictLine("check", "; ".join(texts), "care" if needs_care else "good")
+
+
+def describe_search(leaks: int, values: int, forms: int, kept_originals: int) -> str:
+    """How many values the leak check found. Where originals are kept, some of the values were removed nowhere."""
+    removed, outside = ("", f" outside of {kept_originals:,} kept originals") if kept_originals else ("removed ", "")
+    return f"{leaks:,} of {values:,} {removed}values found in {forms} forms{outside}"
 
 
 def describe_inconclusive(counts: Mapping[str, int]) -> str:

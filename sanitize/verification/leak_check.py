@@ -194,7 +194,7 @@ def _verify_corpus(
         finally:
             engine.close()
     found |= {"values_checked": counts.searched, "ambiguous_values": counts.common}
-    lost_count = found.pop("kept_expected") - found.pop("kept_found")
+    lost_count = found["kept_originals"] - found.pop("kept_found")
     findings = found.pop("findings")
     for finding in findings:
         if finding.location == "file name":
@@ -421,7 +421,7 @@ def _check(
         "inconclusive": dict(sorted(by_kind.items())),
         "rows": sum(result.rows for result in results),
         "kept_found": sum(result.kept_found for result in results),
-        "kept_expected": sum(result.kept_expected for result in results),
+        "kept_originals": sum(result.kept_expected for result in results),
         **(_describe_full_check(terms, by_form, files.bytes_searched) if mode == "full" else {}),
     }
 

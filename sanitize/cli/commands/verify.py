@@ -9,7 +9,7 @@ import typer
 from sanitize.cli.console import print_result
 from sanitize.cli.options import FROM_OPTIONS, AsJson, Quiet, require_choice, with_settings
 from sanitize.core.command_results import VerifyResult
-from sanitize.core.verdict import describe_inconclusive
+from sanitize.core.verdict import describe_inconclusive, describe_search
 from sanitize.plans.settings import Settings
 
 
@@ -43,7 +43,7 @@ def _format_verification(result: VerifyResult) -> str:
     lines = [f"{result.out}: {result.shards} shards match the manifest"]
     if result.foreign_files:
         lines.append(f"not published by a run, searched too: {', '.join(result.foreign_files)}")
-    lines.append(f"0 of {result.values_checked:,} removed values were found in {len(result.forms)} forms:")
+    lines.append(f"{describe_search(0, result.values_checked, len(result.forms), result.kept_originals)}:")
     lines.append("  " + ", ".join(result.forms))
     if result.mode != "full":
         lines.append("not searched in the other forms of a full check: this check alone does not make it publishable")
