@@ -6,7 +6,8 @@ scan. This package knows nothing about values: bytes in, bytes out. The forms:
     zero-width         invisible characters, variation selectors, control characters and escapes of
                        terminals, left out, and a no-break space beside an @
     line breaks        the end of a line, with the blanks around it, backslashes before it and quote
-                       marks (>) after it, and other runs of blanks, as one space
+                       marks (>) after it, and other runs of blanks but those between numbers, as one
+                       space
     other digits       digits of other scripts, and full-width ones
     HTML               &#64; &#64 &commat; &amp;#64;
     URL                %40, and twice: %2540, %u0040
@@ -111,7 +112,8 @@ def iter_decodings(
     pairs = np.ones((256, 256), np.bool_) if blank_pairs is None else blank_pairs | _NUMBER_PAIRS
     form_pairs = _NO_BLANK_PAIRS if blank_pairs is None else blank_pairs
     find_by_form: dict[str, FindEscapes] = {
-        "line breaks": partial(find_paragraph_breaks, pairs=pairs),
+        # numbers in the columns of a table are several
+        "line breaks": partial(find_paragraph_breaks, pairs=pairs, run_pairs=pairs & ~_NUMBER_PAIRS),
         "form encoding": partial(find_form_escapes, pairs=form_pairs, max_value_bytes=max_value_bytes),
         **ESCAPES,
     }

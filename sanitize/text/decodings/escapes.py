@@ -261,12 +261,13 @@ def find_form_escapes(buffers: TextBuffers, pairs: Mask, max_value_bytes: int) -
     return escapes and replace(escapes, is_counted=buffers.data[escapes.starts] == _PLUS)
 
 
-def find_paragraph_breaks(buffers: TextBuffers, pairs: Mask) -> FoundEscapes | None:
+def find_paragraph_breaks(buffers: TextBuffers, pairs: Mask, run_pairs: Mask) -> FoundEscapes | None:
     """Returns the ends of lines inside paragraphs, with the blanks around each, backslashes before
-    it and quote marks after it, and other runs of blanks, each as one space. [a, b] of `pairs` is
-    True where such a space may be between the bytes a and b."""
+    it and quote marks after it, and other runs of blanks, each as one space. [a, b] of `pairs` (of
+    `run_pairs` for runs) is True where such a space may be between the bytes a and b."""
     breaks, runs = (
-        fill_columns(partial(find, buffers.data, buffers.offsets, pairs.view(np.uint8)), 3) for find in (find_line_breaks, find_blank_runs)
+        fill_columns(partial(find, buffers.data, buffers.offsets, wanted.view(np.uint8)), 3)
+        for find, wanted in ((find_line_breaks, pairs), (find_blank_runs, run_pairs))
     )
     # blanks behind a quote mark may be part of the end of a line
     is_other = np.searchsorted(breaks[2], runs[1], side="right") == np.searchsorted(breaks[1], runs[2])
