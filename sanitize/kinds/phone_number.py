@@ -87,6 +87,13 @@ _CODES_BEFORE_SEVEN_DIGITS = (  # country codes of three digits, with national n
     "359|372|375|381|385|386|421|423|501|503|507|592|595|597|598|599|670|673|674|675|676|677|678|"
     "679|680|683|685|688|690|691|692|852|853|880|882|886|960|961|965|967|968|971|972|974|975"
 )
+# a North American number behind a plus that makes no country code of its area code
+_AREA_CODES = "|".join(
+    f"{head}[{last}]"
+    for head in range(20, 100)
+    if (last := "".join(digit for digit in "0123456789" if f"{head}{digit}" not in _CODES_BEFORE_SEVEN_DIGITS.split("|")))
+)
+_AFTER_STRAY_PLUS = widen_separators(rf"(?:{_AREA_CODES})[ ./-][2-9][0-9]{{2}}[ .-][0-9]{{4}}{_EXTENSION}{BOUNDARY}", allow_repeated=False)
 _INTERNATIONAL = "|".join(
     [
         rf"(?:{codes}){_GROUP_GAP}(?:[(]0[)]{_GROUP_GAP})?[0-9](?:{_GROUP_GAP}[0-9]){{{size - 1}}}{_EXTENSION}{BOUNDARY}"
@@ -515,13 +522,10 @@ KIND = Kind(
         "FAX",
     ),
     pattern=(
-        rf"{_PRODUCT_NUMBER}|{_NORTH_AMERICAN}{_EXTENSION}{BOUNDARY}|[+](?:{_INTERNATIONAL})|{_TRUNK_WIDE_GAPS}|{_TRUNK_NUMBER}|{_MASKED}|{_BRACKETED_AREA}|"
+        rf"{_PRODUCT_NUMBER}|{_NORTH_AMERICAN}{_EXTENSION}{BOUNDARY}|[+](?:{_AFTER_STRAY_PLUS}|{_INTERNATIONAL})|{_TRUNK_WIDE_GAPS}|{_TRUNK_NUMBER}|{_MASKED}|{_BRACKETED_AREA}|"
         rf"{BOUNDARY}(?:{_CHINESE_MOBILE}|{_LOCAL}){_EXTENSION}{BOUNDARY}"
     ),
-    prefix_pattern=widen_separators(
-        rf"[+](?:{_CODES_BEFORE_SEVEN_DIGITS})|"
-        rf"([+])[2-9][0-9]{{2}}[ ./-][2-9][0-9]{{2}}[ .-][0-9]{{4}}{_EXTENSION}\z"
-    ),
+    prefix_pattern=rf"([+]){_AFTER_STRAY_PLUS}",
     phase=3,
     digit_lines_only=True,
     check=_check,
@@ -540,7 +544,7 @@ KIND = Kind(
         ("1-800-555-0199 ext. 123", "1-800-555-0199 ext. 123"),
         ("713-555-6161 x35161; +1 (713) 555-6161", "713-555-6161 x35161", "+1 (713) 555-6161"),
         ("+17135556161", "+17135556161"),
-        ("+312-555-0178, +713 555 6161 x12 and +354 555 0178", "312-555-0178", "713 555 6161 x12", "+354 555 0178"),
+        ("+312-555-0178 44 +713 555 6161 x12 and +354 555 0178", "312-555-0178", "713 555 6161 x12", "+354 555 0178"),
         ("tel:+49 (0)30 1234567", "+49 (0)30 1234567"),
         ("+33 1 70 18 99 00 12 rue", "+33 1 70 18 99 00"),
         ("+44 20 7946 0958 2001-05-04", "+44 20 7946 0958"),
