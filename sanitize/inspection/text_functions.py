@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import tempfile
 import warnings
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -22,6 +23,7 @@ from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.command_results import RunResult
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath, canonical_type, column_of_path, list_text_leaves
+from sanitize.core.verdict import describe_inconclusive
 from sanitize.errors import InputRefused, LeakFound, PlanError, UsageError, suggest_names
 from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
 from sanitize.pipeline.data_objects import check_frame, run_on_object
@@ -176,13 +178,15 @@ def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpa
 
     texts    A text; a list, tuple, Polars or pandas Series of texts (None stays None); or a Polars or pandas DataFrame or an Arrow table.
              Of a frame the text columns are chosen as in a run, or by `text_column`; other columns and the order stay. Columns of
-             bytes are not searched; a warning names them.
+             bytes are not searched; a warning names them. Another one counts inconclusive matches, which stay. Of more than 10,000
+             rows or 16 MiB of texts each such part is checked for its own values; `sanitize.run` checks all for all.
     plan     The name of a shipped plan, the path of a TOML file, or a `Plan`. The texts are the whole corpus: what `rmft` keeps and
              `pseudonymize` replaces consistently is counted over them.
     options  Columns of a frame as in `run` (`text_column`, `keep`, `drop`, ...); `seed` or `key` for the same result each time. Without
              them each call has a random key of its own.
 
-    Each text is checked for values that the plan removes. Raises LeakFound if one cannot be removed, PlanError for a plan that
+    Each text is checked for values that the plan removes, and so are numbers and the names of columns. Raises LeakFound if one cannot be
+    removed, PlanError for a plan that
     drops documents or has a blacklist, and UsageError for anything that is neither texts nor a frame.
 
     >>> import sanitize
@@ -226,7 +230,9 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     """The frame with the texts of its text columns rewritten, and without the columns that the settings drop."""
     roles = settings.columns.roles
     if "text" not in frame.columns and with_shape(roles, canonical_schema(frame.clear().to_arrow().schema)).shape is not None:
-        return _redact_shape(frame, plan, settings)
+        clean, inconclusive = _redact_shape(frame, plan, settings)
+        _warn_of_inconclusive(inconclusive)
+        return clean
     texts = {column_of_path(path): "text-column" for path in settings.text_column}
     for name, option in {**texts, **settings.columns.option_by_column}.items():
         if name not in frame.columns:
@@ -253,15 +259,21 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     except PlanError:
         if plan.droppers or plan.blacklist is not None:
             raise
-        clean = _rewrite_by_run(strings, main, plan, settings)
+        clean, inconclusive = _rewrite_by_run(strings, main, plan, settings)
     else:
-        clean = _rewrite_by_stream(strings, stream_plan, settings)
+        clean, inconclusive = _rewrite_by_stream(strings, stream_plan, settings)
+    _warn_of_inconclusive(inconclusive)
     rewritten = [
         _cast_texts(clean[name], rest[name].dtype)
         for name in rest.columns
         if name in clean.columns and list_text_leaves(pa.schema([clean.select(name).to_arrow().schema.field(name)]))
     ]
     return rest.with_columns(rewritten)
+
+
+def _warn_of_inconclusive(counts: Mapping[str, int]) -> None:
+    if counts:
+        warnings.warn(f"redact: {describe_inconclusive(counts)}, which stay", stacklevel=6)
 
 
 def _cast_texts(clean: pl.Series, dtype: pl.DataType) -> pl.Series:
@@ -302,15 +314,19 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
     return result
 
 
-def _redact_shape(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.DataFrame:
-    """The frame of conversations or instructions rewritten by a run, which knows its roles and the JSON in it."""
+def _redact_shape(frame: pl.DataFrame, plan: Plan, settings: Settings) -> tuple[pl.DataFrame, Mapping[str, int]]:
+    """The frame of conversations or instructions rewritten by a run, which knows its roles and the JSON in it; and the inconclusive
+    matches, by kind."""
+    inconclusive = Counter[str]()
     with tempfile.TemporaryDirectory(prefix="sanitize-redact-") as folder:
 
         def run(inputs: Path, out: Path | str) -> RunResult:
-            return run_with_settings(inputs, out, plan, Path(folder) / "work", replace(settings, workers=1, max_quarantine=1.0))
+            result = run_with_settings(inputs, out, plan, Path(folder) / "work", replace(settings, workers=1, max_quarantine=1.0))
+            inconclusive.update(result.verify.inconclusive or {})
+            return result
 
         clean: pl.DataFrame = run_on_object(frame, None, run)
-    return clean
+    return clean, inconclusive
 
 
 def _holds_text(value: object) -> bool:
@@ -319,27 +335,36 @@ def _holds_text(value: object) -> bool:
     return isinstance(value, str) or any(map(_holds_text, parts))
 
 
-def _rewrite_by_stream(table: pa.Table, plan: Plan, settings: Settings) -> pl.DataFrame:
-    """The rewritten table, from the batch processor of a stream: each batch is edited by what was seen before it."""
+def _rewrite_by_stream(table: pa.Table, plan: Plan, settings: Settings) -> tuple[pl.DataFrame, Mapping[str, int]]:
+    """The rewritten table, from the batch processor of a stream: each batch is edited by what was seen before it; and the inconclusive
+    matches, by kind."""
     tables, position = [], 0
     with StreamProcessor(plan, None, settings, reader="redact") as processor:
         for step in processor.process(read_iterable([table])):
             if step.source_batch.quarantined:
                 row, entry = min(step.source_batch.quarantined.items())
                 where = f"redact: the text at position {position + row}"
+                if step.result.leaking_names:
+                    numbers = [number for number, name in enumerate(table.column_names) if name in step.result.leaking_names]
+                    place = f"column {numbers[0]} (from 0)" if numbers else "a field"
+                    raise LeakFound(f"redact: the name of {place} holds a value that the plan removes; rename it, or drop the column")
                 if entry.reason == "leak":
-                    raise LeakFound(f"{where} still holds a value that the plan removes, in a column that is kept or in a replacement")
+                    raise LeakFound(
+                        f"{where} still holds a value that the plan removes, in a replacement, or beside it in a column that is kept or of "
+                        "numbers; --drop COLUMN leaves such a column out"
+                    )
                 raise InputRefused(f"{where} cannot be processed: {describe_reason(entry.reason)}")
             position += len(step.source_batch)
             assert isinstance(step.clean_batch, ArrowBatch)
             tables.append(step.clean_batch.table)
             processor.add_result(step)
         processor.require_text_column()
-    return pl.DataFrame(pa.concat_tables(tables))
+    return pl.DataFrame(pa.concat_tables(tables)), processor.inconclusive
 
 
-def _rewrite_by_run(table: pa.Table, main: str, plan: Plan, settings: Settings) -> pl.DataFrame:
-    """The rewritten table, from a run in a temporary folder, which is deleted: for plans that need all texts before the first is edited."""
+def _rewrite_by_run(table: pa.Table, main: str, plan: Plan, settings: Settings) -> tuple[pl.DataFrame, Mapping[str, int]]:
+    """The rewritten table, from a run in a temporary folder, which is deleted: for plans that need all texts before the first is edited;
+    and the inconclusive matches, by kind."""
     with tempfile.TemporaryDirectory(prefix="sanitize-redact-") as folder:
         source, out = Path(folder) / "texts.parquet", Path(folder) / "out"
         pq.write_table(table, source)
@@ -349,7 +374,7 @@ def _rewrite_by_run(table: pa.Table, main: str, plan: Plan, settings: Settings) 
             reasons = ", ".join(f"{count} {describe_reason(reason)}" for reason, count in result.quarantine.items())
             raise InputRefused(f"redact: {result.quarantined} texts cannot be processed ({reasons})")
         clean = pl.DataFrame(Corpus.open(out).table())
-    return clean.rename({"text": main}) if main not in clean.columns else clean
+    return clean.rename({"text": main}) if main not in clean.columns else clean, result.verify.inconclusive or {}
 
 
 @public_function("redact")
@@ -383,7 +408,7 @@ def redact_batch(batch: Any, /, *, plan: Plan | Path | str = "redact", **options
                 f"redact_batch: edit[{number}].use = {editor.use!r} of plan {chosen.name} gives equal values equal replacements, and "
                 "without --key FILE or --seed N each batch has a key of its own; give one of them"
             )
-    arrays: dict[str, pa.Array] = {}
+    arrays, texts = dict[str, pa.Array](), set[str]()
     for name, values in batch.items():
         try:
             array = pa.array(values)
@@ -394,7 +419,17 @@ def redact_batch(batch: Any, /, *, plan: Plan | Path | str = "redact", **options
                 ) from None
             continue  # objects such as decoded images have no texts
         if list_text_leaves(pa.schema([(name, canonical_type(array.type))])) or name in (options.get("text_column") or ()):
+            texts.add(name)
+        if name in texts or _holds_numbers(array.type):
             arrays[name] = array
-    clean = redact(pa.table(arrays), plan=chosen, **options).to_pydict() if arrays else {}
-    dropped = set(arrays) - set(clean)
-    return {name: clean.get(name, list(values)) for name, values in batch.items() if name not in dropped}
+    clean = redact(pa.table(arrays), plan=chosen, **options) if texts else pa.table(arrays)
+    dropped = set(arrays) - set(clean.column_names)
+    return {
+        name: clean.column(name).to_pylist() if name in texts else list(values) for name, values in batch.items() if name not in dropped
+    }
+
+
+def _holds_numbers(data_type: pa.DataType) -> bool:
+    """True for integers, floats, and types with some inside."""
+    parts = [data_type.field(number).type for number in range(data_type.num_fields)]
+    return pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or any(map(_holds_numbers, parts))

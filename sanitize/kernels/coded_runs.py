@@ -134,9 +134,9 @@ def _is_blank(byte: uint8_t) -> cython.bint:
 @cython.exceptval(check=False)
 def _skip_line_end(data: cython.pointer[cython.const[uint8_t]], position: int64_t, end: int64_t) -> int64_t:
     """Where the line below begins, behind its indentation and quote marks (> | # *), if the line
-    ends at `position`; else -1."""
+    ends at `position`, also with backslashes that continue it; else -1."""
     last: int64_t = min(end, position + _MAX_BLANKS)
-    while position < last and data[position] in (9, 13, 32):
+    while position < last and data[position] in (9, 13, 32, 92):
         position += 1
     if position >= end or data[position] != 10:
         return -1
@@ -163,7 +163,7 @@ def find_runs(
     `members`, which has 256 entries, are set for the characters of alphabet k.
 
     Of the alphabet `joined` (-1: none) a run that begins the line below such a run, behind its
-    indentation and quote marks, is written whatever its length, and has 1 in `continues`; the lines
+    backslashes, indentation and quote marks, is written whatever its length, and has 1 in `continues`; the lines
     below a shorter one are not looked at.
     """
     count: cython.Py_ssize_t = 0

@@ -632,8 +632,8 @@ def find_line_breaks(
     starts: int64_t[::1],
     ends: int64_t[::1],
 ):
-    """Writes the ends of lines inside a paragraph, each with the blanks before it and the blanks and quote marks (> and |) after it; only
-    those between bytes a and b for which pairs[a, b] is set, of 256 times 256."""
+    """Writes the ends of lines inside a paragraph, each with the blanks and backslashes before it and the blanks and quote marks (> and |)
+    after it; only those between bytes a and b for which pairs[a, b] is set, of 256 times 256."""
     count: cython.Py_ssize_t = 0
     text_no: cython.Py_ssize_t = -1
     position: int64_t = 0
@@ -656,7 +656,7 @@ def find_line_breaks(
                 text_no += 1
                 text_start, text_end = offsets[text_no], offsets[text_no + 1]
             start, end = position, position + 1
-            while start > text_start and position - start < _MAX_BLANKS and data[start - 1] in (9, 13, 32):
+            while start > text_start and position - start < _MAX_BLANKS and data[start - 1] in (9, 13, 32, 92):
                 start -= 1
             while end < text_end and end - position - 1 < _MAX_BLANKS and data[end] in (9, 32, 62, 124):
                 end += 1
@@ -666,6 +666,63 @@ def find_line_breaks(
                     text_nos[count], starts[count], ends[count] = text_no, start, end
                 count += 1
             position += 1
+    return count
+
+
+@cython.cfunc
+@cython.inline
+@cython.nogil
+@cython.exceptval(check=False)
+def _is_blank(byte: uint8_t) -> cython.bint:
+    return (byte == 32) | (byte == 9)
+
+
+def find_blank_runs(
+    data: cython.const[uint8_t][::1],
+    offsets: cython.const[int64_t][::1],
+    pairs: cython.const[uint8_t][:, ::1],
+    text_nos: int64_t[::1],
+    starts: int64_t[::1],
+    ends: int64_t[::1],
+):
+    """Writes the runs of 2 to 40 blanks and tabs between bytes a and b for which pairs[a, b] is
+    set, of 256 times 256."""
+    count: cython.Py_ssize_t = 0
+    text_no: cython.Py_ssize_t = -1
+    position: int64_t = 0
+    end: int64_t
+    text_start: int64_t = 0
+    text_end: int64_t = 0
+    block_end: int64_t
+    size: int64_t = data.shape[0]
+    has_run: uint8_t
+    is_run: cython.bint
+    with cython.nogil:
+        while position + 1 < size:
+            block_end = min(size - 1, position + _BLOCK_BYTES)
+            has_run = 0
+            # without branches, so that it is compiled to vector instructions
+            for end in range(position, block_end):
+                has_run |= _is_blank(data[end]) & _is_blank(data[end + 1])
+            if not has_run:
+                position = block_end
+                continue
+            while position < block_end:
+                if not (_is_blank(data[position]) and _is_blank(data[position + 1])):
+                    position += 1
+                    continue
+                while position >= text_end:
+                    text_no += 1
+                    text_start, text_end = offsets[text_no], offsets[text_no + 1]
+                end = position + 1
+                while end < text_end and _is_blank(data[end]):
+                    end += 1
+                is_run = 2 <= end - position <= _MAX_BLANKS and text_start < position and end < text_end
+                if is_run and pairs[data[position - 1], data[end]]:
+                    if count < starts.shape[0]:
+                        text_nos[count], starts[count], ends[count] = text_no, position, end
+                    count += 1
+                position = end
     return count
 
 

@@ -5,11 +5,13 @@ com`), quoted-printable line breaks and invisible characters; a host in punycode
 Everything else counts, so `kenneth..lay@example.com` and `kenneth.lay@example.com` are two values, and provider rules (dots, plus tags)
 are not applied.
 
-`=` is not part of a bare local part, so `=20` after and `email=` before an address are left out. `=3D`, and escapes of blanks and
-brackets before a letter, are remains of quoted-printable in text that was not decoded: they are cut off, and the two sides of a soft line
-break (`=` and a line end) are joined. Between brackets, any candidate with a single @ that MESSAGE_ID did not accept is an address:
-`<bob@corp>`, `<.bob@example.com>`. Local parts may contain Latin, Greek and Cyrillic letters, hosts any letters: Chinese and Japanese
-text may precede an address without a blank, and is no part of it.
+`=` is not part of a bare local part, so `=20` after and `email=` before an address are left out; nor are `_` before
+its first letter, which are marks of emphasis (`_bob@example.com_`), or `mail_` and `email_` (`mail_bob@example.com`).
+`=3D`, and escapes of blanks and brackets before a letter, are remains of quoted-printable in text that was not decoded:
+they are cut off, and the two sides of a soft line break (`=` and a line end) are joined. Between brackets, any candidate
+with a single @ that MESSAGE_ID did not accept is an address: `<bob@corp>`, `<.bob@example.com>`. Local parts may contain
+Latin, Greek and Cyrillic letters, hosts any letters: Chinese and Japanese text may precede an address without a blank,
+and is no part of it.
 
 Addresses inside others are values of their own, with the identity of the plain address: what is around them is cut off and stays. These are
 the recipient in the sender of a bounce (VERP: `list-bounces+bob=example.com@lists.example.net`, `list-return-12-bob=example.com@...`,
@@ -88,10 +90,11 @@ _USUAL_TLD = (  # without those that are words in a sentence, such as in, is, it
 _PLAIN_LOCAL_PART = "[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 _PLAIN_HOST = "(?:[A-Za-z0-9-]+[.])+[A-Za-z][A-Za-z]+"
 _PLAIN_ADDRESS = rf"{_LOCAL_PART}{_AT_SIGN}(?:{_HOST_LABEL}{_HOST_DOT})+{_TLD}"
+_LABEL = "(?:[Ee][_-]?)?(?:[Mm]ail(?:to)?|MAIL(?:TO)?)_+"  # a word for an address, joined to one: `email_bob@example.com`
 # ... of `PlainForm`: single separators, as in most addresses, and a host that begins with a letter
-_ASCII_LOCAL_PART = "[A-Za-z0-9_]+(?:[.+-][A-Za-z0-9_]+){0,16}"
+_ASCII_LOCAL_PART = "[A-Za-z0-9][A-Za-z0-9_]*(?:[.+-][A-Za-z0-9_]+){0,16}"
 _ASCII_HOST = "[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)*[.](?:[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*[.])*[A-Za-z]{2,}"
-_NO_PLAIN_FORM = f"{PATCH_ID_PREFIX}[A-Za-z].*|IMCEA.*"  # addresses inside another one
+_NO_PLAIN_FORM = f"{PATCH_ID_PREFIX}[A-Za-z].*|IMCEA.*|{_LABEL}.*"
 # `bob at example dot com`, `bob dot lee at mail dot example dot co dot uk`, `bob@example dot com`
 _DOT_WORD = "(?:dot|DOT|Dot)"
 _SPELLED_OUT_ADDRESS = (
@@ -420,7 +423,7 @@ KIND = Kind(
     prefix_pattern=(
         rf"({_BOUNCE_PREFIX}){_BOUNCED_RECIPIENT}@|({_WRAPPING}(?:[^@]*[=_])?){_WRAPPED_ADDRESS}(?:[+_]40[A-Za-z0-9]+)?@|"
         rf"({_BATV_PREFIX})[^=@]+@|({PATCH_ID_PREFIX})[A-Za-z][^@]*@[^@]+[.][A-Za-z]|"
-        rf"(=3D|{_ESCAPED_DELIMITER}|{_PREFIX}|From |[^@]*{_URL_DELIMITER})"
+        rf"((?:=3D|{_ESCAPED_DELIMITER}|{_PREFIX}|From |[^@]*{_URL_DELIMITER})?_*(?:{_LABEL})?)[^_@]"
     ),
     suffix_pattern=(
         rf"\A{_BOUNCE_PREFIX}{_BOUNCED_RECIPIENT}(@[^@]*)|"
@@ -438,7 +441,7 @@ KIND = Kind(
         PlainForm(
             pattern="[A-Za-z]+(?:[._-][A-Za-z]+)*[0-9]{0,5}@(?:[A-Za-z]+(?:-[A-Za-z]+)*[.])+[A-Za-z]{2,}",
             marks=OUTSIDE_ID_FIELDS,
-            unless="git@.*",
+            unless=f"git@.*|{_LABEL}.*",
             max_bytes=39,
             normalised=LOWER_CASE,
         ),
@@ -459,6 +462,8 @@ KIND = Kind(
         ("bob@example.com=20", "bob@example.com"),
         ("bob@example.com2nd", "bob@example.com"),
         ("bob@example.com_x", "bob@example.com"),
+        ("_bob@example.com_ __bob@example.com__ *bob@example.com*", *3 * ("bob@example.com",)),
+        ("mail_bob@example.com <E-Mail_bob@example.com> email=3Dbob@example.com", *3 * ("bob@example.com",)),
         ("写信给bob@example.com谢谢", "bob@example.com"),
         ("bob@mail-2.my_host.example.co.uk", "bob@mail-2.my_host.example.co.uk"),
         ("bob@xn--bcher-kva.example, bob@example.xn--p1ai", "bob@xn--bcher-kva.example", "bob@example.xn--p1ai"),

@@ -18,6 +18,9 @@ bytes, four dotted groups of up to three digits (a version), and bare digits tha
 Fewer than ten bare digits and fewer than nine in groups with blanks are a number only in the context that says so: the finder `known` and
 the leak check do not search for them in other places.
 
+A plus before a number in North American form is no part of it, unless the area code is a country code with numbers of seven digits:
+`+312-555-0100` is `312-555-0100`, `+354 555 1234` is a number in Iceland.
+
 Where the numbers of a country have one usual length, the pattern stops there, so that `+33 1 70 18 99 00 12 rue` ends with the number.
 Normalised form: E.164 (`+` and digits, without a trunk `(0)`) where the country is known, else the digits; followed by `x` and the
 extension.
@@ -79,6 +82,18 @@ _COUNTRY_CODES_BY_LENGTH = {  # number of digits after the country code (ITU-T E
     10: "1|7|20|30|40|44|52|54|57|63|81|90|91|92|98",
     11: "55|86",
 }
+_CODES_BEFORE_SEVEN_DIGITS = (  # country codes of three digits, with national numbers of seven
+    "220|230|231|238|239|241|243|245|246|248|252|254|263|265|267|269|291|297|352|353|354|355|358|"
+    "359|372|375|381|385|386|421|423|501|503|507|592|595|597|598|599|670|673|674|675|676|677|678|"
+    "679|680|683|685|688|690|691|692|852|853|880|882|886|960|961|965|967|968|971|972|974|975"
+)
+# a North American number behind a plus that makes no country code of its area code
+_AREA_CODES = "|".join(
+    f"{head}[{last}]"
+    for head in range(20, 100)
+    if (last := "".join(digit for digit in "0123456789" if f"{head}{digit}" not in _CODES_BEFORE_SEVEN_DIGITS.split("|")))
+)
+_AFTER_STRAY_PLUS = widen_separators(rf"(?:{_AREA_CODES})[ ./-][2-9][0-9]{{2}}[ .-][0-9]{{4}}{_EXTENSION}{BOUNDARY}", allow_repeated=False)
 _INTERNATIONAL = "|".join(
     [
         rf"(?:{codes}){_GROUP_GAP}(?:[(]0[)]{_GROUP_GAP})?[0-9](?:{_GROUP_GAP}[0-9]){{{size - 1}}}{_EXTENSION}{BOUNDARY}"
@@ -482,6 +497,11 @@ def _fit_north_american(values: pl.Series, draws: Draws, kept_count: I64, is_nor
         rows[spot] = np.broadcast_to(np.reshape(48 + digit, (-1, 1)), rows.shape)[spot]
 
     put(0, 2 + draw_indices(draws, 0, 8))
+    # a plus before the number, which is no part of it, must not make a country code of its area code
+    digits = np.where(place >= 0, rows.astype(np.int64) - ord("0"), 0)
+    area_codes = sum(10 ** (2 - at) * (digits * (place == at)).sum(axis=1) for at in range(3))
+    is_country = np.isin(area_codes, [int(code) for code in _CODES_BEFORE_SEVEN_DIGITS.split("|")])
+    put(0, 7, is_north_american & (kept_count == 0) & is_country)
     put(3, 2 + draw_indices(draws, 1, 8))
     fives = ((place >= 3) & (place <= 5) & (rows == ord("5"))).sum(axis=1) == 3
     put(4, draw_indices(draws, 2, 5), fives)
@@ -502,9 +522,10 @@ KIND = Kind(
         "FAX",
     ),
     pattern=(
-        rf"{_PRODUCT_NUMBER}|{_NORTH_AMERICAN}{_EXTENSION}{BOUNDARY}|[+](?:{_INTERNATIONAL})|{_TRUNK_WIDE_GAPS}|{_TRUNK_NUMBER}|{_MASKED}|{_BRACKETED_AREA}|"
+        rf"{_PRODUCT_NUMBER}|{_NORTH_AMERICAN}{_EXTENSION}{BOUNDARY}|[+](?:{_AFTER_STRAY_PLUS}|{_INTERNATIONAL})|{_TRUNK_WIDE_GAPS}|{_TRUNK_NUMBER}|{_MASKED}|{_BRACKETED_AREA}|"
         rf"{BOUNDARY}(?:{_CHINESE_MOBILE}|{_LOCAL}){_EXTENSION}{BOUNDARY}"
     ),
+    prefix_pattern=rf"([+]){_AFTER_STRAY_PLUS}",
     phase=3,
     digit_lines_only=True,
     check=_check,
@@ -523,6 +544,7 @@ KIND = Kind(
         ("1-800-555-0199 ext. 123", "1-800-555-0199 ext. 123"),
         ("713-555-6161 x35161; +1 (713) 555-6161", "713-555-6161 x35161", "+1 (713) 555-6161"),
         ("+17135556161", "+17135556161"),
+        ("+312-555-0178 44 +713 555 6161 x12 and +354 555 0178", "312-555-0178", "713 555 6161 x12", "+354 555 0178"),
         ("tel:+49 (0)30 1234567", "+49 (0)30 1234567"),
         ("+33 1 70 18 99 00 12 rue", "+33 1 70 18 99 00"),
         ("+44 20 7946 0958 2001-05-04", "+44 20 7946 0958"),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -222,5 +222,9 @@ class _ShardChecks:
                 checked_bytes=[result.plain_bytes for result in results],
             )
         if found.findings:
-            raise leak_error(state.display_name or str(state.output), found.findings, "", f"nothing was published. {UNSWEEPABLE_ADVICE}")
+            named = {one.file for one in found.findings if one.location == "file name"}
+            numbers = {f"data/{name}": f"shard {no}" for no, name in enumerate(names)}
+            findings = [replace(one, file=numbers[one.file]) if one.file in named else one for one in found.findings]
+            advice = "Rename the split whose name is a value, in the input" if named else UNSWEEPABLE_ADVICE
+            raise leak_error(state.display_name or str(state.output), findings, "", f"nothing was published. {advice}")
         return found.inconclusive

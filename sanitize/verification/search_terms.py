@@ -63,6 +63,7 @@ _FLAG_ARRAYS = ("is_identity", "is_short")
 _HASH_KEY, _FORBIDDEN_HASHES = "hash_key", "forbidden_hashes.npy"
 _SHORT_TERM_BYTES = 6
 _SINGLE_WORD = r"\A[\p{L}\p{M}]+\z"
+_APOSTROPHES = ("'", "\u2019")
 _SCHEMA = pa.schema(
     [
         pa.field("form", pa.large_string()),
@@ -132,7 +133,7 @@ def write_terms(
         for rows in partitions.drain():
             searched = rows.filter(pl.col("term_type") == SPELLING)
             searched_count += searched["value_id"].n_unique()
-            rows = rows.unique(["form", "kind", "term_type"], keep="first", maintain_order=True)
+            rows = _take_distinct(rows)
             if row_count and row_count + rows.height > max_rows:
                 _write_pass(pl.concat(frames), folder / f"pass-{pass_count:04d}")
                 pass_count, frames, row_count = pass_count + 1, [_NO_TERMS], 0
@@ -147,8 +148,7 @@ def _write_pass(terms: pl.DataFrame, folder: Path) -> None:
     """Write the terms of one pass and, where they are many, the matchers for them, which all
     processes share."""
     folder.mkdir()
-    by = ["form", "kind", "term_type"]
-    terms = terms.unique(by, keep="first", maintain_order=True).sort(by)
+    terms = _take_distinct(terms)
     for name, term_types in _TABLES.items():
         table = _to_table(terms.filter(pl.col("term_type").is_in(term_types)))
         with pa.OSFile(str(folder / f"{name}.arrow"), "wb") as file, pa.ipc.new_file(file, _SCHEMA) as out:
@@ -157,6 +157,13 @@ def _write_pass(terms: pl.DataFrame, folder: Path) -> None:
     if searched_count > MAX_UNSHARED_TERMS:
         del terms
         SearchTerms.read(folder).save(folder)
+
+
+def _take_distinct(terms: pl.DataFrame) -> pl.DataFrame:
+    """The terms in order, each once: of several values that of the first `value_id`, so that it
+    depends neither on partitions nor on the order of files."""
+    by = ["form", "kind", "term_type"]
+    return terms.sort([*by, "value_id", "spelled"]).unique(by, keep="first", maintain_order=True)
 
 
 def _to_table(terms: pl.DataFrame) -> pa.Table:
@@ -206,7 +213,8 @@ def _build_terms(values: pl.DataFrame, term_types: Sequence[int]) -> pl.DataFram
             (pl.col("value") if term_type != NOT_REMOVED else pl.lit("")).alias("spelled"),
         )
 
-    non_ascii_spellings = expand_spellings(removed.with_columns(form="value"))
+    spellings = _list_spellings(removed)
+    non_ascii_spellings = expand_spellings(spellings)
     normal = values.with_columns(form=ascii_lower(values["normal"]))
     # identity forms that identify their value: not `@example.com`, that of `..@example.com`
     is_number = pl.col("normal").str.contains(r"\A[+]?[0-9]+(?:x[0-9]+)?\z")
@@ -220,7 +228,7 @@ def _build_terms(values: pl.DataFrame, term_types: Sequence[int]) -> pl.DataFram
     national = numbers.filter(is_american).with_columns(pl.col("digits").str.slice(1))
     not_removed = values.filter(~pl.col("is_removed") | pl.col("is_common"))
     sources = (
-        (removed, "lower", SPELLING),
+        (spellings.with_columns(form=ascii_lower(spellings["form"])), "form", SPELLING),
         (non_ascii_spellings, "form", SPELLING),
         (identities, "form", IDENTITY),
         (numbers, "digits", DIGITS),
@@ -230,6 +238,20 @@ def _build_terms(values: pl.DataFrame, term_types: Sequence[int]) -> pl.DataFram
     )
     terms = [rows(*source) for source in sources if source[2] in term_types]
     return pl.concat(terms).filter(pl.col("form") != "")
+
+
+def _list_spellings(values: pl.DataFrame) -> pl.DataFrame:
+    """The values as column `form`, and those of several words or with an apostrophe once more for
+    each other way to write it: `_` for blanks, and the other apostrophe. A decoding reads runs of
+    blanks as one."""
+    values = values.with_columns(form="value")
+    is_spelled = pl.col("value").str.contains("\\p{L}['\u2019 ]+\\p{L}")
+    others = values.filter(is_spelled).with_columns(pl.col("form").str.replace_all(" +", " "))
+    for blank in " _":
+        for apostrophe in _APOSTROPHES:
+            form = pl.col("form").str.replace_all(" ", blank, literal=True).str.replace_all("['\u2019]", apostrophe)
+            values = values.vstack(others.with_columns(form))
+    return values
 
 
 @dataclass(frozen=True, repr=False)
@@ -263,8 +285,7 @@ class SearchTerms:
     @classmethod
     def from_terms(cls, terms: pl.DataFrame) -> SearchTerms:
         """The terms of a table with the columns of a pass."""
-        by = ["form", "kind", "term_type"]
-        terms = terms.unique(by, keep="first", maintain_order=True).sort(by)
+        terms = _take_distinct(terms)
         types = pl.col("term_type")
         return cls._build({name: _to_table(terms.filter(types.is_in(of))) for name, of in _TABLES.items()})
 

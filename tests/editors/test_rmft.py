@@ -33,6 +33,22 @@ def test_exhausted_variants_become_labels(tmp_path: Path, avoid: str) -> None:
     assert summary.by_kind["URL"].replaced == 62 and summary.leaks == 0
 
 
+@pytest.mark.parametrize(
+    ("value", "others"),
+    [
+        ("ann@example.com", ["_ann@example.com_", "**ann@example.com**", "mail_ann@example.com", "<E-Mail_ann@example.com>"]),
+        ("312-555-0178", ["call +312-555-0178", "-312-555-0178", "+312-555-0178"]),
+    ],
+)
+def test_what_precedes_a_value_makes_no_other_first_occurrence(tmp_path: Path, value: str, others: list[str]) -> None:
+    texts = [f"{text} {number}" for number, text in enumerate([others[0], f"to {value}", *others[1:]])]
+    pl.DataFrame({"text": texts}).write_parquet(tmp_path / "in.parquet")
+    summary = run_with_settings(tmp_path / "in.parquet", tmp_path / "out", load_plan("rmft"), settings=Settings(seed=1, workers=1))
+    published = pl.read_parquet(tmp_path / "out" / "data" / "*.parquet")["text"].to_list()
+    assert published[0] == texts[0] and not any(value in text for text in published[1:])
+    assert sum(counts.kept for counts in summary.by_kind.values()) == 1 and summary.leaks == 0
+
+
 @pytest.mark.parametrize("plan", ["names", "erase"])
 def test_a_name_in_base64_becomes_a_label(tmp_path: Path, plan: str) -> None:
     """An encoded name is a word of letters, and so could pass as a name; a variant of it would stand inside of other encoded text."""

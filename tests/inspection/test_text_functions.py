@@ -151,6 +151,45 @@ def test_columns_that_cannot_be_searched_are_refused_or_named() -> None:
         sanitize.redact(pl.DataFrame({"text": ["a"], "b": [b"x"]}))
 
 
+CALL = "call 312-555-0178"
+IN_TABLES: dict[str, tuple[dict[str, list[Any]], str]] = {
+    "an integer": ({"n": [1, 3125550178]}, "text at position 1 .* of numbers; drop="),
+    "a float": ({"n": [3125550178.0, 0.5]}, "text at position 0 .* of numbers"),
+    "an integer in a list of structs": ({"n": [[], [{"a": 1}, {"a": 13125550178}]]}, "text at position 1 .* of numbers"),
+    "a column's name": ({"312-555-0178": [1, 2]}, r"name of column 1 \(from 0\) holds a value"),
+    "a field's name": ({"n": [{"312-555-0178": "x"}] * 2}, "name of a field holds a value"),
+}
+
+
+@pytest.mark.parametrize("plan", ["redact", "rmft", "names"])
+@pytest.mark.parametrize("case", IN_TABLES)
+def test_a_value_beside_the_texts_is_refused(case: str, plan: str) -> None:
+    columns, message = IN_TABLES[case]
+    frame = pl.DataFrame({"text": [CALL, "x"], **columns})
+    with pytest.raises(LeakFound, match=message if plan != "names" else None) as caught:
+        sanitize.redact(frame, plan=plan)
+    assert "0178" not in str(caught.value)
+    if plan == "redact":
+        with pytest.raises(LeakFound, match=message):
+            sanitize.redact_batch(frame.to_dict(as_series=False))
+        assert sanitize.redact(frame, drop=list(columns))["text"].to_list() == ["call [PHONE_NUMBER]", "x"]
+
+
+def test_numbers_that_are_no_value_pass() -> None:
+    frame = pl.DataFrame({"text": [CALL], "n": [3125550179], "f": [3125550178.5], "few": [5550178], "none": [None], "is": [True]})
+    assert sanitize.redact(frame).equals(frame.with_columns(text=pl.lit("call [PHONE_NUMBER]")))
+
+
+@pytest.mark.parametrize("plan", ["redact", "names"])
+def test_inconclusive_matches_are_in_a_warning(plan: str) -> None:
+    with pytest.warns(UserWarning, match="redact: 1 PHONE_NUMBER inconclusive .*, which stay") as caught:
+        assert sanitize.redact([CALL, "id 9312-555-0178"], plan=plan)[1] == "id 9312-555-0178"
+    assert not any("0178" in str(one.message) for one in caught)
+    chat = pl.DataFrame({"messages": [[{"role": "user", "content": text}] for text in (CALL, "id 9312-555-0178")]})
+    with pytest.warns(UserWarning, match="redact: 1 PHONE_NUMBER inconclusive"):
+        sanitize.redact(chat, plan=plan)
+
+
 def test_an_enum_has_the_rewritten_texts_as_its_categories() -> None:
     kind = pl.Enum([MAIL, "b", f"x {MAIL}"])
     clean = sanitize.redact(pl.DataFrame({"text": ["a", None], "e": pl.Series([MAIL, "b"], dtype=kind)}), seed=1)

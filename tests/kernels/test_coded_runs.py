@@ -29,7 +29,7 @@ BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 VALUES: U8 = np.full(256, 255, np.uint8)
 VALUES[list(BASE64)] = np.arange(64)
 TEXTS = st.lists(
-    st.lists(st.sampled_from(list(b"aAbB7=- >\n\r\x00\xc3\xa9")), max_size=60).map(bytes),
+    st.lists(st.sampled_from(list(b"aAbB7=- >\\\n\r\x00\xc3\xa9")), max_size=60).map(bytes),
     max_size=5,
 )
 
@@ -52,7 +52,7 @@ def reference_runs(text: bytes, alphabet: bytes, min_length: int, is_joined: boo
     runs = [found.span() for found in re.finditer(members + b"+", text)]
     written: list[tuple[int, int, bool]] = []
     for start, end in runs:
-        above = re.search(rb"(?<![ \t\r])[ \t\r]*\n[ \t>|#*]*\Z", text[:start])
+        above = re.search(rb"(?<![ \t\r\\])[ \t\r\\]*\n[ \t>|#*]*\Z", text[:start])
         is_below = bool(is_joined and above and written and written[-1][1] == above.start())
         if end - start >= min_length:
             written.append((start, end, is_below))

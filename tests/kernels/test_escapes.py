@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from sanitize.core.arrow_buffers import TextBuffers, fill_columns
 from sanitize.kernels.escapes import (
+    find_blank_runs,
     find_characters,
     find_controls,
     find_escapes,
@@ -230,7 +231,7 @@ def test_characters_of_known_blocks_are_found_and_other_blocks_reported(texts: l
 
 def reference_line_breaks(text: bytes) -> list[tuple[int, int]]:
     breaks = []
-    for match in re.finditer(rb"(?<![ \t\r])(?:[ \t\r]{0,40})\n(?=(?P<quotes>[ \t>|]{0,40}))", text):
+    for match in re.finditer(rb"(?<![ \t\r\\])(?:[ \t\r\\]{0,40})\n(?=(?P<quotes>[ \t>|]{0,40}))", text):
         start, end = match.start(), match.end("quotes")
         if start > 0 and end < len(text) and text[start - 1 : start] != b"\n" and text[end : end + 1] not in (b" ", b"\t", b"\r", b"\n"):
             breaks.append((start, end))
@@ -248,6 +249,22 @@ def test_line_breaks_are_inside_paragraphs_and_between_the_wanted_bytes(texts: l
             for no, text in enumerate(texts)
             for start, end in reference_line_breaks(text)
             if pairs[text[start - 1], text[end]]
+        ]
+        assert to_rows(found, buffers) == expected
+
+
+@given(TEXTS, st.lists(st.tuples(st.sampled_from([*b"g1\xff;&"]), st.sampled_from([*b"g1\xff;&"])), max_size=8))
+def test_blank_runs_are_between_the_wanted_bytes(texts: list[bytes], wanted: list[tuple[int, int]]) -> None:
+    texts = [*texts, b"a" * 1023 + b"  b", b"g" + b" " * 40 + b"g" + b" " * 41 + b"g"]
+    buffers = to_buffers(texts)
+    for pairs in (np.ones((256, 256), np.uint8), np.zeros((256, 256), np.uint8)):
+        pairs[tuple(zip(*wanted, strict=True)) if wanted else ([], [])] = 1
+        found = fill_columns(partial(find_blank_runs, buffers.data, buffers.offsets, pairs), 3, 1)
+        expected = [
+            (no, *match.span())
+            for no, text in enumerate(texts)
+            for match in re.finditer(rb"(?<=[^ \t])[ \t]{2,40}(?=[^ \t])", text)
+            if pairs[text[match.start() - 1], text[match.end()]]
         ]
         assert to_rows(found, buffers) == expected
 

@@ -151,6 +151,34 @@ def test_a_value_as_the_name_of_a_label_stops_the_run(tmp_path: Path) -> None:
     sanitize.run(tmp_path / "in", tmp_path / "out", plan="redact", workers=1, drop="who")
 
 
+@pytest.mark.parametrize("plan", ["redact", "rmft"])
+@pytest.mark.parametrize("split", ["312_555_0178", "x_3125550178", "c3125550178"])
+def test_a_value_as_the_name_of_a_split_stops_the_run(tmp_path: Path, split: str, plan: str) -> None:
+    rows = datasets.Dataset.from_list([{"text": "call 312-555-0178"}, {"text": "or 312-555-0178"}])
+    data = datasets.DatasetDict({"train": rows, split: rows})
+    data.save_to_disk(tmp_path / "in")
+    for given in (tmp_path / "in", data):
+        with pytest.raises(sanitize.LeakFound) as caught:
+            sanitize.run(given, tmp_path / "out", plan=plan, workers=1)
+        assert caught.value.exit_code == 4 and not (tmp_path / "out").exists()
+        assert not any(digits in f"{caught.value} {getattr(caught.value, 'findings', '')}" for digits in ("3125550178", "555_0178"))
+
+
+def test_names_of_datasets_and_files_are_not_in_the_output(tmp_path: Path) -> None:
+    folder = tmp_path / "312-555-0178"
+    (folder / "555-0178").mkdir(parents=True)
+    for name in ("a 312-555-0178.jsonl", "555-0178/3125550178.jsonl"):
+        (folder / name).write_text('{"text": "call 312-555-0178"}\n')
+    card = "---\nconfigs:\n- config_name: c3125550178\n  data_files: 'a 312-555-0178.jsonl'\n---\n# 312-555-0178\n"
+    (folder / "README.md").write_text(card)
+    sanitize.run(folder, tmp_path / "out", plan="redact", workers=1)
+    assert sanitize.verify(tmp_path / "out").inconclusive == {}
+    for path in (tmp_path / "out").rglob("*"):
+        assert "0178" not in path.relative_to(tmp_path).as_posix()
+        assert path.is_dir() or path.suffix == ".parquet" or "0178" not in path.read_text()
+    assert pq.read_table(next((tmp_path / "out/data").iterdir()))["text"].to_pylist() == ["call [PHONE_NUMBER]"] * 2
+
+
 @pytest.mark.parametrize("per_split", [False, True])
 def test_append_brings_the_first_splits(per_split: bool, tmp_path: Path) -> None:
     """What was read before is in train, and the card names both."""

@@ -69,6 +69,8 @@ FORMS: dict[str, tuple[str, Callable[[str], str]]] = {
     "base64 in YAML": ("base64", lambda text: fold(encode_base64(text), "\n      ")),
     "base64 quoted once": ("base64", lambda text: fold(encode_base64(text), "\n> ")),
     "base64 quoted twice": ("base64", lambda text: fold(encode_base64(text), " \r\n>> ")),
+    "base64 in a string of C": ("base64", lambda text: fold(encode_base64(text), "\\\n")),
+    "base64 in a shell": ("base64", lambda text: fold(encode_base64(text), " \\\r\n  ")),
     "base64 in a table": ("base64", lambda text: fold(encode_base64(text), "\n| ")),
     "base64 in a comment": ("base64", lambda text: fold(encode_base64(text), "\n# ")),
     "base64 in a block comment": ("base64", lambda text: fold(encode_base64(text), "\n * ")),

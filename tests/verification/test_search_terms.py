@@ -104,6 +104,19 @@ def test_forms_of_a_value(tmp_path: Path) -> None:
     assert select_forms(fast, SPELLING) == select_forms(terms, SPELLING)
 
 
+@pytest.mark.parametrize(
+    ("value", "others"),
+    [
+        ("Ann  de Roe", ["ann de roe", "ann_de_roe"]),
+        ("Ann O'Roe", ["ann o\u2019roe", "ann_o\u2019roe", "ann_o'roe"]),
+        ("ann_roe", []),
+    ],
+)
+def test_a_value_of_several_words_has_a_term_for_each_way_to_join_them(tmp_path: Path, value: str, others: list[str]) -> None:
+    terms = build_search_terms(tmp_path, [(1, PERSON, value, None)])
+    assert select_forms(terms, SPELLING) == sorted([value.lower(), *others])
+
+
 def test_a_value_beyond_ascii_has_a_term_for_each_spelling(tmp_path: Path) -> None:
     terms = build_search_terms(tmp_path, [(1, PERSON, "Ren\u00e9e \u00c5lund", None)])
     assert {"ren\u00e9e \u00e5lund", "rene\u0301e a\u030alund"} <= set(select_forms(terms, SPELLING))
@@ -175,6 +188,7 @@ def test_passes_partition_the_values(tmp_path: Path, monkeypatch: pytest.MonkeyP
 def test_terms_do_not_depend_on_partitions_and_order_of_files(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     letters = "aZ\u00e9b"
     values = [(MAIL, f"{letters[number % 4]}{number * 37 % 1000}@example.com") for number in range(900)]
+    values += [(MAIL, f"a b{number}{sign}c@example.com") for number in range(200) for sign in "'\u2019"]  # forms of two values
     rows = list_rows(values)
     files = [write_vault(tmp_path / "a.parquet", rows[::2]), write_vault(tmp_path / "b.parquet", [*rows[1::2], *rows[:50]])]
     counts = [write_terms(files, [MAIL], tmp_path / "one")]

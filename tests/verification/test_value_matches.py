@@ -69,7 +69,7 @@ FORMS = [
     (MAIL, "a@b.co", "_a@b.co 7a@b.co", [("exact", "a@b.co", INCONCLUSIVE)] * 2),
     (PERSON, NAME, f"{NAME}l {NAME}s", [("exact", NAME, INCONCLUSIVE)] * 2),
     (PERSON, "Ann Lee", "Joann Lee Ann Leeds", []),
-    (PERSON, "Ann Lee", "Ann Lee7 Ann_Lee", [("exact", "Ann Lee", INCONCLUSIVE)]),
+    (PERSON, "Ann Lee", "Ann Lee7 Ann_Lee", [("exact", "Ann Lee", INCONCLUSIVE), ("case-folded", "Ann_Lee", CERTAIN)]),
     (PERSON, "Ann Lee", "ann lee_7", [("case-folded", "ann lee", CERTAIN)]),
     (TEL, PHONE, f"x{PHONE} {PHONE}x", [("exact", PHONE, CERTAIN)] * 2),
     (TEL, PHONE, f"9{PHONE} {PHONE}9", [("exact", PHONE, INCONCLUSIVE)] * 2),
@@ -92,6 +92,19 @@ FORMS = [
     (MAIL, ANN, ANN.replace("@", "=40"), [("quoted-printable", ANN.replace("@", "=40"), CERTAIN)]),
     (MAIL, ANN, f"{ANN.replace('@', '=')}@lists.example.net", [("wrapped address", ANN.replace("@", "="), CERTAIN)]),
     (TEL, "212 555 0123", "212 555\n0123", [("line breaks", "212 555\n0123", CERTAIN)]),
+    # =53, or a = before a value with a soft line break
+    ("US_SSN", "536-22-8741", "=536-22=\n-8741", [("quoted-printable", "536-22=\n-8741", CERTAIN)]),
+    ("US_SSN", "S6-22-8741", "=536-22=\n-8741", [("quoted-printable", "=536-22=\n-8741", CERTAIN)]),
+    (MAIL, "abe.lee@example.com", "=abe.lee@exam=\nple.com", [("quoted-printable", "abe.lee@exam=\nple.com", CERTAIN)]),
+    (MAIL, ANN, "=41 ann.lee@exam=\nple.com", [("quoted-printable", "ann.lee@exam=\nple.com", CERTAIN)]),  # once
+    (PERSON, NAME, "Rosalind \t Franke", [("line breaks", "Rosalind \t Franke", CERTAIN)]),
+    (PERSON, NAME, ">  Rosalind\\\n>   Franke", [("line breaks", "Rosalind\\\n>   Franke", CERTAIN)]),
+    (PERSON, NAME, "Rosalind+%46ranke", [("form encoding", "Rosalind+%46ranke", CERTAIN)]),
+    (PERSON, NAME, "rosalind_franke_1", [("case-folded", "rosalind_franke", CERTAIN)]),
+    (PERSON, "Rosalind  Franke", NAME, [("case-folded", NAME, CERTAIN), ("identity", NAME, CERTAIN)]),
+    (PERSON, "Ann O'Franke", "Ann O\u2019Franke", [("case-folded", "Ann O\u2019Franke", CERTAIN)]),
+    (PERSON, "Ann O\u2019Franke", "ann_o'franke", [("case-folded", "ann_o'franke", CERTAIN)]),
+    (MAIL, "ann_lee@example.com", "ann lee@example.com", []),
 ]
 
 

@@ -128,7 +128,8 @@ class BatchResult:
     reason.
 
     `new_ids` and `new_tags` are to be added to the `ValueLog`; `by_kind` counts occurrences, kept ones, and those that the plan leaves;
-    `inconclusive` the matches that may be a removed value or chance, by kind.
+    `inconclusive` the matches that may be a removed value or chance, by kind; `leaking_names` the names of columns and fields that are
+    removed values.
     """
 
     table: pa.Table
@@ -139,6 +140,7 @@ class BatchResult:
     by_kind: dict[str, dict[str, int]]
     swept_count: int
     inconclusive: Counter[str]
+    leaking_names: frozenset[str]
 
 
 @dataclass(frozen=True, repr=False)
@@ -242,6 +244,7 @@ class BatchProcessor:
         quarantined: set[int] = set(too_many_matches)
         to_sweep = SweepSpans.empty()
         swept_count = 0
+        leaking_names: set[str] = set()
         while True:
             table, remaining = text_columns.table, occurrences
             if quarantined:
@@ -249,6 +252,7 @@ class BatchProcessor:
                 remaining = occurrences.select_rows(~np.isin(occurrences.spans["doc_no"], list(quarantined)))
                 to_sweep = to_sweep.take(~np.isin(to_sweep.doc_no, list(quarantined)))
             attempt = _RewriteAttempt(self, table, text_columns, remaining, to_sweep, terms)
+            leaking_names |= attempt.leaking_fields
             if attempt.leaking_fields:
                 rows = zip(doc_nos.tolist(), text_columns.record_rows.tolist(), strict=True)
                 attempt.leaking_doc_nos |= {
@@ -267,7 +271,15 @@ class BatchProcessor:
         ids, tags = self._list_new_tags(attempt.selection)
         reasons = {doc_no: TOO_MANY_MATCHES if doc_no in too_many_matches else "leak" for doc_no in sorted(quarantined)}
         return BatchResult(
-            attempt.rewriter.table, edited_rows, reasons, ids, tags, attempt.count_by_kind(), swept_count, attempt.inconclusive
+            attempt.rewriter.table,
+            edited_rows,
+            reasons,
+            ids,
+            tags,
+            attempt.count_by_kind(),
+            swept_count,
+            attempt.inconclusive,
+            frozenset(leaking_names),
         )
 
     def _has_too_many_matches(
@@ -471,7 +483,7 @@ class _RewriteAttempt:
         self.leaking_doc_nos |= set(found.leaks.doc_no.tolist())
 
     def _check_kept_columns(self, terms: Sequence[SearchTerms], text_columns: TextColumns) -> None:
-        """Search for removed values in texts of kept columns, and in field names: where one is found it cannot be swept."""
+        """Search for removed values in texts of kept columns, in numbers, and in field names: where one is found it cannot be swept."""
         checked_docs = set(self.rewriter.table.column("doc_no").to_pylist())
         all_doc_nos = text_columns.table.column("doc_no").to_numpy()
         offset = int(all_doc_nos[0]) - int(text_columns.record_rows[0]) if len(all_doc_nos) else 0

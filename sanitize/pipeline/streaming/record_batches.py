@@ -52,6 +52,7 @@ TEXT = pa.large_string()
 Row = dict[str, Any]
 Steps = tuple[str, ...]
 _LAST_RANK = 1 << 40
+_MIN_SEARCHED_NUMBER = 1_000_000  # as the leak check: fewer than seven digits identify nobody
 
 
 @dataclass(frozen=True)
@@ -140,9 +141,11 @@ class StreamLayout:
 
 @dataclass(frozen=True, repr=False)
 class TextColumns:
-    """The texts of a batch: a table with `doc_no`, `doc_id` and columns that hold the cells at `leaves`; for each of its rows the row of
-    the batch (`record_rows`); for each leaf its field in the records (`text_fields`); texts of kept columns, which are only checked, with
-    their rows; the names of columns and fields; and the cells of columns that are pseudonymized or dropped."""
+    """The texts of a batch: a table with `doc_no`, `doc_id` and columns that hold the cells at `leaves`;
+    for each of its rows the row of the batch (`record_rows`); for each leaf its field in the records
+    (`text_fields`); texts of kept columns and numbers of all columns in digits, which are only
+    checked, with their rows; the names of columns and fields; and the cells of columns that are
+    pseudonymized or dropped."""
 
     table: pa.Table
     record_rows: I64
@@ -313,6 +316,10 @@ class DictBatch:
                 rows_and_texts = [(row, text) for row, record in enumerate(records) for text in _iterate_strings(record.get(column))]
                 if rows_and_texts:
                     kept.append((pa.array([text for _, text in rows_and_texts], TEXT), rows[[row for row, _ in rows_and_texts]]))
+            if layout.get_policy(column) in ("keep", "sanitize"):
+                numbers = [(row, number) for row, record in enumerate(records) for number in _iterate_numbers(record.get(column))]
+                if numbers:
+                    kept.append((pa.array([text for _, text in numbers], TEXT), rows[[row for row, _ in numbers]]))
         value_cells = _list_value_cells(records, field_names, layout)
         return TextColumns(pa.table(columns), rows, tuple(leaves), tuple(layout.text_fields), kept, field_names, value_cells)
 
@@ -470,8 +477,13 @@ class ArrowBatch:
                     raw = _combine_chunks(canonical.column(name)).cast(pa.large_binary()).fill_null(b"")
                     _, offsets, data = raw.buffers()  # the matcher compares bytes, valid UTF-8 or not
                     kept.append((pa.LargeStringArray.from_buffers(len(raw), offsets, data, None, 0, raw.offset), rows))
-        names = [*canonical.column_names, *(step for leaf in list_text_leaves(canonical.schema) for step in leaf.steps if step != "[]")]
+            if self._get_policy(layout, name) in ("keep", "sanitize"):
+                kept += _list_number_texts(_combine_chunks(canonical.column(name)), rows)
         policies = {name: self._get_policy(layout, name) for name in canonical.column_names}
+        names = [name for name, policy in policies.items() if policy != "drop"]
+        names += [
+            step for leaf in list_text_leaves(canonical.schema) if policies[leaf.column] != "drop" for step in leaf.steps if step != "[]"
+        ]
         value_cells = [
             (one, list_cells(_combine_chunks(canonical.column(one.leaf.column)), one.leaf))
             for one in select_value_leaves(canonical.schema, policies, (layout.id_column, layout.user_column))
@@ -541,6 +553,26 @@ def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
+def _list_number_texts(column: pa.Array, rows: I64) -> Iterator[tuple[pa.LargeStringArray, I64]]:
+    """The long numbers in a column and in its lists and structs, in digits, each with its row; of
+    floats those without a fraction."""
+    if pa.types.is_large_list(column.type):
+        yield from _list_number_texts(column.flatten(), rows[np.asarray(pc.list_parent_indices(column))])
+    elif pa.types.is_struct(column.type):
+        for part in column.flatten():
+            yield from _list_number_texts(part, rows)
+    elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
+        is_searched = pc.greater_equal(pc.abs(column), _MIN_SEARCHED_NUMBER)
+        if is_float := pa.types.is_floating(column.type):
+            column = column.cast(pa.float64())
+            is_searched = pc.and_(is_searched, pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 2.0**63)))
+        is_searched = pc.fill_null(is_searched, False)
+        numbers = column.filter(is_searched)
+        texts = (numbers.cast(pa.int64()) if is_float else numbers).cast(pa.string()).cast(TEXT)
+        if len(texts):
+            yield texts, rows[np.asarray(is_searched)]
+
+
 def _get_doc_id(value: Any, doc_no: int) -> str:
     """The document id that determines the draws of a record: its number if it has no id, or a nested one."""
     return str(doc_no) if value is None or isinstance(value, dict | list) else _to_text(value)
@@ -589,6 +621,16 @@ def _iterate_cells(value: Any, steps: Steps) -> Iterator[tuple[Steps, str | int]
     elif isinstance(value, dict):
         for name, inner in value.items():
             yield from _iterate_cells(inner, (*steps, str(name)))
+
+
+def _iterate_numbers(value: Any) -> Iterator[str]:
+    """Every long number inside a value, in digits; of floats those without a fraction."""
+    if isinstance(value, int | float):
+        if abs(value) >= _MIN_SEARCHED_NUMBER and value == value // 1:
+            yield str(int(value))
+    elif isinstance(value, dict | list):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from _iterate_numbers(inner)
 
 
 def _iterate_strings(value: Any) -> Iterator[str]:

@@ -5,7 +5,9 @@ scan. This package knows nothing about values: bytes in, bytes out. The forms:
 
     zero-width         invisible characters, variation selectors, control characters and escapes of
                        terminals, left out, and a no-break space beside an @
-    line breaks        the end of a line, with the blanks and quote marks (>) that begin the next one, as one space
+    line breaks        the end of a line, with the blanks around it, backslashes before it and quote
+                       marks (>) after it, and other runs of blanks but those between numbers, as one
+                       space
     other digits       digits of other scripts, and full-width ones
     HTML               &#64; &#64 &commat; &amp;#64;
     URL                %40, and twice: %2540, %u0040
@@ -14,9 +16,10 @@ scan. This package knows nothing about values: bytes in, bytes out. The forms:
                        quotes; with any number of backslashes
     CSS                \\40 with the blank that ends it, \\000040
     wrapped address    bob=example.com@lists.example.net, IMCEASMTP-bob+40example+2Ecom@example.net
-    quoted-printable   =40, soft line breaks
+    quoted-printable   =40, soft line breaks; these also alone, as =53 may be a = before digits
     UTF-7              +AEA-, without its - where all characters are below U+0800
-    base64             at any of its alignments, URL-safe, in lines that are indented or quoted
+    base64             at any of its alignments, URL-safe, in lines that are indented, quoted, or
+                       continued by a backslash
     base32, base32hex  at any of their alignments, of texts of 12 bytes or more
     hexadecimal        of texts of 12 bytes or more; also groups of digits with one separator:
                        71 75 69, 71:75:69, 0x71, 0x75
@@ -52,6 +55,7 @@ from sanitize.text.decodings.escapes import (
     ESCAPES,
     FindEscapes,
     decode_escapes,
+    decode_soft_breaks,
     find_form_escapes,
     find_paragraph_breaks,
 )
@@ -108,15 +112,20 @@ def iter_decodings(
     pairs = np.ones((256, 256), np.bool_) if blank_pairs is None else blank_pairs | _NUMBER_PAIRS
     form_pairs = _NO_BLANK_PAIRS if blank_pairs is None else blank_pairs
     find_by_form: dict[str, FindEscapes] = {
-        "line breaks": partial(find_paragraph_breaks, pairs=pairs),
+        # numbers in the columns of a table are several
+        "line breaks": partial(find_paragraph_breaks, pairs=pairs, run_pairs=pairs & ~_NUMBER_PAIRS),
         "form encoding": partial(find_form_escapes, pairs=form_pairs, max_value_bytes=max_value_bytes),
         **ESCAPES,
     }
     for form, find_in in find_by_form.items():
         if form in forms and (escapes := find_in(buffers)) is not None:
-            yield (unescaped := decode_escapes(form, buffers, escapes, max_value_bytes))
-            if "digits" in forms and (digits := join_decoded_digits(unescaped)) is not None:
-                yield digits
+            readings = [decode_escapes(form, buffers, escapes, max_value_bytes)]
+            if form == "quoted-printable" and (breaks := decode_soft_breaks(buffers, escapes, max_value_bytes)) is not None:
+                readings.append(breaks)
+            for unescaped in readings:
+                yield unescaped
+                if "digits" in forms and (digits := join_decoded_digits(unescaped)) is not None:
+                    yield digits
     run_forms = [form for form in RUN_FORMS if form in forms]
     if run_forms:
         runs = runs or find_coded_runs(texts)

@@ -18,6 +18,7 @@ import pyarrow as pa
 from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, fill_columns, slice_spans
 from sanitize.kernels.escapes import (
+    find_blank_runs,
     find_controls,
     find_escapes,
     find_form_blanks,
@@ -98,6 +99,31 @@ def decode_escapes(form: str, buffers: TextBuffers, escapes: FoundEscapes, max_v
         )
 
     return Decoding(form, TextBuffers(spliced, offsets).to_array(), find_encoded_spans)
+
+
+def decode_soft_breaks(buffers: TextBuffers, escapes: FoundEscapes, max_value_bytes: int) -> Decoding | None:
+    """Decodes the soft line breaks of quoted-printable alone: `=536-22=`, a line end and `-8741` is
+    `=536-22-8741`. Of the spans only those that have a part of another escape are encoded: the
+    reading with all escapes has the others."""
+    is_break = escapes.decoded.lengths == 0
+    other_starts, other_ends = escapes.starts[~is_break], escapes.ends[~is_break]
+    rows = np.flatnonzero(is_break)
+    low, high = escapes.starts[rows] - max_value_bytes, escapes.ends[rows] + max_value_bytes
+    rows = rows[np.searchsorted(other_ends, low) < np.searchsorted(other_starts, high)]
+    if not len(rows):
+        return None
+    nothing = TextBuffers(np.empty(0, np.uint8), np.zeros(len(rows) + 1, np.int64))
+    places = escapes.text_no[rows], escapes.starts[rows], escapes.ends[rows]
+    decoding = decode_escapes("quoted-printable", buffers, FoundEscapes(*places, nothing), max_value_bytes)
+
+    def find_encoded_spans(piece_no: I64, start: I64, stop: I64) -> EncodedSpans:
+        spans = decoding.find_encoded_spans(piece_no, start, stop)
+        base = buffers.offsets[spans.text_no]
+        first_other = np.searchsorted(other_ends, base + spans.start, side="right")
+        has_other = first_other < np.searchsorted(other_starts, base + spans.end)
+        return replace(spans, is_encoded=spans.is_encoded & has_other)
+
+    return replace(decoding, find_encoded_spans=find_encoded_spans)
 
 
 # ---- the escapes of each form ----
@@ -235,10 +261,17 @@ def find_form_escapes(buffers: TextBuffers, pairs: Mask, max_value_bytes: int) -
     return escapes and replace(escapes, is_counted=buffers.data[escapes.starts] == _PLUS)
 
 
-def find_paragraph_breaks(buffers: TextBuffers, pairs: Mask) -> FoundEscapes | None:
-    """Returns the ends of lines inside paragraphs, with the blanks around each and quote marks after it, as one space. [a, b] of `pairs` is
-    True where such a space may be between the bytes a and b."""
-    text_no, starts, ends = fill_columns(partial(find_line_breaks, buffers.data, buffers.offsets, pairs.view(np.uint8)), 3)
+def find_paragraph_breaks(buffers: TextBuffers, pairs: Mask, run_pairs: Mask) -> FoundEscapes | None:
+    """Returns the ends of lines inside paragraphs, with the blanks around each, backslashes before
+    it and quote marks after it, and other runs of blanks, each as one space. [a, b] of `pairs` (of
+    `run_pairs` for runs) is True where such a space may be between the bytes a and b."""
+    breaks, runs = (
+        fill_columns(partial(find, buffers.data, buffers.offsets, wanted.view(np.uint8)), 3)
+        for find, wanted in ((find_line_breaks, pairs), (find_blank_runs, run_pairs))
+    )
+    # blanks behind a quote mark may be part of the end of a line
+    is_other = np.searchsorted(breaks[2], runs[1], side="right") == np.searchsorted(breaks[1], runs[2])
+    text_no, starts, ends = _merge_places(breaks, tuple(column[is_other] for column in runs))
     spaces = TextBuffers(np.full(len(starts), _BLANK, np.uint8), np.arange(len(starts) + 1))
     return FoundEscapes(text_no, starts, ends, spaces) if len(starts) else None
 

@@ -257,6 +257,18 @@ def test_a_record_that_would_leak_goes_to_quarantine(tmp_path: Path, batch: int)
     assert mode & 0o077 == 0 and (tmp_path / "state").stat().st_mode & 0o077 == 0
 
 
+def test_a_number_that_is_a_removed_value_goes_to_quarantine(tmp_path: Path) -> None:
+    numbers = [1, 7135550123, 17135550123.0, None, 713555012]
+    rows = [{"text": "call 713-555-0123", "n": number, "deep": [{"a": number}]} for number in numbers]
+    for name, source in (("records", rows), ("table", [pa.Table.from_pylist(rows)])):
+        list(stream(source, plan="redact", state=tmp_path / name, batch=10, sanitize=["n", "deep"]))
+        quarantined = [json.loads(line) for line in (tmp_path / name / "quarantine" / "records.jsonl").read_text().splitlines()]
+        assert [(entry["record"], entry["reason"]) for entry in quarantined] == [(1, "leak"), (2, "leak")]
+        left = list(stream(source, plan="redact", batch=10, drop=["n", "deep"]))
+        assert sum(one.num_rows if isinstance(one, pa.RecordBatch) else 1 for one in left) == 5
+    assert len(list(stream(rows, plan="redact", batch=10, drop=["deep"], pseudonymize=["n"], seed=1))) == 5
+
+
 BAD_LINES = [
     (b"{broken", "not_json"),
     (b"[1]", "not_an_object"),
