@@ -167,6 +167,12 @@ class _Edits:
         start, end, replacement = self.start_byte[rows], self.end_byte[rows], self.replacement.take(pa.array(rows))
         return _Edits(self.occurrence_row[rows], start, end, self.editor_no[rows], replacement)
 
+    def slice(self, low: int, high: int) -> _Edits:
+        """The edits from `low` to `high`, without a copy."""
+        rows = slice(low, high)
+        replacement = self.replacement.slice(low, high - low)
+        return _Edits(self.occurrence_row[rows], self.start_byte[rows], self.end_byte[rows], self.editor_no[rows], replacement)
+
 
 @dataclass(frozen=True, repr=False)
 class _WordSpans:
@@ -221,8 +227,11 @@ class BatchRewriter:
         self.kept_rows, moved_by = _find_untouched_originals(edits, self.occurrences)
         self.kept = self._build_kept_table(moved_by)
         new_texts: dict[str, dict[LeafPath, pa.Array]] = {}
-        for leaf_no, rows in _group_rows(found.leaf_no[edits.occurrence_row]):
-            column, column_edits = columns[leaf_no], edits.take(rows)
+        edit_leaf_no = found.leaf_no[edits.occurrence_row]
+        edits_by_leaf = edits.take(np.argsort(edit_leaf_no, kind="stable")) if len(columns) > 1 else edits
+        edge = 0
+        for leaf_no, count in zip(*np.unique(edit_leaf_no, return_counts=True), strict=True):
+            column, column_edits = columns[leaf_no], edits_by_leaf.slice(edge, edge := edge + count)
             texts_of_column = new_texts.setdefault(column.leaf.column, {})
             texts_of_column[column.leaf] = _splice_texts(column, buffers[leaf_no], found.text_no[column_edits.occurrence_row], column_edits)
         self.table = replace_columns(

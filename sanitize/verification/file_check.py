@@ -48,6 +48,7 @@ from sanitize.verification.shard_check import count_mentions, describe_columns
 from sanitize.verification.value_matches import ValueMatches, describe_forms, find_value_matches
 
 _DIGITS = ALL_FORMS.index("digits")
+_SHORT_PIECE_BYTES = 64
 _MIN_CONCLUSIVE_BYTES = 8  # a match of so many bytes does not occur by chance in binary data
 _MIN_CONCLUSIVE_DIGITS = 9
 _Source = Callable[[], Iterator[tuple[str, FilePiece]]]  # pieces of a file, each with the name of its column
@@ -335,6 +336,7 @@ class _FileSearch:
         is_other_format = find_packed_format(self.task.file) is not None
         columns: list[str] = []
         found, words = _Counts(), Counter[tuple[str, str]]()
+        without_finds = set[bytes]()  # short pieces: the pages of many columns are the same few bytes of levels
 
         def describe(column: str) -> str:
             return f"{location} {locations.get(column, column)}" if column else location
@@ -343,14 +345,22 @@ class _FileSearch:
             if not columns or columns[-1] != column:
                 columns.append(column)
             self.bytes_searched["raw bytes" if location == "raw bytes" else "pages"] += piece.end - piece.start
+            content = piece.data[: _SHORT_PIECE_BYTES + 1].tobytes()
+            if content in without_finds:
+                continue
+            mention_count, match_count = self.findings.leaks.total(), 0
             for part in self._list_texts(piece):
                 for number, terms, matches in self._find_in_piece(part, describe(column)):
+                    match_count += len(matches)
                     # a file in another format holds only rows, and matches across adjacent rows are possible in other forms
                     if not is_other_format or not len(matches) or ALL_FORMS[matches.form[0]] == "exact":
                         found.add(number, terms, matches, len(columns) - 1)
                 part_words = self._find_digests(part.texts, part)
                 found.digest_words.update(part_words)
                 words.update((word, describe(column)) for word in part_words)
+                match_count += len(part_words)
+            if len(content) <= _SHORT_PIECE_BYTES and not match_count and mention_count == self.findings.leaks.total():
+                without_finds.add(content)
         for (pass_no, form), found_times in found.times.items():
             surplus = found_times - rows.times.get((pass_no, form), np.zeros(1, np.int32))
             terms, numbers = self.passes[pass_no], found.column_numbers[pass_no, form]
