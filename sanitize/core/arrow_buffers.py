@@ -148,37 +148,14 @@ def splice(buffers: TextBuffers, starts: I64, ends: I64, replacements: pa.LargeS
     if not len(starts):
         return buffers.to_array()
     new = TextBuffers.from_array(replacements)
-    # pieces alternate: unchanged bytes before a span (source 0), its replacement (source 1)
-    source = np.zeros(2 * len(starts) + 1, np.int32)
-    source[1::2] = 1
-    begin, size = np.zeros((2, len(source)), np.int64)
-    begin[1::2], size[1::2] = new.offsets[:-1], new.lengths
-    begin[2::2], size[:-1:2], size[-1] = ends, starts, len(buffers.data)
-    size[2::2] -= ends
-    data = _concat_slices([buffers.data, new.data], source, begin, size).buffers()[2]
-    grown = np.concatenate([[0], np.cumsum(new.lengths - (ends - starts))])
+    grown = np.zeros(len(starts) + 1, np.int64)  # entry n: by how many bytes the first n replacements are longer than their spans
+    np.cumsum(new.lengths - (ends - starts), out=grown[1:])
+    data = np.empty(len(buffers.data) + int(grown[-1]), np.uint8)
+    begin, end = np.append(0, ends), np.append(starts, len(buffers.data))  # the unchanged bytes before, between and behind the spans
+    distinct_texts.copy_spans(buffers.data, begin, end, begin + grown, data)
+    distinct_texts.copy_spans(new.data, new.offsets[:-1], new.offsets[1:], starts + grown[:-1], data)
     offsets = buffers.offsets + grown[np.searchsorted(ends, buffers.offsets, side="right")]
-    return pa.LargeStringArray.from_buffers(len(offsets) - 1, pa.py_buffer(offsets.astype(np.int64)), data)
-
-
-def _concat_slices(sources: list[U8], source_nos: I32, starts: I64, sizes: I64) -> pa.LargeStringArray:
-    """Slices of byte buffers as one column of texts: for each its source number, start and size in bytes; no end exceeds 2^31.
-
-    Arrow gets them as string views, so that every byte is copied once, into memory that is allocated once; `take` would need the sources
-    in one array first, and would grow its result step by step.
-    """
-    views = np.zeros((len(sizes), 4), np.int32)
-    views[:, 0], views[:, 2], views[:, 3] = sizes, source_nos, starts
-    short = (sizes > 0) & (sizes <= _INLINE_BYTES)  # stored in the view itself
-    for number, data in enumerate(sources):
-        rows = np.flatnonzero(short & (source_nos == number))
-        if len(rows):
-            data = np.append(data, np.zeros(_INLINE_BYTES, np.uint8)) if starts[rows].max() + _INLINE_BYTES > len(data) else data
-            windows = np.ndarray(len(data) - _INLINE_BYTES + 1, f"V{_INLINE_BYTES}", data, strides=(1,))
-            inline_bytes = windows[starts[rows]].view(np.uint8).reshape(-1, _INLINE_BYTES)
-            views.view(np.uint8).reshape(-1, 16)[rows, 4:] = np.where(np.arange(_INLINE_BYTES) < sizes[rows, None], inline_bytes, 0)
-    buffers = [None, *(pa.py_buffer(buffer) for buffer in (views, *sources))]
-    return pa.Array.from_buffers(pa.string_view(), len(sizes), buffers).cast(pa.large_string())
+    return TextBuffers(data, offsets).to_array()
 
 
 def find_first_byte_after(buffers: TextBuffers, byte: int, positions: I64, ceilings: I64) -> I64:

@@ -77,6 +77,7 @@ _EXTEND_AFTER = 8  # attempts with the pools alone; later ones are extended by d
 _OWN_COMPONENT_AFTER = 24  # from this attempt on, a drawn component may equal the address's own
 _MAX_ATTEMPTS = 64
 _STRATEGY_ENDS = (1, _EXTEND_AFTER, _OWN_COMPONENT_AFTER, _MAX_ATTEMPTS)  # attempts at which the way of drawing changes
+_DRAWN_AT_ONCE = 1 << 15  # rows; 2 KB of intermediate columns each
 _MIN_DRAWS_PER_CALL = 256  # fewer draws than this cost no more than the call itself
 _COMPONENT_BIT = {name: 1 << number for number, name in enumerate(COMPONENTS)}
 _DOC_FACTOR = 0x9E3779B97F4A7C15  # odd: documents differ in the numbers that it gives (2 ** 64 divided by the golden ratio)
@@ -343,23 +344,23 @@ class Rmft(LinkingEditor):
         texts, rows = list[pa.Array](), list[npt.NDArray[np.intp]]()
         attempt = 0
         while len(pending) and attempt < _MAX_ATTEMPTS:
+            # several attempts only if all rows are drawn at once, else the accepted draws would depend on the slices
             count = min(_find_strategy_end(attempt) - attempt, _attempts_per_call(len(pending)))
-            each = np.repeat(pending, count)
-            attempts = attempt + np.tile(np.arange(count), len(pending))
-            text, usable = draw_texts(each, draws.take(each).with_attempt(attempts) if attempt else draws, attempts if attempt else 0)
-            forms = hash_surrogate_forms(kind, text, self._key)
-            usable = usable & ~self._is_known(kind, forms)
-            accepted, keys = (
-                np.empty(len(pending), np.int64),
-                np.ascontiguousarray(forms[:, NORMALISED]),
-            )
-            value_sets.accept_new(keys, usable.view(np.uint8), doc_no[pending], _DOC_FACTOR, used, accepted)
-            is_accepted = accepted >= 0
-            if not attempt and is_accepted.all():
-                return text
-            texts.append(text.take(pa.array(accepted[is_accepted])))
-            rows.append(pending[is_accepted])
-            pending = pending[~is_accepted]
+            is_rejected = np.ones(len(pending), np.bool_)
+            for low in range(0, len(pending), _DRAWN_AT_ONCE):
+                drawn = pending[low : low + _DRAWN_AT_ONCE]
+                each = np.repeat(drawn, count)
+                attempts = attempt + np.tile(np.arange(count), len(drawn))
+                text, usable = draw_texts(each, draws.take(each).with_attempt(attempts), attempts if attempt else 0)
+                forms = hash_surrogate_forms(kind, text, self._key)
+                usable = usable & ~self._is_known(kind, forms)
+                accepted, keys = np.empty(len(drawn), np.int64), np.ascontiguousarray(forms[:, NORMALISED])
+                value_sets.accept_new(keys, usable.view(np.uint8), doc_no[drawn], _DOC_FACTOR, used, accepted)
+                is_accepted = accepted >= 0
+                texts.append(text.take(pa.array(accepted[is_accepted])))
+                rows.append(drawn[is_accepted])
+                is_rejected[low : low + len(drawn)] = ~is_accepted
+            pending = pending[is_rejected]
             attempt += count
         # no variant of this shape is left that is new in its document (`http://a` a few dozen times): the rest gets the kind's label
         texts.append(_repeat_label(kind, len(pending)))
@@ -369,18 +370,21 @@ class Rmft(LinkingEditor):
     def _draw_until_changed(self, kind: Kind, draw_texts: _TextDrawer, draws: Draws) -> pa.Array:
         """One text for each occurrence of a kind with `ambiguous_text`: the first draw that differs
         from the original and from all known values of other kinds."""
-        texts = _repeat_label(kind, len(draws))
-        pending = np.arange(len(draws))
-        for attempt in range(_MAX_ATTEMPTS):
-            drawn, usable = draw_texts(pending, draws.take(pending).with_attempt(attempt), attempt)
-            usable = usable & ~self._is_known(kind, hash_surrogate_forms(kind, drawn, self._key))
-            is_done = np.zeros(len(draws), np.bool_)
-            is_done[pending[usable]] = True
-            texts = pc.replace_with_mask(texts, pa.array(is_done), drawn.filter(pa.array(usable)))
-            pending = pending[~usable]
-            if not len(pending):
-                break
-        return texts
+        slices = []
+        for low in range(0, len(draws), _DRAWN_AT_ONCE):
+            pending = np.arange(low, min(low + _DRAWN_AT_ONCE, len(draws)))
+            texts = _repeat_label(kind, len(pending))
+            for attempt in range(_MAX_ATTEMPTS):
+                drawn, usable = draw_texts(pending, draws.take(pending).with_attempt(attempt), attempt)
+                usable = usable & ~self._is_known(kind, hash_surrogate_forms(kind, drawn, self._key))
+                is_done = np.zeros(len(texts), np.bool_)
+                is_done[pending[usable] - low] = True
+                texts = pc.replace_with_mask(texts, pa.array(is_done), drawn.filter(pa.array(usable)))
+                pending = pending[~usable]
+                if not len(pending):
+                    break
+            slices.append(texts)
+        return pa.concat_arrays([*slices, pa.array([], pa.large_string())])
 
     def _build_surrogate_drawer(self, kind: Kind, values: pa.Array) -> _TextDrawer:
         """A function that draws surrogates of the same shape; after `_EXTEND_AFTER` attempts not from the small reserved ranges."""
@@ -579,16 +583,19 @@ def _read_values(kind: Kind, occurrences: pl.DataFrame, key: Key) -> tuple[pa.Ar
     values, swept = occurrences["value"], np.flatnonzero(occurrences["swept"].to_numpy())
     is_invalid = np.zeros(len(values), np.bool_)
     if len(swept):
-        # a loop over the few swept values: Unicode's compatibility form has no columnar implementation
-        plain = pl.Series([unicodedata.normalize("NFKC", value) for value in values.gather(swept)], dtype=pl.String)
-        values = values.scatter(swept, plain)
+        # a loop over the distinct swept values: Unicode's compatibility form has no columnar implementation
+        spelled = to_large_string(values.gather(swept)).dictionary_encode()
+        code = np.asarray(spelled.indices, np.int64)
+        plain = pl.Series([unicodedata.normalize("NFKC", value) for value in spelled.dictionary.to_pylist()], dtype=pl.String)
+        values = values.scatter(swept, plain.gather(code))
         candidates = pl.DataFrame({"value": plain}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(True), address_field=pl.lit(False))
-        is_other_value = (
-            compute_value_ids(to_large_string(kind.normalise(plain)), kind.name, key) != occurrences["value_id"].to_numpy()[swept]
-        )
+        plain_ids = compute_value_ids(to_large_string(kind.normalise(plain)), kind.name, key)
+        is_other_value = plain_ids[code] != occurrences["value_id"].to_numpy()[swept]
         # where a finder found a value in the same place, its variant held a value: the next one would, too
-        is_found_too = occurrences.select("doc_no", "cell", "start", "end").is_duplicated().to_numpy()[swept]
-        is_invalid[swept] = ~kind.is_value(candidates).to_numpy() | is_other_value | is_found_too
+        spans = (occurrences[name].to_numpy() for name in ("doc_no", "cell", "start", "end"))
+        equals_next = np.logical_and.reduce([column[1:] == column[:-1] for column in spans])  # occurrences are in order
+        is_found_too = (np.append(equals_next, False) | np.append(False, equals_next))[swept]
+        is_invalid[swept] = ~kind.is_value(candidates).to_numpy()[code] | is_other_value | is_found_too
     return to_large_string(values), is_invalid
 
 
@@ -620,7 +627,7 @@ def _attempts_per_call(row_count: int) -> int:
 
 
 def _repeat_label(kind: Kind, count: int) -> pa.LargeStringArray:
-    return pa.array([f"[{kind.name}]"] * count, pa.large_string())
+    return pa.repeat(pa.scalar(f"[{kind.name}]", pa.large_string()), count)
 
 
 def _find_strategy_end(attempt: int) -> int:

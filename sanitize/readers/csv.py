@@ -26,7 +26,7 @@ from sanitize.storage.records.record_shapes import recognize_shape
 
 FORMATS = {"csv": (".csv",), "tsv": (".tsv", ".tab")}
 SEPARATORS = {"csv": ",;\t|", "tsv": "\t,;|"}
-MAX_HEADER_BYTES = 1 << 20  # bytes of a header line
+MAX_HEADER_BYTES = 1 << 24  # bytes of a header line: 100,000 columns with names of 160 bytes
 CHUNK_BYTES = 1 << 20
 _MAX_CELL_CHARS = (1 << 31) - 1  # the parser's own limit, 128 KiB, is below many mails
 
@@ -63,12 +63,14 @@ def _read_header(path: str, format: str, main_column: str) -> tuple[str, list[st
     else:
         raise UnreadableFile("no_header")
     names = [cell.strip() for cell in cells]
+    taken = set(names)
     for number, name in enumerate(names):
         if not name:
             name = f"column_{number + 1}"
-            while name in names:
+            while name in taken:
                 name += "_"
             names[number] = name
+            taken.add(name)
     if len(set(names)) < len(names) or any("\r" in name for name in names):  # a file whose lines end in a bare CR is one line here
         raise UnreadableFile("no_header")
     return separator, names

@@ -13,11 +13,11 @@ from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from sanitize.core import text_cells
 from sanitize.errors import InputRefused, UsageError, printable_path, shell_quote, suggest_names
 from sanitize.readers.survey_types import Roles
+from sanitize.storage.parquet_files import count_row_bytes
 from sanitize.storage.records.record_shapes import RecordShape, find_shape_faults, list_json_columns, recognize_shape
 
 TEXT_TYPE = pa.large_string()
@@ -281,8 +281,8 @@ def find_faults(batch: pa.RecordBatch, max_doc_bytes: int, shape: RecordShape | 
     for leaf in text_cells.list_text_leaves(batch.schema):
         column = batch.column(batch.schema.get_field_index(leaf.column))
         flat = text_cells.flatten_leaf(column, leaf, path_arrays.setdefault(leaf.column, {}))
-        lengths = np.asarray(pc.fill_null(pc.binary_length(flat.texts), 0), np.int64)
-        sizes += np.bincount(flat.rows, lengths, batch.num_rows).astype(np.int64)
+        lengths = count_row_bytes(flat.texts)
+        sizes += np.bincount(flat.rows, lengths, batch.num_rows).astype(np.int64) if leaf.steps else lengths
         try:
             flat.texts.validate(full=True)
         except pa.ArrowInvalid:

@@ -29,15 +29,16 @@ def select_edit_samples(documents: Documents, leaves: Sequence[LeafPath], edits:
     frame = pl.DataFrame(table).with_columns(pl.col("kind").cast(pl.String))
     first = int(frame["doc_no"].min())  # type: ignore[arg-type]
     # the first edit of every kind, then the second of every kind, and so on
-    near = frame.filter(pl.col("doc_no") < first + _MAX_DOCUMENTS).with_columns(number=pl.int_range(pl.len()).over("kind"))
-    chosen = near.sort("number", "doc_no", "cell", "start_byte").head(count).sort("doc_no", "cell", "start_byte")
+    near = frame.filter(pl.col("doc_no") < first + _MAX_DOCUMENTS)
+    chosen = near.with_columns(number=pl.int_range(pl.len()).over("kind")).filter(pl.col("number") < count)
+    chosen = chosen.sort("number", "doc_no", "cell", "start_byte").head(count).sort("doc_no", "cell", "start_byte")
     wanted = chosen["doc_no"].unique().sort().to_list()
     texts = {place: text.encode() for place, text in documents.read_texts(leaves, np.array(wanted, np.int64)).items()}
     samples = []
-    edits_by_cell = near.filter(pl.col("doc_no").is_in(wanted)).sort("start_byte").partition_by("doc_no", "cell", as_dict=True)
     for row in chosen.iter_rows(named=True):
         raw, start, end = texts[row["doc_no"], row["cell"]], row["start_byte"], row["end_byte"]
-        line_before, line_after = _show_line(raw, start, end, edits_by_cell[row["doc_no"], row["cell"]])
+        in_cell = near.lazy().filter(pl.col("doc_no") == row["doc_no"], pl.col("cell") == row["cell"])
+        line_before, line_after = _show_line(raw, start, end, in_cell)
         samples.append(
             EditSample(
                 kind=row["kind"],
@@ -52,13 +53,13 @@ def select_edit_samples(documents: Documents, leaves: Sequence[LeafPath], edits:
     return samples
 
 
-def _show_line(raw: bytes, start: int, end: int, edits: pl.DataFrame) -> tuple[str, str]:
+def _show_line(raw: bytes, start: int, end: int, edits: pl.LazyFrame) -> tuple[str, str]:
     """The line of an edit before and after all edits in it; of a long line the part around the edit."""
     line_start = max(raw.rfind(b"\n", 0, start) + 1, start - _MAX_LINE_BYTES)
     line_end = min(found if (found := raw.find(b"\n", end)) >= 0 else len(raw), end + _MAX_LINE_BYTES)
     after, position = b"", line_start
     in_line = edits.filter(pl.col("start_byte") >= line_start, pl.col("end_byte") <= line_end)
-    for first, last, replacement in in_line.select("start_byte", "end_byte", "replacement").iter_rows():
+    for first, last, replacement in in_line.select("start_byte", "end_byte", "replacement").sort("start_byte").collect().iter_rows():
         after += raw[position:first] + replacement.encode()
         position = last
     after += raw[position:line_end]

@@ -11,7 +11,7 @@ is that of the tables of one shard, and of `_ROWS_PER_RANGE` rows, for any size 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -43,6 +43,7 @@ OUTCOME_SCHEMA = pa.schema(
 _OUTCOMES = ("original", "surrogate", "label", "removed", "other_edit", "dropped")
 _BYTE_SPAN_COLUMNS = ["doc_no", "cell", "start_byte", "end_byte"]
 _ROWS_PER_RANGE = 2_000_000  # rows that are counted together: 100 bytes each in DuckDB
+_ROWS_AT_ONCE = 1 << 18  # occurrences of a shard that are counted together: 200 bytes each
 _ROW_GROUP_SIZE = 65_536  # rows per row group; a range reads whole row groups
 
 
@@ -86,21 +87,23 @@ def write_shard_outcomes(task: OutcomeTask) -> None:
     section, sections = _dictionary_codes(occurrences, "section")
     sections = [*sections, ""]  # the last one is for texts that are not mails
     spans = {name: np.asarray(occurrences.column(name), np.int64) for name in _BYTE_SPAN_COLUMNS}
-    row, replacement, touched = _match_edits(spans, kind, kinds, task.edits)
-    dropped = _in_dropped_documents(spans["doc_no"], task.drops)
-    result_id = np.asarray(occurrences.column("value_id"), np.int64)[row]  # what the output has there; see OUTCOME_SCHEMA
-    outcome = np.where(touched[row], _OUTCOMES.index("other_edit"), _OUTCOMES.index("original"))
-    edited = len(replacement)  # the edited rows come first
-    is_label = pl.DataFrame({"text": replacement, "kind": pl.Series(kinds, dtype=pl.String).gather(kind[row[:edited]])}).select(
-        pl.col("text").str.slice(1).str.starts_with(pl.col("kind"))
-    )
-    label_or_surrogate = np.where(is_label.to_series(), _OUTCOMES.index("label"), _OUTCOMES.index("surrogate"))
-    outcome[:edited] = np.where(replacement == "", _OUTCOMES.index("removed"), label_or_surrogate)
-    # surrogates are identified by Polars' hash: 64 bits, equal in all processes of one run, and not used after it
-    result_id[:edited] = replacement.hash().reinterpret(signed=True).to_numpy()
-    outcome[dropped[row]] = _OUTCOMES.index("dropped")
-    is_value = (outcome == _OUTCOMES.index("original")) | (outcome == _OUTCOMES.index("surrogate"))
-    summed = _sum_outcomes(kind[row] * len(_OUTCOMES) + outcome, np.where(is_value, result_id, 0), section[row], kinds, sections)
+    edits = _Edits.read(task.edits, kinds)
+    low, high = edits.find_overlapping(spans)
+    dropped = _in_dropped_documents(spans.pop("doc_no"), task.drops)
+    value_id = np.asarray(occurrences.column("value_id"), np.int64)
+    slices = []
+    for first in range(0, max(len(kind), 1), _ROWS_AT_ONCE):
+        rows = slice(first, first + _ROWS_AT_ONCE)
+        row, edit = _pair_by_kind(low[rows], high[rows], kind[rows], edits.kind)
+        touched, edited = (low < high)[rows], slice(0, len(edit))  # the edited rows come first
+        result_id = value_id[rows][row]  # what the output has there; see OUTCOME_SCHEMA
+        outcome = np.where(touched[row], _OUTCOMES.index("other_edit"), _OUTCOMES.index("original"))
+        result_id[edited], outcome[edited] = edits.result_id[edit], edits.outcome[edit]
+        outcome[dropped[rows][row]] = _OUTCOMES.index("dropped")
+        is_value = (outcome == _OUTCOMES.index("original")) | (outcome == _OUTCOMES.index("surrogate"))
+        keys = kind[rows][row] * len(_OUTCOMES) + outcome
+        slices.append(_sum_outcomes(keys, np.where(is_value, result_id, 0), section[rows][row], kinds, sections))
+    summed = pa.concat_tables(slices).combine_chunks()
     summed = summed.take(np.argsort(np.asarray(summed.column("result_id")), kind="stable"))
     settings: dict[str, Any] = {"compression": TABLE_CODEC, "compression_level": TABLE_CODEC_LEVEL, "write_page_checksum": True}
     settings |= {"use_dictionary": ["kind", "outcome", "section"], "write_statistics": ["result_id"]}
@@ -154,32 +157,59 @@ def _in_dropped_documents(doc_no: I64, drops: tuple[Path, ...]) -> Mask:
     return np.isin(doc_no, np.concatenate([np.asarray(table.column(0), np.int64) for table in tables]))
 
 
-def _match_edits(spans: dict[str, I64], kind: I64, kinds: list[str], edits: Path | None) -> tuple[I64, pl.Series, Mask]:
-    """Pair occurrences with the edits of their own kind that overlap them.
+@dataclass(frozen=True, repr=False)
+class _Edits:
+    """The edits of a shard: their spans; their kinds as numbers, -1 for one that no occurrence has; and what they leave in the place of an
+    occurrence of their own kind: the outcome, and the hash of the text."""
 
-    Returns (row, replacement, touched). `row` has occurrence numbers: first one for each pair of an occurrence and an edit, then the
-    occurrences without such an edit. `replacement` has the new text of each pair. `touched` says for each occurrence whether an edit of
-    any kind overlaps it.
+    spans: dict[str, I64]
+    kind: I64
+    outcome: I64
+    result_id: I64
+
+    @classmethod
+    def read(cls, path: Path | None, kinds: list[str]) -> _Edits:
+        """The edits in a file, of which the texts are read in batches."""
+        columns: dict[str, list[I64]] = {name: [np.empty(0, np.int64)] for name in (*_BYTE_SPAN_COLUMNS, "kind", "outcome", "result_id")}
+        kind_numbers = {name: number for number, name in enumerate(kinds)}
+        for batch in _read_batches(path, [*_BYTE_SPAN_COLUMNS, "kind", "replacement"]) if path else ():
+            for name in _BYTE_SPAN_COLUMNS:
+                columns[name].append(np.asarray(batch.column(name), np.int64))
+            kind = pl.Series(batch.column("kind").cast(pa.string()), dtype=pl.String)
+            columns["kind"].append(kind.replace_strict(kind_numbers, default=-1, return_dtype=pl.Int64).to_numpy())
+            text = pl.Series("text", batch.column("replacement"), dtype=pl.String)
+            is_label = text.to_frame().select(pl.col("text").str.slice(1).str.starts_with(pl.lit(kind))).to_series().to_numpy()
+            outcome = np.where(is_label, _OUTCOMES.index("label"), _OUTCOMES.index("surrogate"))
+            columns["outcome"].append(np.where((text == "").to_numpy(), _OUTCOMES.index("removed"), outcome))
+            # surrogates are identified by Polars' hash: 64 bits, equal in all processes of one run, and not used after it
+            columns["result_id"].append(text.hash().reinterpret(signed=True).to_numpy())
+        joined = {name: np.concatenate(parts) for name, parts in columns.items()}
+        return cls({name: joined.pop(name) for name in _BYTE_SPAN_COLUMNS}, **joined)
+
+    def find_overlapping(self, spans: dict[str, I64]) -> tuple[I64, I64]:
+        """The range [low, high) of the edits that overlap each occurrence."""
+        edit_cell, cell = pack_pairs((self.spans["doc_no"], spans["doc_no"]), (self.spans["cell"], spans["cell"]))
+        edit_axis, axis = flatten_spans(
+            (edit_cell, self.spans["start_byte"], self.spans["end_byte"]), (cell, spans["start_byte"], spans["end_byte"])
+        )
+        return find_overlapping_rows(*axis, *edit_axis)
+
+
+def _read_batches(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
+    """Yields the rows of a table in batches."""
+    with pq.ParquetFile(path, pre_buffer=False) as file:
+        yield from file.iter_batches(_ROW_GROUP_SIZE, columns=columns, use_threads=False)
+
+
+def _pair_by_kind(low: I64, high: I64, kind: I64, edit_kind: I64) -> tuple[I64, I64]:
+    """Pair occurrences with the edits of their own kind that overlap them, which are among [low, high) for each.
+
+    Returns (row, edit). `row` has occurrence numbers: first one for each pair, then the occurrences without such an edit. `edit` has the
+    edit of each pair.
     """
-    count = len(kind)
-    if edits is None or not pq.read_metadata(edits).num_rows or not count:
-        return np.arange(count), pl.Series([], dtype=pl.String), np.zeros(count, np.bool_)
-    edit_table = (
-        pq.read_table(edits, columns=[*_BYTE_SPAN_COLUMNS, "kind", "replacement"], partitioning=None).unify_dictionaries().combine_chunks()
-    )
-    edit_spans = {name: np.asarray(edit_table.column(name), np.int64) for name in _BYTE_SPAN_COLUMNS}
-    kind_numbers = {name: number for number, name in enumerate(kinds)}
-    edit_kind, names = _dictionary_codes(edit_table, "kind")
-    edit_kind = np.array([kind_numbers.get(name, -1) for name in names], np.int64)[edit_kind]
-    edit_cell, cell = pack_pairs((edit_spans["doc_no"], spans["doc_no"]), (edit_spans["cell"], spans["cell"]))
-    edit_axis, axis = flatten_spans(
-        (edit_cell, edit_spans["start_byte"], edit_spans["end_byte"]), (cell, spans["start_byte"], spans["end_byte"])
-    )
-    low, high = find_overlapping_rows(*axis, *edit_axis)
     occurrence, edit = enumerate_ranges(low, high)
     same_kind = kind[occurrence] == edit_kind[edit]
     occurrence, edit = occurrence[same_kind], edit[same_kind]
-    unpaired = np.ones(count, np.bool_)
+    unpaired = np.ones(len(kind), np.bool_)
     unpaired[occurrence] = False
-    replacement = pl.Series(edit_table.column("replacement").chunk(0).take(pa.array(edit)), dtype=pl.String)
-    return np.concatenate([occurrence, np.flatnonzero(unpaired)]), replacement, high > low
+    return np.concatenate([occurrence, np.flatnonzero(unpaired)]), edit

@@ -22,6 +22,7 @@ from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, slice_span
 from sanitize.core.intervals import begins_group, flatten_spans, overlaps_any, pack_pairs, sort_spans, to_output_offsets
 from sanitize.core.part_protocols import EditBatch, Editor, TextBatch, TextEdits
 from sanitize.core.text_cells import LeafPath, replace_leaf_texts
+from sanitize.kernels import edit_overlaps
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import CellColumn, flatten_cells
@@ -74,10 +75,13 @@ class OccurrenceArrays:
 
     def slice(self, low: int, high: int) -> OccurrenceArrays:
         """The occurrences from `low` to `high`."""
-        return self.take(np.arange(low, high))
+        return self._select(slice(low, high))  # without a copy
 
     def take(self, rows: I64) -> OccurrenceArrays:
         """The occurrences at the given rows."""
+        return self._select(rows)
+
+    def _select(self, rows: Any) -> OccurrenceArrays:
         columns = {name: getattr(self, name)[rows] for name in ARRAY_COLUMNS}
         return OccurrenceArrays(**columns, kept_by_editor=tuple(kept[rows] for kept in self.kept_by_editor), kind_names=self.kind_names)
 
@@ -163,6 +167,12 @@ class _Edits:
         start, end, replacement = self.start_byte[rows], self.end_byte[rows], self.replacement.take(pa.array(rows))
         return _Edits(self.occurrence_row[rows], start, end, self.editor_no[rows], replacement)
 
+    def slice(self, low: int, high: int) -> _Edits:
+        """The edits from `low` to `high`, without a copy."""
+        rows = slice(low, high)
+        replacement = self.replacement.slice(low, high - low)
+        return _Edits(self.occurrence_row[rows], self.start_byte[rows], self.end_byte[rows], self.editor_no[rows], replacement)
+
 
 @dataclass(frozen=True, repr=False)
 class _WordSpans:
@@ -206,8 +216,7 @@ class BatchRewriter:
         found, row = _locate_occurrences(table, columns, occurrences)
         draw_ids = table.column("doc_no").chunk(0).cast(pa.large_string()) if rules.by_position else table.column("doc_id").chunk(0)
         texts = _BatchTexts(columns, buffers, np.asarray(table.column("doc_no"), np.int64), draw_ids, table)
-        proposals = list(self._propose(found, row, texts))
-        found, proposed, draw_no = _combine(proposals, found)
+        found, proposed, draw_no = _combine(list(self._propose(found, row, texts)), found)
         edits, self.masked_count = _resolve_overlaps(proposed, found.occurrences)
         self.occurrences = found.occurrences
         self.word_count = int((self.occurrences.value_id[edits.occurrence_row] == _NO_VALUE).sum())
@@ -218,8 +227,11 @@ class BatchRewriter:
         self.kept_rows, moved_by = _find_untouched_originals(edits, self.occurrences)
         self.kept = self._build_kept_table(moved_by)
         new_texts: dict[str, dict[LeafPath, pa.Array]] = {}
-        for leaf_no, rows in _group_rows(found.leaf_no[edits.occurrence_row]):
-            column, column_edits = columns[leaf_no], edits.take(rows)
+        edit_leaf_no = found.leaf_no[edits.occurrence_row]
+        edits_by_leaf = edits.take(np.argsort(edit_leaf_no, kind="stable")) if len(columns) > 1 else edits
+        edge = 0
+        for leaf_no, count in zip(*np.unique(edit_leaf_no, return_counts=True), strict=True):
+            column, column_edits = columns[leaf_no], edits_by_leaf.slice(edge, edge := edge + count)
             texts_of_column = new_texts.setdefault(column.leaf.column, {})
             texts_of_column[column.leaf] = _splice_texts(column, buffers[leaf_no], found.text_no[column_edits.occurrence_row], column_edits)
         self.table = replace_columns(
@@ -356,7 +368,8 @@ def _combine(proposals: Sequence[_Proposal], found: _LocatedOccurrences) -> tupl
     row, start, end, editor_no = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
     edits = _Edits(new_row_of[row], start, end, editor_no, pa.concat_arrays([part.replacement for part in parts]))
     if all(proposal.keeps_order for proposal in proposals):
-        return found, edits.take(np.argsort(edits.occurrence_row, kind="stable")), draw_no
+        is_ordered = (edits.occurrence_row[1:] >= edits.occurrence_row[:-1]).all()
+        return found, edits if is_ordered else edits.take(np.argsort(edits.occurrence_row, kind="stable")), draw_no
     (axis,) = flatten_spans((found.occurrences.number_cells()[edits.occurrence_row], start, end))
     return found, edits.take(_sort_swept_first(*axis, found.occurrences.swept[edits.occurrence_row])), draw_no
 
@@ -367,40 +380,20 @@ def _resolve_overlaps(edits: _Edits, occurrences: OccurrenceArrays) -> tuple[_Ed
     cell = occurrences.number_cells()[edits.occurrence_row]
     (axis,) = flatten_spans((cell, edits.start_byte, edits.end_byte))
     begins = begins_group(*axis)
-    overlapping = np.flatnonzero(~begins)
-    if not len(overlapping):
+    if begins.all():
         return edits, 0
-    # rare (addresses inside edited URLs, swept spans): resolve these few one by one, in order of position
     start, end = edits.start_byte.copy(), edits.end_byte.copy()
-    is_left = np.ones(len(edits), np.bool_)
-    masked: set[int] = set()
-    left_rows: list[int] = []  # of the group of `later`; invariant: these edits do not overlap, so only the last one can overlap `later`
-    for later in overlapping.tolist():
-        if begins[later - 1]:
-            left_rows = [later - 1]
-        while left_rows and is_left[later] and end[left_rows[-1]] > start[later]:
-            earlier = left_rows[-1]
-            if end[later] <= end[earlier]:
-                is_left[later] = False
-            elif edits.editor_no[earlier] <= edits.editor_no[later]:
-                start[later] = end[earlier]
-                masked.add(later)
-            else:
-                end[earlier] = start[later]
-                masked.add(earlier)
-                if end[earlier] <= start[earlier]:  # nothing of it is left, and the edit before it may overlap `later` as well
-                    is_left[left_rows.pop()] = False
-        if is_left[later]:
-            left_rows.append(later)
+    is_left, is_masked = np.ones(len(edits), np.bool_), np.zeros(len(edits), np.bool_)
+    flags = (column.view(np.uint8) for column in (begins, is_left, is_masked))
+    edit_overlaps.cut_overlaps(start, end, edits.editor_no, *flags, np.empty(len(edits), np.int64))
     replacement = edits.replacement
-    if masked:
-        replacements = replacement.to_pylist()
-        for row in masked:
-            replacements[row] = "*" * int(end[row] - start[row])
-        replacement = pa.array(replacements, pa.large_string())
+    if is_masked.any():
+        offsets = np.append(0, np.cumsum(np.maximum(end - start, 0)[is_masked]))
+        masks = TextBuffers(np.full(offsets[-1], ord("*"), np.uint8), offsets).to_array()
+        replacement = pc.replace_with_mask(replacement, pa.array(is_masked), masks)
     resolved = _Edits(edits.occurrence_row, start, end, edits.editor_no, replacement)
     is_left &= end > start
-    return resolved.take(np.flatnonzero(is_left)), int(is_left[list(masked)].sum())
+    return resolved.take(np.flatnonzero(is_left)), int((is_left & is_masked).sum())
 
 
 def _build_edit_table(rules: EditRules, edits: _Edits, occurrences: OccurrenceArrays) -> pa.Table:

@@ -144,10 +144,12 @@ class Documents:
 
     def _to_standard_form(self, file: DocumentFile, batch: pa.RecordBatch, doc_no: int, names: list[str]) -> pa.Table:
         columns = {"doc_no": pa.array(np.arange(doc_no, doc_no + batch.num_rows), pa.int64())}
+        kinds = dict(zip(self.schema.names, self.schema.types, strict=True))
+        arrays = dict(zip(batch.schema.names, batch.columns, strict=True))
         for name in names:
             file_column = file.columns.get(name)
-            kind = self.schema.field(name).type
-            column = pa.nulls(batch.num_rows, kind) if file_column is None else to_canonical_type(batch.column(file_column))
+            kind = kinds[name]
+            column = pa.nulls(batch.num_rows, kind) if file_column is None else to_canonical_type(arrays[file_column])
             columns[name] = column if column.type == kind else column.cast(kind)
         if "doc_id" in columns and columns["doc_id"].null_count:
             # a document without an id is identified by its number
@@ -239,7 +241,7 @@ def flatten_cells(table: pa.Table, leaves: list[LeafPath]) -> list[CellColumn]:
         array = column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
         flat = flatten_leaf(array, leaf, path_arrays.setdefault(leaf.column, {}))
         cell_columns.append(CellColumn(leaf, flat, base[flat.rows] + flat.positions))
-        base += np.bincount(flat.rows, minlength=table.num_rows).astype(np.int32)
+        base += np.bincount(flat.rows, minlength=table.num_rows).astype(np.int32) if leaf.steps else 1
     return cell_columns
 
 

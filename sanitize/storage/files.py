@@ -103,13 +103,13 @@ def fsync(path: Path) -> None:
         os.close(handle)
 
 
-def write_json(path: Path, value: object, temp_path: Path | None = None) -> None:
-    """Writes JSON atomically: temporary file (`temp_path`, or `path` with .tmp appended), fsync, rename, fsync of the folder."""
+def write_json(path: Path, value: object, temp_path: Path | None = None, *, indent: int | None = 1) -> None:
+    """Writes JSON atomically: temporary file (`temp_path`, or `path` with .tmp appended), fsync, rename, fsync of the folder. With `indent`
+    for people; without, a large value is written ten times as fast."""
     temp_path = temp_path or path.with_name(path.name + ".tmp")
     try:
         with temp_path.open("w", encoding="utf-8") as file:
-            json.dump(value, file, sort_keys=True, ensure_ascii=False, indent=1, default=str)
-            file.write("\n")
+            file.write(json.dumps(value, sort_keys=True, ensure_ascii=False, indent=indent, default=str) + "\n")
             file.flush()
             os.fsync(file.fileno())
         failpoints.hit("json:temp_written")

@@ -28,6 +28,7 @@ TABLE_CODEC_LEVEL: Final = 1
 ROW_GROUP_ROWS = 5_000  # rows of an output row group, unless its texts are long; a change alters the bytes of output files
 ROW_GROUP_BYTES = 64 << 20
 _CHECK_BATCH_ROWS = 10_000
+_NO_ROWS = np.zeros(1, np.int64)
 
 
 def row_group_starts(metadata: pq.FileMetaData) -> I64:
@@ -87,15 +88,23 @@ def split_rows(sizes: I64, max_bytes: int, max_rows: int | None = None) -> Itera
 
 def row_text_bytes(batch: pa.RecordBatch) -> I64:
     """The decoded bytes of the strings and byte strings in each row."""
-    return sum((_row_bytes(column) for column in batch.columns), np.zeros(batch.num_rows, np.int64))
+    sizes = np.zeros(batch.num_rows, np.int64)
+    for column in batch.columns:
+        sizes += count_row_bytes(column)
+    return sizes
 
 
-def _row_bytes(array: pa.Array) -> I64:
+def count_row_bytes(array: pa.Array) -> I64:
+    """The decoded bytes of the strings and byte strings in each row of one column."""
     kind: Any = array.type
+    if isinstance(array, pa.LargeStringArray | pa.StringArray) and not array.null_count:
+        # most columns: of many with few rows, a call of Arrow would cost more than the rest
+        offsets = np.frombuffer(array.buffers()[1], np.int32 if isinstance(array, pa.StringArray) else np.int64) if len(array) else _NO_ROWS
+        return np.diff(offsets[array.offset : array.offset + len(array) + 1]).astype(np.int64, copy=False)
     if isinstance(array, pa.ExtensionArray):
-        return _row_bytes(array.storage)
+        return count_row_bytes(array.storage)
     if pa.types.is_dictionary(kind):
-        lengths = np.append(_row_bytes(array.dictionary), 0)
+        lengths = np.append(count_row_bytes(array.dictionary), 0)
         indices = np.asarray(pc.fill_null(array.indices, len(array.dictionary)), np.int64)
         if len(indices) and not 0 <= indices.min() <= indices.max() < len(lengths):
             raise pa.ArrowInvalid("an index past the end of a dictionary page")  # Arrow does not check it, and would read out of bounds
@@ -107,11 +116,11 @@ def _row_bytes(array: pa.Array) -> I64:
         kind = array.type
     if pa.types.is_list(kind) or pa.types.is_large_list(kind) or pa.types.is_fixed_size_list(kind):
         lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0), np.int64)
-        total = np.concatenate([[0], np.cumsum(_row_bytes(array.flatten()))])
+        total = np.concatenate([[0], np.cumsum(count_row_bytes(array.flatten()))])
         ends = np.cumsum(lengths)
         return np.asarray(total[ends] - total[ends - lengths], np.int64)
     if pa.types.is_struct(kind):
-        return sum((_row_bytes(child) for child in array.flatten()), np.zeros(len(array), np.int64))
+        return sum((count_row_bytes(child) for child in array.flatten()), np.zeros(len(array), np.int64))
     return np.zeros(len(array), np.int64)
 
 

@@ -83,7 +83,8 @@ def run_job(job: Job) -> dict[str, Any]:
                 fsync(parent)
             failpoints.hit("task:folders_synced")
             job.record_path.parent.mkdir(parents=True, exist_ok=True)
-            write_json(job.record_path, {"fingerprint": job.fingerprint, "files": hashes, "result": result}, job.temp_record_path)
+            record = {"fingerprint": job.fingerprint, "files": hashes, "result": result}
+            write_json(job.record_path, record, job.temp_record_path, indent=None)
             failpoints.hit("task:record_written")
         finally:
             shutil.rmtree(folder, ignore_errors=True)

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field, fields, replace
-from typing import Protocol
+from dataclasses import dataclass, fields, replace
+from typing import Any, Protocol
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -27,6 +28,7 @@ from sanitize.verification.value_matches import NONE, ValueMatches, describe_for
 
 _MAY_BE_CHANCE = np.isin(ALL_FORMS, CHANCE_FORMS)
 _DIGITS = ALL_FORMS.index("digits")
+_MATCHES_AT_ONCE = 1 << 18  # that are classified together: 400 bytes of intermediate columns each
 
 
 class FindDrawnBefore(Protocol):
@@ -78,7 +80,7 @@ class CellMatches:
     def __len__(self) -> int:
         return len(self.doc_no)
 
-    def take(self, rows: I64 | Mask) -> CellMatches:
+    def take(self, rows: I64 | Mask | slice) -> CellMatches:
         """The matches at the given rows."""
         return CellMatches(*(getattr(self, one.name)[rows] for one in fields(self)))
 
@@ -114,15 +116,26 @@ class SweepSpans:
 
 @dataclass(frozen=True, repr=False)
 class BatchFindings:
-    """What the check of a batch found. `to_sweep`: what a sweep can redact; `swept` are the matches of it, one each, and `is_across_edit`
-    marks those that an edit made. `leaks`: matches that are all of a replacement. `inconclusive`: the others that are not certain, by
-    kind and form, as numbers."""
+    """What the check of a batch found. `to_sweep`: what a sweep can redact; `swept` counts the matches of it, by leaf, kind and form, as
+    numbers, and whether an edit made them. `leaks`: matches that are all of a replacement. `inconclusive`: the others that are not
+    certain, by kind and form, as numbers."""
 
     to_sweep: SweepSpans
-    swept: CellMatches
-    is_across_edit: Mask
+    swept: Counter[tuple[int, int, int, bool]]
     leaks: CellMatches
-    inconclusive: Counter[tuple[int, int]] = field(default_factory=Counter)
+    inconclusive: Counter[tuple[int, int]]
+
+    @classmethod
+    def merge(cls, parts: Sequence[BatchFindings]) -> BatchFindings:
+        """The findings of all parts of a batch."""
+        if len(parts) == 1:
+            return parts[0]
+        return cls(
+            _select_outermost(SweepSpans.concat([part.to_sweep for part in parts])),
+            sum((part.swept for part in parts), Counter()),
+            CellMatches.concat([CellMatches.empty(), *(part.leaks for part in parts)]),
+            sum((part.inconclusive for part in parts), Counter()),
+        )
 
 
 def check_batch(
@@ -141,17 +154,19 @@ def check_batch(
         for terms in passes:
             for matches in find_value_matches(terms, texts, forms, runs):
                 rows = np.flatnonzero(matches.certainty != NONE)
-                if len(rows):
-                    matches = matches.take(rows)
-                    matches = replace(matches, form=describe_forms(terms, matches, texts))
-                    found.append(_locate(matches, group, doc_no, tables.kept))
-    if not sum(map(len, found)):
-        return BatchFindings(SweepSpans.empty(), CellMatches.empty(), np.zeros(0, np.bool_), CellMatches.empty())
-    outside = CellMatches.concat(found)
-    spans = (outside.doc_no, outside.cell, outside.start, outside.end)
-    return classify_matches(
-        outside, attribute_matches(tables.edits, tables.occurrences, tables.atomic_kinds, *spans), tables.find_drawn_before
-    )
+                for low in range(0, len(rows), _MATCHES_AT_ONCE):
+                    part = matches.take(rows[low : low + _MATCHES_AT_ONCE])
+                    part = replace(part, form=describe_forms(terms, part, texts))
+                    found.append(_locate(part, group, doc_no, tables.kept))
+    outside = CellMatches.concat([CellMatches.empty(), *found])
+    found.clear()
+    parts = []
+    for low in range(0, len(outside), _MATCHES_AT_ONCE):
+        part_of_all = outside.take(slice(low, low + _MATCHES_AT_ONCE))
+        spans = (part_of_all.doc_no, part_of_all.cell, part_of_all.start, part_of_all.end)
+        attribution = attribute_matches(tables.edits, tables.occurrences, tables.atomic_kinds, *spans)
+        parts.append(classify_matches(part_of_all, attribution, tables.find_drawn_before))
+    return BatchFindings.merge(parts)
 
 
 def _locate(matches: ValueMatches, group: CellGroup, doc_no: I64, kept: pl.DataFrame) -> CellMatches:
@@ -187,17 +202,30 @@ def classify_matches(matches: CellMatches, attribution: Attribution, find_drawn_
     other = ~(explained | whole)
     rows = np.flatnonzero(other & certain)
     uncertain = np.flatnonzero(other & ~certain)
-    inconclusive = Counter(zip(matches.kind[uncertain].tolist(), matches.form[uncertain].tolist(), strict=True))
-    doc_no, cell, kind, value_id = (column[rows] for column in (matches.doc_no, matches.cell, matches.kind, matches.value_id))
     start, end = attribution.original_start[rows], attribution.original_end[rows]
-    (text_no,) = pack_pairs([doc_no], [cell])
-    # of several values in one place the first kind is swept
-    order = np.lexsort((value_id, kind, -end, start, text_no))
-    spans = SweepSpans(doc_no, cell, start, end, kind, value_id).take(order)
-    (axis,) = flatten_spans((text_no[order], spans.start_byte, spans.end_byte))
-    return BatchFindings(
-        spans.take(is_outermost(*axis)), matches.take(rows), attribution.across_edit[rows], matches.take(leak_rows), inconclusive
+    doc_no, cell, leaf_no, kind, value_id, form = (
+        getattr(matches, name)[rows] for name in ("doc_no", "cell", "leaf_no", "kind", "value_id", "form")
     )
+    return BatchFindings(
+        _select_outermost(SweepSpans(doc_no, cell, start, end, kind, value_id)),
+        _count_rows(leaf_no, kind, form, attribution.across_edit[rows]),
+        matches.take(leak_rows),
+        _count_rows(matches.kind[uncertain], matches.form[uncertain]),
+    )
+
+
+def _select_outermost(spans: SweepSpans) -> SweepSpans:
+    """The spans that are in no other one, in order; of several values in one place the first kind, then the first value."""
+    (text_no,) = pack_pairs([spans.doc_no], [spans.cell])
+    order = np.lexsort((spans.value_id, spans.kind, -spans.end_byte, spans.start_byte, text_no))
+    (axis,) = flatten_spans((text_no[order], spans.start_byte[order], spans.end_byte[order]))
+    return spans.take(order[is_outermost(*axis)])
+
+
+def _count_rows(*columns: npt.NDArray[Any]) -> Counter[Any]:
+    """How often each row of some columns occurs."""
+    counts = pl.DataFrame({str(number): column for number, column in enumerate(columns)}).group_by(pl.all()).len()
+    return Counter({(*row,): times for *row, times in counts.iter_rows()})
 
 
 def find_code_points(spans: SweepSpans, batches: Iterable[tuple[I64, Sequence[CellColumn]]]) -> tuple[I64, I64]:

@@ -39,6 +39,7 @@ from sanitize.verification.shard_check import count_mentions, describe_columns
 from sanitize.verification.value_matches import ValueMatches, describe_forms, find_value_matches
 
 _DIGITS, _DIGEST = ALL_FORMS.index("digits"), ALL_FORMS.index("digest")
+_SHORT_PIECE_BYTES = 64
 _MIN_CONCLUSIVE_BYTES = 8  # a match of so many bytes does not occur by chance in binary data
 _MIN_CONCLUSIVE_DIGITS = 9
 _WRITTEN_FORMS = [ALL_FORMS.index(form) for form in ("exact", "case-folded", "identity")]
@@ -275,6 +276,7 @@ class _FileSearch:
         is_other_format = find_packed_format(self.task.file) is not None
         columns: list[str] = []
         found = _Counts()
+        without_finds = set[bytes]()  # short pieces: the pages of many columns are the same few bytes of levels
 
         def describe(column: str) -> str:
             return f"{location} {locations.get(column, column)}" if column else location
@@ -283,12 +285,19 @@ class _FileSearch:
             if not columns or columns[-1] != column:
                 columns.append(column)
             self.bytes_searched["raw bytes" if location == "raw bytes" else "pages"] += piece.end - piece.start
+            content = piece.data[: _SHORT_PIECE_BYTES + 1].tobytes()
+            if content in without_finds:
+                continue
+            mention_count, match_count = self.findings.leaks.total(), 0
             for part in self._list_texts(piece):
                 for number, terms, matches in self._find_in_piece(part, describe(column)):
+                    match_count += len(matches)
                     # a file in another format holds only rows, and matches across adjacent rows are possible in other forms
                     if is_other_format:
                         matches = matches.take(np.isin(matches.form, _WRITTEN_FORMS))
                     found.add(number, terms, matches, len(columns) - 1)
+            if len(content) <= _SHORT_PIECE_BYTES and not match_count and mention_count == self.findings.leaks.total():
+                without_finds.add(content)
         for (pass_no, form), found_times in found.times.items():
             surplus = found_times - rows.times.get((pass_no, form), np.zeros(1, np.int32))
             terms, numbers = self.passes[pass_no], found.column_numbers[pass_no, form]

@@ -23,7 +23,7 @@ from sanitize.kinds.kind import all_kinds
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import CellColumn, CellGroup, flatten_cells, group_cells
 from sanitize.storage.files import attempt_file
-from sanitize.storage.parquet_files import write_table_rows
+from sanitize.storage.parquet_files import open_table_writer
 from sanitize.text import name_search
 from sanitize.text.decodings import ENCODED_FORMS
 from sanitize.verification.attribution import (
@@ -154,14 +154,18 @@ class _ShardCheck:
     def _add(self, found: BatchFindings) -> None:
         """Count what was found in the texts of a batch."""
         kinds = list(all_kinds())
-        for matches, counts, marks in (
-            (found.swept, self.left, np.where(found.is_across_edit, " (across an edit)", "")),
-            (found.leaks, self.findings.leaks, np.full(len(found.leaks), " (a replacement)")),
-        ):
-            for leaf, kind, form, mark in zip(matches.leaf_no.tolist(), matches.kind.tolist(), matches.form.tolist(), marks, strict=True):
-                counts[f"{self.locations[str(self.task.leaves[leaf].stored)]}{mark}", kinds[kind], ALL_FORMS[form]] += 1
+        for (leaf_no, kind, form, is_across_edit), count in found.swept.items():
+            mark = " (across an edit)" if is_across_edit else ""
+            self.left[f"{self._locate(leaf_no)}{mark}", kinds[kind], ALL_FORMS[form]] += count
+        leaks = Counter(zip(found.leaks.leaf_no.tolist(), found.leaks.kind.tolist(), found.leaks.form.tolist(), strict=True))
+        for (leaf_no, kind, form), count in leaks.items():
+            self.findings.leaks[f"{self._locate(leaf_no)} (a replacement)", kinds[kind], ALL_FORMS[form]] += count
         for (kind, form), count in found.inconclusive.items():
             self.findings.inconclusive[kinds[kind], ALL_FORMS[form]] += count
+
+    def _locate(self, leaf_no: int) -> str:
+        """How a leaf of the task is reported."""
+        return self.locations[str(self.task.leaves[leaf_no].stored)]
 
     def check_other_values(self, table: pa.Table) -> None:
         """Check what is beside the texts: texts of kept columns, bytes, and numbers by their digits; and names of erased persons."""
@@ -298,15 +302,23 @@ def _combine(hashes: U64, value_ids: I64) -> U64:
 def _write_sweep(task: VerifyTask, to_sweep: SweepSpans) -> None:
     """Write what is to be swept, as occurrences of the input text."""
     start, end = find_code_points(to_sweep, _read_input_cells(task, np.unique(to_sweep.doc_no)))
-    spans = (to_sweep.doc_no, to_sweep.cell, start, end, to_sweep.start_byte, to_sweep.end_byte)
-    names = list(all_kinds())
-    kinds = [names[number] for number in to_sweep.kind.tolist()]
-    rows = [
-        (*span, kind, value_id, table_schemas.SWEEP_FINDER, 1.0, None, None)
-        for *span, kind, value_id in zip(*(column.tolist() for column in spans), kinds, to_sweep.value_id.tolist(), strict=True)
-    ]
-    with attempt_file(task.sweep_path, task.temp_folder / "sweep.parquet" if task.temp_folder else None) as path:
-        write_table_rows(path, table_schemas.OCCURRENCES.schema, rows)
+    count = len(to_sweep)
+    kinds, finders = pa.array(list(all_kinds()), pa.string()), pa.array([table_schemas.SWEEP_FINDER], pa.string())
+    columns = {
+        **{name: getattr(to_sweep, name) for name in ("doc_no", "start_byte", "end_byte", "value_id")},
+        "cell": to_sweep.cell.astype(np.int32),
+        "start": start,
+        "end": end,
+        "kind": pa.DictionaryArray.from_arrays(pa.array(to_sweep.kind.astype(np.int32)), kinds),
+        "finder": pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), finders),
+        "score": pa.array(np.ones(count, np.float32)),
+        "section": pa.nulls(count, pa.string()).dictionary_encode(),
+        "entity_id": pa.nulls(count, pa.int64()),
+    }
+    schema = table_schemas.OCCURRENCES.schema
+    temp_path = task.temp_folder / "sweep.parquet" if task.temp_folder else None
+    with attempt_file(task.sweep_path, temp_path) as path, open_table_writer(path, schema) as out:
+        out.write_table(pa.table([columns[name] for name in schema.names], schema=schema))
 
 
 def _read_input_cells(task: VerifyTask, doc_nos: I64) -> Iterator[tuple[I64, list[CellColumn]]]:

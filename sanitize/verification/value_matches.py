@@ -186,8 +186,8 @@ def _describe(terms: SearchTerms, texts: pa.LargeStringArray, found: LiteralMatc
         matcher.value_id[found.term],
         _rate(matcher, rated_buffers, rated, kind, is_term, is_long),
         np.zeros(len(found.term), np.bool_) if is_digits else terms.is_short[found.term],
-    ).take(np.flatnonzero(is_found))
-    return matches if view is None else _take_distinct(matches)
+    )
+    return matches if view is None else _take_distinct(matches.take(np.flatnonzero(is_found)))
 
 
 def _rate(matcher: LiteralMatcher, buffers: TextBuffers, places: _Places, kind: I64, is_term: Mask, is_long: Mask) -> U8:

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import sanitize.readers.csv
 import sanitize.readers.jsonl
 import sanitize.readers.mail
 import sanitize.readers.parquet
@@ -581,3 +582,12 @@ def test_row_groups_are_read_in_place_if_they_fit_in_memory_decoded(
     (unit,) = (survey := survey_inputs([tmp_path / "a.parquet"], DEFAULT_ROLES)).units
     assert unit.in_place
     assert sanitize.readers.parquet.is_readable_in_place(unit, survey.layout, LIMIT) is fits
+
+
+def test_header_line_of_100000_columns(tmp_path: Path) -> None:
+    """Columns without a name are numbered; 8 MB of names in one line, where more than 1 MB was no header."""
+    count = 50_000
+    named = [f"{number:0160d}" for number in range(count)]
+    (tmp_path / "wide.csv").write_text(",".join(["text", "column_3", *named, *[""] * count]) + "\nhi\n")
+    columns = sanitize.readers.csv.survey_file(str(tmp_path / "wide.csv"), "csv", Roles(), 1 << 25).schema.names
+    assert columns[:2] == ["text", "column_3"] and columns[-1] == f"column_{2 * count + 2}" and len(set(columns)) == 2 * count + 2

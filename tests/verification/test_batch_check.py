@@ -65,7 +65,7 @@ def test_sweep_takes_the_longest_spans_and_one_value_of_each() -> None:
     )
     found = classify_matches(matches, attribute(matches), is_never_later)
     assert list_spans(found.to_sweep) == [(1, 0, 5, 9, 1, 72), (1, 0, 8, 12, 0, 74), (1, 1, 6, 9, 0, 75), (2, 0, 5, 9, 1, 70)]
-    assert len(found.swept) == 6 and not len(found.leaks) and not found.inconclusive
+    assert found.swept.total() == 6 and not len(found.leaks) and not found.inconclusive
 
 
 def test_the_first_kind_and_value_in_one_place_is_swept() -> None:

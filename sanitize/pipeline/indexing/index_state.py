@@ -208,6 +208,7 @@ class IndexState:
                 "features": dict(self.survey.features),
                 "task_ranges": self.task_ranges,
             },
+            indent=None,
         )
 
     def close_increments(self) -> None:
@@ -216,7 +217,7 @@ class IndexState:
             index_json = read_json(self.workspace / "index.json") or {}
             published = [{**increment, "published": True} for increment in index_json["increments"]]
             with private_folder.set_umask(0o077):  # OUT is written under the user's own mask, this is not for others
-                write_json(self.workspace / "index.json", {**index_json, "increments": published})
+                write_json(self.workspace / "index.json", {**index_json, "increments": published}, indent=None)
 
     @property
     def input_files(self) -> list[list[Any]]:
