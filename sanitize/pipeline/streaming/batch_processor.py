@@ -46,7 +46,7 @@ from sanitize.pipeline.streaming.value_log import (
 )
 from sanitize.plans.plan import Plan
 from sanitize.stages.batch_rewriting import BatchRewriter, EditRules, OccurrenceArrays, assemble_occurrences, flatten_occurrences
-from sanitize.stages.finder_pass import TOO_MANY_MATCHES, TextSearch
+from sanitize.stages.finder_pass import NO_VALUES, TOO_MANY_MATCHES, TextSearch
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage.corpus import CellColumn, flatten_cells, group_cells
 from sanitize.verification.batch_check import BatchTables, SweepSpans, check_batch, find_code_points
@@ -166,18 +166,19 @@ class _BatchOccurrences:
     def collect_forms(self, kind_names: Sequence[str], key: Key) -> FirstForms:
         """The forms of the values, each with the document from which on it is known."""
         spellings, rows = np.unique(self.spelling_no, return_index=True)
-        values, first_doc_nos, kinds = (
-            self.values[spellings],
-            self.spans["doc_no"][rows],
-            self.kind[rows],
-        )
-        parts = [FirstForms.collect(np.empty(0, np.int64), np.empty(0, np.int64))]
-        for number in np.unique(kinds).tolist():
-            kind_rows = np.flatnonzero(kinds == number)
-            texts, normalised = (to_large_string(values[name].gather(kind_rows)) for name in ("value", "normalised"))
-            forms = hash_value_forms(get_kind(kind_names[number]), texts, normalised, key)
-            parts.append(FirstForms.collect(forms, first_doc_nos[kind_rows]))
-        return FirstForms.merge(parts)
+        return _collect_forms(self.values[spellings], self.kind[rows], self.spans["doc_no"][rows], kind_names, key)
+
+
+def _collect_forms(values: pl.DataFrame, kinds: I32, first_doc_nos: I64, kind_names: Sequence[str], key: Key) -> FirstForms:
+    """The forms of values (columns `value` and `normalised`), each with the document from which on
+    it is known. `kinds` are numbers in `kind_names`."""
+    parts = [FirstForms.collect(np.empty(0, np.int64), np.empty(0, np.int64))]
+    for number in np.unique(kinds).tolist():
+        rows = np.flatnonzero(kinds == number)
+        texts, normalised = (to_large_string(values[name].gather(rows)) for name in ("value", "normalised"))
+        forms = hash_value_forms(get_kind(kind_names[number]), texts, normalised, key)
+        parts.append(FirstForms.collect(forms, first_doc_nos[rows]))
+    return FirstForms.merge(parts)
 
 
 @dataclass(frozen=True, repr=False)
@@ -236,10 +237,15 @@ class BatchProcessor:
         is_over = self._has_too_many_matches(len(doc_nos), cell_columns, found_by_column)
         too_many_matches = set(doc_nos[is_over].tolist())
         occurrences = self._gather_occurrences(doc_nos, cell_columns, found_by_column, is_over)
+        column_values = NO_VALUES
         if self.column_values is not None:
             for value_leaf, cells in text_columns.value_cells:
-                found = self.column_value_finder.find(value_leaf, cells)
-                self.column_values.add(found.filter(~pl.col("is_name_guess")))
+                found = self.column_value_finder.find(value_leaf, cells).filter(~pl.col("is_name_guess"))
+                self.column_values.add(found)
+                column_values = pl.concat([column_values, found.select(NO_VALUES.columns)])
+        # they are known from the first document of the batch on, as in a run from that of the increment on
+        known_from = np.repeat(doc_nos[:1], column_values.height)
+        column_forms = _collect_forms(column_values, column_values["kind"].to_numpy(), known_from, list(all_kinds()), self.key)
         terms = self._build_terms(self._select_checked(occurrences.values))
         quarantined: set[int] = set(too_many_matches)
         to_sweep = SweepSpans.empty()
@@ -251,7 +257,7 @@ class BatchProcessor:
                 table = _filter_rows(table, ~np.isin(doc_nos, list(quarantined)))
                 remaining = occurrences.select_rows(~np.isin(occurrences.spans["doc_no"], list(quarantined)))
                 to_sweep = to_sweep.take(~np.isin(to_sweep.doc_no, list(quarantined)))
-            attempt = _RewriteAttempt(self, table, text_columns, remaining, to_sweep, terms)
+            attempt = _RewriteAttempt(self, table, text_columns, remaining, column_forms, to_sweep, terms)
             leaking_names |= attempt.leaking_fields
             if attempt.leaking_fields:
                 rows = zip(doc_nos.tolist(), text_columns.record_rows.tolist(), strict=True)
@@ -407,6 +413,7 @@ class _RewriteAttempt:
         table: pa.Table,
         text_columns: TextColumns,
         occurrences: _BatchOccurrences,
+        column_forms: FirstForms,
         swept: SweepSpans,
         terms: Sequence[SearchTerms],
     ) -> None:
@@ -415,7 +422,7 @@ class _RewriteAttempt:
         # an editor that decides in corpus order compares its surrogates with the values up to each document
         is_ordered = any(editor.is_sequential for editor in processor.plan.editors)
         compared = occurrences if is_ordered else occurrences.select_rows(np.empty(0, np.int64))
-        forms = compared.collect_forms(processor.kind_names, processor.key)
+        forms = FirstForms.merge([compared.collect_forms(processor.kind_names, processor.key), *([column_forms] if is_ordered else [])])
         processor.prior_values.begin_batch(self.selection.value_ids, self.selection.first_doc_nos, forms)
         if processor.component_pools is not None:
             processor.component_pools.discard_unconfirmed()
