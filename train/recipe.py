@@ -124,7 +124,6 @@ class TrainingSettings(_RecipeSection):
     checkpoint_every: float = Field(default=0.1, ge=0)  # epochs between checkpoints; 0 keeps the first and the last only
     checkpoint_dtype: Literal["model", "float32", "bfloat16"] = "model"  # model: that of the model at model.path; float32 of a new one
     state_every: int = Field(default=0, ge=0)  # steps between saved states to resume from, besides those at checkpoints
-    background_save: bool = True  # write checkpoints and states in a thread, from a copy in the memory of the host
     log_every: int = Field(default=10, ge=1)  # steps
     early_stop: str = ""  # dotted path of a function (CheckpointEvent) -> bool, called at each checkpoint; true stops the run
 
@@ -243,7 +242,7 @@ _KEYS_NOT_HASHED = {
     "data": ("path", "validation", "leave_out", "chat_template"),
     "model": ("path",),
     "tokenizer": ("path", "corpus"),
-    "run": ("device", "state_every", "background_save", "log_every", "parallel", "compile", "gradient_checkpointing"),
+    "run": ("device", "state_every", "log_every", "parallel", "compile", "gradient_checkpointing"),
 }
 
 
