@@ -21,12 +21,11 @@ import polars as pl
 from pydantic import Field, PrivateAttr
 
 from sanitize.array_types import F64
-from sanitize.errors import UsageError
+from sanitize.train.corpus_reader import read_documents
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, FigureSeries, Metric, MetricRows, make_epoch_figure
 from ..run_folder import Checkpoint, RunFolder
-from ..texts_and_prompts import read_tables
 from ..unlearning_metrics import import_scipy_stats
 from .identifiers import DEFAULT_FOLDS, IdentifierSets, count_identifiers, find_own_identifiers, predict_hidden_words
 
@@ -98,21 +97,9 @@ class Membership(Metric):
 
 def read_user_texts(path: Path, *, user_column: str = "user_id", text_column: str = "text") -> pl.DataFrame:
     """Read `doc_id`, `user_id` and `text` of a published folder, of Parquet or of JSON lines; documents without a user are left out."""
-    frames = []
-    for file, frame in read_tables(path):
-        for column in (user_column, text_column):
-            if column not in frame.columns:
-                raise UsageError(f"{file}: no column {column}; it has {', '.join(sorted(frame.columns))}")
-        ids = pl.col("doc_id").cast(pl.String) if "doc_id" in frame.columns else pl.lit(None, pl.String)
-        frames.append(
-            frame.select(
-                ids.alias("doc_id"), pl.col(user_column).cast(pl.String).alias("user_id"), pl.col(text_column).cast(pl.String).alias("text")
-            )
-        )
-    documents = pl.concat(frames).with_columns(
-        pl.coalesce(pl.col("doc_id"), pl.int_range(pl.len()).cast(pl.String)), pl.col("text").fill_null("")
-    )
-    return documents.drop_nulls("user_id")
+    documents = read_documents(path, text_column=text_column, user_column=user_column)
+    table = pl.DataFrame(pl.from_arrow(documents.table))
+    return table.select("doc_id", pl.col("user").alias("user_id"), "text").drop_nulls("user_id")
 
 
 def compute_membership_scores(

@@ -21,15 +21,14 @@ from statistics import fmean
 from typing import Any, Literal
 
 import polars as pl
-import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
-from sanitize.errors import MissingExtra, OutputBroken, UsageError, suggest_names
+from sanitize.errors import MissingExtra, UsageError, suggest_names
+from sanitize.train.corpus_reader import read_table
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, Metric, MetricRows, make_epoch_figure
 from ..run_folder import Checkpoint, RunFolder
-from ..texts_and_prompts import read_lines
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
@@ -123,11 +122,7 @@ class DownstreamTask(Metric):
             raise UsageError(
                 f"{self.examples}: no such file; expected Parquet or JSON lines with the template's fields and {self.answer_column}"
             )
-        try:
-            is_lines = self.examples.suffix == ".jsonl"
-            frame = read_lines(self.examples) if is_lines else pl.read_parquet(self.examples, glob=False)
-        except (OSError, pl.exceptions.PolarsError, pa.ArrowException, ValueError) as error:
-            raise OutputBroken(f"{self.examples}: cannot be read as Parquet or JSON lines ({type(error).__name__})") from None
+        frame = pl.DataFrame(pl.from_arrow(read_table(self.examples)))
         frame = frame.select(name for name, kind in frame.schema.items() if not kind.is_nested())  # a template has texts and numbers
         if self.answer_column not in frame.columns:
             raise UsageError(f"{self.examples}: no column {self.answer_column}; it has {', '.join(sorted(frame.columns))}")
