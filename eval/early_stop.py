@@ -47,4 +47,4 @@ def mean_recall(event: CheckpointEvent, sample_size: int = SAMPLE_SIZE) -> float
     max_new_tokens = model.context_length - max(map(len, prompts))
     continuations = model.decode(model.generate(prompts, new_tokens=max(1, min(max_new_tokens, max(map(len, wanted)))), batch=SAMPLE_SIZE))
     recalls = [rouge(continuation, expected).recall for continuation, expected in zip(continuations, model.decode(wanted), strict=True)]
-    return sum(recalls) / len(recalls)
+    return float(sum(recalls)) / len(recalls)

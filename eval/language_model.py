@@ -1,10 +1,10 @@
 """A checkpoint as the metrics use it: continuations, per-token losses and filled masks, independent of how inputs are batched.
 
 Models and tokenizers come from local folders in Hugging Face layout, weights as safetensors only; no code from them is run. The result for
-a prompt depends on that prompt, the settings and the seed, not on its batch or its position in it (up to rounding: in bfloat16, and on a
-GPU, equally likely tokens may change places). Rows are sorted by length, padded on the left with an attention mask and position ids, and
-removed from the batch when they end. A batch for which there is too little memory is halved. A model on several devices has a copy on
-each, and the copies share the batches.
+a prompt depends on that prompt, the settings and the seed, not on its batch or its position in it (up to rounding: in
+bfloat16, and on a GPU, equally likely tokens may change places). Rows are sorted by length and padded on the left with an
+attention mask. A batch for which there is too little memory is halved. A model on several devices has a copy on each, and the
+copies share the batches.
 """
 
 from __future__ import annotations
@@ -28,8 +28,6 @@ from sanitize.train.model_folders import describe_unreadable_model, has_finite_w
 TokenIds = Sequence[int]
 DECODING_MODES = ("greedy", "sample", "beam")
 DTYPES = ("float32", "bfloat16")
-# ended rows are removed from the batch when at most this share of it is still running: removing copies the whole cache
-COMPACT_BELOW = 0.75
 _NUCLEUS_CANDIDATES = 1024  # tokens that are sorted at first for `top_p`
 _MAX_LOGITS = 1 << 26  # logits of one forward pass in `token_losses` and `fill_masks`: 256 MB of float32
 
@@ -198,6 +196,9 @@ class LanguageModel:
         control = control or BatchControl()
         device, *more_devices = device.split(",")
         model = model.eval().requires_grad_(False)
+        # without settings of the checkpoint, such as a temperature or a repetition penalty
+        if causal:
+            model.generation_config = type(model.generation_config)()
         replicas = tuple(cls(copy.deepcopy(model).to(other), tokenizer, causal, other, control) for other in more_devices)
         return cls(model.to(device), tokenizer, causal, device, control, replicas)
 
@@ -291,12 +292,9 @@ class LanguageModel:
             return found
 
         def continue_batch(model: LanguageModel, numbers: list[int]) -> None:
+            sampler = _make_sampler(numbers, new_tokens, temperature, top_k, top_p, seed) if mode == "sample" else None
             batch_rows = [rows[number] for number in numbers]
-            if mode == "beam":
-                continuations = model._beam_search(batch_rows, new_tokens, beams, eos)
-            else:
-                choose_token = _choose_greedy if mode == "greedy" else _make_sampler(numbers, new_tokens, temperature, top_k, top_p, seed)
-                continuations = model._generate_batch(batch_rows, new_tokens, eos, choose_token)
+            continuations = model._generate_batch(batch_rows, new_tokens, eos, beams if mode == "beam" else 1, sampler)
             for number, row in zip(numbers, continuations, strict=True):
                 found[number] = row
 
@@ -381,83 +379,58 @@ class LanguageModel:
                 f"a prompt of {longest} tokens and {new_tokens} new ones exceed the model's context of {self.context_length}; shorten one"
             )
 
-    def _generate_batch(self, rows: list[list[int]], new_tokens: int, eos: int | None, choose_token: Callable[..., Any]) -> list[list[int]]:
-        """Continue one batch token by token; `choose_token(logits, rows, step)` chooses from the logits [rows, vocabulary]. A prompt that
-        several rows share is read once."""
-        import torch
-
-        number_by_prompt: dict[tuple[int, ...], int] = {}
-        prompt_of_row = torch.tensor([number_by_prompt.setdefault(tuple(row), len(number_by_prompt)) for row in rows], device=self.device)
-        ids, mask = self._pad_left([list(prompt) for prompt in number_by_prompt], new_tokens)
-        width = ids.shape[1]
-        cache = _make_kv_cache(self.model.config, width + new_tokens)
-        positions = (mask[:, :width].cumsum(1) - 1).clamp(min=0)
-        active_rows = torch.arange(len(rows), device=self.device)  # row numbers that are still in the batch
-        is_running = torch.ones_like(active_rows, dtype=torch.bool)  # of these, rows that have not ended
-        generated = torch.full((len(rows), new_tokens), -1, dtype=torch.long, device=self.device)
-        with torch.inference_mode():
-            for step in range(new_tokens):
-                output = self.model(
-                    input_ids=ids,
-                    attention_mask=mask[:, : width + step],
-                    position_ids=positions,
-                    past_key_values=cache,
-                    use_cache=True,
-                    logits_to_keep=1,
-                )
-                logits = output.logits[:, -1].float()
-                if not step and len(number_by_prompt) < len(rows):
-                    cache.batch_select_indices(prompt_of_row)
-                    logits, mask, positions = logits[prompt_of_row], mask[prompt_of_row], positions[prompt_of_row]
-                chosen = choose_token(logits, active_rows, step)
-                if eos is None:
-                    generated[active_rows, step] = chosen
-                else:
-                    is_running &= chosen != eos
-                    generated[active_rows[is_running], step] = chosen[is_running]
-                    running_count = int(is_running.sum())
-                    if not running_count:
-                        break
-                    if running_count <= COMPACT_BELOW * len(active_rows):
-                        running = is_running.nonzero().squeeze(1)
-                        cache.batch_select_indices(running)
-                        mask, active_rows, is_running, chosen, positions = (
-                            mask[running],
-                            active_rows[running],
-                            is_running[running],
-                            chosen[running],
-                            positions[running],
-                        )
-                ids, positions = chosen[:, None], positions[:, -1:] + 1
-        return [[token for token in row if token >= 0] for row in generated.tolist()]
-
-    def _pad_left(self, rows: list[list[int]], new_tokens: int = 0) -> tuple[Any, Any]:
-        """Return rows padded on the left, and their attention mask, extended by ones for `new_tokens` tokens."""
-        import torch
-
-        width = max(map(len, rows))
-        ids = torch.tensor([[self.pad_id] * (width - len(row)) + row for row in rows], device=self.device)
-        mask = torch.tensor([[0] * (width - len(row)) + [1] * (len(row) + new_tokens) for row in rows], device=self.device)
-        return ids, mask
-
-    def _beam_search(self, rows: list[list[int]], new_tokens: int, beams: int, eos: int | None) -> list[list[int]]:
-        """Continue one batch with the beam search of transformers."""
+    def _generate_batch(
+        self, rows: list[list[int]], new_tokens: int, eos: int | None, beams: int, choose_token: Callable[..., Any] | None
+    ) -> list[list[int]]:
+        """Continue one batch by `generate` of transformers; `choose_token(logits, rows, step)` chooses from the logits [rows, vocabulary],
+        None: the most likely token, or a beam search. A prompt that several rows share is read once, but for its last token."""
         import torch
 
         ids, mask = self._pad_left(rows)
+        width, settings = ids.shape[1], dict[str, Any]()
+
+        def keep_chosen(sequences: Any, logits: Any) -> Any:
+            assert choose_token is not None
+            chosen = choose_token(logits, torch.arange(len(logits), device=logits.device), sequences.shape[1] - width)
+            return torch.full_like(logits, -torch.inf).scatter(1, chosen[:, None], 0.0)
+
+        if choose_token is not None:
+            settings["logits_processor"] = [keep_chosen]
+        row_by_prompt: dict[tuple[int, ...], int] = {}
+        first_rows = [row_by_prompt.setdefault(tuple(row), number) for number, row in enumerate(rows)]
         with torch.inference_mode():
+            if len(row_by_prompt) < len(rows) and width > 1 and beams == 1:
+                distinct = sorted(row_by_prompt.values())
+                shown = mask[distinct, :-1]
+                cache = self.model(
+                    input_ids=ids[distinct, :-1],
+                    attention_mask=shown,
+                    position_ids=(shown.cumsum(1) - 1).clamp(min=0),
+                    use_cache=True,
+                    logits_to_keep=1,
+                ).past_key_values
+                cache.batch_select_indices(torch.tensor([distinct.index(row) for row in first_rows], device=self.device))
+                settings["past_key_values"] = cache
             output = self.model.generate(
                 input_ids=ids,
                 attention_mask=mask,
                 max_new_tokens=new_tokens,
-                min_new_tokens=None if eos is not None else new_tokens,
                 num_beams=beams,
                 do_sample=False,
                 eos_token_id=eos,
                 pad_token_id=self.pad_id,
+                **settings,
             )
-        continuations = output[:, ids.shape[1] :].tolist()
-        return [row[: row.index(eos)] if eos in row else row for row in continuations]
+        return [row[: row.index(eos)] if eos in row else row for row in output[:, width:].tolist()]
+
+    def _pad_left(self, rows: list[list[int]]) -> tuple[Any, Any]:
+        """Return rows padded on the left, and their attention mask."""
+        import torch
+
+        width = max(map(len, rows))
+        ids = torch.tensor([[self.pad_id] * (width - len(row)) + row for row in rows], device=self.device)
+        mask = torch.tensor([[0] * (width - len(row)) + [1] * len(row) for row in rows], device=self.device)
+        return ids, mask
 
     def token_losses(self, sequences: Sequence[TokenIds], *, batch: int = 64) -> list[F32]:
         """Return the negative log-likelihood, in nats, of every token but the first of each sequence (empty below two tokens).
@@ -562,40 +535,6 @@ def _load_tokenizer(path: Path) -> Any:
         raise OutputBroken(f"{path}: cannot be loaded as a tokenizer ({type(error).__name__})") from None
 
 
-def _make_kv_cache(config: Any, capacity: int) -> Any:
-    """Return an empty key-value cache with preallocated space for `capacity` tokens.
-
-    New tokens are written in place; the cache of transformers copies everything for each new token. Layers of other kinds (sliding
-    windows) keep their own cache.
-    """
-    from transformers.cache_utils import DynamicCache, DynamicLayer
-
-    class PreallocatedLayer(DynamicLayer):  # type: ignore[no-untyped-call]
-        """A layer whose `keys` and `values` are the filled parts of two larger arrays."""
-
-        def update(self, key_states: Any, value_states: Any, *args: Any, **kwargs: Any) -> tuple[Any, Any]:
-            first = self.get_seq_length()
-            end = first + key_states.shape[-2]
-            if not first:
-                self.lazy_initialization(key_states, value_states)
-                self.buffers = [
-                    states.new_empty((*states.shape[:-2], max(capacity, end), states.shape[-1])) for states in (key_states, value_states)
-                ]
-            for buffer, states in zip(self.buffers, (key_states, value_states), strict=True):
-                buffer[..., first:end, :] = states
-            self.keys, self.values = (buffer[..., :end, :] for buffer in self.buffers)
-            return self.keys, self.values
-
-        def batch_select_indices(self, indices: Any) -> None:
-            if end := self.get_seq_length():
-                self.buffers = [buffer[indices] for buffer in self.buffers]
-                self.keys, self.values = (buffer[..., :end, :] for buffer in self.buffers)
-
-    cache = DynamicCache(config=config)
-    cache.layers = [PreallocatedLayer() if type(layer) is DynamicLayer else layer for layer in cache.layers]  # type: ignore[no-untyped-call]
-    return cache
-
-
 def _overlapping_windows(sequences: Sequence[TokenIds], context_length: int) -> Iterator[tuple[int, int, int, int]]:
     """Yield windows over sequences: sequence number, start, end (half-open), and the position in the window where scoring starts."""
     for number, row in enumerate(sequences):
@@ -608,10 +547,6 @@ def _overlapping_windows(sequences: Sequence[TokenIds], context_length: int) -> 
             if end == len(row):
                 break
             scored, first = end, end - max(context_length // 2, 1)
-
-
-def _choose_greedy(logits: Any, rows: Any, step: int) -> Any:
-    return logits.argmax(1)
 
 
 def _make_sampler(

@@ -37,9 +37,10 @@ import polars as pl
 from sanitize.array_types import F64
 from sanitize.errors import OutputBroken, UsageError, suggest_names
 from sanitize.storage.corpus import Corpus
+from sanitize.train.corpus_reader import read_documents
 
 from .language_model import LanguageModel
-from .texts_and_prompts import find_values, read_tables
+from .texts_and_prompts import find_values
 
 ValueFinder = Callable[[Sequence[str]], pl.DataFrame]  # texts -> text_no, start, end, kind, value
 
@@ -182,7 +183,7 @@ class MaskedRecords:
             raise UsageError(f"{run_folder}: its vault has no labels; run the plan redact with --set edit.0.label=numbered")
         numbers = _read_columns(sorted((run_folder / "rows").glob("*.parquet")), "doc_no")
         values = _read_columns(sorted((Path(workspace) / "vault" / "values").glob("*.parquet")), "value_id", "value")
-        texts = pl.concat([frame.select(pl.col("text").cast(pl.String)) for _, frame in read_tables(Path(masked_path))])["text"]
+        texts = read_documents(masked_path).table.column("text").to_pylist()
         if numbers is None or values is None or numbers.height != len(texts):
             raise OutputBroken(f"{workspace}: does not have the rows and values of {masked_path}; run the plan again")
         spellings_by_value = values.group_by("value_id").agg(pl.col("value").unique().sort())
@@ -195,7 +196,7 @@ class MaskedRecords:
         rows = [row for row, number in enumerate(numbers["doc_no"]) if number in known]
         if most is not None and most < len(rows):
             rows = [rows[number * len(rows) // most] for number in range(most)]
-        return cls.from_texts([texts[row] or "" for row in rows], [known[numbers["doc_no"][row]] for row in rows], kinds)
+        return cls.from_texts([texts[row] for row in rows], [known[numbers["doc_no"][row]] for row in rows], kinds)
 
 
 def _read_columns(files: Sequence[Path], *columns: str) -> pl.DataFrame | None:

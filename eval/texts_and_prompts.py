@@ -1,14 +1,13 @@
 """Inputs of probes: sets of texts, generic and cue prompts, and the mail addresses that occur in texts.
 
-Texts come from a folder that `sanitize run` published in any of its formats, or from Parquet or JSON lines with a text column. Prompts
-follow from a seed. Addresses are found by the pattern finder of `sanitize`, so that training data and continuations are searched by the
-same rules.
+Texts are read by the reader of the training, so that texts and ids are the same. Prompts follow from a seed. Addresses are
+found by the pattern finder of `sanitize`, so that training data and continuations are searched by the same rules.
 """
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,21 +15,16 @@ from typing import Literal
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
-from sanitize.errors import OutputBroken, UsageError
-from sanitize.storage.corpus import Corpus, Shard
-from sanitize.storage.files import describe_read_error, read_regular_file, require_shallow_lines
-from sanitize.storage.records.conversations import ChatTemplate, list_turns, read_mixed_lines
-from sanitize.storage.records.record_shapes import recognize_table
-from sanitize.storage.records.splits import TRAIN, select_split
+from sanitize.errors import UsageError
+from sanitize.storage.files import describe_read_error, read_regular_file
+from sanitize.storage.records.splits import TRAIN
+from sanitize.train.corpus_reader import read_documents, read_table
 
 ADDRESS_KIND = "EMAIL_ADDRESS"
 # a block of header fields at a text's start, folded lines included, and the blank line after it
 _MAIL_HEADER = r"\A(?:[A-Za-z][A-Za-z-]*:[^\n]*\n(?:[ \t][^\n]*\n)*)+\n"
 TextSection = Literal["whole", "body"]
-PACKED_SUFFIXES = (".jsonl.zst", ".mds")
-SUFFIXES = (".parquet", ".jsonl", *PACKED_SUFFIXES)
 
 
 @dataclass(frozen=True, repr=False)
@@ -59,74 +53,20 @@ def read_texts(
     section: TextSection = "whole",
     most: int | None = None,
     split: str = TRAIN,
-    template: ChatTemplate | None = None,
 ) -> TextSet:
-    """Read the texts of a published folder, or of a file or folder of Parquet, JSON lines or packed shards; empty ones are left out.
+    """Read the texts of what `read_documents` reads for training; empty ones are left out.
 
-    Chat and instruction data without a column `text` becomes texts by a template, by default one line for each turn. Of data with splits,
-    one is read. With section `body`, the header block of mails is removed. A missing id becomes the row number as text. Raises UsageError
-    if there is nothing to read.
+    Conversations have one line for each turn. With section `body`, the header block of mails is removed. Raises UsageError if there is no
+    text, and the errors of `read_documents`.
     """
-    frame = _read_frame(Path(path), text_column, id_column, split, template or ChatTemplate())
+    documents = read_documents(path, text_column=text_column, id_column=id_column, split=split)
+    frame = pl.DataFrame(pl.from_arrow(documents.table)).select("doc_id", "text")
     if section == "body":
         frame = frame.with_columns(pl.col("text").str.replace(_MAIL_HEADER, ""))
     frame = frame.filter(pl.col("text").str.len_bytes() > 0)
     if not frame.height:
         raise UsageError(f"{path}: has no text in the column {text_column}; expected documents that are not empty")
     return TextSet(tuple(frame["doc_id"].to_list()), tuple(frame["text"].to_list())).subsample(most)
-
-
-def _read_frame(path: Path, text_column: str, id_column: str, split: str, template: ChatTemplate) -> pl.DataFrame:
-    """Return `doc_id` and `text` of all documents, in order."""
-    frames = []
-    for file, frame in read_tables(path, split):
-        reads_turns = text_column == "text" and "text" not in frame.columns
-        if reads_turns and (shape := recognize_table(frame.head(32).to_arrow())) is not None:
-            conversations = [template.render(list_turns(record, shape)) for record in frame.iter_rows(named=True)]
-            frame = frame.with_columns(text=pl.Series(conversations, dtype=pl.String))
-        if text_column not in frame.columns:
-            raise UsageError(f"{file}: no column {text_column}; it has {', '.join(sorted(frame.columns))}")
-        name = pl.col(id_column) if id_column in frame.columns else pl.lit(None)
-        frames.append(frame.select(name.cast(pl.String).alias("doc_id"), pl.col(text_column).cast(pl.String).fill_null("").alias("text")))
-    return pl.concat(frames).with_columns(pl.coalesce(pl.col("doc_id"), pl.int_range(pl.len()).cast(pl.String)))
-
-
-def read_tables(path: Path, split: str = TRAIN) -> Iterator[tuple[Path, pl.DataFrame]]:
-    """Yield (path, table) of each file of documents, in order: the shards of a published folder in any of its formats, else all files; of
-    data with splits those of one.
-
-    Raises UsageError if there is no file, OutputBroken if one cannot be read.
-    """
-    if (path / "manifest.json").is_file():
-        corpus = Corpus.open(path)
-        files = [shard.path for shard in corpus.list_shards(split if corpus.splits else None)]
-    elif path.is_dir():
-        files = sorted(file for file in path.rglob("*") if file.name.endswith(SUFFIXES))
-        files = select_split(path, files, split)
-    else:
-        files = [path]
-    if not files or not all(file.is_file() for file in files):
-        raise UsageError(f"{path}: no documents; expected a folder that `sanitize run` published, or files of {', '.join(SUFFIXES)}")
-    for file in files:
-        try:
-            if file.suffix == ".jsonl":
-                yield file, read_lines(file)
-            elif file.name.endswith(PACKED_SUFFIXES):
-                yield file, pl.DataFrame(pl.from_arrow(Shard(file, 0, "").read()))
-            else:
-                pq.read_schema(file)  # refuses types that are nested so deeply that Polars would end the process
-                yield file, pl.read_parquet(file, glob=False, hive_partitioning=False)
-        except (OSError, pa.ArrowException, pl.exceptions.PolarsError, ValueError, RecursionError) as error:
-            raise OutputBroken(f"{file}: cannot be read ({type(error).__name__}); expected one of {', '.join(SUFFIXES)}") from None
-
-
-def read_lines(file: Path) -> pl.DataFrame:
-    """Return the table in a file of JSON lines; raises OSError, PolarsError, pa.ArrowException or ValueError for one that is none."""
-    data = file.read_bytes()
-    try:
-        return pl.read_ndjson(require_shallow_lines(data), infer_schema_length=None)  # as a path it would be a pattern
-    except pl.exceptions.PolarsError:
-        return pl.DataFrame(pl.from_arrow(read_mixed_lines(data)))
 
 
 # ---- addresses ----
@@ -290,8 +230,7 @@ def read_prompts(path: str | Path) -> list[str]:
     if not file.is_file():
         raise UsageError(f"{file}: no such file; expected prompts, one a line, or .parquet or .jsonl with a column prompt or text")
     if file.suffix in (".parquet", ".jsonl"):
-        names = {name for _, frame in read_tables(file) for name in frame.columns}
-        return list(read_texts(file, text_column="prompt" if "prompt" in names else "text").texts)
+        return list(read_texts(file, text_column="prompt" if "prompt" in read_table(file).column_names else "text").texts)
     try:
         lines = [line.rstrip("\r") for line in read_regular_file(file).decode("utf-8").split("\n") if line.strip()]
     except (OSError, UnicodeDecodeError) as error:

@@ -99,7 +99,7 @@ def compare_models(unlearned: F64, retrained: F64) -> ForgetComparison:
         raise ValueError(f"{len(unlearned)} and {len(retrained)} questions; expected the same questions of both models, and at least one")
     if np.isnan(unlearned).any() or np.isnan(retrained).any():
         raise ValueError("ln R is not a number: one of the models is broken")
-    stats = _import_scipy_stats()
+    stats = import_scipy_stats()
     pvalue, statistic = _kolmogorov_smirnov(unlearned, retrained)
     with np.errstate(over="ignore"):
         unlearned_r, retrained_r = np.exp(unlearned), np.exp(retrained)
@@ -141,7 +141,7 @@ def _kolmogorov_smirnov(one: F64, other: F64) -> tuple[float, float]:
     with warnings.catch_warnings():
         # if the two hardly overlap, the exact count underflows and scipy returns the asymptotic p-value: both are practically 0
         warnings.simplefilter("ignore", RuntimeWarning)
-        test = _import_scipy_stats().ks_2samp(one, other, alternative="two-sided", method="auto")
+        test = import_scipy_stats().ks_2samp(one, other, alternative="two-sided", method="auto")
     return float(test.pvalue), float(test.statistic)
 
 
@@ -157,9 +157,10 @@ def _entropy(weights: F64) -> float:
     return float(-(p * np.log(p)).sum())
 
 
-def _import_scipy_stats() -> Any:
+def import_scipy_stats() -> Any:
+    """Return scipy.stats; MissingExtra without scipy."""
     try:
         import scipy.stats
     except ImportError:
-        raise MissingExtra("forget quality", "learn") from None
+        raise MissingExtra("scipy", "learn") from None
     return scipy.stats

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.errors import InputRefused, suggest_names
+from sanitize.errors import InputRefused, UsageError, suggest_names
+from sanitize.storage.private_folder import find_blacklist
 
 from .tokenization import fold_words
 
@@ -49,11 +50,9 @@ class BlacklistMatcher:
 
     @classmethod
     def read(cls, path: str | Path, reasons: Collection[str] = REASONS) -> BlacklistMatcher:
-        """Read the entries with these reasons from a Parquet file, or from all in a folder; InputRefused if there is no such table."""
-        source = Path(path)
+        """Read the entries with these reasons from what `find_blacklist` takes; InputRefused if there is no such table."""
+        source = find_blacklist(path)
         files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
-        if not files or not source.exists():
-            raise InputRefused(f"{source}: no Parquet file; expected the blacklist of a run, such as WORK/runs/HASH/vault/blacklist")
         entries: list[tuple[str, ...]] = []
         for file in files:
             try:
@@ -99,6 +98,16 @@ class BlacklistMatcher:
             np.add.at(match_deltas, matched, 1)
             np.add.at(match_deltas, matched + depth + 1, -1)
         is_protected |= np.cumsum(match_deltas)[:-1] > 0
+
+
+def require_blacklist(path: str, use: str) -> str:
+    """Return the file or folder of the blacklist that an objective is given; UsageError if it is given none."""
+    if not path:
+        raise UsageError(
+            f"objective.blacklist is not set; {use} expects the private folder WORK of `sanitize run --plan "
+            "blacklist`. Without one, objective masked masks any word"
+        )
+    return str(find_blacklist(path))
 
 
 def expand_reasons(setting: str) -> tuple[str, ...]:

@@ -35,11 +35,8 @@ class CheckpointEvent:
     tokenizer: Any
 
 
-def gather_checkpoint_weights(model: Any, processes: SingleProcess, *, copies: bool = False) -> dict[str, Any]:
-    """Return the weights that a checkpoint holds by name, tied ones as one tensor; only rank 0 gets them. To be called by all processes.
-
-    With `copies` they are copies in the memory of the host, which training does not change.
-    """
+def gather_checkpoint_weights(model: Any, processes: SingleProcess) -> dict[str, Any]:
+    """Return the weights that a checkpoint holds by name, tied ones as one tensor; only rank 0 gets them. To be called by all processes."""
     trained = {name for name, _ in trainable_parameters(model)} if has_adapter(model) else None
     found: dict[str, Any] = {}
     whole_by_address: dict[int, Any] = {}
@@ -48,7 +45,7 @@ def gather_checkpoint_weights(model: Any, processes: SingleProcess, *, copies: b
             continue
         local = value.to_local() if hasattr(value, "to_local") else value
         if not local.numel() or local.data_ptr() not in whole_by_address:
-            whole_by_address[local.data_ptr()] = _gather(value, processes, copies)
+            whole_by_address[local.data_ptr()] = processes.gather_tensor(value)
         found[name] = whole_by_address[local.data_ptr()]
     return found
 
@@ -111,22 +108,16 @@ def write_merged_model(adapter: str | Path, out: str | Path) -> Path:
 
 
 def gather_state(
-    model: Any, optimizer: Any, parameter_names: Mapping[Any, str], processes: SingleProcess, *, copies: bool = False
+    model: Any, optimizer: Any, parameter_names: Mapping[Any, str], processes: SingleProcess
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return trained weights and optimizer moments by name, as in `gather_checkpoint_weights`."""
-    weights = {name: _gather(parameter, processes, copies) for name, parameter in trainable_parameters(model)}  # tied ones once
+    weights = {name: processes.gather_tensor(parameter) for name, parameter in trainable_parameters(model)}  # tied ones once
     moments = {
-        f"{parameter_names[parameter]}/{key}": _gather(value, processes, copies)
+        f"{parameter_names[parameter]}/{key}": processes.gather_tensor(value)
         for parameter, entry in optimizer.state.items()
         for key, value in entry.items()
     }
     return weights, moments
-
-
-def _gather(value: Any, processes: SingleProcess, copies: bool) -> Any:
-    whole = processes.gather_tensor(value)
-    # what was gathered from shares is a copy already
-    return whole.to("cpu", copy=True) if copies and processes.is_main and not processes.is_sharded else whole
 
 
 def write_state(folder: Path, *, weights: Mapping[str, Any], moments: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:

@@ -165,7 +165,7 @@ def read_documents(
     text_column = _main_text_column(corpus, text_column) if published else text_column
     tables, shards = [], []
     for file, digest in files:
-        table = _read_table(file)
+        table = read_table(file)
         shards.append({"name": file.name, "rows": table.num_rows, "sha256": digest})
         reads_turns = text_column == "text" and "text" not in table.column_names and not prompt_columns
         if reads_turns and (shape := recognize_table(table)) is not None:
@@ -237,7 +237,8 @@ def _find_files(path: Path, split: str) -> list[Path]:
     return found
 
 
-def _read_table(file: Path) -> pa.Table:
+def read_table(file: Path) -> pa.Table:
+    """Return the table in a file of documents, with all its columns; InputRefused if it cannot be read."""
     try:
         if file.name.endswith(".parquet"):
             return pq.read_table(file, page_checksum_verification=True, partitioning=None)
@@ -251,14 +252,32 @@ def _read_table(file: Path) -> pa.Table:
                     return pa.ipc.open_file(source).read_all()
         with pa.input_stream(str(file)) as source:  # unpacks .gz by its name
             data = require_shallow_lines(source.read())
-        # a block must hold a whole line; one block per file needs no more memory than the texts do
-        options = pyarrow.json.ReadOptions(use_threads=False, block_size=min(max(len(data), 1 << 20), (1 << 31) - 1))
         try:
-            return pyarrow.json.read_json(pa.BufferReader(data), read_options=options) if data.strip() else pa.table({})
+            return _read_json_lines(data) if data.strip() else pa.table({})
         except pa.ArrowInvalid:
             return read_mixed_lines(data)
     except (pa.ArrowException, OSError, EOFError, ValueError, RecursionError) as error:
         raise InputRefused(f"{file}: cannot be read ({type(error).__name__}); expected {', '.join(SUFFIXES)}") from None
+
+
+def _read_json_lines(data: bytes) -> pa.Table:
+    """Return JSON lines as a table; Arrow reads a column of strings that all look like times as times, which become strings again."""
+    # a block must hold a whole line; one block per file needs no more memory than the texts do
+    options = pyarrow.json.ReadOptions(use_threads=False, block_size=min(max(len(data), 1 << 20), (1 << 31) - 1))
+    table = pyarrow.json.read_json(pa.BufferReader(data), read_options=options)
+    schema = pa.schema([(field.name, _replace_times(field.type)) for field in table.schema])
+    if schema.equals(table.schema):
+        return table
+    parsing = pyarrow.json.ParseOptions(explicit_schema=schema)
+    return pyarrow.json.read_json(pa.BufferReader(data), read_options=options, parse_options=parsing)
+
+
+def _replace_times(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.list_(_replace_times(kind.value_type))
+    if pa.types.is_struct(kind):
+        return pa.struct([(field.name, _replace_times(field.type)) for field in kind])
+    return pa.string() if pa.types.is_timestamp(kind) else kind
 
 
 def _to_strings(column: pa.ChunkedArray, name: str, file: Path) -> pa.ChunkedArray:

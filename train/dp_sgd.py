@@ -417,8 +417,8 @@ def _list_not_covered(recipe: Recipe, batch_plan: PoissonBatchPlan, stopped_earl
         found.append("the tokenizer: its entries are learned from texts without noise, and contain frequent strings of them")
     if recipe.model.path:
         found.append("what the base model had learned before, from these or other texts")
-    if recipe.build_objective().input_paths():
-        found.append(f"files that the objective reads: {', '.join(recipe.build_objective().input_paths())}")
+    if paths := recipe.build_objective().input_paths():
+        found.append(f"files that the objective reads: {', '.join(paths)}")
     if recipe.build_objective().HEAD == "classify":
         found.append("the names of the labels")
     if stopped_early:

@@ -124,7 +124,6 @@ class TrainingSettings(_RecipeSection):
     checkpoint_every: float = Field(default=0.1, ge=0)  # epochs between checkpoints; 0 keeps the first and the last only
     checkpoint_dtype: Literal["model", "float32", "bfloat16"] = "model"  # model: that of the model at model.path; float32 of a new one
     state_every: int = Field(default=0, ge=0)  # steps between saved states to resume from, besides those at checkpoints
-    background_save: bool = True  # write checkpoints and states in a thread, from a copy in the memory of the host
     log_every: int = Field(default=10, ge=1)  # steps
     early_stop: str = ""  # dotted path of a function (CheckpointEvent) -> bool, called at each checkpoint; true stops the run
 
@@ -156,7 +155,7 @@ class PrivacySettings(_RecipeSection):
     clip: float = Field(default=1.0, ge=1e-9, le=1e9)  # maximum norm of one unit's gradient; beyond these, float32 has no exact noise
     unit: Literal["record", "user"] = "record"  # what is protected: one document, or all documents of one user
     user_column: str = "user_id"
-    accountant: Literal["rdp", "prv"] = "rdp"
+    accountant: Literal["rdp", "prv"] = "prv"
     insecure_seed: int | None = None  # for tests: predictable draws, and no claim of privacy
 
     @model_validator(mode="after")
@@ -231,15 +230,10 @@ class Recipe(_RecipeSection):
             for key in keys:
                 table[section].pop(key, None)
         table.pop("name"), table.pop("about")
-        for section, keys in _KEYS_HASHED_IF_SET.items():
-            for key in keys:
-                if table[section][key] == _SECTIONS[section].model_fields[key].default:
-                    table[section].pop(key)
-        for section in ("privacy", "base", "pretrained", "lora"):
-            if table[section] is None:
-                table.pop(section)  # keeps the hashes of recipes that are older than this section
-        table["objective"] = {key: value for key, value in table["objective"].items() if key not in self.build_objective().input_paths()}
-        text = json.dumps([table, self.build_objective().VERSION], sort_keys=True)
+        objective = self.build_objective()
+        for key in objective.PATH_SETTINGS:
+            table["objective"].pop(key, None)
+        text = json.dumps([table, objective.VERSION], sort_keys=True)
         return hashlib.blake2b(text.encode(), digest_size=8).hexdigest()
 
 
@@ -248,14 +242,7 @@ _KEYS_NOT_HASHED = {
     "data": ("path", "validation", "leave_out", "chat_template"),
     "model": ("path",),
     "tokenizer": ("path", "corpus"),
-    "run": ("device", "state_every", "background_save", "log_every", "parallel", "compile", "gradient_checkpointing"),
-}
-# keeps the hashes of recipes that are older than these keys
-_SECTIONS: dict[str, type[_RecipeSection]] = {"data": DataSettings, "model": ModelSettings, "run": TrainingSettings}
-_KEYS_HASHED_IF_SET = {
-    "data": ("split", "validation_split", "attention"),
-    "model": ("frozen_dtype",),
-    "run": ("checkpoint_dtype",),
+    "run": ("device", "state_every", "log_every", "parallel", "compile", "gradient_checkpointing"),
 }
 
 

@@ -11,13 +11,13 @@ from __future__ import annotations
 import contextlib
 import math
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from sanitize.errors import UsageError
 
-from .background_work import Prefetcher
 from .batches import BatchPlan, TokenRows, splitmix64
 from .dp_sgd import DpSgdStep, PerSampleGradients, PoissonBatchPlan
 from .model import add_neftune_noise, trainable_parameters
@@ -87,14 +87,6 @@ class RunningMean:
 
 
 @dataclass(frozen=True, repr=False)
-class _PreparedStep:
-    """The batches of this process in a step, as tensors in the memory of the host (pinned for a GPU), and their loss counts by name."""
-
-    micro_batches: list[dict[str, Any]]
-    counts: dict[str, float]
-
-
-@dataclass(frozen=True, repr=False)
 class Trainer:
     """One training run: model, data, settings, and callbacks for log, checkpoints and states. `train` runs it."""
 
@@ -132,15 +124,10 @@ class Trainer:
         last_line = started
         devices = [self.processes.device] if self.processes.device.type == "cuda" else []
         end = first_step if info["stopped"] else self.batch_plan.step_count
-        with (
-            torch.random.fork_rng(devices=devices),  # the caller's random state does not change
-            Prefetcher(self._prepare_step, first_step, end if private_step is None else first_step) as prefetcher,
-        ):
+        with torch.random.fork_rng(devices=devices):  # the caller's random state does not change
             self.model.train()
             for step in range(first_step, end):
-                sums, weights = (
-                    self._forward_backward(step, prefetcher.get(step)) if private_step is None else private_step.set_gradients(step)
-                )
+                sums, weights = self._forward_backward(step) if private_step is None else private_step.set_gradients(step)
                 self._optimizer_step(step)
                 done = step + 1
                 if len(first_losses) == step < FIRST_STEPS:  # a resumed run has none
@@ -220,33 +207,23 @@ class Trainer:
         totals = RunningMean(self.processes.all_reduce_sum(running_mean.sums), self.processes.all_reduce_sum(running_mean.counts))
         return totals.means().get("loss", 0.0)
 
-    def _prepare_step(self, step: int) -> _PreparedStep:
-        """Return the batches of a step. Called in a thread, ahead of the step: depends on the step alone."""
-        import torch
-
-        if self.processes.device.type == "cuda":
-            torch.cuda.set_device(self.processes.device.index or 0)  # of this thread
-        micro_batches = self._local_micro_batches(step)
-        counts = dict.fromkeys(self.objective.loss_counts(micro_batches[0]), 0.0)
-        for inputs in micro_batches:
-            for name, count in self.objective.loss_counts(inputs).items():
-                counts[name] += count
-        return _PreparedStep([self._to_host_tensors(inputs) for inputs in micro_batches], counts)
-
-    def _forward_backward(self, step: int, prepared: _PreparedStep) -> tuple[dict[str, Any], dict[str, float]]:
+    def _forward_backward(self, step: int) -> tuple[dict[str, Any], dict[str, float]]:
         """Compute the gradient of one optimizer step; return loss sums and counts over all processes, by name."""
         import torch
 
-        micro_batches = prepared.micro_batches
-        counts = self.processes.all_reduce_sum(prepared.counts)
+        micro_batches = self._local_micro_batches(step)
+        local_counts = Counter[str]()
+        for inputs in micro_batches:
+            local_counts.update(self.objective.loss_counts(inputs))
+        counts = self.processes.all_reduce_sum(dict(local_counts))
         factors = self.objective.loss_weights()
         totals: dict[str, Any] = {}
-        for number, host_tensors in enumerate(micro_batches):
+        for number, inputs in enumerate(micro_batches):
             torch.manual_seed(int(splitmix64(self.settings.seed, LANE_STEP, step, self.processes.rank, number)) >> 1)
             is_last = number == len(micro_batches) - 1
             with contextlib.nullcontext() if is_last else self.processes.no_sync(self.wrapped_model):
                 with self._autocast():
-                    sums = self.objective.loss_sums(self.wrapped_model, self._copy_to_device(host_tensors), training=True)
+                    sums = self.objective.loss_sums(self.wrapped_model, self._to_device(inputs), training=True)
                 # DDP averages over processes; a step needs the sum
                 terms = [
                     factors.get(name, 1.0) * self.processes.world_size / max(counts[name], 1.0) * value for name, value in sums.items()
@@ -309,17 +286,11 @@ class Trainer:
         return found
 
     def _to_device(self, inputs: BatchArrays) -> dict[str, Any]:
-        return self._copy_to_device(self._to_host_tensors(inputs))
-
-    def _to_host_tensors(self, inputs: BatchArrays) -> dict[str, Any]:
         import torch
 
         tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
         if self.processes.device.type == "cuda":
             tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}  # only pinned memory is copied without waiting
-        return tensors
-
-    def _copy_to_device(self, tensors: Mapping[str, Any]) -> dict[str, Any]:
         return {name: tensor.to(self.processes.device, non_blocking=True) for name, tensor in tensors.items()}
 
     def _autocast(self) -> Any:

@@ -28,7 +28,6 @@ from sanitize.storage.files import read_json, write_json
 from sanitize.storage.locks import hold_lock
 
 from . import checkpoint, dp_sgd
-from .background_work import BackgroundWriter
 from .batches import BatchPlan, TokenRows, aggregate_first_steps, compute_first_steps, merge_first_steps
 from .checkpoint import CheckpointEvent
 from .corpus_reader import DocumentTable
@@ -199,10 +198,9 @@ class _TrainingRun:
         )
         if self.processes.is_main:
             checkpoint.truncate_log(self.folder / "log.jsonl", state["step"] if state else 0)
-        with writer.background:
-            if state is None:
-                writer.write_checkpoint(trainer.build_checkpoint_metadata(0, 0, None))
-            final_state = trainer.train(state)
+        if state is None:
+            writer.write_checkpoint(trainer.build_checkpoint_metadata(0, 0, None))
+        final_state = trainer.train(state)
         summary = writer.build_summary(final_state, max(final_state["seconds"], time.perf_counter() - started if state is None else 0.0))
         if self.processes.is_main:
             write_json(self.folder / "train.json", summary)
@@ -384,10 +382,7 @@ class _PreparedRun:
 
 
 class _RunWriter:
-    """Writes the log, checkpoints and states of a run while it trains; only the main process writes.
-
-    With `run.background_save`, checkpoints and states are copied to the memory of the host and written by a thread, in order.
-    """
+    """Writes the log, checkpoints and states of a run while it trains; only the main process writes."""
 
     def __init__(
         self,
@@ -401,8 +396,6 @@ class _RunWriter:
     ) -> None:
         self._run, self._model, self._tokenizer, self._optimizer = run, model, tokenizer, optimizer
         self._batch_plan, self._noise_multiplier = batch_plan, noise_multiplier
-        self.background = BackgroundWriter()
-        self._in_background = run.recipe.run.background_save
         # of each document, ascending
         self._first_steps = pq.read_table(run.folder / "seen.parquet", columns=["first_step"], partitioning=None).column(0).to_numpy()
         path, dtype = run.recipe.model.path, run.recipe.run.checkpoint_dtype
@@ -411,31 +404,22 @@ class _RunWriter:
 
     def append_log(self, entry: dict[str, Any]) -> None:
         """Append one line to log.jsonl."""
-        self.background.raise_error()  # rather than at the next checkpoint
         if self._run.processes.is_main:
             checkpoint.append_log_entry(self._run.folder / "log.jsonl", entry)
 
     def write_state(self, metadata: dict[str, Any]) -> None:
         """Write the state that the run can be resumed from. To be called by all processes."""
         processes = self._run.processes
-        weights, moments = checkpoint.gather_state(
-            self._model, self._optimizer, self.parameter_names, processes, copies=self._in_background
-        )
+        weights, moments = checkpoint.gather_state(self._model, self._optimizer, self.parameter_names, processes)
         if processes.is_main:
-            folder = self._run.folder / "state"
-            self._write(lambda: checkpoint.write_state(folder, weights=weights, moments=moments, metadata=metadata))
-
-    def _write(self, write: Callable[[], object]) -> None:
-        self.background.submit(write)
-        if not self._in_background:
-            self.background.wait()
+            checkpoint.write_state(self._run.folder / "state", weights=weights, moments=moments, metadata=metadata)
 
     def write_checkpoint(self, metadata: dict[str, Any]) -> Path | None:
         """Write a checkpoint, with the number of documents seen and the privacy spent; return its folder, None in all processes but rank 0.
 
         To be called by all processes.
         """
-        weights = checkpoint.gather_checkpoint_weights(self._model, self._run.processes, copies=self._in_background)
+        weights = checkpoint.gather_checkpoint_weights(self._model, self._run.processes)
         if not self._run.processes.is_main:
             return None
         recipe, privacy_entry = self._run.recipe, {}
@@ -449,12 +433,9 @@ class _RunWriter:
             "recipe_hash": recipe.hash(),
             **privacy_entry,
         }
-        self._write(
-            lambda: checkpoint.write_checkpoint(
-                folder, model=self._model, weights=weights, dtype=self._dtype, tokenizer=self._tokenizer, metadata=complete_metadata
-            )
+        return checkpoint.write_checkpoint(
+            folder, model=self._model, weights=weights, dtype=self._dtype, tokenizer=self._tokenizer, metadata=complete_metadata
         )
-        return folder / checkpoint.format_checkpoint_name(metadata["step"])
 
     def on_checkpoint(self, metadata: dict[str, Any]) -> bool:
         """Write a checkpoint and call the hook; return whether the run is to stop there."""
@@ -469,7 +450,6 @@ class _RunWriter:
         )
         if self._run.hook is _never_stop:
             return False
-        self.background.wait()  # a hook reads the checkpoint
         self._model.eval()
         with torch.no_grad():
             return bool(self._run.hook(CheckpointEvent(path, read_json(path / "checkpoint.json") or {}, self._model, self._tokenizer)))

@@ -68,6 +68,7 @@ class UnlearningObjective(Causal):
 
     ROWS_INDEPENDENT: ClassVar[bool] = False
     IS_UNLEARNING: ClassVar[bool] = True
+    PATH_SETTINGS: ClassVar[tuple[str, ...]] = ("forget",)
 
     forget: str = ""
     _retain_rows: TokenRows | None = PrivateAttr(default=None)
@@ -77,10 +78,6 @@ class UnlearningObjective(Causal):
     def uses_retain_rows(self) -> bool:
         """Whether the loss reads rows of the retained documents."""
         return True
-
-    def input_paths(self) -> Mapping[str, str]:
-        """Return the path of the id list; its contents are hashed."""
-        return {"forget": self.forget} if self.forget else {}
 
     def select_trained_documents(self, doc_ids: pa.Array) -> npt.NDArray[np.bool_]:
         """Return a mask of the documents to forget; UsageError if these are none, all, or include one that does not exist."""
@@ -129,14 +126,12 @@ class RefusalObjective(UnlearningObjective):
     `refusals`: a text file, one refusal a line (default: the English ones of this module).
     """
 
+    PATH_SETTINGS: ClassVar[tuple[str, ...]] = ("forget", "refusals")
+
     refusals: str = ""
     _refusal_token_ids: list[npt.NDArray[np.int32]] = PrivateAttr(default_factory=list)  # of each refusal, with its end of text
     _context_length: int = PrivateAttr(default=0)
     _pad_id: int = PrivateAttr(default=0)
-
-    def input_paths(self) -> Mapping[str, str]:
-        """Return the paths of both lists; their contents are hashed."""
-        return {**super().input_paths(), **({"refusals": self.refusals} if self.refusals else {})}
 
     def setup(self, context: TrainContext) -> None:
         """Tokenize the refusals."""

@@ -244,7 +244,6 @@ class SampledSeed:
     Addresses and mails are drawn once for all plans, which are compared on the same ones."""
 
     leaked: Mapping[tuple[str, str], np.ndarray[Any, Any]]
-    seen: Mapping[tuple[str, str], np.ndarray[Any, Any]]
     perplexities: Mapping[str, np.ndarray[Any, Any]]  # empty where mails were not measured one by one: their means stay as they are
     report: Mapping[str, Any]
     address_count: int
@@ -253,16 +252,15 @@ class SampledSeed:
     def read(cls, report: Mapping[str, Any]) -> SampledSeed:
         """The tables of a report with `leaked`, and `held_perplexities` if mails are to be drawn, too."""
         count = int(report["runs"]["baseline"]["rows"][0]["extraction"]["web"]["original"])
-        leaked, seen = {}, {}
+        leaked = {}
         for name in list_plans([report]):
             for family in ("web", "cue"):
                 table = np.zeros((len(trained_rows(report, name)), count), np.int64)
                 for place, numbers in enumerate(report["leaked"][name][family]):
                     table[place, numbers] = 1
                 leaked[name, family] = table
-                seen[name, family] = np.array([row["extraction"][family]["seen"] for row in trained_rows(report, name)])
         held = {name: np.array(table) for name, table in report.get("held_perplexities", {}).items()}
-        return cls(leaked, seen, held, report, count)
+        return cls(leaked, held, report, count)
 
     def draw(self, generator: np.random.Generator) -> dict[str, Any]:
         """A report of addresses and mails drawn with replacement; with the rates and perplexities that `compute_values` reads."""
@@ -279,7 +277,8 @@ class SampledSeed:
                 extraction = {
                     family: {
                         "ter": 100 * counts[family][place] / self.address_count,
-                        "ser": 100 * counts[family][place] / max(self.seen[name, family][place], 1),
+                        # which leaks were of seen addresses is kept as a rate only: as many of those drawn
+                        "ser": row["extraction"][family]["ser"] * counts[family][place] / max(row["extraction"][family]["leaked"], 1),
                     }
                     for family in ("web", "cue")
                 }

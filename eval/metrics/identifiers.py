@@ -10,13 +10,15 @@ the paper's 15 % at a time), whole words only, and the most likely token is chos
 on `doc_id`, position and seed. The predicted words are also read as a text: an identifier of several words has leaked if its words are
 predicted next to each other. The paper also counts what the base model predicts as leaked; `net` excludes that.
 
-A word is a longest run of Unicode letters, marks and numbers in lower case, as in the blacklist of `sanitize run --plan blacklist`.
+A word is a longest run of Unicode letters, marks and numbers, in lower case and NFC (a letter and an accent are one), as in
+the blacklist of `sanitize run --plan blacklist` and in training.
 The words of people are in these tables in memory only; this module never prints, logs or shows one.
 """
 
 from __future__ import annotations
 
 import hashlib
+import unicodedata
 from collections import Counter
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -29,6 +31,7 @@ import pyarrow.parquet as pq
 from pydantic import Field, PrivateAttr
 
 from sanitize.errors import OutputBroken, UsageError
+from sanitize.storage.private_folder import find_blacklist
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, FigureSeries, LeakedValue, Metric, MetricRows, make_epoch_figure
@@ -50,13 +53,9 @@ class IdentifierSets:
 
     @classmethod
     def read(cls, path: str | Path) -> IdentifierSets:
-        """Read the blacklist (a folder of Parquet files, or one file) that `sanitize run --plan blacklist` wrote to its private folder."""
-        source = Path(path)
+        """Read the blacklist that `sanitize run --plan blacklist` wrote, from what `find_blacklist` takes."""
+        source = find_blacklist(path)
         files = sorted(source.glob("*.parquet")) if source.is_dir() else [source]
-        if not files or not all(file.is_file() for file in files):
-            raise UsageError(
-                f"{source}: no blacklist; expected the folder WORK/runs/<plan hash>/vault/blacklist of `sanitize run --plan blacklist`"
-            )
         try:
             table = pa.concat_tables(
                 [pq.read_table(file, columns=["ngram", "reason"], partitioning=None) for file in files], promote_options="permissive"
@@ -66,6 +65,7 @@ class IdentifierSets:
                 f"{source}: not a blacklist ({type(error).__name__}); expected columns ngram, n, users, reason. Run the plan again"
             ) from None
         frame = pl.DataFrame(pl.from_arrow(table))
+        frame = frame.with_columns(pl.col("ngram").map_elements(fold_word, pl.String))
         return cls(*(frozenset(frame.filter(pl.col("reason") == reason)["ngram"].to_list()) for reason in ("direct", "indirect")))
 
     @property
@@ -77,7 +77,7 @@ class IdentifierSets:
 class Identifiers(Metric):
     """Settings of the audit."""
 
-    blacklist: Path  # WORK/runs/<plan hash>/vault/blacklist
+    blacklist: Path  # the private folder WORK of `sanitize run --plan blacklist`, or a blacklist in it
     texts: str = ""  # a text set of the suite; empty: the training data of each run
     folds: int = Field(default=DEFAULT_FOLDS, ge=1)
     net: bool = True  # also audit the base model
@@ -147,12 +147,17 @@ def tokenize_words(texts: Sequence[str]) -> pl.DataFrame:
     return pl.DataFrame(rows, schema={**WORD_SCHEMA, "start": pl.Int64, "end": pl.Int64}, orient="row")
 
 
+def fold_word(word: str) -> str:
+    """Return a word or n-gram in the form in which words are compared: lower case, then NFC."""
+    return unicodedata.normalize("NFC", word.lower())
+
+
 def _make_word_finder() -> Callable[[str], list[tuple[str, int, int]]]:
     """Return a function that splits a text into words with their spans in code points."""
     import regex  # comes with transformers
 
     pattern = regex.compile(r"[\p{L}\p{M}\p{N}]+")
-    return lambda text: [(match.group().lower(), match.start(), match.end()) for match in pattern.finditer(text)]
+    return lambda text: [(fold_word(match.group()), match.start(), match.end()) for match in pattern.finditer(text)]
 
 
 def predict_hidden_words(

@@ -11,7 +11,6 @@ is that of the last threshold that does not exceed it. With fewer than 1,000 non
 
 from __future__ import annotations
 
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,12 +21,12 @@ import polars as pl
 from pydantic import Field, PrivateAttr
 
 from sanitize.array_types import F64
-from sanitize.errors import UsageError
+from sanitize.train.corpus_reader import read_documents
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, FigureSeries, Metric, MetricRows, make_epoch_figure
 from ..run_folder import Checkpoint, RunFolder
-from ..texts_and_prompts import read_tables
+from ..unlearning_metrics import import_scipy_stats
 from .identifiers import DEFAULT_FOLDS, IdentifierSets, count_identifiers, find_own_identifiers, predict_hidden_words
 
 FPR_TARGETS = (0.001, 0.01, 0.1)  # table 2
@@ -98,21 +97,9 @@ class Membership(Metric):
 
 def read_user_texts(path: Path, *, user_column: str = "user_id", text_column: str = "text") -> pl.DataFrame:
     """Read `doc_id`, `user_id` and `text` of a published folder, of Parquet or of JSON lines; documents without a user are left out."""
-    frames = []
-    for file, frame in read_tables(path):
-        for column in (user_column, text_column):
-            if column not in frame.columns:
-                raise UsageError(f"{file}: no column {column}; it has {', '.join(sorted(frame.columns))}")
-        ids = pl.col("doc_id").cast(pl.String) if "doc_id" in frame.columns else pl.lit(None, pl.String)
-        frames.append(
-            frame.select(
-                ids.alias("doc_id"), pl.col(user_column).cast(pl.String).alias("user_id"), pl.col(text_column).cast(pl.String).alias("text")
-            )
-        )
-    documents = pl.concat(frames).with_columns(
-        pl.coalesce(pl.col("doc_id"), pl.int_range(pl.len()).cast(pl.String)), pl.col("text").fill_null("")
-    )
-    return documents.drop_nulls("user_id")
+    documents = read_documents(path, text_column=text_column, user_column=user_column)
+    table = pl.DataFrame(pl.from_arrow(documents.table))
+    return table.select("doc_id", pl.col("user").alias("user_id"), "text").drop_nulls("user_id")
 
 
 def compute_membership_scores(
@@ -194,11 +181,8 @@ def clopper_pearson_interval(hits: int, trials: int, *, level: float = 0.95) -> 
     assert 0 <= hits <= trials, "hits are in 0..trials"
     if not trials:
         return 0.0, 1.0
-    tail = (1 - level) / 2
-    # lower end: P(at least `hits` hits) = tail; upper end: P(at most `hits` hits) = tail
-    low = 0.0 if hits == 0 else _bisect(lambda rate: 1 - _binomial_cdf(hits - 1, trials, rate), tail)
-    high = 1.0 if hits == trials else _bisect(lambda rate: -_binomial_cdf(hits, trials, rate), -tail)
-    return low, high
+    found = import_scipy_stats().binomtest(hits, trials).proportion_ci(level, "exact")
+    return float(found.low), float(found.high)
 
 
 def tpr_interval(members: Sequence[float], non_members: Sequence[float], max_fpr: float, *, level: float = 0.95) -> tuple[float, float]:
@@ -213,7 +197,7 @@ def tpr_interval(members: Sequence[float], non_members: Sequence[float], max_fpr
     if not len(member_scores) or not len(ordered):
         return 0.0, 1.0
     tail = (1 - level) / 4
-    fewest, most = (_binomial_quantile(rate, len(ordered), max_fpr) for rate in (tail, 1 - tail))
+    fewest, most = import_scipy_stats().binom.ppf([tail, 1 - tail], len(ordered), max_fpr).astype(int)
     surely_above = int((member_scores > ordered[fewest - 1]).sum()) if fewest else 0
     possibly_above = int((member_scores > ordered[most]).sum()) if most < len(ordered) else len(member_scores)
     half_level = 1 - 2 * tail
@@ -221,33 +205,6 @@ def tpr_interval(members: Sequence[float], non_members: Sequence[float], max_fpr
         clopper_pearson_interval(surely_above, len(member_scores), level=half_level)[0],
         clopper_pearson_interval(possibly_above, len(member_scores), level=half_level)[1],
     )
-
-
-def _binomial_quantile(probability: float, trials: int, rate: float) -> int:
-    """Return the smallest number of hits that is not exceeded with at least this probability."""
-    low, high = 0, trials
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (low, middle) if _binomial_cdf(middle, trials, rate) >= probability else (middle + 1, high)
-    return low
-
-
-def _bisect(function: Any, target: float) -> float:
-    """Return the rate in 0..1 at which an increasing function takes a value, by bisection."""
-    low, high = 0.0, 1.0
-    for _ in range(60):
-        middle = (low + high) / 2
-        low, high = (middle, high) if function(middle) < target else (low, middle)
-    return (low + high) / 2
-
-
-def _binomial_cdf(hits: int, trials: int, rate: float) -> float:
-    """Return the probability of at most `hits` hits in `trials` at a rate."""
-    if rate <= 0.0 or rate >= 1.0:
-        return 1.0 if rate <= 0.0 or hits >= trials else 0.0
-    hit_counts = np.arange(hits + 1)
-    logs = np.array([math.lgamma(trials + 1) - math.lgamma(n + 1) - math.lgamma(trials - n + 1) for n in hit_counts.tolist()])
-    return float(min(1.0, np.exp(logs + hit_counts * math.log(rate) + (trials - hit_counts) * math.log1p(-rate)).sum()))
 
 
 def summarize_membership(

@@ -1,7 +1,7 @@
 """Performance on downstream tasks: accuracy, F1, exact match, ROUGE, and the prompt templates of the tasks.
 
 Exact match and token F1 are those of SQuAD (lower case, punctuation and articles removed, the best of several references); ROUGE-1, -2 and
--L are those of `rouge_score` with its stemmer (`../porter_stemmer.py`). The templates are those of Slack and Al Moubayed, appendix A:
+-L are those of `rouge_score` with its stemmer. The templates are those of Slack and Al Moubayed, appendix A:
 `prompt` has the instruction (instruction tuning), `plain_prompt` is the same input without it (domain adaptation). The paper measures
 Alpaca by a preference of GPT-4, for which there is no substitute here; its template uses ROUGE-L, and the result is named so.
 
@@ -14,26 +14,24 @@ import re
 import string
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
+from functools import lru_cache
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
 import polars as pl
-import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
-from sanitize.errors import OutputBroken, UsageError, suggest_names
+from sanitize.errors import MissingExtra, UsageError, suggest_names
+from sanitize.train.corpus_reader import read_table
 
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, Metric, MetricRows, make_epoch_figure
-from ..porter_stemmer import porter_stem
 from ..run_folder import Checkpoint, RunFolder
-from ..texts_and_prompts import read_lines
 
 _ARTICLES = re.compile(r"\b(a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)
-_WORDS = re.compile(r"[a-z0-9]+")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -124,11 +122,7 @@ class DownstreamTask(Metric):
             raise UsageError(
                 f"{self.examples}: no such file; expected Parquet or JSON lines with the template's fields and {self.answer_column}"
             )
-        try:
-            is_lines = self.examples.suffix == ".jsonl"
-            frame = read_lines(self.examples) if is_lines else pl.read_parquet(self.examples, glob=False)
-        except (OSError, pl.exceptions.PolarsError, pa.ArrowException, ValueError) as error:
-            raise OutputBroken(f"{self.examples}: cannot be read as Parquet or JSON lines ({type(error).__name__})") from None
+        frame = pl.DataFrame(pl.from_arrow(read_table(self.examples)))
         frame = frame.select(name for name, kind in frame.schema.items() if not kind.is_nested())  # a template has texts and numbers
         if self.answer_column not in frame.columns:
             raise UsageError(f"{self.examples}: no column {self.answer_column}; it has {', '.join(sorted(frame.columns))}")
@@ -175,8 +169,7 @@ def score_answers(generated: Sequence[str], answers: Sequence[str], template: Ta
         elif name == "token_f1":
             found[name] = token_f1(generated, [[one] for one in answers])
         else:
-            mean = rouge_mean(generated, answers, rouge_type=name)  # type: ignore[arg-type]
-            found |= {name: mean.fmeasure, f"{name}_recall": mean.recall}
+            found[name], found[f"{name}_recall"] = rouge_means(generated, answers, name)
     return found
 
 
@@ -247,52 +240,25 @@ def token_f1(predicted: Sequence[str], references: Sequence[Sequence[str]]) -> f
     return sum(best) / len(best) if best else 0.0
 
 
-@dataclass(frozen=True, kw_only=True)
-class RougeScore:
-    """Recall, precision and F measure (their harmonic mean, 0 if both are 0) of a text, or the means of each over texts."""
+def rouge(generated: str, reference: str, *, rouge_type: str = "rougeL") -> Any:
+    """Return recall, precision and fmeasure of `rouge_score`: words of a-z and 0-9, those longer than three letters stemmed.
 
-    recall: float
-    precision: float
-    fmeasure: float
-
-
-def rouge(
-    generated: str, reference: str, *, rouge_type: Literal["rouge1", "rouge2", "rougeL"] = "rougeL", use_stemmer: bool = True
-) -> RougeScore:
-    """Return ROUGE of a text and a reference, equal to `rouge_score`: words of a-z and 0-9, those longer than three letters stemmed."""
-    generated_words, reference_words = _rouge_tokens(generated, use_stemmer), _rouge_tokens(reference, use_stemmer)
-    if rouge_type == "rougeL":
-        hits, generated_total, reference_total = _lcs_length(generated_words, reference_words), len(generated_words), len(reference_words)
-    else:
-        size = int(rouge_type.removeprefix("rouge"))
-        first, second = (Counter(zip(*(words[at:] for at in range(size)), strict=False)) for words in (generated_words, reference_words))
-        hits, generated_total, reference_total = (first & second).total(), first.total(), second.total()
-    recall, precision = hits / reference_total if reference_total else 0.0, hits / generated_total if generated_total else 0.0
-    return RougeScore(recall=recall, precision=precision, fmeasure=2 * recall * precision / (recall + precision) if hits else 0.0)
+    `rouge_type` is rouge1, rouge2 or rougeL. Raises MissingExtra without the package.
+    """
+    return _build_rouge_scorer(rouge_type).score(reference, generated)[rouge_type]
 
 
-def rouge_mean(
-    generated: Sequence[str], references: Sequence[str], *, rouge_type: Literal["rouge1", "rouge2", "rougeL"] = "rougeL"
-) -> RougeScore:
-    """Return the mean recall, precision and F measure over texts. The last is not the F measure of the other two, which is larger."""
-    assert len(generated) == len(references), "one reference for each text"
-    each = [rouge(text, reference, rouge_type=rouge_type) for text, reference in zip(generated, references, strict=True)]
-    recall, precision, fmeasure = map(fmean, zip(*map(astuple, each), strict=True)) if each else (0.0, 0.0, 0.0)
-    return RougeScore(recall=recall, precision=precision, fmeasure=fmeasure)
+@lru_cache
+def _build_rouge_scorer(rouge_type: str) -> Any:
+    try:
+        from rouge_score.rouge_scorer import RougeScorer
+    except ImportError:
+        raise MissingExtra("rouge-score", "learn") from None
+    return RougeScorer([rouge_type], use_stemmer=True)
 
 
-def _rouge_tokens(text: str, use_stemmer: bool) -> list[str]:
-    words: list[str] = _WORDS.findall(text.lower())
-    return [porter_stem(word) if len(word) > 3 else word for word in words] if use_stemmer else words
-
-
-def _lcs_length(first: Sequence[str], second: Sequence[str]) -> int:
-    """Return the length of the longest common subsequence."""
-    row = [0] * (len(second) + 1)
-    for word in first:
-        before = 0  # the cell to the upper left
-        for at, other in enumerate(second, 1):
-            above = row[at]
-            row[at] = before + 1 if word == other else max(above, row[at - 1])
-            before = above
-    return row[-1]
+def rouge_means(generated: Sequence[str], references: Sequence[str], rouge_type: str) -> tuple[float, float]:
+    """Return the mean F measure and the mean recall over texts. The former is not the F measure of mean recall and precision, which
+    is larger."""
+    each = [rouge(*pair, rouge_type=rouge_type) for pair in zip(generated, references, strict=True)]
+    return (fmean(one.fmeasure for one in each), fmean(one.recall for one in each)) if each else (0.0, 0.0)

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.core.keys import Key
-from sanitize.errors import OutputBroken, UsageError
+from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.storage import table_schemas
 from sanitize.storage.disk_errors import DISK_ERRNOS, explain_access_error, refuse_unwritable_path
 from sanitize.storage.files import read_json
@@ -103,6 +103,21 @@ def require_run_folder(work: Path, plan_hash: str, out: str, table: str) -> Path
             f"finders rebuilt the index. Run the command that wrote {out} again, with --replace; with a --work for each, both can be kept"
         )
     raise UsageError(f"{work}: is not the private folder of the run that wrote {out}; give that one with --work (default: {out}.private)")
+
+
+def find_blacklist(path: str | Path) -> Path:
+    """Returns the file or folder of Parquet files with the blacklist of a run, given by itself or by the private folder WORK.
+
+    Raises InputRefused if there is none, and if runs of several plans left one each.
+    """
+    source = Path(path)
+    runs = sorted(source.glob("runs/*/vault/blacklist"))
+    if len(runs) > 1:
+        raise InputRefused(f"{source}: {len(runs)} runs have a blacklist; name one, as {runs[-1]}")
+    found = runs[0] if runs else source
+    if not (found.is_file() or any(found.glob("*.parquet"))):
+        raise InputRefused(f"{source}: no blacklist; expected the private folder WORK of `sanitize run --plan blacklist`")
+    return found
 
 
 @contextlib.contextmanager

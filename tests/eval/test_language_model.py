@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import copy
-import dataclasses
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -49,19 +49,14 @@ def test_results_do_not_depend_on_the_batch(model: LanguageModel, mode: str) -> 
 def test_results_without_the_attention_mask_differ(model: LanguageModel, gpt2: Any) -> None:
     """The tests above can fail: a model that is not given its attention mask gives other results."""
 
-    class Maskless:
-        """The model without its attention mask and positions."""
-
-        config = gpt2.config
-
-        def __call__(self, **inputs: Any) -> Any:
-            inputs["attention_mask"] = inputs["attention_mask"] * 0 + 1
-            del inputs["position_ids"]
-            return gpt2(**inputs)
+    def remove_mask(module: Any, arguments: Any, inputs: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+        return arguments, {**inputs, "attention_mask": None, "position_ids": None}
 
     prompts = make_prompts()
-    maskless_model = dataclasses.replace(model, model=Maskless())
-    with_mask, without_mask = model.generate(prompts, new_tokens=16), maskless_model.generate(prompts, new_tokens=16)
+    with_mask = model.generate(prompts, new_tokens=16)
+    handle = gpt2.register_forward_pre_hook(remove_mask, with_kwargs=True)
+    without_mask = model.generate(prompts, new_tokens=16)
+    handle.remove()
     assert sum(expected == actual for expected, actual in zip(with_mask, without_mask, strict=True)) < len(prompts) // 2
 
 
@@ -171,6 +166,7 @@ def test_too_little_memory_halves_the_batch(
     prompts, notes, sizes, limit = make_prompts(), list[str](), list[int](), [10**9]
     forward = type(gpt2).forward
 
+    @functools.wraps(forward)  # transformers reads from the signature which inputs a model takes
     def forward_of_few_rows(self: Any, input_ids: Any, **inputs: Any) -> Any:
         if len(input_ids) > limit[0]:
             raise error
@@ -205,11 +201,23 @@ def test_a_shared_prompt_is_read_once(model: LanguageModel, gpt2: Any) -> None:
     )
     rows = model.generate([prompts[0], prompts[1], prompts[0], prompts[0]], new_tokens=5, mode="sample", seed=2, stop_at_eos=False)
     handle.remove()
-    assert read_rows == [2, 4, 4, 4, 4]
+    assert read_rows == [2, 4, 4, 4, 4, 4], "the shared beginning, then a token at a time"
     singles = [
         model.generate([prompts[0]] * 4, new_tokens=5, mode="sample", seed=2, batch=1, stop_at_eos=False)[number] for number in (0, 2, 3)
     ]
     assert [rows[0], rows[2], rows[3]] == singles and rows[0] != rows[2]
+    short = model.generate([[7]] * 4, new_tokens=5, mode="sample", seed=2, stop_at_eos=False)  # nothing but a last token
+    assert short == model.generate([[7]] * 4, new_tokens=5, mode="sample", seed=2, batch=1, stop_at_eos=False)
+
+
+def test_settings_of_a_checkpoint_do_not_change_a_continuation(gpt2: Any, tokenizer: Any) -> None:
+    """A published model may come with a temperature or a penalty on repeated tokens; greedy means the likeliest token."""
+    from transformers import GenerationConfig
+
+    prompts, penalised = make_prompts(8), copy.deepcopy(gpt2)
+    expected = LanguageModel.from_loaded(gpt2, tokenizer).generate(prompts, new_tokens=12)
+    penalised.generation_config = GenerationConfig(repetition_penalty=5.0, max_new_tokens=2, no_repeat_ngram_size=1)
+    assert LanguageModel.from_loaded(penalised, tokenizer).generate(prompts, new_tokens=12) == expected
 
 
 def test_losses_equal_those_of_single_rows(model: LanguageModel, gpt2: Any) -> None:

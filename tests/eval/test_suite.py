@@ -366,10 +366,15 @@ def test_two_devices_give_the_report_of_one(suite: Path, tmp_path: Path) -> None
 @pytest.mark.slow
 def test_one_measurement_uses_all_devices(suite: Path, tmp_path: Path) -> None:
     records, lines = tmp_path / "measured", list[str]()
-    expected = evaluate(suite, records=records)["runs"]
-    min(records.iterdir()).unlink()
+
+    def round_numbers(runs: Any) -> Any:
+        """Losses of other batches differ by rounding."""
+        return json.loads(json.dumps(runs), parse_float=lambda number: float(f"{float(number):.4g}"))
+
+    expected = round_numbers(evaluate(suite, records=records)["runs"])
+    min(records.iterdir()).unlink()  # any one
     shared = Suite.read(suite).model_copy(update={"device": "cpu,cpu,cpu"})
-    assert evaluate(shared, records=records, progress=lines.append)["runs"] == expected
+    assert round_numbers(evaluate(shared, records=records, progress=lines.append)["runs"]) == expected
     assert [line for line in lines if line.startswith("cpu,cpu,cpu: ")] and not [line for line in lines if "#2" in line]
 
 

@@ -68,7 +68,7 @@ def test_documents_that_change_while_they_are_read_are_refused(tmp_path: Path, m
     if published:
         sanitize.run([data], tmp_path / "out", plan="baseline", seed=1, workers=1, text_column="body")
         data = tmp_path / "out"
-    read_table = corpus_reader._read_table
+    read_table = corpus_reader.read_table
 
     def replace_and_read(file: Path) -> pa.Table:
         content = file.read_bytes()
@@ -77,6 +77,6 @@ def test_documents_that_change_while_they_are_read_are_refused(tmp_path: Path, m
         return read_table(file)
 
     assert len(read_documents(data, text_column="body")) == 4
-    monkeypatch.setattr(corpus_reader, "_read_table", replace_and_read)
+    monkeypatch.setattr(corpus_reader, "read_table", replace_and_read)
     with pytest.raises(InputRefused, match="changed while it was being read"):
         read_documents(data, text_column="body")

@@ -521,7 +521,7 @@ def test_spent_epsilon_is_reported(corpus: Any, recipe: Any, tmp_path: Path) -> 
     assert result.stopped_early and privacy["steps"] == 4 and privacy["planned_steps"] == 8
     assert 2.9 < privacy["planned_epsilon"] <= 3.0 and privacy["epsilon"] < privacy["planned_epsilon"]
     assert privacy["epsilon"] == accountant.compute_epsilon(
-        "rdp", noise_multiplier=privacy["sigma"], sample_rate=8 / 30, steps=4, delta=1e-3
+        "prv", noise_multiplier=privacy["sigma"], sample_rate=8 / 30, steps=4, delta=1e-3
     )
     assert privacy["unit"] == "record" and privacy["unit_count"] == 30 and privacy["secret_randomness"] and privacy["clip"] == 1.0
     assert privacy["claim"].startswith(f"({format_bound(privacy['epsilon'])}, 0.001)-differential privacy")
@@ -583,6 +583,10 @@ def test_noise_for_an_epsilon() -> None:
     assert noise_multiplier == pytest.approx(0.533, rel=0.02)
     spent = accountant.compute_epsilon("rdp", noise_multiplier=noise_multiplier, sample_rate=16 / 2000, steps=375, delta=1e-5)
     assert spent is not None and 7.98 < spent <= 8.0
+    tight = PrivacySettings(epsilon=8.0).accountant  # the default asks for less noise by the same budget
+    less = accountant.find_noise_multiplier(tight, target_epsilon=8.0, sample_rate=16 / 2000, steps=375, delta=1e-5)
+    spent = accountant.compute_epsilon(tight, noise_multiplier=less, sample_rate=16 / 2000, steps=375, delta=1e-5)
+    assert less < noise_multiplier - 0.02 and spent is not None and 7.9 < spent <= 8.0
     assert accountant.compute_epsilon("rdp", noise_multiplier=1.0, sample_rate=0.1, steps=0, delta=1e-5) == 0.0
     assert accountant.compute_epsilon("rdp", noise_multiplier=0.0, sample_rate=0.1, steps=1, delta=1e-5) is None
 

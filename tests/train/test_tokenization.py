@@ -204,6 +204,16 @@ def test_units_are_numbered_over_the_corpus(tokenizer: Any) -> None:
 ROWS = [{"doc_id": f"m{number}", "text": f"text {number}", "label": number % 2, "more": None} for number in range(5)]
 
 
+def test_ids_and_texts_that_look_like_dates_stay_as_written(tmp_path: Path) -> None:
+    rows = [{"doc_id": f"2001-05-0{day}", "text": f"2001-05-0{day}T10:00:00Z"} for day in (1, 2)]
+    (tmp_path / "days.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    documents = read_documents(tmp_path / "days.jsonl")
+    assert documents.table.select(["doc_id", "text"]).to_pylist() == rows
+    turns = [{"messages": [{"role": "user", "content": row["text"]}, {"role": "assistant", "content": row["doc_id"]}]} for row in rows]
+    (tmp_path / "turns.jsonl").write_text("".join(json.dumps(row) + "\n" for row in turns))
+    assert "2001-05-02T10:00:00Z" in read_documents(tmp_path / "turns.jsonl").texts()[1]
+
+
 @pytest.mark.parametrize("form", ["parquet", "jsonl", "jsonl.gz", "arrow", "datasets"])
 def test_shard_folders_of_all_formats_are_read(tmp_path: Path, form: str) -> None:
     import gzip

@@ -1,37 +1,38 @@
 """Masked language modelling over texts whose direct identifiers are replaced by X: pseudonymisation before training (MLMA, paper 003).
 
-Shards in which the sanitizer already replaced them need no blacklist here. With a blacklist, each word of its direct entries becomes
-`replacement` before tokenization; an X may then be masked and predicted, as in the paper.
+Each word of the direct entries of the blacklist becomes `replacement` before tokenization; an X may then be masked and
+predicted, as in the paper. Shards in which the sanitizer already replaced them are trained on by the objective `masked`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import ClassVar
 
 from pydantic import Field, PrivateAttr
 
-from ..blacklist_matcher import BlacklistMatcher
+from ..blacklist_matcher import BlacklistMatcher, require_blacklist
 from ..tokenization import split_words_with_spans
 from .masked import Masked
 
 
 class Mlma(Masked):
-    """`blacklist`: its entries with the reason `direct` are replaced; empty if the shards already have the replacements."""
+    """`blacklist`: as of `ppmlm`; its entries with the reason `direct` are replaced."""
+
+    PATH_SETTINGS: ClassVar[tuple[str, ...]] = ("blacklist",)
 
     blacklist: str = ""
     replacement: str = Field(default="X", min_length=1)
     _matcher: BlacklistMatcher | None = PrivateAttr(default=None)
 
     def input_paths(self) -> Mapping[str, str]:
-        """Return the path of the blacklist; its contents are hashed."""
-        return {"blacklist": self.blacklist} if self.blacklist else {}
+        """Return the path of the blacklist itself; UsageError if none is set."""
+        return {"blacklist": require_blacklist(self.blacklist, self.use)}
 
     def rewrite_texts(self, texts: Sequence[str]) -> Sequence[str]:
         """Return the texts with each protected word replaced."""
-        if not self.blacklist:
-            return texts
         if self._matcher is None:
-            self._matcher = BlacklistMatcher.read(self.blacklist, ("direct",))
+            self._matcher = BlacklistMatcher.read(require_blacklist(self.blacklist, self.use), ("direct",))
         words_of_texts = split_words_with_spans(texts)
         found = []
         # per text: join the pieces between the protected words

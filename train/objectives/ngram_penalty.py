@@ -31,6 +31,7 @@ class NgramPenalty(Causal):
     """`lam` is lambda; with 0 the loss equals `Causal` bit for bit. `reference`: checkpoint folder (default: the model before training)."""
 
     SUPPORTS_DOCUMENT_ATTENTION: ClassVar[bool] = False  # n-grams of a packed row cross documents
+    PATH_SETTINGS: ClassVar[tuple[str, ...]] = ("reference",)
 
     sizes: tuple[Annotated[int, Field(ge=1)], ...] = Field(default=(4, 5, 6), min_length=1)
     lam: float = Field(default=10.0, ge=0)
@@ -40,10 +41,6 @@ class NgramPenalty(Causal):
     _reference_log_probs: npt.NDArray[np.float32] | None = PrivateAttr(
         default=None
     )  # log p0 of each token in its row; 0 for the first of a row
-
-    def input_paths(self) -> Mapping[str, str]:
-        """Return the path of the reference checkpoint; its contents are hashed."""
-        return {"reference": self.reference} if self.reference else {}
 
     def setup(self, context: TrainContext) -> None:
         """Compute the reference's log-probability of every token of every row."""

@@ -51,13 +51,14 @@ class Objective(BaseModel):
     IS_UNLEARNING: ClassVar[bool] = False  # true if it makes a trained model forget documents
     SUPPORTS_DOCUMENT_ATTENTION: ClassVar[bool] = False  # true if tokens of a packed row can be kept from attending to other documents
     NEEDS_WORDS: ClassVar[bool] = False  # true if it masks words of the texts (`select_maskable_words`)
+    PATH_SETTINGS: ClassVar[tuple[str, ...]] = ()  # settings that are paths: a recipe is identified by their contents
     VERSION: ClassVar[int] = 1  # incremented when the same settings give other weights
 
     use: str
 
     def input_paths(self) -> Mapping[str, str]:
-        """Return the settings that are paths, by name: a recipe is identified by the hash of their contents, not by the path."""
-        return {}
+        """Return the paths to read, by the name of the setting; those that are not set are left out."""
+        return {name: path for name in self.PATH_SETTINGS if (path := getattr(self, name))}
 
     def select_trained_documents(self, doc_ids: pa.Array) -> npt.NDArray[np.bool_] | None:
         """Return a mask of the documents to train on, None for all; `setup` is given the rows of the others as `retain_rows`."""

@@ -8,41 +8,38 @@ occur consecutively. With an empty blacklist the result equals plain masking bit
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import numpy.typing as npt
-from pydantic import Field, PrivateAttr
+from pydantic import PrivateAttr
 
-from sanitize.errors import UsageError
-
-from ..blacklist_matcher import BlacklistMatcher, expand_reasons
+from ..blacklist_matcher import BlacklistMatcher, expand_reasons, require_blacklist
 from .masked import Masked
 
 
 class Ppmlm(Masked):
-    """`blacklist`: the folder or file that `sanitize run --plan blacklist` wrote; `reasons`: which of its entries protect words.
+    """`blacklist`: the private folder of `sanitize run --plan blacklist`, or its blacklist itself, a folder or file.
+    `reasons`: which of its entries protect words.
 
     `direct`: "type" protects a found value wherever its words occur; "occurrence" only where it was found, so that a name that is also a
     common word is not excluded everywhere. The spans come from `data.leave_out_pii` (with `data.spans_from`, or a column `pii_spans`).
     """
 
-    blacklist: str = Field(default="")
+    PATH_SETTINGS: ClassVar[tuple[str, ...]] = ("blacklist",)
+
+    blacklist: str = ""
     reasons: Literal["both", "direct", "indirect"] = "both"
     direct: Literal["type", "occurrence"] = "type"
     _matcher: BlacklistMatcher | None = PrivateAttr(default=None)
 
     def input_paths(self) -> Mapping[str, str]:
-        """Return the path of the blacklist; its contents are hashed."""
-        return {"blacklist": self.blacklist}
+        """Return the path of the blacklist itself; UsageError if none is set."""
+        return {"blacklist": require_blacklist(self.blacklist, self.use)}
 
     def select_maskable_words(self, texts: Sequence[Sequence[str]]) -> list[npt.NDArray[np.bool_]]:
         """Return which words of each text no entry protects; UsageError if no blacklist is set."""
         if self._matcher is None:
-            if not self.blacklist:
-                raise UsageError(
-                    f"objective.blacklist is not set; {self.use} expects the blacklist of a run, such as WORK/runs/HASH/vault/blacklist"
-                )
             reasons = [reason for reason in expand_reasons(self.reasons) if reason != "direct" or self.direct == "type"]
-            self._matcher = BlacklistMatcher.read(self.blacklist, reasons)
+            self._matcher = BlacklistMatcher.read(require_blacklist(self.blacklist, self.use), reasons)
         return [~is_protected for is_protected in self._matcher.find_protected_words(texts)]

@@ -143,9 +143,10 @@ def test_texts_and_prompts_begin_as_in_training(name: str, make_run: Callable[[b
     first_ids: list[int] = []
 
     def record_first_ids(module: Any, arguments: Any, options: dict[str, Any]) -> None:
-        cache, ids, mask = options.get("past_key_values"), options["input_ids"], options["attention_mask"]
+        cache, ids, mask = options.get("past_key_values"), options["input_ids"], options.get("attention_mask")
         if cache is None or not cache.get_seq_length():
-            first_ids.extend(ids.gather(1, mask[:, : ids.shape[1]].argmax(1, keepdim=True))[:, 0].tolist())
+            starts = ids[:, :1] * 0 if mask is None else mask[:, : ids.shape[1]].argmax(1, keepdim=True)
+            first_ids.extend(ids.gather(1, starts)[:, 0].tolist())
 
     model.model.register_forward_pre_hook(record_first_ids, with_kwargs=True)
     metric = load_metric({"use": name, **SETTINGS[name](tmp_path)})

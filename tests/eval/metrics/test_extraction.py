@@ -32,6 +32,8 @@ def test_rates_by_hand() -> None:
     assert [(band["addresses"], band["leaked"]) for band in result["bands"]] == [(1, 1), (1, 0), (1, 0), (0, 0), (1, 1)]
     assert compute_extraction_rates(set(), original, set())["ser"] == 0
     assert compute_extraction_rates({ANN}, {}, set())["ter"] == 0
+    guessed = compute_extraction_rates({ANN, BO, CY}, original, {ANN})
+    assert guessed["ter"] == 75 and guessed["ser"] == 100, "an address that was not seen is no leak of what was seen"
 
 
 @pytest.mark.parametrize(

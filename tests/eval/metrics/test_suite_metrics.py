@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.errors import OutputBroken, UsageError
+from sanitize.errors import InputRefused, UsageError
 from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metric import EvalContext, list_metrics, load_metric
 from sanitize.eval.metrics import membership, task, verbatim
@@ -208,12 +208,12 @@ def test_membership_in_a_suite(masked_run: RunFolder, blacklist: Path, tmp_path:
     steps = np.array(row["curve"])
     assert np.trapezoid(steps[:, 1], steps[:, 0]) == row["auc"]
     assert membership.read_user_texts(tmp_path / "members.parquet")["text"].to_list() == [TEXTS["d0"], ""]
-    with pytest.raises(UsageError, match="no column who"):
+    with pytest.raises(UsageError, match="no column 'who'"):
         membership.read_user_texts(tmp_path / "members.parquet", user_column="who")
-    with pytest.raises(UsageError, match="no documents"):
+    with pytest.raises(InputRefused, match="no such folder or file"):
         membership.read_user_texts(tmp_path / "nothing")
     (tmp_path / "broken.parquet").write_bytes(b"no table")
-    with pytest.raises(OutputBroken, match="cannot be read"):
+    with pytest.raises(InputRefused, match="cannot be read"):
         membership.read_user_texts(tmp_path / "broken.parquet")
 
 

@@ -46,14 +46,11 @@ def test_rouge_by_hand() -> None:
     assert task.rouge(generated, reference).recall == pytest.approx(4 / 6)
     assert task.rouge("Running, quickly!", "runs quick", rouge_type="rouge1").recall == 0.5
     assert task.rouge("running", "runs", rouge_type="rouge1").recall == 1.0
-    assert task.rouge("running", "runs", rouge_type="rouge1", use_stemmer=False).recall == 0.0
     assert task.rouge("", "words").fmeasure == 0.0 and task.rouge("words", "").fmeasure == 0.0
-    mean = task.rouge_mean(["a b", ""], ["a b", "a"], rouge_type="rouge1")
-    assert (mean.recall, mean.precision) == (0.5, 0.5)
-    assert task.rouge_mean([], []).fmeasure == 0.0
+    assert task.rouge_means(["a b", ""], ["a b", "a"], "rouge1")[1] == 0.5
+    assert task.rouge_means([], [], "rouge1") == (0.0, 0.0)
     # recall 1 and precision 1/4, and the reverse: the mean of the F measures .4 and .4, not the F measure of the means, .625
-    mean = task.rouge_mean(["a b c d", "a"], ["a", "a b c d"], rouge_type="rouge1")
-    assert (mean.recall, mean.precision, mean.fmeasure) == (0.625, 0.625, pytest.approx(0.4))
+    assert task.rouge_means(["a b c d", "a"], ["a", "a b c d"], "rouge1") == pytest.approx((0.4, 0.625))
 
 
 def test_labels_accuracy_and_f1() -> None:

@@ -33,7 +33,7 @@ def tokenizer() -> Any:
 
 def write_blacklist(path: Path, entries: list[tuple[tuple[str, ...], str]]) -> Path:
     """A blacklist as `sanitize run` writes it: a folder of Parquet files."""
-    path.mkdir(exist_ok=True)
+    path.mkdir(parents=True, exist_ok=True)
     columns = {
         "ngram": pa.array([" ".join(entry) for entry, _ in entries], pa.string()),
         "n": pa.array([len(entry) for entry, _ in entries], pa.int64()),
@@ -199,9 +199,12 @@ def test_a_blacklist_of_all_words_gives_no_targets(tmp_path: Path, tokenizer: An
 
 
 def test_invalid_blacklists_are_refused(tmp_path: Path, tokenizer: Any) -> None:
-    with pytest.raises(UsageError, match="objective.blacklist is not set"):
-        set_up_objective({"use": "ppmlm"}, tokenizer, ["ada"])
-    with pytest.raises(InputRefused, match="no Parquet file"):
+    for use in ("ppmlm", "mlma"):  # without one, both would train as `masked` does
+        with pytest.raises(UsageError, match="objective.blacklist is not set"):
+            set_up_objective({"use": use}, tokenizer, ["ada"])
+        with pytest.raises(UsageError, match="objective.blacklist is not set"):
+            objectives.load_objective({"use": use}, "recipe: objective").input_paths()
+    with pytest.raises(InputRefused, match="no blacklist"):
         set_up_objective({"use": "ppmlm", "blacklist": str(tmp_path)}, tokenizer, ["ada"])
     pq.write_table(pa.table({"word": ["ada"]}), tmp_path / "a.parquet")
     with pytest.raises(InputRefused, match="no column 'ngram'"):
@@ -211,13 +214,27 @@ def test_invalid_blacklists_are_refused(tmp_path: Path, tokenizer: Any) -> None:
         set_up_objective({"use": "ppmlm", "blacklist": str(tmp_path)}, tokenizer, ["ada"])
 
 
+def test_a_blacklist_is_found_in_the_private_folder_of_its_run(tmp_path: Path, tokenizer: Any) -> None:
+    first = write_blacklist(tmp_path / "work" / "runs" / "aa" / "vault" / "blacklist", [(("ada",), "direct")])
+    (tmp_path / "work" / "readme.txt").touch()
+    for use in ("ppmlm", "mlma"):
+        objective = objectives.load_objective({"use": use, "blacklist": str(tmp_path / "work")}, "recipe: objective")
+        assert objective.input_paths() == {"blacklist": str(first)}, "what is hashed is the list, not the private folder"
+    objective, rows = set_up_objective({"use": "mlma", "blacklist": str(tmp_path / "work")}, tokenizer, ["Dear Ada"], context_length=64)
+    assert tokenizer.decode(rows.token_ids) == "Dear X"
+    write_blacklist(tmp_path / "work" / "runs" / "bb" / "vault" / "blacklist", [(("bob",), "direct")])
+    with pytest.raises(InputRefused, match="2 runs have a blacklist; name one"):
+        objective.input_paths()
+
+
 def test_mlma_replaces_direct_identifiers_by_x(tmp_path: Path, tokenizer: Any) -> None:
     path = write_blacklist(tmp_path / "list", [(("ada", "stokes"), "direct"), (("eve",), "direct"), (("plan",), "indirect")])
     objective, rows = set_up_objective(
         {"use": "mlma", "blacklist": str(path)}, tokenizer, ["Dear Ada Stokes, Eve has the plan, Ada."], context_length=64
     )
     assert tokenizer.decode(rows.token_ids) == "Dear X X, X has the plan, Ada."
-    plain, rows = set_up_objective({"use": "mlma"}, tokenizer, ["Dear Ada Stokes"], context_length=64)
+    nothing = write_blacklist(tmp_path / "nothing", [(("plan",), "indirect")])
+    plain, rows = set_up_objective({"use": "mlma", "blacklist": str(nothing)}, tokenizer, ["Dear Ada Stokes"], context_length=64)
     assert tokenizer.decode(rows.token_ids) == "Dear Ada Stokes"
     masked_once = np.zeros_like(get_target_mask(plain, rows))
     for epoch in range(30):
