@@ -200,13 +200,15 @@ def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpa
         return _redact_frame(texts, chosen, settings)
     if isinstance(texts, pa.Table):
         try:
-            frame = pl.DataFrame(texts)
+            frame = _read_frame(texts)
         except (pl.exceptions.PolarsError, pa.ArrowException, NotImplementedError, TypeError, ValueError) as error:
             raise UsageError(
                 f"redact: the table has a column of a type that cannot be searched ({type(error).__name__}); drop or cast it"
             ) from None
         clean = _redact_frame(frame, chosen, settings).to_arrow()
-        return pa.table({name: clean.column(name).cast(texts.schema.field(name).type) for name in clean.column_names})
+        fields = [texts.schema.field(name) for name in clean.column_names]
+        columns = [texts.column(one.name) if pa.types.is_null(one.type) else clean.column(one.name).cast(one.type) for one in fields]
+        return pa.table(columns, [one.name for one in fields])
     is_pandas = type(texts).__module__.partition(".")[0] == "pandas"
     if is_pandas and hasattr(texts, "columns"):
         return _redact_pandas(texts, chosen, settings)
@@ -263,10 +265,12 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     else:
         clean, inconclusive = _rewrite_by_stream(strings, stream_plan, settings)
     _warn_of_inconclusive(inconclusive)
+    # a run keeps the name `doc_no` for the numbers of documents
+    clean = clean.rename({f"{name}_": name for name in rest.columns if name not in clean.columns and f"{name}_" in clean.columns})
     rewritten = [
-        _cast_texts(clean[name], rest[name].dtype)
+        _cast_texts(clean[name], rest[name].dtype).alias(name)
         for name in rest.columns
-        if name in clean.columns and list_text_leaves(pa.schema([clean.select(name).to_arrow().schema.field(name)]))
+        if name in clean.columns and list_text_leaves(clean.select(name).to_arrow().schema)
     ]
     return rest.with_columns(rewritten)
 
@@ -294,6 +298,13 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
                 "redact: the index of the frame holds texts, which are not searched there; make it a column: frame.reset_index()"
             )
     columns = dict[str, Any]()
+    for level in range(frame.index.nlevels):
+        values = frame.index.get_level_values(level)
+        if values.dtype.kind in "iuf" and type(values).__name__ != "RangeIndex":  # searched as a column of numbers
+            name = f"index {level}"
+            while name in frame.columns:
+                name += "_"
+            columns[name] = pl.Series(values.to_numpy())
     for name in frame.columns:
         try:
             columns[str(name)] = pl.from_pandas(frame[name], nan_to_null=True)
@@ -307,7 +318,12 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
     for name in result.columns:
         column = clean[str(name)]
         if isinstance(column.dtype, pl.Categorical | pl.Enum):  # in any case: a category that no row has may be a text, too
-            result[name] = column.to_pandas().set_axis(result.index)
+            texts, given = column.to_pandas().set_axis(result.index), frame[name].dtype
+            if getattr(given, "ordered", False):
+                used = list(texts.cat.categories)
+                kept = [category for category in given.categories if category in used]
+                texts = texts.cat.set_categories(kept + [category for category in used if category not in kept], ordered=True)
+            result[name] = texts
         elif not column.equals(columns[str(name)]):
             given = frame[name]
             result[name] = type(given)(column.to_list(), index=result.index, dtype=given.dtype)
@@ -359,7 +375,12 @@ def _rewrite_by_stream(table: pa.Table, plan: Plan, settings: Settings) -> tuple
             tables.append(step.clean_batch.table)
             processor.add_result(step)
         processor.require_text_column()
-    return pl.DataFrame(pa.concat_tables(tables)), processor.inconclusive
+    return _read_frame(pa.concat_tables(tables)), processor.inconclusive
+
+
+def _read_frame(table: pa.Table) -> pl.DataFrame:
+    """The table with the names of its columns, also an empty one."""
+    return pl.DataFrame({name: pl.Series(table.column(name)) for name in table.column_names})
 
 
 def _rewrite_by_run(table: pa.Table, main: str, plan: Plan, settings: Settings) -> tuple[pl.DataFrame, Mapping[str, int]]:
@@ -373,7 +394,7 @@ def _rewrite_by_run(table: pa.Table, main: str, plan: Plan, settings: Settings) 
         if result.quarantined:
             reasons = ", ".join(f"{count} {describe_reason(reason)}" for reason, count in result.quarantine.items())
             raise InputRefused(f"redact: {result.quarantined} texts cannot be processed ({reasons})")
-        clean = pl.DataFrame(Corpus.open(out).table())
+        clean = _read_frame(Corpus.open(out).table())
     return clean.rename({"text": main}) if main not in clean.columns else clean, result.verify.inconclusive or {}
 
 

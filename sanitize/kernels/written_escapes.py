@@ -177,6 +177,8 @@ def _cover_backslash(
             return code
     elif value in (_LINE_FEED, _RETURN):
         sign = cython.cast(uint8_t, value)
+    if position > start and data[position - 1] == 61:
+        sign = _TAB  # = and the end of a line would be a soft line break of quoted-printable
     _cover(view, position, stop, sign)
     return stop
 

@@ -45,6 +45,7 @@ class DrawTimes:
     Others draw that of a value where it first occurs, when those of that increment are known."""
 
     value_counts: Path = Path()
+    column_values: tuple[tuple[int, Path], ...] = ()  # the values of columns of each increment, with its first document
     increment_starts: tuple[int, ...] = (0,)  # the first document of each increment of the output
     sequential_parts: tuple[str, ...] = ()
 
@@ -55,7 +56,7 @@ class DrawTimes:
             return np.zeros(len(value_ids), np.bool_)
         columns = list(_SPAN_COLUMNS)
         replaced = edits.select(columns).join(
-            occurrences.select(*columns, "value_id").unique(columns),
+            occurrences.select(*columns, "value_id").unique(columns, keep="first", maintain_order=True),
             on=columns,
             how="left",
             maintain_order="left",
@@ -70,10 +71,18 @@ class DrawTimes:
         return found
 
     def _find_first_documents(self, value_ids: I64) -> I64:
-        """The document in which each value first occurs; -1 for one that is no found value."""
-        counts = pq.read_table(self.value_counts, columns=["value_id", "first_doc_no"], partitioning=None)
-        counts = counts.filter(pc.is_in(counts["value_id"], pa.array(np.unique(value_ids))))
-        first = dict(zip(*(column.to_pylist() for column in counts.columns), strict=True))
+        """The document from which on each value is known: that in which it first occurs, or the
+        first one of the increment that has it in a column; -1 for one that is not known."""
+        first: dict[int, int] = {}
+        wanted = pa.array(np.unique(value_ids))
+        sources = [(None, self.value_counts), *self.column_values]
+        for doc_no, path in sources:
+            columns = ["value_id"] if doc_no is not None else ["value_id", "first_doc_no"]
+            found = pq.read_table(path, columns=columns, partitioning=None)
+            found = found.filter(pc.is_in(found["value_id"], wanted))
+            docs = found["first_doc_no"].to_pylist() if doc_no is None else [doc_no] * len(found)
+            for value_id, known_from in zip(found["value_id"].to_pylist(), docs, strict=True):
+                first[value_id] = min(first.get(value_id, known_from), known_from)
         return np.array([first.get(value_id, -1) for value_id in value_ids.tolist()], np.int64)
 
     def _find_increment(self, doc_no: I64) -> I64:

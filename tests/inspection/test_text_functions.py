@@ -299,3 +299,52 @@ def test_the_command(console: Callable[..., tuple[int, str, str]], tmp_path: Pat
     assert code == 3 and "expected a text in UTF-8" in err
     (tmp_path / "empty.txt").touch()
     assert "nothing of plan rmft was found" in console("detect", tmp_path / "empty.txt")[1]
+
+
+@pytest.mark.parametrize("plan", ["redact", "erase", "pseudonymize", "strict"])
+@pytest.mark.parametrize("name", ["", "doc_no", "column_1"])
+def test_columns_of_any_name_are_rewritten(name: str, plan: str) -> None:
+    frame = pl.DataFrame({"text": ["x"], name: [f"to {MAIL}"], "other": [f"to {MAIL}"]})
+    for data in (frame, frame.to_arrow().rename_columns(frame.columns)):
+        clean = sanitize.redact(data, plan=plan, seed=1)
+        (row,) = clean.to_dicts() if isinstance(clean, pl.DataFrame) else clean.to_pylist()
+        assert list(row) == ["text", name, "other"] and row["text"] == "x"
+        assert all(row[column].startswith("to ") and MAIL not in row[column] for column in (name, "other"))
+
+
+NUMBERS = [
+    pa.array([2**63 + 5], pa.uint64()),
+    pa.array([-(2**63)], pa.int64()),
+    pa.array([1.5], pa.float16()),
+    pa.array([float("nan")], pa.float64()),
+    pa.array([12345678901], pa.decimal128(20, 0)),
+    pa.nulls(1),
+]
+
+
+@pytest.mark.parametrize("numbers", NUMBERS, ids=lambda column: str(column.type))
+def test_numbers_of_any_width_stay(numbers: pa.Array) -> None:
+    clean = sanitize.redact(pa.table({"text": [MAIL], "n": numbers}), seed=1)
+    assert clean["text"].to_pylist() == ["[EMAIL_ADDRESS]"] and str(clean["n"].to_pylist()) == str(numbers.to_pylist())
+    with pytest.raises(LeakFound):
+        sanitize.redact(pa.table({"text": ["call 312-555-0178"], "n": pa.array([3125550178], pa.uint64())}), seed=1)
+
+
+@pytest.mark.parametrize("text", ["x=\\n{}", "To: Lee\x1b[1m)0178=\\n{}", "x=\\r\\n{}", "x=%0A{}", "x=\\u000a{}"])
+def test_an_escape_behind_an_equals_sign_is_no_soft_line_break(text: str) -> None:
+    escape = text[text.index("=") :]
+    assert sanitize.redact(text.format(MAIL)).endswith(escape.format("[EMAIL_ADDRESS]"))
+
+
+def test_numbers_in_the_index_of_a_pandas_frame_are_checked() -> None:
+    frame = pandas.DataFrame({"text": ["call 312-555-0178", "x"], "index 0": ["a", "b"]}, index=[7, 3125550178])
+    with pytest.raises(LeakFound):
+        sanitize.redact(frame)
+    clean = sanitize.redact(frame.set_index(pandas.Index([7, 5])))
+    assert list(clean.index) == [7, 5] and list(clean.columns) == ["text", "index 0"] and list(clean["index 0"]) == ["a", "b"]
+
+
+def test_an_ordered_category_stays_ordered() -> None:
+    series = pandas.Series(pandas.Categorical(["lo", "hi", MAIL], categories=["lo", "hi", MAIL], ordered=True))
+    clean = sanitize.redact(series)
+    assert clean.cat.ordered and list(clean.cat.categories) == list(clean) == ["lo", "hi", "[EMAIL_ADDRESS]"]

@@ -305,6 +305,18 @@ def test_a_new_value_that_equals_a_published_pseudonym_leaves_it_as_it_is(corpus
     assert texts[4] == other and other not in (value, pseudonym)
 
 
+@pytest.mark.slow
+def test_a_new_value_of_a_column_that_equals_a_published_pseudonym_is_no_leak(corpus: CorpusFolder) -> None:
+    options: dict[str, Any] = {"plan": "pseudonymize", "pseudonymize": ("owner",)}
+    corpus.run_plan(corpus.write_file("a.jsonl", [{**document(0, "713-555-0123 here"), "owner": "713-555-0199"}]), **options)
+    pseudonym = corpus.texts()[0].removesuffix(" here")
+    rows = [{**document(1, "713-555-0123 here"), "owner": pseudonym}, {**document(2, f"call {pseudonym}"), "owner": "713-555-0199"}]
+    corpus.append(corpus.write_file("b.jsonl", rows), **options)
+    texts = corpus.texts()
+    assert texts[:2] == [f"{pseudonym} here"] * 2 and texts[2].startswith("call ") and pseudonym not in texts[2]
+    assert verify(corpus.out).leaks == 0
+
+
 UNDETECTED_VALUES = {
     "in the text": {"text": "ask ｂｏｂ@example.com"},
     "in a kept column": {"text": "nothing", "note": "ｂｏｂ@example.com"},

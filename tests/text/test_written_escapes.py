@@ -106,6 +106,8 @@ def reference(text: str) -> str:
         return fill * (len(match[0]) - 1) + (sign if sign in "\r\n" else "\t")
 
     def cover_backslash(match: re.Match[str]) -> str:
+        if text[: match.start()].endswith("="):
+            return cover(match, "\t")
         if match["letter"]:
             return cover(match, BACKSLASH_SEPARATORS[match["letter"]])
         return cover(match, chr(int(match["number"][1:], 16) % 0x110000) if match["number"] else "\t")
@@ -126,6 +128,6 @@ PIECES += ["\x1b", "%", "25", "0A", "40", "3C", "=", "0D", " ", "é", "z"]
 
 @settings(max_examples=300, deadline=None)
 @given(st.lists(st.lists(st.sampled_from(PIECES), max_size=12).map("".join), max_size=3))
-@example(["\\x1b[33mz", "\\\\u000a", "%2540", "=0A=0D", "\x1b(e", "\x1b(é", "\\e("])
+@example(["\\x1b[33mz", "\\\\u000a", "%2540", "=0A=0D", "\x1b(e", "\x1b(é", "\\e(", "=\\n=\\u000a"])
 def test_escapes_are_those_of_the_expressions(texts: list[str]) -> None:
     assert separate(*texts) == [reference(text) for text in texts]

@@ -156,11 +156,12 @@ def test_the_digits_of_a_match_are_no_other_match() -> None:
     ]
 
 
-def test_digests_are_whole_words() -> None:
+def test_digests_are_whole_runs_of_hexadecimal_digits() -> None:
     digest = hashlib.sha1(ANN.encode(), usedforsecurity=False).hexdigest()
     terms = build_terms([(MAIL, ANN), (TEL, "+1 212-555-0123")])
-    assert find_all(terms, f"is {digest.upper()} and x{digest} and {'0' * 40}") == [
+    assert find_all(terms, f"is {digest.upper()} and x{digest}_ and {digest}0 and {'0' * 40}") == [
         ("digest", digest.upper(), CERTAIN),
+        ("digest", digest, CERTAIN),
     ]
     assert not find_all(terms, digest, [form for form in ALL_FORMS if form != "digest"])
 

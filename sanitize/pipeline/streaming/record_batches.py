@@ -562,10 +562,11 @@ def _list_number_texts(column: pa.Array, rows: I64) -> Iterator[tuple[pa.LargeSt
         for part in column.flatten():
             yield from _list_number_texts(part, rows)
     elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
-        is_searched = pc.greater_equal(pc.abs(column), _MIN_SEARCHED_NUMBER)
+        floats = column.cast(pa.float64(), safe=False)  # of any width and sign
+        is_searched = pc.greater_equal(pc.abs(floats), _MIN_SEARCHED_NUMBER)
         if is_float := pa.types.is_floating(column.type):
-            column = column.cast(pa.float64())
-            is_searched = pc.and_(is_searched, pc.and_(pc.equal(pc.floor(column), column), pc.less(pc.abs(column), 2.0**63)))
+            column = floats
+            is_searched = pc.and_(is_searched, pc.and_(pc.equal(pc.floor(floats), floats), pc.less(pc.abs(floats), 2.0**63)))
         is_searched = pc.fill_null(is_searched, False)
         numbers = column.filter(is_searched)
         texts = (numbers.cast(pa.int64()) if is_float else numbers).cast(pa.string()).cast(TEXT)

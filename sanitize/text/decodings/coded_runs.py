@@ -19,7 +19,7 @@ from sanitize.kernels.coded_runs import (
     find_separated_hex,
     find_uuencoded_lines,
 )
-from sanitize.text.decodings.decoded_pieces import MIN_BYTES, Decoding, EncodedSpans, find_text_no, is_whole_word
+from sanitize.text.decodings.decoded_pieces import MIN_BYTES, Decoding, EncodedSpans, find_text_no
 
 
 @dataclass(frozen=True, repr=False)
@@ -169,17 +169,15 @@ _DIGEST_CHARS = (32, 40, 64, 128)  # of MD5, SHA-1, SHA-256 and SHA-512
 
 
 def find_digests(texts: pa.LargeStringArray, runs: CodedRuns | None = None) -> tuple[list[str], I64, I64, I64]:
-    """Returns the words that may be an MD5, SHA-1, SHA-256 or SHA-512 digest: 32, 40, 64 or 128 hexadecimal digits.
+    """Returns what may be an MD5, SHA-1, SHA-256 or SHA-512 digest: 32, 40, 64 or 128 hexadecimal digits, with any other byte beside them.
 
-    Returns the words in lower case, and for each the number of its text, and start and end byte in that text. `runs` are those of the
+    Returns them in lower case, and for each the number of its text, and start and end byte in that text. `runs` are those of the
     column, if they are known."""
     buffers = TextBuffers.from_array(texts)
     starts, stops, _ = (runs or find_coded_runs(texts))["hexadecimal"]
     has_digest_length = np.isin(stops - starts, _DIGEST_CHARS)
     starts, stops = starts[has_digest_length], stops[has_digest_length]
     text_no = find_text_no(buffers, starts)
-    is_word = is_whole_word(buffers, text_no, starts, stops)
-    starts, stops, text_no = starts[is_word], stops[is_word], text_no[is_word]
     base = buffers.offsets[text_no]
     words = [str(word) for word in slice_spans(buffers, starts, stops).to_pylist()]
     return [word.lower() for word in words], text_no, starts - base, stops - base
