@@ -23,7 +23,6 @@ from sanitize.plans.settings import Settings
 from sanitize.reporting.outcomes import OutcomeTask
 from sanitize.storage.task_records import Job, load_record, run_job
 from sanitize.verification.attribution import VerifyTask
-from sanitize.verification.file_check import FileCheckTask
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
 
@@ -213,7 +212,7 @@ def test_a_job_runs_in_the_folder_of_its_attempt(tmp_path: Path) -> None:
     assert isinstance(outcome, TaskResult) and Path(outcome.result["folder"]).is_relative_to(stage / "attempts")
 
 
-@pytest.mark.parametrize("task_class", [Job, VerifyTask, FileCheckTask, OutcomeTask])
+@pytest.mark.parametrize("task_class", [Job, VerifyTask, OutcomeTask])
 def test_tasks_that_write_files_can_be_attempted_twice(task_class: type) -> None:
     assert issubclass(task_class, AttemptableTask)
 
