@@ -40,7 +40,7 @@ def records(count: int, *, seed: int, name: str) -> pa.Table:
     The same seed and name give the same records; `name` is part of every id.
     """
     draws = np.random.default_rng([seed, 17, *name.encode()])
-    rows = [(f"{name}-{number}", f"{name}-{number}", record(draws)) for number in range(count)]
+    rows = [(f"{name}-{number}", f"{name}-user-{number}", record(draws)) for number in range(count)]
     return pa.table(list(map(list, zip(*rows, strict=True))), schema=SCHEMA)
 
 
