@@ -186,8 +186,7 @@ def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpa
              them each call has a random key of its own.
 
     Each text is checked for values that the plan removes, and so are numbers and the names of columns. Raises LeakFound if one cannot be
-    removed, PlanError for a plan that
-    drops documents or has a blacklist, and UsageError for anything that is neither texts nor a frame.
+    removed, PlanError for a plan that drops documents or has a blacklist, and UsageError for anything that is neither texts nor a frame.
 
     >>> import sanitize
     >>> sanitize.redact(["Write to ann.lee@example.com", None])
@@ -266,7 +265,8 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
         clean, inconclusive = _rewrite_by_stream(strings, stream_plan, settings)
     _warn_of_inconclusive(inconclusive)
     # a run keeps the name `doc_no` for the numbers of documents
-    clean = clean.rename({f"{name}_": name for name in rest.columns if name not in clean.columns and f"{name}_" in clean.columns})
+    if "doc_no" in rest.columns and "doc_no" not in clean.columns:
+        clean = clean.rename({"doc_no_": "doc_no"}, strict=False)
     rewritten = [
         _cast_texts(clean[name], rest[name].dtype).alias(name)
         for name in rest.columns

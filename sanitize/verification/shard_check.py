@@ -39,8 +39,6 @@ from sanitize.verification.parquet_pages import count_plain_bytes
 from sanitize.verification.search_terms import ALL_FORMS, SearchTerms, list_searched_forms
 from sanitize.verification.value_matches import NONE, find_value_matches
 
-_WORD_SCHEMA = pa.schema([("word", pa.string())])
-
 
 @dataclass(frozen=True, repr=False)
 class ShardFindings:

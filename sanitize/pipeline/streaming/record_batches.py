@@ -52,7 +52,7 @@ TEXT = pa.large_string()
 Row = dict[str, Any]
 Steps = tuple[str, ...]
 _LAST_RANK = 1 << 40
-_MIN_SEARCHED_NUMBER = 1_000_000  # as the leak check: fewer than seven digits identify nobody
+_MIN_SEARCHED_NUMBER = 1_000_000  # as the leak check: fewer than seven digits identify no person
 
 
 @dataclass(frozen=True)
