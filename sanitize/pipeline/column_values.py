@@ -35,9 +35,8 @@ class ColumnValues:
 
     @property
     def files(self) -> list[Path]:
-        """The files of the vault with these values, one for each output increment; columns as
-        in `value_spellings`.
-        """
+        """The files of the vault with these values (tables `column_values`), one for each output
+        increment."""
         return self.list_files(len(self._index.task_ranges))
 
     def list_files(self, end_task: int) -> list[Path]:

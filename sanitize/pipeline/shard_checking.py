@@ -162,7 +162,7 @@ class _ShardChecks:
         low, high = index.task_ranges[task_no]
         draws = DrawTimes(
             value_counts=index.value_counts_file,
-            column_values=tuple((index.task_ranges[int(path.stem)][0], path) for path in state.column_values.files),
+            column_values=tuple(state.column_values.files),
             increment_starts=tuple(
                 index.task_ranges[one.first_task][0] for one in state.output_increments if one.first_task < one.end_task
             ),

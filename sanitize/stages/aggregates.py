@@ -70,8 +70,8 @@ def aggregate_for_editors(
     `blacklist_file` is the table of the plan; without it an empty table is written.
     `value_counts_file` covers the whole corpus; `is_selection` is true where `occurrences` are only
     those that the plan selected. `increment_starts` has the first task and the first document of
-    each increment of the output, `value_files` a file for each task, and `column_value_files` one for
-    some increments, named by its first task: no replacement may equal their values.
+    each increment of the output, `value_files` a file for each task, and `column_value_files` are
+    tables `column_values`: no replacement may equal their values.
     `filter_first_occurrences` may remove rows from a table of first occurrences (a path)."""
     results: list[Aggregates] = []
     remaining: Sequence[Path] = (
@@ -106,8 +106,7 @@ def aggregate_for_editors(
         if "known_forms" in editor.required_aggregates:
             tables["known_forms"] = folder / "known_forms.parquet"
             if not tables["known_forms"].exists():  # the same for all editors
-                task_files = [*enumerate(value_files), *((int(path.stem), path) for path in column_value_files)]
-                write_known_forms(value_counts_file, task_files, increment_starts, key, tables["known_forms"])
+                write_known_forms(value_counts_file, value_files, column_value_files, increment_starts, key, tables["known_forms"])
         if "increments" in editor.required_aggregates:
             tables["increments"] = folder / "increments.parquet"
             starts = pa.array([first_doc_no for _, first_doc_no in increment_starts], pa.int64())
@@ -176,7 +175,8 @@ def _unique_texts(pieces: Sequence[pa.LargeStringArray]) -> pa.LargeStringArray:
 
 def write_known_forms(
     value_counts_file: Path,
-    task_files: Sequence[tuple[int, Path]],
+    value_files: Sequence[Path],
+    column_value_files: Sequence[Path],
     increment_starts: Sequence[tuple[int, int]],
     key: Key,
     out: Path,
@@ -184,21 +184,27 @@ def write_known_forms(
     """Write the aggregate `known_forms`: the distinct forms of all values, ascending, and for each
     the document from which on it is known.
 
-    This is the first document of the value; for a spelling that only a later increment has, the
-    first document of that increment, because what was drawn for earlier ones did not know it.
-    `task_files` are files of values, each with the number of a task of its increment.
+    This is the first document of the value, in a text or in a column; for a spelling that only a
+    later increment has, the first document of that increment, because what was drawn for earlier
+    ones did not know it. `value_files` has a file for each task.
     Memory is 32 bytes for each form, and 16 bytes for each value."""
     first_docs = pl.DataFrame(pq.read_table(value_counts_file, columns=["value_id", "first_doc_no"], partitioning=None)).sort("value_id")
     ids, first_doc_nos = (first_docs[name].to_numpy() for name in ("value_id", "first_doc_no"))
     known = FirstForms.collect(np.empty(0, np.int64), np.empty(0, np.int64))
     unmerged = [known]
     tasks, starts = (np.array(column, np.int64) for column in zip(*increment_starts, strict=True))
-    for task_no, path in task_files:
-        known_from = starts[np.searchsorted(tasks, task_no, side="right") - 1]
+    for no, path in enumerate((*value_files, *column_value_files)):
+        if no >= len(value_files):
+            columns = pq.read_table(path, columns=["value_id", "first_doc_no"], partitioning=None)
+            column_docs = pl.DataFrame(columns).group_by("value_id").agg(pl.col("first_doc_no").min()).sort("value_id")
+            path_ids, path_docs, known_from = column_docs["value_id"].to_numpy(), column_docs["first_doc_no"].to_numpy(), 0
+        else:
+            path_ids, path_docs = ids, first_doc_nos
+            known_from = starts[np.searchsorted(tasks, no, side="right") - 1]
         for _, value_ids, forms in iter_value_forms([path], key):
-            place, is_counted = find_sorted(ids, value_ids)
+            place, is_counted = find_sorted(path_ids, value_ids)
             first = np.full(len(value_ids), known_from)
-            first[is_counted] = np.maximum(first_doc_nos[place[is_counted]], known_from)
+            first[is_counted] = np.maximum(path_docs[place[is_counted]], known_from)
             unmerged.append(FirstForms.collect(forms, first))
             if sum(len(found.forms) for found in unmerged[1:]) > len(
                 known.forms

@@ -77,11 +77,14 @@ VALUE_SPELLINGS = _define_table(
     ("normalised", _TEXT, "the normalised value; null if equal to `value`"),
 )
 
-COLUMN_VALUES = TableSchema(
+COLUMN_VALUES = _define_table(
     "column_values",
-    "one spelling of a value of a column that is pseudonymized or dropped; columns as in `value_spellings` (vault: raw)",
-    VALUE_SPELLINGS.schema,
-    VALUE_SPELLINGS.column_descriptions,
+    "one spelling of a value of a column that is pseudonymized or dropped (vault: raw)",
+    _VALUE,
+    _KIND,
+    ("value", _TEXT, "the value as it is written in the corpus"),
+    ("normalised", _TEXT, "the normalised value; null if equal to `value`"),
+    ("first_doc_no", _I64, "the first document that has it in a column"),
 )
 
 SWEPT = TableSchema(

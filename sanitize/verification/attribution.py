@@ -45,7 +45,7 @@ class DrawTimes:
     Others draw that of a value where it first occurs, when those of that increment are known."""
 
     value_counts: Path = Path()
-    column_values: tuple[tuple[int, Path], ...] = ()  # the values of columns of each increment, with its first document
+    column_values: tuple[Path, ...] = ()  # files of this table
     increment_starts: tuple[int, ...] = (0,)  # the first document of each increment of the output
     sequential_parts: tuple[str, ...] = ()
 
@@ -71,18 +71,14 @@ class DrawTimes:
         return found
 
     def _find_first_documents(self, value_ids: I64) -> I64:
-        """The document from which on each value is known: that in which it first occurs, or the
-        first one of the increment that has it in a column; -1 for one that is not known."""
+        """The first document that has each value, in a text or in a column; -1 for none."""
         first: dict[int, int] = {}
         wanted = pa.array(np.unique(value_ids))
-        sources = [(None, self.value_counts), *self.column_values]
-        for doc_no, path in sources:
-            columns = ["value_id"] if doc_no is not None else ["value_id", "first_doc_no"]
-            found = pq.read_table(path, columns=columns, partitioning=None)
+        for path in (self.value_counts, *self.column_values):
+            found = pq.read_table(path, columns=["value_id", "first_doc_no"], partitioning=None)
             found = found.filter(pc.is_in(found["value_id"], wanted))
-            docs = found["first_doc_no"].to_pylist() if doc_no is None else [doc_no] * len(found)
-            for value_id, known_from in zip(found["value_id"].to_pylist(), docs, strict=True):
-                first[value_id] = min(first.get(value_id, known_from), known_from)
+            for value_id, doc_no in zip(*(column.to_pylist() for column in found.columns), strict=True):
+                first[value_id] = min(first.get(value_id, doc_no), doc_no)
         return np.array([first.get(value_id, -1) for value_id in value_ids.tolist()], np.int64)
 
     def _find_increment(self, doc_no: I64) -> I64:

@@ -300,7 +300,7 @@ def _build_tasks(
     counts = [one["shard_count"] for one in corpus.manifest.get("increments", [])]
     draws = DrawTimes(
         value_counts=work / "tables" / "value_counts" / "all.parquet",
-        column_values=tuple((ranges[int(path.stem)][0], path) for path in list_column_values(run_folder, len(ranges))),
+        column_values=tuple(list_column_values(run_folder, len(ranges))),
         increment_starts=(0, *(ranges[shard_no][0] for shard_no in accumulate(counts[:-1]))),
         sequential_parts=tuple(part["use"] for part in corpus.manifest["plan"]["edit"] if part.get("avoid") == "seen"),
     )

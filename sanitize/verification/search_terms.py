@@ -387,6 +387,8 @@ class SearchTerms:
                     return computed
                 with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npy", delete=False) as file:
                     np.save(file, computed)
+                    file.flush()
+                    os.fsync(file.fileno())
                 os.replace(file.name, path)  # several processes may write it at once
             self.digests[name] = np.load(path, mmap_mode="r")
         return self.digests[name]

@@ -325,6 +325,12 @@ def is_accented(letter: str) -> bool:
     return not letter.isascii() and unicodedata.name(letter, "").startswith("LATIN ")
 
 
+def ends_with_accented(text: str) -> bool:
+    """True if a text ends with such a letter, composed or followed by combining marks."""
+    base = text.rstrip("".join(letter for letter in set(text) if unicodedata.combining(letter)))
+    return is_accented(unicodedata.normalize("NFC", text[len(base) - 1 :])[0]) if base else False
+
+
 def find_values(text: str, kind_by_form: dict[str, str]) -> Iterator[tuple[int, int, str]]:
     """Yields the occurrences of values by the boundary rule of their kind: start, end, kind. `kind_by_form`: value in lower case -> kind.
 
@@ -343,7 +349,7 @@ def find_values(text: str, kind_by_form: dict[str, str]) -> Iterator[tuple[int, 
             continues_right = end < len(joined) and joined[end - 1] in ASCII_WORD_CHARS and joined[end] in boundary_rule.not_followed_by
             first_letter, last_letter = letter_nos[position], letter_nos[end - 1]
             if chr(joined[position]).isalpha() and ord("a") in boundary_rule.not_preceded_by and first_letter:
-                continues_left |= is_accented(text[first_letter - 1])
+                continues_left |= ends_with_accented(text[:first_letter])
             if chr(joined[end - 1]).isalpha() and ord("a") in boundary_rule.not_followed_by and last_letter + 1 < len(text):
                 continues_right |= is_accented(text[last_letter + 1])
             if not continues_left and not continues_right:

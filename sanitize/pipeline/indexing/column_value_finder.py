@@ -19,14 +19,13 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, splice, to_large_string
 from sanitize.core.intervals import flatten_spans, is_outermost
 from sanitize.core.keys import Key, compute_value_ids
-from sanitize.core.text_cells import LeafPath, flatten_leaf
+from sanitize.core.text_cells import FlatTexts, LeafPath, flatten_leaf
 from sanitize.kinds.kind import all_kinds
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.readers.survey import find_faults
@@ -39,7 +38,7 @@ from sanitize.text.literal_search import find_common_values
 from sanitize.text.name_lexicon import count_name_cells
 from sanitize.text.person_names.identity_shapes import find_identities
 
-VERSION = 1  # raise it when other values are found in the same columns
+VERSION = 2  # raise it when other values are found in the same columns
 # attributes, which many people share
 _NO_VALUE_CATEGORIES = ("time", "demographic", "place", "organization")
 _MAX_CELL_BYTES = 256  # of a cell that is a value
@@ -49,7 +48,7 @@ _MIN_ROWS_TO_COMPACT = 100_000
 _CUT = ";"  # in the place of a value that was found
 CANDIDATE_SCHEMA = pa.schema(
     [
-        *table_schemas.VALUE_SPELLINGS.schema,
+        *table_schemas.COLUMN_VALUES.schema,
         pa.field("leaf_no", pa.int32()),
         pa.field("is_name_guess", pa.bool_()),
     ]
@@ -95,24 +94,25 @@ class ColumnValueFinder:
         if self._open_pass is not None:
             self._open_pass.__exit__()
 
-    def find(self, value_leaf: ValueLeaf, cells: pa.LargeStringArray) -> pl.DataFrame:
+    def find(self, value_leaf: ValueLeaf, cells: pa.LargeStringArray, doc_nos: I64) -> pl.DataFrame:
         """The values in a column of cells: `value_id`, `kind` (a number), `value`, `normalised`,
-        and `is_name_guess`: true for a value that is one only if most cells of the column are
-        names.
+        `first_doc_no` and `is_name_guess`: true for a value that is one only if most cells of the
+        column are names. `doc_nos` has the document of each cell.
         """
-        cells = _select_cells(cells, _MAX_LIST_BYTES if value_leaf.is_identity else _MAX_CELL_BYTES)
-        if not len(cells):
+        texts, cell_docs = _select_cells(cells, doc_nos, _MAX_LIST_BYTES if value_leaf.is_identity else _MAX_CELL_BYTES)
+        if not len(texts):
             return _no_rows()
-        found_values, rest = self._run_finders(cells, must_fill=not value_leaf.is_identity)
+        found_values, rest = self._run_finders(texts, must_fill=not value_leaf.is_identity)
         shaped = find_identities(pl.Series(rest))
         parts = [(found_values, False), (self._complete(shaped), not value_leaf.is_identity)]
         if value_leaf.kind:
-            parts.append((self._complete(_select_of_kind(pl.Series(cells), value_leaf.kind)), False))
-        return pl.concat([frame.with_columns(is_name_guess=pl.lit(is_guess)) for frame, is_guess in parts])
+            parts.append((self._complete(_select_of_kind(pl.Series(texts), value_leaf.kind)), False))
+        found = pl.concat([frame.with_columns(is_name_guess=pl.lit(is_guess)) for frame, is_guess in parts])
+        return found.with_columns(first_doc_no=pl.Series(cell_docs[found["cell_no"].to_numpy()])).select(_no_rows().columns)
 
     def _run_finders(self, cells: pa.LargeStringArray, *, must_fill: bool) -> tuple[pl.DataFrame, pa.LargeStringArray]:
-        """The values that the finders find, with `must_fill` only those that fill their cell;
-        and the cells without what was found.
+        """The values that the finders find, with `must_fill` only those that fill their cell,
+        each with its first cell (`cell_no`); and the cells without what was found.
         """
         if self._open_pass is None:
             self._open_pass = FinderPass(select_text_finders(self._spec), (), self._key).__enter__()
@@ -132,13 +132,15 @@ class ColumnValueFinder:
         if must_fill:
             cell_size, rest_size = (_count_letters(texts) for texts in (cells, rest))
             is_value &= (2 * rest_size < cell_size)[found.text_no]
-        return values.filter(pl.Series(np.isin(values["value_id"].to_numpy(), found.value_id[is_value]))), rest
+        value_ids, first = np.unique(found.value_id[is_value], return_index=True)
+        first_cells = pl.DataFrame({"value_id": value_ids, "cell_no": found.text_no[is_value][first].astype(np.int64)})
+        return values.join(first_cells, on="value_id", how="inner", maintain_order="left"), rest
 
     def _complete(self, values: pl.DataFrame) -> pl.DataFrame:
-        """Values (`kind`, a name, and `value`) with their ids, without those that are not
+        """Values (`kind`, a name, `value` and `cell_no`) with their ids, without those that are not
         searched for.
         """
-        frames = [NO_VALUES]
+        frames = [NO_VALUES.with_columns(cell_no=pl.lit(0, pl.Int64)).clear()]
         for (name,), rows in values.group_by("kind", maintain_order=True):
             number, kind = self._kind_names.index(str(name)), all_kinds()[str(name)]
             if self._is_wanted[number]:
@@ -149,19 +151,23 @@ class ColumnValueFinder:
                     "kind": np.full(len(ids), number),
                     "value": rows["value"],
                     "normalised": normalised,
+                    "cell_no": rows["cell_no"],
                 }
-                frames.append(pl.DataFrame(columns, NO_VALUES.schema))
+                frames.append(pl.DataFrame(columns, frames[0].schema))
         completed = pl.concat(frames)
         return completed.filter(~find_common_values(completed))
 
 
 def _no_rows() -> pl.DataFrame:
-    return NO_VALUES.with_columns(is_name_guess=pl.lit(True)).clear()
+    return NO_VALUES.with_columns(first_doc_no=pl.lit(0, pl.Int64), is_name_guess=pl.lit(True)).clear()
 
 
-def _select_cells(cells: pa.LargeStringArray, max_bytes: int) -> pa.LargeStringArray:
-    """The distinct cells that are not null and have at most so many bytes."""
-    return pc.unique(cells.drop_null().filter(pc.less_equal(pc.binary_length(cells.drop_null()), max_bytes)))
+def _select_cells(cells: pa.LargeStringArray, doc_nos: I64, max_bytes: int) -> tuple[pa.LargeStringArray, I64]:
+    """The distinct cells that are not null and have at most so many bytes, and the first document
+    of each."""
+    frame = pl.DataFrame({"cell": pl.Series(cells), "doc_no": doc_nos}).filter(pl.col("cell").str.len_bytes() <= max_bytes)
+    first = frame.group_by("cell", maintain_order=True).agg(pl.col("doc_no").min())
+    return to_large_string(first["cell"]), first["doc_no"].to_numpy()
 
 
 def _count_letters(texts: pa.LargeStringArray) -> I64:
@@ -171,12 +177,12 @@ def _count_letters(texts: pa.LargeStringArray) -> I64:
 
 def _select_of_kind(cells: pl.Series, kind_name: str) -> pl.DataFrame:
     """The cells that are a value of a kind, where the name of their column is context enough."""
-    kind, values = all_kinds()[kind_name], cells.str.strip_chars()
-    candidates = pl.DataFrame({"value": values}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(True), address_field=pl.lit(True))
-    values = values.filter(kind.is_value(candidates))
-    if kind.check is not None and len(values):
-        values = values.filter(kind.check(values).is_null())
-    return pl.DataFrame({"value": values}, {"value": pl.String}).select(pl.lit(kind_name).alias("kind"), "value")
+    kind = all_kinds()[kind_name]
+    values = pl.DataFrame({"value": cells.str.strip_chars(), "cell_no": np.arange(len(cells))})
+    values = values.filter(kind.is_value(values.with_columns(bracketed=pl.lit(True), id_field=pl.lit(True), address_field=pl.lit(True))))
+    if kind.check is not None and values.height:
+        values = values.filter(kind.check(values["value"]).is_null())
+    return values.select(pl.lit(kind_name).alias("kind"), "value", "cell_no")
 
 
 # ---- one task of a run ----
@@ -212,19 +218,19 @@ def column_values_task(task: ColumnValuesTask) -> dict[str, Any]:
     values = _DistinctRows(_no_rows().with_columns(leaf_no=pl.lit(0, pl.Int32)))
     cell_counts = [(0, 0)] * len(task.value_leaves)
     with ColumnValueFinder(task.detection_spec, task.key, task.left_kinds) as finder:
-        for columns in _iter_cells(task):
-            counts = count_name_cells(columns)
+        for doc_nos, columns in _iter_cells(task):
+            counts = count_name_cells([cells.texts for cells in columns])
             cell_counts = [(names + more, filled + others) for (names, filled), (more, others) in zip(cell_counts, counts, strict=True)]
             for leaf_no, (value_leaf, cells) in enumerate(zip(task.value_leaves, columns, strict=True)):
-                found = finder.find(value_leaf, cells)
+                found = finder.find(value_leaf, cells.texts, doc_nos[cells.rows])
                 values.add(found.with_columns(leaf_no=pl.lit(leaf_no, pl.Int32)))
     _write_values(values.collect(), task.folder / "candidates.parquet", CANDIDATE_SCHEMA)
     return {"cells": cell_counts}
 
 
-def _iter_cells(task: ColumnValuesTask) -> Iterator[list[pa.LargeStringArray]]:
-    """Yields the cells of each leaf, batch by batch, without those of quarantined documents and
-    of rows that are not text.
+def _iter_cells(task: ColumnValuesTask) -> Iterator[tuple[I64, list[FlatTexts]]]:
+    """Yields the numbers of some documents and the cells of each leaf, batch by batch, without
+    quarantined documents and rows that are not text.
     """
     names = [*dict.fromkeys(one.leaf.column for one in task.value_leaves)]
     for table in task.documents.read(task.first_doc_no, task.end_doc_no, names):
@@ -234,14 +240,15 @@ def _iter_cells(task: ColumnValuesTask) -> Iterator[list[pa.LargeStringArray]]:
         is_readable[list(faults)] = False
         table = table.filter(pa.array(is_readable)).combine_chunks()
         if table.num_rows:
-            yield [list_cells(table.column(one.leaf.column).chunk(0), one.leaf) for one in task.value_leaves]
+            columns = [list_cells(table.column(one.leaf.column).chunk(0), one.leaf) for one in task.value_leaves]
+            yield np.asarray(table.column("doc_no"), np.int64), columns
 
 
-def list_cells(column: pa.Array, leaf: LeafPath) -> pa.LargeStringArray:
+def list_cells(column: pa.Array, leaf: LeafPath) -> FlatTexts:
     """The cells at a path inside a column; an integer as its digits."""
     text_type = number_texts_type(column.type)
     column = column if text_type == column.type else column.cast(text_type)
-    return flatten_leaf(column, leaf).texts
+    return flatten_leaf(column, leaf)
 
 
 def number_texts_type(data_type: pa.DataType) -> pa.DataType:
@@ -256,7 +263,7 @@ def number_texts_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def merge_column_values(candidate_files: Sequence[Path], cell_counts: Sequence[Sequence[tuple[int, int]]], out: Path) -> dict[str, Any]:
-    """Write the values of the columns of all tasks to `out`, as a table `value_spellings`; returns
+    """Write the values of the columns of all tasks to `out`, a table `column_values`; returns
     `values`, the number of distinct ones.
 
     `cell_counts` has the counts of each task. Of columns that nothing but their cells shows to
@@ -275,12 +282,13 @@ def merge_column_values(candidate_files: Sequence[Path], cell_counts: Sequence[S
         )
         values.add(rows)
     rows = values.collect().sort("kind", "value_id", "value")
-    _write_values(rows, out, table_schemas.VALUE_SPELLINGS.schema)
+    _write_values(rows, out, table_schemas.COLUMN_VALUES.schema)
     return {"values": rows["value_id"].n_unique()}
 
 
 class _DistinctRows:
-    """Distinct rows of many frames; memory is that of at most twice the distinct rows."""
+    """Distinct rows of many frames, each with the lowest `first_doc_no`; memory is that of at most
+    twice the distinct rows."""
 
     def __init__(self, empty: pl.DataFrame) -> None:
         self._rows, self._added, self._added_count = empty, [empty], 0
@@ -294,7 +302,9 @@ class _DistinctRows:
 
     def collect(self) -> pl.DataFrame:
         """The distinct rows so far, in the order in which they were added."""
-        self._rows = pl.concat([self._rows, *self._added]).unique(maintain_order=True)
+        rows = pl.concat([self._rows, *self._added])
+        keys = [name for name in rows.columns if name != "first_doc_no"]
+        self._rows = rows.group_by(keys, maintain_order=True).agg(pl.col("first_doc_no").min()).select(rows.columns)
         self._added, self._added_count = [], 0
         return self._rows
 

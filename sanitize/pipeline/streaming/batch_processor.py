@@ -67,9 +67,11 @@ class StreamPriorValues:
         self._surrogate_forms: list[I64] = []
 
     def begin_batch(self, value_ids: I64, first_doc_nos: I64, forms: FirstForms) -> None:
-        """Start a batch with these values (ascending), the document of the first occurrence of
-        each, and their forms."""
-        self._batch_value_ids, self._batch_first_doc_nos = value_ids, first_doc_nos
+        """Start a batch with these values, the first document of each, and their forms. Values of
+        texts and of columns: an id may be there twice."""
+        order = np.lexsort((first_doc_nos, value_ids))
+        self._batch_value_ids, first = np.unique(value_ids[order], return_index=True)
+        self._batch_first_doc_nos = first_doc_nos[order][first]
         self._batch_forms, self._surrogate_forms = forms, []
 
     def is_known(self, forms: I64, doc_no: I64) -> Mask:
@@ -237,15 +239,12 @@ class BatchProcessor:
         is_over = self._has_too_many_matches(len(doc_nos), cell_columns, found_by_column)
         too_many_matches = set(doc_nos[is_over].tolist())
         occurrences = self._gather_occurrences(doc_nos, cell_columns, found_by_column, is_over)
-        column_values = NO_VALUES
+        column_values = NO_VALUES.with_columns(first_doc_no=pl.lit(0, pl.Int64)).clear()
         if self.column_values is not None:
-            for value_leaf, cells in text_columns.value_cells:
-                found = self.column_value_finder.find(value_leaf, cells).filter(~pl.col("is_name_guess"))
+            for value_leaf, cells, cell_rows in text_columns.value_cells:
+                found = self.column_value_finder.find(value_leaf, cells, doc_nos[cell_rows]).filter(~pl.col("is_name_guess"))
                 self.column_values.add(found)
-                column_values = pl.concat([column_values, found.select(NO_VALUES.columns)])
-        # they are known from the first document of the batch on, as in a run from that of the increment on
-        known_from = np.repeat(doc_nos[:1], column_values.height)
-        column_forms = _collect_forms(column_values, column_values["kind"].to_numpy(), known_from, list(all_kinds()), self.key)
+                column_values = pl.concat([column_values, found.select(column_values.columns)])
         terms = self._build_terms(self._select_checked(occurrences.values))
         quarantined: set[int] = set(too_many_matches)
         to_sweep = SweepSpans.empty()
@@ -257,7 +256,7 @@ class BatchProcessor:
                 table = _filter_rows(table, ~np.isin(doc_nos, list(quarantined)))
                 remaining = occurrences.select_rows(~np.isin(occurrences.spans["doc_no"], list(quarantined)))
                 to_sweep = to_sweep.take(~np.isin(to_sweep.doc_no, list(quarantined)))
-            attempt = _RewriteAttempt(self, table, text_columns, remaining, column_forms, to_sweep, terms)
+            attempt = _RewriteAttempt(self, table, text_columns, remaining, column_values, to_sweep, terms)
             leaking_names |= attempt.leaking_fields
             if attempt.leaking_fields:
                 rows = zip(doc_nos.tolist(), text_columns.record_rows.tolist(), strict=True)
@@ -413,7 +412,7 @@ class _RewriteAttempt:
         table: pa.Table,
         text_columns: TextColumns,
         occurrences: _BatchOccurrences,
-        column_forms: FirstForms,
+        column_values: pl.DataFrame,
         swept: SweepSpans,
         terms: Sequence[SearchTerms],
     ) -> None:
@@ -421,9 +420,14 @@ class _RewriteAttempt:
         self.selection = processor.select_kept(occurrences)
         # an editor that decides in corpus order compares its surrogates with the values up to each document
         is_ordered = any(editor.is_sequential for editor in processor.plan.editors)
-        compared = occurrences if is_ordered else occurrences.select_rows(np.empty(0, np.int64))
-        forms = FirstForms.merge([compared.collect_forms(processor.kind_names, processor.key), *([column_forms] if is_ordered else [])])
-        processor.prior_values.begin_batch(self.selection.value_ids, self.selection.first_doc_nos, forms)
+        kind, *known = (column_values[name].to_numpy() for name in ("kind", "value_id", "first_doc_no"))
+        parts = [FirstForms.collect(np.empty(0, np.int64), np.empty(0, np.int64))]
+        if is_ordered:
+            parts += [occurrences.collect_forms(processor.kind_names, processor.key)]
+            parts += [_collect_forms(column_values, kind, known[1], list(all_kinds()), processor.key)]
+        found = (self.selection.value_ids, self.selection.first_doc_nos)
+        value_ids, first_doc_nos = (np.concatenate(columns) for columns in zip(found, known, strict=True))
+        processor.prior_values.begin_batch(value_ids, first_doc_nos, FirstForms.merge(parts))
         if processor.component_pools is not None:
             processor.component_pools.discard_unconfirmed()
             self._add_components(processor.component_pools)

@@ -153,7 +153,7 @@ class TextColumns:
     text_fields: tuple[tuple[str, Steps], ...]
     kept_texts: list[tuple[pa.LargeStringArray, I64]]
     field_names: list[str]
-    value_cells: list[tuple[ValueLeaf, pa.LargeStringArray]]
+    value_cells: list[tuple[ValueLeaf, pa.LargeStringArray, I64]]
 
 
 class StreamBatch(Protocol):
@@ -485,8 +485,9 @@ class ArrowBatch:
             step for leaf in list_text_leaves(canonical.schema) if policies[leaf.column] != "drop" for step in leaf.steps if step != "[]"
         ]
         value_cells = [
-            (one, list_cells(_combine_chunks(canonical.column(one.leaf.column)), one.leaf))
+            (one, cells.texts, cells.rows)
             for one in select_value_leaves(canonical.schema, policies, (layout.id_column, layout.user_column))
+            for cells in (list_cells(_combine_chunks(canonical.column(one.leaf.column)), one.leaf),)
         ]
         return TextColumns(table, rows, tuple(leaves), tuple(layout.text_fields), kept, names, value_cells)
 
@@ -596,19 +597,22 @@ def _find_string_paths(value: Any, steps: Steps, field_names: set[str]) -> Itera
             yield from _find_string_paths(inner, (*steps, name), field_names)
 
 
-def _list_value_cells(records: Sequence[Row], columns: Sequence[str], layout: StreamLayout) -> list[tuple[ValueLeaf, pa.LargeStringArray]]:
-    """The strings and integers of columns that are pseudonymized or dropped, by their path."""
-    texts_by_leaf: dict[tuple[LeafPath, bool], list[str]] = {}
+def _list_value_cells(
+    records: Sequence[Row], columns: Sequence[str], layout: StreamLayout
+) -> list[tuple[ValueLeaf, pa.LargeStringArray, I64]]:
+    """The strings and integers of columns that are pseudonymized or dropped, by their path, and the row of each."""
+    cells_by_leaf: dict[tuple[LeafPath, bool], list[tuple[str, int]]] = {}
     for column in (column for column in columns if layout.get_policy(column) in ("pseudonymize", "drop")):
-        for record in records:
+        for row, record in enumerate(records):
             for steps, value in _iterate_cells(record.get(column), ()):
-                texts_by_leaf.setdefault((LeafPath(column, steps), not isinstance(value, str)), []).append(str(value))
+                cells_by_leaf.setdefault((LeafPath(column, steps), not isinstance(value, str)), []).append((str(value), row))
     value_cells = []
-    for (leaf, is_number), texts in texts_by_leaf.items():
+    for (leaf, is_number), cells in cells_by_leaf.items():
         is_role = leaf.column in (layout.id_column, layout.user_column)
         value_leaf = describe_value_leaf(leaf, layout.get_policy(leaf.column), is_role=is_role, is_number=is_number)
         if value_leaf is not None:
-            value_cells.append((value_leaf, pa.array(texts, TEXT)))
+            texts, rows = zip(*cells, strict=True)
+            value_cells.append((value_leaf, pa.array(texts, TEXT), np.array(rows, np.int64)))
     return value_cells
 
 

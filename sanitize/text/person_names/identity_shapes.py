@@ -81,23 +81,25 @@ _NOUN = r"(?i)(?:ments?|[ts]ions?|ings?|ity|ities|ness|ences?|ances?|ests?)\z"
 _ADDRESS = r"\A[\p{L}\p{N}][\p{L}\p{N}._%+-]{1,63}@[\p{L}\p{N}][\p{L}\p{N}.-]*\z"
 _SEPARATORS = r"[<>()\[\]{}\"“”„;|\t\r\n]+"
 _EDGES = " \t,.:;'*&/@"
+_PIECES = {"value": pl.String, "cell_no": pl.Int64}  # parts of cells
 
 
 def find_identities(texts: pl.Series) -> pl.DataFrame:
-    """The values in some cells of people or ids: columns `kind` and `value`, each pair once. A
-    cell may list several (`Ann Roe; Bo Lee`).
+    """The values in some cells of people or ids: columns `kind` and `value`, each pair once, and
+    `cell_no`, the first cell that has it. A cell may list several (`Ann Roe; Bo Lee`).
 
     >>> find_identities(pl.Series(["Lindqvist, Anna", "hschmidt69", "page-12", "Sales Team"])).rows()
-    [('PERSON', 'Lindqvist, Anna'), ('PERSON', 'Anna Lindqvist'), ('USER_NAME', 'hschmidt69')]
+    [('PERSON', 'Lindqvist, Anna', 0), ('PERSON', 'Anna Lindqvist', 0), ('USER_NAME', 'hschmidt69', 1)]
     """
-    pieces = _split_cells(texts)
+    cells = pl.DataFrame({"value": texts, "cell_no": np.arange(len(texts))}, _PIECES)
+    pieces = _split_cells(cells)
     names = _find_names(pieces)
-    tokens = pieces.filter(~pieces.str.contains(r"\s"))
-    numbers = pieces.filter(_are_numbers(pieces))
-    cells = texts.str.strip_chars(" \t@")
-    joined_words = cells.filter(cells.str.contains(_JOINED_WORDS) & (cells.str.len_chars() >= MIN_LETTERS))
-    user_names = tokens.filter(pl.Series(_are_user_names(tokens), dtype=pl.Boolean))
-    addresses = tokens.filter(tokens.str.contains(_ADDRESS))
+    tokens = pieces.filter(~pl.col("value").str.contains(r"\s"))
+    numbers = pieces.filter(_are_numbers(pieces["value"]))
+    cells = cells.with_columns(pl.col("value").str.strip_chars(" \t@"))
+    joined_words = cells.filter(pl.col("value").str.contains(_JOINED_WORDS) & (pl.col("value").str.len_chars() >= MIN_LETTERS))
+    user_names = tokens.filter(pl.Series(_are_user_names(tokens["value"]), dtype=pl.Boolean))
+    addresses = tokens.filter(pl.col("value").str.contains(_ADDRESS))
     found = (
         ("PERSON", names),
         ("USER_NAME", numbers),
@@ -105,31 +107,34 @@ def find_identities(texts: pl.Series) -> pl.DataFrame:
         ("USER_NAME", joined_words),
         ("USER_AT_HOST", addresses),
     )
-    frames = [pl.DataFrame({"value": values}, {"value": pl.String}).select(pl.lit(kind).alias("kind"), "value") for kind, values in found]
-    return pl.concat(frames).unique(maintain_order=True)
+    frames = [rows.select(pl.lit(kind).alias("kind"), "value", "cell_no") for kind, rows in found]
+    return pl.concat(frames).group_by("kind", "value", maintain_order=True).agg(pl.col("cell_no").min())
 
 
-def _split_cells(texts: pl.Series) -> pl.Series:
-    """The distinct parts of cells between brackets, quotes and semicolons; a comma separates
-    them too, unless it is inside of one name.
+def _split_cells(cells: pl.DataFrame) -> pl.DataFrame:
+    """The distinct parts of cells between brackets, quotes and semicolons, each with the first cell
+    that has it; a comma separates them too, unless it is inside of one name.
     """
-    parts = texts.str.replace_all(_SEPARATORS, ";").str.split(";").explode().drop_nulls()
-    parts = parts.str.replace_all(r"\s+", " ").str.strip_chars(_EDGES).unique(maintain_order=True)
-    is_list = parts.str.contains(",", literal=True) & ~parts.str.contains(_REVERSED_NAME)
-    others = parts.filter(is_list).str.split(",").explode().drop_nulls().str.strip_chars(_EDGES)
-    parts = pl.concat([parts.filter(~is_list), others]).unique(maintain_order=True)
-    return parts.filter((parts.str.len_bytes() >= MIN_USER_NAME_BYTES) & (parts.str.len_bytes() <= _MAX_BYTES))
+    value = pl.col("value")
+    split = cells.with_columns(value.str.replace_all(_SEPARATORS, ";").str.split(";")).explode("value").drop_nulls()
+    parts = split.with_columns(value.str.replace_all(r"\s+", " ").str.strip_chars(_EDGES)).unique(
+        "value", keep="first", maintain_order=True
+    )
+    is_list = value.str.contains(",", literal=True) & ~value.str.contains(_REVERSED_NAME)
+    others = parts.filter(is_list).with_columns(value.str.split(",")).explode("value").with_columns(value.str.strip_chars(_EDGES))
+    parts = pl.concat([parts.filter(~is_list), others]).group_by("value", maintain_order=True).agg(pl.col("cell_no").min())
+    return parts.filter(value.str.len_bytes().is_between(MIN_USER_NAME_BYTES, _MAX_BYTES))
 
 
-def _find_names(pieces: pl.Series) -> pl.Series:
+def _find_names(pieces: pl.DataFrame) -> pl.DataFrame:
     """The pieces that are a name; one with the surname first also in the other order."""
-    names = strip_titles(pieces).str.strip_chars(_EDGES)
-    reversed_names = names.filter(names.str.contains(_REVERSED_NAME))
-    in_order = reversed_names.str.replace(_REVERSED_NAME, "$2 $1")
-    is_name = _are_names(in_order)
-    plain = names.filter(names.str.contains(_NAME) | pl.Series(is_full_name(names), dtype=pl.Boolean))
-    plain = plain.filter(pl.Series(_are_names(plain), dtype=pl.Boolean))
-    return pl.concat([reversed_names.filter(pl.Series(is_name)), in_order.filter(pl.Series(is_name)), plain])
+    names = pieces.with_columns(strip_titles(pieces["value"]).str.strip_chars(_EDGES))
+    reversed_names = names.filter(pl.col("value").str.contains(_REVERSED_NAME))
+    in_order = reversed_names.with_columns(pl.col("value").str.replace(_REVERSED_NAME, "$2 $1"))
+    is_name = pl.Series(_are_names(in_order["value"]), dtype=pl.Boolean)
+    plain = names.filter(names["value"].str.contains(_NAME) | pl.Series(is_full_name(names["value"]), dtype=pl.Boolean))
+    plain = plain.filter(pl.Series(_are_names(plain["value"]), dtype=pl.Boolean))
+    return pl.concat([reversed_names.filter(is_name), in_order.filter(is_name), plain])
 
 
 def _are_names(texts: pl.Series) -> Mask:

@@ -804,3 +804,22 @@ def test_a_dash_is_standard_input(tmp_path: Path, start_forked_command: Callable
     for options, line in ((("--lines",), b"ann.lee@example.com"), ((), b'{"text": "ann.lee@example.com"}')):
         command = start_forked_command(["stream", "-", "-q", "--plan", "redact", *options], tmp_path, os.environ, line)
         assert command.communicate(60) == ('{"text": "[EMAIL_ADDRESS]"}\n', "")
+
+
+def test_values_of_columns_are_known_from_their_own_document(tmp_path: Path) -> None:
+    """A replacement may equal a value of a column only before the document that has it, for any batch size and in a run."""
+    rows = [
+        {"text": " ".join(ADDRESSES[:6]), "doc_id": f"doc-{no}", "user_id": ADDRESSES[no % len(ADDRESSES)], "subject": None, "turns": []}
+        for no in range(12)
+    ]
+    plan = load_rmft_plan("edit.0.keep=0")
+    expected = list(stream(rows, plan=plan, seed=1, batch=1))
+    for batch in (2, 5, 12):
+        assert list(stream(rows, plan=plan, seed=1, batch=batch)) == expected
+    assert run_rows(rows, load_plan("rmft", ["edit.0.stores=curated", "edit.0.avoid=seen", "edit.0.keep=0"]), 5, tmp_path) == expected
+    known: set[str] = set()
+    for row, output in zip(rows, expected, strict=True):
+        known |= {str(row["user_id"]).lower(), *str(row["text"]).lower().split()}
+        assert not known & {word.lower() for word in output["text"].split()}
+    later = {str(row["user_id"]).lower() for row in rows}
+    assert any(later & {word.lower() for word in output["text"].split()} for output in expected), "no draw equals a later value"
