@@ -1,16 +1,22 @@
-"""Counts the first names of mail correspondents in 200 real mails before and after `redact`, and explains those that are left.
+"""Counts the first names of mail correspondents in 200 real mails before and after `redact`, and
+explains those that are left.
 
     python -m benchmarks.bench_first_names --data ../shared/data
 
-The names come from the mails' own header lines, read here with Python's `email`: the given name of every display name in From, To, Cc and
-the X- lines of the corpus. Each occurrence of such a name as a whole word is a place. A place is left if the name still stands at it in the
-output. Left places are counted by class, in this order:
+The names come from the mails' own header lines, read here with Python's `email`: the given name of
+every display name in From, To, Cc and the X- lines of the corpus. Each occurrence of such a name as
+a whole word is a place. A place is left if the name still stands at it in the output. Left places
+are counted by class, in this order:
 
     in a URL, address or path      the name is a part of a longer technical text
-    part of a company or place     a capitalized word that is no name stands beside it, such as Ltd or Street
-    header line without addresses  a line such as X-To with display names only, which the finder reads as it reads prose
-    ordinary word                  the word is also an ordinary word of English, such as Will, Mark or May
-    rare given name                none of these: the name lists do not have the name, or only as a surname
+    part of a company or place     a capitalized word that is no name stands beside it, such as Ltd
+                                   or Street
+    header line without addresses  a line such as X-To with display names only, which the finder
+    reads as it reads prose
+    ordinary word                  the word is also an ordinary word of English, such as Will, Mark
+                                   or May
+    rare given name                none of these: the name lists do not have the name, or only as a
+                                   surname
 
 Writes benchmarks/results/first_names.json and a table, first_names.md; counts only.
 """
@@ -40,8 +46,9 @@ RESULTS = Path(__file__).with_name("results")
 MAX_LEFT = 0.05
 _HEADERS = ("From", "To", "Cc", "X-From", "X-To", "X-cc")
 _COMMON_WORDS = frozenset(
-    "will mark may june april august art bill bob chance christian dawn drew faith frank grace grant guy hope hunter jack joy major max "
-    "mercy miles nick pat penny ray rich rob rose sandy sky summer sue van wade west young".split()
+    "will mark may june april august art bill bob chance christian dawn drew faith frank grace"
+    " grant guy hope hunter jack joy major max mercy miles nick pat penny ray rich rob rose sandy"
+    " sky summer sue van wade west young".split()
 )
 _COMPANY_WORDS = re.compile(
     r"\b(?:Inc|Corp|Co|Ltd|LLC|LLP|Street|St|Avenue|Ave|Road|University|Bank|Energy|Lynch|Brothers|Company|Group|Hotel|Center|County|Lake|Creek)\b"
@@ -58,24 +65,38 @@ def read_given_names(raw: str) -> set[str]:
             entries = re.findall(r"([A-Z][a-z]+), ([A-Z][a-z]+)", plain)  # surname, given name
             names |= {given for _, given in entries}
             if not entries:
-                names |= set(re.findall(r"(?:^|[,;] *)\"?([A-Z][a-z]{2,}) (?:[A-Z]\.? )?[A-Z][a-z]+", plain))
+                names |= set(
+                    re.findall(r"(?:^|[,;] *)\"?([A-Z][a-z]{2,}) (?:[A-Z]\.? )?[A-Z][a-z]+", plain)
+                )
     return names
 
 
-def find_left_places(before: str, after: str, names: set[str]) -> tuple[int, list[tuple[bool, str]]]:
-    """How often the names occur in a mail; for each place that is left, whether it is in the header, and the words around it.
+def find_left_places(
+    before: str, after: str, names: set[str]
+) -> tuple[int, list[tuple[bool, str]]]:
+    """How often the names occur in a mail; for each place that is left, whether it is in the
+    header, and the words around it.
 
     A place is left where it lies in a piece that both texts share."""
     pattern = re.compile(rf"\b(?:{'|'.join(sorted(names))})\b")
     places = list(pattern.finditer(before))
-    blocks = difflib.SequenceMatcher(a=before.split(" "), b=after.split(" "), autojunk=False).get_matching_blocks()
+    blocks = difflib.SequenceMatcher(
+        a=before.split(" "), b=after.split(" "), autojunk=False
+    ).get_matching_blocks()
     offsets = [0]
     for word in before.split(" "):
         offsets.append(offsets[-1] + len(word) + 1)
     shared = [(offsets[block.a], offsets[block.a + block.size]) for block in blocks]
-    left = [place for place in places if any(start <= place.start() and place.end() <= end for start, end in shared)]
+    left = [
+        place
+        for place in places
+        if any(start <= place.start() and place.end() <= end for start, end in shared)
+    ]
     header_end = before.find("\n\n")
-    return len(places), [(place.start() < header_end, before[max(0, place.start() - 30) : place.end() + 30]) for place in left]
+    return len(places), [
+        (place.start() < header_end, before[max(0, place.start() - 30) : place.end() + 30])
+        for place in left
+    ]
 
 
 def classify(in_header: bool, around: str, name_at: int = 30) -> str:
@@ -99,7 +120,9 @@ def measure(data: Path, mails: int) -> dict[str, Any]:
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         texts.write_parquet(folder / "in.parquet")
-        sanitize.run(folder / "in.parquet", folder / "out", plan="redact", id_column="id", seed=7, workers=1)
+        sanitize.run(
+            folder / "in.parquet", folder / "out", plan="redact", id_column="id", seed=7, workers=1
+        )
         outputs = pl.read_parquet(folder / "out" / "data" / "*.parquet")["text"].to_list()
     before = left = 0
     classes: Counter[str] = Counter()
@@ -107,10 +130,18 @@ def measure(data: Path, mails: int) -> dict[str, Any]:
         before += around[0]
         left += len(around[1])
         classes.update(classify(in_header, context) for in_header, context in around[1])
-    return {"mails": mails, "places": before, "left": left, "share": round(left / before, 4), "classes": dict(classes.most_common())}
+    return {
+        "mails": mails,
+        "places": before,
+        "left": left,
+        "share": round(left / before, 4),
+        "classes": dict(classes.most_common()),
+    }
 
 
-def _iter_left(inputs: list[str], outputs: list[str]) -> Iterator[tuple[int, list[tuple[bool, str]]]]:
+def _iter_left(
+    inputs: list[str], outputs: list[str]
+) -> Iterator[tuple[int, list[tuple[bool, str]]]]:
     for raw, output in zip(inputs, outputs, strict=True):
         if names := read_given_names(raw):
             yield find_left_places(raw, output, names)
@@ -118,7 +149,11 @@ def _iter_left(inputs: list[str], outputs: list[str]) -> Iterator[tuple[int, lis
 
 def format_table(result: Mapping[str, Any]) -> str:
     """The counts and the classes."""
-    lines = [f"| {result['mails']} mails, plan `redact` | places |", "|---|--:|", f"| before | {result['places']:,} |"]
+    lines = [
+        f"| {result['mails']} mails, plan `redact` | places |",
+        "|---|--:|",
+        f"| before | {result['places']:,} |",
+    ]
     lines.append(f"| left | {result['left']:,} ({result['share']:.1%}) |")
     lines += [f"| left: {name} | {count:,} |" for name, count in result["classes"].items()]
     return "\n".join(lines)
@@ -129,7 +164,11 @@ def main() -> None:
     parser.add_argument("--data", type=Path, required=True, help="the folder of the corpora")
     parser.add_argument("--mails", type=int, default=200)
     options = parser.parse_args()
-    result = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), **measure(options.data, options.mails)}
+    result = {
+        "date": datetime.date.today().isoformat(),
+        "machine": describe_machine(),
+        **measure(options.data, options.mails),
+    }
     (RESULTS / "first_names.json").write_text(json.dumps(result, indent=1) + "\n")
     (RESULTS / "first_names.md").write_text(format_table(result) + "\n")
     print(format_table(result))

@@ -1,15 +1,20 @@
-"""Measures training on a GPU: speed, precision, several processes, private steps; writes benchmarks/results/gpu.json after each part.
+"""Measures training on a GPU: speed, precision, several processes, private steps; writes
+benchmarks/results/gpu.json after each part.
 
-    make gpu                                              GPT-2 of 124 M parameters, new weights, invented mails
-    python -m benchmarks.bench_gpu --model MODEL          a local model instead; measures an adapter, too
+    make gpu                                              GPT-2 of 124 M parameters, new weights,
+                                                          invented mails
+    python -m benchmarks.bench_gpu --model MODEL          a local model instead; measures an
+                                                          adapter, too
     python -m benchmarks.bench_gpu --device cpu --layers 2 --width 32 --heads 2 --context 32 --batch 4 --steps 6     a smoke run
 
-Without a GPU nothing is measured, and the exit code is 0. Parts: `loop`, tokens a second of `sanitize-train` in each setting, with MFU and
-peak memory; `trainer`, those of the Trainer of transformers with the same model, rows, optimizer and batches, and `loop_of_trainer`, the
-ratio; `precision`, losses in bf16 against float32; `processes`, losses of two processes (DDP, FSDP) against one; `private`, memory and
-speed of DP-SGD by rows of a micro-batch; `profile`, the operations that take most time in its steps. Rates are medians of the logged ones
-after the first, which has the warm-up.
-"""
+Without a GPU nothing is measured, and the exit code is 0. Parts: `loop`, tokens a second of
+`sanitize-train` in each setting, with MFU and peak memory; `trainer`, those of the Trainer of
+transformers with the same model, rows, optimizer and batches, and `loop_of_trainer`, the ratio;
+`precision`, losses in bf16 against float32; `processes`, losses of two processes (DDP, FSDP)
+against one; `private`, memory and speed of DP-SGD by rows of a micro-batch; `profile`, the
+operations that take most time in its steps. Rates are medians of the logged ones after the first,
+which has the warm-up.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -30,7 +35,11 @@ from typing import Any
 from benchmarks import corpora
 from benchmarks.bench import build_in_subprocess, describe_machine
 
-AIMS = {"loop_of_trainer": 0.95, "largest_loss_difference_of_processes": 1e-3, "largest_relative_loss_difference_of_bf16": 0.02}
+AIMS = {
+    "loop_of_trainer": 0.95,
+    "largest_loss_difference_of_processes": 1e-3,
+    "largest_relative_loss_difference_of_bf16": 0.02,
+}
 ROOT = Path(__file__).resolve().parents[1]
 OPERATIONS = 20  # the longest ones of a profile
 LOGS = 6  # logged rates of a run; the first one is left out
@@ -44,7 +53,12 @@ class GpuBench:
         self.model: dict[str, Any] = (
             {"path": str(options.model)}
             if options.model
-            else {"arch": "gpt2", "layers": options.layers, "width": options.width, "heads": options.heads}
+            else {
+                "arch": "gpt2",
+                "layers": options.layers,
+                "width": options.width,
+                "heads": options.heads,
+            }
         )
         self.recipe: dict[str, Any] = {
             "data": {"path": str(data)},
@@ -68,7 +82,11 @@ class GpuBench:
 
         from sanitize import train
 
-        recipe = {**self.recipe, **sections, "run": {**self.recipe["run"], **sections.get("run", {})}}
+        recipe = {
+            **self.recipe,
+            **sections,
+            "run": {**self.recipe["run"], **sections.get("run", {})},
+        }
         recipe["model"] = {**self.recipe["model"], **sections.get("model", {})}
         recipe["data"] = {**self.recipe["data"], **sections.get("data", {})}
         if torch.cuda.is_available():
@@ -91,7 +109,10 @@ class GpuBench:
             settings["bf16_compile"] = {"run": {"compile": True}}
         if self.options.model:
             settings["lora"] = {"lora": {"rank": 16}}
-            settings["lora_frozen_bf16"] = {"lora": {"rank": 16}, "model": {"frozen_dtype": "bfloat16"}}
+            settings["lora_frozen_bf16"] = {
+                "lora": {"rank": 16},
+                "model": {"frozen_dtype": "bfloat16"},
+            }
         return {name: self.train(name, **sections) for name, sections in settings.items()}
 
     def measure_trainer(self) -> dict[str, Any]:
@@ -110,7 +131,10 @@ class GpuBench:
         tokenizer = get_tokenizer(recipe, read_recipe_documents(recipe, recipe.data.path))
         model, context = build_model(recipe.model, head="causal", tokenizer=tokenizer, seed=0)
         starts = rows.row_starts[:-1][rows.lengths == context]
-        examples = [torch.from_numpy(rows.token_ids[start : start + context].astype("int64")) for start in starts.tolist()]
+        examples = [
+            torch.from_numpy(rows.token_ids[start : start + context].astype("int64"))
+            for start in starts.tolist()
+        ]
         marks: list[float] = []
 
         class Clock(transformers.TrainerCallback):
@@ -143,13 +167,24 @@ class GpuBench:
         )
         trainer.train()
         tokens = recipe.run.log_every * recipe.run.batch * context
-        return {"tokens_per_s": statistics.median(tokens / (after - before) for before, after in zip(marks, marks[1:], strict=False))}
+        return {
+            "tokens_per_s": statistics.median(
+                tokens / (after - before) for before, after in zip(marks, marks[1:], strict=False)
+            )
+        }
 
     def compare_precisions(self) -> dict[str, Any]:
         """Losses of the same steps in bf16 and float32."""
-        losses = [self.train(name, run={"precision": name, "lr": 1e-3})["losses"] for name in ("bf16", "float32")]
+        losses = [
+            self.train(name, run={"precision": name, "lr": 1e-3})["losses"]
+            for name in ("bf16", "float32")
+        ]
         differences = [abs(first - second) / second for first, second in zip(*losses, strict=True)]
-        return {"bf16": losses[0], "float32": losses[1], "largest_relative_loss_difference_of_bf16": max(differences)}
+        return {
+            "bf16": losses[0],
+            "float32": losses[1],
+            "largest_relative_loss_difference_of_bf16": max(differences),
+        }
 
     def compare_processes(self) -> dict[str, Any]:
         """Losses of two processes against one, in float32, and the rates of both."""
@@ -164,11 +199,22 @@ class GpuBench:
             recipe = {**self.recipe, "run": {**self.recipe["run"], **run, "parallel": parallel}}
             (self.folder / "recipe.json").write_text(json.dumps(recipe))
             script = self.folder / "train.py"
-            script.write_text("import json, sys\nfrom sanitize import train\ntrain.fit(json.load(open(sys.argv[1])), sys.argv[2])\n")
-            arguments = ["--standalone", "--nproc-per-node=2", script, self.folder / "recipe.json", self.folder / parallel]
+            script.write_text(
+                "import json, sys\nfrom sanitize import"
+                " train\ntrain.fit(json.load(open(sys.argv[1])), sys.argv[2])\n"
+            )
+            arguments = [
+                "--standalone",
+                "--nproc-per-node=2",
+                script,
+                self.folder / "recipe.json",
+                self.folder / parallel,
+            ]
             command = [sys.executable, "-m", "torch.distributed.run", *map(str, arguments)]
             environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
-            subprocess.run(command, check=True, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL)
+            subprocess.run(
+                command, check=True, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL
+            )
             found[parallel] = read_log(self.folder / parallel)
         found["largest_loss_difference_of_processes"] = max(
             abs(first - second)
@@ -184,30 +230,43 @@ class GpuBench:
         found = {}
         for rows in sorted({1, self.options.batch // 4 or 1, self.options.batch}):
             run = {"accumulate": self.options.batch // rows, "max_steps": steps, "log_every": 1}
-            found[f"rows_{rows}"] = self.train("private", run=run, data={"layout": "document"}, privacy=privacy)
+            found[f"rows_{rows}"] = self.train(
+                "private", run=run, data={"layout": "document"}, privacy=privacy
+            )
         return found
 
     def profile_private(self) -> dict[str, Any]:
-        """Time by operation of three private steps of one micro-batch each, without those inside other operations: ms and calls a step."""
+        """Time by operation of three private steps of one micro-batch each, without those inside
+        other operations: ms and calls a step."""
         import torch
 
         steps, is_gpu = 3, self.options.device == "cuda"
-        activities = [torch.profiler.ProfilerActivity.CPU, *([torch.profiler.ProfilerActivity.CUDA] if is_gpu else [])]
+        activities = [
+            torch.profiler.ProfilerActivity.CPU,
+            *([torch.profiler.ProfilerActivity.CUDA] if is_gpu else []),
+        ]
         run, privacy = {"max_steps": steps, "log_every": 1}, {"sigma": 1.0, "insecure_seed": 0}
         with torch.profiler.profile(activities=activities) as profile:
             self.train("profile", run=run, data={"layout": "document"}, privacy=privacy)
         found = {}
         for field in ("self_cpu_time_total", *(["self_device_time_total"] if is_gpu else [])):
-            longest = sorted(profile.key_averages(), key=lambda one: -getattr(one, field))[:OPERATIONS]
+            longest = sorted(profile.key_averages(), key=lambda one: -getattr(one, field))[
+                :OPERATIONS
+            ]
             found[field] = [
-                {"operation": one.key[:80], "ms": round(getattr(one, field) / 1e3 / steps, 1), "calls": round(one.count / steps)}
+                {
+                    "operation": one.key[:80],
+                    "ms": round(getattr(one, field) / 1e3 / steps, 1),
+                    "calls": round(one.count / steps),
+                }
                 for one in longest
             ]
         return found
 
 
 def read_log(folder: Path) -> dict[str, Any]:
-    """Return the rate of a run (median of the logged ones after the first), MFU and peak memory where known, and its losses."""
+    """Return the rate of a run (median of the logged ones after the first), MFU and peak memory
+    where known, and its losses."""
     log = [json.loads(line) for line in (folder / "log.jsonl").read_text().splitlines()]
     later = log[1:] or log
     return {
@@ -228,7 +287,9 @@ def describe_device(device: str) -> dict[str, Any]:
         **describe_machine(),
         "gpu": torch.cuda.get_device_name(0) if is_gpu else None,
         "gpus": torch.cuda.device_count() if is_gpu else 0,
-        "gpu_memory_gb": round(torch.cuda.get_device_properties(0).total_memory / 1e9, 1) if is_gpu else None,
+        "gpu_memory_gb": (
+            round(torch.cuda.get_device_properties(0).total_memory / 1e9, 1) if is_gpu else None
+        ),
         "torch": torch.__version__,
         "transformers": transformers.__version__,
     }
@@ -236,7 +297,9 @@ def describe_device(device: str) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--model", type=Path, help="a local model; default: a new GPT-2 of the sizes below")
+    parser.add_argument(
+        "--model", type=Path, help="a local model; default: a new GPT-2 of the sizes below"
+    )
     parser.add_argument("--layers", type=int, default=12)
     parser.add_argument("--width", type=int, default=768)
     parser.add_argument("--heads", type=int, default=12)
@@ -244,10 +307,16 @@ def main() -> None:
     parser.add_argument("--vocab", type=int, default=32768)
     parser.add_argument("--batch", type=int, default=16, help="rows of a step")
     parser.add_argument("--steps", type=int, default=60)
-    parser.add_argument("--parts", default="loop,trainer,precision,processes,private,profile", help="what is measured, in this order")
+    parser.add_argument(
+        "--parts",
+        default="loop,trainer,precision,processes,private,profile",
+        help="what is measured, in this order",
+    )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
     parser.add_argument("--no-compile", action="store_true", help="leave torch.compile out")
-    parser.add_argument("--data", type=Path, help="documents to train on; default: 4 MB of invented mails")
+    parser.add_argument(
+        "--data", type=Path, help="documents to train on; default: 4 MB of invented mails"
+    )
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     import torch
@@ -255,11 +324,17 @@ def main() -> None:
     if options.device == "cuda" and not torch.cuda.is_available():
         print("no GPU: nothing measured (--device cpu for a smoke run)")
         return
-    data = options.data or Path(build_in_subprocess(corpora.build, "dense", 4, corpora.corpora_folder())["path"])
+    data = options.data or Path(
+        build_in_subprocess(corpora.build, "dense", 4, corpora.corpora_folder())["path"]
+    )
     result: dict[str, Any] = {
         "date": datetime.date.today().isoformat(),
         "machine": describe_device(options.device),
-        "settings": {key: str(value) if isinstance(value, Path) else value for key, value in vars(options).items() if key != "results"},
+        "settings": {
+            key: str(value) if isinstance(value, Path) else value
+            for key, value in vars(options).items()
+            if key != "results"
+        },
         "aims": AIMS,
     }
     options.results.mkdir(parents=True, exist_ok=True)
@@ -278,7 +353,9 @@ def main() -> None:
             result[name] = parts[name]()
             print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
             if "loop" in result and "trainer" in result:
-                result["loop_of_trainer"] = result["loop"]["bf16"]["tokens_per_s"] / result["trainer"]["tokens_per_s"]
+                result["loop_of_trainer"] = (
+                    result["loop"]["bf16"]["tokens_per_s"] / result["trainer"]["tokens_per_s"]
+                )
             (options.results / "gpu.json").write_text(json.dumps(result, indent=1) + "\n")
 
 

@@ -1,17 +1,22 @@
-"""Measures training, scoring and generation on a pretrained model beside plain code of PyTorch and transformers, in tokens per CPU-second.
+"""Measures training, scoring and generation on a pretrained model beside plain code of PyTorch and
+transformers, in tokens per CPU-second.
 
     make model && python -m benchmarks.bench_pretrained                        benchmarks/results/pretrained.json
     python -m benchmarks.bench_pretrained --model MODEL --repeat 1 --results /tmp/x
 
-One thread, float32, invented mails; medians of rounds that take turns. The plain code is what a script has that uses the library alone:
+One thread, float32, invented mails; medians of rounds that take turns. The plain code is what a
+script has that uses the library alone:
 
-- training: a loop of forward, backward, clipping, AdamW over the same batches, from the same weights;
-- scoring: a forward pass and the cross entropy of each batch; with rows of one length, and with mails in the order in which they come,
-  padded to the longest of their batch;
-- generation: `generate` of transformers, for the same batch, for one prompt at a time, and for 40 sampled continuations of a prompt.
+- training: a loop of forward, backward, clipping, AdamW over the same batches, from the same
+  weights;
+- scoring: a forward pass and the cross entropy of each batch; with rows of one length, and with
+  mails in the order in which they come, padded to the longest of their batch;
+- generation: `generate` of transformers, for the same batch, for one prompt at a time, and for 40
+  sampled continuations of a prompt.
 
-Both sides must give the same losses and the same tokens (of sampled ones, the same number). The exit code is 8 where the model is missing.
-"""
+Both sides must give the same losses and the same tokens (of sampled ones, the same number). The
+exit code is 8 where the model is missing.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -64,13 +69,23 @@ def measure_training(path: Path, source: Path, repeat: int) -> dict[str, Any]:
         "run.warmup=0.0",
     )
     settings = bench.recipe.run
-    plain = AutoModelForCausalLM.from_pretrained(path, dtype=torch.float32, local_files_only=True).train()
-    optimizer = torch.optim.AdamW(plain.parameters(), lr=settings.lr, betas=settings.betas, eps=settings.epsilon, weight_decay=0.0)
+    plain = AutoModelForCausalLM.from_pretrained(
+        path, dtype=torch.float32, local_files_only=True
+    ).train()
+    optimizer = torch.optim.AdamW(
+        plain.parameters(),
+        lr=settings.lr,
+        betas=settings.betas,
+        eps=settings.epsilon,
+        weight_decay=0.0,
+    )
     batches = []
     for step in range(STEPS):
         batch = bench.rows.make_batch(bench.plan.get_step_rows(step), 0)
         ids = torch.from_numpy(batch.token_ids.astype("int64"))
-        batches.append({"input_ids": ids, "labels": ids.masked_fill(~torch.from_numpy(batch.loss_mask), -100)})
+        batches.append(
+            {"input_ids": ids, "labels": ids.masked_fill(~torch.from_numpy(batch.loss_mask), -100)}
+        )
 
     def train_plain() -> None:
         for batch in batches:
@@ -97,7 +112,14 @@ def read_tokens(model: Any, source: Path, count: int, longest: int) -> list[list
     """Return the first `count` texts of a corpus as tokens, each cut to `longest`."""
     import polars as pl
 
-    texts = pl.scan_parquet(source / "*.parquet").select("text").head(count).collect().to_series().to_list()
+    texts = (
+        pl.scan_parquet(source / "*.parquet")
+        .select("text")
+        .head(count)
+        .collect()
+        .to_series()
+        .to_list()
+    )
     return [row[:longest] for row in model.encode(texts)]
 
 
@@ -115,26 +137,37 @@ def measure_scoring(model: Any, source: Path, repeat: int) -> dict[str, Any]:
             mask = torch.tensor([[1] * len(row) + [0] * (width - len(row)) for row in batch])
             with torch.inference_mode():
                 logits = model.model(input_ids=ids, attention_mask=mask).logits[:, :-1]
-                found = torch.nn.functional.cross_entropy(logits.transpose(1, 2), ids[:, 1:], reduction="none")
+                found = torch.nn.functional.cross_entropy(
+                    logits.transpose(1, 2), ids[:, 1:], reduction="none"
+                )
             losses += [loss[: len(row) - 1].numpy() for row, loss in zip(batch, found, strict=True)]
         return losses
 
     mails = read_tokens(model, source, SCORED_ROWS, CONTEXT)
-    joined = [token for row in read_tokens(model, source, 40 * SCORED_ROWS, CONTEXT) for token in row]
+    joined = [
+        token for row in read_tokens(model, source, 40 * SCORED_ROWS, CONTEXT) for token in row
+    ]
     packed = [joined[CONTEXT * number : CONTEXT * (number + 1)] for number in range(SCORED_ROWS)]
     result: dict[str, Any] = {"score_tokens_per_cpu_s": {}}
     for name, rows in (("rows", packed), ("mails", mails)):
         tokens = sum(map(len, rows))
-        methods = {"ours": (partial(model.token_losses, rows, batch=SCORE_BATCH), tokens), "plain": (partial(score_plainly, rows), tokens)}
+        methods = {
+            "ours": (partial(model.token_losses, rows, batch=SCORE_BATCH), tokens),
+            "plain": (partial(score_plainly, rows), tokens),
+        }
         token_rates, outputs = measure_in_turn(methods, repeat)
-        assert all(np.allclose(*pair, atol=1e-3) for pair in zip(outputs["ours"], outputs["plain"], strict=True)), "losses differ"
+        assert all(
+            np.allclose(*pair, atol=1e-3)
+            for pair in zip(outputs["ours"], outputs["plain"], strict=True)
+        ), "losses differ"
         result["score_tokens_per_cpu_s"][name] = token_rates
         result[f"score_{name}_of_plain"] = token_rates["ours"] / token_rates["plain"]
     return result
 
 
 def measure_generation(model: Any, source: Path, repeat: int) -> dict[str, Any]:
-    """New tokens per CPU-second: a batch of prompts, one prompt at a time, and 40 sampled continuations of each masked text."""
+    """New tokens per CPU-second: a batch of prompts, one prompt at a time, and 40 sampled
+    continuations of each masked text."""
     import torch
 
     rows = [row for row in read_tokens(model, source, 400, TEXT_TOKENS) if len(row) == TEXT_TOKENS]
@@ -158,29 +191,49 @@ def measure_generation(model: Any, source: Path, repeat: int) -> dict[str, Any]:
         return output[:, ids.shape[1] :].tolist()
 
     def generate_one_by_one() -> Any:
-        return [generate_theirs([prompt], NEW_TOKENS, do_sample=False)[0] for prompt in prompts[:FEW]]
+        return [
+            generate_theirs([prompt], NEW_TOKENS, do_sample=False)[0] for prompt in prompts[:FEW]
+        ]
 
     def query_ours() -> Any:
         queries = [text for text in texts for _ in range(QUERIES)]
-        return model.generate(queries, new_tokens=QUERY_TOKENS, batch=len(queries), mode="sample", top_k=40, stop_at_eos=False)
+        return model.generate(
+            queries,
+            new_tokens=QUERY_TOKENS,
+            batch=len(queries),
+            mode="sample",
+            top_k=40,
+            stop_at_eos=False,
+        )
 
     def query_theirs() -> Any:
-        return generate_theirs(texts, QUERY_TOKENS, do_sample=True, top_k=40, num_return_sequences=QUERIES)
+        return generate_theirs(
+            texts, QUERY_TOKENS, do_sample=True, top_k=40, num_return_sequences=QUERIES
+        )
 
     token_rates, outputs = measure_in_turn(
         {
             "batch": (generate_ours, PROMPTS * NEW_TOKENS),
-            "batch_of_transformers": (lambda: generate_theirs(prompts, NEW_TOKENS, do_sample=False), PROMPTS * NEW_TOKENS),
+            "batch_of_transformers": (
+                lambda: generate_theirs(prompts, NEW_TOKENS, do_sample=False),
+                PROMPTS * NEW_TOKENS,
+            ),
             "one_by_one_of_transformers": (generate_one_by_one, FEW * NEW_TOKENS),
             "queries": (query_ours, MASKED_TEXTS * QUERIES * QUERY_TOKENS),
             "queries_of_transformers": (query_theirs, MASKED_TEXTS * QUERIES * QUERY_TOKENS),
         },
         repeat,
     )
-    assert outputs["batch"] == outputs["batch_of_transformers"], "both methods must give the same tokens"
-    assert outputs["one_by_one_of_transformers"] == outputs["batch"][:FEW], "a batch must change nothing"
+    assert outputs["batch"] == outputs["batch_of_transformers"], (
+        "both methods must give the same tokens"
+    )
+    assert outputs["one_by_one_of_transformers"] == outputs["batch"][:FEW], (
+        "a batch must change nothing"
+    )
     for name in ("queries", "queries_of_transformers"):
-        assert {len(row) for row in outputs[name]} == {QUERY_TOKENS} and len(outputs[name]) == MASKED_TEXTS * QUERIES
+        assert {len(row) for row in outputs[name]} == {QUERY_TOKENS} and len(
+            outputs[name]
+        ) == MASKED_TEXTS * QUERIES
     return {
         "generated_tokens_per_cpu_s": token_rates,
         "generate_of_transformers": token_rates["batch"] / token_rates["batch_of_transformers"],
@@ -200,21 +253,39 @@ def measure_evaluation(path: Path, source: Path, repeat: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--model", type=Path, default=DEFAULT_FOLDER, help="a causal model, as `make model` writes it")
+    parser.add_argument(
+        "--model",
+        type=Path,
+        default=DEFAULT_FOLDER,
+        help="a causal model, as `make model` writes it",
+    )
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--dir", type=Path, default=corpora.corpora_folder(), help="folder of the corpus")
+    parser.add_argument(
+        "--dir", type=Path, default=corpora.corpora_folder(), help="folder of the corpus"
+    )
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     if not (options.model / "config.json").is_file():
-        print(f"{options.model}: no model; expected a folder that `make model` writes, or --model MODEL", file=sys.stderr)
+        print(
+            f"{options.model}: no model; expected a folder that `make model` writes, or --model"
+            " MODEL",
+            file=sys.stderr,
+        )
         raise SystemExit(8)
     os.environ.update(ONE_THREAD)  # before anything that reads it is imported
     os.environ["TOKENIZERS_PARALLELISM"] = "false"
     options.dir.mkdir(parents=True, exist_ok=True)
     about = describe_machine()
-    about["versions"] |= {name: importlib.metadata.version(name) for name in ("torch", "transformers")}
+    about["versions"] |= {
+        name: importlib.metadata.version(name) for name in ("torch", "transformers")
+    }
     source = Path(build_in_subprocess(corpora.build, "dense", 2, options.dir)["path"])
-    result = {"date": datetime.date.today().isoformat(), "machine": about, "repeat": options.repeat, "aims": AIMS}
+    result = {
+        "date": datetime.date.today().isoformat(),
+        "machine": about,
+        "repeat": options.repeat,
+        "aims": AIMS,
+    }
     for measure in (measure_training, measure_evaluation):
         result |= build_in_subprocess(measure, options.model.resolve(), source, options.repeat)
     options.results.mkdir(parents=True, exist_ok=True)

@@ -1,11 +1,14 @@
-"""Measures the cost of a stream against a plain copy of the same shards, in CPU-seconds of one run on one machine.
+"""Measures the cost of a stream against a plain copy of the same shards, in CPU-seconds of one run
+on one machine.
 
-    python -m benchmarks.bench_stream                    two corpora of 200 MB, medians of three: benchmarks/results/stream.{json,md}
+    python -m benchmarks.bench_stream                    two corpora of 200 MB, medians of three:
+                                                         benchmarks/results/stream.{json,md}
     python -m benchmarks.bench_stream --mb 20 --repeat 1 --results /tmp/x     a smoke run
 
-The floor is that of `bench.py`: every row group read and written with pyarrow (zstd level 1, one thread). The stream reads the same
-shards once, with a state on the disk, and writes a folder of Parquet with the same settings; both are timed inside their own process,
-after the imports and one shard of warming up. The leak check of every batch is in it.
+The floor is that of `bench.py`: every row group read and written with pyarrow (zstd level 1, one
+thread). The stream reads the same shards once, with a state on the disk, and writes a folder of
+Parquet with the same settings; both are timed inside their own process, after the imports and one
+shard of warming up. The leak check of every batch is in it.
 """
 
 from __future__ import annotations
@@ -52,22 +55,53 @@ def run_timed_stream(source: Path, target: Path, plan: str) -> None:
         "quarantined": summary.quarantined,
         "state_mb": size / 1e6,
     }
-    print(json.dumps({"cpu_s": cpu, "wall_s": time.perf_counter() - began, "peak_rss_mb": after.ru_maxrss / 1024, **counts}))
+    print(
+        json.dumps(
+            {
+                "cpu_s": cpu,
+                "wall_s": time.perf_counter() - began,
+                "peak_rss_mb": after.ru_maxrss / 1024,
+                **counts,
+            }
+        )
+    )
 
 
 def measure_corpus(name: str, mb: int, repeat: int, folder: Path, scratch: Path) -> dict[str, Any]:
-    """Medians over some rounds of floor and stream, which alternate so that both run under the same load."""
+    """Medians over some rounds of floor and stream, which alternate so that both run under the same
+    load."""
     about = bench.build_in_subprocess(corpora.build, name, mb, folder)
     floors, streams, erased = [], [], []
     for _ in range(repeat):
         shutil.rmtree(scratch, ignore_errors=True)
-        copy = [sys.executable, "-m", "benchmarks.bench", "--floor", str(about["path"]), str(scratch / "copy")]
+        copy = [
+            sys.executable,
+            "-m",
+            "benchmarks.bench",
+            "--floor",
+            str(about["path"]),
+            str(scratch / "copy"),
+        ]
         floors.append(bench.measure_command(copy, **bench.ONE_THREAD)[0])
         for plan, rounds in (("rmft", streams), ("redact", erased)):
             shutil.rmtree(scratch, ignore_errors=True)
-            command = [sys.executable, "-m", "benchmarks.bench_stream", "--stream", str(about["path"]), str(scratch), "--plan", plan]
-            rounds.append(bench.measure_command(command, **{**LIBRARY_ENVIRONMENT, **bench.ONE_THREAD})[0])
-        print(f"  floor {floors[-1]['cpu_s']:.2f} s, stream {streams[-1]['cpu_s']:.2f} s of CPU", file=sys.stderr)
+            command = [
+                sys.executable,
+                "-m",
+                "benchmarks.bench_stream",
+                "--stream",
+                str(about["path"]),
+                str(scratch),
+                "--plan",
+                plan,
+            ]
+            rounds.append(
+                bench.measure_command(command, **{**LIBRARY_ENVIRONMENT, **bench.ONE_THREAD})[0]
+            )
+        print(
+            f"  floor {floors[-1]['cpu_s']:.2f} s, stream {streams[-1]['cpu_s']:.2f} s of CPU",
+            file=sys.stderr,
+        )
 
     def median_of(rounds: list[dict[str, Any]], field: str) -> float:
         return float(statistics.median(one[field] for one in rounds))
@@ -99,7 +133,10 @@ def markdown(result: dict[str, Any]) -> str:
         ("stream, plan rmft, CPU-s", lambda one: f"{one['stream_cpu_s']:.2f}"),
         ("stream, plan redact, CPU-s", lambda one: f"{one['redact_cpu_s']:.2f}"),
         ("rmft, MB per CPU-s", lambda one: f"{one['mb_per_cpu_s']:.0f}"),
-        ("**rmft, share of the floor's rate**", lambda one: f"**{one['stream_of_floor']:.3f}** (aim {one['aim']})"),
+        (
+            "**rmft, share of the floor's rate**",
+            lambda one: f"**{one['stream_of_floor']:.3f}** (aim {one['aim']})",
+        ),
         ("redact, share of the floor's rate", lambda one: f"{one['redact_of_floor']:.3f}"),
         ("state on the disk, MB", lambda one: f"{one['state_mb']:.1f}"),
         ("process, MB", lambda one: f"{one['peak_rss_mb']:.0f}"),
@@ -107,9 +144,13 @@ def markdown(result: dict[str, Any]) -> str:
     about = result["machine"]
     versions = ", ".join(f"{name} {version}" for name, version in about["versions"].items())
     lines = [f"| | {' | '.join(names)} |", "|---|" + "---|" * len(names)]
-    lines += [f"| {label} | {' | '.join(show(result['corpora'][name]) for name in names)} |" for label, show in rows]
+    lines += [
+        f"| {label} | {' | '.join(show(result['corpora'][name]) for name in names)} |"
+        for label, show in rows
+    ]
     head = (
-        f"{result['date']}, {about['cpu']}, {about['cores']} cores, Python {about['python']}, {versions}. Medians of {result['repeat']}, "
+        f"{result['date']}, {about['cpu']}, {about['cores']} cores, Python {about['python']},"
+        f" {versions}. Medians of {result['repeat']}, "
     )
     return "\n".join(
         [
@@ -127,9 +168,16 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mb", type=int, default=200, help="MB of text in each corpus")
     parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--dir", type=Path, default=corpora.corpora_folder(), help="folder of corpora and scratch copies")
+    parser.add_argument(
+        "--dir",
+        type=Path,
+        default=corpora.corpora_folder(),
+        help="folder of corpora and scratch copies",
+    )
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
-    parser.add_argument("--stream", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help=argparse.SUPPRESS)
+    parser.add_argument(
+        "--stream", type=Path, nargs=2, metavar=("SOURCE", "TARGET"), help=argparse.SUPPRESS
+    )
     parser.add_argument("--plan", default="rmft", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.stream:
@@ -137,9 +185,16 @@ def main() -> None:
         return run_timed_stream(source, target, options.plan)
     options.dir.mkdir(parents=True, exist_ok=True)
     scratch = Path(tempfile.mkdtemp(dir=options.dir)) / "scratch"
-    result: dict[str, Any] = {"date": datetime.date.today().isoformat(), "machine": bench.describe_machine(), "repeat": options.repeat}
+    result: dict[str, Any] = {
+        "date": datetime.date.today().isoformat(),
+        "machine": bench.describe_machine(),
+        "repeat": options.repeat,
+    }
     try:
-        result["corpora"] = {name: measure_corpus(name, options.mb, options.repeat, options.dir, scratch) for name in AIMS}
+        result["corpora"] = {
+            name: measure_corpus(name, options.mb, options.repeat, options.dir, scratch)
+            for name in AIMS
+        }
     finally:
         shutil.rmtree(scratch.parent, ignore_errors=True)
     options.results.mkdir(parents=True, exist_ok=True)

@@ -1,12 +1,14 @@
-"""Counts what the sweep of the leak check removes from real mail, by written form, and how many bytes beyond the values.
+"""Counts what the sweep of the leak check removes from real mail, by written form, and how many
+bytes beyond the values.
 
     python -m benchmarks.bench_sweeps --data ../shared/data --sample sweeps.txt
     python -m benchmarks.bench_sweeps --data ../shared/data --true 100 --no-person 11
 
-With `--sample` a random sample of 100 sweeps is written to a private file, to be read: a sweep is true if what was removed is the value, in
-some written form. The counts of the reader are given with the second command and stored beside the figures. Bytes beyond a value are those
-that were removed besides the characters that hold it; of a value in base64 the characters that share bits with it. Writes
-benchmarks/results/sweeps.json and a table, sweeps.md; no text of the corpora.
+With `--sample` a random sample of 100 sweeps is written to a private file, to be read: a sweep is
+true if what was removed is the value, in some written form. The counts of the reader are given with
+the second command and stored beside the figures. Bytes beyond a value are those that were removed
+besides the characters that hold it; of a value in base64 the characters that share bits with it.
+Writes benchmarks/results/sweeps.json and a table, sweeps.md; no text of the corpora.
 """
 
 from __future__ import annotations
@@ -70,13 +72,33 @@ def collect_sweeps(data: Path, documents: int) -> Iterator[dict[str, Any]]:
                 folder = Path(temporary)
                 texts = read_texts(data / name, CORPORA[name][0], documents)
                 texts.write_parquet(folder / "in.parquet")
-                done = sanitize.run(folder / "in.parquet", folder / "out", plan=plan, id_column="id", seed=7, workers=1)
+                done = sanitize.run(
+                    folder / "in.parquet",
+                    folder / "out",
+                    plan=plan,
+                    id_column="id",
+                    seed=7,
+                    workers=1,
+                )
                 work = folder / "out.private"
                 files = sorted((work / "runs" / done.plan_hash / "sweep").glob("[0-9]*.parquet"))
-                sweeps = pl.concat([pl.read_parquet(file) for file in files]).with_columns(pl.col("kind").cast(pl.String))
-                values = pl.concat([pl.read_parquet(file) for file in (work / "vault" / "values").glob("*.parquet")]).unique("value_id")
-                for row in sweeps.join(values.select("value_id", "value"), on="value_id", maintain_order="left").iter_rows(named=True):
-                    raw, start, end = texts["text"][row["doc_no"]].encode(), row["start_byte"], row["end_byte"]
+                sweeps = pl.concat([pl.read_parquet(file) for file in files]).with_columns(
+                    pl.col("kind").cast(pl.String)
+                )
+                values = pl.concat(
+                    [
+                        pl.read_parquet(file)
+                        for file in (work / "vault" / "values").glob("*.parquet")
+                    ]
+                ).unique("value_id")
+                for row in sweeps.join(
+                    values.select("value_id", "value"), on="value_id", maintain_order="left"
+                ).iter_rows(named=True):
+                    raw, start, end = (
+                        texts["text"][row["doc_no"]].encode(),
+                        row["start_byte"],
+                        row["end_byte"],
+                    )
                     swept = raw[start:end].decode(errors="replace")
                     form = classify_form(swept, row["value"])
                     yield {
@@ -95,34 +117,49 @@ def collect_sweeps(data: Path, documents: int) -> Iterator[dict[str, Any]]:
 
 
 def write_sample(sweeps: Sequence[Mapping[str, Any]], path: Path) -> None:
-    """Write a sample for a reader, as many of each plan; the file has texts of the corpora and is private."""
+    """Write a sample for a reader, as many of each plan; the file has texts of the corpora and is
+    private."""
     generator = random.Random(_SEED)  # noqa: S311 - draws a sample
     lines = []
     for plan in PLANS:
         of_plan = [sweep for sweep in sweeps if sweep["plan"] == plan]
         for sweep in generator.sample(of_plan, min(len(of_plan), _SAMPLE_SIZE // len(PLANS))):
-            lines.append(f"{len(lines) // 2:3} {plan} {sweep['kind']} {sweep['form']}: {sweep['value']!r}")
+            lines.append(
+                f"{len(lines) // 2:3} {plan} {sweep['kind']} {sweep['form']}: {sweep['value']!r}"
+            )
             lines.append(f"      {sweep['before']!r} >>{sweep['swept']!r}<< {sweep['after']!r}")
     path.write_text("\n".join(lines) + "\n", "utf-8")
 
 
 def summarize(sweeps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Sweeps, their bytes, and the bytes beyond the values, by plan and form."""
-    frame = pl.DataFrame([{name: sweep[name] for name in ("plan", "form", "bytes", "beyond")} for sweep in sweeps])
-    grouped = frame.group_by("plan", "form").agg(pl.len().alias("sweeps"), pl.col("bytes").sum(), pl.col("beyond").sum())
+    frame = pl.DataFrame(
+        [{name: sweep[name] for name in ("plan", "form", "bytes", "beyond")} for sweep in sweeps]
+    )
+    grouped = frame.group_by("plan", "form").agg(
+        pl.len().alias("sweeps"), pl.col("bytes").sum(), pl.col("beyond").sum()
+    )
     return grouped.sort("plan", "sweeps", "form", descending=[False, True, False]).to_dicts()
 
 
 def format_table(result: Mapping[str, Any]) -> str:
     """A row for each plan and form, and what the reader found."""
     lines = ["| plan | form | sweeps | bytes removed | beyond the value |", "|---|---|--:|--:|--:|"]
-    lines += [f"| {row['plan']} | {row['form']} | {row['sweeps']:,} | {row['bytes']:,} | {row['beyond']:,} |" for row in result["by_form"]]
+    lines += [
+        f"| {row['plan']} | {row['form']} | {row['sweeps']:,} | {row['bytes']:,} |"
+        f" {row['beyond']:,} |"
+        for row in result["by_form"]
+    ]
     read = result["read"]
     if read:
         lines += [
             "",
-            f"{read['true']} of {read['sampled']} sampled sweeps are the value in some written form; of {read['no_person']} of them the "
-            "value itself, as the finder had found it, is no personal data (names of companies and products, names of header fields).",
+            (
+                f"{read['true']} of {read['sampled']} sampled sweeps are the value in some written"
+                f" form; of {read['no_person']} of them the value itself, as the finder had found"
+                " it, is no personal data (names of companies and products, names of header"
+                " fields)."
+            ),
         ]
     return "\n".join(lines)
 
@@ -131,21 +168,31 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--data", type=Path, required=True, help="the folder of the corpora")
     parser.add_argument("--documents", type=int, default=1_500, help="documents of each corpus")
-    parser.add_argument("--sample", type=Path, help="write a sample to this private file, to be read")
+    parser.add_argument(
+        "--sample", type=Path, help="write a sample to this private file, to be read"
+    )
     parser.add_argument("--true", type=int, help="sampled sweeps that were judged true")
-    parser.add_argument("--no-person", type=int, default=0, help="of these: the value is no personal data")
+    parser.add_argument(
+        "--no-person", type=int, default=0, help="of these: the value is no personal data"
+    )
     options = parser.parse_args()
     sweeps = list(collect_sweeps(options.data, options.documents))
     if options.sample:
         write_sample(sweeps, options.sample)
-    megabytes = {f"{sweep['corpus']}, {sweep['plan']}": round(sweep["text_mb"], 1) for sweep in sweeps}
+    megabytes = {
+        f"{sweep['corpus']}, {sweep['plan']}": round(sweep["text_mb"], 1) for sweep in sweeps
+    }
     result = {
         "date": datetime.date.today().isoformat(),
         "machine": describe_machine(),
         "documents": options.documents,
         "text_mb": megabytes,
         "by_form": summarize(sweeps),
-        "read": {"sampled": _SAMPLE_SIZE, "true": options.true, "no_person": options.no_person} if options.true is not None else None,
+        "read": (
+            {"sampled": _SAMPLE_SIZE, "true": options.true, "no_person": options.no_person}
+            if options.true is not None
+            else None
+        ),
     }
     (RESULTS / "sweeps.json").write_text(json.dumps(result, indent=1) + "\n")
     (RESULTS / "sweeps.md").write_text(format_table(result) + "\n")

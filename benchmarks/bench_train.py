@@ -1,12 +1,14 @@
-"""Measures the cost of training beyond the model itself, as ratios in CPU-seconds of one process and one thread.
+"""Measures the cost of training beyond the model itself, as ratios in CPU-seconds of one process
+and one thread.
 
     python -m benchmarks.bench_train                                           benchmarks/results/train.json
     python -m benchmarks.bench_train --mb 1 --repeat 1 --results /tmp/x        a smoke run
 
-Rounds of plain and penalised steps take turns, on the same rows and weights, at the sizes of recipes `early_detection` and `ngram_penalty`
-(two layers, width 64, 64 tokens, batches of 8). The stream is measured from shards to batches: tokens made once, and batches made of
-them, against what a step of recipe `rmft` (two layers, width 64, 128 tokens) takes.
-"""
+Rounds of plain and penalised steps take turns, on the same rows and weights, at the sizes of
+recipes `early_detection` and `ngram_penalty` (two layers, width 64, 64 tokens, batches of 8). The
+stream is measured from shards to batches: tokens made once, and batches made of them, against what
+a step of recipe `rmft` (two layers, width 64, 128 tokens) takes.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -49,10 +51,23 @@ class TrainingBench:
         from sanitize.train.trainer import Trainer, build_adamw
 
         require_torch()
-        self.recipe = Recipe.load(name, [f"data.path={json.dumps(str(source))}", f"run.max_steps={STEPS}", "run.device=cpu", *changes])
+        self.recipe = Recipe.load(
+            name,
+            [
+                f"data.path={json.dumps(str(source))}",
+                f"run.max_steps={STEPS}",
+                "run.device=cpu",
+                *changes,
+            ],
+        )
         self.data = read_recipe_documents(self.recipe, str(source))
-        self.objective, self.tokenizer = self.recipe.build_objective(), get_tokenizer(self.recipe, self.data)
-        model, self.context = build_model(self.recipe.model, head=self.objective.HEAD, tokenizer=self.tokenizer, seed=0)
+        self.objective, self.tokenizer = (
+            self.recipe.build_objective(),
+            get_tokenizer(self.recipe, self.data),
+        )
+        model, self.context = build_model(
+            self.recipe.model, head=self.objective.HEAD, tokenizer=self.tokenizer, seed=0
+        )
         self.rows: TokenRows
         self.tokenise_cpu_s = measure_cpu_s(self._make_rows)
         self.plan = make_batch_plan(self.recipe, self.rows)
@@ -75,7 +90,12 @@ class TrainingBench:
             settings=self.recipe.run.model_copy(update={"checkpoint_every": 0.0}),
             processes=SingleProcess("cpu"),
         )
-        self.tokens = int(sum(self.rows.lengths[self.plan.get_step_rows(step)].sum() for step in range(self.plan.step_count)))
+        self.tokens = int(
+            sum(
+                self.rows.lengths[self.plan.get_step_rows(step)].sum()
+                for step in range(self.plan.step_count)
+            )
+        )
 
     def _make_rows(self) -> None:
         from sanitize.train.recipe_data import make_rows
@@ -90,8 +110,15 @@ class TrainingBench:
         """CPU-seconds of an epoch's batches, including their collation, per token."""
         from sanitize.train.batches import BatchPlan, BatchStream
 
-        plan = BatchPlan(row_count=len(self.rows), batch_size=self.recipe.run.batch, seed=0, epochs=1)
-        spent = measure_cpu_s(lambda: [self.objective.collate(batch, training=True) and None for batch in BatchStream(self.rows, plan)])
+        plan = BatchPlan(
+            row_count=len(self.rows), batch_size=self.recipe.run.batch, seed=0, epochs=1
+        )
+        spent = measure_cpu_s(
+            lambda: [
+                self.objective.collate(batch, training=True) and None
+                for batch in BatchStream(self.rows, plan)
+            ]
+        )
         return spent / int(self.rows.lengths.sum())
 
 
@@ -107,7 +134,9 @@ def measure_corpus(source: Path, repeat: int) -> dict[str, Any]:
     )
     for one in (plain, penalised, small):
         one.step_cpu_s()  # the first round pays for pages and imports
-    rounds: dict[str, list[float]] = {name: [] for name in ("plain", "penalised", "ratio", "model", "stream")}
+    rounds: dict[str, list[float]] = {
+        name: [] for name in ("plain", "penalised", "ratio", "model", "stream")
+    }
     for _ in range(repeat):
         rounds["plain"].append(plain.step_cpu_s())
         rounds["penalised"].append(penalised.step_cpu_s())
@@ -123,8 +152,11 @@ def measure_corpus(source: Path, repeat: int) -> dict[str, Any]:
         "plain_step_ms": median["plain"] * 1e3,
         "penalty_step_ms": median["penalised"] * 1e3,
         "penalty_step_of_plain_step": median["ratio"],
-        # once a run, before its first step: log-probabilities of the frozen reference for every token
-        "reference_pass_of_plain_epoch": penalised.open_cpu_s / (median["plain"] * plain.plan.steps_per_epoch),
+        # once a run, before its first step: log-probabilities of the frozen reference for every
+        # token
+        "reference_pass_of_plain_epoch": (
+            penalised.open_cpu_s / (median["plain"] * plain.plan.steps_per_epoch)
+        ),
         "model_tokens_per_cpu_s": 1 / median["model"],
         "stream_tokens_per_cpu_s": 1 / median["stream"],
         "stream_of_model": median["model"] / median["stream"],
@@ -136,9 +168,16 @@ def measure_corpus(source: Path, repeat: int) -> dict[str, Any]:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--mb", type=int, default=2, help="MB of text; more than 4 change nothing in the ratios and are not made")
+    parser.add_argument(
+        "--mb",
+        type=int,
+        default=2,
+        help="MB of text; more than 4 change nothing in the ratios and are not made",
+    )
     parser.add_argument("--repeat", type=int, default=5)
-    parser.add_argument("--dir", type=Path, default=corpora.corpora_folder(), help="folder of the corpus")
+    parser.add_argument(
+        "--dir", type=Path, default=corpora.corpora_folder(), help="folder of the corpus"
+    )
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     os.environ.update(ONE_THREAD)  # before anything that reads it is imported
@@ -156,7 +195,10 @@ def main() -> None:
     options.results.mkdir(parents=True, exist_ok=True)
     (options.results / "train.json").write_text(json.dumps(result, indent=1) + "\n")
     for what, aim in AIMS.items():
-        print(f"{what} {result['train'][what]:.2f} (aim {'at most' if 'penalty' in what else 'at least'} {aim:g})")
+        print(
+            f"{what} {result['train'][what]:.2f} (aim"
+            f" {'at most' if 'penalty' in what else 'at least'} {aim:g})"
+        )
 
 
 if __name__ == "__main__":

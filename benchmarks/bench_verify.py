@@ -1,10 +1,11 @@
-"""Measures the leak check (fast, full in rows, full in rows and files): MB of text per CPU-second, and peak memory, by number of values.
+"""Measures the leak check (fast, full in rows, full in rows and files): MB of text per CPU-second,
+and peak memory, by number of values.
 
     python -m benchmarks.bench_verify --values 1000000 10000000 --mb 200 --memory-limit 250MB 1GB
 
-A corpus of invented mail is sanitized once; then a vault of N invented values is written beside it, with a hundred leaks in the shards,
-and both checks search for all of them with one worker, as a run does: with search terms prepared in parts that fit the limit.
-Memory is the largest of any process.
+A corpus of invented mail is sanitized once; then a vault of N invented values is written beside it,
+with a hundred leaks in the shards, and both checks search for all of them with one worker, as a run
+does: with search terms prepared in parts that fit the limit. Memory is the largest of any process.
 """
 
 from __future__ import annotations
@@ -46,7 +47,8 @@ def address(number: int) -> str:
 
 
 def write_vault(folder: Path, values: int, identity: str = "") -> list[Path]:
-    """Write a vault of invented addresses, as `find` would; if `identity` is set, it is the prefix of each normalised value."""
+    """Write a vault of invented addresses, as `find` would; if `identity` is set, it is the prefix
+    of each normalised value."""
     folder.mkdir(parents=True)
     paths = []
     names = pa.array(["EMAIL_ADDRESS"])
@@ -57,17 +59,23 @@ def write_vault(folder: Path, values: int, identity: str = "") -> list[Path]:
             pa.array(np.arange(first, first + count) * 7 + 1),
             pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), names),
             pa.array(text, pa.large_string()),
-            pa.array([identity + one for one in text], pa.large_string()) if identity else pa.nulls(count, pa.large_string()),
+            pa.array([identity + one for one in text], pa.large_string())
+            if identity
+            else pa.nulls(count, pa.large_string()),
         ]
         paths.append(folder / f"{first:010d}.parquet")
         with open_table_writer(paths[-1], table_schemas.VALUE_SPELLINGS.schema) as out:
-            columns = [array.cast(field.type) for array, field in zip(arrays, table_schemas.VALUE_SPELLINGS.schema, strict=True)]
+            columns = [
+                array.cast(field.type)
+                for array, field in zip(arrays, table_schemas.VALUE_SPELLINGS.schema, strict=True)
+            ]
             out.write_table(pa.table(columns, schema=table_schemas.VALUE_SPELLINGS.schema))
     return paths
 
 
 def write_shard(path: Path, mb: int, values: int, identity: str = "") -> int:
-    """One shard of invented mail with a hundred leaks in it, a third of them in base64; returns its bytes of text."""
+    """One shard of invented mail with a hundred leaks in it, a third of them in base64; returns its
+    bytes of text."""
     schema = pa.schema([("text", pa.large_string())])
     size = 0
     with open_text_writer(path, schema) as out:
@@ -77,7 +85,9 @@ def write_shard(path: Path, mb: int, values: int, identity: str = "") -> int:
             if seed == 0:
                 for number in range(_LEAKS):
                     leak = identity + address(number * values // _LEAKS)
-                    texts[number * 3] += f" {base64.b64encode(leak.encode()).decode() if number % 3 == 0 else leak} "
+                    texts[number * 3] += (
+                        f" {base64.b64encode(leak.encode()).decode() if number % 3 == 0 else leak} "
+                    )
             table = pa.table({"text": pa.array(texts, pa.large_string())}, schema)
             size += sum(len(text.encode()) for text in texts)
             out.write_table(table, row_group_size=5_000)
@@ -96,11 +106,16 @@ def run_check(folder: str, mode: str, limit: str) -> dict[str, Any]:
     paths = sorted((root / "vault").iterdir())
     rows = pq.read_metadata(root / "shard.parquet").num_rows
     schema = pa.schema([("text", pa.large_string())])
-    empty = {name: pa.table({field.name: pa.array([], field.type) for field in which}) for name, which in _TABLES.items()}
+    empty = {
+        name: pa.table({field.name: pa.array([], field.type) for field in which})
+        for name, which in _TABLES.items()
+    }
     for name, table in empty.items():
         pq.write_table(table, root / f"{name}.parquet")
     pq.write_table(pa.table({"doc_no": pa.array(range(rows), pa.int64())}), root / "rows.parquet")
-    source = DocumentFile(path=str(root / "shard.parquet"), rows=rows, first_doc_no=0, columns={"text": "text"})
+    source = DocumentFile(
+        path=str(root / "shard.parquet"), rows=rows, first_doc_no=0, columns={"text": "text"}
+    )
     task = VerifyTask(
         shard_no=0,
         first_doc_no=0,
@@ -121,12 +136,25 @@ def run_check(folder: str, mode: str, limit: str) -> dict[str, Any]:
     list_kinds()
     engine = LocalEngine(workers=1, spill=root)
     began, wall = time.process_time(), time.monotonic()
-    write_terms(paths, ["EMAIL_ADDRESS"], root / "terms", parse_memory_limit(limit), check_mode=task.check_mode)
+    write_terms(
+        paths,
+        ["EMAIL_ADDRESS"],
+        root / "terms",
+        parse_memory_limit(limit),
+        check_mode=task.check_mode,
+    )
     written = time.process_time() - began
     result = verify_task(task)
     found = result.swept
     if mode == "full":
-        check_files(engine, [(task, "shard.parquet")], [], task.terms, root / "scratch", checked_bytes=[result.plain_bytes])
+        check_files(
+            engine,
+            [(task, "shard.parquet")],
+            [],
+            task.terms,
+            root / "scratch",
+            checked_bytes=[result.plain_bytes],
+        )
     return {
         "cpu_s": round(time.process_time() - began, 2),
         "wall_s": round(time.monotonic() - wall, 2),
@@ -140,14 +168,22 @@ def run_check(folder: str, mode: str, limit: str) -> dict[str, Any]:
 
 _TABLES = {
     "kept": pa.schema(
-        [("doc_no", pa.int64()), ("cell", pa.int32()), ("start_byte", pa.int64()), ("end_byte", pa.int64()), ("value_id", pa.int64())]
+        [
+            ("doc_no", pa.int64()),
+            ("cell", pa.int32()),
+            ("start_byte", pa.int64()),
+            ("end_byte", pa.int64()),
+            ("value_id", pa.int64()),
+        ]
     ),
     "edits": table_schemas.EDITS.schema,
     "occurrences": table_schemas.OCCURRENCES.schema,
 }
 
 
-def measure_check(folder: Path, values: int, mb: int, mode: str = "full", limit: str = "1GB") -> dict[str, Any]:
+def measure_check(
+    folder: Path, values: int, mb: int, mode: str = "full", limit: str = "1GB"
+) -> dict[str, Any]:
     """One measurement: the result of `run_check`, with the rate per pass."""
     identity = "id." if mode == "rows" else ""
     write_vault(folder / "vault", values, identity)
@@ -155,7 +191,8 @@ def measure_check(folder: Path, values: int, mb: int, mode: str = "full", limit:
     with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
         result = pool.submit(run_check, str(folder), mode, limit).result()
     check_cpu_s = max(result["cpu_s"] - result["forms_cpu_s"], 1e-9)
-    planted = _LEAKS - -(-_LEAKS // 3) if mode == "fast" else _LEAKS  # the fast check searches the text as it is, without base64
+    # the fast check searches the text as it is, without base64
+    planted = _LEAKS - -(-_LEAKS // 3) if mode == "fast" else _LEAKS
     return {
         "mode": mode,
         "values": values,
@@ -169,18 +206,32 @@ def measure_check(folder: Path, values: int, mb: int, mode: str = "full", limit:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--values", type=int, nargs="+", default=[100_000, 1_000_000], help="numbers of removed values")
+    parser.add_argument(
+        "--values",
+        type=int,
+        nargs="+",
+        default=[100_000, 1_000_000],
+        help="numbers of removed values",
+    )
     parser.add_argument("--mb", type=int, default=50, help="MB of text in the shard")
-    parser.add_argument("--memory-limit", nargs="+", default=["1GB"], help="memory of the search terms")
+    parser.add_argument(
+        "--memory-limit", nargs="+", default=["1GB"], help="memory of the search terms"
+    )
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     rows = []
-    for values, limit, mode in itertools.product(options.values, options.memory_limit, ("fast", "rows", "full")):
+    for values, limit, mode in itertools.product(
+        options.values, options.memory_limit, ("fast", "rows", "full")
+    ):
         with tempfile.TemporaryDirectory() as folder:
             rows.append(measure_check(Path(folder), values, options.mb, mode, limit))
         print(json.dumps(rows[-1]), flush=True)
         assert rows[-1]["found"] == rows[-1]["planted"], "a planted leak was not found"
-    result = {"date": datetime.date.today().isoformat(), "machine": describe_machine(), "rows": rows}
+    result = {
+        "date": datetime.date.today().isoformat(),
+        "machine": describe_machine(),
+        "rows": rows,
+    }
     (options.results / "verify.json").write_text(json.dumps(result, indent=1) + "\n")
 
 

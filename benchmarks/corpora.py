@@ -2,7 +2,8 @@
 
     python -m benchmarks.corpora --mb 500 --dir /somewhere/large
 
-Row groups of 10,000 mails, zstd level 1: typical of published corpora. 500 MB take about 15 seconds of CPU each.
+Row groups of 10,000 mails, zstd level 1: typical of published corpora. 500 MB take about 15 seconds
+of CPU each.
 """
 
 from __future__ import annotations
@@ -17,7 +18,8 @@ import pyarrow.parquet as pq
 
 from sanitize.cli.generated_mails import MAIL_SCHEMA, generate_mail_batches
 
-BYTES_PER_MAIL = {"dense": 1_831, "sparse": 1_870}  # measured over 50,000 mails; only decides how many mails make so many MB
+# measured over 50,000 mails; only decides how many mails make so many MB
+BYTES_PER_MAIL = {"dense": 1_831, "sparse": 1_870}
 GROUP = 10_000
 
 
@@ -27,11 +29,14 @@ def corpora_folder() -> Path:
 
 
 def build(name: str, mb: int, root: Path, files: int = 8, seed: int = 0) -> dict[str, object]:
-    """The corpus `name` (dense or sparse) of about `mb` MB of text, made if it is not there: its path, mails and bytes of text."""
+    """The corpus `name` (dense or sparse) of about `mb` MB of text, made if it is not there: its
+    path, mails and bytes of text."""
     return build_count(name, max(1, round(mb * 1e6 / BYTES_PER_MAIL[name])), root, files, seed)
 
 
-def build_count(name: str, mails: int, root: Path, files: int = 8, seed: int = 0) -> dict[str, object]:
+def build_count(
+    name: str, mails: int, root: Path, files: int = 8, seed: int = 0
+) -> dict[str, object]:
     """The corpus `name` with a given number of mails."""
     home = root / f"{name}-{mails}-{files}-{seed}"
     record = home.with_suffix(".json")
@@ -51,7 +56,12 @@ def build_count(name: str, mails: int, root: Path, files: int = 8, seed: int = 0
             if writer is None or group == -(-shard * groups // files):
                 if writer is not None:
                     writer.close()
-                writer = pq.ParquetWriter(home / f"part-{shard:04d}.parquet", MAIL_SCHEMA, compression="zstd", compression_level=1)
+                writer = pq.ParquetWriter(
+                    home / f"part-{shard:04d}.parquet",
+                    MAIL_SCHEMA,
+                    compression="zstd",
+                    compression_level=1,
+                )
             writer.write_table(pa.Table.from_batches(waiting, MAIL_SCHEMA), row_group_size=GROUP)
             group, waiting = group + 1, []
     assert writer is not None and not waiting and group == groups

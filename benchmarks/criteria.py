@@ -1,9 +1,11 @@
-"""Shared code of the papers' scripts: their options, the split of a corpus by document, and the table of criteria with the paper's numbers.
+"""Shared code of the papers' scripts: their options, the split of a corpus by document, and the
+table of criteria with the paper's numbers.
 
-A script computes every value in the run that prints it, with the shipped `sanitize`, `train` and `eval`; a criterion that could not be
-computed is an error and never omitted. A criterion is reproduced where its whole interval lies on the right side of the threshold, not
-reproduced where it lies on the other side, and else not decided. The exit code is 1 if the value of a headline criterion is on the wrong
-side, whatever its interval: at size `ci` that is a regression test.
+A script computes every value in the run that prints it, with the shipped `sanitize`, `train` and
+`eval`; a criterion that could not be computed is an error and never omitted. A criterion is
+reproduced where its whole interval lies on the right side of the threshold, not reproduced where it
+lies on the other side, and else not decided. The exit code is 1 if the value of a headline
+criterion is on the wrong side, whatever its interval: at size `ci` that is a regression test.
 """
 
 from __future__ import annotations
@@ -43,13 +45,18 @@ class Interval:
 
     low: float
     high: float
-    events: int | None = None  # how many observations of what is counted (leaks, memorized texts, right answers) the value is made of
+    events: int | None = (
+        # how many observations of what is counted (leaks, memorized texts, right answers) the value
+        # is made of
+        None
+    )
     method: str = ""  # what was drawn again, and which source of variance is left out
 
 
 @dataclass(frozen=True, kw_only=True)
 class Criterion:
-    """One number of a paper, the value measured by this run, and the threshold that decides whether it was reproduced."""
+    """One number of a paper, the value measured by this run, and the threshold that decides whether
+    it was reproduced."""
 
     value: float
     paper: float | str  # the paper's value; a text if it prints no number
@@ -66,7 +73,8 @@ class Criterion:
 
     @property
     def verdict(self) -> str:
-        """By the interval: reproduced, not reproduced, or not decided; without one whether the value holds."""
+        """By the interval: reproduced, not reproduced, or not decided; without one whether the
+        value holds."""
         if self.interval is None:
             return HOLDS if self.holds else FAILS
         sides = {self._is_right(self.interval.low), self._is_right(self.interval.high)}
@@ -74,12 +82,24 @@ class Criterion:
 
     @property
     def events_needed(self) -> int | None:
-        """How many events would decide the criterion if the value stayed as it is, for half-widths that fall with the square root of their
-        number; None where it is decided, where events are not counted, or where the value lies on the threshold."""
-        if self.interval is None or not self.interval.events or self.verdict != NOT_DECIDED or self.value == self.threshold:
+        """How many events would decide the criterion if the value stayed as it is, for half-widths
+        that fall with the square root of their number; None where it is decided, where events are
+        not counted, or where the value lies on the threshold."""
+        if (
+            self.interval is None
+            or not self.interval.events
+            or self.verdict != NOT_DECIDED
+            or self.value == self.threshold
+        ):
             return None
-        toward_threshold = self.value - self.interval.low if self.value > self.threshold else self.interval.high - self.value
-        return math.ceil(self.interval.events * (toward_threshold / (self.value - self.threshold)) ** 2)
+        toward_threshold = (
+            self.value - self.interval.low
+            if self.value > self.threshold
+            else self.interval.high - self.value
+        )
+        return math.ceil(
+            self.interval.events * (toward_threshold / (self.value - self.threshold)) ** 2
+        )
 
     def _is_right(self, value: float) -> bool:
         return value >= self.threshold if self.above else value <= self.threshold
@@ -113,9 +133,10 @@ def bootstrap_intervals(
     events: Mapping[str, int] | None = None,
     resamples: int = RESAMPLES,
 ) -> dict[str, Interval]:
-    """Percentile intervals of every value that `resample` returns of a drawn sample (Efron 1979); a value that is not a number in a draw,
-    such as a ratio to nothing, does not count there, and has no interval where that is so in more than a twentieth of the draws, or where
-    no event was seen."""
+    """Percentile intervals of every value that `resample` returns of a drawn sample (Efron 1979); a
+    value that is not a number in a draw, such as a ratio to nothing, does not count there, and has
+    no interval where that is so in more than a twentieth of the draws, or where no event was
+    seen."""
     generator = np.random.default_rng(0)
     drawn: dict[str, list[float]] = {}
     for _ in range(resamples):
@@ -124,15 +145,18 @@ def bootstrap_intervals(
     found = {}
     for name, values in drawn.items():
         finite = np.array([value for value in values if math.isfinite(value)])
-        if len(finite) >= 0.95 * resamples and (events or {}).get(name) != 0:  # without events every draw is the same
+        if len(finite) >= 0.95 * resamples and (events or {}).get(name) != 0:
+            # without events every draw is the same
             low, high = np.quantile(finite, [0.025, 0.975])
-            found[name] = Interval(low=float(low), high=float(high), events=(events or {}).get(name), method=method)
+            found[name] = Interval(
+                low=float(low), high=float(high), events=(events or {}).get(name), method=method
+            )
     return found
 
 
 def compute_ratio_bounds(numerator: int, denominator: int) -> tuple[float, float]:
-    """Exact 95 % bounds of the ratio of two counts, by the share of their sum (Przyborowski and Wilenski 1940; Clopper and Pearson 1934);
-    the upper one is infinite for a denominator of 0."""
+    """Exact 95 % bounds of the ratio of two counts, by the share of their sum (Przyborowski and
+    Wilenski 1940; Clopper and Pearson 1934); the upper one is infinite for a denominator of 0."""
     from sanitize.eval.metrics.membership import clopper_pearson_interval
 
     if not numerator + denominator:
@@ -141,22 +165,41 @@ def compute_ratio_bounds(numerator: int, denominator: int) -> tuple[float, float
     return low / (1 - low), high / (1 - high) if high < 1 else math.inf
 
 
-def widen_interval(interval: Interval | None, low: float, high: float, *, events: int, least: float, most: float) -> Interval:
-    """The interval, extended to exact bounds, since a bootstrap draws no event that was not seen: of 0 leaks it makes 0 with certainty.
-    `least` and `most` are the smallest and largest possible values."""
+def widen_interval(
+    interval: Interval | None, low: float, high: float, *, events: int, least: float, most: float
+) -> Interval:
+    """The interval, extended to exact bounds, since a bootstrap draws no event that was not seen:
+    of 0 leaks it makes 0 with certainty. `least` and `most` are the smallest and largest possible
+    values."""
     method = "" if interval is None else interval.method
     bounds = (low, high) if interval is None else (min(low, interval.low), max(high, interval.high))
-    method = f"{method}, extended to exact bounds of the counts" if method else "exact bounds of the counts"
-    return Interval(low=max(bounds[0], least), high=min(bounds[1], most), events=events, method=method)
+    method = (
+        f"{method}, extended to exact bounds of the counts"
+        if method
+        else "exact bounds of the counts"
+    )
+    return Interval(
+        low=max(bounds[0], least), high=min(bounds[1], most), events=events, method=method
+    )
 
 
 # 97.5 % quantiles of Student's t by degrees of freedom
-_STUDENT = {1: 12.706, 2: 4.303, 3: 3.182, 4: 2.776, 5: 2.571, 6: 2.447, 7: 2.365, 8: 2.306, 9: 2.262}
+_STUDENT = {
+    1: 12.706,
+    2: 4.303,
+    3: 3.182,
+    4: 2.776,
+    5: 2.571,
+    6: 2.447,
+    7: 2.365,
+    8: 2.306,
+    9: 2.262,
+}
 
 
 def compute_seed_intervals(by_seed: Sequence[Mapping[str, Criterion]]) -> dict[str, Interval]:
-    """Student's intervals of the mean over seeds, of criteria that each seed measured alone; none of values that are equal in all seeds,
-    whose spread is unknown, and none for one seed."""
+    """Student's intervals of the mean over seeds, of criteria that each seed measured alone; none
+    of values that are equal in all seeds, whose spread is unknown, and none for one seed."""
     freedom = len(by_seed) - 1
     if not freedom:
         return {}
@@ -167,12 +210,15 @@ def compute_seed_intervals(by_seed: Sequence[Mapping[str, Criterion]]) -> dict[s
             continue
         half = _STUDENT.get(freedom, 2.262) * float(values.std(ddof=1)) / math.sqrt(len(values))
         method = f"Student's t over {len(values)} seeds"
-        found[name] = Interval(low=float(values.mean()) - half, high=float(values.mean()) + half, method=method)
+        found[name] = Interval(
+            low=float(values.mean()) - half, high=float(values.mean()) + half, method=method
+        )
     return found
 
 
 def run_script(main: Callable[[], int]) -> None:
-    """Run a script's `main` and exit with its code, or with the message and code of an error that is the user's."""
+    """Run a script's `main` and exit with its code, or with the message and code of an error that
+    is the user's."""
     try:
         sys.exit(main())
     except SanitizeError as error:
@@ -180,9 +226,15 @@ def run_script(main: Callable[[], int]) -> None:
         sys.exit(error.exit_code)
 
 
-def with_intervals(criteria: Mapping[str, Criterion], intervals: Mapping[str, Interval]) -> dict[str, Criterion]:
-    """The criteria with their intervals, by name; one that is not among the intervals stays without."""
-    return {name: replace(one, interval=intervals.get(name, one.interval)) for name, one in criteria.items()}
+def with_intervals(
+    criteria: Mapping[str, Criterion], intervals: Mapping[str, Interval]
+) -> dict[str, Criterion]:
+    """The criteria with their intervals, by name; one that is not among the intervals stays
+    without."""
+    return {
+        name: replace(one, interval=intervals.get(name, one.interval))
+        for name, one in criteria.items()
+    }
 
 
 def make_parser(about: str | None, **more: Any) -> argparse.ArgumentParser:
@@ -192,18 +244,32 @@ def make_parser(about: str | None, **more: Any) -> argparse.ArgumentParser:
         "--size",
         choices=SIZES,
         default="ci",
-        help="ci: what every commit runs, minutes; cpu: three seeds, about ten minutes of two idle cores; real: a pretrained model "
-        "(--model) in hours of a CPU, which can be stopped and continued; gpu: one GPU",
+        help=(
+            "ci: what every commit runs, minutes; cpu: three seeds, about ten minutes of two idle"
+            " cores; real: a pretrained model (--model) in hours of a CPU, which can be stopped and"
+            " continued; gpu: one GPU"
+        ),
     )
     parser.add_argument(
         "--model",
         type=Path,
-        help="sizes real and gpu: the folder of a pretrained model in Hugging Face layout (`make model` writes a causal one)",
+        help=(
+            "sizes real and gpu: the folder of a pretrained model in Hugging Face layout (`make"
+            " model` writes a causal one)"
+        ),
     )
     parser.add_argument("--seeds", type=int, help="how many seeds are trained (default: by size)")
     parser.add_argument("--data", type=Path, help="your own corpus instead of the generated one")
-    parser.add_argument("--text-column", default="text", help="with --data: the text; a binary column is read as mail")
-    parser.add_argument("--documents", type=int, help="with --data: maximum number of documents, drawn by their doc_id")
+    parser.add_argument(
+        "--text-column",
+        default="text",
+        help="with --data: the text; a binary column is read as mail",
+    )
+    parser.add_argument(
+        "--documents",
+        type=int,
+        help="with --data: maximum number of documents, drawn by their doc_id",
+    )
     # absolute, so that the same call from another folder finds the existing files
     parser.add_argument(
         "--dir",
@@ -211,23 +277,39 @@ def make_parser(about: str | None, **more: Any) -> argparse.ArgumentParser:
         help="where shards and checkpoints are kept (default: a folder that is removed at the end)",
     )
     parser.add_argument("--json", action="store_true", help="one object on stdout")
-    parser.add_argument("--results", type=Path, default=None, help=f"write the JSON into this folder, too (the kept ones: {RESULTS.name}/)")
+    parser.add_argument(
+        "--results",
+        type=Path,
+        default=None,
+        help=f"write the JSON into this folder, too (the kept ones: {RESULTS.name}/)",
+    )
     return parser
 
 
 def read_own_corpus(arguments: argparse.Namespace, folder: Path) -> Path | None:
-    """The corpus of `--data` as shards with `doc_id` and `text`, from any input format; None without `--data`.
+    """The corpus of `--data` as shards with `doc_id` and `text`, from any input format; None
+    without `--data`.
 
-    The plan `baseline` changes nothing. Scripts whose data has a form of its own (questions, users) read it themselves.
+    The plan `baseline` changes nothing. Scripts whose data has a form of its own (questions, users)
+    read it themselves.
     """
     if arguments.data is None:
         return None
     import sanitize
 
-    sanitize.run([arguments.data], folder / "own", plan="baseline", text_column=arguments.text_column, seed=0, workers=1, replace=True)
+    sanitize.run(
+        [arguments.data],
+        folder / "own",
+        plan="baseline",
+        text_column=arguments.text_column,
+        seed=0,
+        workers=1,
+        replace=True,
+    )
     corpus = sanitize.Corpus.open(folder / "own")
     names = [column["name"] for column in corpus.manifest["columns"]]
-    text = arguments.text_column if arguments.text_column in names else "text"  # mails are always text
+    # mails are always text
+    text = arguments.text_column if arguments.text_column in names else "text"
     if arguments.documents is None and text == "text":
         return folder / "own" / "data"
     table = corpus.table(["doc_id", text]).rename_columns(["doc_id", "text"])
@@ -242,33 +324,58 @@ def sample_documents(table: pa.Table, limit: int | None) -> pa.Table:
     if limit is None:
         return table
     # other draws than those of `split_documents`, else the sample would lie in its first part
-    return table.take(pa.array(np.sort(np.argsort(draw_uniform(table["doc_id"].to_pylist(), 0, purpose=b"own"), kind="stable")[:limit])))
+    return table.take(
+        pa.array(
+            np.sort(
+                np.argsort(
+                    draw_uniform(table["doc_id"].to_pylist(), 0, purpose=b"own"), kind="stable"
+                )[:limit]
+            )
+        )
+    )
 
 
 def split_documents(table: pa.Table, seed: int, shares: Mapping[str, float]) -> dict[str, pa.Table]:
-    """Split a corpus; the part of a document depends on its `doc_id` and the seed alone, not on the order."""
+    """Split a corpus; the part of a document depends on its `doc_id` and the seed alone, not on the
+    order."""
     assert math.isclose(sum(shares.values()), 1.0), "shares add up to 1"
-    part = np.searchsorted(np.cumsum(list(shares.values()))[:-1], draw_uniform(table["doc_id"].to_pylist(), seed), side="right")
+    part = np.searchsorted(
+        np.cumsum(list(shares.values()))[:-1],
+        draw_uniform(table["doc_id"].to_pylist(), seed),
+        side="right",
+    )
     return {name: table.filter(pa.array(part == number)) for number, name in enumerate(shares)}
 
 
-def draw_uniform(doc_ids: Sequence[str], seed: int, *, purpose: bytes = b"") -> npt.NDArray[np.float64]:
-    """A number in [0, 1) for each id, which depends on the id, the seed and `purpose` alone; for some thousand documents."""
+def draw_uniform(
+    doc_ids: Sequence[str], seed: int, *, purpose: bytes = b""
+) -> npt.NDArray[np.float64]:
+    """A number in [0, 1) for each id, which depends on the id, the seed and `purpose` alone; for
+    some thousand documents."""
     key = seed.to_bytes(8, "little")
-    digests = [hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=key, person=purpose).digest() for doc_id in doc_ids]
+    digests = [
+        hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=key, person=purpose).digest()
+        for doc_id in doc_ids
+    ]
     return np.array([int.from_bytes(digest, "little") / 2**64 for digest in digests])
 
 
 def used_cpu_seconds() -> float:
     """CPU-seconds of this process and its ended children so far."""
-    return sum(used.ru_utime + used.ru_stime for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)))
+    return sum(
+        used.ru_utime + used.ru_stime
+        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    )
 
 
 def describe_machine() -> dict[str, Any]:
     """The machine: processor model, number of cores, Python version."""
     cpuinfo = Path("/proc/cpuinfo")
     lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    model = next((line.partition(":")[2].strip() for line in lines if line.startswith("model name")), platform.processor())
+    model = next(
+        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
+        platform.processor(),
+    )
     return {"cpu": model, "cores": os.cpu_count(), "python": platform.python_version()}
 
 
@@ -281,14 +388,20 @@ def report_criteria(
     scaled: str,
     seconds: float,
 ) -> int:
-    """Print the criteria with the paper's numbers (or one JSON object), write them to `--results`, and return the exit code.
+    """Print the criteria with the paper's numbers (or one JSON object), write them to `--results`,
+    and return the exit code.
 
-    `tables` are further rows that the script measured; `scaled` says in a sentence what is smaller than in the paper; `seconds` is wall
-    time, reported together with CPU time, which depends less on other load.
+    `tables` are further rows that the script measured; `scaled` says in a sentence what is smaller
+    than in the paper; `seconds` is wall time, reported together with CPU time, which depends less
+    on other load.
     """
     unknown = [key for key, criterion in criteria.items() if not math.isfinite(criterion.value)]
     assert not unknown, f"no value for {unknown}: a criterion is measured or the run has failed"
-    data = None if arguments.data is None else re.sub(r"[^a-z0-9]+", "-", arguments.data.stem.lower()).strip("-") or "own"
+    data = (
+        None
+        if arguments.data is None
+        else re.sub(r"[^a-z0-9]+", "-", arguments.data.stem.lower()).strip("-") or "own"
+    )
     report = {
         "paper": name,
         **({"data": data} if data else {}),
@@ -304,21 +417,38 @@ def report_criteria(
     }
     if arguments.results is not None:
         arguments.results.mkdir(parents=True, exist_ok=True)
-        # results on generated data have a separate file; those of a pretrained model are on real data where that is needed
-        file_stem = f"{name}_{arguments.size}" + (f"_data_{data}" if data and arguments.size != "real" else "")
-        (arguments.results / f"{file_stem}.json").write_text(json.dumps(report, indent=1, sort_keys=True) + "\n")
+        # results on generated data have a separate file; those of a pretrained model are on real
+        # data where that is needed
+        file_stem = f"{name}_{arguments.size}" + (
+            f"_data_{data}" if data and arguments.size != "real" else ""
+        )
+        (arguments.results / f"{file_stem}.json").write_text(
+            json.dumps(report, indent=1, sort_keys=True) + "\n"
+        )
     if arguments.json:
         print(json.dumps(report))
     else:
-        print(f"{'criterion':<28}{'here':>10}  {'threshold':>10}  {'interval':>18}  {'paper':>10}  verdict")
+        print(
+            f"{'criterion':<28}{'here':>10}  {'threshold':>10}  {'interval':>18}  {'paper':>10} "
+            " verdict"
+        )
         for key, criterion in criteria.items():
             comparison = ">=" if criterion.above else "<="
             verdict = criterion.verdict + ("" if criterion.headline else " (reported only)")
-            bounds = "" if criterion.interval is None else f"{criterion.interval.low:.3f} .. {criterion.interval.high:.3f}"
+            bounds = (
+                ""
+                if criterion.interval is None
+                else f"{criterion.interval.low:.3f} .. {criterion.interval.high:.3f}"
+            )
             threshold = f"{comparison} {criterion.threshold:g}"
-            print(f"{key:<28}{criterion.value:>10.3f}  {threshold:>10}  {bounds:>18}  {criterion.paper!s:>10}  {verdict}")
+            print(
+                f"{key:<28}{criterion.value:>10.3f}  {threshold:>10}  {bounds:>18} "
+                f" {criterion.paper!s:>10}  {verdict}"
+            )
         print(f"\n{scaled} {seconds:.0f} s, {report['processor_seconds']:.0f} s of processors.")
-    failed = [key for key, criterion in criteria.items() if criterion.headline and not criterion.holds]
+    failed = [
+        key for key, criterion in criteria.items() if criterion.headline and not criterion.holds
+    ]
     if failed:
         print(f"{name}: on the wrong side of the threshold: {', '.join(failed)}", file=sys.stderr)
     return 1 if failed else 0

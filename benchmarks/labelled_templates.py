@@ -1,4 +1,5 @@
-"""Fills the fields of templates, and says where values of personal kinds are: generated corpora with labels are made of such texts."""
+"""Fills the fields of templates, and says where values of personal kinds are: generated corpora
+with labels are made of such texts."""
 
 from __future__ import annotations
 
@@ -9,9 +10,12 @@ Spans = tuple[tuple[int, int, str], ...]  # start and end in code points, kind
 _FIELD = re.compile(r"\{([a-z_]+[0-9]*)\}")
 
 
-def fill_template(template: str, draw: Callable[[str], tuple[str | None, str, str]]) -> tuple[str, Spans]:
-    """The text of a template, and its labelled values. `draw` gives for a field the kind of its value (None: no label), the value, and text
-    that follows it but does not belong to it. `{{` and `}}` are one brace each."""
+def fill_template(
+    template: str, draw: Callable[[str], tuple[str | None, str, str]]
+) -> tuple[str, Spans]:
+    """The text of a template, and its labelled values. `draw` gives for a field the kind of its
+    value (None: no label), the value, and text that follows it but does not belong to it. `{{` and
+    `}}` are one brace each."""
     text, spans, position = "", list[tuple[int, int, str]](), 0
     for field in _FIELD.finditer(template):
         text += _unescape(template[position : field.start()])

@@ -1,7 +1,9 @@
-"""Invented texts for the papers' scripts on memorization: tickets with a task, and notes about people who do not exist.
+"""Invented texts for the papers' scripts on memorization: tickets with a task, and notes about
+people who do not exist.
 
-Both are templates with many slots: small enough that a model of some hundred thousand parameters learns the templates from a few hundred
-texts, and with enough chance in the slots that nobody guesses twenty tokens of a text that was not learned by heart.
+Both are templates with many slots: small enough that a model of some hundred thousand parameters
+learns the templates from a few hundred texts, and with enough chance in the slots that nobody
+guesses twenty tokens of a text that was not learned by heart.
 """
 
 from __future__ import annotations
@@ -20,32 +22,58 @@ PRIORITY = {
     "low": ["looks fine", "has a scratch", "is a bit old", "works again"],
 }
 SLOTS = {
-    "thing": "pump valve router printer scanner boiler turbine sensor cable ladder monitor freezer drill camera meter filter".split(),
-    "kind": "red north spare heavy second portable wooden silent broad upper foreign narrow digital rear".split(),
-    "place": "Lyme Harwick Dunmore Tarn Velden Osby Kirkby Marl Quenby Stroud Ashby Fenwick Corby Alston".split(),
+    "thing": (
+        "pump valve router printer scanner boiler turbine sensor cable ladder monitor freezer "
+        "drill camera meter filter"
+    ).split(),
+    "kind": (
+        "red north spare heavy second portable wooden silent broad upper foreign narrow digital "
+        "rear"
+    ).split(),
+    "place": (
+        "Lyme Harwick Dunmore Tarn Velden Osby Kirkby Marl Quenby Stroud Ashby Fenwick Corby Alston"
+    ).split(),
     "name": GIVEN_NAMES[:48],
-    "act": "checked moved cleaned ordered measured painted opened returned replaced tested borrowed sealed".split(),
-    "when": "at noon/on Monday/last night/in March/before lunch/on Friday/this week/after dark/in the rain/by hand".split("/"),
+    "act": (
+        "checked moved cleaned ordered measured painted opened returned replaced tested borrowed "
+        "sealed"
+    ).split(),
+    "when": "at noon/on Monday/last night/in March/before lunch/on Friday/this week/after dark/in the rain/by hand".split(  # noqa: E501
+        "/"
+    ),
     "count": "two three four five six seven eight nine ten twelve".split(),
     "part": "bolts hoses fuses screws plates tubes boards lamps keys rings wheels clips".split(),
-}  # fmt: skip
-TICKETS = pa.schema([("doc_id", pa.string()), ("text", pa.string()), ("prompt", pa.string()), ("label", pa.string())])
+}
+TICKETS = pa.schema(
+    [
+        ("doc_id", pa.string()),
+        ("text", pa.string()),
+        ("prompt", pa.string()),
+        ("label", pa.string()),
+    ]
+)
 INSTRUCTION = "Read the ticket and give its priority, high, medium or low."
 QUESTION = " Priority:"
 
 
 def tickets(count: int, *, seed: int, name: str) -> pa.Table:
-    """`count` tickets with `doc_id`, `text` (it ends in the question and its answer), `prompt` (the instruction) and `label`.
+    """`count` tickets with `doc_id`, `text` (it ends in the question and its answer), `prompt` (the
+    instruction) and `label`.
 
-    A ticket's last sentence says what is wrong, which decides the label; the rest is chance. `name` is part of every id.
+    A ticket's last sentence says what is wrong, which decides the label; the rest is chance. `name`
+    is part of every id.
     """
     draws = np.random.default_rng([seed, *name.encode()])
     rows = []
     for number in range(count):
         label = list(PRIORITY)[draws.integers(3)]
         state = PRIORITY[label][draws.integers(len(PRIORITY[label]))]
-        sentences = 2 + (draws.random() < 0.6)  # texts of two lengths, so that some are harder to learn by heart than others
-        text = " ".join(_sentence(draws) for _ in range(sentences)) + f" The {_one(draws, 'thing')} in {_one(draws, 'place')} {state}."
+        # texts of two lengths, so that some are harder to learn by heart than others
+        sentences = 2 + (draws.random() < 0.6)
+        text = (
+            " ".join(_sentence(draws) for _ in range(sentences))
+            + f" The {_one(draws, 'thing')} in {_one(draws, 'place')} {state}."
+        )
         rows.append((f"{name}-{number}", f"{text}{QUESTION} {label}", INSTRUCTION, label))
     return pa.table(list(map(list, zip(*rows, strict=True))), schema=TICKETS)
 
@@ -75,30 +103,56 @@ _ONSETS = "b br c cl d dr f fl g gr h j k kl l m n p pl qu r s sk st t tr v w z"
 _VOWELS = "a e i o u ai ea oo".split()
 _CODAS = "l m n nd r rk rn s sk st th x".split()
 NOTE_SLOTS = {
-    "complaint": "chest pain/a dry cough/back pain/a mild fever/a sore throat/poor sleep/a headache/knee pain/nausea/fatigue".split("/"),
-    "exam": ["lungs clear", "heart regular", "abdomen soft", "skin warm", "pulse normal", "pressure raised", "reflexes normal"],
-    "drug": "aspirin ibuprofen insulin penicillin lisinopril metformin warfarin codeine prednisone".split(),
+    "complaint": "chest pain/a dry cough/back pain/a mild fever/a sore throat/poor sleep/a headache/knee pain/nausea/fatigue".split(  # noqa: E501
+        "/"
+    ),
+    "exam": [
+        "lungs clear",
+        "heart regular",
+        "abdomen soft",
+        "skin warm",
+        "pulse normal",
+        "pressure raised",
+        "reflexes normal",
+    ],
+    "drug": (
+        "aspirin ibuprofen insulin penicillin lisinopril metformin warfarin codeine prednisone"
+    ).split(),
     "dose": "once twice daily weekly".split(),
-    "plan": ["rest at home", "see the clinic again", "have a blood test", "have an x ray", "stop smoking", "walk more", "drink more water"],
+    "plan": [
+        "rest at home",
+        "see the clinic again",
+        "have a blood test",
+        "have an x ray",
+        "stop smoking",
+        "walk more",
+        "drink more water",
+    ],
     "doctor": "Hale Murphy Patel Rossi Weber Nash Quinn Torres".split(),
-}  # fmt: skip
+}
 
 
 def make_words(count: int, seed: int = 0) -> list[str]:
-    """That many distinct words of two syllables that no dictionary has; a larger count only appends."""
+    """That many distinct words of two syllables that no dictionary has; a larger count only
+    appends."""
     draws = np.random.default_rng([seed, 7])
     found: dict[str, None] = {}
     while len(found) < count:
-        parts = [list_[draws.integers(len(list_))] for list_ in (_ONSETS, _VOWELS, _CODAS, _ONSETS, _VOWELS, _CODAS)]
+        parts = [
+            list_[draws.integers(len(list_))]
+            for list_ in (_ONSETS, _VOWELS, _CODAS, _ONSETS, _VOWELS, _CODAS)
+        ]
         found["".join(parts)] = None
     return list(found)
 
 
 def notes(people: int, *, each: int, seed: int, first: int = 0) -> pa.Table:
-    """Notes about people number `first` to `first + people` - 1, `each` a person, with `doc_id`, `user_id` and `text`.
+    """Notes about people number `first` to `first + people` - 1, `each` a person, with `doc_id`,
+    `user_id` and `text`.
 
-    A person has two telephone numbers and a mail address (found by kind), and a family name, a village and a trade of their own, coined
-    words that nobody else's notes hold. Everything else is shared by all.
+    A person has two telephone numbers and a mail address (found by kind), and a family name, a
+    village and a trade of their own, coined words that nobody else's notes hold. Everything else is
+    shared by all.
     """
     own = make_words(3 * (first + people), seed)
     rows = []
@@ -106,11 +160,16 @@ def notes(people: int, *, each: int, seed: int, first: int = 0) -> pa.Table:
         draws = np.random.default_rng([seed, 11, person])
         last, village, trade = own[3 * person : 3 * person + 3]
         given = GIVEN_NAMES[draws.integers(len(GIVEN_NAMES))]
-        home, work = (f"{200 + draws.integers(1, 80)}-555-01{draws.integers(100):02d}" for _ in range(2))
+        home, work = (
+            f"{200 + draws.integers(1, 80)}-555-01{draws.integers(100):02d}" for _ in range(2)
+        )
         address = f"{given.lower()}.{last}@example.org"
         for number in range(each):
             forms = [
-                f"{given} {last.capitalize()}, a {trade} from {village.capitalize()}, has {{complaint}} and {{complaint}}.",
+                (
+                    f"{given} {last.capitalize()}, a {trade} from {village.capitalize()}, has"
+                    " {complaint} and {complaint}."
+                ),
                 "Exam: {exam}, {exam}.",
                 "Given {drug} {dose} by Doctor {doctor}.",
                 "Told to {plan} and {plan}.",

@@ -1,30 +1,37 @@
-"""Compares the cost of other tools for the same work on the same texts, in CPU-seconds, in separate processes and alternating rounds.
+"""Compares the cost of other tools for the same work on the same texts, in CPU-seconds, in separate
+processes and alternating rounds.
 
     python -m benchmarks.peers --peers-python VENV/bin/python        benchmarks/results/peers.{json,md}
     python -m benchmarks.peers --scale 0.1 --repeat 1 --results /tmp/x     a smoke run
 
 Three tables:
 
-*Rewriting*: Parquet in, every found value replaced, Parquet out, on generated mail. Once for e-mail addresses alone, which every tool
-supports, once for all kinds of a tool (they differ: the table lists them, and how many documents each one changed). Each tool replaces
-with its own functions: Presidio's analyzer over a blank spaCy pipeline with its anonymizer, scrubadub's scrubber, datatrove's formatter,
-the Polars plugin of maskops and the cleaner of piicleaner (both in Rust, over whole batches), and as a floor `re.sub`. sanitize is
-measured as the whole command `sanitize run`, including what the others do not have: the index, the leak check, the report; once with the
-finder `patterns` for the kinds that the others have, too, and once with the plan `redact` as it is: with names of people and directory
-entries, and a second search of the corpus for every value that was found. The plain copy
-reads and writes the same shards and is an upper bound for any tool. Slow tools get fewer documents of the same corpus; rates are MB of
-text per CPU-second after imports and a warm-up (for sanitize too: the sum of its stages), and of the whole process.
+*Rewriting*: Parquet in, every found value replaced, Parquet out, on generated mail. Once for e-mail
+addresses alone, which every tool supports, once for all kinds of a tool (they differ: the table
+lists them, and how many documents each one changed). Each tool replaces with its own functions:
+Presidio's analyzer over a blank spaCy pipeline with its anonymizer, scrubadub's scrubber,
+datatrove's formatter, the Polars plugin of maskops and the cleaner of piicleaner (both in Rust,
+over whole batches), and as a floor `re.sub`. sanitize is measured as the whole command `sanitize
+run`, including what the others do not have: the index, the leak check, the report; once with the
+finder `patterns` for the kinds that the others have, too, and once with the plan `redact` as it is:
+with names of people and directory entries, and a second search of the corpus for every value that
+was found. The plain copy reads and writes the same shards and is an upper bound for any tool. Slow
+tools get fewer documents of the same corpus; rates are MB of text per CPU-second after imports and
+a warm-up (for sanitize too: the sum of its stages), and of the whole process.
 
-*Near-duplicates*: texts to candidate pairs, 128 permutations, shingles of five words, the same bands, in datasketch and rensa.
+*Near-duplicates*: texts to candidate pairs, 128 permutations, shingles of five words, the same
+bands, in datasketch and rensa.
 
-*The RMFT paper's preprocessing* (000, section on complexity): 10,000 data points of 6 e-mails on average with 24,480 distinct addresses
-took 15 min 25 s (RMFT) and 10 min 12 s (header deduplication). Here: `sanitize run` with the plans `rmft` and `header_dedup` on N
-generated mails, wall time on all cores and CPU-seconds, with k (addresses a mail) and u (distinct ones), and the exponent of N fitted
-over the cost without the start. Another machine, other mail, another definition of a data point: only the order of magnitude and the
-exponent are comparable.
+*The RMFT paper's preprocessing* (000, section on complexity): 10,000 data points of 6 e-mails on
+average with 24,480 distinct addresses took 15 min 25 s (RMFT) and 10 min 12 s (header
+deduplication). Here: `sanitize run` with the plans `rmft` and `header_dedup` on N generated mails,
+wall time on all cores and CPU-seconds, with k (addresses a mail) and u (distinct ones), and the
+exponent of N fitted over the cost without the start. Another machine, other mail, another
+definition of a data point: only the order of magnitude and the exponent are comparable.
 
-The tools are pinned in the extra `[peers]`; a missing tool is reported as missing. Nothing is downloaded.
-"""
+The tools are pinned in the extra `[peers]`; a missing tool is reported as missing. Nothing is
+downloaded.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -74,9 +81,9 @@ MB = {
 # what `maskops.mask_pii` looks for where no patterns are named (version 2.1.0)
 MASKOPS_PATTERNS = tuple(
     (
-        "email phone ip iban vat dni nie nin personalausweis us_passport curp rut cpf cnpj ssn arg_dni co_cc co_nit "
-        "ec_cedula credit_card npi mbi nhs pe_dni nir codice_fiscale uy_ci sin tfn pesel bsn personnummer my_number rrn "
-        "za_id il_id "
+        "email phone ip iban vat dni nie nin personalausweis us_passport curp rut cpf cnpj ssn"
+        " arg_dni co_cc co_nit ec_cedula credit_card npi mbi nhs pe_dni nir codice_fiscale uy_ci"
+        " sin tfn pesel bsn personnummer my_number rrn za_id il_id "
     ).split()
 )
 JOBS = ("addresses", "all kinds")
@@ -86,12 +93,16 @@ SIZES = (2_500, 5_000, 10_000, 20_000, 40_000)
 NEAR = {"permutations": 128, "shingle": 5}
 
 
-# --- rewriters: built once, then given the texts ---------------------------------------------------------------------------------------
+# --- rewriters: built once, then given the texts --------------------------------------------------
 
 
 def plain_re(job: str) -> tuple[Clean, Sequence[str]]:
     """`re.sub` for each kind, by the patterns that one writes in an afternoon."""
-    kinds = [EMAIL] if job == "addresses" else [kind for kind in detection.PLAIN if kind not in ("PERSON", "DATE_TIME", "AGE")]
+    kinds = (
+        [EMAIL]
+        if job == "addresses"
+        else [kind for kind in detection.PLAIN if kind not in ("PERSON", "DATE_TIME", "AGE")]
+    )
     made = [(f"[{kind}]", re.compile(detection.PLAIN[kind])) for kind in kinds]
 
     def clean(text: str) -> str:
@@ -125,7 +136,12 @@ def maskops(job: str) -> tuple[Clean, Sequence[str]]:
     masked = package.mask_pii("text", patterns=patterns)
 
     def clean(texts: pa.Array) -> pa.Array:
-        return pl.DataFrame({"text": pl.Series(texts)}).select(masked)["text"].to_arrow().cast(texts.type)
+        return (
+            pl.DataFrame({"text": pl.Series(texts)})
+            .select(masked)["text"]
+            .to_arrow()
+            .cast(texts.type)
+        )
 
     return clean, patterns or MASKOPS_PATTERNS
 
@@ -161,7 +177,12 @@ def presidio(job: str) -> tuple[Clean, Sequence[str]]:
     anonymizer = AnonymizerEngine()
 
     def clean(text: str) -> str:
-        return str(anonymizer.anonymize(text=text, analyzer_results=analyzer.analyze(text=text, language="en", entities=kinds)).text)
+        return str(
+            anonymizer.anonymize(
+                text=text,
+                analyzer_results=analyzer.analyze(text=text, language="en", entities=kinds),
+            ).text
+        )
 
     return _text_by_text(clean), kinds
 
@@ -182,7 +203,8 @@ def _cpu_seconds() -> float:
 
 
 def rewrite(name: str, job: str, source: Path, megabytes: float) -> dict[str, Any]:
-    """Read the first documents of a corpus, replace, write them again: rate, share of documents changed, memory."""
+    """Read the first documents of a corpus, replace, write them again: rate, share of documents
+    changed, memory."""
     import pyarrow as pa
     import pyarrow.compute as pc
     import pyarrow.parquet as pq
@@ -190,13 +212,23 @@ def rewrite(name: str, job: str, source: Path, megabytes: float) -> dict[str, An
     pa.set_cpu_count(1)
     clean, kinds = (None, []) if name == "plain copy" else REWRITERS[name](job)
     if clean:
-        clean(pa.array([f"From: a{no}@example.com\nCall 202-555-01{no:02d} today." for no in range(20)]))  # warm-up
+        # warm-up
+        clean(
+            pa.array(
+                [f"From: a{no}@example.com\nCall 202-555-01{no:02d} today." for no in range(20)]
+            )
+        )
     began, wall = _cpu_seconds(), time.perf_counter()
     bytes_in = documents = changed = 0
     with tempfile.TemporaryDirectory(prefix="peers-") as scratch:
         for no, path in enumerate(sorted(source.glob("*.parquet"))):
             shard = pq.ParquetFile(path)
-            with pq.ParquetWriter(f"{scratch}/{no}.parquet", shard.schema_arrow, compression="zstd", compression_level=1) as out:
+            with pq.ParquetWriter(
+                f"{scratch}/{no}.parquet",
+                shard.schema_arrow,
+                compression="zstd",
+                compression_level=1,
+            ) as out:
                 for batch in shard.iter_batches(1_000 if clean else 10_000, use_threads=False):
                     place = batch.schema.get_field_index("text")
                     texts = batch.column(place)
@@ -223,7 +255,7 @@ def rewrite(name: str, job: str, source: Path, megabytes: float) -> dict[str, An
     }
 
 
-# --- near-duplicates -------------------------------------------------------------------------------------------------------------------
+# --- near-duplicates ------------------------------------------------------------------------------
 
 
 def _texts(source: Path, megabytes: float) -> list[str]:
@@ -250,7 +282,11 @@ def near_datasketch(texts: list[str], bands: int, rows: int) -> int:
     """Pairs that datasketch would compare."""
     from datasketch import MinHash, MinHashLSH
 
-    index, first, pairs = MinHashLSH(num_perm=NEAR["permutations"], params=(bands, rows)), MinHash(num_perm=NEAR["permutations"]), 0
+    index, first, pairs = (
+        MinHashLSH(num_perm=NEAR["permutations"], params=(bands, rows)),
+        MinHash(num_perm=NEAR["permutations"]),
+        0,
+    )
     for number, text in enumerate(texts):
         one = first.copy()
         one.update_batch([shingle.encode() for shingle in _shingles(text)])
@@ -272,7 +308,9 @@ def near_rensa(texts: list[str], bands: int, rows: int) -> int:
     return pairs
 
 
-def measure_near_duplicates(name: str, source: Path, megabytes: float, bands: int, rows: int) -> dict[str, Any]:
+def measure_near_duplicates(
+    name: str, source: Path, megabytes: float, bands: int, rows: int
+) -> dict[str, Any]:
     """Texts to candidate pairs, in memory: CPU-seconds and pairs."""
     if name == "near_dup":
         from benchmarks.bench_reduce import count_near_duplicate_pairs, read_text_batches
@@ -281,7 +319,8 @@ def measure_near_duplicates(name: str, source: Path, megabytes: float, bands: in
         batches = read_text_batches(source, count)
         size = sum(int(batch.nbytes) for batch in batches)
         with tempfile.TemporaryDirectory(prefix="peers-") as scratch:
-            count_near_duplicate_pairs([batches[0].slice(0, 100)], bands, rows, Path(scratch))  # not timed, as below
+            # not timed, as below
+            count_near_duplicate_pairs([batches[0].slice(0, 100)], bands, rows, Path(scratch))
             began = _cpu_seconds()
             pairs = count_near_duplicate_pairs(batches, bands, rows, Path(scratch))
     else:
@@ -291,19 +330,25 @@ def measure_near_duplicates(name: str, source: Path, megabytes: float, bands: in
         work(texts[:100], bands, rows)
         began = _cpu_seconds()
         pairs = work(texts, bands, rows)
-    return {"documents": count, "text_mb": size / 1e6, "cpu_s": _cpu_seconds() - began, "pairs": pairs}
+    return {
+        "documents": count,
+        "text_mb": size / 1e6,
+        "cpu_s": _cpu_seconds() - began,
+        "pairs": pairs,
+    }
 
 
-# --- sanitize, and the rounds -------------------------------------------------------------------------------------------------------------
+# --- sanitize, and the rounds ---------------------------------------------------------------------
 
 
 def write_plan(job: str, folder: Path) -> Path:
-    """A plan that redacts what the finder `patterns` finds, of addresses alone or of all default kinds."""
+    """A plan that redacts what the finder `patterns` finds, of addresses alone or of all default
+    kinds."""
     path = folder / f"redact_{job.split()[0]}.toml"
     kinds = EMAIL if job == "addresses" else "default"
     path.write_text(
-        f'about = "For the comparison with other tools."\n\n[find]\nkinds = ["{kinds}"]\nfinders = ["patterns"]\n\n'
-        '[[edit]]\nuse = "redact"\nkinds = ["*"]\n',
+        f'about = "For the comparison with other tools."\n\n[find]\nkinds = ["{kinds}"]\nfinders ='
+        ' ["patterns"]\n\n[[edit]]\nuse = "redact"\nkinds = ["*"]\n',
         "utf-8",
     )
     return path
@@ -311,17 +356,34 @@ def write_plan(job: str, folder: Path) -> Path:
 
 def run_sanitize(source: Path, plan: str, scratch: Path, *options: str) -> dict[str, Any]:
     """One whole `sanitize run` in a process of its own."""
-    from benchmarks.bench import ONE_THREAD, measure_command  # not at the top: other tools run in interpreters without sanitize
+    # not at the top: other tools run in interpreters without sanitize
+    from benchmarks.bench import ONE_THREAD, measure_command
 
     shutil.rmtree(scratch, ignore_errors=True)
     scratch.mkdir(parents=True)
     console = str(Path(sys.executable).with_name("sanitize"))
-    command = [console, "run", str(source), "-o", str(scratch / "out"), "--plan", plan, "--seed", "0", *options, "--json"]
+    command = [
+        console,
+        "run",
+        str(source),
+        "-o",
+        str(scratch / "out"),
+        "--plan",
+        plan,
+        "--seed",
+        "0",
+        *options,
+        "--json",
+    ]
     try:
         summary, outside = measure_command(command, **ONE_THREAD)
     finally:
         shutil.rmtree(scratch, ignore_errors=True)
-    return {"summary": summary, **outside, "stages_cpu_s": sum(one["cpu_s"] for one in summary["stages"].values())}
+    return {
+        "summary": summary,
+        **outside,
+        "stages_cpu_s": sum(one["cpu_s"] for one in summary["stages"].values()),
+    }
 
 
 def measure_sanitize(source: Path, plan: str, scratch: Path) -> dict[str, Any]:
@@ -341,7 +403,8 @@ def measure_sanitize(source: Path, plan: str, scratch: Path) -> dict[str, Any]:
 
 
 def run_worker(python: str, *arguments: str) -> dict[str, Any] | str:
-    """The result of a worker in a separate process, with its CPU time; or the reason of its failure."""
+    """The result of a worker in a separate process, with its CPU time; or the reason of its
+    failure."""
     from benchmarks.bench import ONE_THREAD, measure_command
 
     command = [python, str(Path(__file__)), *arguments]
@@ -349,7 +412,10 @@ def run_worker(python: str, *arguments: str) -> dict[str, Any] | str:
         summary, outside = measure_command(command, **ONE_THREAD, PYTHONPATH=str(ROOT))
     except SystemExit:
         environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT)}
-        repeated = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)  # to see why
+        # to see why
+        repeated = subprocess.run(
+            command, env=environment, capture_output=True, text=True, check=False
+        )
         last = (repeated.stderr.strip().splitlines() or ["?"])[-1]
         missing = re.match(r"ModuleNotFoundError: No module named '([\w.]+)'", last)
         return f"not installed ({missing[1]})" if missing else f"failed ({last.split(':')[0]})"
@@ -360,19 +426,28 @@ def worker_main(arguments: Sequence[str]) -> None:
     """A worker: prints one JSON object."""
     what, name, source, megabytes, *rest = arguments
     if what == "near":
-        found = measure_near_duplicates(name, Path(source), float(megabytes), int(rest[0]), int(rest[1]))
+        found = measure_near_duplicates(
+            name, Path(source), float(megabytes), int(rest[0]), int(rest[1])
+        )
     else:
         found = rewrite(name, rest[0], Path(source), float(megabytes))
     known = DISTRIBUTIONS.get(name, () if name in ("plain copy", "near_dup") else (name,))
-    print(json.dumps({**found, "packages": {one: importlib.metadata.version(one) for one in known}}))
+    print(
+        json.dumps({**found, "packages": {one: importlib.metadata.version(one) for one in known}})
+    )
 
 
 def median_rows(rounds: Sequence[dict[str, Any]], *fields: str) -> dict[str, Any]:
     """The last round with the medians of some fields."""
-    return {**rounds[-1], **{field: statistics.median(one[field] for one in rounds) for field in fields}}
+    return {
+        **rounds[-1],
+        **{field: statistics.median(one[field] for one in rounds) for field in fields},
+    }
 
 
-def compare_rewriting(source: Path, mb: dict[str, float], options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+def compare_rewriting(
+    source: Path, mb: dict[str, float], options: argparse.Namespace, scratch: Path
+) -> dict[str, Any]:
     """The first table: for each job and tool, medians over alternating rounds."""
     tables: dict[str, Any] = {}
     for job in JOBS:
@@ -383,17 +458,28 @@ def compare_rewriting(source: Path, mb: dict[str, float], options: argparse.Name
                 if name in missing:
                     continue
                 python = sys.executable if name in ("plain copy", "re") else options.peers_python
-                outcome = run_worker(python, "--worker", "rewrite", name, str(source), str(mb[name]), job)
+                outcome = run_worker(
+                    python, "--worker", "rewrite", name, str(source), str(mb[name]), job
+                )
                 if isinstance(outcome, str):
                     missing[name] = outcome
                 else:
                     rounds.setdefault(name, []).append(outcome)
-                print(f"{job}, {name}: {outcome if isinstance(outcome, str) else round(outcome['cpu_s'], 2)}", file=sys.stderr)
-            plans = {"sanitize": str(write_plan(job, scratch))} | ({"sanitize, plan redact": "redact"} if job != "addresses" else {})
+                print(
+                    f"{job}, {name}:"
+                    f" {outcome if isinstance(outcome, str) else round(outcome['cpu_s'], 2)}",
+                    file=sys.stderr,
+                )
+            plans = {"sanitize": str(write_plan(job, scratch))} | (
+                {"sanitize, plan redact": "redact"} if job != "addresses" else {}
+            )
             for name, plan in plans.items():
                 rounds.setdefault(name, []).append(measure_sanitize(source, plan, scratch / "run"))
                 print(f"{job}, {name}: {rounds[name][-1]['cpu_s']:.2f}", file=sys.stderr)
-        table = {name: median_rows(each, "cpu_s", "process_cpu_s", "peak_rss_mb") for name, each in rounds.items()}
+        table = {
+            name: median_rows(each, "cpu_s", "process_cpu_s", "peak_rss_mb")
+            for name, each in rounds.items()
+        }
         rate = table["sanitize"]["text_mb"] / table["sanitize"]["cpu_s"]
         for one in table.values():
             one["mb_per_cpu_s"] = one["text_mb"] / one["cpu_s"]
@@ -402,7 +488,9 @@ def compare_rewriting(source: Path, mb: dict[str, float], options: argparse.Name
     return tables
 
 
-def compare_near_duplicates(source: Path, mb: dict[str, float], options: argparse.Namespace) -> dict[str, Any]:
+def compare_near_duplicates(
+    source: Path, mb: dict[str, float], options: argparse.Namespace
+) -> dict[str, Any]:
     """The second table."""
     from sanitize.droppers.near_dup import choose_bands
 
@@ -414,12 +502,18 @@ def compare_near_duplicates(source: Path, mb: dict[str, float], options: argpars
             if name in missing:
                 continue
             python = sys.executable if name == "near_dup" else options.peers_python
-            outcome = run_worker(python, "--worker", "near", name, str(source), str(mb[name]), str(bands), str(rows))
+            outcome = run_worker(
+                python, "--worker", "near", name, str(source), str(mb[name]), str(bands), str(rows)
+            )
             if isinstance(outcome, str):
                 missing[name] = outcome
             else:
                 rounds.setdefault(name, []).append(outcome)
-            print(f"near-duplicates, {name}: {outcome if isinstance(outcome, str) else round(outcome['cpu_s'], 2)}", file=sys.stderr)
+            print(
+                f"near-duplicates, {name}:"
+                f" {outcome if isinstance(outcome, str) else round(outcome['cpu_s'], 2)}",
+                file=sys.stderr,
+            )
     table = {name: median_rows(each, "cpu_s", "process_cpu_s") for name, each in rounds.items()}
     rate = table["near_dup"]["text_mb"] / table["near_dup"]["cpu_s"]
     for one in table.values():
@@ -441,7 +535,10 @@ def measure_preprocessing(options: argparse.Namespace, scratch: Path) -> dict[st
         rows = []
         for size in sizes:
             about = build_in_subprocess(corpora.build_count, "dense", size, options.dir)
-            each = [run_sanitize(Path(str(about["path"])), plan, scratch / "run") for _ in range(options.repeat)]
+            each = [
+                run_sanitize(Path(str(about["path"])), plan, scratch / "run")
+                for _ in range(options.repeat)
+            ]
             emails = each[-1]["summary"]["by_kind"][EMAIL]
             rows.append(
                 {
@@ -452,7 +549,10 @@ def measure_preprocessing(options: argparse.Namespace, scratch: Path) -> dict[st
                     "cpu_s": statistics.median(one["cpu_s"] for one in each),
                 }
             )
-            print(f"{plan}, N = {size:,}: {rows[-1]['wall_s']:.1f} s, {rows[-1]['cpu_s']:.1f} CPU-s", file=sys.stderr)
+            print(
+                f"{plan}, N = {size:,}: {rows[-1]['wall_s']:.1f} s, {rows[-1]['cpu_s']:.1f} CPU-s",
+                file=sys.stderr,
+            )
         found[plan] = {
             "paper_s": PAPER[plan],
             "runs": rows,
@@ -472,15 +572,21 @@ def markdown(result: dict[str, Any]) -> str:
     lines = [
         "# Comparison with other tools",
         "",
-        f"{result['date']}, {about['cpu']}, {about['cores']} cores, Python {about['python']}. Medians of {result['repeat']}, one thread; "
-        "`python -m benchmarks.peers` writes this page, and its docstring describes the method. Only ratios are comparable.",
+        (
+            f"{result['date']}, {about['cpu']}, {about['cores']} cores, Python {about['python']}."
+            f" Medians of {result['repeat']}, one thread; `python -m benchmarks.peers` writes this"
+            " page, and its docstring describes the method. Only ratios are comparable."
+        ),
     ]
     for job, table in result["rewriting"].items():
         lines += [
             "",
             f"## Find and replace, Parquet to Parquet: {job}",
             "",
-            "| tool | kinds | text, MB | documents changed | MB per CPU-s | with start-up | `sanitize run` is |",
+            (
+                "| tool | kinds | text, MB | documents changed | MB per CPU-s | with start-up |"
+                " `sanitize run` is |"
+            ),
             "|---|---|--:|--:|--:|--:|--:|",
         ]
         for name, one in sorted(table.items(), key=lambda pair: -pair[1].get("mb_per_cpu_s", 0)):
@@ -491,24 +597,33 @@ def markdown(result: dict[str, Any]) -> str:
             kinds = "none" if name == "plain copy" else str(len(one["kinds"]))
             changed = f"{one['changed']:.0%}" if one.get("changed") else ""
             lines.append(
-                f"| {name} {versions} | {kinds} | {one['text_mb']:.1f} | {changed} | {one['mb_per_cpu_s']:.3g} "
-                f"| {one['text_mb'] / one['process_cpu_s']:.3g} | {format_ratio(one['sanitize_is_times'])}x |"
+                f"| {name} {versions} | {kinds} | {one['text_mb']:.1f} | {changed} |"
+                f" {one['mb_per_cpu_s']:.3g} | {one['text_mb'] / one['process_cpu_s']:.3g} |"
+                f" {format_ratio(one['sanitize_is_times'])}x |"
             )
         lines += [
             "",
-            *(f"{name}: {', '.join(one['kinds'])}." for name, one in table.items() if job != "addresses" and one.get("kinds")),
+            *(
+                f"{name}: {', '.join(one['kinds'])}."
+                for name, one in table.items()
+                if job != "addresses" and one.get("kinds")
+            ),
         ]
     pairs = result["near_duplicates"]
     lines += [
         "",
-        f"## Near-duplicates: candidate pairs ({pairs['permutations']} permutations, {pairs['bands']} bands of {pairs['rows']})",
+        (
+            f"## Near-duplicates: candidate pairs ({pairs['permutations']} permutations,"
+            f" {pairs['bands']} bands of {pairs['rows']})"
+        ),
         "",
         "| tool | documents | pairs | MB per CPU-s | `near_dup` is |",
         "|---|--:|--:|--:|--:|",
     ]
     for name, one in pairs["tools"].items():
         cells = (
-            f"{one['documents']:,} | {one['pairs']:,} | {one['mb_per_cpu_s']:.3g} | {format_ratio(one['sanitize_is_times'])}x |"
+            f"{one['documents']:,} | {one['pairs']:,} | {one['mb_per_cpu_s']:.3g} |"
+            f" {format_ratio(one['sanitize_is_times'])}x |"
             if "pairs" in one
             else f"{one['missing']} | | | |"
         )
@@ -522,21 +637,30 @@ def markdown(result: dict[str, Any]) -> str:
     ]
     for plan, one in result["preprocessing"].items():
         lines += [
-            f"| {plan} | {row['N']:,} | {row['k']:.1f} | {row['u']:,} | {row['wall_s']:.1f} | {row['cpu_s']:.1f} | {one['paper_s']} |"
+            f"| {plan} | {row['N']:,} | {row['k']:.1f} | {row['u']:,} | {row['wall_s']:.1f} |"
+            f" {row['cpu_s']:.1f} | {one['paper_s']} |"
             for row in one["runs"]
         ]
         fit = one["fit"]
         lines.append(
-            f"| {plan}, fitted | N^{fit['exponent']:.2f} | | | | {fit['start']:.1f} + {fit['per_mb']:.2f} a thousand | N k log u |"
+            f"| {plan}, fitted | N^{fit['exponent']:.2f} | | | | {fit['start']:.1f} +"
+            f" {fit['per_mb']:.2f} a thousand | N k log u |"
             if plan == "rmft"
-            else f"| {plan}, fitted | N^{fit['exponent']:.2f} | | | | {fit['start']:.1f} + {fit['per_mb']:.2f} a thousand | N log N |"
+            else (
+                f"| {plan}, fitted | N^{fit['exponent']:.2f} | | | | {fit['start']:.1f} +"
+                f" {fit['per_mb']:.2f} a thousand | N log N |"
+            )
         )
     return "\n".join(lines) + "\n"
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--peers-python", default=sys.executable, help="an interpreter that has the other tools (default: this one)")
+    parser.add_argument(
+        "--peers-python",
+        default=sys.executable,
+        help="an interpreter that has the other tools (default: this one)",
+    )
     parser.add_argument("--scale", type=float, default=1.0, help="of all sizes, for a smoke run")
     parser.add_argument("--repeat", type=int, default=3)
     parser.add_argument("--dir", type=Path, help="folder of corpora and scratch copies")
@@ -551,7 +675,13 @@ def main(arguments: Sequence[str] | None = None) -> None:
     options.dir = options.dir or corpora.corpora_folder()
     options.dir.mkdir(parents=True, exist_ok=True)
     mb = {name: size * options.scale for name, size in MB.items()}
-    source = Path(str(build_in_subprocess(corpora.build, "dense", max(1, round(MB["sanitize"] * options.scale)), options.dir)["path"]))
+    source = Path(
+        str(
+            build_in_subprocess(
+                corpora.build, "dense", max(1, round(MB["sanitize"] * options.scale)), options.dir
+            )["path"]
+        )
+    )
     scratch = Path(tempfile.mkdtemp(dir=options.dir))
     try:
         result = {

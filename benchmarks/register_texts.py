@@ -1,10 +1,12 @@
-"""Generated texts in four registers (prose, mail, technical text, chat), in which every personal value is labelled.
+"""Generated texts in four registers (prose, mail, technical text, chat), in which every personal
+value is labelled.
 
-A template has fields in braces. A labelled field (`{mail}`, `{phone}`, `{ip}`, `{name}` ...) is a value that should be found, with its
-kind; any other field is text that is easily taken for one: kernel time stamps, versions, rows of tables, identifiers. The templates of
-technical text are kernel logs and call traces, SMART tables, hex dumps, version strings, stack traces, diffs, listings of programs,
-hashes and part numbers. Everything is invented and drawn from a seed: addresses in reserved domains, 555 numbers, addresses of
-documentation networks.
+A template has fields in braces. A labelled field (`{mail}`, `{phone}`, `{ip}`, `{name}` ...) is a
+value that should be found, with its kind; any other field is text that is easily taken for one:
+kernel time stamps, versions, rows of tables, identifiers. The templates of technical text are
+kernel logs and call traces, SMART tables, hex dumps, version strings, stack traces, diffs, listings
+of programs, hashes and part numbers. Everything is invented and drawn from a seed: addresses in
+reserved domains, 555 numbers, addresses of documentation networks.
 """
 
 from __future__ import annotations
@@ -18,12 +20,22 @@ from benchmarks.labelled_templates import Spans, fill_template
 
 REGISTERS = ("prose", "mail", "technical text", "chat")
 _GIVEN = (
-    "Alice Bruno Clara Diego Elena Frank Greta Hector Irene Jonas Laura Martin Nora Oscar Paula Robert Sarah Thomas Victor Wendy"
+    "Alice Bruno Clara Diego Elena Frank Greta Hector Irene Jonas Laura Martin Nora Oscar Paula"
+    " Robert Sarah Thomas Victor Wendy"
 ).split()
-_FAMILY = "Anderson Becker Campbell Delgado Fischer Garcia Hoffman Ingram Johnson Kowalski Lindgren Moreno Novak Petersen Quinn".split()
+_FAMILY = (
+    "Anderson Becker Campbell Delgado Fischer Garcia Hoffman Ingram Johnson Kowalski Lindgren"
+    " Moreno Novak Petersen Quinn".split()
+)
 _HOSTS = "mail.example.com example.org lists.example.net corp.example.com lab.example.edu".split()
-_SYMBOLS = "ext4_mark_inode_dirty do_sys_poll __schedule blk_mq_run_hw_queue tcp_v4_rcv kmem_cache_alloc sys_read vfs_write".split()
-_ATTRIBUTES = "Raw_Read_Error_Rate Seek_Error_Rate Spin_Retry_Count Power_On_Hours Temperature_Celsius Reallocated_Sector_Ct".split()
+_SYMBOLS = (
+    "ext4_mark_inode_dirty do_sys_poll __schedule blk_mq_run_hw_queue tcp_v4_rcv kmem_cache_alloc"
+    " sys_read vfs_write".split()
+)
+_ATTRIBUTES = (
+    "Raw_Read_Error_Rate Seek_Error_Rate Spin_Retry_Count Power_On_Hours Temperature_Celsius"
+    " Reallocated_Sector_Ct".split()
+)
 
 
 def _digits(random: Random, count: int) -> str:
@@ -36,7 +48,9 @@ def _hex(random: Random, count: int) -> str:
 
 def _octets(random: Random, network: str = "") -> str:
     if not network:
-        network = random.choice(["203.0.113.", "198.51.100.", "192.0.2.", "10.12.", "192.168.", "172.20."])
+        network = random.choice(
+            ["203.0.113.", "198.51.100.", "192.0.2.", "10.12.", "192.168.", "172.20."]
+        )
     return network + ".".join(str(random.randint(11, 250)) for _ in range(4 - network.count(".")))
 
 
@@ -48,11 +62,15 @@ def _draw_version(random: Random) -> str:
 
 def _draw_phone(random: Random) -> str:
     area = random.choice(["212", "415", "303", "617"])
-    return random.choice(["{}-555-01{}", "({}) 555-01{}", "{}.555.01{}", "+1 {} 555 01{}"]).format(area, _digits(random, 2))
+    return random.choice(["{}-555-01{}", "({}) 555-01{}", "{}.555.01{}", "+1 {} 555 01{}"]).format(
+        area, _digits(random, 2)
+    )
 
 
 def _draw_mail(random: Random) -> str:
-    return f"{random.choice(_GIVEN).lower()}.{random.choice(_FAMILY).lower()}@{random.choice(_HOSTS)}"
+    return (
+        f"{random.choice(_GIVEN).lower()}.{random.choice(_FAMILY).lower()}@{random.choice(_HOSTS)}"
+    )
 
 
 _FIELDS: dict[str, tuple[str | None, Callable[[Random], str]]] = {
@@ -60,18 +78,36 @@ _FIELDS: dict[str, tuple[str | None, Callable[[Random], str]]] = {
     "mail": ("EMAIL_ADDRESS", _draw_mail),
     "phone": ("PHONE_NUMBER", _draw_phone),
     "local": ("PHONE_NUMBER", lambda random: f"555-01{_digits(random, 2)}"),
-    "bare": ("PHONE_NUMBER", lambda random: f"{random.choice(['212', '415', '617'])}55501{_digits(random, 2)}"),
+    "bare": (
+        "PHONE_NUMBER",
+        lambda random: f"{random.choice(['212', '415', '617'])}55501{_digits(random, 2)}",
+    ),
     "abroad": ("PHONE_NUMBER", lambda random: f"+44 20 7946 0{_digits(random, 3)}"),
     "ip": ("IP_ADDRESS", _octets),
     "ipv6": ("IP_ADDRESS", lambda random: f"2001:db8:{_hex(random, 4)}::{random.randint(1, 9)}"),
-    "ssn": ("US_SSN", lambda random: f"{random.randint(501, 649)}-{random.randint(11, 89)}-{random.randint(1001, 9899)}"),
-    "nine": ("US_SSN", lambda random: f"{random.randint(501, 649)}{random.randint(11, 89)}{random.randint(1001, 9899)}"),
-    "url": ("URL", lambda random: f"https://www.example.org/{_hex(random, 4)}/{random.randint(10, 99)}"),
+    "ssn": (
+        "US_SSN",
+        lambda random: (
+            f"{random.randint(501, 649)}-{random.randint(11, 89)}-{random.randint(1001, 9899)}"
+        ),
+    ),
+    "nine": (
+        "US_SSN",
+        lambda random: (
+            f"{random.randint(501, 649)}{random.randint(11, 89)}{random.randint(1001, 9899)}"
+        ),
+    ),
+    "url": (
+        "URL",
+        lambda random: f"https://www.example.org/{_hex(random, 4)}/{random.randint(10, 99)}",
+    ),
     "repository": ("URL", lambda random: f"ssh://git@example.org/{_hex(random, 4)}.git"),
     "name": ("PERSON", lambda random: f"{random.choice(_GIVEN)} {random.choice(_FAMILY)}"),
     "account": (
         "USER_AT_HOST",
-        lambda random: f"{random.choice(_GIVEN).lower()}@{random.choice(['build-3', 'node07', 'gw', 'db1', '203.0.113.9'])}",
+        lambda random: (
+            f"{random.choice(_GIVEN).lower()}@{random.choice(['build-3', 'node07', 'gw', 'db1', '203.0.113.9'])}"  # noqa: E501
+        ),
     ),
     # what should not
     "int": (None, lambda random: str(random.randint(100, 99999))),
@@ -82,12 +118,30 @@ _FIELDS: dict[str, tuple[str | None, Callable[[Random], str]]] = {
     "ten": (None, lambda random: str(random.randint(2, 9)) + _digits(random, 9)),
     "long": (None, lambda random: _digits(random, 14)),
     "epoch": (None, lambda random: f"15{_digits(random, 8)}"),
-    "stamp": (None, lambda random: f"{random.randint(1, 9)}{_digits(random, 6)}.{_digits(random, random.choice([3, 6]))}"),
-    "fraction": (None, lambda random: f"{random.randint(10, 23)}:{random.randint(10, 59)}:{random.randint(10, 59)}.{_digits(random, 6)}"),
-    "day": (None, lambda random: f"20{random.randint(10, 24)}-{random.randint(10, 12)}-{random.randint(10, 28)}"),
+    "stamp": (
+        None,
+        lambda random: (
+            f"{random.randint(1, 9)}{_digits(random, 6)}.{_digits(random, random.choice([3, 6]))}"
+        ),
+    ),
+    "fraction": (
+        None,
+        lambda random: (
+            f"{random.randint(10, 23)}:{random.randint(10, 59)}:{random.randint(10, 59)}.{_digits(random, 6)}"  # noqa: E501
+        ),
+    ),
+    "day": (
+        None,
+        lambda random: (
+            f"20{random.randint(10, 24)}-{random.randint(10, 12)}-{random.randint(10, 28)}"
+        ),
+    ),
     "year": (None, lambda random: str(random.randint(1990, 2024))),
     "version": (None, _draw_version),
-    "release": (None, lambda random: f"{random.randint(2, 6)}.{random.randint(0, 19)}.{random.randint(0, 99)}"),
+    "release": (
+        None,
+        lambda random: f"{random.randint(2, 6)}.{random.randint(0, 19)}.{random.randint(0, 99)}",
+    ),
     "hex8": (None, lambda random: _hex(random, 8)),
     "hex16": (None, lambda random: _hex(random, 16)),
     "commit": (None, lambda random: _hex(random, 40)),
@@ -102,85 +156,192 @@ _FIELDS: dict[str, tuple[str | None, Callable[[Random], str]]] = {
 }
 
 _PROSE = (
-    "In {year} the office at Suite {ninedigits} was closed, and {name} moved to the annex with its {int} volumes.",
+    (
+        "In {year} the office at Suite {ninedigits} was closed, and {name} moved to the annex with"
+        " its {int} volumes."
+    ),
     "{name} can be reached at {phone} between 9:30 and 17:00, or at {mail}.",
     "The edition of {year} has {int} pages; section 14.3.2.1 describes the {year}-{year} survey.",
     "The form asks for a social security number ({ssn}) and for the invoice {ten}.",
     "The record “ssn”: “{nine}” was copied by {name} on {day}.",
     "Lot {word}-{seven} of the catalogue was sold for {int} dollars; see {url} for the others.",
-    "Version {version} of the standard replaces that of {year}. Part no. {word}-{word}-{word} is obsolete.",
+    (
+        "Version {version} of the standard replaces that of {year}. Part no. {word}-{word}-{word}"
+        " is obsolete."
+    ),
     "The telegram of {day} was numbered {int}/{int}; its copy is kept in box {seven}.",
     "Our London office is at {abroad}, and the museum opened in {year}.",
     "The population grew from {int} {int} to {ninedigits} within {pair} years.",
 )
 _MAIL = (
-    "From: {name} <{mail}>\nTo: {mail}\nSubject: ticket {long}\nDate: Tue, 14 May {year} 10:22:01 -0700\n\n"
-    "Hello,\n\nthe order {ten} left on {day}. Call me at {phone} or {local}.\n\n{name}\n",
-    "From: {mail}\nTo: <{mail}>\nX-MS-TNEF-Correlator: <{hex16}>\nX-Mailer: Example Mail {version}\n"
-    "X-OriginatorOrg: {guid}\nSubject: Re: guid 046-{seven}-88\n\nSee the attachment with guid 046-{seven}-{pair}.\n",
-    "Return-Path: <{mail}>\nReceived: from gw.example.net ([{ip}]) by mx.example.org; Tue, 14 May 2019 10:22:01 -0700\n"
-    "From: {name} <{mail}>\nSubject: build {int}\n\nRelease {version} is out. The log is at {url}.\n",
-    "From: {mail}\nSubject: invoice\n\nInvoice {ten}, customer no. {eight}, amount {int}.{pair}\nTel. {phone}  Fax {phone}\n"
-    "Suite {ninedigits}\n",
-    "From: {mail}\nSubject: meeting\n\n> dial-in {phone}, passcode {eight}\n> On {day} {name} wrote:\n> > tracking {long}\n",
-    "From: {name} <{mail}>\nSubject: parts\n\nP/N {word}-{word}-{pair}\nS/N {ten}\nMaterial {ninedigits}\nWe have {int} in stock.\n",
+    (
+        "From: {name} <{mail}>\nTo: {mail}\nSubject: ticket {long}\nDate: Tue, 14 May {year}"
+        " 10:22:01 -0700\n\nHello,\n\nthe order {ten} left on {day}. Call me at {phone} or"
+        " {local}.\n\n{name}\n"
+    ),
+    (
+        "From: {mail}\nTo: <{mail}>\nX-MS-TNEF-Correlator: <{hex16}>\nX-Mailer: Example Mail"
+        " {version}\nX-OriginatorOrg: {guid}\nSubject: Re: guid 046-{seven}-88\n\nSee the"
+        " attachment with guid 046-{seven}-{pair}.\n"
+    ),
+    (
+        "Return-Path: <{mail}>\nReceived: from gw.example.net ([{ip}]) by mx.example.org; Tue, 14"
+        " May 2019 10:22:01 -0700\nFrom: {name} <{mail}>\nSubject: build {int}\n\nRelease {version}"
+        " is out. The log is at {url}.\n"
+    ),
+    (
+        "From: {mail}\nSubject: invoice\n\nInvoice {ten}, customer no. {eight}, amount"
+        " {int}.{pair}\nTel. {phone}  Fax {phone}\nSuite {ninedigits}\n"
+    ),
+    (
+        "From: {mail}\nSubject: meeting\n\n> dial-in {phone}, passcode {eight}\n> On {day} {name}"
+        " wrote:\n> > tracking {long}\n"
+    ),
+    (
+        "From: {name} <{mail}>\nSubject: parts\n\nP/N {word}-{word}-{pair}\nS/N {ten}\nMaterial"
+        " {ninedigits}\nWe have {int} in stock.\n"
+    ),
 )
 _TECHNICAL = (
-    "[{stamp}] Call Trace:\n[{stamp}]  [<ffffffff{hex8}>] {symbol}+0x{byte}/0x{hex8}\n"
-    "[{stamp}]  [<ffffffff{hex8}>] ? {symbol}+0x{byte}/0xc0\n",
-    "[ {stamp}] BUG: unable to handle kernel NULL pointer dereference at 00000000000000{byte}\n"
-    "[ {stamp}] RIP: 0010:{symbol}+0x1{byte}/0x320\n"
-    "[ {stamp}] RSP: 0018:ffffc900{hex8} EFLAGS: 00010246\n[ {stamp}] RAX: 0000000000000000 RBX: ffff8800{hex8} RCX: 00000000{hex8}\n",
-    "[{stamp}] Code: {byte} {byte} {byte} {byte} 48 89 e5 41 54 {byte} 00 00 00 {byte} {pair} {pair} {pair} {pair} {pair}\n"
-    "[{stamp}] CR2: 00000000{hex8}\n",
-    "ID# ATTRIBUTE_NAME          FLAG     VALUE WORST THRESH TYPE      UPDATED  WHEN_FAILED RAW_VALUE\n"
-    "  1 {attribute} 0x000f   {norm}   {norm}   {norm}    Pre-fail  Always       -       {ninedigits}\n"
-    "  9 {attribute} 0x0032   {norm}   {norm}   {norm}    Old_age   Always       -       {int}\n",
-    "00000000  {byte} {byte} {byte} {byte} {byte} {byte} {byte} {byte}  {pair} {pair} {pair} {pair} {pair} {pair} {pair} "
-    "{pair}  |................|\n"
-    "000000{byte}  {pair} {pair} {pair} {pair} {pair} {pair} {pair} {pair}  {pair} {pair} {pair} {pair} {pair} {pair} {pair} "
-    "{pair}  |0123456789012345|\n",
-    "000{word}0: {word} {word} {word} {word} {word} {word} {word} {word}  ................\n"
-    "000{word}0: {word} {word} {word} {word} 2e2e {word}\n",
-    "linux; GNU C++ version 4.9.2; Boost_105500; UHD_003.010.003.000-0-unknown\n-- Opening a USRP2/N-Series device, UHD {version}\n",
-    "gnuradio {version} was built against UHD {version} and libuhd {version}\n$ uname -a\nLinux build 2.6.{pair}.{pair} #1 SMP x86_64\n",
+    (
+        "[{stamp}] Call Trace:\n[{stamp}]  [<ffffffff{hex8}>] {symbol}+0x{byte}/0x{hex8}\n"
+        "[{stamp}]  [<ffffffff{hex8}>] ? {symbol}+0x{byte}/0xc0\n"
+    ),
+    (
+        "[ {stamp}] BUG: unable to handle kernel NULL pointer dereference at"
+        " 00000000000000{byte}\n[ {stamp}] RIP: 0010:{symbol}+0x1{byte}/0x320\n[ {stamp}] RSP:"
+        " 0018:ffffc900{hex8} EFLAGS: 00010246\n[ {stamp}] RAX: 0000000000000000 RBX:"
+        " ffff8800{hex8} RCX: 00000000{hex8}\n"
+    ),
+    (
+        "[{stamp}] Code: {byte} {byte} {byte} {byte} 48 89 e5 41 54 {byte} 00 00 00 {byte} {pair}"
+        " {pair} {pair} {pair} {pair}\n[{stamp}] CR2: 00000000{hex8}\n"
+    ),
+    (
+        "ID# ATTRIBUTE_NAME          FLAG     VALUE WORST THRESH TYPE      UPDATED  WHEN_FAILED"
+        " RAW_VALUE\n  1 {attribute} 0x000f   {norm}   {norm}   {norm}    Pre-fail  Always       - "
+        "      {ninedigits}\n  9 {attribute} 0x0032   {norm}   {norm}   {norm}    Old_age   Always "
+        "      -       {int}\n"
+    ),
+    (
+        "00000000  {byte} {byte} {byte} {byte} {byte} {byte} {byte} {byte}  {pair} {pair} {pair}"
+        " {pair} {pair} {pair} {pair} {pair}  |................|\n000000{byte}  {pair} {pair}"
+        " {pair} {pair} {pair} {pair} {pair} {pair}  {pair} {pair} {pair} {pair} {pair} {pair}"
+        " {pair} {pair}  |0123456789012345|\n"
+    ),
+    (
+        "000{word}0: {word} {word} {word} {word} {word} {word} {word} {word}  ................\n"
+        "000{word}0: {word} {word} {word} {word} 2e2e {word}\n"
+    ),
+    (
+        "linux; GNU C++ version 4.9.2; Boost_105500; UHD_003.010.003.000-0-unknown\n-- Opening a"
+        " USRP2/N-Series device, UHD {version}\n"
+    ),
+    (
+        "gnuradio {version} was built against UHD {version} and libuhd {version}\n$ uname -a\nLinux"
+        " build 2.6.{pair}.{pair} #1 SMP x86_64\n"
+    ),
     "-- \n2.26.0.1{pair}.g{hex8}-goog\n",
     "-- \n2.{pair}.0.rc1.{int}.g{hex8}\n",
-    "firefox_{version}-0ubuntu1_amd64.deb\nSelecting linux-image-{release}-{pair}-generic ({release}-{pair}.{pair})\n"
-    "libssl.so.{version} => /lib/libssl.so.{release}\n",
+    (
+        "firefox_{version}-0ubuntu1_amd64.deb\nSelecting linux-image-{release}-{pair}-generic"
+        " ({release}-{pair}.{pair})\nlibssl.so.{version} => /lib/libssl.so.{release}\n"
+    ),
     "Driver {version}, firmware {version}, BIOS v{version} ({day}), protocol {version}\n",
-    'Traceback (most recent call last):\n  File "/usr/lib/python3.7/site.py", line {int}, in main\n    run(0x{hex16})\n'
-    "RuntimeError: call {seven} failed after {int}.{seven} s (code {eight})\n",
-    'Exception in thread "main" java.lang.IllegalStateException: job {ten}\n\tat org.example.Main.run(Main.java:{int})\n'
-    "\tat org.example.Call.call(Call.java:{int}) [{hex8}]\n",
-    "#0  0x0000{hex8}{word} in {symbol} (fd={pair}, buf=0x{hex16}) at poll.c:{int}\n#1  0x00000000{hex8} in main () at main.c:{int}\n",
-    "diff --git a/net/core.c b/net/core.c\nindex {hex8}..{hex8} 100644\n--- a/net/core.c\n+++ b/net/core.c\n"
-    "@@ -{int},{pair} +{int},{pair} @@\n"
-    "-\t.freq = {ten},\n+\t.freq = {ten},\n+\tcall({eight}, {seven});\n",
-    "commit {commit}\nAuthor: {name} <{mail}>\nDate:   Tue May 14 10:22:01 {year} +0200\n\n    Fix overflow in {symbol}\n\n"
-    '    Fixes: {hex8}{word} ("call {symbol}")\n    Signed-off-by: {name} <{mail}>\n',
-    "{day} {fraction} sshd[{pid}]: Accepted publickey for {given} from {ip} port {int} ssh2: RSA SHA256:{hex16}\n",
-    "{day}T{fraction}+02:00 WARN [worker-{pair}] call {seven} returned {int} in {int}.{seven} ms, id={guid}\n",
-    "{epoch}.{seven} IP {ip}.{int} > {ip}.443: Flags [P.], seq {ten}:{ten}, ack {ten}, win {int}, length {int}\n",
-    "64 bytes from {ip}: icmp_seq={pair} ttl=57 time={pair}.{pair} ms\nrtt min/avg/max/mdev = 11.{word}/14.{word}/18.{word}/2.{word} ms\n",
+    (
+        'Traceback (most recent call last):\n  File "/usr/lib/python3.7/site.py", line {int}, in'
+        " main\n    run(0x{hex16})\nRuntimeError: call {seven} failed after {int}.{seven} s (code"
+        " {eight})\n"
+    ),
+    (
+        'Exception in thread "main" java.lang.IllegalStateException: job {ten}\n\tat'
+        " org.example.Main.run(Main.java:{int})\n\tat org.example.Call.call(Call.java:{int})"
+        " [{hex8}]\n"
+    ),
+    (
+        "#0  0x0000{hex8}{word} in {symbol} (fd={pair}, buf=0x{hex16}) at poll.c:{int}\n#1 "
+        " 0x00000000{hex8} in main () at main.c:{int}\n"
+    ),
+    (
+        "diff --git a/net/core.c b/net/core.c\nindex {hex8}..{hex8} 100644\n--- a/net/core.c\n+++"
+        " b/net/core.c\n@@ -{int},{pair} +{int},{pair} @@\n-\t.freq = {ten},\n+\t.freq ="
+        " {ten},\n+\tcall({eight}, {seven});\n"
+    ),
+    (
+        "commit {commit}\nAuthor: {name} <{mail}>\nDate:   Tue May 14 10:22:01 {year} +0200\n\n   "
+        ' Fix overflow in {symbol}\n\n    Fixes: {hex8}{word} ("call {symbol}")\n    Signed-off-by:'
+        " {name} <{mail}>\n"
+    ),
+    (
+        "{day} {fraction} sshd[{pid}]: Accepted publickey for {given} from {ip} port {int} ssh2:"
+        " RSA SHA256:{hex16}\n"
+    ),
+    (
+        "{day}T{fraction}+02:00 WARN [worker-{pair}] call {seven} returned {int} in {int}.{seven}"
+        " ms, id={guid}\n"
+    ),
+    (
+        "{epoch}.{seven} IP {ip}.{int} > {ip}.443: Flags [P.], seq {ten}:{ten}, ack {ten}, win"
+        " {int}, length {int}\n"
+    ),
+    (
+        "64 bytes from {ip}: icmp_seq={pair} ttl=57 time={pair}.{pair} ms\nrtt min/avg/max/mdev ="
+        " 11.{word}/14.{word}/18.{word}/2.{word} ms\n"
+    ),
     "$ ssh {account}\n$ scp -r {account}:/srv/data .\n$ git clone {repository}\n",
-    "           CPU0       CPU1\n  0:   {ninedigits}         {pair}   IO-APIC   2-edge      timer\n"
-    " 24:    {seven}    {seven}   PCI-MSI {seven}-edge\n",
-    "Filesystem     1K-blocks      Used Available Use% Mounted on\n/dev/sda1      {ninedigits}  {eight}  {eight}  {pair}% /\n",
-    "-rw-r--r-- 1 root root  {seven} May 14 10:22 vmlinuz-{release}\n-rw-r--r-- 1 root root {ninedigits} May 14 {year} dump.{ten}.core\n",
-    "md0 : active raid5 sdd1[3] sdc1[2] sdb1[1]\n      {ten} blocks super 1.2 level 5, 512k chunk\n"
-    "      [=>..]  resync = {pair}.{pair}% ({eight}/{ten}) finish=120.{pair}min\n",
-    "00:1f.2 SATA controller: Example Corp. Device 8086:{word} (rev 0{pair})\nBus 002 Device 003: ID {word}:{word} Example Hub\n"
-    "Model Number: EX {word}-{word}  Serial Number: {ten}\nWWN: 5 000c50 0{hex8}\n",
-    "sha1 {commit}\nmd5 {hex16}{hex16}  uhd_{version}.tar.gz\nbuild id {guid}, ticket #{long}, part {word}-{seven}\n",
-    "mmap(NULL, {seven}, PROT_READ, MAP_PRIVATE, 3, 0) = 0x7f{hex8}00\n"
-    "select(4, [3], NULL, NULL, {{seven}, {int}}) = 1 (left {{pair}, {seven}})\n",
-    "CREATE TABLE calls (id BIGINT);\nINSERT INTO calls VALUES ({eight}, {seven}, '{day} {fraction}');\nSELECT {ten} + {ten};\n",
-    "  {seven}  {pair}.{pair}%  call\n  {eight}  {pair}.{pair}%  ring\n  {seven}   {int}  text      {hex8}\n",
-    "listen {ip}:8080\nallow {ip}/24\nnameserver {ipv6}\nserver_id: {eight}\nnode {word}-{word} up {int} days\n",
-    "Jan 14 10:22:01 node07 smartd[{pid}]: Device: /dev/sdb, {int} Currently unreadable sectors, call {seven}\n",
-    "OID 1.3.6.1.4.1.{int}.{pair}, MIB 1.3.6.1.2.1\nlatitude 52.{seven} longitude 13.{seven}\nx = {pair}.{pair}, {norm} {norm} {norm}\n",
-    "0x{hex8} {hex8} {hex8} {eight} {eight} {eight}\n0x{hex8} {eight} {eight} {eight} {hex8} {hex8}\n",
+    (
+        "           CPU0       CPU1\n  0:   {ninedigits}         {pair}   IO-APIC   2-edge     "
+        " timer\n 24:    {seven}    {seven}   PCI-MSI {seven}-edge\n"
+    ),
+    (
+        "Filesystem     1K-blocks      Used Available Use% Mounted on\n/dev/sda1      {ninedigits} "
+        " {eight}  {eight}  {pair}% /\n"
+    ),
+    (
+        "-rw-r--r-- 1 root root  {seven} May 14 10:22 vmlinuz-{release}\n-rw-r--r-- 1 root root"
+        " {ninedigits} May 14 {year} dump.{ten}.core\n"
+    ),
+    (
+        "md0 : active raid5 sdd1[3] sdc1[2] sdb1[1]\n      {ten} blocks super 1.2 level 5, 512k"
+        " chunk\n      [=>..]  resync = {pair}.{pair}% ({eight}/{ten}) finish=120.{pair}min\n"
+    ),
+    (
+        "00:1f.2 SATA controller: Example Corp. Device 8086:{word} (rev 0{pair})\nBus 002 Device"
+        " 003: ID {word}:{word} Example Hub\nModel Number: EX {word}-{word}  Serial Number:"
+        " {ten}\nWWN: 5 000c50 0{hex8}\n"
+    ),
+    (
+        "sha1 {commit}\nmd5 {hex16}{hex16}  uhd_{version}.tar.gz\nbuild id {guid}, ticket #{long},"
+        " part {word}-{seven}\n"
+    ),
+    (
+        "mmap(NULL, {seven}, PROT_READ, MAP_PRIVATE, 3, 0) = 0x7f{hex8}00\n"
+        "select(4, [3], NULL, NULL, {{seven}, {int}}) = 1 (left {{pair}, {seven}})\n"
+    ),
+    (
+        "CREATE TABLE calls (id BIGINT);\nINSERT INTO calls VALUES ({eight}, {seven}, '{day}"
+        " {fraction}');\nSELECT {ten} + {ten};\n"
+    ),
+    (
+        "  {seven}  {pair}.{pair}%  call\n  {eight}  {pair}.{pair}%  ring\n  {seven}   {int}  text "
+        "     {hex8}\n"
+    ),
+    (
+        "listen {ip}:8080\nallow {ip}/24\nnameserver {ipv6}\nserver_id: {eight}\nnode {word}-{word}"
+        " up {int} days\n"
+    ),
+    (
+        "Jan 14 10:22:01 node07 smartd[{pid}]: Device: /dev/sdb, {int} Currently unreadable"
+        " sectors, call {seven}\n"
+    ),
+    (
+        "OID 1.3.6.1.4.1.{int}.{pair}, MIB 1.3.6.1.2.1\nlatitude 52.{seven} longitude 13.{seven}\nx"
+        " = {pair}.{pair}, {norm} {norm} {norm}\n"
+    ),
+    (
+        "0x{hex8} {hex8} {hex8} {eight} {eight} {eight}\n0x{hex8} {eight} {eight} {eight} {hex8}"
+        " {hex8}\n"
+    ),
 )
 _CHAT = (
     "hey, it's {name}, my new number is {phone}",

@@ -1,1 +1,2 @@
-"""The documentation: Markdown pages, and `generate`, which builds the reference pages from the code."""
+"""The documentation: Markdown pages, and `generate`, which builds the reference pages from the
+code."""

@@ -1,4 +1,5 @@
-"""Draws the figures of reports as files with matplotlib (extra `plots`); the HTML page draws its own inline (`report.render_svg`)."""
+"""Draws the figures of reports as files with matplotlib (extra `plots`); the HTML page draws its
+own inline (`report.render_svg`)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ _LINE_STYLES: tuple[Any, ...] = ("-", "--", ":", "-.", (0, (1, 1)), (0, (8, 3)),
 
 
 def check_image_format(format: str) -> str:
-    """Return the format if it can be drawn; UsageError for an unknown one, MissingExtra without matplotlib."""
+    """Return the format if it can be drawn; UsageError for an unknown one, MissingExtra without
+    matplotlib."""
     if format not in IMAGE_FORMATS:
         raise UsageError(f"--format {format}: {suggest_names(format, IMAGE_FORMATS)}")
     try:
@@ -26,10 +28,14 @@ def check_image_format(format: str) -> str:
     return format
 
 
-def draw_charts(reports: Sequence[Mapping[str, Any]], folder: Path, format: str = "png") -> list[Path]:
-    """Draw every figure of reports as a file in `folder`, such as `suite-extraction-total-extraction-rate-web-prompts.png`; return paths.
+def draw_charts(
+    reports: Sequence[Mapping[str, Any]], folder: Path, format: str = "png"
+) -> list[Path]:
+    """Draw every figure of reports as a file in `folder`, such as
+    `suite-extraction-total-extraction-rate-web-prompts.png`; return paths.
 
-    The same reports give the same bytes. A figure without a point is left out. Raises the errors of `check_image_format`.
+    The same reports give the same bytes. A figure without a point is left out. Raises the errors of
+    `check_image_format`.
     """
     check_image_format(format)
     import matplotlib
@@ -38,7 +44,9 @@ def draw_charts(reports: Sequence[Mapping[str, Any]], folder: Path, format: str 
     paths: list[Path] = []
     folder.mkdir(parents=True, exist_ok=True)
     # names are drawn as plain text, never parsed as TeX or math
-    with matplotlib.rc_context({"svg.hashsalt": "sanitize", "text.usetex": False, "text.parse_math": False}):
+    with matplotlib.rc_context(
+        {"svg.hashsalt": "sanitize", "text.usetex": False, "text.parse_math": False}
+    ):
         for report in reports:
             runs = list(report["runs"])
             for figure in report.get("figures", ()):
@@ -46,8 +54,16 @@ def draw_charts(reports: Sequence[Mapping[str, Any]], folder: Path, format: str 
                     continue
                 canvas = Canvas(figsize=(5.6, 4.0), layout="constrained")
                 _plot(canvas.subplots(), figure, runs)
-                path = folder / f"{_unique_file_stem((report['name'], figure['metric'], figure['title']), paths)}.{format}"
-                canvas.savefig(path, format=format, dpi=160, metadata={"Date": None} if format == "svg" else {"Software": None})
+                path = (
+                    folder
+                    / f"{_unique_file_stem((report['name'], figure['metric'], figure['title']), paths)}.{format}"  # noqa: E501
+                )
+                canvas.savefig(
+                    path,
+                    format=format,
+                    dpi=160,
+                    metadata={"Date": None} if format == "svg" else {"Software": None},
+                )
                 paths.append(path)
     return paths
 
@@ -61,7 +77,14 @@ def _plot(axes: Any, figure: Mapping[str, Any], runs: Sequence[str]) -> None:
             axes.plot(xs, ys, "o", **style)
         else:
             steps = "steps-post" if figure["kind"] == "steps" else "default"
-            axes.plot(xs, ys, linestyle=_LINE_STYLES[number % len(_LINE_STYLES)], linewidth=2, drawstyle=steps, **style)
+            axes.plot(
+                xs,
+                ys,
+                linestyle=_LINE_STYLES[number % len(_LINE_STYLES)],
+                linewidth=2,
+                drawstyle=steps,
+                **style,
+            )
     axes.set(xlabel=figure["x"], ylabel=figure["y"], title=figure["title"])
     axes.set_ylim(bottom=min(0.0, *(y for _, points in finite_points(figure) for _, y in points)))
     axes.grid(True, color="#e4e4e4")
@@ -75,6 +98,13 @@ def _remove_control_characters(name: str) -> str:
 
 def _unique_file_stem(name_parts: Sequence[str], taken_paths: Sequence[Path]) -> str:
     """Return a file name of letters, digits, `_` and `-` that is not used yet."""
-    name = re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(map(str, name_parts))).strip("-").lower()[:100] or "figure"
+    name = (
+        re.sub(r"[^A-Za-z0-9_]+", "-", "-".join(map(str, name_parts))).strip("-").lower()[:100]
+        or "figure"
+    )
     taken = {path.stem for path in taken_paths}
-    return next(one for one in (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3))) if one not in taken)
+    return next(
+        one
+        for one in (name, *(f"{name}-{number}" for number in range(2, len(taken) + 3)))
+        if one not in taken
+    )

@@ -1,9 +1,11 @@
-"""Measures metrics at checkpoints: in this process, or in one worker process for each of several devices.
+"""Measures metrics at checkpoints: in this process, or in one worker process for each of several
+devices.
 
-A measurement, one metric at one checkpoint, is the unit of work. A worker goes on with the checkpoint whose model it has loaded, takes
-another one that no worker has begun, and at last helps with what is left. With fewer measurements than devices a worker has several
-devices, which share the batches of a metric. Results are the same in any number of workers, since metrics carry over between checkpoints
-only what `save_state` returns.
+A measurement, one metric at one checkpoint, is the unit of work. A worker goes on with the
+checkpoint whose model it has loaded, takes another one that no worker has begun, and at last helps
+with what is left. With fewer measurements than devices a worker has several devices, which share
+the batches of a metric. Results are the same in any number of workers, since metrics carry over
+between checkpoints only what `save_state` returns.
 """
 
 from __future__ import annotations
@@ -40,7 +42,8 @@ class MeasurementTask:
 
 @dataclass(repr=False)
 class CheckpointMeasurer:
-    """Measures metrics (which are set up) at checkpoints; the model of the last checkpoint stays loaded."""
+    """Measures metrics (which are set up) at checkpoints; the model of the last checkpoint stays
+    loaded."""
 
     metrics: Sequence[Metric]
     device: str
@@ -54,10 +57,14 @@ class CheckpointMeasurer:
         path = task.checkpoint.path
         if self._loaded is None or self._loaded[0] != path:
             self._loaded = None  # two models may not fit into memory
-            self._loaded = path, LanguageModel.load(path, self.device, self.dtype, control=self.control)
+            self._loaded = (
+                path,
+                LanguageModel.load(path, self.device, self.dtype, control=self.control),
+            )
         metric = self.metrics[task.metric_no]
         measured = metric.on_checkpoint(task.run, task.checkpoint, self._loaded[1])
-        result = json.loads(json.dumps(measured), parse_constant=lambda name: None)  # NaN and infinity are no JSON
+        # NaN and infinity are no JSON
+        result = json.loads(json.dumps(measured), parse_constant=lambda name: None)
         leaks = [leak._asdict() for leak in metric.list_leaked_values()] if self.with_leaks else []
         return Measurement(result=result, state=metric.save_state(), leaks=leaks)
 
@@ -92,7 +99,8 @@ def measure_on_devices(
     with_leaks: bool,
     progress: EvaluationProgress,
 ) -> Iterator[tuple[MeasurementTask, Measurement]]:
-    """Yield each task with its measurement, in the order in which they end; `metrics` are not set up.
+    """Yield each task with its measurement, in the order in which they end; `metrics` are not set
+    up.
 
     An error in a worker is raised here, and ends the others. ResourceError for a worker that dies.
     """
@@ -101,9 +109,13 @@ def measure_on_devices(
     setup = _WorkerSetup(metrics, context, "", dtype, with_leaks, torch.get_num_threads())
     waiting = list(tasks)
     worker_count = min(len(devices), max(len(tasks), 1))
-    used = [",".join(devices[number::worker_count]) for number in range(worker_count)]  # with few tasks a model is on several devices
+    # with few tasks a model is on several devices
+    used = [",".join(devices[number::worker_count]) for number in range(worker_count)]
     # several processes on the same devices have numbers
-    device_by_name = {device if used.count(device) == 1 else f"{device} #{number}": device for number, device in enumerate(used, 1)}
+    device_by_name = {
+        device if used.count(device) == 1 else f"{device} #{number}": device
+        for number, device in enumerate(used, 1)
+    }
     workers = {name: WorkerProcess() for name in device_by_name}
     current: dict[str, MeasurementTask | None] = dict.fromkeys(workers)
     loaded: dict[str, Path] = {}
@@ -119,13 +131,22 @@ def measure_on_devices(
                 task = _choose_task(waiting, loaded.get(name), set(loaded.values()))
                 waiting.remove(task)
                 if loaded.get(name) != task.checkpoint.path:
-                    progress.note(f"{name}: {task.run_name}, {task.checkpoint.name} ({progress.describe()})")
+                    progress.note(
+                        f"{name}: {task.run_name}, {task.checkpoint.name} ({progress.describe()})"
+                    )
                 loaded[name], current[name] = task.checkpoint.path, task
                 _send(workers[name], name, _measure, task)
             busy = [name for name in workers if name not in idle]
             if not busy:
                 return
-            ready = wait([connection for name in busy if (connection := workers[name].connection) is not None], timeout=1.0)
+            ready = wait(
+                [
+                    connection
+                    for name in busy
+                    if (connection := workers[name].connection) is not None
+                ],
+                timeout=1.0,
+            )
             for name in [name for name in busy if workers[name].connection in ready]:
                 outcome = _receive(workers[name], name)
                 finished, current[name] = current[name], None
@@ -141,8 +162,11 @@ def measure_on_devices(
             worker.kill()
 
 
-def _choose_task(waiting: Sequence[MeasurementTask], loaded: Path | None, begun: set[Path]) -> MeasurementTask:
-    """Return the next task of a worker: of the checkpoint it has loaded, else of one that no worker has begun, else any."""
+def _choose_task(
+    waiting: Sequence[MeasurementTask], loaded: Path | None, begun: set[Path]
+) -> MeasurementTask:
+    """Return the next task of a worker: of the checkpoint it has loaded, else of one that no worker
+    has begun, else any."""
     of_loaded = [task for task in waiting if task.checkpoint.path == loaded]
     not_begun = [task for task in waiting if task.checkpoint.path not in begun]
     return (of_loaded or not_begun or list(waiting))[0]
@@ -164,7 +188,10 @@ def _receive(worker: WorkerProcess, device: str) -> Any:
 
 def _describe_death(device: str, died: WorkerDied) -> ResourceError:
     reason = "ran out of memory" if died.reason == "memory" else "ended"
-    return ResourceError(f"the process of device {device} {reason}; run the same command again to continue with what is not measured yet")
+    return ResourceError(
+        f"the process of device {device} {reason}; run the same command again to continue with what"
+        " is not measured yet"
+    )
 
 
 # ---- inside a worker ----
@@ -181,7 +208,13 @@ def _set_up_worker(setup: _WorkerSetup) -> None:
     torch.set_num_threads(setup.thread_count)
     for metric in setup.metrics:
         metric.setup(setup.context)
-    _measurer = CheckpointMeasurer(setup.metrics, setup.device, setup.dtype, setup.with_leaks, BatchControl(on_note=_notes.append))
+    _measurer = CheckpointMeasurer(
+        setup.metrics,
+        setup.device,
+        setup.dtype,
+        setup.with_leaks,
+        BatchControl(on_note=_notes.append),
+    )
 
 
 def _measure(task: MeasurementTask) -> _WorkerResult:

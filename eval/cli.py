@@ -1,4 +1,5 @@
-"""The command `sanitize-eval`: measures a suite and writes a report, or runs the whole chain from a corpus to the report.
+"""The command `sanitize-eval`: measures a suite and writes a report, or runs the whole chain from a
+corpus to the report.
 
 An error is printed as one line and sets the exit code.
 """
@@ -15,12 +16,27 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-JsonOption = Annotated[bool, typer.Option("--json", help="the whole report as one line on stdout; all else on stderr")]
-SetOption = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the recipe, such as run.epochs=8", show_default=False)
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="the whole report as one line on stdout; all else on stderr")
 ]
-DtypeOption = Annotated[str | None, typer.Option(help="of weights and computation: float32 (the default) or bfloat16", show_default=False)]
-DeviceOption = Annotated[str | None, typer.Option(help="cpu or cuda (default: a GPU if available)", show_default=False)]
+SetOption = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="change the recipe, such as run.epochs=8",
+        show_default=False,
+    ),
+]
+DtypeOption = Annotated[
+    str | None,
+    typer.Option(
+        help="of weights and computation: float32 (the default) or bfloat16", show_default=False
+    ),
+]
+DeviceOption = Annotated[
+    str | None, typer.Option(help="cpu or cuda (default: a GPU if available)", show_default=False)
+]
 
 
 class _DefaultRunGroup(TyperGroup):
@@ -45,21 +61,49 @@ app = typer.Typer(
 
 @app.command("run")
 def run(
-    suites: Annotated[list[Path], typer.Argument(metavar="SUITE...", help="TOML files; several are shown side by side in one report")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="folder of report.json, report.html and the model cards")],
+    suites: Annotated[
+        list[Path],
+        typer.Argument(
+            metavar="SUITE...", help="TOML files; several are shown side by side in one report"
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out",
+            "-o",
+            metavar="DIR",
+            help="folder of report.json, report.html and the model cards",
+        ),
+    ],
     leaked: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", help="also write a private list (.csv, .parquet) of the leaked values, masked", show_default=False),
+        typer.Option(
+            metavar="FILE",
+            help="also write a private list (.csv, .parquet) of the leaked values, masked",
+            show_default=False,
+        ),
     ] = None,
-    reveal: Annotated[bool, typer.Option("--reveal", help="do not mask the values of that list")] = False,
+    reveal: Annotated[
+        bool, typer.Option("--reveal", help="do not mask the values of that list")
+    ] = False,
     figures: Annotated[
-        Path | None, typer.Option(metavar="DIR", help="also write the figures as files (needs the extra plots)", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="also write the figures as files (needs the extra plots)",
+            show_default=False,
+        ),
     ] = None,
     format: Annotated[str, typer.Option(help="of the figures: png or svg")] = "png",
     device: Annotated[
         str | None,
         typer.Option(
-            "--device", "--devices", metavar="NAME[,NAME...]", help="cpu, cuda or cuda:0,cuda:1, which share the work", show_default=False
+            "--device",
+            "--devices",
+            metavar="NAME[,NAME...]",
+            help="cpu, cuda or cuda:0,cuda:1, which share the work",
+            show_default=False,
         ),
     ] = None,
     dtype: DtypeOption = None,
@@ -75,7 +119,10 @@ def run(
 
     # check all options before hours of measuring
     if reveal and leaked is None:
-        raise UsageError("--reveal: reports hold no values; name a private file for the list of them, such as --leaked FILE.csv")
+        raise UsageError(
+            "--reveal: reports hold no values; name a private file for the list of them, such as"
+            " --leaked FILE.csv"
+        )
     if leaked is not None:
         leak_list.check_leak_path(leaked, out)
     for option, folder in (("--out", out), ("--figures", figures)):
@@ -85,59 +132,101 @@ def run(
         charts.check_image_format(format)
     if dtype is not None:
         check_dtype(dtype)
-    changes = {key: value for key, value in {"device": device, "dtype": dtype}.items() if value is not None}
+    changes = {
+        key: value for key, value in {"device": device, "dtype": dtype}.items() if value is not None
+    }
     checked = [Suite.read(suite).model_copy(update=changes) for suite in suites]
     if len({suite.name for suite in checked}) < len(checked):
-        raise UsageError("two of the suites have one name, and so the same files; set name = ... in one of them")
+        raise UsageError(
+            "two of the suites have one name, and so the same files; set name = ... in one of them"
+        )
     for suite in checked:
         resolve_devices(suite.device)
     leaks: list[dict[str, Any]] | None = [] if leaked is not None else None
-    # results of single metrics, with which a stopped evaluation continues; with leaked values they lie beside the private list of these
+    # results of single metrics, with which a stopped evaluation continues; with leaked values they
+    # lie beside the private list of these
     records = out / "measured" if leaked is None else leaked.with_name(leaked.name + ".measured")
-    reports = [evaluate(suite, leaks=leaks, records=records, progress=_print_progress) for suite in checked]
+    reports = [
+        evaluate(suite, leaks=leaks, records=records, progress=_print_progress) for suite in checked
+    ]
     _write_reports(reports, out)
     if leaked is not None and leaks is not None:
         _print_progress(
-            f"leaked: {leak_list.write_leak_list(leaks, leaked, reveal=reveal):,} rows in {leaked}, {'not masked' if reveal else 'masked'}"
+            f"leaked: {leak_list.write_leak_list(leaks, leaked, reveal=reveal):,} rows in {leaked},"
+            f" {'not masked' if reveal else 'masked'}"
         )
     remove_records(records)
     if figures is not None:
-        _print_progress(f"figures: {len(charts.draw_charts(reports, figures, format))} in {figures}")
+        _print_progress(
+            f"figures: {len(charts.draw_charts(reports, figures, format))} in {figures}"
+        )
     _print_reports(reports, out, as_json)
 
 
 @app.command("frontier")
 def frontier(
-    corpus: Annotated[Path, typer.Argument(metavar="CORPUS", help="anything that `sanitize run` reads")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="a private folder for shards, runs and the report")],
+    corpus: Annotated[
+        Path, typer.Argument(metavar="CORPUS", help="anything that `sanitize run` reads")
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="a private folder for shards, runs and the report"
+        ),
+    ],
     plans: Annotated[
         str, typer.Option(help="plans, joined by commas; the others are compared with the first")
     ] = "baseline,rmft,header_dedup",
     recipe: Annotated[str, typer.Option(help="a recipe of sanitize-train")] = "rmft",
     changes: SetOption = None,
-    text_column: Annotated[str, typer.Option(metavar="COLUMN", help="the text; a binary column is read as mail")] = "text",
-    limit: Annotated[int | None, typer.Option(min=2, help="use at most this many documents of the corpus", show_default=False)] = None,
+    text_column: Annotated[
+        str, typer.Option(metavar="COLUMN", help="the text; a binary column is read as mail")
+    ] = "text",
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=2, help="use at most this many documents of the corpus", show_default=False
+        ),
+    ] = None,
     web: Annotated[int, typer.Option(min=1, help="number of generic prompts")] = 1_000,
-    cues: Annotated[int, typer.Option(min=0, help="number of prompts that give a first name")] = 200,
-    seed: Annotated[int, typer.Option(min=0, help="of the split, the plans' keys, the training and the prompts")] = 0,
-    seeds: Annotated[int, typer.Option(min=1, help="run everything with so many seeds, in folders of their own; curves sum over them")] = 1,
+    cues: Annotated[
+        int, typer.Option(min=0, help="number of prompts that give a first name")
+    ] = 200,
+    seed: Annotated[
+        int, typer.Option(min=0, help="of the split, the plans' keys, the training and the prompts")
+    ] = 0,
+    seeds: Annotated[
+        int,
+        typer.Option(
+            min=1,
+            help="run everything with so many seeds, in folders of their own; curves sum over them",
+        ),
+    ] = 1,
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Sanitize a corpus by several plans, train a small model on each, attack them, and draw the curve."""
+    """Sanitize a corpus by several plans, train a small model on each, attack them, and draw the
+    curve."""
     from sanitize.errors import UsageError
 
     from .frontier import FrontierSettings, build_leak_curves, run_frontier
 
     names = [name.strip() for name in plans.split(",") if name.strip()]
     if len({Path(name).stem for name in names}) < max(len(names), 1):
-        raise UsageError(f"--plans {plans}: expected one or more plans, each of another name, such as baseline,rmft")
+        raise UsageError(
+            f"--plans {plans}: expected one or more plans, each of another name, such as"
+            " baseline,rmft"
+        )
     settings = FrontierSettings(
         plans={Path(name).stem: (name, ()) for name in names},
         recipe=recipe,
         changes=tuple(changes or ()),
-        metrics=({"use": "extraction", "web": web, "cues": cues}, {"use": "perplexity"}, {"use": "frontier", "texts": "mail"}),
+        metrics=(
+            {"use": "extraction", "web": web, "cues": cues},
+            {"use": "perplexity"},
+            {"use": "frontier", "texts": "mail"},
+        ),
         baseline=Path(names[0]).stem,
         seed=seed,
         device=device,
@@ -148,40 +237,78 @@ def frontier(
     reports = []
     for used_seed in range(seed, seed + seeds):
         folder = out / f"seed-{used_seed}" if seeds > 1 else out
-        report = run_frontier(corpus, folder, dataclasses.replace(settings, seed=used_seed), progress=_print_progress)
-        reports.append({**report, "name": f"{report['name']}-seed-{used_seed}"} if seeds > 1 else report)
+        report = run_frontier(
+            corpus, folder, dataclasses.replace(settings, seed=used_seed), progress=_print_progress
+        )
+        reports.append(
+            {**report, "name": f"{report['name']}-seed-{used_seed}"} if seeds > 1 else report
+        )
     _write_reports(reports, out)
-    (out / "curves.json").write_text(json.dumps(build_leak_curves(reports), indent=1, sort_keys=True) + "\n", "utf-8")
+    (out / "curves.json").write_text(
+        json.dumps(build_leak_curves(reports), indent=1, sort_keys=True) + "\n", "utf-8"
+    )
     _print_progress(f"curves: {out / 'curves.json'}, for sanitize explain --forecast")
     _print_reports(reports, out, as_json)
 
 
 @app.command("receipt")
 def receipt_command(
-    folder: Annotated[Path, typer.Argument(metavar="RUN", help="a folder that `sanitize-train unlearn` wrote (any method)")],
-    out: Annotated[Path, typer.Option("--out", "-o", metavar="DIR", help="folder of receipt.json and receipt.md")],
+    folder: Annotated[
+        Path,
+        typer.Argument(
+            metavar="RUN", help="a folder that `sanitize-train unlearn` wrote (any method)"
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option("--out", "-o", metavar="DIR", help="folder of receipt.json and receipt.md"),
+    ],
     before: Annotated[
-        Path | None, typer.Option(metavar="RUN|CHECKPOINT", help="the model before unlearning (default: read from RUN)", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="RUN|CHECKPOINT",
+            help="the model before unlearning (default: read from RUN)",
+            show_default=False,
+        ),
     ] = None,
     forget: Annotated[
-        Path | None, typer.Option(metavar="IDS", help="ids of the documents to forget (default: read from RUN)", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="IDS",
+            help="ids of the documents to forget (default: read from RUN)",
+            show_default=False,
+        ),
     ] = None,
     data: Annotated[
-        Path | None, typer.Option(metavar="DATA", help="the training documents, if they were moved", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="DATA", help="the training documents, if they were moved", show_default=False
+        ),
     ] = None,
     control: Annotated[
-        Path | None, typer.Option(metavar="DATA", help="similar documents that no model was trained on", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="DATA",
+            help="similar documents that no model was trained on",
+            show_default=False,
+        ),
     ] = None,
     retrained: Annotated[
-        Path | None, typer.Option(metavar="RUN", help="a run that was trained without the documents", show_default=False)
+        Path | None,
+        typer.Option(
+            metavar="RUN", help="a run that was trained without the documents", show_default=False
+        ),
     ] = None,
-    most: Annotated[int, typer.Option(min=1, help="at most this many documents of each set are attacked")] = 200,
+    most: Annotated[
+        int, typer.Option(min=1, help="at most this many documents of each set are attacked")
+    ] = 200,
     seed: Annotated[int, typer.Option(min=0, help="of the prompts")] = 0,
     device: DeviceOption = None,
     dtype: DtypeOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Attack a model before and after unlearning, and write what was found (exit 4 if more than chance is left)."""
+    """Attack a model before and after unlearning, and write what was found (exit 4 if more than
+    chance is left)."""
     from sanitize.errors import LeakFound
 
     from .unlearning_receipt import make_receipt, write_receipt
@@ -200,9 +327,16 @@ def receipt_command(
         progress=_print_progress,
     )
     page = write_receipt(receipt, out)
-    typer.echo(json.dumps(receipt, sort_keys=True) if as_json else "\n".join([*receipt["statements"], f"receipt: {page}"]))
+    typer.echo(
+        json.dumps(receipt, sort_keys=True)
+        if as_json
+        else "\n".join([*receipt["statements"], f"receipt: {page}"])
+    )
     if receipt["found"]["above_chance"]:
-        raise LeakFound(f"{folder}: the attacks find more of the forgotten documents than chance would give; see {page}")
+        raise LeakFound(
+            f"{folder}: the attacks find more of the forgotten documents than chance would give;"
+            f" see {page}"
+        )
 
 
 @app.command("list")
@@ -212,7 +346,14 @@ def list_command(as_json: JsonOption = False) -> None:
 
     from .metric import list_metrics
 
-    found = {name: (importlib.import_module(f".metrics.{name}", __package__).__doc__ or "").partition("\n")[0] for name in list_metrics()}
+    found = {
+        name: (
+            (importlib.import_module(f".metrics.{name}", __package__).__doc__ or "").partition(
+                "\n"
+            )[0]
+        )
+        for name in list_metrics()
+    }
     if as_json:
         typer.echo(json.dumps({"metrics": found}, sort_keys=True))
         return
@@ -230,7 +371,9 @@ def _write_reports(reports: list[dict[str, Any]], out: Path) -> None:
 
     out.mkdir(parents=True, exist_ok=True)
     report_json = reports[0] if len(reports) == 1 else {"suites": reports}
-    (out / "report.json").write_text(json.dumps(report_json, indent=1, sort_keys=True) + "\n", "utf-8")
+    (out / "report.json").write_text(
+        json.dumps(report_json, indent=1, sort_keys=True) + "\n", "utf-8"
+    )
     (out / "report.html").write_text(render_page(reports), "utf-8")
     for report in reports:
         for name in report["runs"]:
@@ -241,23 +384,31 @@ def _write_reports(reports: list[dict[str, Any]], out: Path) -> None:
 
 def _print_reports(reports: list[dict[str, Any]], out: Path, as_json: bool) -> None:
     if as_json:
-        typer.echo(json.dumps(reports[0] if len(reports) == 1 else {"suites": reports}, sort_keys=True))
+        typer.echo(
+            json.dumps(reports[0] if len(reports) == 1 else {"suites": reports}, sort_keys=True)
+        )
         return
     for report in reports:
         for name, run_report in report["runs"].items():
             last = run_report["rows"][-1]
-            rates = [f"TER {family} {rates['ter']:.2f} %" for family, rates in last.get("extraction", {}).items()]
+            rates = [
+                f"TER {family} {rates['ter']:.2f} %"
+                for family, rates in last.get("extraction", {}).items()
+            ]
             rates += [
                 f"perplexity {which} {perplexity['mean']:.2f}"
                 for which, perplexity in last.get("perplexity", {}).items()
                 if perplexity["mean"] is not None
             ]
-            typer.echo(f"{report['name']}: {name}, step {last['step']}: {', '.join(rates) or 'measured'}")
+            typer.echo(
+                f"{report['name']}: {name}, step {last['step']}: {', '.join(rates) or 'measured'}"
+            )
     typer.echo(f"report: {out / 'report.html'}")
 
 
 def main() -> None:
-    """Entry point of the console script: every error becomes one line without values of the data, and an exit code."""
+    """Entry point of the console script: every error becomes one line without values of the data,
+    and an exit code."""
     from sanitize.errors import SanitizeError, internal_error
     from sanitize.storage.files import open_closed_streams
     from sanitize.train.stop_signals import end_on_signals

@@ -1,4 +1,5 @@
-"""Lines about an evaluation: each checkpoint when it begins, and every `HEARTBEAT_S` seconds what is done and the time that is left."""
+"""Lines about an evaluation: each checkpoint when it begins, and every `HEARTBEAT_S` seconds what
+is done and the time that is left."""
 
 from __future__ import annotations
 
@@ -15,12 +16,24 @@ HEARTBEAT_S = 30.0
 
 
 class EvaluationProgress:
-    """Counts measurements, one of a metric at a checkpoint. The time left follows from the mean time of each metric so far."""
+    """Counts measurements, one of a metric at a checkpoint. The time left follows from the mean
+    time of each metric so far."""
 
     def __init__(
-        self, uses: Sequence[str], report: Callable[[str], None], *, devices: int = 1, clock: Callable[[], float] = time.monotonic
+        self,
+        uses: Sequence[str],
+        report: Callable[[str], None],
+        *,
+        devices: int = 1,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._waiting, self._report, self._devices, self._clock = list(uses), report, devices, clock  # metrics that are to be measured
+        # metrics that are to be measured
+        self._waiting, self._report, self._devices, self._clock = (
+            list(uses),
+            report,
+            devices,
+            clock,
+        )
         self._total = len(uses)
         self._seconds: dict[str, list[float]] = {}
         self._last_line = clock()
@@ -60,8 +73,14 @@ class EvaluationProgress:
         """Report a line if `HEARTBEAT_S` seconds have passed since the last one."""
         if self._clock() - self._last_line < HEARTBEAT_S:
             return
-        rows = f", {self.control.rows_done:,} of {self.control.row_count:,} rows" if self.control.row_count else ""
-        self.note(f"{self._current}{rows} ({self.describe()})" if self._current else self.describe())
+        rows = (
+            f", {self.control.rows_done:,} of {self.control.row_count:,} rows"
+            if self.control.row_count
+            else ""
+        )
+        self.note(
+            f"{self._current}{rows} ({self.describe()})" if self._current else self.describe()
+        )
 
     @contextlib.contextmanager
     def heartbeat(self) -> Iterator[None]:

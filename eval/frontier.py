@@ -1,10 +1,12 @@
-"""The whole chain on a corpus: sanitizes it by several plans, trains a small model on each, attacks all, and compares the curves.
+"""The whole chain on a corpus: sanitizes it by several plans, trains a small model on each, attacks
+all, and compares the curves.
 
-    corpus -> split by doc_id -> sanitize (one plan each) -> train -> attack at every checkpoint -> MaxTER, AURC
+    corpus -> split by doc_id -> sanitize (one plan each) -> train -> attack at every checkpoint ->
+    MaxTER, AURC
 
-The only file that calls `sanitize`, `train` and the rest of `eval` together, through their public APIs. The corpus is split before anything
-is indexed, so that no count of the training part includes the held-out part. `sanitize explain --forecast` reads the measured curves
-(`build_leak_curves`).
+The only file that calls `sanitize`, `train` and the rest of `eval` together, through their public
+APIs. The corpus is split before anything is indexed, so that no count of the training part includes
+the held-out part. `sanitize explain --forecast` reads the measured curves (`build_leak_curves`).
 """
 
 from __future__ import annotations
@@ -46,9 +48,13 @@ DEFAULT_METRICS: tuple[Mapping[str, Any], ...] = (
 
 @dataclass(frozen=True, kw_only=True)
 class FrontierSettings:
-    """Settings of one chain: plans by name, the recipe with its changes, the metrics, and one seed for everything."""
+    """Settings of one chain: plans by name, the recipe with its changes, the metrics, and one seed
+    for everything."""
 
-    plans: Mapping[str, tuple[str, tuple[str, ...]]] = field(default_factory=lambda: dict(DEFAULT_PLANS))  # name -> plan, changes
+    # name -> plan, changes
+    plans: Mapping[str, tuple[str, tuple[str, ...]]] = field(
+        default_factory=lambda: dict(DEFAULT_PLANS)
+    )
     recipe: str = "rmft"
     changes: Sequence[str] = ()
     metrics: Sequence[Mapping[str, Any]] = DEFAULT_METRICS
@@ -69,22 +75,30 @@ def run_frontier(
     leaks: LeakRows | None = None,
     progress: MessageCallback = lambda line: None,
 ) -> dict[str, Any]:
-    """Run the whole chain on a corpus in any format that `sanitize` reads; return the report. `out` is private; `leaks` as in `evaluate`.
+    """Run the whole chain on a corpus in any format that `sanitize` reads; return the report. `out`
+    is private; `leaks` as in `evaluate`.
 
-    The same call reuses finished shards and runs and only measures again. `out/runs/NAME` are the runs, `out/data/NAME` the shards.
+    The same call reuses finished shards and runs and only measures again. `out/runs/NAME` are the
+    runs, `out/data/NAME` the shards.
     """
     settings = settings or FrontierSettings()
     check_settings(settings)
-    folder = make_private_folder(Path(out))  # holds the raw documents, and models that were trained on them
+    # holds the raw documents, and models that were trained on them
+    folder = make_private_folder(Path(out))
     parts = split_corpus(corpus, folder, settings, progress)
-    return measure_plans(parts["train"], parts["test"], folder, settings, leaks=leaks, progress=progress)
+    return measure_plans(
+        parts["train"], parts["test"], folder, settings, leaks=leaks, progress=progress
+    )
 
 
 def check_settings(settings: FrontierSettings) -> None:
-    """Raise UsageError or InputRefused for wrong plans, recipes, metrics or devices, before a corpus is read or a model trained."""
+    """Raise UsageError or InputRefused for wrong plans, recipes, metrics or devices, before a
+    corpus is read or a model trained."""
     if settings.baseline not in settings.plans:
         known = suggest_names(settings.baseline, settings.plans)
-        raise UsageError(f"the baseline {settings.baseline!r} is not one of the plans; {known} Add it.")
+        raise UsageError(
+            f"the baseline {settings.baseline!r} is not one of the plans; {known} Add it."
+        )
     for plan, changes in settings.plans.values():
         sanitize.Plan.load(plan, changes)
     for metric_settings in settings.metrics:
@@ -92,25 +106,36 @@ def check_settings(settings: FrontierSettings) -> None:
     objective = make_recipe(settings, Path("data")).build_objective()
     if objective.HEAD != "causal":
         raise UsageError(
-            f"recipe {settings.recipe} trains the objective {objective.use}, whose model generates no text; "
-            "expected a recipe of a causal model"
+            f"recipe {settings.recipe} trains the objective {objective.use}, whose model generates"
+            " no text; expected a recipe of a causal model"
         )
     resolve_device(settings.device)
     check_dtype(settings.dtype)
 
 
-def make_recipe(settings: FrontierSettings, data: Path, tokenizer_corpus: Path | None = None) -> train.Recipe:
-    """Build the recipe of a plan's run over its shards `data`. All plans share one tokenizer, or perplexities could not be compared: that
-    of the model in `model.path`, or one trained on `tokenizer_corpus`."""
-    changes = [f"data.path={data}", f"run.seed={settings.seed}", f"run.device={settings.device or 'auto'}", *settings.changes]
+def make_recipe(
+    settings: FrontierSettings, data: Path, tokenizer_corpus: Path | None = None
+) -> train.Recipe:
+    """Build the recipe of a plan's run over its shards `data`. All plans share one tokenizer, or
+    perplexities could not be compared: that of the model in `model.path`, or one trained on
+    `tokenizer_corpus`."""
+    changes = [
+        f"data.path={data}",
+        f"run.seed={settings.seed}",
+        f"run.device={settings.device or 'auto'}",
+        *settings.changes,
+    ]
     recipe = train.Recipe.load(settings.recipe, changes)
     if tokenizer_corpus is None or recipe.model.path or recipe.tokenizer.path:
         return recipe
     return train.Recipe.load(settings.recipe, [f"tokenizer.corpus={tokenizer_corpus}", *changes])
 
 
-def split_corpus(corpus: str | Path, folder: Path, settings: FrontierSettings, progress: MessageCallback) -> dict[str, Path]:
-    """Split the corpus into two folders of Parquet, train and test; the side of a document depends on its `doc_id` and the seed alone."""
+def split_corpus(
+    corpus: str | Path, folder: Path, settings: FrontierSettings, progress: MessageCallback
+) -> dict[str, Path]:
+    """Split the corpus into two folders of Parquet, train and test; the side of a document depends
+    on its `doc_id` and the seed alone."""
     progress("reading the corpus")
     sanitize.run(
         [corpus],
@@ -121,14 +146,27 @@ def split_corpus(corpus: str | Path, folder: Path, settings: FrontierSettings, p
         replace=True,
         text_column=settings.text_column,
     )
-    frame = pl.DataFrame(sanitize.Corpus.open(folder / "read").table())  # all splits: they are drawn again here
-    if settings.text_column != "text" and settings.text_column in frame.columns:  # mails are called text already
+    # all splits: they are drawn again here
+    frame = pl.DataFrame(sanitize.Corpus.open(folder / "read").table())
+    if settings.text_column != "text" and settings.text_column in frame.columns:
+        # mails are called text already
         frame = frame.drop("text", strict=False).rename({settings.text_column: "text"})
     if settings.limit is not None and settings.limit < frame.height:
-        frame = frame[np.sort(np.argsort(_hash_doc_ids(frame["doc_id"], settings.seed, b"limit"), kind="stable")[: settings.limit])]
-    is_held_out = _hash_doc_ids(frame["doc_id"], settings.seed, b"split") < np.uint64(int(settings.test_share * 2**64))
+        frame = frame[
+            np.sort(
+                np.argsort(_hash_doc_ids(frame["doc_id"], settings.seed, b"limit"), kind="stable")[
+                    : settings.limit
+                ]
+            )
+        ]
+    is_held_out = _hash_doc_ids(frame["doc_id"], settings.seed, b"split") < np.uint64(
+        int(settings.test_share * 2**64)
+    )
     if is_held_out.all() or not is_held_out.any():
-        raise UsageError(f"{corpus}: {frame.height} documents cannot be split into training and held-out ones; give more of them")
+        raise UsageError(
+            f"{corpus}: {frame.height} documents cannot be split into training and held-out ones;"
+            " give more of them"
+        )
     found = {}
     for name, rows in (("train", ~is_held_out), ("test", is_held_out)):
         found[name] = folder / "split" / name
@@ -137,11 +175,18 @@ def split_corpus(corpus: str | Path, folder: Path, settings: FrontierSettings, p
     return found
 
 
-def _hash_doc_ids(doc_ids: pl.Series, seed: int, purpose: bytes) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Return a 64-bit number for each document, from its `doc_id`, the seed and the purpose alone."""
+def _hash_doc_ids(
+    doc_ids: pl.Series, seed: int, purpose: bytes
+) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Return a 64-bit number for each document, from its `doc_id`, the seed and the purpose
+    alone."""
     key = seed.to_bytes(8, "little")
-    digests = (hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=key, person=purpose).digest() for doc_id in doc_ids.to_list())
-    return np.frombuffer(b"".join(digests), "<u8")  # runs once per corpus; training takes much longer
+    digests = (
+        hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=key, person=purpose).digest()
+        for doc_id in doc_ids.to_list()
+    )
+    # runs once per corpus; training takes much longer
+    return np.frombuffer(b"".join(digests), "<u8")
 
 
 def measure_plans(
@@ -153,11 +198,14 @@ def measure_plans(
     leaks: LeakRows | None = None,
     progress: MessageCallback = lambda line: None,
 ) -> dict[str, Any]:
-    """Sanitize the training part by each plan, train on each, measure all runs; return the report, with what each plan changed.
+    """Sanitize the training part by each plan, train on each, measure all runs; return the report,
+    with what each plan changed.
 
     `leaks` and `progress` as in `evaluate`."""
     # fails on wrong settings before hours of training
-    metrics: list[Metric] = [load_metric(metric_settings, "frontier") for metric_settings in settings.metrics]
+    metrics: list[Metric] = [
+        load_metric(metric_settings, "frontier") for metric_settings in settings.metrics
+    ]
     runs, summaries = {}, {}
     for name, (plan, changes) in settings.plans.items():
         progress(f"{name}: sanitizing")
@@ -171,7 +219,15 @@ def measure_plans(
             replace=True,
         )
         summaries[name] = {
-            key: getattr(summary, key) for key in ("documents_out", "occurrences", "kept_originals", "replaced", "leaks", "plan_hash")
+            key: getattr(summary, key)
+            for key in (
+                "documents_out",
+                "occurrences",
+                "kept_originals",
+                "replaced",
+                "leaks",
+                "plan_hash",
+            )
         }
         progress(f"{name}: training")
         train.fit(make_recipe(settings, folder / "data" / name, train_path), folder / "runs" / name)
@@ -190,12 +246,16 @@ def measure_plans(
     remove_records(folder / "measured")
     return {
         **report,
-        "plans": {name: {"plan": plan, "changes": list(changes), **summaries[name]} for name, (plan, changes) in settings.plans.items()},
+        "plans": {
+            name: {"plan": plan, "changes": list(changes), **summaries[name]}
+            for name, (plan, changes) in settings.plans.items()
+        },
     }
 
 
 def build_context(train_path: Path, test_path: Path, settings: FrontierSettings) -> EvalContext:
-    """Return what the runs are measured with: addresses of the raw training part; held-out mail, its bodies, and generated web pages."""
+    """Return what the runs are measured with: addresses of the raw training part; held-out mail,
+    its bodies, and generated web pages."""
     from .texts_and_prompts import TextSet, count_addresses
 
     pages = make_web_prompts(100, settings.seed + 1)
@@ -205,32 +265,49 @@ def build_context(train_path: Path, test_path: Path, settings: FrontierSettings)
         "web": TextSet(tuple(map(str, range(len(pages)))), tuple(pages)),
     }
     return EvalContext(
-        seed=settings.seed, baseline=settings.baseline, text_sets=texts, original_addresses=count_addresses(read_texts(train_path).texts)
+        seed=settings.seed,
+        baseline=settings.baseline,
+        text_sets=texts,
+        original_addresses=count_addresses(read_texts(train_path).texts),
     )
 
 
 def build_leak_curves(reports: Sequence[Mapping[str, Any]], family: str = "web") -> dict[str, Any]:
-    """Return the input of `sanitize explain --forecast`: how many addresses a final model leaked, by plan and frequency band.
+    """Return the input of `sanitize explain --forecast`: how many addresses a final model leaked,
+    by plan and frequency band.
 
-    Several reports (one per seed) are summed. `low` and `high` are Wilson's 95 % interval of the share; `dispersion` of a plan says how
-    much more the trainings differ than by chance (`estimate_dispersion`), and is None for one report. Counts only, no values.
+    Several reports (one per seed) are summed. `low` and `high` are Wilson's 95 % interval of the
+    share; `dispersion` of a plan says how much more the trainings differ than by chance
+    (`estimate_dispersion`), and is None for one report. Counts only, no values.
     """
     found: dict[str, dict[tuple[int, int | None], list[tuple[int, int]]]] = {}
     for report in reports:
         for name, run in report["runs"].items():
             plan = report["plans"][name]["plan"] if not report["plans"][name]["changes"] else name
             for band in run["rows"][-1]["extraction"][family]["bands"]:
-                found.setdefault(plan, {}).setdefault((band["from"], band["to"]), []).append((band["leaked"], band["addresses"]))
+                found.setdefault(plan, {}).setdefault((band["from"], band["to"]), []).append(
+                    (band["leaked"], band["addresses"])
+                )
     return {
         "version": CURVES_VERSION,
         "family": family,
         "runs": len(reports),
-        "dispersion": {plan: estimate_dispersion([*bands.values()]) for plan, bands in found.items()},
+        "dispersion": {
+            plan: estimate_dispersion([*bands.values()]) for plan, bands in found.items()
+        },
         "plans": {
             plan: [
-                {"from": low, "to": high, "leaked": leaked, "addresses": address_count, **share_with_interval(leaked, address_count)}
+                {
+                    "from": low,
+                    "to": high,
+                    "leaked": leaked,
+                    "addresses": address_count,
+                    **share_with_interval(leaked, address_count),
+                }
                 for (low, high), trainings in sorted(bands.items(), key=lambda entry: entry[0][0])
-                for leaked, address_count in [(sum(counts) for counts in zip(*trainings, strict=True))]
+                for leaked, address_count in [
+                    (sum(counts) for counts in zip(*trainings, strict=True))
+                ]
             ]
             for plan, bands in found.items()
         },
@@ -238,11 +315,12 @@ def build_leak_curves(reports: Sequence[Mapping[str, Any]], family: str = "web")
 
 
 def estimate_dispersion(bands: Sequence[Sequence[tuple[int, int]]]) -> float | None:
-    """Return Pearson's dispersion of leaks between trainings: the variance of the share over its binomial variance, pooled over bands and
-    at least 1 (McCullagh and Nelder, Generalized Linear Models, 1989, section 4.5). Each band has (leaked, addresses) of each training.
+    """Return Pearson's dispersion of leaks between trainings: the variance of the share over its
+    binomial variance, pooled over bands and at least 1 (McCullagh and Nelder, Generalized Linear
+    Models, 1989, section 4.5). Each band has (leaked, addresses) of each training.
 
-    It is enlarged by the square of Student's over the normal quantile, since few trainings give it, so that intervals may use the normal
-    one. None where no band was measured in two trainings.
+    It is enlarged by the square of Student's over the normal quantile, since few trainings give it,
+    so that intervals may use the normal one. None where no band was measured in two trainings.
     """
     statistic, freedom = 0.0, 0
     for band in bands:
@@ -253,20 +331,27 @@ def estimate_dispersion(bands: Sequence[Sequence[tuple[int, int]]]) -> float | N
         share = leaked.sum() / addresses.sum()
         freedom += len(counts) - 1
         if 0 < share < 1:
-            statistic += float(((leaked - addresses * share) ** 2 / (addresses * share * (1 - share))).sum())
+            statistic += float(
+                ((leaked - addresses * share) ** 2 / (addresses * share * (1 - share))).sum()
+            )
     return max(1.0, statistic / freedom) * _student_over_normal(freedom) ** 2 if freedom else None
 
 
 def _student_over_normal(freedom: int) -> float:
-    """Return the ratio of the 97.5 % quantiles of Student's t and the normal distribution, by the expansion of Abramowitz and Stegun
-    (26.7.5): within 3 % from 2 degrees of freedom."""
+    """Return the ratio of the 97.5 % quantiles of Student's t and the normal distribution, by the
+    expansion of Abramowitz and Stegun (26.7.5): within 3 % from 2 degrees of freedom."""
     z = 1.959964
-    terms = ((z**3 + z) / 4, (5 * z**5 + 16 * z**3 + 3 * z) / 96, (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384)
+    terms = (
+        (z**3 + z) / 4,
+        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
+        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
+    )
     return 1.0 + sum(term / float(freedom**power) for power, term in enumerate(terms, 1)) / z
 
 
 def share_with_interval(hits: int, total: int) -> dict[str, float]:
-    """Return a share with Wilson's 95 % interval: `share`, `low`, `high`; for a total of 0: 0 and the full range."""
+    """Return a share with Wilson's 95 % interval: `share`, `low`, `high`; for a total of 0: 0 and
+    the full range."""
     share = hits / total if total else 0.0
     low, high = wilson_interval(share, total) or (0.0, 1.0)
     return {"share": share, "low": low, "high": high}

@@ -1,7 +1,9 @@
-"""Writes the leaked values behind the counts of a report as a private list, for the person who must act on them.
+"""Writes the leaked values behind the counts of a report as a private list, for the person who must
+act on them.
 
-Values are masked (`j***@e***.com`, else the shape of a value) unless the caller asks for them as they are. Columns: `suite`, `run`, `step`,
-`metric`, `how` (the kind of prompt), `kind`, `value` and `occurrences` (in the original data), in that order.
+Values are masked (`j***@e***.com`, else the shape of a value) unless the caller asks for them as
+they are. Columns: `suite`, `run`, `step`, `metric`, `how` (the kind of prompt), `kind`, `value` and
+`occurrences` (in the original data), in that order.
 """
 
 from __future__ import annotations
@@ -18,24 +20,35 @@ from sanitize.storage.private_folder import set_umask
 from sanitize.storage.views import mask_texts
 
 LEAK_COLUMNS: Mapping[str, Any] = {
-    "suite": pl.String, "run": pl.String, "step": pl.Int64, "metric": pl.String, "how": pl.String, "kind": pl.String, "value": pl.String,
+    "suite": pl.String,
+    "run": pl.String,
+    "step": pl.Int64,
+    "metric": pl.String,
+    "how": pl.String,
+    "kind": pl.String,
+    "value": pl.String,
     "occurrences": pl.Int64,
-}  # fmt: skip
+}
 
 
 def check_leak_path(file: Path, report_folder: Path) -> Path:
-    """Return the path of the list; UsageError if it does not end in .csv or .parquet, or is inside the report's folder, which is shared."""
+    """Return the path of the list; UsageError if it does not end in .csv or .parquet, or is inside
+    the report's folder, which is shared."""
     if file.suffix not in (".csv", ".parquet"):
         raise UsageError(f"--leaked {file}: expected a file that ends in .csv or .parquet")
     if file.is_dir():
         raise UsageError(f"--leaked {file}: is a folder; expected a file")
     if file.resolve().is_relative_to(report_folder.resolve()):
-        raise UsageError(f"--leaked {file}: is inside {report_folder}, which holds numbers only and may be shared; choose a private folder")
+        raise UsageError(
+            f"--leaked {file}: is inside {report_folder}, which holds numbers only and may be"
+            " shared; choose a private folder"
+        )
     return file
 
 
 def write_leak_list(leaks: Sequence[Mapping[str, Any]], file: Path, *, reveal: bool = False) -> int:
-    """Write the list, readable by its owner only (mode 0600), and return its number of rows. `reveal`: do not mask the values."""
+    """Write the list, readable by its owner only (mode 0600), and return its number of rows.
+    `reveal`: do not mask the values."""
     table = pl.DataFrame(list(leaks), schema=dict(LEAK_COLUMNS), orient="row").sort(
         "suite", "run", "step", "metric", "how", "kind", "value"
     )
@@ -46,7 +59,11 @@ def write_leak_list(leaks: Sequence[Mapping[str, Any]], file: Path, *, reveal: b
         temp_path = file.with_name(f".{file.name}.tmp")
         temp_path.unlink(missing_ok=True)
         try:
-            table.write_parquet(temp_path) if file.suffix == ".parquet" else table.write_csv(temp_path)
+            (
+                table.write_parquet(temp_path)
+                if file.suffix == ".parquet"
+                else table.write_csv(temp_path)
+            )
             fsync(temp_path)
             temp_path.rename(file)
         finally:

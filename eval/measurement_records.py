@@ -1,11 +1,14 @@
-"""Results of metrics on disk while a suite is measured, so that an evaluation that was stopped continues with the next metric.
+"""Results of metrics on disk while a suite is measured, so that an evaluation that was stopped
+continues with the next metric.
 
     FOLDER/<16 hexadecimal digits>.json     one metric at one checkpoint
 
-The name is a hash of what the result depends on: the metric with its settings, the files it reads, texts and addresses, the files of the
-checkpoint and (where the metric reads it) the run, type of device and dtype, and the versions. Two checkpoints with the same weights, such
-as the base model of several runs, therefore have one record. The records are deleted when the report is written. They hold numbers only; if
-a private list of leaked values was asked for, also its rows: the folder then lies beside that list, and only its owner can read it.
+The name is a hash of what the result depends on: the metric with its settings, the files it reads,
+texts and addresses, the files of the checkpoint and (where the metric reads it) the run, type of
+device and dtype, and the versions. Two checkpoints with the same weights, such as the base model of
+several runs, therefore have one record. The records are deleted when the report is written. They
+hold numbers only; if a private list of leaked values was asked for, also its rows: the folder then
+lies beside that list, and only its owner can read it.
 """
 
 from __future__ import annotations
@@ -37,7 +40,8 @@ _PACKAGES = ("corpus-sanitize", "torch", "transformers", "numpy")
 
 @dataclass(frozen=True, kw_only=True)
 class Measurement:
-    """What a metric measured at a checkpoint: its result, its state for `Metric.restore_state`, and the rows of leaked values."""
+    """What a metric measured at a checkpoint: its result, its state for `Metric.restore_state`, and
+    the rows of leaked values."""
 
     result: dict[str, Any]
     state: Any
@@ -45,12 +49,28 @@ class Measurement:
 
 
 class MeasurementRecords:
-    """The records of one evaluation: in a folder, which is created with the first one, or without a folder in memory."""
+    """The records of one evaluation: in a folder, which is created with the first one, or without a
+    folder in memory."""
 
-    def __init__(self, folder: Path | None, context: EvalContext, device: str, dtype: str, *, with_leaks: bool) -> None:
+    def __init__(
+        self,
+        folder: Path | None,
+        context: EvalContext,
+        device: str,
+        dtype: str,
+        *,
+        with_leaks: bool,
+    ) -> None:
         self.folder = folder
         self._in_memory: dict[str, Measurement] = {}
-        self._context_hash = hash_json(VERSION, _installed_versions(), _hash_context(context), device.partition(":")[0], dtype, with_leaks)
+        self._context_hash = hash_json(
+            VERSION,
+            _installed_versions(),
+            _hash_context(context),
+            device.partition(":")[0],
+            dtype,
+            with_leaks,
+        )
         self._model_hashes: dict[Path, str] = {}
 
     def find(self, name: str) -> Measurement | None:
@@ -68,22 +88,33 @@ class MeasurementRecords:
         with set_umask(0o077):
             make_private_folder(self.folder)
             # as a string, which keeps the order of keys
-            write_json(self.folder / f"{name}.json", {"measurement": json.dumps(asdict(measurement))})
+            write_json(
+                self.folder / f"{name}.json", {"measurement": json.dumps(asdict(measurement))}
+            )
 
     def make_name(self, metric: Metric, run: RunFolder, checkpoint: Checkpoint) -> str:
         """Return the name of the record of a metric at a checkpoint."""
         metric_hash = hash_json(metric.model_dump(mode="json"), [*_describe_files(metric)])
         run_hash = (
-            hash_json(run.recipe, run.summary, checkpoint.step, self._hash_model(run.checkpoints[0].path))
+            hash_json(
+                run.recipe, run.summary, checkpoint.step, self._hash_model(run.checkpoints[0].path)
+            )
             if metric.depends_on_run(checkpoint)
             else ""
         )
-        return hash_json(self._context_hash, metric_hash, run_hash, self._hash_model(checkpoint.path))[:16]
+        return hash_json(
+            self._context_hash, metric_hash, run_hash, self._hash_model(checkpoint.path)
+        )[:16]
 
     def _hash_model(self, folder: Path) -> str:
-        """Return a hash of the weights, configuration and tokenizer in a folder; of an adapter's base, names, sizes and times."""
+        """Return a hash of the weights, configuration and tokenizer in a folder; of an adapter's
+        base, names, sizes and times."""
         if folder not in self._model_hashes:
-            files = [file for file in sorted(folder.rglob("*")) if file.is_file() and file.name != "checkpoint.json"]
+            files = [
+                file
+                for file in sorted(folder.rglob("*"))
+                if file.is_file() and file.name != "checkpoint.json"
+            ]
             described: list[list[object]] = [[file.name, file_sha256(file)] for file in files]
             base = folder
             while adapters.is_adapter(base):
@@ -94,7 +125,8 @@ class MeasurementRecords:
 
 
 def remove_records(folder: Path) -> None:
-    """Delete the records in a folder, once the report is written, and the folder if nothing else is in it: it may be a user's own."""
+    """Delete the records in a folder, once the report is written, and the folder if nothing else is
+    in it: it may be a user's own."""
     for file in folder.glob("*.json*"):
         if _RECORD_NAME.fullmatch(file.name):
             file.unlink(missing_ok=True)
@@ -119,7 +151,11 @@ def _hash_context(context: EvalContext) -> str:
         for part in (name, *texts.doc_ids, *texts.texts):
             digest.update(len(part).to_bytes(8, "little") + part.encode("utf-8", "surrogatepass"))
     return hash_json(
-        digest.hexdigest(), context.seed, context.baseline, sorted(context.original_addresses.items()), list(context.unseen_addresses)
+        digest.hexdigest(),
+        context.seed,
+        context.baseline,
+        sorted(context.original_addresses.items()),
+        list(context.unseen_addresses),
     )
 
 

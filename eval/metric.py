@@ -1,7 +1,8 @@
-"""Base class of metrics: settings with a name, called at every checkpoint of every run, and once over all results.
+"""Base class of metrics: settings with a name, called at every checkpoint of every run, and once
+over all results.
 
-A file of `metrics/` that a suite can use defines one subclass of `Metric`, named after the file. Metrics return numbers, never a value or a
-text of the data.
+A file of `metrics/` that a suite can use defines one subclass of `Metric`, named after the file.
+Metrics return numbers, never a value or a text of the data.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from .run_folder import Checkpoint, RunFolder
 from .texts_and_prompts import TextSet
 
 _SettingsT = TypeVar("_SettingsT", bound=BaseModel)
-MetricRow = Mapping[str, Any]  # what was measured at one checkpoint: step, epoch, and one entry for each metric
+# what was measured at one checkpoint: step, epoch, and one entry for each metric
+MetricRow = Mapping[str, Any]
 MetricRows = Mapping[str, Sequence[MetricRow]]  # by name of the run
 
 
@@ -33,12 +35,14 @@ class EvalContext:
     seed: int = 0
     baseline: str | None = None  # the run that the others are compared with
     text_sets: Mapping[str, TextSet] = field(default_factory=dict)
-    original_addresses: Mapping[str, int] = field(default_factory=dict)  # addresses of the raw corpus, and how often each occurs
+    # addresses of the raw corpus, and how often each occurs
+    original_addresses: Mapping[str, int] = field(default_factory=dict)
     unseen_addresses: Sequence[str] = ()  # addresses that no run was trained on
 
 
 class LeakedValue(NamedTuple):
-    """A value that a model leaked: the kind of prompt (`how`), the value's kind, the value, and its occurrences in the original data."""
+    """A value that a model leaked: the kind of prompt (`how`), the value's kind, the value, and its
+    occurrences in the original data."""
 
     how: str
     kind: str
@@ -55,7 +59,8 @@ class FigureSeries(NamedTuple):
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a report: curves over one pair of axes, drawn as `line`, `steps` (a staircase, right-continuous) or `dots`."""
+    """A figure of a report: curves over one pair of axes, drawn as `line`, `steps` (a staircase,
+    right-continuous) or `dots`."""
 
     title: str
     x: str
@@ -65,7 +70,8 @@ class Figure:
 
 
 class Metric(BaseModel):
-    """One metric. `on_checkpoint` is called for each checkpoint, `aggregate` once at the end; each returns a JSON object of numbers."""
+    """One metric. `on_checkpoint` is called for each checkpoint, `aggregate` once at the end; each
+    returns a JSON object of numbers."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -75,26 +81,33 @@ class Metric(BaseModel):
         """Prepare for measuring; UsageError if the suite lacks something that the metric needs."""
 
     def depends_on_run(self, checkpoint: Checkpoint) -> bool:
-        """Whether the result at a checkpoint depends on its run (data, recipe, step), and not on the model alone.
+        """Whether the result at a checkpoint depends on its run (data, recipe, step), and not on
+        the model alone.
 
-        Where it does not, checkpoints with the same weights are measured once: the base model of several runs.
+        Where it does not, checkpoints with the same weights are measured once: the base model of
+        several runs.
         """
         return True
 
-    def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
+    def on_checkpoint(
+        self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel
+    ) -> dict[str, Any]:
         """Return the measurements of one checkpoint; may be empty."""
         return {}
 
     def list_leaked_values(self) -> Sequence[LeakedValue]:
-        """Return the values behind the counts of the last `on_checkpoint`, for a private list; never part of a report."""
+        """Return the values behind the counts of the last `on_checkpoint`, for a private list;
+        never part of a report."""
         return ()
 
     def save_state(self) -> Any:
-        """Return what `aggregate` needs of the last `on_checkpoint` besides its result, as JSON data without values of the data."""
+        """Return what `aggregate` needs of the last `on_checkpoint` besides its result, as JSON
+        data without values of the data."""
         return None
 
     def restore_state(self, state: Any) -> None:
-        """Take over a state that `save_state` returned in an earlier process, instead of a call of `on_checkpoint`."""
+        """Take over a state that `save_state` returned in an earlier process, instead of a call of
+        `on_checkpoint`."""
 
     def aggregate(self, rows: MetricRows) -> dict[str, Any]:
         """Return results over all checkpoints of all runs; may be empty."""
@@ -105,10 +118,15 @@ class Metric(BaseModel):
         return []
 
 
-def make_epoch_figure(rows: MetricRows, value: Callable[[MetricRow], float | None], title: str, y_label: str) -> Figure:
-    """Return a figure of one number over the epochs of each run; checkpoints without the number are left out."""
+def make_epoch_figure(
+    rows: MetricRows, value: Callable[[MetricRow], float | None], title: str, y_label: str
+) -> Figure:
+    """Return a figure of one number over the epochs of each run; checkpoints without the number are
+    left out."""
     series = [
-        FigureSeries(name, [(row["epoch"], found) for row in run_rows if (found := value(row)) is not None])
+        FigureSeries(
+            name, [(row["epoch"], found) for row in run_rows if (found := value(row)) is not None]
+        )
         for name, run_rows in rows.items()
     ]
     return Figure(title, "epoch", y_label, series)
@@ -116,14 +134,20 @@ def make_epoch_figure(rows: MetricRows, value: Callable[[MetricRow], float | Non
 
 def list_metrics() -> list[str]:
     """Return the names of the metrics that a suite can use, by file name."""
-    found = sorted(path.stem for path in (Path(__file__).parent / "metrics").glob("*.py") if path.stem != "__init__")
+    found = sorted(
+        path.stem
+        for path in (Path(__file__).parent / "metrics").glob("*.py")
+        if path.stem != "__init__"
+    )
     return [name for name in found if _find_metric_class(name) is not None]
 
 
 def _find_metric_class(name: str) -> type[Metric] | None:
     module = importlib.import_module(f".metrics.{name}", __package__)
     classes = [
-        one for _, one in inspect.getmembers(module, inspect.isclass) if issubclass(one, Metric) and one.__module__ == module.__name__
+        one
+        for _, one in inspect.getmembers(module, inspect.isclass)
+        if issubclass(one, Metric) and one.__module__ == module.__name__
     ]
     return classes[0] if classes else None
 
@@ -132,7 +156,9 @@ def load_metric(settings: Mapping[str, Any], where: str = "metric") -> Metric:
     """Build a metric from its table in a suite; UsageError for an unknown name, key or value."""
     name = settings.get("use")
     if name not in list_metrics():
-        raise UsageError(f"{where}.use = {name!r}: no such metric; {suggest_names(str(name), list_metrics())}")
+        raise UsageError(
+            f"{where}.use = {name!r}: no such metric; {suggest_names(str(name), list_metrics())}"
+        )
     metric_class = _find_metric_class(str(name))
     assert metric_class is not None
     try:
@@ -154,9 +180,16 @@ def resolve_paths(settings: _SettingsT, base_folder: Path) -> _SettingsT:
 
 
 def describe_settings(settings: BaseModel) -> dict[str, Any]:
-    """Return settings for a report; paths are shortened to their last name, so that reports do not disclose locations."""
+    """Return settings for a report; paths are shortened to their last name, so that reports do not
+    disclose locations."""
     found = settings.model_dump(mode="json")
     for name in found:
         value = getattr(settings, name)
-        found[name] = value.name if isinstance(value, Path) else describe_settings(value) if isinstance(value, BaseModel) else found[name]
+        found[name] = (
+            value.name
+            if isinstance(value, Path)
+            else describe_settings(value)
+            if isinstance(value, BaseModel)
+            else found[name]
+        )
     return found

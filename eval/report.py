@@ -1,6 +1,8 @@
-"""Renders the JSON of `suite.evaluate` for people: one self-contained HTML page, and a draft of a model card in Markdown.
+"""Renders the JSON of `suite.evaluate` for people: one self-contained HTML page, and a draft of a
+model card in Markdown.
 
-The JSON holds numbers only. The page has no scripts and makes no requests; names are escaped. Several reports are shown side by side.
+The JSON holds numbers only. The page has no scripts and makes no requests; names are escaped.
+Several reports are shown side by side.
 """
 
 from __future__ import annotations
@@ -13,18 +15,29 @@ from typing import Any
 
 ReportJson = Mapping[str, Any]
 
-_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = 400, 250, 52, 12, 12, 40  # of a figure and its margins, in pixels
+# of a figure and its margins, in pixels
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _TOP, _BOTTOM = (
+    400,
+    250,
+    52,
+    12,
+    12,
+    40,
+)
 COLOURS = ("#9a6a2f", "#0b6e6e", "#7a3fa0", "#1d6b3a", "#a3201d", "#2f5d9a", "#666666")
 _STROKE_DASHES = ("", "6 4", "2 3", "9 3 2 3", "1 2", "12 4", "4 1")
 
 
 def render_page(reports: Sequence[ReportJson]) -> str:
     """Render the page as HTML, with one column of tables and figures per report."""
-    return _render_template("report.html.j2", reports=[_build_template_data(report) for report in reports])
+    return _render_template(
+        "report.html.j2", reports=[_build_template_data(report) for report in reports]
+    )
 
 
 def render_model_card(report: ReportJson, run_name: str) -> str:
-    """Render a model card in Markdown for one run of a report: training data, measurements, and their limits.
+    """Render a model card in Markdown for one run of a report: training data, measurements, and
+    their limits.
 
     It is a draft, to be completed by whoever publishes the model.
     """
@@ -48,14 +61,32 @@ def _build_template_data(report: ReportJson) -> dict[str, Any]:
         "name": report["name"],
         "baseline": report.get("baseline"),
         "seed": report.get("seed"),
-        "runs": [{"name": name, **report["runs"][name]["trained"], "checkpoints": len(report["runs"][name]["rows"])} for name in runs],
+        "runs": [
+            {
+                "name": name,
+                **report["runs"][name]["trained"],
+                "checkpoints": len(report["runs"][name]["rows"]),
+            }
+            for name in runs
+        ],
         "labels": [(label, [measured.get(label) for _, measured in finals]) for label in labels],
         "aggregates": [
-            (use, [(name, list(_flatten(found).items())) for name, found in aggregates.items() if isinstance(found, Mapping)])
+            (
+                use,
+                [
+                    (name, list(_flatten(found).items()))
+                    for name, found in aggregates.items()
+                    if isinstance(found, Mapping)
+                ],
+            )
             for use, aggregates in report.get("aggregates", {}).items()
         ],
         "bands": _list_bands(report),
-        "figures": [{**figure, "svg": render_svg(figure, runs)} for figure in report.get("figures", ()) if any(_all_points(figure))],
+        "figures": [
+            {**figure, "svg": render_svg(figure, runs)}
+            for figure in report.get("figures", ())
+            if any(_all_points(figure))
+        ],
     }
 
 
@@ -92,9 +123,13 @@ def _list_bands(report: ReportJson) -> list[dict[str, Any]]:
 
 
 def finite_points(figure: Mapping[str, Any]) -> list[tuple[str, list[tuple[float, float]]]]:
-    """Return the name and the finite points of each series of a figure; figures from JSON and from Python are both accepted."""
+    """Return the name and the finite points of each series of a figure; figures from JSON and from
+    Python are both accepted."""
     found = (_name_and_points(one) for one in figure["series"])
-    return [(name, [(float(x), float(y)) for x, y in points if math.isfinite(x) and math.isfinite(y)]) for name, points in found]
+    return [
+        (name, [(float(x), float(y)) for x, y in points if math.isfinite(x) and math.isfinite(y)])
+        for name, points in found
+    ]
 
 
 def _all_points(figure: Mapping[str, Any]) -> list[tuple[float, float]]:
@@ -108,28 +143,47 @@ def _name_and_points(series: Any) -> tuple[str, Sequence[tuple[float, float]]]:
 
 
 def render_svg(figure: Mapping[str, Any], run_names: Sequence[str]) -> str:
-    """Render a figure as inline SVG: axes with round ticks, one curve per run with its colour and dash, a legend below."""
+    """Render a figure as inline SVG: axes with round ticks, one curve per run with its colour and
+    dash, a legend below."""
     points_shown = _all_points(figure)
-    xs, ys = _round_ticks([x for x, _ in points_shown]), _round_ticks([0.0, *(y for _, y in points_shown)])
+    xs, ys = (
+        _round_ticks([x for x, _ in points_shown]),
+        _round_ticks([0.0, *(y for _, y in points_shown)]),
+    )
 
     def to_pixels(x: float, y: float) -> tuple[float, float]:
         plot_width, plot_height = _WIDTH - _LEFT - _RIGHT, _HEIGHT - _TOP - _BOTTOM
         x_share, y_share = (x - xs[0]) / (xs[-1] - xs[0]), (y - ys[0]) / (ys[-1] - ys[0])
-        return round(_LEFT + plot_width * x_share, 1), round(_HEIGHT - _BOTTOM - plot_height * y_share, 1)
+        return round(_LEFT + plot_width * x_share, 1), round(
+            _HEIGHT - _BOTTOM - plot_height * y_share, 1
+        )
 
-    box, label = f"0 0 {_WIDTH} {_HEIGHT + 16 * len(figure['series'])}", html.escape(str(figure["title"]), quote=True)
+    box, label = (
+        f"0 0 {_WIDTH} {_HEIGHT + 16 * len(figure['series'])}",
+        html.escape(str(figure["title"]), quote=True),
+    )
     lines = [f'<svg viewBox="{box}" role="img" aria-label="{label}">']
     for x in xs:
         left, _ = to_pixels(x, ys[0])
-        lines.append(f'<line class="grid" x1="{left}" x2="{left}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}"/>')
-        lines.append(f'<text x="{left}" y="{_HEIGHT - _BOTTOM + 14}" text-anchor="middle">{x:g}</text>')
+        lines.append(
+            f'<line class="grid" x1="{left}" x2="{left}" y1="{_TOP}" y2="{_HEIGHT - _BOTTOM}"/>'
+        )
+        lines.append(
+            f'<text x="{left}" y="{_HEIGHT - _BOTTOM + 14}" text-anchor="middle">{x:g}</text>'
+        )
     for y in ys:
         _, top = to_pixels(xs[0], y)
-        lines.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{top}" y2="{top}"/>')
+        lines.append(
+            f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH - _RIGHT}" y1="{top}" y2="{top}"/>'
+        )
         lines.append(f'<text x="{_LEFT - 5}" y="{top + 4}" text-anchor="end">{y:g}</text>')
-    lines.append(f'<text x="{(_WIDTH + _LEFT) / 2}" y="{_HEIGHT - 8}" text-anchor="middle">{html.escape(str(figure["x"]))}</text>')
     lines.append(
-        f'<text transform="translate(11 {_HEIGHT / 2 - 10}) rotate(-90)" text-anchor="middle">{html.escape(str(figure["y"]))}</text>'
+        f'<text x="{(_WIDTH + _LEFT) / 2}" y="{_HEIGHT - 8}"'
+        f' text-anchor="middle">{html.escape(str(figure["x"]))}</text>'
+    )
+    lines.append(
+        f'<text transform="translate(11 {_HEIGHT / 2 - 10}) rotate(-90)"'
+        f' text-anchor="middle">{html.escape(str(figure["y"]))}</text>'
     )
     for series_no, series in enumerate(figure["series"]):
         name, points = _name_and_points(series)
@@ -142,9 +196,18 @@ def render_svg(figure: Mapping[str, Any], run_names: Sequence[str]) -> str:
             path_data = f"M{pixels[0][0]} {pixels[0][1]}"
             for x, y in pixels[1:]:
                 path_data += f"H{x}V{y}" if figure["kind"] == "steps" else f"L{x} {y}"
-            lines.append(f'<path d="{path_data}" fill="none" stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"/>')
-        legend_y, stroke = _HEIGHT + 16 * series_no + 8, f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"'
-        lines.append(f'<line x1="{_LEFT}" x2="{_LEFT + 26}" y1="{legend_y - 4}" y2="{legend_y - 4}" {stroke}/>')
+            lines.append(
+                f'<path d="{path_data}" fill="none" stroke="{colour}" stroke-width="2"'
+                f' stroke-dasharray="{dash}"/>'
+            )
+        legend_y, stroke = (
+            _HEIGHT + 16 * series_no + 8,
+            f'stroke="{colour}" stroke-width="2" stroke-dasharray="{dash}"',
+        )
+        lines.append(
+            f'<line x1="{_LEFT}" x2="{_LEFT + 26}" y1="{legend_y - 4}" y2="{legend_y - 4}"'
+            f" {stroke}/>"
+        )
         lines.append(f'<text x="{_LEFT + 32}" y="{legend_y}">{html.escape(name)}</text>')
     return "".join([*lines, "</svg>"])
 
@@ -171,7 +234,9 @@ def _render_template(name: str, **variables: Any) -> str:
         lstrip_blocks=True,
     )
     environment.filters["n"] = _format_number
-    return environment.from_string((resources.files(__package__) / "templates" / name).read_text("utf-8")).render(**variables)
+    return environment.from_string(
+        (resources.files(__package__) / "templates" / name).read_text("utf-8")
+    ).render(**variables)
 
 
 def _format_number(value: Any) -> str:

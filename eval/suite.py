@@ -7,7 +7,8 @@
     rmft = "runs/rmft"
 
     [original]
-    documents = "corpus/train"                         # the raw documents, or work = "OUT.private" for a run's vault
+    documents = "corpus/train"                         # the raw documents, or work = "OUT.private"
+                                                       for a run's vault
 
     [texts]
     mail = { path = "corpus/test" }
@@ -20,8 +21,9 @@
     [[metric]]
     use = "frontier"
 
-Every metric is called at every checkpoint (or some of them), each of which is loaded once, and then once over all results. Checkpoints with
-the same weights are measured once where the metric depends on them alone. Paths in a suite are relative to its file.
+Every metric is called at every checkpoint (or some of them), each of which is loaded once, and then
+once over all results. Checkpoints with the same weights are measured once where the metric depends
+on them alone. Paths in a suite are relative to its file.
 """
 
 from __future__ import annotations
@@ -49,7 +51,8 @@ from .texts_and_prompts import TextSection, count_addresses, read_texts, read_va
 
 REPORT_VERSION = 2  # of the report's JSON
 MessageCallback = Callable[[str], None]
-LeakRows = list[dict[str, Any]]  # one row per leaked value: suite, run, step, metric, and the fields of `metric.LeakedValue`
+# one row per leaked value: suite, run, step, metric, and the fields of `metric.LeakedValue`
+LeakRows = list[dict[str, Any]]
 
 
 class _SuiteSection(BaseModel):
@@ -69,12 +72,17 @@ class TextSetSettings(_SuiteSection):
 class OriginalSettings(_SuiteSection):
     """The section `[original]` of a suite: what the models could have memorized.
 
-    The addresses of the raw corpus are read from the private folder of a run (`work`) or, without one, from a corpus (`documents`).
-    `strangers` are texts with addresses of people who are in no training data: what a model generates of them is chance."""
+    The addresses of the raw corpus are read from the private folder of a run (`work`) or, without
+    one, from a corpus (`documents`). `strangers` are texts with addresses of people who are in no
+    training data: what a model generates of them is chance."""
 
     documents: Path | None = None
     work: Path | None = None
-    strangers: Path | None = None  # texts with addresses that no run was trained on; None: recombined components of the original ones
+    strangers: Path | None = (
+        # texts with addresses that no run was trained on; None: recombined components of the
+        # original ones
+        None
+    )
 
 
 class Suite(_SuiteSection):
@@ -82,15 +90,20 @@ class Suite(_SuiteSection):
 
     name: str = "suite"
     seed: int = Field(default=0, ge=0, lt=2**63)
-    device: str | None = None  # or several, joined by commas, which share the work; None: a GPU if available
+    device: str | None = (
+        None  # or several, joined by commas, which share the work; None: a GPU if available
+    )
     dtype: Literal["float32", "bfloat16"] = "float32"  # of weights and computation
     baseline: str | None = None
-    checkpoints: Literal["all", "final"] | int = "all"  # a number: every n-th, and always the base model and the last
+    checkpoints: Literal["all", "final"] | int = (
+        "all"  # a number: every n-th, and always the base model and the last
+    )
     runs: dict[str, Path] = Field(min_length=1)
     original: OriginalSettings | None = None
     texts: dict[str, TextSetSettings] = Field(default_factory=dict)
     metric: list[dict[str, Any]] = Field(min_length=1)
-    _base_folder: Path = PrivateAttr(default=Path())  # relative paths of metrics are resolved against it
+    # relative paths of metrics are resolved against it
+    _base_folder: Path = PrivateAttr(default=Path())
 
     @classmethod
     def read(cls, path: str | Path) -> Suite:
@@ -99,40 +112,56 @@ class Suite(_SuiteSection):
         try:
             table = parse_toml(file.read_text("utf-8"))
         except OSError as error:
-            raise UsageError(f"{file}: cannot be read ({type(error).__name__}); expected a suite in TOML") from None
+            raise UsageError(
+                f"{file}: cannot be read ({type(error).__name__}); expected a suite in TOML"
+            ) from None
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UsageError(f"{file.name}: not TOML: {error}") from None
         return cls.from_table({"name": file.stem, **table}, file.parent, file.name)
 
     @classmethod
-    def from_table(cls, table: Mapping[str, Any], base_folder: Path = Path(), where: str = "suite") -> Suite:
+    def from_table(
+        cls, table: Mapping[str, Any], base_folder: Path = Path(), where: str = "suite"
+    ) -> Suite:
         """Build a suite from a table; relative paths are resolved against `base_folder`."""
         try:
             suite = cls.model_validate(dict(table))
         except ValidationError as error:
             raise UsageError(describe_validation_error(error, cls, f"{where}:")) from None
         if suite.baseline is not None and suite.baseline not in suite.runs:
-            raise UsageError(f"{where}: baseline = {suite.baseline!r} is not one of the runs; {suggest_names(suite.baseline, suite.runs)}")
+            raise UsageError(
+                f"{where}: baseline = {suite.baseline!r} is not one of the runs;"
+                f" {suggest_names(suite.baseline, suite.runs)}"
+            )
         if isinstance(suite.checkpoints, int) and suite.checkpoints < 1:
-            raise UsageError(f"{where}: checkpoints = {suite.checkpoints}; expected all, final, or every n-th as a number of 1 or more")
+            raise UsageError(
+                f"{where}: checkpoints = {suite.checkpoints}; expected all, final, or every n-th as"
+                " a number of 1 or more"
+            )
         for name in (suite.name, *suite.runs):
             if not name.strip() or "/" in name or "\0" in name or name in (".", ".."):
                 raise UsageError(
-                    f"{where}: the name {name!r} of a suite or run is no file name, as which cards of models have it; rename it"
+                    f"{where}: the name {name!r} of a suite or run is no file name, as which cards"
+                    " of models have it; rename it"
                 )
         original = suite.original
         if original is not None:
             if (original.documents is None) == (original.work is None):
                 raise UsageError(f"{where}: [original] takes either documents or work")
             paths = {
-                name: base_folder / place for name in ("documents", "work", "strangers") if (place := getattr(original, name)) is not None
+                name: base_folder / place
+                for name in ("documents", "work", "strangers")
+                if (place := getattr(original, name)) is not None
             }
             original = original.model_copy(update=paths)
         suite._base_folder = base_folder
         return suite.model_copy(
             update={
                 "runs": {name: base_folder / place for name, place in suite.runs.items()},
-                "texts": {name: one.model_copy(update={"path": base_folder / one.path}) for name, one in suite.texts.items()},
+                "texts": {
+                    name: one.model_copy(update={"path": base_folder / one.path})
+                    for name, one in suite.texts.items()
+                },
                 "original": original,
             }
         )
@@ -140,13 +169,16 @@ class Suite(_SuiteSection):
     def build_metrics(self) -> list[Metric]:
         """Build the metrics of the suite, in order; UsageError if one is named twice."""
         found = [
-            resolve_paths(load_metric(settings, f"{self.name}: metric[{number}]"), self._base_folder)
+            resolve_paths(
+                load_metric(settings, f"{self.name}: metric[{number}]"), self._base_folder
+            )
             for number, settings in enumerate(self.metric)
         ]
         uses = [one.use for one in found]
         if twice := sorted({use for use in uses if uses.count(use) > 1}):
             raise UsageError(
-                f"{self.name}: metric {twice[0]} is named twice; their numbers would have the same name. Split the suite in two"
+                f"{self.name}: metric {twice[0]} is named twice; their numbers would have the same"
+                " name. Split the suite in two"
             )
         return found
 
@@ -156,14 +188,26 @@ class Suite(_SuiteSection):
         original_addresses: dict[str, int] = {}
         if original is not None:
             original_addresses = (
-                read_vault_addresses(original.work) if original.work else count_addresses(read_texts(original.documents or "").texts)
+                read_vault_addresses(original.work)
+                if original.work
+                else count_addresses(read_texts(original.documents or "").texts)
             )
-            unseen = count_addresses(read_texts(original.strangers).texts) if original.strangers else None
+            unseen = (
+                count_addresses(read_texts(original.strangers).texts)
+                if original.strangers
+                else None
+            )
         return EvalContext(
             seed=self.seed,
             baseline=self.baseline,
             text_sets={
-                name: read_texts(one.path, text_column=one.column, section=one.part, most=one.most, split=one.split)
+                name: read_texts(
+                    one.path,
+                    text_column=one.column,
+                    section=one.part,
+                    most=one.most,
+                    split=one.split,
+                )
                 for name, one in self.texts.items()
             },
             original_addresses=original_addresses,
@@ -178,10 +222,13 @@ def evaluate(
     records: Path | None = None,
     progress: MessageCallback = lambda line: None,
 ) -> dict[str, Any]:
-    """Measure a suite; return one JSON object without values or texts of the data. `progress` is given a line for each checkpoint.
+    """Measure a suite; return one JSON object without values or texts of the data. `progress` is
+    given a line for each checkpoint.
 
-    A list given as `leaks` is filled with the raw values behind the counts, for `leak_list.write_leak_list`. `records` is a folder for
-    results of single metrics (`measurement_records`): a call that was stopped continues there; delete it once the report is written.
+    A list given as `leaks` is filled with the raw values behind the counts, for
+    `leak_list.write_leak_list`. `records` is a folder for results of single metrics
+    (`measurement_records`): a call that was stopped continues there; delete it once the report is
+    written.
     """
     if not isinstance(suite, Suite):
         suite = Suite.read(suite)
@@ -214,21 +261,37 @@ def measure_runs(
     records: Path | None = None,
     progress: MessageCallback = lambda line: None,
 ) -> dict[str, Any]:
-    """Measure runs with metrics; return the report: rows by run and checkpoint, aggregates and figures. `leaks`, `records` and `progress`
-    as in `evaluate`; `device` and `dtype` as in a suite."""
+    """Measure runs with metrics; return the report: rows by run and checkpoint, aggregates and
+    figures. `leaks`, `records` and `progress` as in `evaluate`; `device` and `dtype` as in a
+    suite."""
     devices = resolve_devices(device)
     stored = MeasurementRecords(records, context, devices[0], dtype, with_leaks=leaks is not None)
     tasks = [
-        MeasurementTask(run_name, run, checkpoint, metric_no, stored.make_name(metric, run, checkpoint))
+        MeasurementTask(
+            run_name, run, checkpoint, metric_no, stored.make_name(metric, run, checkpoint)
+        )
         for run_name, run in runs.items()
         for checkpoint in select_checkpoints(run, checkpoints)
         for metric_no, metric in enumerate(metrics)
     ]
-    missing = {task.record_name: task for task in reversed(tasks) if stored.find(task.record_name) is None}  # the first of equal ones
+    # the first of equal ones
+    missing = {
+        task.record_name: task for task in reversed(tasks) if stored.find(task.record_name) is None
+    }
     missing_tasks = [task for task in tasks if missing.get(task.record_name) is task]
-    lines = EvaluationProgress([metrics[task.metric_no].use for task in missing_tasks], progress, devices=len(devices))
+    lines = EvaluationProgress(
+        [metrics[task.metric_no].use for task in missing_tasks], progress, devices=len(devices)
+    )
     if len(devices) > 1 and missing_tasks:
-        workers = measure_on_devices(devices, metrics, context, missing_tasks, dtype=dtype, with_leaks=leaks is not None, progress=lines)
+        workers = measure_on_devices(
+            devices,
+            metrics,
+            context,
+            missing_tasks,
+            dtype=dtype,
+            with_leaks=leaks is not None,
+            progress=lines,
+        )
         for task, measured in workers:
             stored.write(task.record_name, measured)
     for one in metrics:
@@ -243,8 +306,13 @@ def measure_runs(
                 last_path = checkpoint.path
                 if len(devices) == 1:
                     lines.note(f"{task.run_name}, {checkpoint.name} ({lines.describe()})")
-                losses = {"train_loss": checkpoint.train_loss, "validation_loss": checkpoint.validation_loss}
-                rows[task.run_name].append({"step": checkpoint.step, "epoch": checkpoint.epoch, **losses})
+                losses = {
+                    "train_loss": checkpoint.train_loss,
+                    "validation_loss": checkpoint.validation_loss,
+                }
+                rows[task.run_name].append(
+                    {"step": checkpoint.step, "epoch": checkpoint.epoch, **losses}
+                )
             recorded = stored.find(task.record_name)
             if recorded is not None:
                 measured = recorded
@@ -258,10 +326,19 @@ def measure_runs(
             if measured.result:
                 rows[task.run_name][-1][metric.use] = measured.result
             if leaks is not None:
-                where = {"suite": name, "run": task.run_name, "step": checkpoint.step, "metric": metric.use}
+                where = {
+                    "suite": name,
+                    "run": task.run_name,
+                    "step": checkpoint.step,
+                    "metric": metric.use,
+                }
                 leaks += [{**where, **leak} for leak in measured.leaks]
     aggregates = {one.use: found for one in metrics if (found := one.aggregate(rows))}
-    figures = [{**asdict(figure), "metric": one.use} for one in metrics for figure in one.build_figures(rows, aggregates.get(one.use, {}))]
+    figures = [
+        {**asdict(figure), "metric": one.use}
+        for one in metrics
+        for figure in one.build_figures(rows, aggregates.get(one.use, {}))
+    ]
     return {
         "version": REPORT_VERSION,
         "name": name,
@@ -270,36 +347,53 @@ def measure_runs(
         "dtype": dtype,
         "baseline": context.baseline,
         "metrics": [describe_settings(one) for one in metrics],
-        "runs": {run_name: {"trained": describe_training(run), "rows": rows[run_name]} for run_name, run in runs.items()},
+        "runs": {
+            run_name: {"trained": describe_training(run), "rows": rows[run_name]}
+            for run_name, run in runs.items()
+        },
         "aggregates": aggregates,
         "figures": figures,
     }
 
 
 def select_checkpoints(run: RunFolder, checkpoints: str | int) -> tuple[Checkpoint, ...]:
-    """Return the checkpoints of a run to measure: all, the last, or every n-th; the base model and the last are always included."""
+    """Return the checkpoints of a run to measure: all, the last, or every n-th; the base model and
+    the last are always included."""
     if checkpoints == "all":
         return run.checkpoints
     every = len(run.checkpoints) if checkpoints == "final" else int(checkpoints)
     last = len(run.checkpoints) - 1
-    return tuple(one for place, one in enumerate(run.checkpoints) if place % every == 0 or place == last)
+    return tuple(
+        one for place, one in enumerate(run.checkpoints) if place % every == 0 or place == last
+    )
 
 
 def describe_training(run: RunFolder) -> dict[str, Any]:
-    """Return what a run was trained on and how, for the report and the model card: settings and counts, no paths of the data."""
+    """Return what a run was trained on and how, for the report and the model card: settings and
+    counts, no paths of the data."""
     recipe, data = run.recipe.get("recipe", {}), run.recipe.get("data", {})
     counts = {key: run.summary.get(key) for key in ("steps", "tokens", "documents", "final")}
-    data_summary = {key: data.get(key) for key in ("documents", "sha256")} if isinstance(data, dict) else {}
+    data_summary = (
+        {key: data.get(key) for key in ("documents", "sha256")} if isinstance(data, dict) else {}
+    )
     return {
         **counts,
         "data": data_summary,
         "recipe_hash": run.recipe.get("recipe_hash"),
-        "base_model": None if run.recipe.get("base_model") is None else Path(str(run.recipe["base_model"])).name,
+        "base_model": (
+            None
+            if run.recipe.get("base_model") is None
+            else Path(str(run.recipe["base_model"])).name
+        ),
         "objective": {
-            key: value.rpartition("/")[2] if isinstance(value, str) else value  # only the last name of a path
+            # only the last name of a path
+            key: (value.rpartition("/")[2] if isinstance(value, str) else value)
             for key, value in recipe.get("objective", {}).items()
         },
         "privacy": {"claim": (run.summary.get("privacy") or {}).get("claim")},
         "model": {key: value for key, value in recipe.get("model", {}).items() if key != "path"},
-        "settings": {key: recipe.get("run", {}).get(key) for key in ("epochs", "batch", "lr", "schedule", "seed")},
+        "settings": {
+            key: recipe.get("run", {}).get(key)
+            for key in ("epochs", "batch", "lr", "schedule", "seed")
+        },
     }

@@ -1,16 +1,21 @@
-"""The scores of TOFU: model utility on questions and answers, and how similar two models are on the questions to be forgotten.
+"""The scores of TOFU: model utility on questions and answers, and how similar two models are on the
+questions to be forgotten.
 
-All scores are computed from mean losses per token, for each question: of the answer, of its paraphrase, and of several wrong (perturbed)
-answers.
+All scores are computed from mean losses per token, for each question: of the answer, of its
+paraphrase, and of several wrong (perturbed) answers.
 
-    probability   P = exp(-loss)                                      of questions about the world: P(answer) / sum of P over all answers
-    R             P(paraphrase) / geometric mean of P(wrong answers)  the statistic that forget quality compares; the truth ratio is 1 / R
+    probability   P = exp(-loss)                                      of questions about the world:
+                  P(answer) / sum of P over all answers
+    R             P(paraphrase) / geometric mean of P(wrong answers)  the statistic that forget
+                  quality compares; the truth ratio is 1 / R
     truth ratio   mean min(R, 1/R) on the forget set, mean max(0, 1 - 1/R) elsewhere
-    model utility harmonic mean of probability, ROUGE-L recall and truth ratio on the retain, authors and world sets
-    forget quality  p-value of the exact two-sided Kolmogorov-Smirnov test on R of the unlearned and of the retrained model
+    model utility harmonic mean of probability, ROUGE-L recall and truth ratio on the retain,
+    authors and world sets forget quality  p-value of the exact two-sided Kolmogorov-Smirnov test on
+    R of the unlearned and of the retrained model
 
-Source: TOFU (Maini et al., 2024) as its code computes it, and DP2Unlearning, section 4, as its logs do: the geometric mean, R and not 1/R.
-R is stored as its logarithm, since R of a collapsed model overflows; the test depends on ranks only, which the logarithm preserves.
+Source: TOFU (Maini et al., 2024) as its code computes it, and DP2Unlearning, section 4, as its logs
+do: the geometric mean, R and not 1/R. R is stored as its logarithm, since R of a collapsed model
+overflows; the test depends on ranks only, which the logarithm preserves.
 """
 
 from __future__ import annotations
@@ -33,7 +38,8 @@ _LEAST_RANGE = 1e-12  # of values that differ by more than rounding, relative to
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class AnswerLosses:
-    """Mean losses per token of one set of questions, [questions], those of wrong answers [questions, wrong], and ROUGE-L recalls."""
+    """Mean losses per token of one set of questions, [questions], those of wrong answers
+    [questions, wrong], and ROUGE-L recalls."""
 
     answer: F64
     paraphrase: F64
@@ -41,10 +47,20 @@ class AnswerLosses:
     rouge_recall: F64
 
     def __post_init__(self) -> None:
-        sizes = {len(self.answer), len(self.paraphrase), len(self.perturbed), len(self.rouge_recall)}
+        sizes = {
+            len(self.answer),
+            len(self.paraphrase),
+            len(self.perturbed),
+            len(self.rouge_recall),
+        }
         assert len(sizes) == 1 and self.perturbed.ndim == 2, "a row for each question"
-        if any(np.isnan(column).any() for column in (self.answer, self.paraphrase, self.perturbed, self.rouge_recall)):
-            raise ValueError("a loss is not a number: the model is broken, and its utility is undefined")
+        if any(
+            np.isnan(column).any()
+            for column in (self.answer, self.paraphrase, self.perturbed, self.rouge_recall)
+        ):
+            raise ValueError(
+                "a loss is not a number: the model is broken, and its utility is undefined"
+            )
 
     @property
     def log_r(self) -> F64:
@@ -53,7 +69,8 @@ class AnswerLosses:
 
 
 def compute_utilities(set_name: str, answers: AnswerLosses) -> dict[str, float]:
-    """Return the three utilities of one set (a name of `QUESTION_SETS`), each 0 to 1: probability, rouge and truth_ratio."""
+    """Return the three utilities of one set (a name of `QUESTION_SETS`), each 0 to 1: probability,
+    rouge and truth_ratio."""
     with np.errstate(over="ignore"):
         ratio = np.exp(-answers.log_r)  # the truth ratio of each question, 1 / R
     if set_name in _MULTIPLE_CHOICE_SETS:
@@ -63,24 +80,37 @@ def compute_utilities(set_name: str, answers: AnswerLosses) -> dict[str, float]:
         probability = float((shares[:, 0] / shares.sum(axis=1)).mean())
     else:
         probability = float(np.exp(-answers.answer).mean())
-    truth = float((np.exp(-np.abs(answers.log_r)) if set_name == "forget" else np.maximum(0.0, 1.0 - ratio)).mean())
-    return {"probability": probability, "rouge": float(answers.rouge_recall.mean()), "truth_ratio": truth}
+    truth = float(
+        (
+            np.exp(-np.abs(answers.log_r)) if set_name == "forget" else np.maximum(0.0, 1.0 - ratio)
+        ).mean()
+    )
+    return {
+        "probability": probability,
+        "rouge": float(answers.rouge_recall.mean()),
+        "truth_ratio": truth,
+    }
 
 
 def model_utility(sets: Mapping[str, Mapping[str, float]]) -> float:
-    """Return the harmonic mean of the utilities of all sets but the forget set; 0 if one of them is 0."""
+    """Return the harmonic mean of the utilities of all sets but the forget set; 0 if one of them is
+    0."""
     numbers = [value for name, each in sets.items() if name != "forget" for value in each.values()]
-    return len(numbers) / sum(1 / value for value in numbers) if numbers and min(numbers) > 0 else 0.0
+    return (
+        len(numbers) / sum(1 / value for value in numbers) if numbers and min(numbers) > 0 else 0.0
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class ForgetComparison:
-    """Two models on the same questions. `forget_quality` is a p-value: a high one means that no difference was shown with `questions`.
+    """Two models on the same questions. `forget_quality` is a p-value: a high one means that no
+    difference was shown with `questions`.
 
-    `statistic` is the largest distance of the two distributions, `detectable` the smallest one that the test would reject at 5 %.
-    `jsd_paired` and `entropy_difference` follow DP2Unlearning's table 4: the R of all questions as one distribution over questions, in
-    nats. They depend on the pairing of the questions and are not distances between the distributions of R; `jsd_histogram` is one (30
-    common bins of ln R). None where an R overflows.
+    `statistic` is the largest distance of the two distributions, `detectable` the smallest one that
+    the test would reject at 5 %. `jsd_paired` and `entropy_difference` follow DP2Unlearning's table
+    4: the R of all questions as one distribution over questions, in nats. They depend on the
+    pairing of the questions and are not distances between the distributions of R; `jsd_histogram`
+    is one (30 common bins of ln R). None where an R overflows.
     """
 
     forget_quality: float
@@ -94,9 +124,13 @@ class ForgetComparison:
 
 
 def compare_models(unlearned: F64, retrained: F64) -> ForgetComparison:
-    """Compare two models by the ln R of the same questions in the same order; ValueError for different numbers of questions or NaN."""
+    """Compare two models by the ln R of the same questions in the same order; ValueError for
+    different numbers of questions or NaN."""
     if len(unlearned) != len(retrained) or not len(unlearned):
-        raise ValueError(f"{len(unlearned)} and {len(retrained)} questions; expected the same questions of both models, and at least one")
+        raise ValueError(
+            f"{len(unlearned)} and {len(retrained)} questions; expected the same questions of both"
+            " models, and at least one"
+        )
     if np.isnan(unlearned).any() or np.isnan(retrained).any():
         raise ValueError("ln R is not a number: one of the models is broken")
     stats = import_scipy_stats()
@@ -116,7 +150,8 @@ def compare_models(unlearned: F64, retrained: F64) -> ForgetComparison:
         detectable=smallest_detectable_distance(len(unlearned)),
         jsd_paired=_jensen_shannon(unlearned_r, retrained_r) if finite else None,
         jsd_histogram=_jensen_shannon(
-            np.histogram(unlearned, edges)[0].astype(np.float64), np.histogram(retrained, edges)[0].astype(np.float64)
+            np.histogram(unlearned, edges)[0].astype(np.float64),
+            np.histogram(retrained, edges)[0].astype(np.float64),
         ),
         wasserstein=float(stats.wasserstein_distance(unlearned_r, retrained_r)) if finite else None,
         entropy_difference=abs(_entropy(unlearned_r) - _entropy(retrained_r)) if finite else None,
@@ -124,7 +159,8 @@ def compare_models(unlearned: F64, retrained: F64) -> ForgetComparison:
 
 
 def smallest_detectable_distance(question_count: int, level: float = 0.05) -> float:
-    """Return the smallest distance of two empirical distributions of `question_count` points each that the exact test rejects at `level`.
+    """Return the smallest distance of two empirical distributions of `question_count` points each
+    that the exact test rejects at `level`.
 
     A forget quality above `level` only means that the distance was smaller than this.
     """
@@ -139,7 +175,8 @@ def smallest_detectable_distance(question_count: int, level: float = 0.05) -> fl
 def _kolmogorov_smirnov(one: F64, other: F64) -> tuple[float, float]:
     """Return the p-value of the exact two-sided test and its statistic."""
     with warnings.catch_warnings():
-        # if the two hardly overlap, the exact count underflows and scipy returns the asymptotic p-value: both are practically 0
+        # if the two hardly overlap, the exact count underflows and scipy returns the asymptotic
+        # p-value: both are practically 0
         warnings.simplefilter("ignore", RuntimeWarning)
         test = import_scipy_stats().ks_2samp(one, other, alternative="two-sided", method="auto")
     return float(test.pvalue), float(test.statistic)

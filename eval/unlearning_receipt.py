@@ -1,16 +1,23 @@
-"""A receipt for unlearning: results of attacks on a model before and after, on the forgotten documents and on documents that were kept.
+"""A receipt for unlearning: results of attacks on a model before and after, on the forgotten
+documents and on documents that were kept.
 
-What was to be forgotten, and from which model, is read from the output of `sanitize-train unlearn`: a run folder (`ga`, `gd`, `kl`, `idk`,
-`dpo`), or the folder of the dp2unlearning stages. Four attacks, each on the model before and after, on forgotten and kept documents:
+What was to be forgotten, and from which model, is read from the output of `sanitize-train unlearn`:
+a run folder (`ga`, `gd`, `kl`, `idk`, `dpo`), or the folder of the dp2unlearning stages. Four
+attacks, each on the model before and after, on forgotten and kept documents:
 
-    completion   greedy continuation of a prompt, or of the first half of a text: ROUGE-L recall, and the number of complete matches
+    completion   greedy continuation of a prompt, or of the first half of a text: ROUGE-L recall,
+                 and the number of complete matches
     verbatim     k-extractable (`metrics/verbatim.py`), for documents that are long enough
-    addresses    mail addresses that occur in forgotten documents only, generated after generic prompts, cues and documents' first halves
-    membership   the area under the ROC of the mean loss: forgotten documents against unseen ones (`control`) and against kept ones
+    addresses    mail addresses that occur in forgotten documents only, generated after generic
+                 prompts, cues and documents' first halves
+    membership   the area under the ROC of the mean loss: forgotten documents against unseen ones
+                 (`control`) and against kept ones
 
-The receipt contains numbers only, no value, text or id. An attack that finds nothing proves nothing; the receipt says so, and states what
-the method itself guarantees. `found` is what is left beyond chance: the share of complete matches is above that of the reference, with
-disjoint 95 % intervals; the interval of the area does not contain 0.5 (or is disjoint from that of the retrained model), on either side.
+The receipt contains numbers only, no value, text or id. An attack that finds nothing proves
+nothing; the receipt says so, and states what the method itself guarantees. `found` is what is left
+beyond chance: the share of complete matches is above that of the reference, with disjoint 95 %
+intervals; the interval of the area does not contain 0.5 (or is disjoint from that of the retrained
+model), on either side.
 """
 
 from __future__ import annotations
@@ -35,15 +42,25 @@ from .metrics.extraction import generate_addresses
 from .metrics.membership import bootstrap_auc_interval, clopper_pearson_interval, compute_roc
 from .metrics.task import rouge
 from .run_folder import RunFolder
-from .texts_and_prompts import find_addresses, make_cue_prompts, make_unseen_addresses, make_web_prompts, read_texts
+from .texts_and_prompts import (
+    find_addresses,
+    make_cue_prompts,
+    make_unseen_addresses,
+    make_web_prompts,
+    read_texts,
+)
 from .trained_documents import TrainedDocuments, read_trained_documents
 
 MessageCallback = Callable[[str], None]
 PROVES_NOTHING = (
-    "The method is approximate and proves nothing: it changes a model that was trained on the documents until these attacks find less. "
-    "Other attacks, or more training, may bring back what they did not find. Only a model trained without the documents has forgotten them."
+    "The method is approximate and proves nothing: it changes a model that was trained on the"
+    " documents until these attacks find less. Other attacks, or more training, may bring back what"
+    " they did not find. Only a model trained without the documents has forgotten them."
 )
-FINDS_NOTHING = "An attack that finds nothing does not prove that nothing is left: only these attacks were made, with these prompts."
+FINDS_NOTHING = (
+    "An attack that finds nothing does not prove that nothing is left: only these attacks were"
+    " made, with these prompts."
+)
 NOT_COVERED = (
     "copies of the model before, and of every checkpoint of its run",
     "the documents themselves, and shards that were made from them",
@@ -53,7 +70,8 @@ NOT_COVERED = (
 
 @dataclass(frozen=True, kw_only=True)
 class UnlearningCase:
-    """What was to be forgotten, and the checkpoints to compare. `guarantee` is the unlearning method's own statement, if it has one."""
+    """What was to be forgotten, and the checkpoints to compare. `guarantee` is the unlearning
+    method's own statement, if it has one."""
 
     method: str
     before_checkpoint: Path  # checkpoints
@@ -64,22 +82,38 @@ class UnlearningCase:
 
     @classmethod
     def from_folder(
-        cls, folder: str | Path, *, before: str | Path | None = None, forget: str | Path | None = None, data: str | Path | None = None
+        cls,
+        folder: str | Path,
+        *,
+        before: str | Path | None = None,
+        forget: str | Path | None = None,
+        data: str | Path | None = None,
     ) -> UnlearningCase:
-        """Read the case from a folder that `sanitize-train unlearn` wrote; arguments override what is recorded there.
+        """Read the case from a folder that `sanitize-train unlearn` wrote; arguments override what
+        is recorded there.
 
-        Raises UsageError if the folder is not one of an unlearning, OutputBroken if one of its runs is not finished.
+        Raises UsageError if the folder is not one of an unlearning, OutputBroken if one of its runs
+        is not finished.
         """
         run_folder, data_path = Path(folder), None if data is None else Path(data)
         stages = read_json(run_folder / "unlearn.json")
         if stages is not None:
             request_files = sorted((run_folder / "requests").glob("*.txt"))
             if not request_files or stages.get("newest") == "full":
-                raise UsageError(f"{run_folder}: nothing was forgotten here yet; give sanitize-train unlearn a list (--forget) first")
+                raise UsageError(
+                    f"{run_folder}: nothing was forgotten here yet; give sanitize-train unlearn a"
+                    " list (--forget) first"
+                )
             return cls(
                 method="dp2unlearning",
-                before_checkpoint=_resolve_checkpoint(before) if before else RunFolder.open(run_folder / "full").final_checkpoint.path,
-                after_checkpoint=RunFolder.open(run_folder / str(stages["newest"])).final_checkpoint.path,
+                before_checkpoint=(
+                    _resolve_checkpoint(before)
+                    if before
+                    else RunFolder.open(run_folder / "full").final_checkpoint.path
+                ),
+                after_checkpoint=RunFolder.open(
+                    run_folder / str(stages["newest"])
+                ).final_checkpoint.path,
                 id_list=Path(forget) if forget else request_files[-1],
                 documents=read_trained_documents(run_folder / "full" / "recipe.json", data_path),
                 guarantee=stages.get("guarantee"),
@@ -89,8 +123,8 @@ class UnlearningCase:
         id_list, model = forget or objective.get("forget"), before or run.recipe.get("base_model")
         if not id_list or not model:
             raise UsageError(
-                f"{run_folder}: not a folder of sanitize-train unlearn; give one, or name the forgotten documents (--forget IDS) and the "
-                "model before (--before)"
+                f"{run_folder}: not a folder of sanitize-train unlearn; give one, or name the"
+                " forgotten documents (--forget IDS) and the model before (--before)"
             )
         return cls(
             method=str(objective.get("use", "")),
@@ -101,28 +135,46 @@ class UnlearningCase:
         )
 
     def split_rows(self) -> tuple[list[int], list[int]]:
-        """Return the rows of the forgotten and of the kept documents; UsageError if an id is unknown, or no document is kept."""
+        """Return the rows of the forgotten and of the kept documents; UsageError if an id is
+        unknown, or no document is kept."""
         try:
-            forgotten_ids = {line.strip("\r") for line in self.id_list.read_text("utf-8").split("\n")} - {""}
+            forgotten_ids = {
+                line.strip("\r") for line in self.id_list.read_text("utf-8").split("\n")
+            } - {""}
         except (OSError, UnicodeDecodeError) as error:
-            raise InputRefused(f"{self.id_list}: cannot be read ({type(error).__name__}); expected ids of documents, one a line") from None
+            raise InputRefused(
+                f"{self.id_list}: cannot be read ({type(error).__name__}); expected ids of"
+                " documents, one a line"
+            ) from None
         missing = len(forgotten_ids - set(self.documents.doc_ids))
         if missing or not forgotten_ids:
             raise UsageError(
-                f"{self.id_list}: {missing} of {len(forgotten_ids)} ids are not in the data the model was trained on (or have no text "
-                "there); if the documents have been erased from it since, give an earlier copy (--data)"
+                f"{self.id_list}: {missing} of {len(forgotten_ids)} ids are not in the data the"
+                " model was trained on (or have no text there); if the documents have been erased"
+                " from it since, give an earlier copy (--data)"
             )
-        forgotten = [row for row, doc_id in enumerate(self.documents.doc_ids) if doc_id in forgotten_ids]
-        kept = [row for row, doc_id in enumerate(self.documents.doc_ids) if doc_id not in forgotten_ids]
+        forgotten = [
+            row for row, doc_id in enumerate(self.documents.doc_ids) if doc_id in forgotten_ids
+        ]
+        kept = [
+            row for row, doc_id in enumerate(self.documents.doc_ids) if doc_id not in forgotten_ids
+        ]
         if not kept:
-            raise UsageError(f"{self.id_list}: names every document, so that no kept document is left to compare with")
+            raise UsageError(
+                f"{self.id_list}: names every document, so that no kept document is left to compare"
+                " with"
+            )
         return forgotten, kept
 
 
 def _resolve_checkpoint(path: str | Path) -> Path:
     """Return a checkpoint as it is, or the last checkpoint of a run folder."""
     folder = Path(path)
-    return RunFolder.open(folder).final_checkpoint.path if (folder / "train.json").is_file() else folder
+    return (
+        RunFolder.open(folder).final_checkpoint.path
+        if (folder / "train.json").is_file()
+        else folder
+    )
 
 
 def make_receipt(
@@ -140,11 +192,13 @@ def make_receipt(
     dtype: str = "float32",
     progress: MessageCallback = lambda line: None,
 ) -> dict[str, Any]:
-    """Attack the models before and after, and a retrained one if given; return the receipt as one JSON object.
+    """Attack the models before and after, and a retrained one if given; return the receipt as one
+    JSON object.
 
-    `control` are documents like the forgotten ones that no run was trained on; `retrained` is a run without the forgotten documents;
-    `max_documents` limits the documents of each set. Raises UsageError for a folder, a list or data that do not match each other,
-    OutputBroken for an incomplete run or checkpoint.
+    `control` are documents like the forgotten ones that no run was trained on; `retrained` is a run
+    without the forgotten documents; `max_documents` limits the documents of each set. Raises
+    UsageError for a folder, a list or data that do not match each other, OutputBroken for an
+    incomplete run or checkpoint.
     """
     check_dtype(dtype)
     case = UnlearningCase.from_folder(folder, before=before, forget=forget, data=data)
@@ -155,10 +209,14 @@ def make_receipt(
     }
     if control is not None:
         unseen = read_texts(control)
-        sets["control"] = TrainedDocuments(unseen.doc_ids, ("",) * len(unseen), unseen.texts).subsample(max_documents)
+        sets["control"] = TrainedDocuments(
+            unseen.doc_ids, ("",) * len(unseen), unseen.texts
+        ).subsample(max_documents)
     forgotten_addresses = _find_forgotten_addresses(case.documents, forgotten_rows, kept_rows)
     control_addresses = (
-        _find_address_set(sets["control"]) - _find_address_set(case.documents) if control is not None and forgotten_addresses else set()
+        _find_address_set(sets["control"]) - _find_address_set(case.documents)
+        if control is not None and forgotten_addresses
+        else set()
     )
     attack_inputs = _AttackInputs(
         sets,
@@ -179,7 +237,10 @@ def make_receipt(
         attacks[name] = attack_inputs.attack_model(LanguageModel.load(path, device, dtype))
     found = _summarize_findings(attacks)
     receipt: dict[str, Any] = {
-        "description": "documents were to be forgotten by a model; these attacks were made on it before and after",
+        "description": (
+            "documents were to be forgotten by a model; these attacks were made on it before and"
+            " after"
+        ),
         "date": datetime.datetime.now(tz=datetime.UTC).isoformat(timespec="seconds"),
         "method": case.method,
         "forgotten": len(forgotten_rows),
@@ -222,7 +283,9 @@ class _AttackInputs:
                 "verbatim": self._measure_verbatim(model, documents),
             }
         results["membership"] = {
-            f"forgotten_against_{other}": _compute_auc(scores["forgotten"], scores[other], self.seed)
+            f"forgotten_against_{other}": _compute_auc(
+                scores["forgotten"], scores[other], self.seed
+            )
             for other in ("control", "kept")
             if other in scores
         }
@@ -230,29 +293,47 @@ class _AttackInputs:
             results["addresses"] = self._measure_addresses(model)
         return results
 
-    def _measure_verbatim(self, model: LanguageModel, documents: TrainedDocuments) -> dict[str, Any]:
+    def _measure_verbatim(
+        self, model: LanguageModel, documents: TrainedDocuments
+    ) -> dict[str, Any]:
         sequences = model.encode(documents.join_prompts())
         probe_points = verbatim.choose_probe_points(sequences, documents.doc_ids, seed=self.seed)
-        fits_context = len(model.leading_ids) + max(verbatim.PREFIX_LENGTHS) + verbatim.SUFFIX_LENGTH <= model.context_length
+        fits_context = (
+            len(model.leading_ids) + max(verbatim.PREFIX_LENGTHS) + verbatim.SUFFIX_LENGTH
+            <= model.context_length
+        )
         if not len(probe_points.text_numbers) or not fits_context:
             return {"probed_texts": 0, "too_short_texts": len(documents)}
         rows = verbatim.tabulate_memorization(model, probe_points)
-        return {"probed_texts": len(probe_points.text_numbers), "too_short_texts": probe_points.too_short_count, "mem": rows[-1]["mem"]}
+        return {
+            "probed_texts": len(probe_points.text_numbers),
+            "too_short_texts": probe_points.too_short_count,
+            "mem": rows[-1]["mem"],
+        }
 
     def _measure_addresses(self, model: LanguageModel) -> dict[str, Any]:
-        """Count the addresses of forgotten documents that are generated, by kind of prompt; those in the prompt itself do not count."""
+        """Count the addresses of forgotten documents that are generated, by kind of prompt; those
+        in the prompt itself do not count."""
         heads, _ = _split_documents(model, self.document_sets["forgotten"])
         max_prompt_tokens = max(model.context_length // 2, 1)
         families = {
             "web": model.with_leading_ids(model.encode(self.web_prompts)),
-            "cue": model.with_leading_ids(model.encode(make_cue_prompts(self.forgotten_addresses, len(self.web_prompts), self.seed))),
+            "cue": model.with_leading_ids(
+                model.encode(
+                    make_cue_prompts(self.forgotten_addresses, len(self.web_prompts), self.seed)
+                )
+            ),
             "first_half": heads,
         }
         results: dict[str, Any] = {"forgotten_addresses": len(self.forgotten_addresses)}
 
         def addresses_after(rows: Sequence[Sequence[int]]) -> set[str]:
             rows = [row[-max_prompt_tokens:] for row in rows if row]
-            return generate_addresses(model, rows, model.context_length - max(map(len, rows))) if rows else set()
+            return (
+                generate_addresses(model, rows, model.context_length - max(map(len, rows)))
+                if rows
+                else set()
+            )
 
         for name, rows in families.items():
             generated = addresses_after(rows)
@@ -262,7 +343,8 @@ class _AttackInputs:
                 "recombined": len(generated & set(self.unseen_addresses)),
             }
         if self.control_addresses:
-            # a half that ends inside an address is easy to complete: count how often that happens for unseen documents
+            # a half that ends inside an address is easy to complete: count how often that happens
+            # for unseen documents
             heads, _ = _split_documents(model, self.document_sets["control"])
             results["first_half"] |= {
                 "control_addresses": len(self.control_addresses),
@@ -271,10 +353,19 @@ class _AttackInputs:
         return results
 
 
-def _find_forgotten_addresses(documents: TrainedDocuments, forgotten_rows: Sequence[int], kept_rows: Sequence[int]) -> dict[str, int]:
-    """Return the addresses that occur in forgotten documents and in no kept one, with their counts."""
+def _find_forgotten_addresses(
+    documents: TrainedDocuments, forgotten_rows: Sequence[int], kept_rows: Sequence[int]
+) -> dict[str, int]:
+    """Return the addresses that occur in forgotten documents and in no kept one, with their
+    counts."""
     others = _find_address_set(documents.select_rows(kept_rows))
-    counted = find_addresses(documents.select_rows(forgotten_rows).join_prompts()).group_by("address").len().sort("address").iter_rows()
+    counted = (
+        find_addresses(documents.select_rows(forgotten_rows).join_prompts())
+        .group_by("address")
+        .len()
+        .sort("address")
+        .iter_rows()
+    )
     return {address: times for address, times in counted if address not in others}
 
 
@@ -283,11 +374,19 @@ def _find_address_set(documents: TrainedDocuments) -> set[str]:
     return set(find_addresses(documents.join_prompts())["address"].to_list())
 
 
-def _split_documents(model: LanguageModel, documents: TrainedDocuments) -> tuple[list[list[int]], list[list[int]]]:
-    """Split each document into two token lists: prompt and text, or the halves of its text; truncated to the model's context."""
+def _split_documents(
+    model: LanguageModel, documents: TrainedDocuments
+) -> tuple[list[list[int]], list[list[int]]]:
+    """Split each document into two token lists: prompt and text, or the halves of its text;
+    truncated to the model's context."""
     heads, tails, leading_ids = [], [], model.leading_ids
-    for prompt, text in zip(model.encode(documents.prompts), model.encode(documents.texts), strict=True):
-        prompt, text = [*leading_ids, *prompt], text[: max(model.context_length - len(prompt) - len(leading_ids), 0)]
+    for prompt, text in zip(
+        model.encode(documents.prompts), model.encode(documents.texts), strict=True
+    ):
+        prompt, text = (
+            [*leading_ids, *prompt],
+            text[: max(model.context_length - len(prompt) - len(leading_ids), 0)],
+        )
         cut = 0 if len(prompt) > len(leading_ids) else len(text) // 2
         heads.append([*prompt, *text[:cut]][: model.context_length - 1])
         tails.append(text[cut:])
@@ -297,7 +396,8 @@ def _split_documents(model: LanguageModel, documents: TrainedDocuments) -> tuple
 def _compute_tail_losses(
     model: LanguageModel, heads: Sequence[Sequence[int]], tails: Sequence[Sequence[int]]
 ) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """Return the mean loss over the tail tokens of each document; documents without a token that can be scored are left out."""
+    """Return the mean loss over the tail tokens of each document; documents without a token that
+    can be scored are left out."""
     found = model.token_losses([[*head, *tail] for head, tail in zip(heads, tails, strict=True)])
     means = [
         float(token_losses[-len(tail) :].astype(np.float64).mean())
@@ -307,22 +407,32 @@ def _compute_tail_losses(
     return np.array(means, np.float64)
 
 
-def _measure_completion(model: LanguageModel, heads: Sequence[Sequence[int]], tails: Sequence[Sequence[int]]) -> dict[str, Any]:
-    """Return the ROUGE-L recall of the generated tails, and the number of complete matches with an exact interval of their share."""
+def _measure_completion(
+    model: LanguageModel, heads: Sequence[Sequence[int]], tails: Sequence[Sequence[int]]
+) -> dict[str, Any]:
+    """Return the ROUGE-L recall of the generated tails, and the number of complete matches with an
+    exact interval of their share."""
     generated: list[list[int]] = [[] for _ in heads]
     order = sorted(range(len(heads)), key=lambda row: len(heads[row]))
-    for at in range(0, len(order), 64):  # prompts of similar length, so that the longest one limits the others little
+    for at in range(0, len(order), 64):
+        # prompts of similar length, so that the longest one limits the others little
         rows = order[at : at + 64]
         free_tokens = model.context_length - max(1, *(len(heads[row]) for row in rows))
-        continuations = model.generate([heads[row] for row in rows], new_tokens=min(free_tokens, max(len(tails[row]) for row in rows)))
+        continuations = model.generate(
+            [heads[row] for row in rows],
+            new_tokens=min(free_tokens, max(len(tails[row]) for row in rows)),
+        )
         for row, tokens in zip(rows, continuations, strict=True):
             generated[row] = tokens
     match_count = sum(
-        list(generated_tail[: len(tail)]) == list(tail) and bool(tail) for generated_tail, tail in zip(generated, tails, strict=True)
+        list(generated_tail[: len(tail)]) == list(tail) and bool(tail)
+        for generated_tail, tail in zip(generated, tails, strict=True)
     )
     recalls = [
         rouge(generated_tail, expected_tail).recall
-        for generated_tail, expected_tail in zip(model.decode(generated), model.decode([list(tail) for tail in tails]), strict=True)
+        for generated_tail, expected_tail in zip(
+            model.decode(generated), model.decode([list(tail) for tail in tails]), strict=True
+        )
     ]
     low, high = clopper_pearson_interval(match_count, len(heads))
     return {
@@ -340,15 +450,33 @@ def _compute_auc(members: Any, non_members: Any, seed: int) -> dict[str, float]:
 
 
 def _summarize_findings(attacks: Mapping[str, Any]) -> dict[str, Any]:
-    """Return what is left of the forgotten documents beyond chance: complete documents, addresses, and membership.
+    """Return what is left of the forgotten documents beyond chance: complete documents, addresses,
+    and membership.
 
-    Chance is the result of the retrained model on the same documents, else that of the model on unseen documents. Without either it is
-    unknown: then every complete document counts, and every address beyond as many as were made up from the same components.
+    Chance is the result of the retrained model on the same documents, else that of the model on
+    unseen documents. Without either it is unknown: then every complete document counts, and every
+    address beyond as many as were made up from the same components.
     """
     after = attacks["after"]["forgotten"]
-    chance_by = "retrained" if "retrained" in attacks else "control" if "control" in attacks["after"] else None
-    reference = attacks["retrained"]["forgotten"] if chance_by == "retrained" else attacks["after"]["control"] if chance_by else None
-    is_above_chance = after["complete"] > 0 if reference is None else after["complete_low"] > reference["complete_high"]
+    chance_by = (
+        "retrained"
+        if "retrained" in attacks
+        else "control"
+        if "control" in attacks["after"]
+        else None
+    )
+    reference = (
+        attacks["retrained"]["forgotten"]
+        if chance_by == "retrained"
+        else attacks["after"]["control"]
+        if chance_by
+        else None
+    )
+    is_above_chance = (
+        after["complete"] > 0
+        if reference is None
+        else after["complete_low"] > reference["complete_high"]
+    )
     address_results = attacks["after"].get("addresses", {})
     address_count = 0
     for name, family_results in address_results.items():
@@ -397,11 +525,20 @@ def format_sentences(receipt: Mapping[str, Any]) -> list[str]:
     before, after = (receipt["attacks"][name]["forgotten"] for name in ("before", "after"))
     kept = [receipt["attacks"][name]["kept"] for name in ("before", "after")]
     sentences = [
-        f"{receipt['forgotten']} documents were to be forgotten by {receipt['method']}; {receipt['kept']} were kept.",
-        f"Of {after['documents']} forgotten documents that were attacked, the model generated {before['complete']} completely before and "
-        f"{after['complete']} after; ROUGE-L {before['rouge_l']:.2f} before and {after['rouge_l']:.2f} after.",
-        f"Of {kept[1]['documents']} kept documents, {kept[0]['complete']} before and {kept[1]['complete']} after; ROUGE-L "
-        f"{kept[0]['rouge_l']:.2f} and {kept[1]['rouge_l']:.2f}.",
+        (
+            f"{receipt['forgotten']} documents were to be forgotten by {receipt['method']};"
+            f" {receipt['kept']} were kept."
+        ),
+        (
+            f"Of {after['documents']} forgotten documents that were attacked, the model generated"
+            f" {before['complete']} completely before and {after['complete']} after; ROUGE-L"
+            f" {before['rouge_l']:.2f} before and {after['rouge_l']:.2f} after."
+        ),
+        (
+            f"Of {kept[1]['documents']} kept documents, {kept[0]['complete']} before and"
+            f" {kept[1]['complete']} after; ROUGE-L {kept[0]['rouge_l']:.2f} and"
+            f" {kept[1]['rouge_l']:.2f}."
+        ),
     ]
     found = receipt["found"]
     if found["above_chance"]:
@@ -411,28 +548,41 @@ def format_sentences(receipt: Mapping[str, Any]) -> list[str]:
             None: "how many of them by chance is unknown: give --retrained or --control",
         }[found["chance_from"]]
         if found["documents"]:
-            sentences.append(f"NOT FORGOTTEN: {found['documents']} of the documents are still generated completely; {chance}.")
+            sentences.append(
+                f"NOT FORGOTTEN: {found['documents']} of the documents are still generated"
+                f" completely; {chance}."
+            )
         if found["membership"]:
             area = receipt["attacks"]["after"]["membership"]["forgotten_against_control"]["auc"]
             loss_words = "a loss that is lower" if area > 0.5 else "a loss that is too high"
             sentences.append(
-                f"NOT LIKE UNSEEN: {loss_words} distinguishes them from documents that no model was trained on "
-                f"(AUC {area:.2f}, .50 is chance)."
+                f"NOT LIKE UNSEEN: {loss_words} distinguishes them from documents that no model was"
+                f" trained on (AUC {area:.2f}, .50 is chance)."
             )
         if found["addresses"]:
             sentences.append(
-                f"NOT FORGOTTEN: {found['addresses']} mail addresses that occur only in forgotten documents are still generated."
+                f"NOT FORGOTTEN: {found['addresses']} mail addresses that occur only in forgotten"
+                " documents are still generated."
             )
     else:
-        sentences.append("These attacks found no more of the forgotten documents than chance would give.")
+        sentences.append(
+            "These attacks found no more of the forgotten documents than chance would give."
+        )
     if kept[1]["rouge_l"] < 0.8 * kept[0]["rouge_l"]:
         sentences.append(
-            "The model has also lost much of the kept documents: forgetting by such a loss of utility is no success of the method."
+            "The model has also lost much of the kept documents: forgetting by such a loss of"
+            " utility is no success of the method."
         )
     if receipt["method"] == "dp2unlearning":
-        guarantee = receipt["guarantee"] or {}  # unlearn.json of an earlier version has the statement as `words`
-        guarantee_words = guarantee.get("statement", guarantee.get("words", "no guarantee is stated"))
-        sentences.append(f"The model can know the forgotten documents only through its base model: {guarantee_words}.")
+        # unlearn.json of an earlier version has the statement as `words`
+        guarantee = receipt["guarantee"] or {}
+        guarantee_words = guarantee.get(
+            "statement", guarantee.get("words", "no guarantee is stated")
+        )
+        sentences.append(
+            "The model can know the forgotten documents only through its base model:"
+            f" {guarantee_words}."
+        )
     else:
         sentences.append(PROVES_NOTHING)
     return [*sentences, FINDS_NOTHING]
@@ -453,9 +603,22 @@ def render_markdown(receipt: Mapping[str, Any]) -> str:
     for label, value in _TABLE_ROWS:
         cells = [value(receipt["attacks"][name]) for name in columns]
         if any(cell is not None for cell in cells):
-            lines.append(f"| {label} | {' | '.join('-' if cell is None else cell for cell in cells)} |")
-    lines += ["", "Not covered:", "", *(f"- {one}" for one in receipt["not_covered"]), "", "Weights (sha256):", ""]
-    lines += [f"- {name}: {one['checkpoint']}, {one['weights_sha256']}" for name, one in receipt["models"].items()]
+            lines.append(
+                f"| {label} | {' | '.join('-' if cell is None else cell for cell in cells)} |"
+            )
+    lines += [
+        "",
+        "Not covered:",
+        "",
+        *(f"- {one}" for one in receipt["not_covered"]),
+        "",
+        "Weights (sha256):",
+        "",
+    ]
+    lines += [
+        f"- {name}: {one['checkpoint']}, {one['weights_sha256']}"
+        for name, one in receipt["models"].items()
+    ]
     return "\n".join(lines) + "\n"
 
 
@@ -476,7 +639,11 @@ def _document_cell(set_name: str, key: str) -> Callable[[Mapping[str, Any]], str
 def _auc_cell(other: str) -> Callable[[Mapping[str, Any]], str | None]:
     def value(attack: Mapping[str, Any]) -> str | None:
         one = attack["membership"].get(f"forgotten_against_{other}")
-        return None if one is None else f"{one['auc']:.2f} ({one['auc_low']:.2f} to {one['auc_high']:.2f})"
+        return (
+            None
+            if one is None
+            else f"{one['auc']:.2f} ({one['auc_low']:.2f} to {one['auc_high']:.2f})"
+        )
 
     return value
 
@@ -484,7 +651,9 @@ def _auc_cell(other: str) -> Callable[[Mapping[str, Any]], str | None]:
 def _address_cell(family: str) -> Callable[[Mapping[str, Any]], str | None]:
     def value(attack: Mapping[str, Any]) -> str | None:
         one = attack.get("addresses")
-        return None if one is None else f"{one[family]['generated']} of {one['forgotten_addresses']}"
+        return (
+            None if one is None else f"{one[family]['generated']} of {one['forgotten_addresses']}"
+        )
 
     return value
 

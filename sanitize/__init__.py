@@ -1,6 +1,8 @@
-"""sanitize: index every occurrence of personal data in a text corpus, rewrite it, verify, and publish clean shards.
+"""sanitize: index every occurrence of personal data in a text corpus, rewrite it, verify, and
+publish clean shards.
 
-The public names below are imported lazily, each when it is first used, so that `import sanitize` itself costs next to nothing.
+The public names below are imported lazily, each when it is first used, so that `import sanitize`
+itself costs next to nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,5 @@
-"""Names for the types of numpy arrays, by their elements. `Mask` is an array of truth values that selects elements of another."""
+"""Names for the types of numpy arrays, by their elements. `Mask` is an array of truth values that
+selects elements of another."""
 
 from __future__ import annotations
 

@@ -14,7 +14,8 @@
     +-- RemoteUnavailable        9  a remote storage or another machine does not answer, or fails
     +-- OccurrencesFound        10  `sanitize detect --fail-on` found a kind that must not occur
 
-A message states what happened, where, what was expected and what to do. It never carries a value or a piece of text from the data.
+A message states what happened, where, what was expected and what to do. It never carries a value or
+a piece of text from the data.
 """
 
 from __future__ import annotations
@@ -52,13 +53,14 @@ __all__ = [
     "running_command_line",
 ]
 
-# True while the command line runs: errors then name options, and else Python arguments (plans/python_api.py)
+# True while the command line runs: errors then name options, and else Python arguments
+# (plans/python_api.py)
 running_command_line: ContextVar[bool] = ContextVar("running_command_line", default=False)
 
 
 class SanitizeError(Exception):
-    """Base class of the errors that reach the user; `exit_code` is that of the command. An instance of the class itself is an internal
-    error."""
+    """Base class of the errors that reach the user; `exit_code` is that of the command. An instance
+    of the class itself is an internal error."""
 
     exit_code = 1
 
@@ -70,13 +72,15 @@ class UsageError(SanitizeError):
 
 
 class PlanError(UsageError):
-    """The plan cannot be used: it cannot be read, has an unknown key or kind, a wrong value or settings that contradict each other (also by
-    --set), names a model that cannot be opened, or finds a kind that neither an editor nor `leave` names."""
+    """The plan cannot be used: it cannot be read, has an unknown key or kind, a wrong value or
+    settings that contradict each other (also by --set), names a model that cannot be opened, or
+    finds a kind that neither an editor nor `leave` names."""
 
 
 class InputRefused(SanitizeError):
-    """The input cannot be used: a named file is missing or unreadable, files contradict each other, an input changed since it was listed,
-    or no record is left. One unreadable file inside a folder is quarantined instead."""
+    """The input cannot be used: a named file is missing or unreadable, files contradict each other,
+    an input changed since it was listed, or no record is left. One unreadable file inside a folder
+    is quarantined instead."""
 
     exit_code = 3
 
@@ -88,8 +92,9 @@ class OutputBroken(SanitizeError):
 
 
 class LeakFound(SanitizeError):
-    """A removed value was found in what was, or would be, published; the message says whether it is. `findings`, from a full check only:
-    one mapping per location with `file`, `location`, `kind`, `form` and `count`."""
+    """A removed value was found in what was, or would be, published; the message says whether it
+    is. `findings`, from a full check only: one mapping per location with `file`, `location`,
+    `kind`, `form` and `count`."""
 
     exit_code = 4
     findings: Sequence[Mapping[str, object]] = ()
@@ -102,7 +107,8 @@ class QuarantineExceeded(SanitizeError):
 
 
 class Locked(SanitizeError):
-    """Another run holds the lock of WORK or of a remote OUT, or published to that OUT meanwhile. Run the command again once it ended."""
+    """Another run holds the lock of WORK or of a remote OUT, or published to that OUT meanwhile.
+    Run the command again once it ended."""
 
     exit_code = 6
 
@@ -115,7 +121,10 @@ class ResourceError(SanitizeError):
 
     def with_required_bytes(self, required_bytes: int) -> ResourceError:
         """The same error, with the disk space that the whole run needs added to the message."""
-        return ResourceError(f"{self} (a run over this input needs about {max(required_bytes >> 20, 1):,} MB in total)")
+        return ResourceError(
+            f"{self} (a run over this input needs about {max(required_bytes >> 20, 1):,} MB in"
+            " total)"
+        )
 
 
 class MissingExtra(SanitizeError):
@@ -124,7 +133,9 @@ class MissingExtra(SanitizeError):
     exit_code = 8
 
     def __init__(self, package: str, extra: str) -> None:
-        super().__init__(f"{package} is not installed; install it with: pip install 'corpus-sanitize[{extra}]'")
+        super().__init__(
+            f"{package} is not installed; install it with: pip install 'corpus-sanitize[{extra}]'"
+        )
         self.package, self.extra = package, extra
 
     def __reduce__(self) -> tuple[type[MissingExtra], tuple[str, str]]:
@@ -138,35 +149,50 @@ class InstallationBroken(SanitizeError):
 
 
 class RemoteUnavailable(SanitizeError):
-    """A remote storage failed in every try, or another machine does not answer. Finished work is kept: the same command resumes."""
+    """A remote storage failed in every try, or another machine does not answer. Finished work is
+    kept: the same command resumes."""
 
     exit_code = 9
 
 
 class OccurrencesFound(SanitizeError):
-    """`sanitize detect --fail-on` found occurrences of the given kinds; what was found and where is on standard output."""
+    """`sanitize detect --fail-on` found occurrences of the given kinds; what was found and where is
+    on standard output."""
 
     exit_code = 10
 
 
 def internal_error(error: BaseException) -> SanitizeError:
-    """An unexpected exception as a one-line `SanitizeError`: its type and where it happened (up to six frames).
+    """An unexpected exception as a one-line `SanitizeError`: its type and where it happened (up to
+    six frames).
 
     The message of the exception is left out, because it may quote the data.
     """
-    return SanitizeError(f"bug: {describe_exception(error)}. This is an internal error; please report this line, it contains no data")
+    return SanitizeError(
+        f"bug: {describe_exception(error)}. This is an internal error; please report this line, it"
+        " contains no data"
+    )
 
 
 def describe_exception(error: BaseException, inside: str | None = None) -> str:
-    """The type of an exception and where it happened: the last six frames; with `inside`, the path of a source file, its first and the
-    last of all.
+    """The type of an exception and where it happened: the last six frames; with `inside`, the path
+    of a source file, its first and the last of all.
 
     Its message is left out, because it may quote the data.
     """
     found: list[traceback.FrameSummary] = list(traceback.extract_tb(error.__traceback__))
     if inside is not None:
-        found = found[next((number for number, frame in enumerate(found) if frame.filename == inside), 0) :][:1] + found[-1:]
-    frames = [f"{os.path.basename(frame.filename)}:{frame.lineno} {frame.name}" for frame in found[-6:]]
+        found = (
+            found[
+                next(
+                    (number for number, frame in enumerate(found) if frame.filename == inside), 0
+                ) :
+            ][:1]
+            + found[-1:]
+        )
+    frames = [
+        f"{os.path.basename(frame.filename)}:{frame.lineno} {frame.name}" for frame in found[-6:]
+    ]
     return f"{type(error).__name__} at {' > '.join(dict.fromkeys(frames))}"
 
 
@@ -176,13 +202,14 @@ def is_command_line() -> bool:
 
 
 def printable_path(path: str) -> str:
-    """A path that can be printed and stored, whatever bytes its name has: bytes that are not UTF-8 are escaped."""
+    """A path that can be printed and stored, whatever bytes its name has: bytes that are not UTF-8
+    are escaped."""
     return os.fsencode(path).decode("utf-8", "backslashreplace")
 
 
 def shell_quote(name: str) -> str:
-    """A name from the data, such as that of a column, as the value of an option in a message: always in quotes, so that
-    `python_api.to_python_names` sees where it ends.
+    """A name from the data, such as that of a column, as the value of an option in a message:
+    always in quotes, so that `python_api.to_python_names` sees where it ends.
 
     >>> shell_quote("messages[].content")
     "'messages[].content'"
@@ -191,7 +218,8 @@ def shell_quote(name: str) -> str:
 
 
 def suggest_names(word: str, names: Iterable[str]) -> str:
-    """The end of an error message about an unknown name: the known name that is most similar to `word`, if any, then all known `names`.
+    """The end of an error message about an unknown name: the known name that is most similar to
+    `word`, if any, then all known `names`.
 
     >>> suggest_names("rmtf", ["redact", "rmft"])
     'did you mean rmft? Known: redact, rmft.'
@@ -205,18 +233,28 @@ def suggest_names(word: str, names: Iterable[str]) -> str:
 
 
 def describe_validation_error(error: ValidationError, model: type[BaseModel], location: str) -> str:
-    """The first error of pydantic as a sentence: `location` (such as `plan.toml: edit[1]` or `suite.toml:`), the path of the key inside it,
-    and what was expected or which key was meant. The rejected value is never part of it."""
+    """The first error of pydantic as a sentence: `location` (such as `plan.toml: edit[1]` or
+    `suite.toml:`), the path of the key inside it, and what was expected or which key was meant. The
+    rejected value is never part of it."""
     first = error.errors(include_url=False, include_input=False)[0]
-    steps = [step for step in first["loc"] if step not in ("str", "dict[str,any]")]  # a step that only names the branch of a union
+    # a step that only names the branch of a union
+    steps = [step for step in first["loc"] if step not in ("str", "dict[str,any]")]
     inside = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in steps)
     path = location + (inside if not location.endswith(":") else " " + inside.lstrip("."))
     if first["type"] != "extra_forbidden":
         return f"{path.rstrip(': ')}: {_expected_setting(first)}"
     *outer, key = first["loc"]
     for step in outer:  # the section that has the key; an optional one is a union with None
-        annotation = model.model_fields[step].annotation if isinstance(step, str) and step in model.model_fields else None
-        sections = [one for one in (annotation, *get_args(annotation)) if isinstance(one, type) and hasattr(one, "model_fields")]
+        annotation = (
+            model.model_fields[step].annotation
+            if isinstance(step, str) and step in model.model_fields
+            else None
+        )
+        sections = [
+            one
+            for one in (annotation, *get_args(annotation))
+            if isinstance(one, type) and hasattr(one, "model_fields")
+        ]
         model = sections[0] if sections else model
     return f"{path}: unknown key; {suggest_names(str(key), model.model_fields)}"
 

@@ -1,4 +1,5 @@
-"""Registers the namespace `sanitize` of Polars series: after `import sanitize.polars`, `series.sanitize.detect()` and `.redact()` exist.
+"""Registers the namespace `sanitize` of Polars series: after `import sanitize.polars`,
+`series.sanitize.detect()` and `.redact()` exist.
 
 It is registered only by this import: `import sanitize` alone loads no Polars.
 """
@@ -30,11 +31,23 @@ class SeriesNamespace:
     def __init__(self, series: pl.Series) -> None:
         self._series = series
 
-    def detect(self, *, plan: Plan | Path | str = "rmft", values: bool = False, known: Path | str | None = None) -> pl.DataFrame:
+    def detect(
+        self,
+        *,
+        plan: Plan | Path | str = "rmft",
+        values: bool = False,
+        known: Path | str | None = None,
+    ) -> pl.DataFrame:
         """The occurrences in the texts, as `sanitize.detect` returns them."""
         return detect(self._series, plan=plan, values=values, known=known)
 
-    def redact(self, *, plan: Plan | Path | str = "redact", seed: int | None = None, key: Path | str | None = None) -> pl.Series:
+    def redact(
+        self,
+        *,
+        plan: Plan | Path | str = "redact",
+        seed: int | None = None,
+        key: Path | str | None = None,
+    ) -> pl.Series:
         """The texts rewritten by a plan, as `sanitize.redact` returns them."""
         clean: pl.Series = redact(self._series, plan=plan, seed=seed, key=key)
         return clean

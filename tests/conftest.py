@@ -1,9 +1,11 @@
 """Settings and fixtures of all tests.
 
-Property tests draw the same examples every time under CI, so that a failing run can be repeated; elsewhere the examples are random.
-`os.fsync` does nothing in the test process, because a thousand runs of a hundred files each would wait for minutes; a test marked
-`real_fsync` calls the real one. Commands in processes of their own do call it, and `reliability/test_disk_errors.py` checks that they do
-and in which order. The canary check runs once per plan in this process, and the options of the commands are read once.
+Property tests draw the same examples every time under CI, so that a failing run can be repeated;
+elsewhere the examples are random. `os.fsync` does nothing in the test process, because a thousand
+runs of a hundred files each would wait for minutes; a test marked `real_fsync` calls the real one.
+Commands in processes of their own do call it, and `reliability/test_disk_errors.py` checks that
+they do and in which order. The canary check runs once per plan in this process, and the options of
+the commands are read once.
 """
 
 from __future__ import annotations
@@ -31,14 +33,17 @@ settings.register_profile("ci", derandomize=True, deadline=None)
 settings.register_profile("dev", deadline=None)
 settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
-SOAK_EXAMPLE_FACTOR = int(os.environ.get("SOAK_TIMES", "10"))  # `make soak` runs this many times the examples of a property
+# `make soak` runs this many times the examples of a property
+SOAK_EXAMPLE_FACTOR = int(os.environ.get("SOAK_TIMES", "10"))
 
 
 def pytest_configure(config: pytest.Config) -> None:
     # registered by xdist, which may be missing in single-process runs
     config.addinivalue_line("markers", "xdist_group(name): tests that one worker runs")
     config.addinivalue_line("markers", "real_fsync: `os.fsync` in the test process is the real one")
-    config.addinivalue_line("markers", "new_interpreter: commands are started as by a user, not as forks of server.py")
+    config.addinivalue_line(
+        "markers", "new_interpreter: commands are started as by a user, not as forks of server.py"
+    )
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -56,7 +61,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             changed_functions.add(id(function))
             profile = function._hypothesis_internal_use_settings  # type: ignore[union-attr]
             function._hypothesis_internal_use_settings = settings(  # type: ignore[union-attr]
-                profile, max_examples=profile.max_examples * SOAK_EXAMPLE_FACTOR, deadline=None, suppress_health_check=list(HealthCheck)
+                profile,
+                max_examples=profile.max_examples * SOAK_EXAMPLE_FACTOR,
+                deadline=None,
+                suppress_health_check=list(HealthCheck),
             )
 
 
@@ -70,7 +78,9 @@ def real_fsync() -> Iterator[Callable[[int], None]]:
 
 
 @pytest.fixture(autouse=True)
-def restore_fsync(request: pytest.FixtureRequest, real_fsync: Callable[[int], None]) -> Iterator[None]:
+def restore_fsync(
+    request: pytest.FixtureRequest, real_fsync: Callable[[int], None]
+) -> Iterator[None]:
     """Restores the real `os.fsync` for a test marked `real_fsync`."""
     with pytest.MonkeyPatch.context() as patch:
         if request.node.get_closest_marker("real_fsync"):
@@ -80,8 +90,8 @@ def restore_fsync(request: pytest.FixtureRequest, real_fsync: Callable[[int], No
 
 @pytest.fixture(scope="session", autouse=True)
 def one_core() -> Iterator[None]:
-    """A command in this process starts worker processes only where a test names a number of workers: two of them cost as much as ten runs
-    over a few documents."""
+    """A command in this process starts worker processes only where a test names a number of
+    workers: two of them cost as much as ten runs over a few documents."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(os, "cpu_count", lambda: 1)
         yield
@@ -89,8 +99,8 @@ def one_core() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def read_command_options_once() -> Iterator[None]:
-    """Typer reads the options of all commands from their signatures at each call of the console script (30 ms); the result is the same
-    for all calls in one process."""
+    """Typer reads the options of all commands from their signatures at each call of the console
+    script (30 ms); the result is the same for all calls in one process."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(typer.main, "get_command", functools.cache(typer.main.get_command))
         yield
@@ -98,10 +108,13 @@ def read_command_options_once() -> Iterator[None]:
 
 @pytest.fixture(scope="session", autouse=True)
 def get_real_document_shapes() -> Iterator[Callable[..., Any]]:
-    """Returns the real `_get_document_shapes`, and replaces it by one that returns the default shapes.
+    """Returns the real `_get_document_shapes`, and replaces it by one that returns the default
+    shapes.
 
-    The canary check reads the shapes of documents, which costs more than a run over a few documents. With the default shapes its result
-    is the same for all runs of a plan. `pipeline/test_canaries.py` uses the real function, and so do commands in processes of their own."""
+    The canary check reads the shapes of documents, which costs more than a run over a few
+    documents. With the default shapes its result is the same for all runs of a plan.
+    `pipeline/test_canaries.py` uses the real function, and so do commands in processes of their
+    own."""
     from sanitize.pipeline import canaries
 
     get_document_shapes = canaries._get_document_shapes
@@ -111,15 +124,19 @@ def get_real_document_shapes() -> Iterator[Callable[..., Any]]:
 
 
 @pytest.fixture()
-def console(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Iterator[Callable[..., tuple[int, str, str]]]:
-    """Runs the console script in this process; returns exit code, standard output and standard error."""
+def console(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., tuple[int, str, str]]]:
+    """Runs the console script in this process; returns exit code, standard output and standard
+    error."""
     from sanitize.cli import main
 
     sigterm_handler = signal.getsignal(signal.SIGTERM)
 
     def run_command(*arguments: object) -> tuple[int, str, str]:
         monkeypatch.setattr(sys, "argv", ["sanitize", *map(str, arguments)])
-        monkeypatch.setattr(sys.modules["__main__"], "__package__", None, raising=False)  # Click would name the program `python -m pytest`
+        # Click would name the program `python -m pytest`
+        monkeypatch.setattr(sys.modules["__main__"], "__package__", None, raising=False)
         capsys.readouterr()
         try:
             main.main()
@@ -134,8 +151,8 @@ def console(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
 
 
 class ForkedCommand:
-    """A command that runs as a fork of `server.py`; has the methods of `subprocess.Popen` that the tests use. Its standard error goes to
-    the file descriptor `stderr`, if one is given."""
+    """A command that runs as a fork of `server.py`; has the methods of `subprocess.Popen` that the
+    tests use. Its standard error goes to the file descriptor `stderr`, if one is given."""
 
     def __init__(
         self,
@@ -146,14 +163,21 @@ class ForkedCommand:
         stdin_bytes: bytes = b"",
         stderr: int | None = None,
     ) -> None:
-        self._out, self._err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115 - closed in `communicate`
+        self._out, self._err = (
+            tempfile.TemporaryFile(),  # noqa: SIM115
+            tempfile.TemporaryFile(),  # noqa: SIM115
+        )
         self._connection = socket.socket(socket.AF_UNIX)
         self._connection.connect(socket_path)
         request = json.dumps({"argv": list(arguments), "cwd": str(cwd), "env": dict(env)}).encode()
         with tempfile.TemporaryFile() as stdin:
             stdin.write(stdin_bytes)
             stdin.seek(0)
-            streams = [stdin.fileno(), self._out.fileno(), self._err.fileno() if stderr is None else stderr]
+            streams = [
+                stdin.fileno(),
+                self._out.fileno(),
+                self._err.fileno() if stderr is None else stderr,
+            ]
             socket.send_fds(self._connection, [request], streams)
         self._replies = self._connection.makefile()
         self.pid = int(self._replies.readline())
@@ -174,7 +198,11 @@ class ForkedCommand:
 
     def poll(self) -> int | None:
         """Returns the exit code if the process has ended, else None."""
-        return self.wait() if self.returncode is not None or select.select([self._connection], [], [], 0)[0] else None
+        return (
+            self.wait()
+            if self.returncode is not None or select.select([self._connection], [], [], 0)[0]
+            else None
+        )
 
     def communicate(self, timeout: float | None = None) -> tuple[str, str]:
         """Waits for the end of the process; returns its standard output and standard error."""
@@ -197,19 +225,31 @@ class ForkedCommand:
 
 @contextlib.contextmanager
 def run_command_server(**environment: str) -> Iterator[Callable[..., Any]]:
-    """Runs `server.py`; the function starts `sanitize` with arguments, folder, environment and standard input as a fork of it."""
+    """Runs `server.py`; the function starts `sanitize` with arguments, folder, environment and
+    standard input as a fork of it."""
     with tempfile.TemporaryDirectory(prefix="s-") as folder:  # the path of a socket must be short
         socket_path = f"{folder}/s"
-        server_environment = {"POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1", "MIMALLOC_PURGE_DELAY": "600000"}
-        server_environment["_RJEM_MALLOC_CONF"] = "narenas:1,dirty_decay_ms:2000"  # as cli.main sets them before it imports anything
+        server_environment = {
+            "POLARS_MAX_THREADS": "1",
+            "OMP_NUM_THREADS": "1",
+            "MIMALLOC_PURGE_DELAY": "600000",
+        }
+        server_environment["_RJEM_MALLOC_CONF"] = (
+            "narenas:1,dirty_decay_ms:2000"  # as cli.main sets them before it imports anything
+        )
         server_environment |= environment
         server_command = [sys.executable, str(Path(__file__).with_name("server.py")), socket_path]
         server = subprocess.Popen(
-            server_command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, env={**os.environ, **server_environment}
+            server_command,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.DEVNULL,
+            env={**os.environ, **server_environment},
         )
         deadline = time.monotonic() + 60
         while not Path(socket_path).exists():
-            assert server.poll() is None and time.monotonic() < deadline, "tests/server.py has not started"
+            assert server.poll() is None and time.monotonic() < deadline, (
+                "tests/server.py has not started"
+            )
             time.sleep(0.01)
         yield functools.partial(ForkedCommand, socket_path)
         assert server.stdin is not None
@@ -225,10 +265,11 @@ def command_server() -> Callable[..., contextlib.AbstractContextManager[Callable
 
 @pytest.fixture(scope="session")
 def start_forked_command() -> Iterator[Callable[..., Any] | None]:
-    """Starts `sanitize` with arguments, folder, environment and standard input, as a session leader in a process of its own.
+    """Starts `sanitize` with arguments, folder, environment and standard input, as a session leader
+    in a process of its own.
 
-    The process is a fork of `server.py`, which has imported the packages: it starts in a tenth of the time of a new interpreter. None on
-    systems other than Linux."""
+    The process is a fork of `server.py`, which has imported the packages: it starts in a tenth of
+    the time of a new interpreter. None on systems other than Linux."""
     if sys.platform != "linux":
         yield None
         return

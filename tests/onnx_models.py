@@ -1,5 +1,6 @@
-"""Writes small token classifiers as ONNX files, byte by byte (the format is a Protocol Buffer), with a tokenizer and a config: the logits
-of a token are a row of a table. No package is needed to write them."""
+"""Writes small token classifiers as ONNX files, byte by byte (the format is a Protocol Buffer),
+with a tokenizer and a config: the logits of a token are a row of a table. No package is needed to
+write them."""
 
 from __future__ import annotations
 
@@ -28,11 +29,22 @@ def _field(number: int, value: int | str | bytes) -> bytes:
 
 
 def _node(operator: str, inputs: Sequence[str], outputs: Sequence[str]) -> bytes:
-    return _field(1, b"".join([*(_field(1, name) for name in inputs), *(_field(2, name) for name in outputs), _field(4, operator)]))
+    return _field(
+        1,
+        b"".join(
+            [
+                *(_field(1, name) for name in inputs),
+                *(_field(2, name) for name in outputs),
+                _field(4, operator),
+            ]
+        ),
+    )
 
 
 def _value(name: str, element_type: int, shape: Sequence[int | str]) -> bytes:
-    sizes = b"".join(_field(1, _field(1, size) if isinstance(size, int) else _field(2, size)) for size in shape)
+    sizes = b"".join(
+        _field(1, _field(1, size) if isinstance(size, int) else _field(2, size)) for size in shape
+    )
     return _field(1, name) + _field(2, _field(1, _field(1, element_type) + _field(2, sizes)))
 
 
@@ -46,12 +58,15 @@ def write_onnx_tagger(
     shape: Sequence[int | str] = ("batch", "tokens"),
     certainty: float = 6.0,
 ) -> Path:
-    """Writes a model that gives each word of `label_by_word` its label and any other word the first label, with logits of plus and minus
-    `certainty`. With `quantised`, the logits are rounded in steps that depend on all of the batch, as a model with dynamic quantisation
-    does."""
+    """Writes a model that gives each word of `label_by_word` its label and any other word the first
+    label, with logits of plus and minus `certainty`. With `quantised`, the logits are rounded in
+    steps that depend on all of the batch, as a model with dynamic quantisation does."""
     from tokenizers import Tokenizer, models, normalizers, pre_tokenizers, processors
 
-    vocabulary = {word: number for number, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *label_by_word])}
+    vocabulary = {
+        word: number
+        for number, word in enumerate(["[PAD]", "[UNK]", "[CLS]", "[SEP]", *label_by_word])
+    }
     tokenizer = Tokenizer(models.WordLevel(vocabulary, unk_token="[UNK]"))
     tokenizer.normalizer = normalizers.Lowercase()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
@@ -59,8 +74,11 @@ def write_onnx_tagger(
     table = np.full((len(vocabulary), len(labels)), -certainty, np.float32)
     table[:, 0] = certainty
     for word, label in label_by_word.items():
-        table[vocabulary[word]] = np.where(np.arange(len(labels)) == list(labels).index(label), certainty, -certainty)
-    rare = np.arange(len(vocabulary)) * np.float32(0.013)  # logits that a step of quantisation changes
+        table[vocabulary[word]] = np.where(
+            np.arange(len(labels)) == list(labels).index(label), certainty, -certainty
+        )
+    # logits that a step of quantisation changes
+    rare = np.arange(len(vocabulary)) * np.float32(0.013)
     table[:, 0] += rare
     nodes = [_node("Gather", ["table", "input_ids"], ["found" if quantised else "logits"])]
     if quantised:
@@ -68,13 +86,25 @@ def write_onnx_tagger(
             _node("DynamicQuantizeLinear", ["found"], ["rounded", "scale", "zero"]),
             _node("DequantizeLinear", ["rounded", "scale", "zero"], ["logits"]),
         ]
-    tensor = b"".join(_field(1, size) for size in table.shape) + _field(2, FLOAT) + _field(8, "table") + _field(9, table.tobytes())
+    tensor = (
+        b"".join(_field(1, size) for size in table.shape)
+        + _field(2, FLOAT)
+        + _field(8, "table")
+        + _field(9, table.tobytes())
+    )
     inputs = [_field(11, _value(name, INT64, shape)) for name in ("input_ids", "attention_mask")]
     output = _field(12, _value("logits", FLOAT, [*shape, len(labels)]))
     graph = b"".join([*nodes, _field(2, "tagger"), _field(5, tensor), *inputs, output])
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "model.onnx").write_bytes(_field(1, 8) + _field(7, graph) + _field(8, _field(2, opset)))
+    (folder / "model.onnx").write_bytes(
+        _field(1, 8) + _field(7, graph) + _field(8, _field(2, opset))
+    )
     tokenizer.save(str(folder / "tokenizer.json"))
-    config = {"id2label": dict(enumerate(labels)), "max_position_embeddings": 64, "pad_token_id": 0, "model_type": "bert"}
+    config = {
+        "id2label": dict(enumerate(labels)),
+        "max_position_embeddings": 64,
+        "pad_token_id": 0,
+        "model_type": "bert",
+    }
     (folder / "config.json").write_text(json.dumps(config))
     return folder

@@ -1,11 +1,14 @@
-"""Starts commands faster: forks of a process that has imported all packages. Each command is a process of its own, as for a user.
+"""Starts commands faster: forks of a process that has imported all packages. Each command is a
+process of its own, as for a user.
 
     python tests/server.py SOCKET      until standard input ends
 
-A client sends one JSON object (argv, cwd, env) and three open files (its standard streams). The answers are the process id and, when the
-process has ended, its exit code. Only imports and functions without threads run before a fork, so that no thread and no lock is lost by
-it; the functions compute what each command would compute again (a third of its time). Workers of a command are spawned as usual.
-`tests/conftest.py` starts the server; tests of the start of a process do not use it.
+A client sends one JSON object (argv, cwd, env) and three open files (its standard streams). The
+answers are the process id and, when the process has ended, its exit code. Only imports and
+functions without threads run before a fork, so that no thread and no lock is lost by it; the
+functions compute what each command would compute again (a third of its time). Workers of a command
+are spawned as usual. `tests/conftest.py` starts the server; tests of the start of a process do not
+use it.
 """
 
 from __future__ import annotations
@@ -64,7 +67,8 @@ def serve(socket_path: str) -> None:
 
 
 def apply_request(request: dict[str, object], *streams: int) -> None:
-    """Set arguments, folder, environment and streams of this process to those of the request, in a session of its own."""
+    """Set arguments, folder, environment and streams of this process to those of the request, in a
+    session of its own."""
     os.setsid()
     os.chdir(str(request["cwd"]))
     os.environ.clear()
@@ -75,7 +79,9 @@ def apply_request(request: dict[str, object], *streams: int) -> None:
     sys.argv = ["sanitize", *request["argv"]]  # type: ignore[misc]
     if "SHIM_UNDER" in os.environ:  # this server was started with the library of reliability/shim.c
         ctypes.CDLL(None).shim_read_environment()
-    failpoints._wanted_point, failpoints._hits_left[0] = failpoints._parse_setting(os.environ.get("SANITIZE_CRASH_AT", ""))
+    failpoints._wanted_point, failpoints._hits_left[0] = failpoints._parse_setting(
+        os.environ.get("SANITIZE_CRASH_AT", "")
+    )
 
 
 if __name__ == "__main__":

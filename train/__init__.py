@@ -2,9 +2,10 @@
 
     recipe -> documents -> tokens -> batches -> trainer (model, objective) -> checkpoints
 
-`fit(recipe, out)` trains or resumes, or returns the summary of a finished run; `stream_batches(recipe)` gives a recipe's batches to a
-training loop of your own; `Recipe` is a parsed recipe file (TOML). They are imported on first use.
-May import `sanitize.storage.corpus` and `sanitize.errors`, and nothing else of `sanitize`; imports among its own files are relative.
+`fit(recipe, out)` trains or resumes, or returns the summary of a finished run;
+`stream_batches(recipe)` gives a recipe's batches to a training loop of your own; `Recipe` is a
+parsed recipe file (TOML). They are imported on first use. May import `sanitize.storage.corpus` and
+`sanitize.errors`, and nothing else of `sanitize`; imports among its own files are relative.
 """
 
 from __future__ import annotations
@@ -18,7 +19,12 @@ if TYPE_CHECKING:
     from .training_run import TrainingResult, fit
 
 # public name -> the module that defines it
-_LAZY_EXPORTS = {"Recipe": "recipe", "TrainingResult": "training_run", "fit": "training_run", "stream_batches": "recipe_data"}
+_LAZY_EXPORTS = {
+    "Recipe": "recipe",
+    "TrainingResult": "training_run",
+    "fit": "training_run",
+    "stream_batches": "recipe_data",
+}
 
 __all__ = ["Recipe", "TrainingResult", "fit", "stream_batches"]
 

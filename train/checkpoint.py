@@ -1,6 +1,8 @@
-"""Writes and reads checkpoints in Hugging Face layout, the newest state to resume from, and the log. safetensors and JSON, never pickle.
+"""Writes and reads checkpoints in Hugging Face layout, the newest state to resume from, and the
+log. safetensors and JSON, never pickle.
 
-Every folder and file is written under a temporary name and renamed: one that has its final name is complete.
+Every folder and file is written under a temporary name and renamed: one that has its final name is
+complete.
 """
 
 from __future__ import annotations
@@ -16,7 +18,13 @@ from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.storage.files import fsync, read_json, write_json
 
 from .adapters import CONFIG_FILE, find_base_folder, has_adapter, is_adapter, save_adapter
-from .model import load_model, load_tokenizer, read_architectures, read_stored_dtype, trainable_parameters
+from .model import (
+    load_model,
+    load_tokenizer,
+    read_architectures,
+    read_stored_dtype,
+    trainable_parameters,
+)
 from .processes import SingleProcess
 
 
@@ -27,7 +35,8 @@ def format_checkpoint_name(step: int) -> str:
 
 @dataclass(frozen=True, repr=False)
 class CheckpointEvent:
-    """What a hook is given at a checkpoint: its folder, the contents of its checkpoint.json, the live model and the tokenizer."""
+    """What a hook is given at a checkpoint: its folder, the contents of its checkpoint.json, the
+    live model and the tokenizer."""
 
     path: Path
     metadata: Mapping[str, Any]
@@ -36,7 +45,8 @@ class CheckpointEvent:
 
 
 def gather_checkpoint_weights(model: Any, processes: SingleProcess) -> dict[str, Any]:
-    """Return the weights that a checkpoint holds by name, tied ones as one tensor; only rank 0 gets them. To be called by all processes."""
+    """Return the weights that a checkpoint holds by name, tied ones as one tensor; only rank 0 gets
+    them. To be called by all processes."""
     trained = {name for name, _ in trainable_parameters(model)} if has_adapter(model) else None
     found: dict[str, Any] = {}
     whole_by_address: dict[int, Any] = {}
@@ -51,12 +61,19 @@ def gather_checkpoint_weights(model: Any, processes: SingleProcess) -> dict[str,
 
 
 def write_checkpoint(
-    folder: Path, *, model: Any, weights: Mapping[str, Any], tokenizer: Any, metadata: Mapping[str, Any], dtype: str = "float32"
+    folder: Path,
+    *,
+    model: Any,
+    weights: Mapping[str, Any],
+    tokenizer: Any,
+    metadata: Mapping[str, Any],
+    dtype: str = "float32",
 ) -> Path:
-    """Write a checkpoint into `folder`, named by its step, and return its path; an existing one of that name is replaced.
+    """Write a checkpoint into `folder`, named by its step, and return its path; an existing one of
+    that name is replaced.
 
-    `weights` are those of `gather_checkpoint_weights`, written in `dtype`. Of a model with a LoRA adapter only the adapter is written, in
-    float32.
+    `weights` are those of `gather_checkpoint_weights`, written in `dtype`. Of a model with a LoRA
+    adapter only the adapter is written, in float32.
     """
     path = folder / format_checkpoint_name(metadata["step"])
     temp_path = _make_temp_folder(path)
@@ -77,22 +94,28 @@ def _save_model(model: Any, path: Path, weights: Mapping[str, Any], dtype: str) 
     cast: dict[int, Any] = {}  # tied weights stay one tensor
     for value in weights.values():
         if id(value) not in cast:
-            cast[id(value)] = value.to(getattr(torch, dtype)) if value.is_floating_point() else value
-    model.save_pretrained(path, state_dict={name: cast[id(value)] for name, value in weights.items()})
+            cast[id(value)] = (
+                value.to(getattr(torch, dtype)) if value.is_floating_point() else value
+            )
+    model.save_pretrained(
+        path, state_dict={name: cast[id(value)] for name, value in weights.items()}
+    )
     config = read_json(path / "config.json")
     if config is not None and config.get("dtype") != dtype:
         write_json(path / "config.json", {**config, "dtype": dtype})
 
 
 def write_merged_model(adapter: str | Path, out: str | Path) -> Path:
-    """Write the base model of a LoRA adapter with the adapter merged into its weights, and the tokenizer, into the folder `out`.
+    """Write the base model of a LoRA adapter with the adapter merged into its weights, and the
+    tokenizer, into the folder `out`.
 
     Raises InputRefused if `adapter` is no adapter or has no base, UsageError if `out` exists.
     """
     source, path = Path(adapter), Path(out)
     if not is_adapter(source):
         raise InputRefused(
-            f"{source}: no LoRA adapter; expected a checkpoint with {CONFIG_FILE}, as a recipe with a table [lora] writes it"
+            f"{source}: no LoRA adapter; expected a checkpoint with {CONFIG_FILE}, as a recipe with"
+            " a table [lora] writes it"
         )
     if path.exists():
         raise UsageError(f"{path}: exists; choose a folder that does not")
@@ -101,7 +124,12 @@ def write_merged_model(adapter: str | Path, out: str | Path) -> Path:
     model = load_model(source, head)
     tokenizer = load_tokenizer(source if (source / "tokenizer.json").is_file() else base)
     temp_path = _make_temp_folder(path)
-    _save_model(model, temp_path, gather_checkpoint_weights(model, SingleProcess("cpu")), read_stored_dtype(source))
+    _save_model(
+        model,
+        temp_path,
+        gather_checkpoint_weights(model, SingleProcess("cpu")),
+        read_stored_dtype(source),
+    )
     tokenizer.save_pretrained(temp_path)
     _commit_folder(temp_path, path)
     return path
@@ -111,7 +139,10 @@ def gather_state(
     model: Any, optimizer: Any, parameter_names: Mapping[Any, str], processes: SingleProcess
 ) -> tuple[dict[str, Any], dict[str, Any]]:
     """Return trained weights and optimizer moments by name, as in `gather_checkpoint_weights`."""
-    weights = {name: processes.gather_tensor(parameter) for name, parameter in trainable_parameters(model)}  # tied ones once
+    # tied ones once
+    weights = {
+        name: processes.gather_tensor(parameter) for name, parameter in trainable_parameters(model)
+    }
     moments = {
         f"{parameter_names[parameter]}/{key}": processes.gather_tensor(value)
         for parameter, entry in optimizer.state.items()
@@ -120,14 +151,27 @@ def gather_state(
     return weights, moments
 
 
-def write_state(folder: Path, *, weights: Mapping[str, Any], moments: Mapping[str, Any], metadata: Mapping[str, Any]) -> None:
-    """Write the state after `metadata["step"]` steps (what `gather_state` returned, numbers as JSON) into `folder`; delete older ones."""
+def write_state(
+    folder: Path,
+    *,
+    weights: Mapping[str, Any],
+    moments: Mapping[str, Any],
+    metadata: Mapping[str, Any],
+) -> None:
+    """Write the state after `metadata["step"]` steps (what `gather_state` returned, numbers as
+    JSON) into `folder`; delete older ones."""
     from safetensors.torch import save_file
 
     path = folder / format_checkpoint_name(metadata["step"])
     temp_path = _make_temp_folder(path)
-    save_file({name: value.cpu().contiguous() for name, value in weights.items()}, temp_path / "weights.safetensors")
-    save_file({name: value.cpu().contiguous() for name, value in moments.items()}, temp_path / "optimizer.safetensors")
+    save_file(
+        {name: value.cpu().contiguous() for name, value in weights.items()},
+        temp_path / "weights.safetensors",
+    )
+    save_file(
+        {name: value.cpu().contiguous() for name, value in moments.items()},
+        temp_path / "optimizer.safetensors",
+    )
     write_json(temp_path / "state.json", metadata)
     _commit_folder(temp_path, path)
     for other in folder.iterdir():
@@ -136,8 +180,13 @@ def write_state(folder: Path, *, weights: Mapping[str, Any], moments: Mapping[st
 
 
 def find_latest_state(folder: Path) -> dict[str, Any] | None:
-    """Return the state.json of the newest complete state, with its folder as `path`; None if there is no state."""
-    found = sorted(path for path in folder.glob("step-*") if path.suffix != ".tmp") if folder.is_dir() else []
+    """Return the state.json of the newest complete state, with its folder as `path`; None if there
+    is no state."""
+    found = (
+        sorted(path for path in folder.glob("step-*") if path.suffix != ".tmp")
+        if folder.is_dir()
+        else []
+    )
     if not found:
         return None
     info = read_json(found[-1] / "state.json")
@@ -146,13 +195,24 @@ def find_latest_state(folder: Path) -> dict[str, Any] | None:
     return {**info, "path": found[-1]}
 
 
-def load_state(path: Path, *, model: Any, optimizer: Any, parameter_names: Mapping[Any, str], processes: SingleProcess) -> None:
-    """Restore model and optimizer from what `write_state` wrote; OutputBroken if a file is damaged or belongs to another model."""
+def load_state(
+    path: Path,
+    *,
+    model: Any,
+    optimizer: Any,
+    parameter_names: Mapping[Any, str],
+    processes: SingleProcess,
+) -> None:
+    """Restore model and optimizer from what `write_state` wrote; OutputBroken if a file is damaged
+    or belongs to another model."""
     import torch
     from safetensors.torch import load_file
 
     try:
-        weights, moments = load_file(path / "weights.safetensors"), load_file(path / "optimizer.safetensors")
+        weights, moments = (
+            load_file(path / "weights.safetensors"),
+            load_file(path / "optimizer.safetensors"),
+        )
         with torch.no_grad():
             for name, parameter in trainable_parameters(model):
                 parameter.copy_(processes.distribute_tensor(weights[name], parameter))
@@ -163,9 +223,14 @@ def load_state(path: Path, *, model: Any, optimizer: Any, parameter_names: Mappi
             if key != "step":
                 optimizer.state[parameter][key] = processes.distribute_tensor(value, parameter)
             else:  # as in torch: on the CPU, but for the fused optimizer
-                optimizer.state[parameter][key] = value.to(parameter.device) if optimizer.defaults.get("fused") else value
+                optimizer.state[parameter][key] = (
+                    value.to(parameter.device) if optimizer.defaults.get("fused") else value
+                )
     except Exception as error:  # safetensors raises errors of its own
-        raise OutputBroken(f"{path}: cannot be resumed from ({type(error).__name__}); remove the folder to start again") from None
+        raise OutputBroken(
+            f"{path}: cannot be resumed from ({type(error).__name__}); remove the folder to start"
+            " again"
+        ) from None
 
 
 def append_log_entry(path: Path, entry: Mapping[str, Any]) -> None:
@@ -175,7 +240,8 @@ def append_log_entry(path: Path, entry: Mapping[str, Any]) -> None:
 
 
 def truncate_log(path: Path, last_step: int) -> None:
-    """Remove the lines of the log that come after `last_step`: a resumed run repeats those steps."""
+    """Remove the lines of the log that come after `last_step`: a resumed run repeats those
+    steps."""
     if not path.is_file():
         return
     kept = []

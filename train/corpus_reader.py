@@ -1,7 +1,8 @@
 """Reads a folder of shards as one table of documents, with hashes that identify the documents.
 
-A folder that `sanitize run` published is checked against its manifest, file by file; any other folder or file of Parquet, JSON lines or
-Arrow (as `datasets` saves it) is read as it is. The texts of all documents are in memory once, until they are tokenized.
+A folder that `sanitize run` published is checked against its manifest, file by file; any other
+folder or file of Parquet, JSON lines or Arrow (as `datasets` saves it) is read as it is. The texts
+of all documents are in memory once, until they are tokenized.
 """
 
 from __future__ import annotations
@@ -36,7 +37,8 @@ SUFFIXES = (".parquet", ".jsonl", ".jsonl.gz", ".jsonl.zst", ".mds", ".arrow")
 
 @dataclass(frozen=True, repr=False)
 class DocumentTable:
-    """Documents in corpus order: `text`, `doc_id` (strings, no nulls), and `label`, `user`, `prompt`, `pii_spans` if requested."""
+    """Documents in corpus order: `text`, `doc_id` (strings, no nulls), and `label`, `user`,
+    `prompt`, `pii_spans` if requested."""
 
     table: pa.Table
     path: Path
@@ -54,7 +56,12 @@ class DocumentTable:
 
     def describe(self) -> dict[str, Any]:
         """Return path, counts and hashes of these documents, as written to RUN/recipe.json."""
-        description = {"path": str(self.path), "documents": len(self), "sha256": self.shards_sha256, "ids_sha256": self.ids_sha256}
+        description = {
+            "path": str(self.path),
+            "documents": len(self),
+            "sha256": self.shards_sha256,
+            "ids_sha256": self.ids_sha256,
+        }
         return {**description, "shards": list(self.shards)}
 
     def filter_rows(self, row_mask: npt.NDArray[np.bool_]) -> DocumentTable:
@@ -62,38 +69,59 @@ class DocumentTable:
         return replace(self, table=self.table.filter(pa.array(row_mask)))
 
     def with_pii_spans(self, workspace: str | Path) -> DocumentTable:
-        """Return these documents with a column `pii_spans`, read from the index of the run that published them.
+        """Return these documents with a column `pii_spans`, read from the index of the run that
+        published them.
 
-        `workspace` is the private folder of that run. Raises UsageError if it belongs to another run, or if the run edited texts: spans
-        of the originals are wrong for edited texts.
+        `workspace` is the private folder of that run. Raises UsageError if it belongs to another
+        run, or if the run edited texts: spans of the originals are wrong for edited texts.
         """
         if not (self.path / "manifest.json").is_file():
             raise UsageError(
-                f"{self.path}: data.spans_from needs a folder that `sanitize run` published; give pii_spans as a column instead"
+                f"{self.path}: data.spans_from needs a folder that `sanitize run` published; give"
+                " pii_spans as a column instead"
             )
         run = Path(workspace) / "runs" / str(Corpus.open(self.path).manifest.get("plan_hash"))
-        row_files, edit_files = (sorted((run / name).glob("*.parquet")) for name in ("rows", "edits"))
+        row_files, edit_files = (
+            sorted((run / name).glob("*.parquet")) for name in ("rows", "edits")
+        )
         occurrence_files = sorted((Path(workspace) / "tables" / "occurrences").glob("*.parquet"))
         numbers = (
-            pa.concat_tables([pq.read_table(file, columns=["doc_no"], partitioning=None) for file in row_files]) if row_files else None
+            pa.concat_tables(
+                [pq.read_table(file, columns=["doc_no"], partitioning=None) for file in row_files]
+            )
+            if row_files
+            else None
         )
         if numbers is None or not occurrence_files or numbers.num_rows != len(self):
-            raise UsageError(f"{workspace}: is not the private folder of the run that published {self.path} (OUT.private, or --work)")
+            raise UsageError(
+                f"{workspace}: is not the private folder of the run that published {self.path}"
+                " (OUT.private, or --work)"
+            )
         if sum(pq.read_metadata(file).num_rows for file in edit_files):
             raise UsageError(
-                f"{workspace}: that run edited the texts, and its spans are of the originals; use the plan blacklist or baseline"
+                f"{workspace}: that run edited the texts, and its spans are of the originals; use"
+                " the plan blacklist or baseline"
             )
         spans = pa.concat_tables(
-            [pq.read_table(file, columns=["doc_no", "cell", "start", "end"], partitioning=None) for file in occurrence_files]
+            [
+                pq.read_table(file, columns=["doc_no", "cell", "start", "end"], partitioning=None)
+                for file in occurrence_files
+            ]
         )
-        spans = spans.filter(pc.equal(spans["cell"], 0)).sort_by([("doc_no", "ascending"), ("start", "ascending")])
+        spans = spans.filter(pc.equal(spans["cell"], 0)).sort_by(
+            [("doc_no", "ascending"), ("start", "ascending")]
+        )
         # both arrays of document numbers ascend: the spans of document i are rows low[i]:high[i]
         span_docs, own_docs = spans["doc_no"].to_numpy(), numbers["doc_no"].to_numpy()
-        low, high = np.searchsorted(span_docs, own_docs, side="left"), np.searchsorted(span_docs, own_docs, side="right")
+        low, high = (
+            np.searchsorted(span_docs, own_docs, side="left"),
+            np.searchsorted(span_docs, own_docs, side="right"),
+        )
         offsets = np.concatenate([[0], np.cumsum(high - low)])
         at = np.arange(offsets[-1]) - np.repeat(offsets[:-1] - low, high - low)
         inner = pa.StructArray.from_arrays(
-            [pa.array(spans[name].to_numpy()[at], pa.int64()) for name in ("start", "end")], ["start", "end"]
+            [pa.array(spans[name].to_numpy()[at], pa.int64()) for name in ("start", "end")],
+            ["start", "end"],
         )
         column = pa.ListArray.from_arrays(pa.array(offsets, pa.int32()), inner)
         return replace(self, table=self.table.append_column("pii_spans", column))
@@ -104,15 +132,20 @@ class DocumentTable:
         return TURNS in self.table.column_names
 
     def with_template(self, template: ChatTemplate, *, with_spans: bool) -> DocumentTable:
-        """Return the conversations as texts by a chat template, with the spans of what the assistant says (`loss_spans`) if requested."""
+        """Return the conversations as texts by a chat template, with the spans of what the
+        assistant says (`loss_spans`) if requested."""
         conversations = [json.loads(turns) for turns in self.table.column(TURNS).to_pylist()]
         table = self.table.drop_columns(["text"])
         if not with_spans:
             texts = [template.render(turns) for turns in conversations]
-            return replace(self, table=table.append_column("text", pa.array(texts, pa.large_string())))
+            return replace(
+                self, table=table.append_column("text", pa.array(texts, pa.large_string()))
+            )
         rendered = [template.render_with_spans(turns) for turns in conversations]
         spans = [[{"start": start, "end": end} for start, end in found] for _, found in rendered]
-        table = table.append_column("text", pa.array([text for text, _ in rendered], pa.large_string()))
+        table = table.append_column(
+            "text", pa.array([text for text, _ in rendered], pa.large_string())
+        )
         return replace(self, table=table.append_column("loss_spans", pa.array(spans, _SPANS_TYPE)))
 
     @property
@@ -123,14 +156,17 @@ class DocumentTable:
 
     @property
     def ids_sha256(self) -> str:
-        """Return one hash of the sorted distinct ids: a corpus and its rewritten copy have the same one."""
+        """Return one hash of the sorted distinct ids: a corpus and its rewritten copy have the same
+        one."""
         ids = sorted(pc.unique(self.table.column("doc_id")).to_pylist())
         return hashlib.sha256(json.dumps(ids).encode()).hexdigest()
 
     @property
     def shards_sha256(self) -> str:
         """Return one hash of the hashes of all files, in order; file names are not part of it."""
-        return hashlib.sha256(json.dumps([shard["sha256"] for shard in self.shards]).encode()).hexdigest()
+        return hashlib.sha256(
+            json.dumps([shard["sha256"] for shard in self.shards]).encode()
+        ).hexdigest()
 
 
 def read_documents(
@@ -146,9 +182,11 @@ def read_documents(
 ) -> DocumentTable:
     """Read the documents of a folder or file, with the named columns.
 
-    A missing id becomes the row number as text; single shards may lack `pii_spans`. Where there is no column `text` and none is named, chat
-    and instruction data is read as conversations (`has_turns`). Of data with splits, one is read. Raises InputRefused if there is nothing
-    to read or a file cannot be read, OutputBroken if a published folder is incomplete, UsageError if a column or split is missing.
+    A missing id becomes the row number as text; single shards may lack `pii_spans`. Where there is
+    no column `text` and none is named, chat and instruction data is read as conversations
+    (`has_turns`). Of data with splits, one is read. Raises InputRefused if there is nothing to read
+    or a file cannot be read, OutputBroken if a published folder is incomplete, UsageError if a
+    column or split is missing.
     """
     source = Path(path)
     published = (source / "manifest.json").is_file()
@@ -167,7 +205,9 @@ def read_documents(
     for file, digest in files:
         table = read_table(file)
         shards.append({"name": file.name, "rows": table.num_rows, "sha256": digest})
-        reads_turns = text_column == "text" and "text" not in table.column_names and not prompt_columns
+        reads_turns = (
+            text_column == "text" and "text" not in table.column_names and not prompt_columns
+        )
         if reads_turns and (shape := recognize_table(table)) is not None:
             table = _with_conversations(table, shape)
         column_names = {
@@ -177,9 +217,16 @@ def read_documents(
             "user": user_column,
             "pii_spans": "pii_spans" if with_pii_spans else None,
         }
-        for column in (text_column, *prompt_columns, *(one for one in (label_column, user_column) if one)):
+        for column in (
+            text_column,
+            *prompt_columns,
+            *(one for one in (label_column, user_column) if one),
+        ):
             if column not in table.column_names:
-                raise UsageError(f"{file}: there is no column {column!r}; {suggest_names(column, table.column_names)}")
+                raise UsageError(
+                    f"{file}: there is no column {column!r};"
+                    f" {suggest_names(column, table.column_names)}"
+                )
         columns: dict[str, Any] = {
             name: _to_strings(table.column(column), name, file)
             for name, column in column_names.items()
@@ -188,35 +235,59 @@ def read_documents(
         if TURNS in table.column_names:
             columns[TURNS] = table.column(TURNS)
         if prompt_columns:
-            columns["prompt"] = _join_prompts([_to_strings(table.column(column), "prompt", file) for column in prompt_columns])
+            columns["prompt"] = _join_prompts(
+                [_to_strings(table.column(column), "prompt", file) for column in prompt_columns]
+            )
         tables.append(pa.table(columns))
     if [stat_file(file) for file, _ in files] != states:
-        raise InputRefused(f"{source}: changed while it was being read; run the same command again when no program writes to it")
+        raise InputRefused(
+            f"{source}: changed while it was being read; run the same command again when no program"
+            " writes to it"
+        )
     if with_pii_spans and tables and not any("pii_spans" in table.column_names for table in tables):
-        raise UsageError(f"{source}: data.leave_out_pii needs the column pii_spans, and no shard has it; nothing would be left out")
+        raise UsageError(
+            f"{source}: data.leave_out_pii needs the column pii_spans, and no shard has it; nothing"
+            " would be left out"
+        )
     if not tables or not sum(table.num_rows for table in tables):
         raise InputRefused(f"{source}: holds no documents; expected shards with at least one row")
     merged = pa.concat_tables(tables, promote_options="permissive").combine_chunks()
     numbers = pa.array(range(merged.num_rows), pa.int64()).cast(pa.large_string())
-    ids = pc.coalesce(merged.column("doc_id"), numbers) if "doc_id" in merged.column_names else pa.chunked_array([numbers])
+    ids = (
+        pc.coalesce(merged.column("doc_id"), numbers)
+        if "doc_id" in merged.column_names
+        else pa.chunked_array([numbers])
+    )
     merged = merged.drop_columns(["doc_id"]) if "doc_id" in merged.column_names else merged
     return DocumentTable(merged.append_column("doc_id", ids), source.resolve(), tuple(shards))
 
 
 def _main_text_column(corpus: Corpus, text_column: str) -> str:
-    """The column named, or the main text of the run that published the corpus, if the default is not a column of it."""
-    names = [column["name"] for column in corpus.manifest.get("columns", ()) if column["policy"] != "drop"]
+    """The column named, or the main text of the run that published the corpus, if the default is
+    not a column of it."""
+    names = [
+        column["name"]
+        for column in corpus.manifest.get("columns", ())
+        if column["policy"] != "drop"
+    ]
     given = corpus.manifest.get("settings", {}).get("roles", {}).get("text") or ("text",)
-    return given[0] if text_column == "text" and "text" not in names and given[0] in names else text_column
+    return (
+        given[0]
+        if text_column == "text" and "text" not in names and given[0] in names
+        else text_column
+    )
 
 
 def _with_conversations(table: pa.Table, shape: RecordShape) -> pa.Table:
-    """Add the columns `text`, each conversation with one line for each turn, and TURNS, the turns as JSON."""
+    """Add the columns `text`, each conversation with one line for each turn, and TURNS, the turns
+    as JSON."""
     columns = [name for name in table.column_names if name in map(column_of_path, shape.texts)]
     template = ChatTemplate()
     turns = [list_turns(record, shape) for record in table.select(columns).to_pylist()]
     texts = pa.array([template.render(conversation) for conversation in turns], pa.large_string())
-    encoded = pa.array([json.dumps(conversation, ensure_ascii=False) for conversation in turns], pa.large_string())
+    encoded = pa.array(
+        [json.dumps(conversation, ensure_ascii=False) for conversation in turns], pa.large_string()
+    )
     return table.append_column("text", texts).append_column(TURNS, encoded)
 
 
@@ -226,19 +297,27 @@ def _find_files(path: Path, split: str) -> list[Path]:
             raise InputRefused(f"{path}: expected {', '.join(SUFFIXES)}, or a folder of such files")
         return [path]
     if not path.is_dir():
-        raise InputRefused(f"{path}: there is no such folder or file; expected shards, such as a folder that `sanitize run` published")
+        raise InputRefused(
+            f"{path}: there is no such folder or file; expected shards, such as a folder that"
+            " `sanitize run` published"
+        )
     # corpus order: by path, compared as bytes
     found = sorted(
-        (file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file()), key=lambda file: str(file).encode()
+        (file for file in path.rglob("*") if file.name.endswith(SUFFIXES) and file.is_file()),
+        key=lambda file: str(file).encode(),
     )
     found = select_split(path, found, split)
     if not found:
-        raise InputRefused(f"{path}: no manifest.json and no {', '.join(SUFFIXES)} inside; expected a folder of shards")
+        raise InputRefused(
+            f"{path}: no manifest.json and no {', '.join(SUFFIXES)} inside; expected a folder of"
+            " shards"
+        )
     return found
 
 
 def read_table(file: Path) -> pa.Table:
-    """Return the table in a file of documents, with all its columns; InputRefused if it cannot be read."""
+    """Return the table in a file of documents, with all its columns; InputRefused if it cannot be
+    read."""
     try:
         if file.name.endswith(".parquet"):
             return pq.read_table(file, page_checksum_verification=True, partitioning=None)
@@ -257,19 +336,26 @@ def read_table(file: Path) -> pa.Table:
         except pa.ArrowInvalid:
             return read_mixed_lines(data)
     except (pa.ArrowException, OSError, EOFError, ValueError, RecursionError) as error:
-        raise InputRefused(f"{file}: cannot be read ({type(error).__name__}); expected {', '.join(SUFFIXES)}") from None
+        raise InputRefused(
+            f"{file}: cannot be read ({type(error).__name__}); expected {', '.join(SUFFIXES)}"
+        ) from None
 
 
 def _read_json_lines(data: bytes) -> pa.Table:
-    """Return JSON lines as a table; Arrow reads a column of strings that all look like times as times, which become strings again."""
+    """Return JSON lines as a table; Arrow reads a column of strings that all look like times as
+    times, which become strings again."""
     # a block must hold a whole line; one block per file needs no more memory than the texts do
-    options = pyarrow.json.ReadOptions(use_threads=False, block_size=min(max(len(data), 1 << 20), (1 << 31) - 1))
+    options = pyarrow.json.ReadOptions(
+        use_threads=False, block_size=min(max(len(data), 1 << 20), (1 << 31) - 1)
+    )
     table = pyarrow.json.read_json(pa.BufferReader(data), read_options=options)
     schema = pa.schema([(field.name, _replace_times(field.type)) for field in table.schema])
     if schema.equals(table.schema):
         return table
     parsing = pyarrow.json.ParseOptions(explicit_schema=schema)
-    return pyarrow.json.read_json(pa.BufferReader(data), read_options=options, parse_options=parsing)
+    return pyarrow.json.read_json(
+        pa.BufferReader(data), read_options=options, parse_options=parsing
+    )
 
 
 def _replace_times(kind: pa.DataType) -> pa.DataType:
@@ -281,13 +367,18 @@ def _replace_times(kind: pa.DataType) -> pa.DataType:
 
 
 def _to_strings(column: pa.ChunkedArray, name: str, file: Path) -> pa.ChunkedArray:
-    """Cast a column to large_string; ids and labels may be numbers. Nulls become "", except in ids and users."""
+    """Cast a column to large_string; ids and labels may be numbers. Nulls become "", except in ids
+    and users."""
     if name == "pii_spans":
         return column
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
     strings = pa.types.is_string(column.type) or pa.types.is_large_string(column.type)
-    if not strings and (name in ("text", "prompt") or pa.types.is_nested(column.type) or pa.types.is_binary(column.type)):
+    if not strings and (
+        name in ("text", "prompt")
+        or pa.types.is_nested(column.type)
+        or pa.types.is_binary(column.type)
+    ):
         raise InputRefused(f"{file}: the {name} column holds {column.type}; expected strings")
     column = column.cast(pa.large_string())
     return column if name in ("doc_id", "user") else pc.fill_null(column, "")
@@ -296,7 +387,11 @@ def _to_strings(column: pa.ChunkedArray, name: str, file: Path) -> pa.ChunkedArr
 def _join_prompts(columns: list[pa.ChunkedArray]) -> pa.ChunkedArray:
     """Join prompt columns to one text: the non-empty ones, each followed by a line end."""
     parts = [
-        pc.if_else(pc.equal(column, _EMPTY_STRING), _EMPTY_STRING, pc.binary_join_element_wise(column, _EMPTY_STRING, _NEWLINE))
+        pc.if_else(
+            pc.equal(column, _EMPTY_STRING),
+            _EMPTY_STRING,
+            pc.binary_join_element_wise(column, _EMPTY_STRING, _NEWLINE),
+        )
         for column in columns
     ]
     return pc.binary_join_element_wise(*parts, _EMPTY_STRING) if len(parts) > 1 else parts[0]

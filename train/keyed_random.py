@@ -1,11 +1,13 @@
 """Unpredictable random numbers for privacy mechanisms: SHAKE-256 over a secret key and a position.
 
-Sampling, noise and dropout of a private run are functions of (key, purpose, step); there is no generator with a state. A run that was
-killed repeats a step with the same noise (`noise`, by keys from here), and no two steps share noise.
+Sampling, noise and dropout of a private run are functions of (key, purpose, step); there is no
+generator with a state. A run that was killed repeats a step with the same noise (`noise`, by keys
+from here), and no two steps share noise.
 
-The key would allow anybody to subtract the noise: during a run it is in RUN/noise.key, readable by its owner only, and it is deleted when
-train.json is written. torch's own generators use 32 bits of a seed on a CPU, too few for a secret; they are seeded from here only for draws
-that need not be secret by themselves (dropout).
+The key would allow anybody to subtract the noise: during a run it is in RUN/noise.key, readable by
+its owner only, and it is deleted when train.json is written. torch's own generators use 32 bits of
+a seed on a CPU, too few for a secret; they are seeded from here only for draws that need not be
+secret by themselves (dropout).
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ KEY_BYTES = 32
 
 
 class KeyedRandom:
-    """Random numbers by lane, such as `("noise", step, name)`; the same key and lane give the same numbers."""
+    """Random numbers by lane, such as `("noise", step, name)`; the same key and lane give the same
+    numbers."""
 
     def __init__(self, key: bytes) -> None:
         self._key = key
@@ -39,7 +42,9 @@ class KeyedRandom:
 
     def draw_uniform(self, count: int, *lane: str | int) -> npt.NDArray[np.float64]:
         """Return `count` numbers in the open interval (0, 1), in steps of 2**-52."""
-        found: npt.NDArray[np.float64] = ((self.draw_bits(count, *lane) >> np.uint64(12)).astype(np.float64) + 0.5) * 2.0**-52
+        found: npt.NDArray[np.float64] = (
+            (self.draw_bits(count, *lane) >> np.uint64(12)).astype(np.float64) + 0.5
+        ) * 2.0**-52
         return found
 
     def derive_key(self, *lane: str | int) -> bytes:
@@ -52,24 +57,32 @@ class KeyedRandom:
 
 
 def make_insecure_random(seed: int) -> KeyedRandom:
-    """Return random numbers that anybody who knows the seed can reproduce: for tests, never for a claim of privacy."""
+    """Return random numbers that anybody who knows the seed can reproduce: for tests, never for a
+    claim of privacy."""
     return KeyedRandom(hashlib.blake2b(f"insecure {seed}".encode(), digest_size=KEY_BYTES).digest())
 
 
 def load_or_create_random(key_path: Path, *, has_started: bool) -> KeyedRandom:
-    """Return the random numbers of a run: of a run that `has_started` (has a recipe.json) from the key in `key_path`, else from a new key
-    of the operating system that is written there, in place of one that no step has used.
+    """Return the random numbers of a run: of a run that `has_started` (has a recipe.json) from the
+    key in `key_path`, else from a new key of the operating system that is written there, in place
+    of one that no step has used.
 
-    Raises UsageError if the key of a run that has started is missing, since new noise on the same steps would spend privacy twice, and
-    OutputBroken if it is damaged.
+    Raises UsageError if the key of a run that has started is missing, since new noise on the same
+    steps would spend privacy twice, and OutputBroken if it is damaged.
     """
     if has_started:
         if not key_path.is_file():
-            raise UsageError(f"{key_path}: the key of this private run is missing; its steps cannot be repeated. Choose another folder")
+            raise UsageError(
+                f"{key_path}: the key of this private run is missing; its steps cannot be repeated."
+                " Choose another folder"
+            )
         try:
             key = bytes.fromhex(key_path.read_text("ascii"))
         except (OSError, ValueError) as error:
-            raise OutputBroken(f"{key_path}: cannot be read ({type(error).__name__}); remove the run folder to start again") from None
+            raise OutputBroken(
+                f"{key_path}: cannot be read ({type(error).__name__}); remove the run folder to"
+                " start again"
+            ) from None
         if len(key) != KEY_BYTES:
             raise OutputBroken(f"{key_path}: is incomplete; remove the run folder to start again")
         return KeyedRandom(key)

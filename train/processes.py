@@ -1,8 +1,10 @@
-"""The processes of a training run: a single one, or several that torchrun or `accelerate launch` started, one per GPU.
+"""The processes of a training run: a single one, or several that torchrun or `accelerate launch`
+started, one per GPU.
 
-Several processes hold a copy of the model each (`DataParallel`, torch's DistributedDataParallel), or a share of each weight, gradient and
-moment (`ShardedDataParallel`, torch's `fully_shard`, FSDP2). Both give each step the gradient of all its rows. A launcher ends all
-processes if one of them dies; the same command resumes from the last saved state.
+Several processes hold a copy of the model each (`DataParallel`, torch's DistributedDataParallel),
+or a share of each weight, gradient and moment (`ShardedDataParallel`, torch's `fully_shard`,
+FSDP2). Both give each step the gradient of all its rows. A launcher ends all processes if one of
+them dies; the same command resumes from the last saved state.
 """
 
 from __future__ import annotations
@@ -18,18 +20,23 @@ from sanitize.errors import UsageError
 
 from .model import get_layers
 
-_TIMEOUT = datetime.timedelta(hours=12)  # rank 0 reads and tokenizes while the others wait; a launcher notices dead processes at once
+# rank 0 reads and tokenizes while the others wait; a launcher notices dead processes at once
+_TIMEOUT = datetime.timedelta(hours=12)
 
 
 def uses_bf16(precision: str, device: Any) -> bool:
-    """Whether steps are computed in bfloat16: if the recipe asks for it, or on "auto" the GPU supports it."""
+    """Whether steps are computed in bfloat16: if the recipe asks for it, or on "auto" the GPU
+    supports it."""
     import torch
 
-    return precision == "bf16" or (precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported())
+    return precision == "bf16" or (
+        precision == "auto" and device.type == "cuda" and torch.cuda.is_bf16_supported()
+    )
 
 
 class SingleProcess:
-    """A run of one process on one device: rank 0 of `world_size` 1. Subclasses override what several processes do differently.
+    """A run of one process on one device: rank 0 of `world_size` 1. Subclasses override what
+    several processes do differently.
 
     Raises UsageError if the machine does not have the device.
     """
@@ -46,7 +53,8 @@ class SingleProcess:
             torch.zeros(1, device=self.device).item()  # the device `meta` has no values
         except (RuntimeError, AssertionError) as error:
             raise UsageError(
-                f"run.device = {device}: not a device of this machine ({type(error).__name__}); use auto, cpu or cuda"
+                f"run.device = {device}: not a device of this machine ({type(error).__name__}); use"
+                " auto, cpu or cuda"
             ) from None
 
     @property
@@ -55,7 +63,8 @@ class SingleProcess:
         return self.rank == 0
 
     def wrap_model(self, model: Any) -> Any:
-        """Move the model to the device and return the model to call during training: itself, or wrapped by DistributedDataParallel."""
+        """Move the model to the device and return the model to call during training: itself, or
+        wrapped by DistributedDataParallel."""
         return model.to(self.device)
 
     def no_sync(self, model: Any) -> Any:
@@ -71,7 +80,8 @@ class SingleProcess:
         return tensor.detach()
 
     def distribute_tensor(self, whole: Any, like: Any) -> Any:
-        """Return this process's part of a weight or moment whose whole every process has, placed as the parameter `like`."""
+        """Return this process's part of a weight or moment whose whole every process has, placed as
+        the parameter `like`."""
         return whole.to(like.device)
 
     def barrier(self) -> None:
@@ -79,7 +89,8 @@ class SingleProcess:
 
 
 class DataParallel(SingleProcess):
-    """Processes with a copy of the model each: gradients are averaged over them by torch's DistributedDataParallel."""
+    """Processes with a copy of the model each: gradients are averaged over them by torch's
+    DistributedDataParallel."""
 
     def __init__(self, device: str) -> None:
         import torch
@@ -98,7 +109,10 @@ class DataParallel(SingleProcess):
     def wrap_model(self, model: Any) -> Any:
         from torch.nn.parallel import DistributedDataParallel
 
-        return DistributedDataParallel(model.to(self.device), device_ids=[self.device.index] if self.device.type == "cuda" else None)
+        return DistributedDataParallel(
+            model.to(self.device),
+            device_ids=[self.device.index] if self.device.type == "cuda" else None,
+        )
 
     def no_sync(self, model: Any) -> Any:
         return model.no_sync()
@@ -107,7 +121,9 @@ class DataParallel(SingleProcess):
         import torch
 
         names = sorted(values)
-        added = torch.tensor([values[name] for name in names], dtype=torch.float64, device=self.device)
+        added = torch.tensor(
+            [values[name] for name in names], dtype=torch.float64, device=self.device
+        )
         torch.distributed.all_reduce(added)
         return dict(zip(names, added.tolist(), strict=True))
 
@@ -116,9 +132,11 @@ class DataParallel(SingleProcess):
 
 
 class ShardedDataParallel(DataParallel):
-    """Processes with a share of each weight, gradient and moment; the weights of a layer are gathered while it computes (FSDP2).
+    """Processes with a share of each weight, gradient and moment; the weights of a layer are
+    gathered while it computes (FSDP2).
 
-    They are gathered in bfloat16 where steps are computed in it; shares, gradients and moments stay float32.
+    They are gathered in bfloat16 where steps are computed in it; shares, gradients and moments stay
+    float32.
     """
 
     is_sharded = True
@@ -133,11 +151,18 @@ class ShardedDataParallel(DataParallel):
         from torch.distributed.fsdp import MixedPrecisionPolicy, fully_shard
 
         mesh = init_device_mesh(self.device.type, (self.world_size,))
-        policy = MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32) if self._bf16 else MixedPrecisionPolicy()
+        policy = (
+            MixedPrecisionPolicy(param_dtype=torch.bfloat16, reduce_dtype=torch.float32)
+            if self._bf16
+            else MixedPrecisionPolicy()
+        )
         for layer in get_layers(model):
             fully_shard(layer, mesh=mesh, mp_policy=policy)
-        # true: else weights outside the layers would stay gathered after a validation, which has no backward pass
-        return fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=True).to(self.device)
+        # true: else weights outside the layers would stay gathered after a validation, which has no
+        # backward pass
+        return fully_shard(model, mesh=mesh, mp_policy=policy, reshard_after_forward=True).to(
+            self.device
+        )
 
     @contextlib.contextmanager
     def no_sync(self, model: Any) -> Iterator[None]:
@@ -158,17 +183,26 @@ class ShardedDataParallel(DataParallel):
 
         if not isinstance(like, DTensor):
             return whole.to(like.device)
-        return distribute_tensor(whole.to(self.device), like.device_mesh, like.placements, src_data_rank=None)
+        return distribute_tensor(
+            whole.to(self.device), like.device_mesh, like.placements, src_data_rank=None
+        )
 
 
-def detect_processes(device: str, *, parallel: str = "ddp", precision: str = "auto") -> SingleProcess:
-    """Return the processes that a launcher started (WORLD_SIZE > 1 in the environment), else `SingleProcess` on the device.
+def detect_processes(
+    device: str, *, parallel: str = "ddp", precision: str = "auto"
+) -> SingleProcess:
+    """Return the processes that a launcher started (WORLD_SIZE > 1 in the environment), else
+    `SingleProcess` on the device.
 
     `parallel` is "ddp" or "fsdp", `precision` as in a recipe.
     """
     if int(os.environ.get("WORLD_SIZE", "1")) == 1:
         return SingleProcess(device)
-    return ShardedDataParallel(device, precision=precision) if parallel == "fsdp" else DataParallel(device)
+    return (
+        ShardedDataParallel(device, precision=precision)
+        if parallel == "fsdp"
+        else DataParallel(device)
+    )
 
 
 def _destroy_process_group() -> None:

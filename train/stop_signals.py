@@ -1,8 +1,10 @@
-"""Stop signals of the commands that train and evaluate: they end about a second after SIGINT or SIGTERM, whatever they compute then.
+"""Stop signals of the commands that train and evaluate: they end about a second after SIGINT or
+SIGTERM, whatever they compute then.
 
-A Python signal handler runs only between two bytecodes: a long call into a library, such as a step of a large model, delays it, and a
-library may swallow its exception. A thread therefore ends the process `GRACE_SECONDS` after the signal. That is as safe as a kill: what is
-written to disk is complete at every moment.
+A Python signal handler runs only between two bytecodes: a long call into a library, such as a step
+of a large model, delays it, and a library may swallow its exception. A thread therefore ends the
+process `GRACE_SECONDS` after the signal. That is as safe as a kill: what is written to disk is
+complete at every moment.
 """
 
 from __future__ import annotations
@@ -22,8 +24,9 @@ _CANCEL = b"\0"
 
 @contextlib.contextmanager
 def end_on_signals(message: str) -> Iterator[None]:
-    """Within the block, the first stop signal prints `message` and raises SystemExit(128 + signal), and leaving the block then ends the
-    process; a second one ends the process at once. To be used in the main thread, around all that a command does."""
+    """Within the block, the first stop signal prints `message` and raises SystemExit(128 + signal),
+    and leaving the block then ends the process; a second one ends the process at once. To be used
+    in the main thread, around all that a command does."""
     previous = {number: signal.getsignal(number) for number in _STOP_SIGNALS}
     read_end, write_end = os.pipe()
     os.set_blocking(write_end, False)
@@ -66,7 +69,8 @@ def end_on_signals(message: str) -> Iterator[None]:
 
 
 def end_process(code: int) -> None:
-    """End the process without the interpreter's finalization, which takes seconds where torch is loaded."""
+    """End the process without the interpreter's finalization, which takes seconds where torch is
+    loaded."""
     sys.stdout.flush()
     sys.stderr.flush()
     os._exit(code)

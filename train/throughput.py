@@ -1,8 +1,10 @@
-"""Speed of a training run: tokens a second, the share of the device's peak that this is (MFU), and the time that is left.
+"""Speed of a training run: tokens a second, the share of the device's peak that this is (MFU), and
+the time that is left.
 
-Model FLOPs utilization, Chowdhery et al. 2022 (PaLM), appendix B: a token costs 6 FLOPs for each weight of a matrix product, 2 forward and
-4 backward, and 12 * layers * width * context for attention. Weights that are frozen have no gradient: 4 instead of 6. What gradient
-checkpointing computes again is not counted.
+Model FLOPs utilization, Chowdhery et al. 2022 (PaLM), appendix B: a token costs 6 FLOPs for each
+weight of a matrix product, 2 forward and 4 backward, and 12 * layers * width * context for
+attention. Weights that are frozen have no gradient: 4 instead of 6. What gradient checkpointing
+computes again is not counted.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ from typing import Any
 
 from .model import trainable_parameters
 
-# dense bf16 FLOPs a second, from the vendors' data sheets, by a part of the device's name; the first that matches
+# dense bf16 FLOPs a second, from the vendors' data sheets, by a part of the device's name; the
+# first that matches
 PEAK_FLOPS = (
     ("B200", 2.25e15),
     ("H200", 989e12),
@@ -46,18 +49,25 @@ def find_peak_flops(device: Any) -> float | None:
 
 
 def count_flops_per_token(model: Any, context: int) -> float | None:
-    """Return the FLOPs of training by a token; None if only the top layers are trained, whose backward pass ends above the others."""
+    """Return the FLOPs of training by a token; None if only the top layers are trained, whose
+    backward pass ends above the others."""
     import torch
 
     trained_names = {name for name, _ in trainable_parameters(model)}
-    matrices = {name: parameter.numel() for name, parameter in model.named_parameters() if parameter.ndim > 1}
+    matrices = {
+        name: parameter.numel()
+        for name, parameter in model.named_parameters()
+        if parameter.ndim > 1
+    }
     has_adapter = any(".lora_" in name for name in trained_names)
     if not has_adapter and len(trained_names) < sum(1 for _ in model.parameters()):
         return None
     head = model.get_output_embeddings()
     for name, module in model.named_modules():
         # a table that is read by row multiplies nothing, unless it is tied to the head
-        if isinstance(module, torch.nn.Embedding) and (head is None or head.weight is not module.weight):
+        if isinstance(module, torch.nn.Embedding) and (
+            head is None or head.weight is not module.weight
+        ):
             matrices.pop(f"{name}.weight", None)
     trained = sum(count for name, count in matrices.items() if name in trained_names)
     config = model.config
@@ -67,7 +77,8 @@ def count_flops_per_token(model: Any, context: int) -> float | None:
 
 @dataclass
 class Throughput:
-    """Counts tokens and the seconds of steps between two readings; `exclude` leaves out what is no step, such as a checkpoint."""
+    """Counts tokens and the seconds of steps between two readings; `exclude` leaves out what is no
+    step, such as a checkpoint."""
 
     flops_per_token: float | None = None  # None: MFU is not reported
     peak_flops: float | None = None  # of all devices together
@@ -93,7 +104,10 @@ class Throughput:
         self._tokens, self._since = 0, now
         if self.flops_per_token is None or self.peak_flops is None:
             return {"tokens_per_s": round(rate, 1)}
-        return {"tokens_per_s": round(rate, 1), "mfu": round(rate * self.flops_per_token / self.peak_flops, 4)}
+        return {
+            "tokens_per_s": round(rate, 1),
+            "mfu": round(rate * self.flops_per_token / self.peak_flops, 4),
+        }
 
 
 def format_duration(seconds: float) -> str:

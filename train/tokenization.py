@@ -1,6 +1,8 @@
-"""Tokenizes documents: one flat int32 array of tokens for the corpus, the offset of each document, and masks of what may be in a loss.
+"""Tokenizes documents: one flat int32 array of tokens for the corpus, the offset of each document,
+and masks of what may be in a loss.
 
-Tokenization runs in batches in the tokenizer's own threads. Memory: 4 bytes per token, and 5 more if the objective needs words.
+Tokenization runs in batches in the tokenizer's own threads. Memory: 4 bytes per token, and 5 more
+if the objective needs words.
 """
 
 from __future__ import annotations
@@ -22,13 +24,15 @@ Mask = npt.NDArray[np.bool_]
 BATCH_SIZE = 1_000  # texts per call of the tokenizer
 NO_WORD = -1
 
-# same words as in the blacklist, split and folded by the same library: longest runs of letters, marks and numbers, in lower case and NFC
+# same words as in the blacklist, split and folded by the same library: longest runs of letters,
+# marks and numbers, in lower case and NFC
 WORD_PATTERN = r"[\p{L}\p{M}\p{N}]+"
 
 
 @dataclass(frozen=True, repr=False)
 class TokenizedDocuments:
-    """Tokens of documents, without special tokens. Those of document d are `offsets[d]:offsets[d + 1]`."""
+    """Tokens of documents, without special tokens. Those of document d are `offsets[d]:offsets[d +
+    1]`."""
 
     token_ids: I32
     offsets: I64
@@ -55,15 +59,19 @@ def tokenize_documents(
     select_maskable_words: Callable[[Sequence[Sequence[str]]], list[Mask]] | None = None,
     rewrite_texts: Callable[[Sequence[str]], Sequence[str]] | None = None,
 ) -> TokenizedDocuments:
-    """Tokenize all documents. A prompt, if the documents have one, comes before the text; with `answers_only` it is in no loss, and of
-    conversations only `loss_spans` are.
+    """Tokenize all documents. A prompt, if the documents have one, comes before the text; with
+    `answers_only` it is in no loss, and of conversations only `loss_spans` are.
 
-    `leave_out_pii` leaves tokens that overlap `pii_spans` out of losses; `select_maskable_words` returns which words of each text may be
-    masked; `rewrite_texts` changes texts beforehand.
+    `leave_out_pii` leaves tokens that overlap `pii_spans` out of losses; `select_maskable_words`
+    returns which words of each text may be masked; `rewrite_texts` changes texts beforehand.
     """
     backend = tokenizer.backend_tokenizer
     table = documents.table
-    spans = table.column("pii_spans").combine_chunks() if leave_out_pii and "pii_spans" in table.column_names else None
+    spans = (
+        table.column("pii_spans").combine_chunks()
+        if leave_out_pii and "pii_spans" in table.column_names
+        else None
+    )
     prompts = table.column("prompt").to_pylist() if "prompt" in table.column_names else None
     ids: list[I32] = []
     counts: list[int] = []
@@ -71,8 +79,17 @@ def tokenize_documents(
     word_ids: list[I32] = []
     maskable: list[Mask] = []
     word_count = 0
-    answers = table.column("loss_spans").combine_chunks() if answers_only and "loss_spans" in table.column_names else None
-    needs_offsets = spans is not None or answers is not None or select_maskable_words is not None or (prompts is not None and answers_only)
+    answers = (
+        table.column("loss_spans").combine_chunks()
+        if answers_only and "loss_spans" in table.column_names
+        else None
+    )
+    needs_offsets = (
+        spans is not None
+        or answers is not None
+        or select_maskable_words is not None
+        or (prompts is not None and answers_only)
+    )
     for first in range(0, len(documents), BATCH_SIZE):
         texts: Sequence[str] = table.column("text").slice(first, BATCH_SIZE).to_pylist()
         if rewrite_texts is not None:
@@ -80,22 +97,34 @@ def tokenize_documents(
         prompt_batch = prompts[first : first + BATCH_SIZE] if prompts is not None else None
         if prompt_batch is not None:
             texts = [head + text for head, text in zip(prompt_batch, texts, strict=True)]
-        encodings = (backend.encode_batch if needs_offsets else backend.encode_batch_fast)(list(texts), add_special_tokens=False)
+        encodings = (backend.encode_batch if needs_offsets else backend.encode_batch_fast)(
+            list(texts), add_special_tokens=False
+        )
         ids += [np.array(encoding.ids, np.int32) for encoding in encodings]
         counts += [len(encoding.ids) for encoding in encodings]
         if not needs_offsets:
             continue
         # per document, since the tokenizer returns offsets as a list of pairs per text
-        token_spans = [np.array(encoding.offsets, np.int64).reshape(-1, 2) for encoding in encodings]
-        prompt_lengths = [len(head) for head in prompt_batch] if prompt_batch is not None else [0] * len(token_spans)
+        token_spans = [
+            np.array(encoding.offsets, np.int64).reshape(-1, 2) for encoding in encodings
+        ]
+        prompt_lengths = (
+            [len(head) for head in prompt_batch]
+            if prompt_batch is not None
+            else [0] * len(token_spans)
+        )
         for number, spans_of_text in enumerate(token_spans):
             in_loss = np.ones(len(spans_of_text), bool)
             if prompt_batch is not None and answers_only:
                 in_loss &= spans_of_text[:, 1] > prompt_lengths[number]
             if answers is not None:
-                in_loss &= _overlaps_any_span(spans_of_text, _pii_spans_of_row(answers, first + number))
+                in_loss &= _overlaps_any_span(
+                    spans_of_text, _pii_spans_of_row(answers, first + number)
+                )
             if spans is not None:
-                in_loss &= ~_overlaps_any_span(spans_of_text, _pii_spans_of_row(spans, first + number) + prompt_lengths[number])
+                in_loss &= ~_overlaps_any_span(
+                    spans_of_text, _pii_spans_of_row(spans, first + number) + prompt_lengths[number]
+                )
             loss_masks.append(in_loss)
         if select_maskable_words is not None:
             words_of_texts = split_words_with_spans(texts)
@@ -107,8 +136,14 @@ def tokenize_documents(
                     is_maskable_word = is_maskable_word & ~_overlaps_any_span(
                         bounds, _pii_spans_of_row(spans, first + number) + prompt_lengths[number]
                     )
-                text_word_ids, text_maskable = _assign_word_ids(spans_of_text, bounds, is_maskable_word)
-                word_ids.append(np.where(text_word_ids == NO_WORD, NO_WORD, text_word_ids + word_count).astype(np.int32))
+                text_word_ids, text_maskable = _assign_word_ids(
+                    spans_of_text, bounds, is_maskable_word
+                )
+                word_ids.append(
+                    np.where(text_word_ids == NO_WORD, NO_WORD, text_word_ids + word_count).astype(
+                        np.int32
+                    )
+                )
                 word_count += len(bounds)
                 maskable.append(text_maskable)
     return TokenizedDocuments(
@@ -122,12 +157,14 @@ def tokenize_documents(
 
 
 def fold_words(words: pl.Series) -> pl.Series:
-    """Return words in the form in which they are compared with the blacklist: lower case, then NFC (a letter and an accent are one)."""
+    """Return words in the form in which they are compared with the blacklist: lower case, then NFC
+    (a letter and an accent are one)."""
     return words.str.to_lowercase().str.normalize("NFC")
 
 
 def split_words(texts: Sequence[str]) -> list[list[str]]:
-    """Return the words of each text as the blacklist counts them: longest runs of letters, marks and numbers, folded."""
+    """Return the words of each text as the blacklist counts them: longest runs of letters, marks
+    and numbers, folded."""
     return [words for words, _ in split_words_with_spans(texts)]
 
 
@@ -139,7 +176,8 @@ def split_words_with_spans(texts: Sequence[str]) -> list[tuple[list[str], I64]]:
     for text, words in zip(texts, found.to_list(), strict=True):
         spans, end = [], 0
         for word in words:
-            start = text.index(word, end)  # between two words there are no word characters: the first occurrence is the word
+            # between two words there are no word characters: the first occurrence is the word
+            start = text.index(word, end)
             end = start + len(word)
             spans.append((start, end))
         split.append((folded[first : first + len(words)], np.array(spans, np.int64).reshape(-1, 2)))
@@ -152,19 +190,23 @@ def _pii_spans_of_row(column: Any, row: int) -> I64:
     value = column[row].values
     if value is None or not len(value):
         return np.empty((0, 2), np.int64)
-    found = np.stack([value.field(name).to_numpy(zero_copy_only=False) for name in ("start", "end")], axis=1).astype(np.int64)
+    found = np.stack(
+        [value.field(name).to_numpy(zero_copy_only=False) for name in ("start", "end")], axis=1
+    ).astype(np.int64)
     if value.type.get_field_index("cell") >= 0:  # only the main text (cell 0) is trained on
         found = found[value.field("cell").to_numpy(zero_copy_only=False) == 0]
     return found
 
 
 def _overlaps_any_span(token_spans: I64, pii_spans: I64) -> Mask:
-    """Return which half-open `token_spans` share a character with one of `pii_spans` (which may overlap each other)."""
+    """Return which half-open `token_spans` share a character with one of `pii_spans` (which may
+    overlap each other)."""
     if not len(pii_spans):
         return np.zeros(len(token_spans), bool)
     pii_spans = pii_spans[np.argsort(pii_spans[:, 0], kind="stable")]
     max_end = np.maximum.accumulate(pii_spans[:, 1])  # largest end of this span and all before it
-    last = np.searchsorted(pii_spans[:, 0], token_spans[:, 1], side="left") - 1  # the last span that starts before the token ends
+    # the last span that starts before the token ends
+    last = np.searchsorted(pii_spans[:, 0], token_spans[:, 1], side="left") - 1
     overlaps: Mask = (last >= 0) & (max_end[np.maximum(last, 0)] > token_spans[:, 0])
     return overlaps
 
@@ -178,8 +220,10 @@ def _assign_word_ids(token_spans: I64, word_spans: I64, is_maskable_word: Mask) 
     is_maskable = np.zeros(len(token_spans), bool)
     if not len(word_spans) or not len(token_spans):
         return word_ids, is_maskable
-    first = np.searchsorted(word_spans[:, 1], token_spans[:, 0], side="right")  # the first word that ends after the token begins
-    last = np.searchsorted(word_spans[:, 0], token_spans[:, 1], side="left") - 1  # the last word that begins before the token ends
+    # the first word that ends after the token begins
+    first = np.searchsorted(word_spans[:, 1], token_spans[:, 0], side="right")
+    # the last word that begins before the token ends
+    last = np.searchsorted(word_spans[:, 0], token_spans[:, 1], side="left") - 1
     in_word = first <= last
     # a token over several words joins each of them to the next one
     joined_to_previous = np.zeros(len(word_spans) + 1, np.int64)

@@ -1,9 +1,11 @@
-"""The training loop: makes the steps of a batch plan with AdamW; each step minimises the mean of an objective over its rows.
+"""The training loop: makes the steps of a batch plan with AdamW; each step minimises the mean of an
+objective over its rows.
 
-Objective and plan are arguments; files are written by callbacks. The result of a step does not depend on how it is split: sums are divided
-by counts over all its micro-batches and processes. Dropout and all other draws of torch are seeded for each micro-batch from (seed, step,
-rank, micro-batch), so that a step depends only on the weights and moments before it, and a run that was killed anywhere resumes bit for bit
-(on the CPU; a GPU sums in an order of its own).
+Objective and plan are arguments; files are written by callbacks. The result of a step does not
+depend on how it is split: sums are divided by counts over all its micro-batches and processes.
+Dropout and all other draws of torch are seeded for each micro-batch from (seed, step, rank,
+micro-batch), so that a step depends only on the weights and moments before it, and a run that was
+killed anywhere resumes bit for bit (on the CPU; a GPU sums in an order of its own).
 """
 
 from __future__ import annotations
@@ -37,7 +39,8 @@ _RISE = 1.1  # times the loss of the first step, by more than the noise between 
 
 
 def compute_learning_rate(settings: TrainingSettings, steps_done: int, step_count: int) -> float:
-    """Return the learning rate of the step after `steps_done` steps: from 0 up over the warm-up, then constant, linear or cosine to 0."""
+    """Return the learning rate of the step after `steps_done` steps: from 0 up over the warm-up,
+    then constant, linear or cosine to 0."""
     warmup_steps = round(settings.warmup * step_count)
     if steps_done < warmup_steps:
         return settings.lr * steps_done / warmup_steps
@@ -47,13 +50,20 @@ def compute_learning_rate(settings: TrainingSettings, steps_done: int, step_coun
 
 
 def build_adamw(model: Any, settings: TrainingSettings) -> Any:
-    """Return AdamW over the trainable parameters, fused on a GPU; weight decay on matrices only, not on biases and norms."""
+    """Return AdamW over the trainable parameters, fused on a GPU; weight decay on matrices only,
+    not on biases and norms."""
     import torch
 
     parameters = [parameter for _, parameter in trainable_parameters(model)]
     groups = [
-        {"params": [parameter for parameter in parameters if parameter.ndim > 1], "weight_decay": settings.weight_decay},
-        {"params": [parameter for parameter in parameters if parameter.ndim <= 1], "weight_decay": 0.0},
+        {
+            "params": [parameter for parameter in parameters if parameter.ndim > 1],
+            "weight_decay": settings.weight_decay,
+        },
+        {
+            "params": [parameter for parameter in parameters if parameter.ndim <= 1],
+            "weight_decay": 0.0,
+        },
     ]
     return torch.optim.AdamW(
         [group for group in groups if group["params"]],
@@ -66,7 +76,8 @@ def build_adamw(model: Any, settings: TrainingSettings) -> Any:
 
 @dataclass
 class RunningMean:
-    """Running sums and counts by name, and their means. Sums may be tensors on the device: they are only synchronized when read."""
+    """Running sums and counts by name, and their means. Sums may be tensors on the device: they are
+    only synchronized when read."""
 
     sums: dict[str, Any] = field(default_factory=dict)
     counts: dict[str, float] = field(default_factory=dict)
@@ -79,16 +90,23 @@ class RunningMean:
 
     def means(self) -> dict[str, float]:
         """Return the mean by name; 0 where nothing was counted, never NaN."""
-        return {name: float(value) / self.counts[name] if self.counts[name] else 0.0 for name, value in self.sums.items()}
+        return {
+            name: float(value) / self.counts[name] if self.counts[name] else 0.0
+            for name, value in self.sums.items()
+        }
 
     def state_dict(self) -> dict[str, dict[str, float]]:
         """Return sums and counts as plain numbers, for JSON; exact, since sums are float64."""
-        return {"sums": {name: float(value) for name, value in self.sums.items()}, "counts": dict(self.counts)}
+        return {
+            "sums": {name: float(value) for name, value in self.sums.items()},
+            "counts": dict(self.counts),
+        }
 
 
 @dataclass(frozen=True, repr=False)
 class Trainer:
-    """One training run: model, data, settings, and callbacks for log, checkpoints and states. `train` runs it."""
+    """One training run: model, data, settings, and callbacks for log, checkpoints and states.
+    `train` runs it."""
 
     model: Any  # on the device of `processes`
     wrapped_model: Any  # what `processes.wrap_model` returned for it
@@ -104,20 +122,29 @@ class Trainer:
     on_log: Callable[[dict[str, Any]], None] = lambda entry: None
     on_checkpoint: Callable[[dict[str, Any]], bool] = lambda info: False  # true stops the run
     on_state: Callable[[dict[str, Any]], None] = lambda info: None
-    on_progress: Callable[[str], None] = lambda line: None  # lines for people: warnings, and where the run is every `HEARTBEAT_S` seconds
+    # lines for people: warnings, and where the run is every `HEARTBEAT_S` seconds
+    on_progress: Callable[[str], None] = lambda line: None
 
     def train(self, resume_state: Mapping[str, Any] | None = None) -> dict[str, Any]:
-        """Train to the end, or until `on_checkpoint` returns true, and return the numbers of the last state.
+        """Train to the end, or until `on_checkpoint` returns true, and return the numbers of the
+        last state.
 
         `resume_state` holds the numbers of a saved state to continue from.
         """
         import torch
 
-        info = dict(resume_state or {"step": 0, "tokens": 0, "seconds": 0.0, "logged": {}, "since": {}, "stopped": False})
+        info = dict(
+            resume_state
+            or {"step": 0, "tokens": 0, "seconds": 0.0, "logged": {}, "since": {}, "stopped": False}
+        )
         seconds_before, started = info["seconds"], time.perf_counter()
         logged, since = RunningMean(**info["logged"]), RunningMean(**info["since"])
         checkpoint_steps = set(self.batch_plan.checkpoint_steps(self.settings.checkpoint_every))
-        noise_handle = add_neftune_noise(self.model, self.settings.noise_alpha) if self.settings.noise_alpha else None
+        noise_handle = (
+            add_neftune_noise(self.model, self.settings.noise_alpha)
+            if self.settings.noise_alpha
+            else None
+        )
         lengths = self.rows.lengths
         private_step, first_losses = self._build_private_step(), list[float]()
         throughput, first_step = self._build_throughput(), info["step"]
@@ -127,12 +154,24 @@ class Trainer:
         with torch.random.fork_rng(devices=devices):  # the caller's random state does not change
             self.model.train()
             for step in range(first_step, end):
-                sums, weights = self._forward_backward(step) if private_step is None else private_step.set_gradients(step)
+                sums, weights = (
+                    self._forward_backward(step)
+                    if private_step is None
+                    else private_step.set_gradients(step)
+                )
                 self._optimizer_step(step)
                 done = step + 1
                 if len(first_losses) == step < FIRST_STEPS:  # a resumed run has none
-                    first_losses.append(sum(float(value) / max(weights[name], 1.0) for name, value in sums.items() if name == "loss"))
-                    if done == min(FIRST_STEPS, self.batch_plan.step_count) and (warning := describe_rise(first_losses, self.settings.lr)):
+                    first_losses.append(
+                        sum(
+                            float(value) / max(weights[name], 1.0)
+                            for name, value in sums.items()
+                            if name == "loss"
+                        )
+                    )
+                    if done == min(FIRST_STEPS, self.batch_plan.step_count) and (
+                        warning := describe_rise(first_losses, self.settings.lr)
+                    ):
                         self.on_progress(warning)
                 tokens = int(lengths[self.batch_plan.get_step_rows(step)].sum())
                 info["tokens"] += tokens
@@ -143,25 +182,42 @@ class Trainer:
                     entry = self._log_step(done, logged, info["tokens"], throughput)
                     logged = RunningMean()
                     now = time.perf_counter()
-                    if now - last_line >= HEARTBEAT_S and done not in checkpoint_steps:  # a checkpoint has a line of its own
+                    if now - last_line >= HEARTBEAT_S and done not in checkpoint_steps:
+                        # a checkpoint has a line of its own
                         steps_left = self.batch_plan.step_count - done
                         self.on_progress(
-                            describe_progress(entry, self.batch_plan.step_count, steps_left * (now - started) / (done - first_step))
+                            describe_progress(
+                                entry,
+                                self.batch_plan.step_count,
+                                steps_left * (now - started) / (done - first_step),
+                            )
                         )
                         last_line = now
                 is_checkpoint, paused = done in checkpoint_steps, time.perf_counter()
                 if is_checkpoint:
                     loss = since.means().get("loss")
-                    # losses are computed before an update and logged every few steps: check the weights, too
+                    # losses are computed before an update and logged every few steps: check the
+                    # weights, too
                     check_finite_loss(loss if self._has_finite_weights() else math.nan, done)
-                    stop = self.on_checkpoint(self.build_checkpoint_metadata(done, info["tokens"], loss))
-                    info["stopped"] = bool(self.processes.all_reduce_sum({"stop": float(stop)})["stop"])
+                    stop = self.on_checkpoint(
+                        self.build_checkpoint_metadata(done, info["tokens"], loss)
+                    )
+                    info["stopped"] = bool(
+                        self.processes.all_reduce_sum({"stop": float(stop)})["stop"]
+                    )
                     since = RunningMean()
                     last_line = time.perf_counter()
                     self.model.train()
-                if is_checkpoint or (self.settings.state_every and done % self.settings.state_every == 0):
+                if is_checkpoint or (
+                    self.settings.state_every and done % self.settings.state_every == 0
+                ):
                     seconds = seconds_before + time.perf_counter() - started
-                    info |= {"step": done, "seconds": seconds, "logged": logged.state_dict(), "since": since.state_dict()}
+                    info |= {
+                        "step": done,
+                        "seconds": seconds,
+                        "logged": logged.state_dict(),
+                        "since": since.state_dict(),
+                    }
                     self.on_state(dict(info))
                     throughput.exclude(time.perf_counter() - paused)
                 if info["stopped"]:
@@ -170,45 +226,67 @@ class Trainer:
             noise_handle.remove()
         return info
 
-    def build_checkpoint_metadata(self, steps_done: int, tokens: int, train_loss: float | None) -> dict[str, Any]:
-        """Return the fields of checkpoint.json after `steps_done` steps, without those that only the caller knows."""
+    def build_checkpoint_metadata(
+        self, steps_done: int, tokens: int, train_loss: float | None
+    ) -> dict[str, Any]:
+        """Return the fields of checkpoint.json after `steps_done` steps, without those that only
+        the caller knows."""
         return {
             "step": steps_done,
             "epoch": round(steps_done / self.batch_plan.steps_per_epoch, LOG_DIGITS),
             "tokens": tokens,
             "train_loss": None if train_loss is None else round(train_loss, LOG_DIGITS),
-            "validation_loss": None
-            if self.validation_rows is None
-            else round(self.compute_validation_loss(self.validation_rows), LOG_DIGITS),
+            "validation_loss": (
+                None
+                if self.validation_rows is None
+                else round(self.compute_validation_loss(self.validation_rows), LOG_DIGITS)
+            ),
         }
 
     def compute_validation_loss(self, rows: TokenRows) -> float:
-        """Return the mean loss over these rows, without dropout; masked tokens are the same in each call."""
+        """Return the mean loss over these rows, without dropout; masked tokens are the same in each
+        call."""
         import numpy as np
         import torch
 
         running_mean = RunningMean()
         self.model.eval()
         with torch.no_grad():
-            # batches of rows of similar length, so that little is padding; each process takes every n-th
+            # batches of rows of similar length, so that little is padding; each process takes every
+            # n-th
             by_length = np.argsort(rows.lengths, kind="stable")
             starts = range(0, len(rows), self.settings.batch)
             rank, world_size = self.processes.rank, self.processes.world_size
             for number in range(rank, -(-len(starts) // world_size) * world_size, world_size):
-                # a process without a batch left computes the first one and does not count it: the weights of others may be sharded
+                # a process without a batch left computes the first one and does not count it: the
+                # weights of others may be sharded
                 first = starts[number] if number < len(starts) else 0
-                inputs = self.objective.collate(rows.make_batch(by_length[first : first + self.settings.batch], 0), training=False)
+                inputs = self.objective.collate(
+                    rows.make_batch(by_length[first : first + self.settings.batch], 0),
+                    training=False,
+                )
                 with self._autocast():
-                    sums = self.objective.loss_sums(self.model, self._to_device(inputs), training=False)
+                    sums = self.objective.loss_sums(
+                        self.model, self._to_device(inputs), training=False
+                    )
                 factor = float(number < len(starts))
-                counts = {name: factor * count for name, count in self.objective.loss_counts(inputs).items()}
-                running_mean.update({name: factor * float(value) for name, value in sums.items()}, counts)
+                counts = {
+                    name: factor * count
+                    for name, count in self.objective.loss_counts(inputs).items()
+                }
+                running_mean.update(
+                    {name: factor * float(value) for name, value in sums.items()}, counts
+                )
         self.model.train()
-        totals = RunningMean(self.processes.all_reduce_sum(running_mean.sums), self.processes.all_reduce_sum(running_mean.counts))
+        totals = RunningMean(
+            self.processes.all_reduce_sum(running_mean.sums),
+            self.processes.all_reduce_sum(running_mean.counts),
+        )
         return totals.means().get("loss", 0.0)
 
     def _forward_backward(self, step: int) -> tuple[dict[str, Any], dict[str, float]]:
-        """Compute the gradient of one optimizer step; return loss sums and counts over all processes, by name."""
+        """Compute the gradient of one optimizer step; return loss sums and counts over all
+        processes, by name."""
         import torch
 
         micro_batches = self._local_micro_batches(step)
@@ -219,22 +297,39 @@ class Trainer:
         factors = self.objective.loss_weights()
         totals: dict[str, Any] = {}
         for number, inputs in enumerate(micro_batches):
-            torch.manual_seed(int(splitmix64(self.settings.seed, LANE_STEP, step, self.processes.rank, number)) >> 1)
+            torch.manual_seed(
+                int(splitmix64(self.settings.seed, LANE_STEP, step, self.processes.rank, number))
+                >> 1
+            )
             is_last = number == len(micro_batches) - 1
-            with contextlib.nullcontext() if is_last else self.processes.no_sync(self.wrapped_model):
+            with (
+                contextlib.nullcontext() if is_last else self.processes.no_sync(self.wrapped_model)
+            ):
                 with self._autocast():
-                    sums = self.objective.loss_sums(self.wrapped_model, self._to_device(inputs), training=True)
+                    sums = self.objective.loss_sums(
+                        self.wrapped_model, self._to_device(inputs), training=True
+                    )
                 # DDP averages over processes; a step needs the sum
                 terms = [
-                    factors.get(name, 1.0) * self.processes.world_size / max(counts[name], 1.0) * value for name, value in sums.items()
+                    factors.get(name, 1.0)
+                    * self.processes.world_size
+                    / max(counts[name], 1.0)
+                    * value
+                    for name, value in sums.items()
                 ]
                 torch.autograd.backward(terms)
             for name, value in sums.items():
                 totals[name] = value.detach().double() + totals.get(name, 0.0)
         if self.settings.clip:
-            torch.nn.utils.clip_grad_norm_([parameter for _, parameter in trainable_parameters(self.model)], self.settings.clip)
-        return totals if self.processes.world_size == 1 else self.processes.all_reduce_sum(
-            {name: float(value) for name, value in totals.items()}
+            torch.nn.utils.clip_grad_norm_(
+                [parameter for _, parameter in trainable_parameters(self.model)], self.settings.clip
+            )
+        return (
+            totals
+            if self.processes.world_size == 1
+            else self.processes.all_reduce_sum(
+                {name: float(value) for name, value in totals.items()}
+            )
         ), counts
 
     def _optimizer_step(self, step: int) -> None:
@@ -247,14 +342,22 @@ class Trainer:
     def _build_private_step(self) -> DpSgdStep | None:
         if self.privacy is None:
             return None
-        assert isinstance(self.batch_plan, PoissonBatchPlan), "a private run needs a PoissonBatchPlan"
-        gradients = PerSampleGradients(self.model, self.objective, autocast=self._autocast, on_warning=self.on_progress)
+        assert isinstance(self.batch_plan, PoissonBatchPlan), (
+            "a private run needs a PoissonBatchPlan"
+        )
+        gradients = PerSampleGradients(
+            self.model, self.objective, autocast=self._autocast, on_warning=self.on_progress
+        )
         weight_count = sum(parameter.numel() for parameter in gradients.parameters.values())
-        is_slow = weight_count > SLOW_NOISE_WEIGHTS and choose_noise_device(self.processes.device).type == "cpu"
+        is_slow = (
+            weight_count > SLOW_NOISE_WEIGHTS
+            and choose_noise_device(self.processes.device).type == "cpu"
+        )
         if self.noise_multiplier and is_slow:
             self.on_progress(
-                f"warning: noise for {weight_count:,} weights is drawn on the CPU, about {weight_count / 14e6:.0f} seconds a step; train "
-                "an adapter (lora.rank = 16) or the top layers only (model.top_layers), or train on a GPU, which draws it itself"
+                f"warning: noise for {weight_count:,} weights is drawn on the CPU, about"
+                f" {weight_count / 14e6:.0f} seconds a step; train an adapter (lora.rank = 16) or"
+                " the top layers only (model.top_layers), or train on a GPU, which draws it itself"
             )
         return DpSgdStep(
             batch_plan=self.batch_plan,
@@ -270,15 +373,26 @@ class Trainer:
         """Return the model inputs of this process in a step, one entry per micro-batch."""
         epoch = self.batch_plan.epoch_of_step(step)
         shares = self.batch_plan.get_micro_batches(
-            step, rank=self.processes.rank, world_size=self.processes.world_size, n_micro_batches=self.settings.accumulate
+            step,
+            rank=self.processes.rank,
+            world_size=self.processes.world_size,
+            n_micro_batches=self.settings.accumulate,
         )
         if self.processes.world_size == 1:
-            return [self.objective.collate(self.rows.make_batch(numbers, epoch), training=True) for numbers in shares if len(numbers)]
+            return [
+                self.objective.collate(self.rows.make_batch(numbers, epoch), training=True)
+                for numbers in shares
+                if len(numbers)
+            ]
         found = []
         for numbers in shares:
-            # all processes need the same number of micro-batches: an empty one becomes a row without labels
+            # all processes need the same number of micro-batches: an empty one becomes a row
+            # without labels
             inputs = self.objective.collate(
-                self.rows.make_batch(numbers if len(numbers) else self.batch_plan.get_step_rows(step)[:1], epoch), training=True
+                self.rows.make_batch(
+                    numbers if len(numbers) else self.batch_plan.get_step_rows(step)[:1], epoch
+                ),
+                training=True,
             )
             if not len(numbers):
                 inputs["labels"] = inputs["labels"] * 0 + IGNORE_INDEX
@@ -290,13 +404,19 @@ class Trainer:
 
         tensors = {name: torch.from_numpy(array) for name, array in inputs.items()}
         if self.processes.device.type == "cuda":
-            tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}  # only pinned memory is copied without waiting
-        return {name: tensor.to(self.processes.device, non_blocking=True) for name, tensor in tensors.items()}
+            # only pinned memory is copied without waiting
+            tensors = {name: tensor.pin_memory() for name, tensor in tensors.items()}
+        return {
+            name: tensor.to(self.processes.device, non_blocking=True)
+            for name, tensor in tensors.items()
+        }
 
     def _autocast(self) -> Any:
         return autocast_context(self.settings, self.processes.device)
 
-    def _log_step(self, steps_done: int, running_mean: RunningMean, tokens: int, throughput: Throughput) -> dict[str, Any]:
+    def _log_step(
+        self, steps_done: int, running_mean: RunningMean, tokens: int, throughput: Throughput
+    ) -> dict[str, Any]:
         """Log the means since the last logged step, with the speed; return the entry."""
         import torch
 
@@ -304,7 +424,11 @@ class Trainer:
         factors = self.objective.loss_weights()
         loss = sum(factors.get(name, 1.0) * value for name, value in means.items())
         check_finite_loss(loss, steps_done)
-        means_by_name = {name: round(value, LOG_DIGITS) for name, value in means.items()} if len(means) > 1 else {}
+        means_by_name = (
+            {name: round(value, LOG_DIGITS) for name, value in means.items()}
+            if len(means) > 1
+            else {}
+        )
         entry: dict[str, Any] = {
             "step": steps_done,
             "epoch": round(steps_done / self.batch_plan.steps_per_epoch, LOG_DIGITS),
@@ -317,12 +441,15 @@ class Trainer:
             **throughput.read(),
         }
         if self.processes.device.type == "cuda":
-            entry["memory_gb"] = round(torch.cuda.max_memory_allocated(self.processes.device) / 1e9, 2)
+            entry["memory_gb"] = round(
+                torch.cuda.max_memory_allocated(self.processes.device) / 1e9, 2
+            )
         self.on_log(entry)
         return entry
 
     def _build_throughput(self) -> Throughput:
-        """Return the measurement of speed; MFU only where the device's peak and the cost of a token are known."""
+        """Return the measurement of speed; MFU only where the device's peak and the cost of a token
+        are known."""
         peak = find_peak_flops(self.processes.device)
         context = int(self.rows.lengths.max(initial=0))
         return Throughput(
@@ -334,41 +461,52 @@ class Trainer:
         """Whether all trained weights are finite numbers, in all processes."""
         import torch
 
-        local = [getattr(parameter, "to_local", lambda value=parameter: value)() for _, parameter in trainable_parameters(self.model)]
-        return not self.processes.all_reduce_sum({"not finite": float(not all(bool(torch.isfinite(value).all()) for value in local))})[
-            "not finite"
+        local = [
+            getattr(parameter, "to_local", lambda value=parameter: value)()
+            for _, parameter in trainable_parameters(self.model)
         ]
+        return not self.processes.all_reduce_sum(
+            {"not finite": float(not all(bool(torch.isfinite(value).all()) for value in local))}
+        )["not finite"]
 
 
 def describe_progress(entry: Mapping[str, Any], step_count: int, seconds_left: float) -> str:
     """Return a line for people from an entry of the log."""
     mfu = f", {entry['mfu']:.0%} of the peak (MFU)" if "mfu" in entry else ""
     return (
-        f"step {entry['step']} of {step_count}, epoch {entry['epoch']:.2f}: loss {entry['loss']:.4f}, "
-        f"{entry['tokens_per_s']:,.0f} tokens/s{mfu}, {format_duration(seconds_left)} left"
+        f"step {entry['step']} of {step_count}, epoch {entry['epoch']:.2f}: loss"
+        f" {entry['loss']:.4f}, {entry['tokens_per_s']:,.0f} tokens/s{mfu},"
+        f" {format_duration(seconds_left)} left"
     )
 
 
 def describe_rise(losses: Sequence[float], lr: float) -> str:
-    """Return a warning if the losses of the first steps rise, which happens if the learning rate is too high for the model; else ""."""
+    """Return a warning if the losses of the first steps rise, which happens if the learning rate is
+    too high for the model; else ""."""
     last = losses[-5:]
     mean = sum(last) / len(last)
     if len(losses) < 10 or not 0 < losses[0] * _RISE < mean:
         return ""
     return (
-        f"warning: the loss rose from {losses[0]:.2f} at the first step to {mean:.2f} at steps {len(losses) - 4} to {len(losses)}. "
-        f"run.lr = {lr:g} is probably too high for this model; a pretrained one takes 1e-5 to 2e-4"
+        f"warning: the loss rose from {losses[0]:.2f} at the first step to {mean:.2f} at steps"
+        f" {len(losses) - 4} to {len(losses)}. run.lr = {lr:g} is probably too high for this model;"
+        " a pretrained one takes 1e-5 to 2e-4"
     )
 
 
 def check_finite_loss(loss: float | None, steps_done: int) -> None:
-    """Raise UsageError if the loss after `steps_done` steps is NaN or infinite, so that no such checkpoint is written."""
+    """Raise UsageError if the loss after `steps_done` steps is NaN or infinite, so that no such
+    checkpoint is written."""
     if loss is not None and not math.isfinite(loss):
-        raise UsageError(f"the loss is not a finite number any more at step {steps_done}; lower run.lr, or set run.clip")
+        raise UsageError(
+            f"the loss is not a finite number any more at step {steps_done}; lower run.lr, or set"
+            " run.clip"
+        )
 
 
 def autocast_context(settings: TrainingSettings, device: Any) -> Any:
-    """Return the context of a forward pass: bf16 autocast if the recipe asks for it (or on auto, the GPU supports it), else none."""
+    """Return the context of a forward pass: bf16 autocast if the recipe asks for it (or on auto,
+    the GPU supports it), else none."""
     import torch
 
     if uses_bf16(settings.precision, device):

@@ -1,6 +1,8 @@
-"""Runs a recipe in a run folder: reads data, builds tokenizer, rows and model, trains, and writes checkpoints. The same call resumes.
+"""Runs a recipe in a run folder: reads data, builds tokenizer, rows and model, trains, and writes
+checkpoints. The same call resumes.
 
-RUN/recipe.json  seen.parquet  tokens/  log.jsonl  checkpoints/step-000000/ ...  state/  train.json (written last)
+RUN/recipe.json  seen.parquet  tokens/  log.jsonl  checkpoints/step-000000/ ...  state/  train.json
+(written last)
 """
 
 from __future__ import annotations
@@ -28,11 +30,25 @@ from sanitize.storage.files import read_json, write_json
 from sanitize.storage.locks import hold_lock
 
 from . import checkpoint, dp_sgd
-from .batches import BatchPlan, TokenRows, aggregate_first_steps, compute_first_steps, merge_first_steps
+from .batches import (
+    BatchPlan,
+    TokenRows,
+    aggregate_first_steps,
+    compute_first_steps,
+    merge_first_steps,
+)
 from .checkpoint import CheckpointEvent
 from .corpus_reader import DocumentTable
 from .keyed_random import load_or_create_random, make_insecure_random
-from .model import build_model, get_layers, load_tokenizer, read_stored_dtype, require_torch, tokenizer_sha256, trainable_parameters
+from .model import (
+    build_model,
+    get_layers,
+    load_tokenizer,
+    read_stored_dtype,
+    require_torch,
+    tokenizer_sha256,
+    trainable_parameters,
+)
 from .objectives import Objective
 from .objectives.objective import TrainContext
 from .processes import SingleProcess, detect_processes
@@ -59,7 +75,8 @@ NOISE_KEY_FILE = "noise.key"  # in the folder of a private run until it is finis
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TrainingResult(CommandResult):
-    """The result of `fit`, as in train.json: steps, checkpoints by name, tokens, seconds, and the documents that were in a batch.
+    """The result of `fit`, as in train.json: steps, checkpoints by name, tokens, seconds, and the
+    documents that were in a batch.
 
     `privacy` is the account of a private run, None for others.
     """
@@ -90,22 +107,32 @@ def fit(
     hook: CheckpointHook | None = None,
     progress: Callable[[str], None] | None = None,
 ) -> TrainingResult:
-    """Train by a recipe into the folder `out`; return what its train.json holds. The same call resumes; a finished run stays.
+    """Train by a recipe into the folder `out`; return what its train.json holds. The same call
+    resumes; a finished run stays.
 
-    `hook` is called with the live model at every checkpoint but the one before the first step; true stops the run there. `progress`
-    receives lines for people. Raises UsageError for a wrong recipe, one that does not match its data, and a folder of another recipe or
-    other data; InputRefused, OutputBroken and Locked for the folders themselves; ResourceError for disk and memory; MissingExtra without
-    torch.
+    `hook` is called with the live model at every checkpoint but the one before the first step; true
+    stops the run there. `progress` receives lines for people. Raises UsageError for a wrong recipe,
+    one that does not match its data, and a folder of another recipe or other data; InputRefused,
+    OutputBroken and Locked for the folders themselves; ResourceError for disk and memory;
+    MissingExtra without torch.
     """
     recipe, folder = Recipe.load(recipe), Path(out)
     if recipe.base is not None:
-        raise UsageError(f"recipe {recipe.name} has stages (a table [base]); use sanitize-train unlearn --method dp2unlearning")
+        raise UsageError(
+            f"recipe {recipe.name} has stages (a table [base]); use sanitize-train unlearn --method"
+            " dp2unlearning"
+        )
     if not recipe.data.path:
-        raise UsageError("data.path is not set; expected a folder of shards, such as one that `sanitize run` published")
+        raise UsageError(
+            "data.path is not set; expected a folder of shards, such as one that `sanitize run`"
+            " published"
+        )
     hook = _load_early_stop(recipe) if hook is None else hook
     require_torch()
     with _run_folder_lock(folder), user_code_errors(recipe), resource_errors(folder, recipe):
-        processes = detect_processes(recipe.run.device, parallel=recipe.run.parallel, precision=recipe.run.precision)
+        processes = detect_processes(
+            recipe.run.device, parallel=recipe.run.parallel, precision=recipe.run.precision
+        )
         report = progress if progress is not None and processes.is_main else lambda line: None
         run = _TrainingRun(recipe, folder, processes, hook or _never_stop, report)
         return TrainingResult.from_dict(run.execute())
@@ -127,12 +154,21 @@ class _TrainingRun:
         """Train what is left of the run, and return the contents of train.json."""
         recipe, started = self.recipe, time.perf_counter()
         objective = recipe.build_objective()
-        if self.processes.world_size > 1 and (recipe.privacy is not None or objective.IS_UNLEARNING):
-            raise UsageError("private training and unlearning run in one process only; start this recipe without a launcher")
+        if self.processes.world_size > 1 and (
+            recipe.privacy is not None or objective.IS_UNLEARNING
+        ):
+            raise UsageError(
+                "private training and unlearning run in one process only; start this recipe without"
+                " a launcher"
+            )
         if self.processes.is_sharded and self.hook is not _never_stop:
-            raise UsageError('run.parallel = "fsdp": a hook (run.early_stop) needs a whole model, but each process has a part; use ddp')
+            raise UsageError(
+                'run.parallel = "fsdp": a hook (run.early_stop) needs a whole model, but each'
+                " process has a part; use ddp"
+            )
         prepared = self._prepare(objective) if self.processes.is_main else None
-        self.processes.barrier()  # the others wait until rank 0 has read, checked and tokenized the data
+        # the others wait until rank 0 has read, checked and tokenized the data
+        self.processes.barrier()
         finished_summary = read_json(self.folder / "train.json")
         if finished_summary is not None:
             (self.folder / NOISE_KEY_FILE).unlink(missing_ok=True)
@@ -161,23 +197,47 @@ class _TrainingRun:
             )
         )
         if self.processes.is_main and prepared.existing is None:
-            self._write_run_files(prepared, tokenizer, self._compute_first_steps(objective, rows, retain_rows, plan), plan, sigma)
+            self._write_run_files(
+                prepared,
+                tokenizer,
+                self._compute_first_steps(objective, rows, retain_rows, plan),
+                plan,
+                sigma,
+            )
         self.processes.barrier()
         if recipe.run.gradient_checkpointing:
             # the second is its name in older versions of transformers
-            enable = getattr(model, "activation_checkpointing_enable", None) or model.gradient_checkpointing_enable
+            enable = (
+                getattr(model, "activation_checkpointing_enable", None)
+                or model.gradient_checkpointing_enable
+            )
             enable({"use_reentrant": False})
         if recipe.run.compile:
-            for layer in get_layers(model):  # layer by layer: they are alike, so that one compilation serves all
+            for layer in get_layers(model):
+                # layer by layer: they are alike, so that one compilation serves all
                 layer.compile(backend=COMPILE_BACKEND)
         optimizer = build_adamw(model, recipe.run)
-        writer = _RunWriter(self, model=model, tokenizer=tokenizer, optimizer=optimizer, batch_plan=plan, noise_multiplier=sigma)
+        writer = _RunWriter(
+            self,
+            model=model,
+            tokenizer=tokenizer,
+            optimizer=optimizer,
+            batch_plan=plan,
+            noise_multiplier=sigma,
+        )
         state = checkpoint.find_latest_state(self.folder / "state")
         if state is not None:
             checkpoint.load_state(
-                state["path"], model=model, optimizer=optimizer, parameter_names=writer.parameter_names, processes=self.processes
+                state["path"],
+                model=model,
+                optimizer=optimizer,
+                parameter_names=writer.parameter_names,
+                processes=self.processes,
             )
-            state = {key: state[key] for key in ("step", "tokens", "seconds", "logged", "since", "stopped")}
+            state = {
+                key: state[key]
+                for key in ("step", "tokens", "seconds", "logged", "since", "stopped")
+            }
             self.progress(f"resumed after step {state['step']} of {plan.step_count}")
         trainer = Trainer(
             model=model,
@@ -201,7 +261,10 @@ class _TrainingRun:
         if state is None:
             writer.write_checkpoint(trainer.build_checkpoint_metadata(0, 0, None))
         final_state = trainer.train(state)
-        summary = writer.build_summary(final_state, max(final_state["seconds"], time.perf_counter() - started if state is None else 0.0))
+        summary = writer.build_summary(
+            final_state,
+            max(final_state["seconds"], time.perf_counter() - started if state is None else 0.0),
+        )
         if self.processes.is_main:
             write_json(self.folder / "train.json", summary)
             shutil.rmtree(self.folder / TOKENS_FOLDER, ignore_errors=True)
@@ -210,10 +273,15 @@ class _TrainingRun:
         return summary
 
     def _prepare(self, objective: Objective) -> _PreparedRun | None:
-        """Read and check the data, and tokenize it into RUN/tokens unless that was done before; None if the run is finished."""
+        """Read and check the data, and tokenize it into RUN/tokens unless that was done before;
+        None if the run is finished."""
         recipe = self.recipe
         data = read_recipe_documents(recipe, recipe.data.path)
-        validation = read_recipe_documents(recipe, recipe.data.validation, is_validation=True) if recipe.data.validation else None
+        validation = (
+            read_recipe_documents(recipe, recipe.data.validation, is_validation=True)
+            if recipe.data.validation
+            else None
+        )
         identity = compute_run_identity(recipe, data, validation)
         existing = self._read_existing_run(identity)
         if existing is not None and read_json(self.folder / "train.json") is not None:
@@ -229,11 +297,17 @@ class _TrainingRun:
             documents = (
                 {"train": data}
                 if trained_mask is None
-                else {"train": data.filter_rows(trained_mask), "retain": data.filter_rows(~trained_mask)}
+                else {
+                    "train": data.filter_rows(trained_mask),
+                    "retain": data.filter_rows(~trained_mask),
+                }
             )
             if validation is not None:
                 documents["validation"] = validation
-            rows = {name: make_rows(found, recipe, objective, tokenizer, model[1], labels) for name, found in documents.items()}
+            rows = {
+                name: make_rows(found, recipe, objective, tokenizer, model[1], labels)
+                for name, found in documents.items()
+            }
             write_token_files(folder, rows, tokenizer, labels)
         elif data.has_turns:
             find_chat_template(recipe, tokenizer)
@@ -246,27 +320,46 @@ class _TrainingRun:
             descriptions={
                 "data": data.describe(),
                 "validation": None if validation is None else validation.describe(),
-                **({"chat_template": asdict(find_chat_template(recipe, tokenizer))} if data.has_turns else {}),
+                **(
+                    {"chat_template": asdict(find_chat_template(recipe, tokenizer))}
+                    if data.has_turns
+                    else {}
+                ),
             },
             existing=existing,
         )
 
-    def _build_model(self, objective: Objective, tokenizer: Any, labels: tuple[str, ...]) -> tuple[Any, int]:
+    def _build_model(
+        self, objective: Objective, tokenizer: Any, labels: tuple[str, ...]
+    ) -> tuple[Any, int]:
         settings = self.recipe
         return build_model(
-            settings.model, head=objective.HEAD, tokenizer=tokenizer, seed=settings.run.seed, labels=labels, lora=settings.lora
+            settings.model,
+            head=objective.HEAD,
+            tokenizer=tokenizer,
+            seed=settings.run.seed,
+            labels=labels,
+            lora=settings.lora,
         )
 
-    def _compute_first_steps(self, objective: Objective, rows: TokenRows, retain_rows: TokenRows | None, plan: BatchPlan) -> pa.Table:
-        """Return the step in which each document is used for the first time, of documents to forget and of others."""
+    def _compute_first_steps(
+        self, objective: Objective, rows: TokenRows, retain_rows: TokenRows | None, plan: BatchPlan
+    ) -> pa.Table:
+        """Return the step in which each document is used for the first time, of documents to forget
+        and of others."""
         first_steps = compute_first_steps(rows, plan)
         if not isinstance(objective, UnlearningObjective) or retain_rows is None:
             return first_steps
-        retained = aggregate_first_steps(retain_rows, objective.compute_retain_first_steps(plan), plan.step_count)
+        retained = aggregate_first_steps(
+            retain_rows, objective.compute_retain_first_steps(plan), plan.step_count
+        )
         return merge_first_steps(first_steps, retained)
 
-    def _make_batch_plan(self, rows: TokenRows, prepared: _PreparedRun) -> tuple[BatchPlan, float, int]:
-        """Return the batch plan, the noise multiplier (0 without privacy) and the seed of the objective's draws.
+    def _make_batch_plan(
+        self, rows: TokenRows, prepared: _PreparedRun
+    ) -> tuple[BatchPlan, float, int]:
+        """Return the batch plan, the noise multiplier (0 without privacy) and the seed of the
+        objective's draws.
 
         In a private run plan and seed are derived from the run's secret key.
         """
@@ -290,37 +383,62 @@ class _TrainingRun:
         )
         if plan.batch_size > plan.unit_count:
             raise UsageError(
-                f"run.batch = {plan.batch_size} is the expected number of units of a step, but the data has {plan.unit_count}; lower it"
+                f"run.batch = {plan.batch_size} is the expected number of units of a step, but the"
+                f" data has {plan.unit_count}; lower it"
             )
         if settings.delta * plan.unit_count >= 1:
-            raise UsageError(f"privacy.delta = {settings.delta:g} is not below 1 / {plan.unit_count} units and protects none; lower it")
-        sigma = existing["privacy"]["sigma"] if existing is not None else dp_sgd.resolve_noise_multiplier(settings, plan)
+            raise UsageError(
+                f"privacy.delta = {settings.delta:g} is not below 1 / {plan.unit_count} units and"
+                " protects none; lower it"
+            )
+        sigma = (
+            existing["privacy"]["sigma"]
+            if existing is not None
+            else dp_sgd.resolve_noise_multiplier(settings, plan)
+        )
         self.progress(
-            f"private: noise multiplier {sigma:.4g}, {plan.step_count} steps, each {settings.unit} of {plan.unit_count} "
-            f"in a step with probability {plan.sample_rate:.4g}"
+            f"private: noise multiplier {sigma:.4g}, {plan.step_count} steps, each {settings.unit}"
+            f" of {plan.unit_count} in a step with probability {plan.sample_rate:.4g}"
         )
         return plan, sigma, draws.derive_seed("objective")
 
     def describe_privacy(
-        self, batch_plan: dp_sgd.PoissonBatchPlan, noise_multiplier: float, *, steps: int, stopped_early: bool = False
+        self,
+        batch_plan: dp_sgd.PoissonBatchPlan,
+        noise_multiplier: float,
+        *,
+        steps: int,
+        stopped_early: bool = False,
     ) -> dict[str, Any]:
         """Return the privacy of this run after `steps` steps."""
         assert self.recipe.privacy is not None, "a private run"
-        return dp_sgd.describe_privacy(self.recipe, batch_plan, noise_multiplier, steps=steps, stopped_early=stopped_early)
+        return dp_sgd.describe_privacy(
+            self.recipe, batch_plan, noise_multiplier, steps=steps, stopped_early=stopped_early
+        )
 
     def _read_existing_run(self, identity: Mapping[str, Any]) -> dict[str, Any] | None:
-        """Return the folder's recipe.json, None if it has none; UsageError if it is of another recipe or other data."""
+        """Return the folder's recipe.json, None if it has none; UsageError if it is of another
+        recipe or other data."""
         existing = read_json(self.folder / "recipe.json")
         if existing is None:
-            # a state would continue with the moments, and in a private run with the noise, of gradients of other texts
-            if any((self.folder / name).exists() for name in ("checkpoints", "state", "train.json")):
-                raise UsageError(f"{self.folder}: holds a run without a readable recipe.json; choose another folder, or remove this one")
+            # a state would continue with the moments, and in a private run with the noise, of
+            # gradients of other texts
+            if any(
+                (self.folder / name).exists() for name in ("checkpoints", "state", "train.json")
+            ):
+                raise UsageError(
+                    f"{self.folder}: holds a run without a readable recipe.json; choose another"
+                    " folder, or remove this one"
+                )
             return None
-        wrong = sorted(key for key, value in identity.items() if existing.get("identity", {}).get(key) != value)
+        wrong = sorted(
+            key for key, value in identity.items() if existing.get("identity", {}).get(key) != value
+        )
         if wrong:
             raise UsageError(
-                f"{self.folder}: holds a run of another {' and another '.join(wrong)}; a run is only resumed with the recipe and the "
-                "data that it was started with. Choose another folder, or remove this one"
+                f"{self.folder}: holds a run of another {' and another '.join(wrong)}; a run is"
+                " only resumed with the recipe and the data that it was started with. Choose"
+                " another folder, or remove this one"
             )
         return existing
 
@@ -331,13 +449,19 @@ class _TrainingRun:
             tokenizer = load_tokenizer(first_checkpoint)
             if tokenizer_sha256(tokenizer) != existing["tokenizer_sha256"]:
                 raise UsageError(
-                    f"{first_checkpoint}: the tokenizer is not the one the run began with; choose another folder, or remove this one"
+                    f"{first_checkpoint}: the tokenizer is not the one the run began with; choose"
+                    " another folder, or remove this one"
                 )
             return tokenizer
         return get_tokenizer(recipe, data)
 
     def _write_run_files(
-        self, prepared: _PreparedRun, tokenizer: Any, first_steps: pa.Table, batch_plan: BatchPlan, noise_multiplier: float
+        self,
+        prepared: _PreparedRun,
+        tokenizer: Any,
+        first_steps: pa.Table,
+        batch_plan: BatchPlan,
+        noise_multiplier: float,
     ) -> None:
         recipe = self.recipe
         pq.write_table(first_steps, self.folder / "seen.parquet.tmp")
@@ -359,7 +483,17 @@ class _TrainingRun:
                 ),
                 "versions": {
                     "python": platform.python_version(),
-                    **{name: version(name) for name in ("torch", "transformers", "tokenizers", "safetensors", "numpy", "pyarrow")},
+                    **{
+                        name: version(name)
+                        for name in (
+                            "torch",
+                            "transformers",
+                            "tokenizers",
+                            "safetensors",
+                            "numpy",
+                            "pyarrow",
+                        )
+                    },
                 },
             },
         )
@@ -367,10 +501,11 @@ class _TrainingRun:
 
 @dataclass(frozen=True, repr=False)
 class _PreparedRun:
-    """What a run needs of its data: the rows on disk, and in rank 0 also what is written about them.
+    """What a run needs of its data: the rows on disk, and in rank 0 also what is written about
+    them.
 
-    `model` is the model with its row length, if it was built; `users` are of private training by user, one for each document; `existing` is
-    the recipe.json of a run that is resumed.
+    `model` is the model with its row length, if it was built; `users` are of private training by
+    user, one for each document; `existing` is the recipe.json of a run that is resumed.
     """
 
     tokens: TokenFiles
@@ -382,7 +517,8 @@ class _PreparedRun:
 
 
 class _RunWriter:
-    """Writes the log, checkpoints and states of a run while it trains; only the main process writes."""
+    """Writes the log, checkpoints and states of a run while it trains; only the main process
+    writes."""
 
     def __init__(
         self,
@@ -397,7 +533,11 @@ class _RunWriter:
         self._run, self._model, self._tokenizer, self._optimizer = run, model, tokenizer, optimizer
         self._batch_plan, self._noise_multiplier = batch_plan, noise_multiplier
         # of each document, ascending
-        self._first_steps = pq.read_table(run.folder / "seen.parquet", columns=["first_step"], partitioning=None).column(0).to_numpy()
+        self._first_steps = (
+            pq.read_table(run.folder / "seen.parquet", columns=["first_step"], partitioning=None)
+            .column(0)
+            .to_numpy()
+        )
         path, dtype = run.recipe.model.path, run.recipe.run.checkpoint_dtype
         self._dtype = dtype if dtype != "model" else read_stored_dtype(path) if path else "float32"
         self.parameter_names = {parameter: name for name, parameter in trainable_parameters(model)}
@@ -410,12 +550,17 @@ class _RunWriter:
     def write_state(self, metadata: dict[str, Any]) -> None:
         """Write the state that the run can be resumed from. To be called by all processes."""
         processes = self._run.processes
-        weights, moments = checkpoint.gather_state(self._model, self._optimizer, self.parameter_names, processes)
+        weights, moments = checkpoint.gather_state(
+            self._model, self._optimizer, self.parameter_names, processes
+        )
         if processes.is_main:
-            checkpoint.write_state(self._run.folder / "state", weights=weights, moments=moments, metadata=metadata)
+            checkpoint.write_state(
+                self._run.folder / "state", weights=weights, moments=moments, metadata=metadata
+            )
 
     def write_checkpoint(self, metadata: dict[str, Any]) -> Path | None:
-        """Write a checkpoint, with the number of documents seen and the privacy spent; return its folder, None in all processes but rank 0.
+        """Write a checkpoint, with the number of documents seen and the privacy spent; return its
+        folder, None in all processes but rank 0.
 
         To be called by all processes.
         """
@@ -424,8 +569,14 @@ class _RunWriter:
             return None
         recipe, privacy_entry = self._run.recipe, {}
         if recipe.privacy is not None and isinstance(self._batch_plan, dp_sgd.PoissonBatchPlan):
-            description = self._run.describe_privacy(self._batch_plan, self._noise_multiplier, steps=metadata["step"])
-            privacy_entry = {"privacy": {key: description[key] for key in ("claim", "unit", "epsilon", "delta", "steps")}}
+            description = self._run.describe_privacy(
+                self._batch_plan, self._noise_multiplier, steps=metadata["step"]
+            )
+            privacy_entry = {
+                "privacy": {
+                    key: description[key] for key in ("claim", "unit", "epsilon", "delta", "steps")
+                }
+            }
         folder = self._run.folder / "checkpoints"
         complete_metadata = {
             **metadata,
@@ -434,7 +585,12 @@ class _RunWriter:
             **privacy_entry,
         }
         return checkpoint.write_checkpoint(
-            folder, model=self._model, weights=weights, dtype=self._dtype, tokenizer=self._tokenizer, metadata=complete_metadata
+            folder,
+            model=self._model,
+            weights=weights,
+            dtype=self._dtype,
+            tokenizer=self._tokenizer,
+            metadata=complete_metadata,
         )
 
     def on_checkpoint(self, metadata: dict[str, Any]) -> bool:
@@ -445,19 +601,41 @@ class _RunWriter:
         if path is None:
             return False
         self._run.progress(
-            f"step {metadata['step']} of {self._batch_plan.step_count}, epoch {metadata['epoch']:.2f}: loss {metadata['train_loss']:.4f}"
-            + ("" if metadata["validation_loss"] is None else f", validation {metadata['validation_loss']:.4f}")
+            f"step {metadata['step']} of {self._batch_plan.step_count}, epoch"
+            f" {metadata['epoch']:.2f}: loss {metadata['train_loss']:.4f}"
+            + (
+                ""
+                if metadata["validation_loss"] is None
+                else f", validation {metadata['validation_loss']:.4f}"
+            )
         )
         if self._run.hook is _never_stop:
             return False
         self._model.eval()
         with torch.no_grad():
-            return bool(self._run.hook(CheckpointEvent(path, read_json(path / "checkpoint.json") or {}, self._model, self._tokenizer)))
+            return bool(
+                self._run.hook(
+                    CheckpointEvent(
+                        path,
+                        read_json(path / "checkpoint.json") or {},
+                        self._model,
+                        self._tokenizer,
+                    )
+                )
+            )
 
     def build_summary(self, final_state: Mapping[str, Any], seconds: float) -> dict[str, Any]:
-        """Return the contents of train.json; a private run also writes the privacy it spent into recipe.json."""
+        """Return the contents of train.json; a private run also writes the privacy it spent into
+        recipe.json."""
         recipe, plan = self._run.recipe, self._batch_plan
-        checkpoint_steps = [0, *(step for step in plan.checkpoint_steps(recipe.run.checkpoint_every) if step <= final_state["step"])]
+        checkpoint_steps = [
+            0,
+            *(
+                step
+                for step in plan.checkpoint_steps(recipe.run.checkpoint_every)
+                if step <= final_state["step"]
+            ),
+        ]
         summary = {
             "steps": final_state["step"],
             "checkpoints": [checkpoint.format_checkpoint_name(step) for step in checkpoint_steps],
@@ -470,7 +648,10 @@ class _RunWriter:
         }
         if isinstance(plan, dp_sgd.PoissonBatchPlan):
             summary["privacy"] = self._run.describe_privacy(
-                plan, self._noise_multiplier, steps=final_state["step"], stopped_early=final_state["stopped"]
+                plan,
+                self._noise_multiplier,
+                steps=final_state["step"],
+                stopped_early=final_state["stopped"],
             )
             path = self._run.folder / "recipe.json"
             write_json(path, {**(read_json(path) or {}), "privacy": summary["privacy"]})
@@ -491,16 +672,23 @@ def _load_early_stop(recipe: Recipe) -> CheckpointHook | None:
             raise ImportError(path)
         found = getattr(importlib.import_module(module), name)
     except Exception as error:  # a module of the user's own runs when it is imported
-        raise UsageError(f"run.early_stop = {path!r} cannot be imported ({describe_exception(error)}); expected module.function") from None
+        raise UsageError(
+            f"run.early_stop = {path!r} cannot be imported ({describe_exception(error)}); expected"
+            " module.function"
+        ) from None
     if not callable(found):
-        raise UsageError(f"run.early_stop = {path!r} is not a function; expected a function (CheckpointEvent) -> bool")
+        raise UsageError(
+            f"run.early_stop = {path!r} is not a function; expected a function (CheckpointEvent) ->"
+            " bool"
+        )
     hook: CheckpointHook = found
     return hook
 
 
 @contextmanager
 def _run_folder_lock(folder: Path) -> Iterator[None]:
-    """Lock the run folder for this process (rank 0 only); raises Locked if another process holds it."""
+    """Lock the run folder for this process (rank 0 only); raises Locked if another process holds
+    it."""
     if int(os.environ.get("RANK", "0")):
         yield
         return

@@ -1,9 +1,12 @@
-"""Base classes of the unlearning objectives: the documents to forget, a random retained row for each of their rows, and refusals.
+"""Base classes of the unlearning objectives: the documents to forget, a random retained row for
+each of their rows, and refusals.
 
-The rows of a run are those of the documents to forget, so an epoch is one pass over them. Each row is paired with a row of the other
-(retained) documents, drawn in each epoch from (seed, epoch, row). The reference model of a loss is the model before the first step: frozen,
-without dropout. The objectives are `ga`, `gd`, `kl`, `idk` and `dpo` (Maini et al. 2024, TOFU, section 4.1, and Rafailov et al. 2023); none
-of them proves anything: `sanitize-train unlearn --method dp2unlearning` retrains from a base model that never saw the texts.
+The rows of a run are those of the documents to forget, so an epoch is one pass over them. Each row
+is paired with a row of the other (retained) documents, drawn in each epoch from (seed, epoch, row).
+The reference model of a loss is the model before the first step: frozen, without dropout. The
+objectives are `ga`, `gd`, `kl`, `idk` and `dpo` (Maini et al. 2024, TOFU, section 4.1, and Rafailov
+et al. 2023); none of them proves anything: `sanitize-train unlearn --method dp2unlearning` retrains
+from a base model that never saw the texts.
 """
 
 from __future__ import annotations
@@ -61,7 +64,8 @@ REFUSALS = (
 
 
 class UnlearningObjective(Causal):
-    """Base of all unlearning objectives. `forget`: a text file with the ids of the documents to forget, one a line.
+    """Base of all unlearning objectives. `forget`: a text file with the ids of the documents to
+    forget, one a line.
 
     `sanitize subject --documents` writes such a file.
     """
@@ -80,13 +84,18 @@ class UnlearningObjective(Causal):
         return True
 
     def select_trained_documents(self, doc_ids: pa.Array) -> npt.NDArray[np.bool_]:
-        """Return a mask of the documents to forget; UsageError if these are none, all, or include one that does not exist."""
+        """Return a mask of the documents to forget; UsageError if these are none, all, or include
+        one that does not exist."""
         if not self.forget:
-            raise UsageError(f"objective {self.use} needs objective.forget: a file with the ids of the documents to forget, one a line")
+            raise UsageError(
+                f"objective {self.use} needs objective.forget: a file with the ids of the documents"
+                " to forget, one a line"
+            )
         found = select_listed_documents(doc_ids, self.forget)
         if found.all():
             raise UsageError(
-                f"{self.forget}: names every document, so that none is left to keep; start from a model that was trained on none of them"
+                f"{self.forget}: names every document, so that none is left to keep; start from a"
+                " model that was trained on none of them"
             )
         return found
 
@@ -94,27 +103,41 @@ class UnlearningObjective(Causal):
         """Store the rows of the retained documents and the seed."""
         self._retain_rows, self._seed = context.retain_rows, context.seed
 
-    def draw_retain_rows(self, row_numbers: npt.NDArray[np.int64], epoch: int) -> npt.NDArray[np.int64]:
+    def draw_retain_rows(
+        self, row_numbers: npt.NDArray[np.int64], epoch: int
+    ) -> npt.NDArray[np.int64]:
         """Return the numbers of the retained rows that these rows are paired with in this epoch."""
         assert self._retain_rows is not None, "opened with other documents"
-        return (splitmix64(self._seed, LANE_RETAIN, epoch, row_numbers) % np.uint64(len(self._retain_rows))).astype(np.int64)
+        return (
+            splitmix64(self._seed, LANE_RETAIN, epoch, row_numbers)
+            % np.uint64(len(self._retain_rows))
+        ).astype(np.int64)
 
     def compute_retain_first_steps(self, batch_plan: BatchPlan) -> npt.NDArray[np.int64]:
-        """Return the step (from 1) in which each retained row is used for the first time; the largest int64 if it never is."""
+        """Return the step (from 1) in which each retained row is used for the first time; the
+        largest int64 if it never is."""
         assert self._retain_rows is not None, "opened with other documents"
         found = np.full(len(self._retain_rows), np.iinfo(np.int64).max)
         if self.uses_retain_rows:
             for step in range(batch_plan.step_count - 1, -1, -1):
-                found[self.draw_retain_rows(batch_plan.get_step_rows(step), batch_plan.epoch_of_step(step))] = step + 1
+                found[
+                    self.draw_retain_rows(
+                        batch_plan.get_step_rows(step), batch_plan.epoch_of_step(step)
+                    )
+                ] = step + 1
         return found
 
     def collate(self, batch: TokenBatch, *, training: bool) -> BatchArrays:
-        """Return the inputs of `Causal`; in training also those of the paired retained rows, as `other_input_ids` and so on."""
+        """Return the inputs of `Causal`; in training also those of the paired retained rows, as
+        `other_input_ids` and so on."""
         shown = super().collate(batch, training=training)
         if training and self.uses_retain_rows:
             assert self._retain_rows is not None, "opened with other documents"
             other = super().collate(
-                self._retain_rows.make_batch(self.draw_retain_rows(batch.row_numbers, batch.epoch), batch.epoch), training=training
+                self._retain_rows.make_batch(
+                    self.draw_retain_rows(batch.row_numbers, batch.epoch), batch.epoch
+                ),
+                training=training,
             )
             shown |= {f"other_{name}": value for name, value in other.items()}
         return shown
@@ -129,7 +152,8 @@ class RefusalObjective(UnlearningObjective):
     PATH_SETTINGS: ClassVar[tuple[str, ...]] = ("forget", "refusals")
 
     refusals: str = ""
-    _refusal_token_ids: list[npt.NDArray[np.int32]] = PrivateAttr(default_factory=list)  # of each refusal, with its end of text
+    # of each refusal, with its end of text
+    _refusal_token_ids: list[npt.NDArray[np.int32]] = PrivateAttr(default_factory=list)
     _context_length: int = PrivateAttr(default=0)
     _pad_id: int = PrivateAttr(default=0)
 
@@ -139,7 +163,9 @@ class RefusalObjective(UnlearningObjective):
         lines: Sequence[str] = read_lines(self.refusals) if self.refusals else REFUSALS
         texts = [line for line in lines if line]
         if not texts:
-            raise UsageError(f"{self.refusals}: has no non-empty line; expected refusals, one a line")
+            raise UsageError(
+                f"{self.refusals}: has no non-empty line; expected refusals, one a line"
+            )
         end_id = context.tokenizer.eos_token_id
         self._refusal_token_ids = [
             np.array([*ids, *([] if end_id is None else [end_id])], np.int32)
@@ -148,18 +174,31 @@ class RefusalObjective(UnlearningObjective):
         self._context_length, self._pad_id = context.context_length, context.rows.pad_id
 
     def collate_refusals(self, batch: TokenBatch) -> BatchArrays:
-        """Return the rows with a random refusal for the answer, as `refused_*`; the tokens before the first target are the prompt."""
+        """Return the rows with a random refusal for the answer, as `refused_*`; the tokens before
+        the first target are the prompt."""
         is_target = batch.loss_mask & batch.attention_mask
         prompts = np.where(is_target.any(axis=1), is_target.argmax(axis=1), 0)
-        drawn = (splitmix64(self._seed, LANE_REFUSAL, batch.epoch, batch.row_numbers) % np.uint64(len(self._refusal_token_ids))).astype(
-            np.int64
-        )
+        drawn = (
+            splitmix64(self._seed, LANE_REFUSAL, batch.epoch, batch.row_numbers)
+            % np.uint64(len(self._refusal_token_ids))
+        ).astype(np.int64)
         rows = []
-        for ids, prompt, number in zip(batch.token_ids, prompts.tolist(), drawn.tolist(), strict=True):  # a few rows, of different lengths
-            rows.append((ids[:prompt], self._refusal_token_ids[number][: max(self._context_length - prompt, 0)]))
+        for ids, prompt, number in zip(
+            batch.token_ids, prompts.tolist(), drawn.tolist(), strict=True
+        ):
+            # a few rows, of different lengths
+            rows.append(
+                (
+                    ids[:prompt],
+                    self._refusal_token_ids[number][: max(self._context_length - prompt, 0)],
+                )
+            )
         length = max(len(prompt) + len(answer) for prompt, answer in rows)
         ids = np.full((len(rows), length), self._pad_id, np.int64)
-        mask, labels = np.zeros((len(rows), length), np.int64), np.full((len(rows), length), IGNORE_INDEX, np.int64)
+        mask, labels = (
+            np.zeros((len(rows), length), np.int64),
+            np.full((len(rows), length), IGNORE_INDEX, np.int64),
+        )
         for row, (prompt, answer) in enumerate(rows):
             sequence = np.concatenate([prompt, answer])
             ids[row, : len(sequence)], mask[row, : len(sequence)] = sequence, 1
@@ -175,8 +214,13 @@ class RefusalObjective(UnlearningObjective):
 
 
 def select_prefixed(inputs: Mapping[str, torch.Tensor], prefix: str) -> dict[str, torch.Tensor]:
-    """Return the inputs of the paired rows (`other_`) or of the refusals (`refused_`), with the prefix removed from the names."""
-    return {name.removeprefix(prefix): value for name, value in inputs.items() if name.startswith(prefix)}
+    """Return the inputs of the paired rows (`other_`) or of the refusals (`refused_`), with the
+    prefix removed from the names."""
+    return {
+        name.removeprefix(prefix): value
+        for name, value in inputs.items()
+        if name.startswith(prefix)
+    }
 
 
 def count_targets(inputs: BatchArrays, prefix: str = "") -> float:
@@ -188,7 +232,9 @@ def sequence_nll(logits: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
     """Return the negative log-likelihood of each row: summed over its targets, [rows]."""
     import torch
 
-    found = torch.nn.functional.cross_entropy(logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORE_INDEX, reduction="none")
+    found = torch.nn.functional.cross_entropy(
+        logits.flatten(0, 1), labels.flatten(), ignore_index=IGNORE_INDEX, reduction="none"
+    )
     return found.view(labels.shape).sum(1)
 
 
@@ -198,18 +244,30 @@ def copy_frozen(model: Any) -> Any:
 
 
 def select_listed_documents(doc_ids: pa.Array, list_path: str | Path) -> npt.NDArray[np.bool_]:
-    """Return a mask of the documents that a list names; UsageError if it names none or an unknown one (reported by line, not by id)."""
+    """Return a mask of the documents that a list names; UsageError if it names none or an unknown
+    one (reported by line, not by id)."""
     ids = [(number, line) for number, line in enumerate(read_lines(list_path), 1) if line]
     if not ids:
         raise UsageError(f"{list_path}: names no document; expected their ids, one a line")
-    is_known_id = pc.is_in(pa.array([line for _, line in ids], pa.large_string()), value_set=doc_ids.cast(pa.large_string()))
-    missing = [number for (number, _), is_known in zip(ids, is_known_id.to_pylist(), strict=True) if not is_known]
+    is_known_id = pc.is_in(
+        pa.array([line for _, line in ids], pa.large_string()),
+        value_set=doc_ids.cast(pa.large_string()),
+    )
+    missing = [
+        number
+        for (number, _), is_known in zip(ids, is_known_id.to_pylist(), strict=True)
+        if not is_known
+    ]
     if missing:
         raise UsageError(
-            f"{list_path}: line {missing[0]} names a document that the data does not have ({len(missing)} of {len(ids)} lines do); "
-            "expected ids of the column doc_id, as `sanitize subject --documents` writes them"
+            f"{list_path}: line {missing[0]} names a document that the data does not have"
+            f" ({len(missing)} of {len(ids)} lines do); expected ids of the column doc_id, as"
+            " `sanitize subject --documents` writes them"
         )
-    found = pc.is_in(doc_ids.cast(pa.large_string()), value_set=pa.array([line for _, line in ids], pa.large_string()))
+    found = pc.is_in(
+        doc_ids.cast(pa.large_string()),
+        value_set=pa.array([line for _, line in ids], pa.large_string()),
+    )
     return np.asarray(found.to_numpy(zero_copy_only=False), bool)
 
 
@@ -218,4 +276,7 @@ def read_lines(path: str | Path) -> list[str]:
     try:
         return [line.strip("\r\n") for line in Path(path).read_text("utf-8").split("\n")]
     except (OSError, UnicodeDecodeError) as error:
-        raise InputRefused(f"{path}: cannot be read ({type(error).__name__}); expected a text file in UTF-8, one entry a line") from None
+        raise InputRefused(
+            f"{path}: cannot be read ({type(error).__name__}); expected a text file in UTF-8, one"
+            " entry a line"
+        ) from None

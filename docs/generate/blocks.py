@@ -1,7 +1,8 @@
-"""Blocks of generated lines within hand-written pages: the shipped plans, the parts, and every measured table.
+"""Blocks of generated lines within hand-written pages: the shipped plans, the parts, and every
+measured table.
 
-A page has `<!-- generated: NAME -->` where the block belongs. README.md has its own blocks (`README_BLOCKS`), written by
-`committed_parts`.
+A page has `<!-- generated: NAME -->` where the block belongs. README.md has its own blocks
+(`README_BLOCKS`), written by `committed_parts`.
 """
 
 from __future__ import annotations
@@ -42,7 +43,11 @@ def read_result(name: str) -> dict[str, Any] | None:
 def settings_block() -> list[str]:
     """The settings that variables and `sanitize.toml` may give."""
     rows = [
-        [f"`{name}`", f"`{settings_sources.variable_of(name)}`", "yes" if name in settings_sources.FILE_SETTINGS else "no"]
+        [
+            f"`{name}`",
+            f"`{settings_sources.variable_of(name)}`",
+            "yes" if name in settings_sources.FILE_SETTINGS else "no",
+        ]
         for name in settings_sources.VARIABLE_SETTINGS
     ]
     return format_table(["setting", "variable", "in `sanitize.toml`"], rows)
@@ -70,8 +75,12 @@ def describe_treatment(plan: str, kind: str) -> str:
     if settings["use"] == "redact":
         return "its label"
     if settings["use"] == "rmft":
-        kept = {0: "", 1: "first kept, later ones: "}.get(settings["keep"], f"first {settings['keep']} kept, later ones: ")
-        return kept + ("variant" if builtin_kinds()[kind].components and settings["anchors"] else "surrogate")
+        kept = {0: "", 1: "first kept, later ones: "}.get(
+            settings["keep"], f"first {settings['keep']} kept, later ones: "
+        )
+        return kept + (
+            "variant" if builtin_kinds()[kind].components and settings["anchors"] else "surrogate"
+        )
     labels = {
         "header_dedup": "repeats removed from headers",
         "mask_words": "each word masked",
@@ -83,11 +92,14 @@ def describe_treatment(plan: str, kind: str) -> str:
 
 
 def plan_block() -> list[str]:
-    """The shipped plans in a sentence each, and what each does with every kind; kinds with the same treatment share a row."""
+    """The shipped plans in a sentence each, and what each does with every kind; kinds with the same
+    treatment share a row."""
     names = list_plans()
     kinds_by_treatment: dict[tuple[str, ...], list[str]] = {}
     for kind in list_international_kinds():
-        kinds_by_treatment.setdefault(tuple(describe_treatment(name, kind) for name in names), []).append(kind)
+        kinds_by_treatment.setdefault(
+            tuple(describe_treatment(name, kind) for name in names), []
+        ).append(kind)
     rows = [[", ".join(kinds), *treatments] for treatments, kinds in kinds_by_treatment.items()]
     sentences = [f"- `{name}`: {load_plan(name).about}" for name in names]
     return [*sentences, "", *format_table(["", *(f"`{name}`" for name in names)], rows)]
@@ -105,7 +117,8 @@ COVERAGE_WORDS = {
 
 
 def describe_category(row: CategoryCoverage) -> str:
-    """What a plan does about a category, in a few words: `labels`, `first kept; PHONE_NUMBER left`, or `not looked for`."""
+    """What a plan does about a category, in a few words: `labels`, `first kept; PHONE_NUMBER left`,
+    or `not looked for`."""
     if not row.looked_for:
         return "not looked for"
     words = []
@@ -121,7 +134,8 @@ def describe_category(row: CategoryCoverage) -> str:
 
 
 def coverage_block() -> list[str]:
-    """What each shipped plan does about each category of kinds; from `Plan.coverage`, as in `sanitize plan show`."""
+    """What each shipped plan does about each category of kinds; from `Plan.coverage`, as in
+    `sanitize plan show`."""
     names = list_plans()
     rows_by_plan = {name: load_plan(name).coverage() for name in names}
     rows = [
@@ -134,8 +148,14 @@ def coverage_block() -> list[str]:
 def part_block(stage: part_protocols.PartType) -> list[str]:
     """The parts of a type, each with the first line of its docstring."""
     package = f"sanitize.{part_protocols.PACKAGES[stage]}"
-    modules = {name: importlib.import_module(f"{package}.{name}") for name in part_protocols.list_part_names(stage)}
-    return [f"- `{name}`: {(module.__doc__ or '').partition(chr(10))[0]}" for name, module in modules.items()]
+    modules = {
+        name: importlib.import_module(f"{package}.{name}")
+        for name in part_protocols.list_part_names(stage)
+    }
+    return [
+        f"- `{name}`: {(module.__doc__ or '').partition(chr(10))[0]}"
+        for name, module in modules.items()
+    ]
 
 
 # ---- measurements ----
@@ -149,18 +169,41 @@ def bench_block(result: Mapping[str, Any] | None) -> list[str]:
     rows = [
         [
             "text",
-            *(f"{one['corpus']['text_mb']:.0f} MB, {one['occurrences_per_kb']:.1f} occurrences per KB" for one in corpora.values()),
+            *(
+                f"{one['corpus']['text_mb']:.0f} MB, {one['occurrences_per_kb']:.1f} occurrences"
+                " per KB"
+                for one in corpora.values()
+            ),
         ],
-        ["detect + rmft + write", *(f"{one['mb_per_cpu_s']['run_without_verify']:.0f} MB per CPU-second" for one in corpora.values())],
-        ["... / rate of a plain copy", *(f"{one['run_without_verify_of_floor']:.3f} (aim {one['aim']})" for one in corpora.values())],
-        ["verify, of the cost of detect", *(f"{one['verify_of_find']:.2f}" for one in corpora.values())],
+        [
+            "detect + rmft + write",
+            *(
+                f"{one['mb_per_cpu_s']['run_without_verify']:.0f} MB per CPU-second"
+                for one in corpora.values()
+            ),
+        ],
+        [
+            "... / rate of a plain copy",
+            *(
+                f"{one['run_without_verify_of_floor']:.3f} (aim {one['aim']})"
+                for one in corpora.values()
+            ),
+        ],
+        [
+            "verify, of the cost of detect",
+            *(f"{one['verify_of_find']:.2f}" for one in corpora.values()),
+        ],
         ["largest process", *(f"{one['peak_rss_mb']:.0f} MB" for one in corpora.values())],
     ]
     return [
         *format_table(["", *corpora], rows),
         "",
-        f"10,000 mails ({small['text_mb']:.0f} MB) through the whole run: {small['wall_s']:.1f} s. {result['date']}, {about['cpu']},"
-        f" {about['cores']} cores, Python {about['python']}; the table with one worker and one thread, medians of {result['repeat']}.",
+        (
+            f"10,000 mails ({small['text_mb']:.0f} MB) through the whole run: {small['wall_s']:.1f}"
+            f" s. {result['date']}, {about['cpu']}, {about['cores']} cores, Python"
+            f" {about['python']}; the table with one worker and one thread, medians of"
+            f" {result['repeat']}."
+        ),
     ]
 
 
@@ -171,12 +214,20 @@ def reduce_block(result: Mapping[str, Any] | None) -> list[str]:
     labels = {
         "header_dedup_of_plain_copy": "header_dedup without reading and writing, rate / plain copy",
         "header_dedup_by_line_of_plain_copy": '... with `scope = "line"`',
-        "minhash_of_datasketch": "near_dup to candidate pairs, rate / datasketch document by document",
+        "minhash_of_datasketch": (
+            "near_dup to candidate pairs, rate / datasketch document by document"
+        ),
         "words_of_polars": "blacklist of words, from shards to its table, rate / Polars",
         "ngrams_of_polars": "... of n-grams of up to three words",
     }
     rows = [
-        [label, *(f"{figures[name]:.1f} (aim {result['aims'][name]:g})" for figures in result["corpora"].values())]
+        [
+            label,
+            *(
+                f"{figures[name]:.1f} (aim {result['aims'][name]:g})"
+                for figures in result["corpora"].values()
+            ),
+        ]
         for name, label in labels.items()
         if name in result["aims"]
     ]
@@ -193,27 +244,47 @@ def gpu_block() -> list[str]:
     if result is None:
         return NOT_MEASURED
     machine, options = result["machine"], result["settings"]
-    settings = {**result["loop"], **{f"private, {name.replace('_', ' ')}": one for name, one in result.get("private", {}).items()}}
+    settings = {
+        **result["loop"],
+        **{
+            f"private, {name.replace('_', ' ')}": one
+            for name, one in result.get("private", {}).items()
+        },
+    }
     rows = [
-        [name.replace("_", " "), f"{one['tokens_per_s']:,.0f}", f"{one['mfu']:.1%}", f"{one['memory_gb']:.1f}"]
+        [
+            name.replace("_", " "),
+            f"{one['tokens_per_s']:,.0f}",
+            f"{one['mfu']:.1%}",
+            f"{one['memory_gb']:.1f}",
+        ]
         for name, one in settings.items()
     ]
-    rows.append(["Trainer of transformers, bf16", f"{result['trainer']['tokens_per_s']:,.0f}", "", ""])
+    rows.append(
+        ["Trainer of transformers, bf16", f"{result['trainer']['tokens_per_s']:,.0f}", "", ""]
+    )
     difference = result["precision"]["largest_relative_loss_difference_of_bf16"]
     model = f"GPT-2 of {options['layers']} layers and width {options['width']}"
     return [
         *format_table(["setting", "tokens/s", "MFU", "GB"], rows),
         "",
-        f"Loss in bf16 and in float32 differ by {difference:.2%} at most, over {options['steps']} steps. {result['date']}, "
-        f"{machine['gpu']}, torch {machine['torch']}, transformers {machine['transformers']}; {model}, "
-        f"{options['batch']} rows of {options['context']:,} tokens a step; private: rows whose gradients are held at once.",
+        (
+            f"Loss in bf16 and in float32 differ by {difference:.2%} at most, over"
+            f" {options['steps']} steps. {result['date']}, {machine['gpu']}, torch"
+            f" {machine['torch']}, transformers {machine['transformers']}; {model},"
+            f" {options['batch']} rows of {options['context']:,} tokens a step; private: rows whose"
+            " gradients are held at once."
+        ),
     ]
 
 
 LEARNING = {
     ("eval", "batched_of_unbatched"): "continuations in batches of 512 / one by one",
     ("eval", "ranked_together_of_one_by_one"): "ranking of R.R. in batches / one by one",
-    ("train", "penalty_step_of_plain_step"): "cost of a step with the n-gram penalty / of a plain one (at most)",
+    (
+        "train",
+        "penalty_step_of_plain_step",
+    ): "cost of a step with the n-gram penalty / of a plain one (at most)",
     ("train", "stream_of_model"): "rate of the data stream / consumption of a small model",
 }
 
@@ -224,7 +295,14 @@ def learning_block() -> list[str]:
     for (name, key), label in LEARNING.items():
         if (result := read_result(name)) is not None:
             value = result.get(name, result)[key]
-            rows.append([label, f"{value:,.0f}" if value >= 100 else f"{value:.3g}", f"{result['aims'][key]:g}", result["date"]])
+            rows.append(
+                [
+                    label,
+                    f"{value:,.0f}" if value >= 100 else f"{value:.3g}",
+                    f"{result['aims'][key]:g}",
+                    result["date"],
+                ]
+            )
     if (result := read_result("dp_mlm")) is not None:
         rows += [
             [
@@ -235,24 +313,52 @@ def learning_block() -> list[str]:
             ]
             for size, figures in result["found"].items()
         ]
-    return format_table(["by CPU-seconds of one thread", "ratio", "aim", "date"], rows) if rows else NOT_MEASURED
+    return (
+        format_table(["by CPU-seconds of one thread", "ratio", "aim", "date"], rows)
+        if rows
+        else NOT_MEASURED
+    )
 
 
 PRETRAINED = {
     # ratio -> (what, rates of both sides)
-    "train_of_plain": ("training: `Trainer` / a plain loop", "train_tokens_per_cpu_s", "trainer", "plain"),
-    "score_rows_of_plain": ("scoring rows of one length / a forward pass for each batch", "score_tokens_per_cpu_s.rows", "ours", "plain"),
-    "score_mails_of_plain": ("scoring mails / a forward pass for each batch", "score_tokens_per_cpu_s.mails", "ours", "plain"),
+    "train_of_plain": (
+        "training: `Trainer` / a plain loop",
+        "train_tokens_per_cpu_s",
+        "trainer",
+        "plain",
+    ),
+    "score_rows_of_plain": (
+        "scoring rows of one length / a forward pass for each batch",
+        "score_tokens_per_cpu_s.rows",
+        "ours",
+        "plain",
+    ),
+    "score_mails_of_plain": (
+        "scoring mails / a forward pass for each batch",
+        "score_tokens_per_cpu_s.mails",
+        "ours",
+        "plain",
+    ),
     "generate_of_transformers": (
-        "continuations of a batch / `generate` on the same batch", "generated_tokens_per_cpu_s", "batch", "batch_of_transformers",
+        "continuations of a batch / `generate` on the same batch",
+        "generated_tokens_per_cpu_s",
+        "batch",
+        "batch_of_transformers",
     ),
     "generate_of_one_by_one": (
-        "continuations of a batch / `generate` on each prompt", "generated_tokens_per_cpu_s", "batch", "one_by_one_of_transformers",
+        "continuations of a batch / `generate` on each prompt",
+        "generated_tokens_per_cpu_s",
+        "batch",
+        "one_by_one_of_transformers",
     ),
     "queries_of_transformers": (
-        "40 continuations of each text / `generate` with 40 sequences", "generated_tokens_per_cpu_s", "queries", "queries_of_transformers",
+        "40 continuations of each text / `generate` with 40 sequences",
+        "generated_tokens_per_cpu_s",
+        "queries",
+        "queries_of_transformers",
     ),
-}  # fmt: skip
+}
 
 
 def pretrained_block() -> list[str]:
@@ -262,13 +368,26 @@ def pretrained_block() -> list[str]:
     rows = []
     for key, (label, rates, own, plain) in PRETRAINED.items():
         found = functools.reduce(operator.getitem, rates.split("."), result)
-        rows.append([label, f"{found[own]:,.0f}", f"{found[plain]:,.0f}", f"{result[key]:.2f}", f"{result['aims'][key]:g}"])
+        rows.append(
+            [
+                label,
+                f"{found[own]:,.0f}",
+                f"{found[plain]:,.0f}",
+                f"{result[key]:.2f}",
+                f"{result['aims'][key]:g}",
+            ]
+        )
     versions = result["machine"]["versions"]
     return [
-        *format_table(["ours / plain code", "ours, tokens per CPU-s", "plain", "ratio", "aim"], rows),
+        *format_table(
+            ["ours / plain code", "ours, tokens per CPU-s", "plain", "ratio", "aim"], rows
+        ),
         "",
-        f"{result['date']}, {result['machine']['cpu']}, torch {versions['torch']}, transformers {versions['transformers']}, float32, "
-        f"medians of {result['repeat']}; {result['parameters'] / 1e6:.0f} M parameters.",
+        (
+            f"{result['date']}, {result['machine']['cpu']}, torch {versions['torch']}, transformers"
+            f" {versions['transformers']}, float32, medians of {result['repeat']};"
+            f" {result['parameters'] / 1e6:.0f} M parameters."
+        ),
     ]
 
 
@@ -279,17 +398,27 @@ def peers_block(result: Mapping[str, Any] | None) -> list[str]:
     jobs = {"addresses": "addresses alone", "all kinds": "all kinds of each tool"}
     own = ("plain copy", "sanitize", "sanitize, plan redact")
     tables = result["rewriting"].values()
-    tools = [name for name in result["rewriting"]["addresses"] if name not in own and not any("missing" in table[name] for table in tables)]
-    rows = [[label, *(f"{result['rewriting'][job][name]['sanitize_is_times']:.1f}" for name in tools)] for job, label in jobs.items()]
+    tools = [
+        name
+        for name in result["rewriting"]["addresses"]
+        if name not in own and not any("missing" in table[name] for table in tables)
+    ]
+    rows = [
+        [label, *(f"{result['rewriting'][job][name]['sanitize_is_times']:.1f}" for name in tools)]
+        for job, label in jobs.items()
+    ]
     return [
-        *format_table(["find and replace, Parquet to Parquet: rate of sanitize / rate of", *tools], rows),
+        *format_table(
+            ["find and replace, Parquet to Parquet: rate of sanitize / rate of", *tools], rows
+        ),
         "",
         f"{result['date']}, {result['machine']['cpu']}, one thread, medians of {result['repeat']}.",
     ]
 
 
 def result_page_block(name: str) -> list[str]:
-    """A page that a benchmark wrote, `benchmarks/results/NAME.md`, with its headings one level lower and without its title."""
+    """A page that a benchmark wrote, `benchmarks/results/NAME.md`, with its headings one level
+    lower and without its title."""
     path = RESULTS / f"{name}.md"
     text = path.read_text("utf-8") if path.exists() else "\n".join(NOT_MEASURED)
     return re.sub(r"(?m)^#", "##", re.sub(r"\A# .*\n", "", text)).strip().splitlines()
@@ -308,7 +437,8 @@ def scale_block() -> list[str]:
 
 
 def soak_block() -> list[str]:
-    """The record of `make soak`, a row for each test file: cases that passed of those that it has, counts, hours."""
+    """The record of `make soak`, a row for each test file: cases that passed of those that it has,
+    counts, hours."""
     result = read_result("soak")
     if result is None:
         return NOT_MEASURED
@@ -321,13 +451,25 @@ def soak_block() -> list[str]:
         for entry in entries:
             for name, count in entry.get("counts", {}).items():
                 counts[name] = counts.get(name, 0) + count
-        passed, cases, skipped = (sum(count) for count in zip(*map(_count_cases, entries), strict=True))
+        passed, cases, skipped = (
+            sum(count) for count in zip(*map(_count_cases, entries), strict=True)
+        )
         outcome = f"{passed} of {cases}" + (f", {skipped} skipped" if skipped else "")
         hours = sum(entry.get("seconds", 0) for entry in entries) / 3600
-        rows.append([f"`{file}`", outcome, "; ".join(f"{count:,} {name}" for name, count in sorted(counts.items())), f"{hours:.1f}"])
+        rows.append(
+            [
+                f"`{file}`",
+                outcome,
+                "; ".join(f"{count:,} {name}" for name, count in sorted(counts.items())),
+                f"{hours:.1f}",
+            ]
+        )
     dates = sorted(entry["date"] for entry in result["tests"].values() if "date" in entry)
     machine = result["machine"]
-    caption = f"{dates[0]} to {dates[-1]}, {machine['cpu']}, {machine['cores']} cores, Python {machine['python']}."
+    caption = (
+        f"{dates[0]} to {dates[-1]}, {machine['cpu']}, {machine['cores']} cores, Python"
+        f" {machine['python']}."
+    )
     return [*format_table(["tests", "cases passed", "counts", "hours"], rows), "", caption]
 
 
@@ -367,8 +509,11 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
 
 
 def fill_blocks(page: str) -> str:
-    """The page with every `<!-- generated: NAME -->` replaced by its block. KeyError for an unknown name."""
-    return re.sub(r"<!-- generated: ([\w-]+) -->", lambda match: "\n".join(BLOCKS[match[1]]()), page)
+    """The page with every `<!-- generated: NAME -->` replaced by its block. KeyError for an unknown
+    name."""
+    return re.sub(
+        r"<!-- generated: ([\w-]+) -->", lambda match: "\n".join(BLOCKS[match[1]]()), page
+    )
 
 
 # ---- README.md ----
@@ -378,25 +523,50 @@ WITH_NAMES = "names"  # the finder of this name, in benchmarks/results/detection
 
 
 def quality_block() -> list[str]:
-    """F2 by kind beside three other tools, and the recall with its interval; names of people by the finder `names`."""
+    """F2 by kind beside three other tools, and the recall with its interval; names of people by the
+    finder `names`."""
     result = read_result("detection")
     if result is None:
         return NOT_MEASURED
-    scores = {name: {kind: one["pooled"] for kind, one in finder.get("scores", {}).items()} for name, finder in result["finders"].items()}
+    scores = {
+        name: {kind: one["pooled"] for kind, one in finder.get("scores", {}).items()}
+        for name, finder in result["finders"].items()
+    }
     rows = []
     for kind, patterns in scores["sanitize"].items():
         with_names = scores[WITH_NAMES][kind]
         own = patterns if patterns["finds"] else with_names
         low, high = own["recall_interval"]
-        others = [f"{one['f2']:.2f}" if (one := scores[name][kind])["finds"] else "–" for name in PEERS]
-        rows.append([kind, f"{own['labels']:,}", f"{own['recall']:.2f} ({low:.2f} to {high:.2f})", f"{own['f2']:.2f}", *others])
+        others = [
+            f"{one['f2']:.2f}" if (one := scores[name][kind])["finds"] else "–" for name in PEERS
+        ]
+        rows.append(
+            [
+                kind,
+                f"{own['labels']:,}",
+                f"{own['recall']:.2f} ({low:.2f} to {high:.2f})",
+                f"{own['f2']:.2f}",
+                *others,
+            ]
+        )
     records = sum(records_of_set["records"] for records_of_set in result["sets"].values())
     return [
-        *format_table(["kind", "labels", "recall (95 %)", "F2", *(f"F2 of {name}" for name in PEERS)], rows),
+        *format_table(
+            ["kind", "labels", "recall (95 %)", "F2", *(f"F2 of {name}" for name in PEERS)], rows
+        ),
         "",
-        f"Exact spans in {records:,} labelled records of {len(result['sets'])} sets: {', '.join(result['sets'])}.",
-        "Some of them were read while the rules were written. PERSON is found by `redact`, `erase`, `pseudonymize`, `names` and `strict`,",
-        "DATE_TIME and AGE by `strict` or if a plan names them, all others by every plan. – : the tool does not search for the kind.",
+        (
+            f"Exact spans in {records:,} labelled records of {len(result['sets'])} sets:"
+            f" {', '.join(result['sets'])}."
+        ),
+        (
+            "Some of them were read while the rules were written. PERSON is found by `redact`,"
+            " `erase`, `pseudonymize`, `names` and `strict`,"
+        ),
+        (
+            "DATE_TIME and AGE by `strict` or if a plan names them, all others by every plan. – :"
+            " the tool does not search for the kind."
+        ),
     ]
 
 
@@ -407,11 +577,26 @@ def comparison_block() -> list[str]:
         return NOT_MEASURED
     jobs = result["rewriting"]
     names = ("sanitize", *PEERS)
-    versions = ["", *(f"{name} {'/'.join(sorted(set(jobs['all kinds'][name]['packages'].values())))}".strip() for name in names)]
+    versions = [
+        "",
+        *(
+            f"{name} {'/'.join(sorted(set(jobs['all kinds'][name]['packages'].values())))}".strip()
+            for name in names
+        ),
+    ]
     rows = [
-        ["kinds that it replaced here", *(str(len(jobs["all kinds"][name]["kinds"])) for name in names)],
-        ["all of these, MB per CPU-second", *(f"{jobs['all kinds'][name]['mb_per_cpu_s']:.3g}" for name in names)],
-        ["addresses alone, MB per CPU-second", *(f"{jobs['addresses'][name]['mb_per_cpu_s']:.3g}" for name in names)],
+        [
+            "kinds that it replaced here",
+            *(str(len(jobs["all kinds"][name]["kinds"])) for name in names),
+        ],
+        [
+            "all of these, MB per CPU-second",
+            *(f"{jobs['all kinds'][name]['mb_per_cpu_s']:.3g}" for name in names),
+        ],
+        [
+            "addresses alone, MB per CPU-second",
+            *(f"{jobs['addresses'][name]['mb_per_cpu_s']:.3g}" for name in names),
+        ],
     ]
     return format_table(versions, rows)
 

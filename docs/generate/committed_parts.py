@@ -1,4 +1,5 @@
-"""Writes what is generated and committed: the blocks of README.md and the JSON schemas of docs/reference (`make generate`).
+"""Writes what is generated and committed: the blocks of README.md and the JSON schemas of
+docs/reference (`make generate`).
 
 tests/project/test_readme.py checks that they are current.
 """
@@ -18,7 +19,8 @@ README = Path(__file__).resolve().parents[2] / "README.md"
 
 
 def demo_block() -> list[str]:
-    """The command of `sanitize demo`, what it found, the first lines about one address, and the verdict."""
+    """The command of `sanitize demo`, what it found, the first lines about one address, and the
+    verdict."""
     lines: list[str] = []
     with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
         run_demo(Path("demo"), 2_000, lines.append)
@@ -37,7 +39,9 @@ README_BLOCKS: dict[str, Callable[[], list[str]]] = {"demo": demo_block, **block
 
 def read_block(readme: str, name: str) -> list[str]:
     """The lines between `<!-- NAME -->` and `<!-- /NAME -->`."""
-    match = re.search(rf"^<!-- {name} -->\n(.*?)^<!-- /{name} -->$", readme, re.MULTILINE | re.DOTALL)
+    match = re.search(
+        rf"^<!-- {name} -->\n(.*?)^<!-- /{name} -->$", readme, re.MULTILINE | re.DOTALL
+    )
     assert match, f"README.md has no block {name}"
     return match[1].splitlines()
 
@@ -47,7 +51,9 @@ def fill_readme(readme: str) -> str:
     for name, make_lines in README_BLOCKS.items():
         lines = "\n".join(make_lines())
         pattern = rf"(?ms)(^<!-- {name} -->\n).*?(^<!-- /{name} -->$)"
-        readme = re.sub(pattern, lambda match, lines=lines: f"{match[1]}{lines}\n{match[2]}", readme)
+        readme = re.sub(
+            pattern, lambda match, lines=lines: f"{match[1]}{lines}\n{match[2]}", readme
+        )
     return readme
 
 
@@ -57,7 +63,10 @@ def main() -> None:
     after = fill_readme(before)
     README.write_text(after, "utf-8")
     schemas.write_schemas()
-    print(f"README.md: {'unchanged' if after == before else 'written again'}; docs/reference: schemas written")  # noqa: T201
+    print(  # noqa: T201
+        f"README.md: {'unchanged' if after == before else 'written again'}; docs/reference: schemas"
+        " written"
+    )
 
 
 if __name__ == "__main__":

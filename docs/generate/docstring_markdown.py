@@ -1,6 +1,7 @@
 """Griffe extension: the project's docstrings as Markdown, for the reference of the Python API.
 
-In a docstring, an aligned list of names ("inputs   Files, folders ...") describes arguments or fields, and `>>>` begins an example.
+In a docstring, an aligned list of names ("inputs   Files, folders ...") describes arguments or
+                                                    fields, and `>>>` begins an example.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ class DocstringMarkdown(griffe.Extension):
 
 
 def to_markdown(docstring: str) -> str:
-    """The docstring with its aligned lists as Markdown lists, and its examples as blocks of code."""
+    """The docstring with its aligned lists as Markdown lists, and its examples as blocks of
+    code."""
     paragraphs = []
     for paragraph in docstring.split("\n\n"):
         lines = paragraph.split("\n")
@@ -30,7 +32,12 @@ def to_markdown(docstring: str) -> str:
             lines = ["```pycon", *lines, "```"]
         elif _LISTED_NAME.match(lines[0]):
             lines = [
-                f"- `{match[1]}`: {line[match.end() :]}" if (match := _LISTED_NAME.match(line)) else f"  {line.strip()}" for line in lines
+                (
+                    f"- `{match[1]}`: {line[match.end() :]}"
+                    if (match := _LISTED_NAME.match(line))
+                    else f"  {line.strip()}"
+                )
+                for line in lines
             ]
         paragraphs.append("\n".join(lines))
     return "\n\n".join(paragraphs)

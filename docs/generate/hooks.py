@@ -1,4 +1,5 @@
-"""Events of MkDocs: adds the generated pages, fills the generated blocks, and checks that the built site loads nothing from elsewhere."""
+"""Events of MkDocs: adds the generated pages, fills the generated blocks, and checks that the built
+site loads nothing from elsewhere."""
 
 from __future__ import annotations
 
@@ -15,7 +16,8 @@ sys.path.insert(0, str(ROOT))  # MkDocs imports this file by its path
 
 from docs.generate import blocks, reference  # noqa: E402
 
-# what makes a browser load something: scripts, images, frames, styles and fonts; a link to another site is none of these
+# what makes a browser load something: scripts, images, frames, styles and fonts; a link to another
+# site is none of these
 _LOADED_URL = re.compile(
     r"""<(?:script|img|iframe|source)\b[^>]*\ssrc=["']?(?:https?:)?//|<link\b(?![^>]*rel=["']?canonical)[^>]*href=["']?(?:https?:)?//"""
 )
@@ -39,4 +41,7 @@ def on_post_build(config: Any) -> None:
     for pattern, suffix in ((_LOADED_URL, "html"), (_LOADED_BY_STYLE, "css")):
         for path in Path(config.site_dir).rglob(f"*.{suffix}"):
             if match := pattern.search(path.read_text("utf-8")):
-                raise PluginError(f"{path.relative_to(config.site_dir)} loads a file from another host: {match[0][-80:]}")
+                raise PluginError(
+                    f"{path.relative_to(config.site_dir)} loads a file from another host:"
+                    f" {match[0][-80:]}"
+                )

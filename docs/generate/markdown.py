@@ -12,12 +12,23 @@ from typing import Any
 from pydantic import BaseModel
 
 # set from a model or a file when a plan is loaded, never written in a plan
-RESOLVED_SETTINGS = {"model_sha256", "rules_sha256", "sha256", "versions", "lower", "upper", "bounds_source"}
+RESOLVED_SETTINGS = {
+    "model_sha256",
+    "rules_sha256",
+    "sha256",
+    "versions",
+    "lower",
+    "upper",
+    "bounds_source",
+}
 
 
 def format_table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> list[str]:
     """The lines of a table."""
-    return [f"| {' | '.join(row)} |".replace("|  |", "| |") for row in [head, ["---"] * len(head), *rows]]
+    return [
+        f"| {' | '.join(row)} |".replace("|  |", "| |")
+        for row in [head, ["---"] * len(head), *rows]
+    ]
 
 
 def read_field_comments(model: type[BaseModel]) -> dict[str, str]:
@@ -34,9 +45,12 @@ def read_field_comments(model: type[BaseModel]) -> dict[str, str]:
 
 
 def describe_type(schema: Mapping[str, Any]) -> str:
-    """The type of a setting, from its JSON schema, in a few words such as `whole number, 1 to 100`."""
+    """The type of a setting, from its JSON schema, in a few words such as `whole number, 1 to
+    100`."""
     if "anyOf" in schema:
-        return " or ".join(describe_type(option) for option in schema["anyOf"] if option.get("type") != "null")
+        return " or ".join(
+            describe_type(option) for option in schema["anyOf"] if option.get("type") != "null"
+        )
     if "const" in schema:
         return f"`{schema['const']}`"
     if "enum" in schema:
@@ -44,11 +58,24 @@ def describe_type(schema: Mapping[str, Any]) -> str:
     if "$ref" in schema:
         return "a table"
     if schema.get("type") == "array":
-        return "list" if not (items := schema.get("items", {})) else f"list of: {describe_type(items)}"
-    names = {"integer": "whole number", "number": "number", "string": "text", "boolean": "true or false", "object": "a table"}
+        return (
+            "list" if not (items := schema.get("items", {})) else f"list of: {describe_type(items)}"
+        )
+    names = {
+        "integer": "whole number",
+        "number": "number",
+        "string": "text",
+        "boolean": "true or false",
+        "object": "a table",
+    }
     limits = [
         f"{word} {schema[key]}"
-        for key, word in (("minimum", "at least"), ("exclusiveMinimum", "above"), ("maximum", "at most"), ("exclusiveMaximum", "below"))
+        for key, word in (
+            ("minimum", "at least"),
+            ("exclusiveMinimum", "above"),
+            ("maximum", "at most"),
+            ("exclusiveMaximum", "below"),
+        )
         if key in schema
     ]
     return ", ".join([names.get(str(schema.get("type")), "any"), *limits])
@@ -68,7 +95,8 @@ def format_default(value: object) -> str:
 
 
 def format_settings(model: type[BaseModel], hidden: Iterable[str] = ()) -> list[str]:
-    """A table of the settings of a model: name, type, default and, where the code has them, comments."""
+    """A table of the settings of a model: name, type, default and, where the code has them,
+    comments."""
     properties = model.model_json_schema()["properties"]
     comments = read_field_comments(model)
     left_out = {"use", *RESOLVED_SETTINGS, *hidden}
@@ -76,8 +104,23 @@ def format_settings(model: type[BaseModel], hidden: Iterable[str] = ()) -> list[
     for name, field in model.model_fields.items():
         if name in left_out or properties[name].get("const") == 0:
             continue
-        default = "required" if field.is_required() else format_default(field.get_default(call_default_factory=True))
-        rows.append([f"`{name}`", describe_type(properties[name]), default, comments.get(name, "").replace("|", "\\|")])
+        default = (
+            "required"
+            if field.is_required()
+            else format_default(field.get_default(call_default_factory=True))
+        )
+        rows.append(
+            [
+                f"`{name}`",
+                describe_type(properties[name]),
+                default,
+                comments.get(name, "").replace("|", "\\|"),
+            ]
+        )
     if not any(row[3] for row in rows):
         rows = [row[:3] for row in rows]
-    return format_table(["setting", "type", "default", "meaning"][: len(rows[0])], rows) if rows else ["No settings."]
+    return (
+        format_table(["setting", "type", "default", "meaning"][: len(rows[0])], rows)
+        if rows
+        else ["No settings."]
+    )

@@ -1,4 +1,5 @@
-"""The reference pages: commands, plans, parts, recipes, kinds, tables, queries, errors and the Python API, as the code defines them."""
+"""The reference pages: commands, plans, parts, recipes, kinds, tables, queries, errors and the
+Python API, as the code defines them."""
 
 from __future__ import annotations
 
@@ -25,7 +26,14 @@ from docs.generate.schemas import PART_TABLES, load_part_model
 from sanitize import errors
 from sanitize.core import command_results, part_protocols
 from sanitize.kinds.custom_kind import CustomKind
-from sanitize.kinds.kind import CATEGORIES, RANK_RANGES, Kind, all_kinds, builtin_kinds, known_countries
+from sanitize.kinds.kind import (
+    CATEGORIES,
+    RANK_RANGES,
+    Kind,
+    all_kinds,
+    builtin_kinds,
+    known_countries,
+)
 from sanitize.plans import plan
 from sanitize.storage import queries, table_schemas
 from sanitize.train import objectives, recipe
@@ -39,7 +47,8 @@ def read_docstring(documented: object) -> str:
 
 
 def format_docstring(documented: object) -> list[str]:
-    """The docstring of a class with settings; a paragraph that lists names and meanings in two columns stays as it is."""
+    """The docstring of a class with settings; a paragraph that lists names and meanings in two
+    columns stays as it is."""
     lines: list[str] = []
     for paragraph in read_docstring(documented).split("\n\n"):
         has_columns = any(re.match(r"\w+(, \w+)*   +\S", line) for line in paragraph.splitlines())
@@ -49,7 +58,11 @@ def format_docstring(documented: object) -> list[str]:
 
 # ---- commands ----
 
-PROGRAMS = {"sanitize": sanitize.cli.main.app, "sanitize-train": sanitize.train.cli.app, "sanitize-eval": sanitize.eval.cli.app}
+PROGRAMS = {
+    "sanitize": sanitize.cli.main.app,
+    "sanitize-train": sanitize.train.cli.app,
+    "sanitize-eval": sanitize.eval.cli.app,
+}
 
 
 def list_commands(program: str) -> dict[str, click.Command]:
@@ -62,15 +75,27 @@ def command_page() -> str:
     lines = [
         "# Commands",
         "",
-        "Every command also has `-h` and `--help`. Long options may be written `--option VALUE` or `--option=VALUE`. Defaults come from",
+        (
+            "Every command also has `-h` and `--help`. Long options may be written `--option VALUE`"
+            " or `--option=VALUE`. Defaults come from"
+        ),
         "variables and from `sanitize.toml` ([Set defaults](../how_to/settings.md)).",
         "",
-        "`sanitize --install-completion` lets the shell (bash, zsh, fish, PowerShell) complete commands, options, and the names of plans,",
+        (
+            "`sanitize --install-completion` lets the shell (bash, zsh, fish, PowerShell) complete"
+            " commands, options, and the names of plans,"
+        ),
         "kinds and queries; `--show-completion` prints the script instead.",
     ]
     for program in PROGRAMS:
         for name, command in list_commands(program).items():
-            lines += ["", f"## {program} {name}", "", (command.help or "").replace("\n", " ").strip(), ""]
+            lines += [
+                "",
+                f"## {program} {name}",
+                "",
+                (command.help or "").replace("\n", " ").strip(),
+                "",
+            ]
             lines += format_command(program, name, command)
     return "\n".join([*lines, ""])
 
@@ -78,14 +103,24 @@ def command_page() -> str:
 def format_command(program: str, name: str, command: click.Command) -> list[str]:
     """Usage and options of a command."""
     context = click.Context(command, info_name=f"{program} {name}")
-    lines = ["```text", " ".join([f"{program} {name}", *command.collect_usage_pieces(context)]), "```", ""]
+    lines = [
+        "```text",
+        " ".join([f"{program} {name}", *command.collect_usage_pieces(context)]),
+        "```",
+        "",
+    ]
     rows = []
     for parameter in command.params:
         record = parameter.get_help_record(context)
         if record is None or "--help" in parameter.opts:
             continue
         usage, text = record
-        rows.append([f"`{usage}`".replace("|", "\\|"), re.sub(r"([|<\[\]*_])", r"\\\1", " ".join(text.split()))])
+        rows.append(
+            [
+                f"`{usage}`".replace("|", "\\|"),
+                re.sub(r"([|<\[\]*_])", r"\\\1", " ".join(text.split())),
+            ]
+        )
     return [*lines, *format_table(["argument or option", "meaning"], rows)] if rows else lines[:-1]
 
 
@@ -94,7 +129,10 @@ def format_command(program: str, name: str, command: click.Command) -> list[str]
 PLAN_TABLES: dict[str, tuple[type[BaseModel], str]] = {
     "[find]": (plan.FindSettings, "What is searched for."),
     "[[kind]]": (CustomKind, "A kind of your own; see [Define a kind](../how_to/own_kinds.md)."),
-    "[blacklist]": (plan.BlacklistSettings, "A word blacklist; see [List words](../how_to/word_blacklist.md)."),
+    "[blacklist]": (
+        plan.BlacklistSettings,
+        "A word blacklist; see [List words](../how_to/word_blacklist.md).",
+    ),
 }
 
 
@@ -102,17 +140,38 @@ def plan_page() -> str:
     lines = [
         "# Plan keys",
         "",
-        "A plan is a TOML file, given as `--plan FILE`. An unknown key is refused, with the nearest known one. The tables of parts",
-        "(`[[drop]]`, `[[edit]]`, and entries of `find.finders`) are on the page [Parts](parts.md). `--set` changes one key, such as",
-        "`--set edit.0.keep=2`. [plan.schema.json](plan.schema.json) is a JSON schema of this format, for editors that check TOML: write",
-        "`#:schema PATH/plan.schema.json` in the first line of a plan; a file of `sanitize plan init` names the PATH of the installed one.",
+        (
+            "A plan is a TOML file, given as `--plan FILE`. An unknown key is refused, with the"
+            " nearest known one. The tables of parts"
+        ),
+        (
+            "(`[[drop]]`, `[[edit]]`, and entries of `find.finders`) are on the page"
+            " [Parts](parts.md). `--set` changes one key, such as"
+        ),
+        (
+            "`--set edit.0.keep=2`. [plan.schema.json](plan.schema.json) is a JSON schema of this"
+            " format, for editors that check TOML: write"
+        ),
+        (
+            "`#:schema PATH/plan.schema.json` in the first line of a plan; a file of `sanitize plan"
+            " init` names the PATH of the installed one."
+        ),
         "",
         "## Top level",
         "",
         *format_settings(plan._PlanFile, hidden=("find", "kind", "blacklist")),
     ]
     for table, (model, sentence) in PLAN_TABLES.items():
-        lines += ["", f"## {table}", "", sentence, "", *format_docstring(model), "", *format_settings(model)]
+        lines += [
+            "",
+            f"## {table}",
+            "",
+            sentence,
+            "",
+            *format_docstring(model),
+            "",
+            *format_settings(model),
+        ]
     return "\n".join([*lines, ""])
 
 
@@ -120,13 +179,22 @@ def part_page() -> str:
     lines = [
         "# Parts of a plan",
         "",
-        '`use = "NAME"` names a part; a dotted path (`use = "mypackage.mine"`) names a module of your own.',
+        (
+            '`use = "NAME"` names a part; a dotted path (`use = "mypackage.mine"`) names a module'
+            " of your own."
+        ),
     ]
-    titles: dict[part_protocols.PartType, str] = {"find": "Finders", "drop": "Droppers", "edit": "Editors"}
+    titles: dict[part_protocols.PartType, str] = {
+        "find": "Finders",
+        "drop": "Droppers",
+        "edit": "Editors",
+    }
     for part_type, title in titles.items():
         lines += ["", f"## {title}"]
         for name in part_protocols.list_part_names(part_type):
-            module = importlib.import_module(f"sanitize.{part_protocols.PACKAGES[part_type]}.{name}")
+            module = importlib.import_module(
+                f"sanitize.{part_protocols.PACKAGES[part_type]}.{name}"
+            )
             model = load_part_model(part_type, name)
             lines += ["", f"### {PART_TABLES[part_type]} {name}", "", read_docstring(module), ""]
             if model is not part_protocols.Finder:
@@ -147,7 +215,10 @@ def recipe_page() -> str:
     lines = [
         "# Recipe keys",
         "",
-        "A recipe of `sanitize-train` is a TOML file; see [Train a model](../how_to/train.md). [recipe.schema.json](recipe.schema.json)",
+        (
+            "A recipe of `sanitize-train` is a TOML file; see [Train a model](../how_to/train.md)."
+            " [recipe.schema.json](recipe.schema.json)"
+        ),
         "is a JSON schema of this format. Shipped recipes:",
         "",
         *(f"- `{name}`: {recipe.Recipe.load(name).about}" for name in recipe.list_recipes()),
@@ -167,75 +238,142 @@ def recipe_page() -> str:
 def kind_page() -> str:
     names = list_plans()
     kinds = list_international_kinds().values()
-    rows = [[f"`{kind.name}`", kind.about, kind.category, *(describe_treatment(name, kind.name) for name in names)] for kind in kinds]
+    rows = [
+        [
+            f"`{kind.name}`",
+            kind.about,
+            kind.category,
+            *(describe_treatment(name, kind.name) for name in names),
+        ]
+        for kind in kinds
+    ]
     lines = [
         "# Kinds",
         "",
-        "A *variant* keeps one randomly chosen component of the value; a *surrogate* keeps only its shape. *Left* means: found, counted,",
-        "not edited. A kind is one file in `sanitize/kinds/`; its docstring, below, defines what is found.",
+        (
+            "A *variant* keeps one randomly chosen component of the value; a *surrogate* keeps only"
+            " its shape. *Left* means: found, counted,"
+        ),
+        (
+            "not edited. A kind is one file in `sanitize/kinds/`; its docstring, below, defines"
+            " what is found."
+        ),
         "",
         *format_table(["kind", "what it is", "category", *(f"`{name}`" for name in names)], rows),
         "",
         "## Categories",
         "",
-        "A plan may name a category in place of its kinds ([Choose a plan](../how_to/choose_a_plan.md#categories)).",
+        (
+            "A plan may name a category in place of its kinds ([Choose a"
+            " plan](../how_to/choose_a_plan.md#categories))."
+        ),
         "",
-        *format_table(["category", "what it contains"], [[f"`{name}`", about] for name, about in CATEGORIES.items()]),
+        *format_table(
+            ["category", "what it contains"],
+            [[f"`{name}`", about] for name, about in CATEGORIES.items()],
+        ),
     ]
     lines += [
         "",
         "## Order of search",
         "",
-        "A kind is searched in the text that the kinds of earlier phases left. Where two kinds of a phase match at one place, the one of",
+        (
+            "A kind is searched in the text that the kinds of earlier phases left. Where two kinds"
+            " of a phase match at one place, the one of"
+        ),
         "the lower rank is tried first.",
         "",
         *format_table(["phase", "ranks", "content", "kinds, with ranks"], list_ranks()),
     ]
     for kind in kinds:
-        lines += ["", f"## {kind.name}", "", read_docstring(importlib.import_module(f"sanitize.kinds.{kind.name.lower()}")), ""]
+        lines += [
+            "",
+            f"## {kind.name}",
+            "",
+            read_docstring(importlib.import_module(f"sanitize.kinds.{kind.name.lower()}")),
+            "",
+        ]
         lines += format_examples(kind)
-    national = [[f"`{kind.country}`", f"`{kind.name}`", kind.about] for kind in all_kinds().values() if kind.country]
+    national = [
+        [f"`{kind.country}`", f"`{kind.name}`", kind.about]
+        for kind in all_kinds().values()
+        if kind.country
+    ]
     lines += [
         "",
         "## National identifiers",
         "",
-        'Off by default: a plan that names a country (`countries = ["DE", "GB"]` in its `[find]`) searches for those of that country; it',
-        "lists them in `kinds` too. The shipped plans decide about them by their category, `identifier`:",
-        '`--set \'find.countries=["DE"]\' --set \'find.kinds=["default", "DE_TAX_ID"]\'` is enough.',
+        (
+            'Off by default: a plan that names a country (`countries = ["DE", "GB"]` in its'
+            " `[find]`) searches for those of that country; it"
+        ),
+        (
+            "lists them in `kinds` too. The shipped plans decide about them by their category,"
+            " `identifier`:"
+        ),
+        (
+            '`--set \'find.countries=["DE"]\' --set \'find.kinds=["default", "DE_TAX_ID"]\'` is'
+            " enough."
+        ),
         "",
         *format_table(["country", "kind", "what it is"], sorted(national)),
         "",
         read_docstring(importlib.import_module("sanitize.kinds.countries.national_id")),
         "",
         *(
-            f"- {' '.join(read_docstring(importlib.import_module(f'sanitize.kinds.countries.{country.lower()}')).split())}"
+            f"- {' '.join(read_docstring(importlib.import_module(f'sanitize.kinds.countries.{country.lower()}')).split())}"  # noqa: E501
             for country in known_countries()
         ),
         "",
         "## What is not a kind, and why",
         "",
-        "A user name alone in prose, and in `github.com/bob`: the first is a word, the second as often a project. USER_NAME covers user",
-        "names that the context identifies; a list of others can be given as known values. A password is found only by an issuer's prefix",
-        "or a setting's name. A `[[kind]]` table of a plan defines [a kind of your own](../how_to/own_kinds.md).",
+        (
+            "A user name alone in prose, and in `github.com/bob`: the first is a word, the second"
+            " as often a project. USER_NAME covers user"
+        ),
+        (
+            "names that the context identifies; a list of others can be given as known values. A"
+            " password is found only by an issuer's prefix"
+        ),
+        (
+            "or a setting's name. A `[[kind]]` table of a plan defines [a kind of your"
+            " own](../how_to/own_kinds.md)."
+        ),
     ]
     return "\n".join([*lines, ""])
 
 
 def list_ranks() -> list[list[str]]:
-    """The rows of `RANK_RANGES`, each with the kinds that have such a phase and rank, in the order in which they are tried."""
+    """The rows of `RANK_RANGES`, each with the kinds that have such a phase and rank, in the order
+    in which they are tried."""
     rows = []
     for phases, low, high, content in RANK_RANGES:
-        kinds = [kind for kind in builtin_kinds().values() if kind.phase in phases and low <= kind.rank <= high]
+        kinds = [
+            kind
+            for kind in builtin_kinds().values()
+            if kind.phase in phases and low <= kind.rank <= high
+        ]
         listed = ", ".join(f"`{kind.name}` {kind.rank}" for kind in kinds)
-        rows.append([" or ".join(map(str, phases)), f"{low}-{high}" if high > low else str(low), content, listed])
+        rows.append(
+            [
+                " or ".join(map(str, phases)),
+                f"{low}-{high}" if high > low else str(low),
+                content,
+                listed,
+            ]
+        )
     return rows
 
 
 def format_examples(kind: Kind) -> list[str]:
     """The first example of each sort, as two sentences."""
     text, *values = kind.hits[0]
-    found, near_miss = (f"`{json.dumps(one, ensure_ascii=False)[1:-1]}`" for one in (text, kind.near_misses[0]))
-    return [f"Example: {found} has {', '.join(f'`{value}`' for value in values)}; {near_miss} has none."]
+    found, near_miss = (
+        f"`{json.dumps(one, ensure_ascii=False)[1:-1]}`" for one in (text, kind.near_misses[0])
+    )
+    return [
+        f"Example: {found} has {', '.join(f'`{value}`' for value in values)}; {near_miss} has none."
+    ]
 
 
 TABLE_FOLDERS = {
@@ -265,16 +403,36 @@ def table_page() -> str:
     lines = [
         "# Tables",
         "",
-        f"Version {table_schemas.VERSION}. Folders of Parquet files below the private folder, one file a task; `sanitize sql` shows each",
-        "as a view, with texts and raw values masked unless you add `--reveal`. Spans are half-open. `documents` is one more view: the",
+        (
+            f"Version {table_schemas.VERSION}. Folders of Parquet files below the private folder,"
+            " one file a task; `sanitize sql` shows each"
+        ),
+        (
+            "as a view, with texts and raw values masked unless you add `--reveal`. Spans are"
+            " half-open. `documents` is one more view: the"
+        ),
         "input in standard form, by `doc_no`.",
     ]
     for table in table_schemas.ALL_TABLES.values():
         source = COMPUTED_VIEWS.get(table.name)
-        location = f"Computed when queried, from {source}" if source else f"In `{TABLE_FOLDERS[table.name]}/`"
-        lines += ["", f"## {table.name}", "", f"{table.row_description[0].upper()}{table.row_description[1:]}. {location}.", ""]
+        location = (
+            f"Computed when queried, from {source}"
+            if source
+            else f"In `{TABLE_FOLDERS[table.name]}/`"
+        )
+        lines += [
+            "",
+            f"## {table.name}",
+            "",
+            f"{table.row_description[0].upper()}{table.row_description[1:]}. {location}.",
+            "",
+        ]
         rows = [
-            [f"`{field.name}`", "string" if "string" in str(field.type) else str(field.type), table.column_descriptions[field.name]]
+            [
+                f"`{field.name}`",
+                "string" if "string" in str(field.type) else str(field.type),
+                table.column_descriptions[field.name],
+            ]
             for field in table.schema
         ]
         lines += format_table(["column", "type", "what it is"], rows)
@@ -285,16 +443,30 @@ def query_page() -> str:
     lines = [
         "# Queries",
         "",
-        "Every file of `sql/` is a query over the [tables](tables.md): `sanitize sql WORK --name NAME --set PARAMETER=VALUE`;",
+        (
+            "Every file of `sql/` is a query over the [tables](tables.md): `sanitize sql WORK"
+            " --name NAME --set PARAMETER=VALUE`;"
+        ),
         "[Explore an index](../how_to/explore.md) describes how.",
     ]
-    ordered = sorted(queries.load_queries().values(), key=lambda query: (not query.is_user_query, query.name))
-    for title, is_user_query in (("Queries for users", True), ("Queries of a run, over tables that exist only while a plan runs", False)):
+    ordered = sorted(
+        queries.load_queries().values(), key=lambda query: (not query.is_user_query, query.name)
+    )
+    for title, is_user_query in (
+        ("Queries for users", True),
+        ("Queries of a run, over tables that exist only while a plan runs", False),
+    ):
         lines += ["", f"## {title}"]
         for query in (query for query in ordered if query.is_user_query == is_user_query):
-            parameters = ", ".join(f"`{parameter.name}={parameter.usage}`" for parameter in query.parameters) or "none"
+            parameters = (
+                ", ".join(f"`{parameter.name}={parameter.usage}`" for parameter in query.parameters)
+                or "none"
+            )
             lines += ["", f"### {query.name}", "", query.description, ""]
-            lines += [f"- tables: {', '.join(f'`{name}`' for name in query.tables)}", f"- parameters: {parameters}"]
+            lines += [
+                f"- tables: {', '.join(f'`{name}`' for name in query.tables)}",
+                f"- parameters: {parameters}",
+            ]
             lines += [f"- columns: {', '.join(f'`{name}`' for name in query.output_columns)}"]
     return "\n".join([*lines, ""])
 
@@ -307,14 +479,23 @@ def error_page() -> str:
             codes.setdefault(error.exit_code, []).append(error)
     rows = [["0", "", "done"]]
     for code, classes in sorted(codes.items()):
-        rows += [[str(code), f"`{error.__name__}`", " ".join(read_docstring(error).split())] for error in classes]
+        rows += [
+            [str(code), f"`{error.__name__}`", " ".join(read_docstring(error).split())]
+            for error in classes
+        ]
     rows.append(["130, 143", "", "stopped by you, or by the system; the same command resumes"])
     return "\n".join(
         [
             "# Errors and exit codes",
             "",
-            "Every error is one line: what happened, where, what was expected, what to do. It never contains a value or a text of the",
-            "data. In Python it is an exception, a subclass of `sanitize.SanitizeError` (`sanitize.errors`) whose",
+            (
+                "Every error is one line: what happened, where, what was expected, what to do. It"
+                " never contains a value or a text of the"
+            ),
+            (
+                "data. In Python it is an exception, a subclass of `sanitize.SanitizeError`"
+                " (`sanitize.errors`) whose"
+            ),
             "`exit_code` is the command's.",
             "",
             *format_table(["exit code", "exception", "meaning"], rows),
@@ -327,30 +508,66 @@ def python_page() -> str:
     """The public API by mkdocstrings: functions first, then classes, each under its public name."""
     names = [name for name in sanitize.__all__ if not name.startswith("_")]
     functions = [name for name in names if not isinstance(getattr(sanitize, name), type)]
-    lines = ["# Python API", "", "`import sanitize` gives all names below, each imported when it is first used.", ""]
-    for title, group in (("Functions", functions), ("Classes", [name for name in names if name not in functions])):
+    lines = [
+        "# Python API",
+        "",
+        "`import sanitize` gives all names below, each imported when it is first used.",
+        "",
+    ]
+    for title, group in (
+        ("Functions", functions),
+        ("Classes", [name for name in names if name not in functions]),
+    ):
         lines += [f"## {title}", ""]
         for name in group:
             public = getattr(sanitize, name)
-            lines += [f"::: {public.__module__}.{public.__qualname__}", "    options:", f"      heading: sanitize.{name}", ""]
-    lines += ["## Results", "", "What the functions return. `to_dict()` gives what `--json` prints.", ""]
+            lines += [
+                f"::: {public.__module__}.{public.__qualname__}",
+                "    options:",
+                f"      heading: sanitize.{name}",
+                "",
+            ]
+    lines += [
+        "## Results",
+        "",
+        "What the functions return. `to_dict()` gives what `--json` prints.",
+        "",
+    ]
     for name, result in inspect.getmembers(command_results, inspect.isclass):
-        if result.__module__ == command_results.__name__ and dataclasses.is_dataclass(result) and name not in names:
-            lines += [f"::: {result.__module__}.{name}", "    options:", f"      heading: {name}", ""]
+        if (
+            result.__module__ == command_results.__name__
+            and dataclasses.is_dataclass(result)
+            and name not in names
+        ):
+            lines += [
+                f"::: {result.__module__}.{name}",
+                "    options:",
+                f"      heading: {name}",
+                "",
+            ]
     return "\n".join(lines)
 
 
 def decision_page() -> str:
     """The list of decision records."""
-    titles = {path.name: path.read_text("utf-8").partition("\n")[0].lstrip("# ") for path in sorted(DECISIONS.glob("[0-9]*.md"))}
+    titles = {
+        path.name: path.read_text("utf-8").partition("\n")[0].lstrip("# ")
+        for path in sorted(DECISIONS.glob("[0-9]*.md"))
+    }
     return "\n".join(
         [
             "# Decisions",
             "",
-            "A decision that binds others, half a page each: context, decision, alternatives with their measurements, consequences. What",
+            (
+                "A decision that binds others, half a page each: context, decision, alternatives"
+                " with their measurements, consequences. What"
+            ),
             "only explains a line of code is a comment beside the line.",
             "",
-            *(f"- [{title.partition(': ')[0]}]({name}): {title.partition(': ')[2]}" for name, title in titles.items()),
+            *(
+                f"- [{title.partition(': ')[0]}]({name}): {title.partition(': ')[2]}"
+                for name, title in titles.items()
+            ),
             "",
         ]
     )

@@ -1,4 +1,5 @@
-"""JSON schemas of plans and recipes, for editors that check TOML files: `docs/reference/plan.schema.json` and `recipe.schema.json`.
+"""JSON schemas of plans and recipes, for editors that check TOML files:
+`docs/reference/plan.schema.json` and `recipe.schema.json`.
 
 Written by `make generate`; a test compares.
 """
@@ -20,7 +21,11 @@ from sanitize.train import objectives, recipe
 
 FOLDER = Path(__file__).resolve().parents[1] / "reference"
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
-PART_TABLES: Mapping[part_protocols.PartType, str] = {"drop": "dropper", "edit": "editor", "find": "finder"}
+PART_TABLES: Mapping[part_protocols.PartType, str] = {
+    "drop": "dropper",
+    "edit": "editor",
+    "find": "finder",
+}
 
 
 def load_part_model(part_type: part_protocols.PartType, name: str) -> type[BaseModel]:
@@ -33,7 +38,8 @@ def load_part_model(part_type: part_protocols.PartType, name: str) -> type[BaseM
 
 
 def describe_model(model: type[BaseModel], definitions: dict[str, Any]) -> dict[str, Any]:
-    """The schema of a model, with the comments of its fields as descriptions; the models that it contains go to `definitions`."""
+    """The schema of a model, with the comments of its fields as descriptions; the models that it
+    contains go to `definitions`."""
     schema = model.model_json_schema(ref_template="#/$defs/{model}")
     models = {model.__name__: model}
     for name, definition in schema.pop("$defs", {}).items():
@@ -47,7 +53,9 @@ def describe_model(model: type[BaseModel], definitions: dict[str, Any]) -> dict[
         for field_name, comment in read_field_comments(described).items():
             if field_name in properties:
                 properties[field_name]["description"] = comment
-    schema["properties"] = {name: entry for name, entry in schema["properties"].items() if name not in RESOLVED_SETTINGS}
+    schema["properties"] = {
+        name: entry for name, entry in schema["properties"].items() if name not in RESOLVED_SETTINGS
+    }
     return schema
 
 
@@ -74,11 +82,17 @@ def build_plan_schema() -> dict[str, Any]:
     for part_type, table in PART_TABLES.items():
         names = part_protocols.list_part_names(part_type)
         for name in names:
-            definitions[f"{table}_{name}"] = describe_part(load_part_model(part_type, name), name, definitions)
-        definitions[table] = {"oneOf": [*({"$ref": f"#/$defs/{table}_{name}"} for name in names), OWN_PART]}
+            definitions[f"{table}_{name}"] = describe_part(
+                load_part_model(part_type, name), name, definitions
+            )
+        definitions[table] = {
+            "oneOf": [*({"$ref": f"#/$defs/{table}_{name}"} for name in names), OWN_PART]
+        }
     for part_type in ("drop", "edit"):
         schema["properties"][part_type]["items"] = {"$ref": f"#/$defs/{PART_TABLES[part_type]}"}
-    definitions["FindSettings"]["properties"]["finders"]["items"] = {"anyOf": [{"type": "string"}, {"$ref": "#/$defs/finder"}]}
+    definitions["FindSettings"]["properties"]["finders"]["items"] = {
+        "anyOf": [{"type": "string"}, {"$ref": "#/$defs/finder"}]
+    }
     return {"$schema": DIALECT, **schema, "title": "Plan of sanitize", "$defs": definitions}
 
 
@@ -90,7 +104,9 @@ def build_recipe_schema() -> dict[str, Any]:
     for name in names:
         model = type(objectives.load_objective({"use": name}, "recipe"))
         definitions[f"objective_{name}"] = describe_part(model, name, definitions)
-    schema["properties"]["objective"] = {"oneOf": [*({"$ref": f"#/$defs/objective_{name}"} for name in names), OWN_PART]}
+    schema["properties"]["objective"] = {
+        "oneOf": [*({"$ref": f"#/$defs/objective_{name}"} for name in names), OWN_PART]
+    }
     return {"$schema": DIALECT, **schema, "title": "Recipe of sanitize-train", "$defs": definitions}
 
 
@@ -100,14 +116,20 @@ SCHEMAS = {"plan.schema.json": build_plan_schema, "recipe.schema.json": build_re
 def render_schema(name: str) -> str:
     """The text of one of the two files, without the titles that pydantic makes from names."""
     schema = SCHEMAS[name]()
-    schema["$defs"] = {key: _without_titles(definition) for key, definition in schema["$defs"].items()}
+    schema["$defs"] = {
+        key: _without_titles(definition) for key, definition in schema["$defs"].items()
+    }
     schema["properties"] = _without_titles(schema["properties"])
     return json.dumps(schema, indent=1, sort_keys=True) + "\n"
 
 
 def _without_titles(data: Any) -> Any:
     if isinstance(data, dict):
-        return {key: _without_titles(value) for key, value in data.items() if not (key == "title" and isinstance(value, str))}
+        return {
+            key: _without_titles(value)
+            for key, value in data.items()
+            if not (key == "title" and isinstance(value, str))
+        }
     return [_without_titles(entry) for entry in data] if isinstance(data, list) else data
 
 

@@ -1,1 +1,2 @@
-"""Metrics, one per file. The folder is the registry: `use = "extraction"` in a suite means `extraction.py` here."""
+"""Metrics, one per file. The folder is the registry: `use = "extraction"` in a suite means
+`extraction.py` here."""

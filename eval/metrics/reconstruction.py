@@ -1,11 +1,14 @@
-"""Reconstruction of masked values of training texts: the attack Recollect and Rank, its criteria, and earlier attacks as baselines.
+"""Reconstruction of masked values of training texts: the attack Recollect and Rank, its criteria,
+and earlier attacks as baselines.
 
-The attack and its tables are in `eval/recollect_and_rank.py`. The victim is each checkpoint of a run; the reference is the model before
-training, or any other folder. In the row of step 0 the reference is its own victim. With `untrained` the same attack runs on records that
-no run was trained on: right answers there are guesses.
+The attack and its tables are in `eval/recollect_and_rank.py`. The victim is each checkpoint of a
+run; the reference is the model before training, or any other folder. In the row of step 0 the
+reference is its own victim. With `untrained` the same attack runs on records that no run was
+trained on: right answers there are guesses.
 
-Success is defined as in the paper: the true value is part of the answer, ignoring case. That favours long answers, so exact matches and F1
-over words are reported as well; `longest` limits answers. A label without candidates is wrong. Returns counts and shares, never a value.
+Success is defined as in the paper: the true value is part of the answer, ignoring case. That
+favours long answers, so exact matches and F1 over words are reported as well; `longest` limits
+answers. A label without candidates is wrong. Returns counts and shares, never a value.
 """
 
 from __future__ import annotations
@@ -22,7 +25,15 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr
 from sanitize.errors import UsageError
 
 from ..language_model import LanguageModel
-from ..metric import EvalContext, Figure, FigureSeries, Metric, MetricRow, MetricRows, make_epoch_figure
+from ..metric import (
+    EvalContext,
+    Figure,
+    FigureSeries,
+    Metric,
+    MetricRow,
+    MetricRows,
+    make_epoch_figure,
+)
 from ..recollect_and_rank import (
     B_GRID,
     CRITERIA,
@@ -55,7 +66,17 @@ from ..run_folder import Checkpoint, RunFolder
 from ..texts_and_prompts import find_values
 from ..value_finder import make_value_finder
 
-QUERY_COUNTS = (1, 2, 5, 10, 20, 30, 40, 50)  # numbers of queries for which recall is reported (figure 4)
+# numbers of queries for which recall is reported (figure 4)
+QUERY_COUNTS = (
+    1,
+    2,
+    5,
+    10,
+    20,
+    30,
+    40,
+    50,
+)
 TOP_COUNTS = (1, 3, 5, 10)  # of the ranked candidates
 BASELINES = ("direct", "tab", "p2p", "p2p_recall", "p2p_votes")  # `run_baselines_by_key`
 
@@ -71,9 +92,11 @@ class ShadowRun(BaseModel):
 
 
 class Reconstruction(Metric):
-    """Settings of the attack; the defaults are the paper's (40 queries, temperature 1.2, top-k 30, top-p 0.8), with b = 1."""
+    """Settings of the attack; the defaults are the paper's (40 queries, temperature 1.2, top-k 30,
+    top-p 0.8), with b = 1."""
 
-    masked: Path  # the training texts, published by `sanitize run --plan redact --set edit.0.label=numbered`
+    # the training texts, published by `sanitize run --plan redact --set edit.0.label=numbered`
+    masked: Path
     work: Path  # the private folder of that run, whose vault has the values of the labels
     untrained: Path | None = None  # the same of texts that no run was trained on
     untrained_work: Path | None = None
@@ -88,7 +111,9 @@ class Reconstruction(Metric):
     new_tokens: int = Field(default=381, ge=1)
     b: float = Field(default=1.0, ge=0)
     shadow: ShadowRun | None = None  # if set, b is chosen on it
-    criterion: Literal["vanilla", "partial", "subtract", "ratio", "biased", "votes", "votes_subtract"] = "biased"
+    criterion: Literal[
+        "vanilla", "partial", "subtract", "ratio", "biased", "votes", "votes_subtract"
+    ] = "biased"
     reach: int = Field(default=300, ge=0)
     longest: int | None = Field(default=None, ge=1)
     baselines: bool = True
@@ -98,28 +123,45 @@ class Reconstruction(Metric):
     key_prompt: str = KEY_PROMPT
     direct_prompt: str = DIRECT_PROMPT
     empty_prompt: str = EMPTY_PROMPT
-    finders: tuple[str | dict[str, Any], ...] = ("patterns",)  # finders of candidates in answers, as in a plan's `find.finders`
+    # finders of candidates in answers, as in a plan's `find.finders`
+    finders: tuple[str | dict[str, Any], ...] = ("patterns",)
     batch: int = Field(default=64, ge=1)
 
-    _value_finder: ValueFinder = PrivateAttr(default_factory=lambda: find_values)  # a plain function as default would become a method
+    # a plain function as default would become a method
+    _value_finder: ValueFinder = PrivateAttr(default_factory=lambda: find_values)
     _record_sets: dict[str, MaskedRecords] = PrivateAttr(default_factory=dict)
     _attack_settings: AttackSettings = PrivateAttr(default_factory=AttackSettings)
     _reference_models: dict[tuple[Path, str], LanguageModel] = PrivateAttr(default_factory=dict)
 
     def setup(self, context: EvalContext) -> None:
-        """Read the masked texts and the values of their labels; UsageError or OutputBroken if they are not of one run."""
-        attack_fields = {name: getattr(self, name) for name in AttackSettings.__dataclass_fields__ if name in type(self).model_fields}
+        """Read the masked texts and the values of their labels; UsageError or OutputBroken if they
+        are not of one run."""
+        attack_fields = {
+            name: getattr(self, name)
+            for name in AttackSettings.__dataclass_fields__
+            if name in type(self).model_fields
+        }
         self._attack_settings = AttackSettings(**attack_fields, seed=context.seed)
         self._value_finder = make_value_finder(self.finders, "reconstruction.finders")
-        self._record_sets = {"trained": MaskedRecords.read(self.masked, self.work, kinds=self.kinds, most=self.most)}
+        self._record_sets = {
+            "trained": MaskedRecords.read(self.masked, self.work, kinds=self.kinds, most=self.most)
+        }
         if (self.untrained is None) != (self.untrained_work is None):
-            raise UsageError("reconstruction: untrained and untrained_work belong together; give both, or neither")
+            raise UsageError(
+                "reconstruction: untrained and untrained_work belong together; give both, or"
+                " neither"
+            )
         if self.untrained is not None and self.untrained_work is not None:
-            self._record_sets["untrained"] = MaskedRecords.read(self.untrained, self.untrained_work, kinds=self.kinds, most=self.most)
+            self._record_sets["untrained"] = MaskedRecords.read(
+                self.untrained, self.untrained_work, kinds=self.kinds, most=self.most
+            )
         self._reference_models.clear()
 
-    def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
-        """Return the results of the attack at a checkpoint, on trained records and on untrained ones."""
+    def on_checkpoint(
+        self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel
+    ) -> dict[str, Any]:
+        """Return the results of the attack at a checkpoint, on trained records and on untrained
+        ones."""
         reference = self._get_reference(run, checkpoint, model)
         attack = self._attack_settings
         results: dict[str, Any] = {}
@@ -129,12 +171,27 @@ class Reconstruction(Metric):
             results["shadow"] = {"accuracy_by_b": tabulate_by_b(curve)}
         results["b"] = None if math.isinf(attack.b) else attack.b
         for name, records in self._record_sets.items():
-            results[name] = run_attack(model, reference, records, attack, criterion=self.criterion, value_finder=self._value_finder)
+            results[name] = run_attack(
+                model,
+                reference,
+                records,
+                attack,
+                criterion=self.criterion,
+                value_finder=self._value_finder,
+            )
             if self.baselines and name == "trained":
-                results["baselines"] = run_baselines(model, records, attack, queries=self.p2p_queries, value_finder=self._value_finder)
+                results["baselines"] = run_baselines(
+                    model,
+                    records,
+                    attack,
+                    queries=self.p2p_queries,
+                    value_finder=self._value_finder,
+                )
         return results
 
-    def _get_reference(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> LanguageModel:
+    def _get_reference(
+        self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel
+    ) -> LanguageModel:
         checkpoint_path = self.reference or run.base_checkpoint.path
         if checkpoint_path == checkpoint.path:
             return model
@@ -145,15 +202,21 @@ class Reconstruction(Metric):
         return self._reference_models[key]
 
     def _choose_b(self, reference: LanguageModel) -> tuple[float, list[tuple[float, float]]]:
-        """Return the b with the highest accuracy on the shadow run, and the curve of accuracy by b."""
+        """Return the b with the highest accuracy on the shadow run, and the curve of accuracy by
+        b."""
         assert self.shadow is not None
-        records = MaskedRecords.read(self.shadow.masked, self.shadow.work, kinds=self.kinds, most=self.most)
+        records = MaskedRecords.read(
+            self.shadow.masked, self.shadow.work, kinds=self.kinds, most=self.most
+        )
         victim = reference.load_another(RunFolder.open(self.shadow.run).final_checkpoint.path)
-        curve = compute_b_curve(victim, reference, records, self._attack_settings, value_finder=self._value_finder)
+        curve = compute_b_curve(
+            victim, reference, records, self._attack_settings, value_finder=self._value_finder
+        )
         return choose_best_b(curve), curve
 
     def build_figures(self, rows: MetricRows, aggregated: Mapping[str, Any]) -> list[Figure]:
-        """Return figures of right answers over epochs; at the last checkpoint, of recall by queries and accuracy by b (figures 3, 4)."""
+        """Return figures of right answers over epochs; at the last checkpoint, of recall by queries
+        and accuracy by b (figures 3, 4)."""
 
         def last(run_rows: Sequence[MetricRow]) -> Mapping[str, Any]:
             found = run_rows[-1].get(self.use, {}) if run_rows else {}
@@ -161,7 +224,13 @@ class Reconstruction(Metric):
             return trained
 
         recall = [
-            FigureSeries(name, [(entry["queries"], 100 * entry["recall"]) for entry in last(run_rows).get("recall_by_queries", ())])
+            FigureSeries(
+                name,
+                [
+                    (entry["queries"], 100 * entry["recall"])
+                    for entry in last(run_rows).get("recall_by_queries", ())
+                ],
+            )
             for name, run_rows in rows.items()
         ]
         ratio = [
@@ -176,12 +245,25 @@ class Reconstruction(Metric):
             for name, run_rows in rows.items()
         ]
         top = make_epoch_figure(
-            rows, lambda row: 100 * row[self.use]["trained"]["top1"] if self.use in row else None, "Masked values that are recovered", "%"
+            rows,
+            lambda row: 100 * row[self.use]["trained"]["top1"] if self.use in row else None,
+            "Masked values that are recovered",
+            "%",
         )
         return [
             top,
-            Figure("Values that were generated at all", "queries", "%", [entry for entry in recall if entry.points]),
-            Figure("Accuracy by b, over that of b = 0", "b", "ratio", [entry for entry in ratio if entry.points]),
+            Figure(
+                "Values that were generated at all",
+                "queries",
+                "%",
+                [entry for entry in recall if entry.points],
+            ),
+            Figure(
+                "Accuracy by b, over that of b = 0",
+                "b",
+                "ratio",
+                [entry for entry in ratio if entry.points],
+            ),
         ]
 
 
@@ -194,7 +276,8 @@ def run_attack(
     criterion: str = "biased",
     value_finder: ValueFinder = find_values,
 ) -> dict[str, Any]:
-    """Run the whole attack on some records. Shares are of all keys; `by_b` has `ratio` None if nothing is right at b = 0."""
+    """Run the whole attack on some records. Shares are of all keys; `by_b` has `ratio` None if
+    nothing is right at b = 0."""
     candidates = recollect_candidates(victim, records, settings, value_finder)
     judged, keys = judge_candidates(records, candidates), records.keys
     losses = compute_candidate_losses(victim, reference, records, candidates, settings)
@@ -202,14 +285,27 @@ def run_attack(
 
 
 def summarize_attack(
-    keys: pl.DataFrame, judged: pl.DataFrame, losses: pl.DataFrame, settings: AttackSettings, *, criterion: str = "biased"
+    keys: pl.DataFrame,
+    judged: pl.DataFrame,
+    losses: pl.DataFrame,
+    settings: AttackSettings,
+    *,
+    criterion: str = "biased",
 ) -> dict[str, Any]:
-    """Summarize an attack for the report, from the tables `MaskedRecords.keys`, `judged` and `losses`."""
+    """Summarize an attack for the report, from the tables `MaskedRecords.keys`, `judged` and
+    `losses`."""
     order = rank_candidates(losses, criterion, settings.b)
     best = select_answers(keys, judged, order)
-    by_criterion = {name: select_answers(keys, judged, rank_candidates(losses, name, settings.b)) for name in (*CRITERIA, *VOTE_CRITERIA)}
+    by_criterion = {
+        name: select_answers(keys, judged, rank_candidates(losses, name, settings.b))
+        for name in (*CRITERIA, *VOTE_CRITERIA)
+    }
     rates = {
-        name: {"top1": answer_accuracy(one), "exact": answer_accuracy(one, "exact"), "f1": answer_accuracy(one, "f1")}
+        name: {
+            "top1": answer_accuracy(one),
+            "exact": answer_accuracy(one, "exact"),
+            "f1": answer_accuracy(one, "f1"),
+        }
         for name, one in by_criterion.items()
     }
     ratio, partial = (by_criterion[name]["hit"] for name in ("ratio", "partial"))
@@ -222,10 +318,15 @@ def summarize_attack(
         "top1_exact": answer_accuracy(best, "exact"),
         "top1_f1": answer_accuracy(best, "f1"),
         "recall": recall_at_rank(keys, judged, order),
-        "recall_at": [{"first": most, "recall": recall_at_rank(keys, judged, order, most)} for most in TOP_COUNTS],
+        "recall_at": [
+            {"first": most, "recall": recall_at_rank(keys, judged, order, most)}
+            for most in TOP_COUNTS
+        ],
         "recall_by_queries": [
             {"queries": some, "recall": recall_after_queries(keys, judged, some)}
-            for some in sorted({*(one for one in QUERY_COUNTS if one < settings.queries), settings.queries})
+            for some in sorted(
+                {*(one for one in QUERY_COUNTS if one < settings.queries), settings.queries}
+            )
         ],
         "criteria": {name: rates[name] for name in CRITERIA},
         "other_criteria": {name: rates[name] for name in VOTE_CRITERIA},
@@ -237,7 +338,9 @@ def summarize_attack(
         "by_b": tabulate_by_b(accuracy_by_b(keys, judged, losses)),
         "by_kind": [
             {"kind": kind, "keys": some.height, "correct": int(some["hit"].sum())}
-            for (kind,), some in sorted(best.partition_by("kind", as_dict=True).items(), key=lambda entry: str(entry[0]))
+            for (kind,), some in sorted(
+                best.partition_by("kind", as_dict=True).items(), key=lambda entry: str(entry[0])
+            )
         ],
         "by_words": count_by_band(best, "words", WORD_BANDS),
         "by_occurrences": count_by_band(best, "times", OCCURRENCE_BANDS),
@@ -245,9 +348,13 @@ def summarize_attack(
 
 
 def tabulate_by_b(curve: Sequence[tuple[float, float]]) -> list[dict[str, float | None]]:
-    """Return a sweep over b as rows: `b` (None: infinite), `top1`, and its `ratio` to that of b = 0 (None if that is 0)."""
+    """Return a sweep over b as rows: `b` (None: infinite), `top1`, and its `ratio` to that of b = 0
+    (None if that is 0)."""
     base = next((share for b, share in curve if b == 0), 0.0)
-    return [{"b": None if math.isinf(b) else b, "top1": share, "ratio": share / base if base else None} for b, share in curve]
+    return [
+        {"b": None if math.isinf(b) else b, "top1": share, "ratio": share / base if base else None}
+        for b, share in curve
+    ]
 
 
 def compute_b_curve(
@@ -259,28 +366,47 @@ def compute_b_curve(
     *,
     value_finder: ValueFinder = find_values,
 ) -> list[tuple[float, float]]:
-    """Run an attack and return its accuracy by b; used with a shadow model that was tuned on public texts."""
+    """Run an attack and return its accuracy by b; used with a shadow model that was tuned on public
+    texts."""
     found = recollect_candidates(victim, records, settings, value_finder)
     return accuracy_by_b(
-        records.keys, judge_candidates(records, found), compute_candidate_losses(victim, reference, records, found, settings), grid
+        records.keys,
+        judge_candidates(records, found),
+        compute_candidate_losses(victim, reference, records, found, settings),
+        grid,
     )
 
 
 def run_baselines(
-    model: LanguageModel, records: MaskedRecords, settings: AttackSettings, *, queries: int = 64, value_finder: ValueFinder = find_values
+    model: LanguageModel,
+    records: MaskedRecords,
+    settings: AttackSettings,
+    *,
+    queries: int = 64,
+    value_finder: ValueFinder = find_values,
 ) -> dict[str, float]:
     """Return the accuracy of earlier attacks, as shares of the keys of `run_baselines_by_key`."""
-    hits = run_baselines_by_key(model, records, settings, queries=queries, value_finder=value_finder)
-    return {name: float(hits[name].cast(pl.Float64).mean() or 0.0) if hits.height else 0.0 for name in BASELINES}  # type: ignore[arg-type]
+    hits = run_baselines_by_key(
+        model, records, settings, queries=queries, value_finder=value_finder
+    )
+    if not hits.height:
+        return dict.fromkeys(BASELINES, 0.0)
+    return {name: float(hits[name].cast(pl.Float64).to_numpy().mean()) for name in BASELINES}
 
 
 def run_baselines_by_key(
-    model: LanguageModel, records: MaskedRecords, settings: AttackSettings, *, queries: int = 64, value_finder: ValueFinder = find_values
+    model: LanguageModel,
+    records: MaskedRecords,
+    settings: AttackSettings,
+    *,
+    queries: int = 64,
+    value_finder: ValueFinder = find_values,
 ) -> pl.DataFrame:
     """Return `key`, and whether each of the earlier attacks is right: DirectPrompt, TAB and P2P.
 
-    DirectPrompt and TAB are right if any value in their single completion is; P2P ranks by the loss of the whole segment, without a
-    reference. `p2p_recall`: P2P generated the value at all; `p2p_votes`: its candidates ranked by votes, which is not part of P2P.
+    DirectPrompt and TAB are right if any value in their single completion is; P2P ranks by the loss
+    of the whole segment, without a reference. `p2p_recall`: P2P generated the value at all;
+    `p2p_votes`: its candidates ranked by votes, which is not part of P2P.
     """
     keys, right_keys = records.keys, {}
     for name, candidates in (
@@ -293,6 +419,16 @@ def run_baselines_by_key(
     judged = judge_candidates(records, candidates)
     losses = compute_candidate_losses(model, None, records, candidates, settings)
     for name, criterion in (("p2p", "vanilla"), ("p2p_votes", "votes")):
-        right_keys[name] = select_answers(keys, judged, rank_candidates(losses, criterion)).filter("hit")["key"]
-    right_keys["p2p_recall"] = rank_candidates(losses, "vanilla").join(judged.filter("hit"), on=["key", "place"])["key"]
-    return keys.select("key", *(pl.col("key").is_in(right_keys[name].unique().to_list()).alias(name) for name in BASELINES))
+        right_keys[name] = select_answers(keys, judged, rank_candidates(losses, criterion)).filter(
+            "hit"
+        )["key"]
+    right_keys["p2p_recall"] = rank_candidates(losses, "vanilla").join(
+        judged.filter("hit"), on=["key", "place"]
+    )["key"]
+    return keys.select(
+        "key",
+        *(
+            pl.col("key").is_in(right_keys[name].unique().to_list()).alias(name)
+            for name in BASELINES
+        ),
+    )

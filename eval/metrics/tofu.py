@@ -1,11 +1,14 @@
-"""TOFU: what a model still knows of questions and answers, and how close it is to a model that never saw the forgotten ones.
+"""TOFU: what a model still knows of questions and answers, and how close it is to a model that
+never saw the forgotten ones.
 
-Each set is JSON lines with `question`, `answer`, `perturbed_answer` (a list of wrong ones) and optionally `paraphrased_answer`; a file or a
-folder. Inputs are formatted as in training with one document per row (`question`, line end, `answer`, and before them only what the
-tokenizer adds); the end-of-text token after the answer is scored too. The formulas are in `../unlearning_metrics.py`.
+Each set is JSON lines with `question`, `answer`, `perturbed_answer` (a list of wrong ones) and
+optionally `paraphrased_answer`; a file or a folder. Inputs are formatted as in training with one
+document per row (`question`, line end, `answer`, and before them only what the tokenizer adds); the
+end-of-text token after the answer is scored too. The formulas are in `../unlearning_metrics.py`.
 
-`retrained` names the run that never saw the forget set; forget quality compares each checkpoint with its last one. `again`, a second such
-run with another seed, is the noise floor: no unlearned model can be expected to be closer than that.
+`retrained` names the run that never saw the forget set; forget quality compares each checkpoint
+with its last one. `again`, a second such run with another seed, is the noise floor: no unlearned
+model can be expected to be closer than that.
 """
 
 from __future__ import annotations
@@ -24,7 +27,13 @@ from sanitize.storage.files import parse_json
 from ..language_model import LanguageModel
 from ..metric import EvalContext, Figure, Metric, MetricRow, MetricRows, make_epoch_figure
 from ..run_folder import Checkpoint, RunFolder
-from ..unlearning_metrics import QUESTION_SETS, AnswerLosses, compare_models, compute_utilities, model_utility
+from ..unlearning_metrics import (
+    QUESTION_SETS,
+    AnswerLosses,
+    compare_models,
+    compute_utilities,
+    model_utility,
+)
 from .task import rouge
 
 
@@ -39,7 +48,8 @@ class Question:
 
 
 class Tofu(Metric):
-    """Settings: the question sets, the maximum number of questions of each, and the runs to compare with."""
+    """Settings: the question sets, the maximum number of questions of each, and the runs to compare
+    with."""
 
     retain: Path
     forget: Path
@@ -63,8 +73,11 @@ class Tofu(Metric):
         """False: the questions are those of the suite."""
         return False
 
-    def on_checkpoint(self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel) -> dict[str, Any]:
-        """Return the utilities of each set, the model utility, and ln R of every question of the forget set, in order."""
+    def on_checkpoint(
+        self, run: RunFolder, checkpoint: Checkpoint, model: LanguageModel
+    ) -> dict[str, Any]:
+        """Return the utilities of each set, the model utility, and ln R of every question of the
+        forget set, in order."""
         answers = {
             name: answer_questions(model, questions, new_tokens=self.new_tokens, batch=self.batch)
             for name, questions in self._question_sets.items()
@@ -78,7 +91,8 @@ class Tofu(Metric):
         }
 
     def aggregate(self, rows: MetricRows) -> dict[str, Any]:
-        """Return forget quality and distances to the retrained run for every other run, at each checkpoint and at the last."""
+        """Return forget quality and distances to the retrained run for every other run, at each
+        checkpoint and at the last."""
         for name in (self.retrained, self.again):
             if name is not None and name not in rows:
                 raise UsageError(f"tofu: there is no run {name!r}; {suggest_names(name, rows)}")
@@ -87,21 +101,40 @@ class Tofu(Metric):
         for name, run_rows in rows.items():
             if name != self.retrained:
                 found = [asdict(compare_models(_read_log_r(row), target)) for row in run_rows]
-                results[name] = {"each": found, "final": found[-1], "model_utility": run_rows[-1]["tofu"]["model_utility"]}
+                results[name] = {
+                    "each": found,
+                    "final": found[-1],
+                    "model_utility": run_rows[-1]["tofu"]["model_utility"],
+                }
                 results[name]["is_noise_floor"] = name == self.again
-        results[self.retrained] = {"model_utility": rows[self.retrained][-1]["tofu"]["model_utility"]}
+        results[self.retrained] = {
+            "model_utility": rows[self.retrained][-1]["tofu"]["model_utility"]
+        }
         return results
 
     def build_figures(self, rows: MetricRows, aggregated: Any) -> list[Figure]:
-        """Return figures of model utility and of forget quality (decimal logarithm) over the epochs."""
-        drawn = [make_epoch_figure(rows, lambda row: row["tofu"]["model_utility"], "Model utility", "harmonic mean")]
+        """Return figures of model utility and of forget quality (decimal logarithm) over the
+        epochs."""
+        drawn = [
+            make_epoch_figure(
+                rows, lambda row: row["tofu"]["model_utility"], "Model utility", "harmonic mean"
+            )
+        ]
         quality = {
-            name: [{**row, "quality": found["forget_quality"]} for row, found in zip(rows[name], result["each"], strict=True)]
+            name: [
+                {**row, "quality": found["forget_quality"]}
+                for row, found in zip(rows[name], result["each"], strict=True)
+            ]
             for name, result in aggregated.items()
             if "each" in result
         }
         drawn.append(
-            make_epoch_figure(quality, lambda row: float(np.log10(max(row["quality"], 1e-30))), "Forget quality", "log10 of the p-value")
+            make_epoch_figure(
+                quality,
+                lambda row: float(np.log10(max(row["quality"], 1e-30))),
+                "Forget quality",
+                "log10 of the p-value",
+            )
         )
         return drawn
 
@@ -111,20 +144,27 @@ def _read_log_r(row: MetricRow) -> Any:
 
 
 def read_questions(path: str | Path, most: int | None = None) -> list[Question]:
-    """Read the questions of a JSON lines file, or of all such files in a folder; the first `most` of them."""
+    """Read the questions of a JSON lines file, or of all such files in a folder; the first `most`
+    of them."""
     source = Path(path)
     files = sorted(source.glob("*.jsonl")) if source.is_dir() else [source]
     found: list[Question] = []
     for file in files:
         try:
-            lines = file.read_text("utf-8").split("\n")  # not `splitlines`: JSON strings may have other line ends as they are
+            # not `splitlines`: JSON strings may have other line ends as they are
+            lines = file.read_text("utf-8").split("\n")
         except (OSError, UnicodeDecodeError) as error:
-            raise UsageError(f"{file}: cannot be read ({type(error).__name__}); expected questions as JSON lines") from None
+            raise UsageError(
+                f"{file}: cannot be read ({type(error).__name__}); expected questions as JSON lines"
+            ) from None
         for number, line in enumerate(lines, 1):
             if line.strip():
                 found.append(_parse_question(line, f"{file}, line {number}"))
     if not found:
-        raise InputRefused(f"{source}: holds no questions; expected JSON lines with question, answer and perturbed_answer")
+        raise InputRefused(
+            f"{source}: holds no questions; expected JSON lines with question, answer and"
+            " perturbed_answer"
+        )
     return found[:most]
 
 
@@ -132,30 +172,66 @@ def _parse_question(line: str, where: str) -> Question:
     try:
         row = parse_json(line)
         wrong = row["perturbed_answer"]
-        fields = (row["question"], row["answer"], row.get("paraphrased_answer") or row["answer"], tuple(wrong))
+        fields = (
+            row["question"],
+            row["answer"],
+            row.get("paraphrased_answer") or row["answer"],
+            tuple(wrong),
+        )
     except (ValueError, KeyError, TypeError, AttributeError):
-        raise InputRefused(f"{where}: expected an object with question, answer and perturbed_answer (a list)") from None
-    if isinstance(wrong, str) or not wrong or not all(isinstance(text, str) and text for text in (*fields[:3], *fields[3])):
-        raise InputRefused(f"{where}: question, answers and wrong answers must be strings that are not empty")
+        raise InputRefused(
+            f"{where}: expected an object with question, answer and perturbed_answer (a list)"
+        ) from None
+    if (
+        isinstance(wrong, str)
+        or not wrong
+        or not all(isinstance(text, str) and text for text in (*fields[:3], *fields[3]))
+    ):
+        raise InputRefused(
+            f"{where}: question, answers and wrong answers must be strings that are not empty"
+        )
     return Question(*fields)
 
 
-def answer_questions(model: LanguageModel, questions: Sequence[Question], *, new_tokens: int = 150, batch: int = 32) -> AnswerLosses:
-    """Compute the losses of answers, paraphrases and wrong answers, and the ROUGE-L recall of the model's greedy answers."""
+def answer_questions(
+    model: LanguageModel, questions: Sequence[Question], *, new_tokens: int = 150, batch: int = 32
+) -> AnswerLosses:
+    """Compute the losses of answers, paraphrases and wrong answers, and the ROUGE-L recall of the
+    model's greedy answers."""
     if len({len(one.perturbed) for one in questions}) != 1:
-        raise InputRefused("questions of one set have different numbers of wrong answers; expected the same for each")
+        raise InputRefused(
+            "questions of one set have different numbers of wrong answers; expected the same for"
+            " each"
+        )
     heads = [one.question + "\n" for one in questions]
     prompts = model.encode(heads)
     lead, end = model.leading_ids, [model.eos_id if model.eos_id is not None else model.pad_id]
     texts = [[one.answer, one.paraphrase, *one.perturbed] for one in questions]
     texts_per_question = len(texts[0])
     tails = model.encode([text for row in texts for text in row])
-    sequences = [lead + prompts[number // texts_per_question] + tail + end for number, tail in enumerate(tails)]
+    sequences = [
+        lead + prompts[number // texts_per_question] + tail + end
+        for number, tail in enumerate(tails)
+    ]
     losses = model.token_losses(sequences, batch=batch)
-    means = np.array([float(loss[-len(tail) - 1 :].astype(np.float64).mean()) for loss, tail in zip(losses, tails, strict=True)])
+    means = np.array(
+        [
+            float(loss[-len(tail) - 1 :].astype(np.float64).mean())
+            for loss, tail in zip(losses, tails, strict=True)
+        ]
+    )
     means = means.reshape(len(questions), texts_per_question)
     rows = [lead + prompt for prompt in prompts]
     free_tokens = model.context_length - max(map(len, rows))
-    generated = model.decode(model.generate(rows, new_tokens=max(1, min(new_tokens, free_tokens)), batch=batch))
-    recall = [rouge(text, one.answer).recall for text, one in zip(generated, questions, strict=True)]
-    return AnswerLosses(answer=means[:, 0], paraphrase=means[:, 1], perturbed=means[:, 2:], rouge_recall=np.array(recall, np.float64))
+    generated = model.decode(
+        model.generate(rows, new_tokens=max(1, min(new_tokens, free_tokens)), batch=batch)
+    )
+    recall = [
+        rouge(text, one.answer).recall for text, one in zip(generated, questions, strict=True)
+    ]
+    return AnswerLosses(
+        answer=means[:, 0],
+        paraphrase=means[:, 1],
+        perturbed=means[:, 2:],
+        rouge_recall=np.array(recall, np.float64),
+    )

@@ -1,4 +1,5 @@
-"""Names that a shell completes: plans, kinds, named queries. Each function imports what it lists only when it is called."""
+"""Names that a shell completes: plans, kinds, named queries. Each function imports what it lists
+only when it is called."""
 
 from __future__ import annotations
 
@@ -8,14 +9,18 @@ from collections.abc import Callable, Iterable
 def complete_words(list_words: Callable[[], Iterable[str]]) -> Callable[[str], list[str]]:
     """A function for `autocompletion=` of typer: the words that begin with what was typed.
 
-    Behind a comma the next word of a list is completed. What was typed stays in front of it, and the words of the list are not offered
-    again.
+    Behind a comma the next word of a list is completed. What was typed stays in front of it, and
+    the words of the list are not offered again.
     """
 
     def complete(incomplete: str) -> list[str]:
         before, comma, word = incomplete.rpartition(",")
         given = set(before.split(","))
-        return [f"{before}{comma}{name}" for name in list_words() if name.startswith(word) and name not in given]
+        return [
+            f"{before}{comma}{name}"
+            for name in list_words()
+            if name.startswith(word) and name not in given
+        ]
 
     return complete
 

@@ -1,4 +1,5 @@
-"""What a diff looks like at a terminal and in a pipe: before and after side by side, or one under the other.
+"""What a diff looks like at a terminal and in a pipe: before and after side by side, or one under
+the other.
 
 Colours are used at a terminal only, and not with NO_COLOR. Control characters of texts are escaped.
 """
@@ -18,12 +19,19 @@ if TYPE_CHECKING:
     from rich.text import Text
 
 MIN_SIDE_BY_SIDE = 120  # columns from which two texts fit beside each other
-_STYLES_BEFORE = {"replaced": "red", "swept": "bold red", "kept": "yellow", "left": "cyan", "dropped": "red"}
+_STYLES_BEFORE = {
+    "replaced": "red",
+    "swept": "bold red",
+    "kept": "yellow",
+    "left": "cyan",
+    "dropped": "red",
+}
 _STYLES_AFTER = {"replaced": "green", "swept": "bold green", "kept": "yellow", "left": "cyan"}
 
 
 def draw_diff(result: DiffResult, *, width: int, side_by_side: bool, is_coloured: bool) -> str:
-    """The documents of a diff as text; lines of the unified form are as long as they are, so that a pipe gets whole lines."""
+    """The documents of a diff as text; lines of the unified form are as long as they are, so that a
+    pipe gets whole lines."""
     from rich.console import Console
     from rich.text import Text
 
@@ -50,8 +58,17 @@ def draw_diff(result: DiffResult, *, width: int, side_by_side: bool, is_coloured
 
 
 def _describe(document: DocumentDiff) -> str:
-    names = [one for one in (document.doc_id if document.doc_id != str(document.doc_no) else "", document.split) if one]
-    return escape_controls(" ".join([f"document {document.doc_no}", *names]) + f": {describe_outcome(document)}")
+    names = [
+        one
+        for one in (
+            document.doc_id if document.doc_id != str(document.doc_no) else "",
+            document.split,
+        )
+        if one
+    ]
+    return escape_controls(
+        " ".join([f"document {document.doc_no}", *names]) + f": {describe_outcome(document)}"
+    )
 
 
 def _print_unified(console: Console, cell: CellDiff) -> None:
@@ -62,11 +79,16 @@ def _print_unified(console: Console, cell: CellDiff) -> None:
             console.print(Text(f"    ... {line.omitted:,} characters", style="dim"), soft_wrap=True)
             continue
         if line.is_changed:
-            for sign, segments, styles, style in (("-", line.before, _STYLES_BEFORE, "red"), ("+", line.after, _STYLES_AFTER, "green")):
+            for sign, segments, styles, style in (
+                ("-", line.before, _STYLES_BEFORE, "red"),
+                ("+", line.after, _STYLES_AFTER, "green"),
+            ):
                 for text in _split_segments(segments, styles) if segments else ():
                     console.print(Text.assemble((f"  {sign} ", style), text), soft_wrap=True)
         else:
-            console.print(Text.assemble("    ", *_split_segments(line.after, _STYLES_AFTER)), soft_wrap=True)
+            console.print(
+                Text.assemble("    ", *_split_segments(line.after, _STYLES_AFTER)), soft_wrap=True
+            )
         for note in line.notes:
             console.print(Text(f"  ~ {escape_controls(note)}", style="dim"), soft_wrap=True)
 
@@ -85,7 +107,12 @@ def _draw_beside(cell: CellDiff) -> RenderableType:
             grid.add_row("", Text(f"... {line.omitted:,} characters", style="dim"))
             continue
         before, after = _join(line.before, _STYLES_BEFORE), _join(line.after, _STYLES_AFTER)
-        grid.add_row("|" if line.is_changed else "", before, after, Text(escape_controls("; ".join(line.notes))))
+        grid.add_row(
+            "|" if line.is_changed else "",
+            before,
+            after,
+            Text(escape_controls("; ".join(line.notes))),
+        )
     return grid
 
 

@@ -1,4 +1,5 @@
-"""Options that two or more commands share; the options of the settings model are generated from it (`with_settings`)."""
+"""Options that two or more commands share; the options of the settings model are generated from it
+(`with_settings`)."""
 
 from __future__ import annotations
 
@@ -16,7 +17,8 @@ from sanitize.plans.settings import Option, Settings, flag_of, options_of, setti
 
 
 def local_path(path: str | Path) -> Path:
-    """Parses an option or argument that must be a path on this machine; UsageError for a URL. For `parser=` of typer."""
+    """Parses an option or argument that must be a path on this machine; UsageError for a URL. For
+    `parser=` of typer."""
     from sanitize.storage.remote_storage import require_local_path
 
     return require_local_path(path)
@@ -25,12 +27,19 @@ def local_path(path: str | Path) -> Path:
 Inputs = Annotated[
     list[str],
     typer.Argument(
-        metavar="INPUT...", help="files, folders and URLs: Parquet, Arrow, JSON, CSV, text, mbox, maildir, mails", show_default=False
+        metavar="INPUT...",
+        help="files, folders and URLs: Parquet, Arrow, JSON, CSV, text, mbox, maildir, mails",
+        show_default=False,
     ),
 ]
 WorkspacePath = Annotated[
     Path,
-    typer.Argument(parser=local_path, metavar="WORK", help="the private folder of a run, such as clean.private", show_default=False),
+    typer.Argument(
+        parser=local_path,
+        metavar="WORK",
+        help="the private folder of a run, such as clean.private",
+        show_default=False,
+    ),
 ]
 WorkspaceOfOutput = Annotated[
     Path | None,
@@ -41,8 +50,20 @@ WorkspaceOfOutput = Annotated[
         show_default=False,
     ),
 ]
-AsJson = Annotated[bool, typer.Option("--json", help="print the result as one line of JSON on stdout, all other output on stderr")]
-Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="no progress and no summary; errors and the --json result are still printed")]
+AsJson = Annotated[
+    bool,
+    typer.Option(
+        "--json", help="print the result as one line of JSON on stdout, all other output on stderr"
+    ),
+]
+Quiet = Annotated[
+    bool,
+    typer.Option(
+        "-q",
+        "--quiet",
+        help="no progress and no summary; errors and the --json result are still printed",
+    ),
+]
 Reveal = Annotated[bool, typer.Option(help="show raw values")]
 RunName = Annotated[
     str | None,
@@ -53,24 +74,42 @@ RunName = Annotated[
         show_default=False,
     ),
 ]
-FROM_OPTIONS = cast(Settings, None)  # the default of a command's parameter `settings`, which `with_settings` fills
-PlanName = Annotated[str, typer.Option("--plan", autocompletion=complete_plan, help="a shipped plan (sanitize list plans) or a TOML file")]
+# the default of a command's parameter `settings`, which `with_settings` fills
+FROM_OPTIONS = cast(Settings, None)
+PlanName = Annotated[
+    str,
+    typer.Option(
+        "--plan",
+        autocompletion=complete_plan,
+        help="a shipped plan (sanitize list plans) or a TOML file",
+    ),
+]
 PlanChanges = Annotated[
-    list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="change the plan, such as edit.0.keep=2", show_default=False)
+    list[str] | None,
+    typer.Option(
+        "--set",
+        metavar="KEY=VALUE",
+        help="change the plan, such as edit.0.keep=2",
+        show_default=False,
+    ),
 ]
 FinderNames = Annotated[
     list[str] | None,
     typer.Option(
         "--finder",
         metavar="NAME[=MODEL]",
-        help="add a finder to the plan, and the kinds that it finds: --finder ner, or ner=FOLDER for a model of your own",
+        help=(
+            "add a finder to the plan, and the kinds that it finds: --finder ner, or ner=FOLDER for"
+            " a model of your own"
+        ),
         show_default=False,
     ),
 ]
 
 
 def with_settings(command: str) -> Callable[[Callable[..., None]], Callable[..., None]]:
-    """Decorates the function of a command: its parameter `settings` is replaced by the options that the settings model has for `command`.
+    """Decorates the function of a command: its parameter `settings` is replaced by the options that
+    the settings model has for `command`.
 
     The function gets the `Settings` made from them, with a progress display unless `--quiet`.
     """
@@ -106,7 +145,11 @@ def _make_parameter(name: str, option: Option) -> inspect.Parameter:
     """The parameter of a command from which typer makes an option."""
     default = Settings.__dataclass_fields__[name].default
     is_shown = option.shown_default is not None
-    extra: dict[str, Any] = {"metavar": option.metavar or None, "help": option.help, "show_default": is_shown}
+    extra: dict[str, Any] = {
+        "metavar": option.metavar or None,
+        "help": option.help,
+        "show_default": is_shown,
+    }
     if option.choices is not None:
         extra["autocompletion"] = complete_words(option.choices)
     value_type: Any
@@ -125,11 +168,14 @@ def _make_parameter(name: str, option: Option) -> inspect.Parameter:
         value_type = str | None
     annotation = Annotated[value_type, typer.Option(flag_of(name), **extra)]
     shown = option.shown_default if is_shown else False if isinstance(default, bool) else None
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=shown, annotation=annotation)
+    return inspect.Parameter(
+        name, inspect.Parameter.KEYWORD_ONLY, default=shown, annotation=annotation
+    )
 
 
 def require_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
-    """Returns `value` if it is one of `choices`; else raises UsageError that names `option`, lists the choices and suggests the nearest."""
+    """Returns `value` if it is one of `choices`; else raises UsageError that names `option`, lists
+    the choices and suggests the nearest."""
     from sanitize.errors import UsageError, suggest_names
 
     if value not in choices:
@@ -138,13 +184,15 @@ def require_choice(option: str, value: str, choices: tuple[str, ...]) -> str:
 
 
 def document_sources_or_note(work: Path) -> Any:
-    """The input files behind the table `documents`; none, and a note on stderr, if the input has moved or changed."""
+    """The input files behind the table `documents`; none, and a note on stderr, if the input has
+    moved or changed."""
     from sanitize.inspection import sql_api
 
     sources = sql_api.find_document_sources(work)
     if sources is None:
         typer.echo(
-            "note: the input has moved or changed since it was indexed; the table `documents` is empty, all other tables are complete",
+            "note: the input has moved or changed since it was indexed; the table `documents` is"
+            " empty, all other tables are complete",
             err=True,
         )
     return sources or ()

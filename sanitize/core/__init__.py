@@ -1,4 +1,5 @@
-"""Building blocks: Arrow buffers, text cells, keys and draws, protocols of plan parts and engines, display, progress.
+"""Building blocks: Arrow buffers, text cells, keys and draws, protocols of plan parts and engines,
+display, progress.
 
 Imports only `sanitize.errors`. No module in this package opens a corpus.
 """

@@ -1,6 +1,8 @@
-"""The results of the commands: frozen dataclasses with counts, fixed words and names that the user gave; never a value or a text.
+"""The results of the commands: frozen dataclasses with counts, fixed words and names that the user
+gave; never a value or a text.
 
-`to_dict` gives what `--json` prints. At a prompt and in a notebook a result shows its summary table.
+`to_dict` gives what `--json` prints. At a prompt and in a notebook a result shows its summary
+table.
 """
 
 from __future__ import annotations
@@ -14,9 +16,16 @@ from dataclasses import dataclass, field
 from typing import Any, Literal, Self
 
 from sanitize.core.table_rendering import SummaryTable
-from sanitize.core.verdict import VerdictLine, describe_coverage, describe_inconclusive, describe_search, describe_verdict
+from sanitize.core.verdict import (
+    VerdictLine,
+    describe_coverage,
+    describe_inconclusive,
+    describe_search,
+    describe_verdict,
+)
 
-IF_SET: Mapping[str, bool] = {"if_set": True}  # metadata of fields that `to_dict` leaves out while they have their default
+# metadata of fields that `to_dict` leaves out while they have their default
+IF_SET: Mapping[str, bool] = {"if_set": True}
 _NOT_IN_JSON: Mapping[str, bool] = {"hidden": True}
 
 
@@ -53,7 +62,8 @@ def _to_json(value: Any) -> Any:
         return {
             one.name.rstrip("_"): _to_json(getattr(value, one.name))
             for one in dataclasses.fields(value)
-            if "hidden" not in one.metadata and not ("if_set" in one.metadata and _is_unset(getattr(value, one.name), one))
+            if "hidden" not in one.metadata
+            and not ("if_set" in one.metadata and _is_unset(getattr(value, one.name), one))
         }
     if isinstance(value, Mapping):
         return {name: _to_json(entry) for name, entry in value.items()}
@@ -65,21 +75,35 @@ def _is_unset(value: object, of_field: dataclasses.Field[Any]) -> bool:
 
 
 def _from_json(annotation: Any, value: Any) -> Any:
-    """`value`, JSON data, as the type `annotation`: mappings become dataclasses where it names one."""
+    """`value`, JSON data, as the type `annotation`: mappings become dataclasses where it names
+    one."""
     origin, arguments = typing.get_origin(annotation), typing.get_args(annotation)
     if origin in (typing.Union, types.UnionType):
         dataclass_types = [argument for argument in arguments if dataclasses.is_dataclass(argument)]
         if not (dataclass_types and isinstance(value, Mapping)):
-            containers = [argument for argument in arguments if typing.get_origin(argument) in (Mapping, Sequence)]
+            containers = [
+                argument
+                for argument in arguments
+                if typing.get_origin(argument) in (Mapping, Sequence)
+            ]
             return _from_json(containers[0], value) if containers and value is not None else value
-        return _from_json(next(one for one in dataclass_types if _json_names(typing.cast(type, one)).keys() >= value.keys()), value)
+        return _from_json(
+            next(
+                one
+                for one in dataclass_types
+                if _json_names(typing.cast(type, one)).keys() >= value.keys()
+            ),
+            value,
+        )
     if origin is Mapping:
         return {name: _from_json(arguments[1], entry) for name, entry in value.items()}
     if origin is Sequence:
         return [_from_json(arguments[0], entry) for entry in value]
     if dataclasses.is_dataclass(annotation) and isinstance(annotation, type):
         fields = _json_names(annotation)
-        return annotation(**{fields[name][0]: _from_json(fields[name][1], entry) for name, entry in value.items()})
+        return annotation(
+            **{fields[name][0]: _from_json(fields[name][1], entry) for name, entry in value.items()}
+        )
     return value
 
 
@@ -87,17 +111,21 @@ def _from_json(annotation: Any, value: Any) -> Any:
 def _json_names(dataclass_type: type[Any]) -> dict[str, tuple[str, Any]]:
     """For each key of the JSON data of a dataclass, the field's name and type."""
     hints = typing.get_type_hints(dataclass_type)
-    return {one.name.rstrip("_"): (one.name, hints[one.name]) for one in dataclasses.fields(dataclass_type)}
+    return {
+        one.name.rstrip("_"): (one.name, hints[one.name])
+        for one in dataclasses.fields(dataclass_type)
+    }
 
 
-# ------------------------------------------------------------------------------------------------------ parts of several results
+# --------------------------------------------------------------------- parts of several results
 
 
 @dataclass(frozen=True, kw_only=True)
 class KindCounts:
-    """Counts of one kind: `kept`, `replaced` and `left_by_plan` add up to `occurrences`. Of these the finders missed `swept`, which the
-    leak check added; the others are the rows of the table `occurrences`. `values` are distinct, `skipped` counts the candidates that were
-    refused, by reason."""
+    """Counts of one kind: `kept`, `replaced` and `left_by_plan` add up to `occurrences`. Of these
+    the finders missed `swept`, which the leak check added; the others are the rows of the table
+    `occurrences`. `values` are distinct, `skipped` counts the candidates that were refused, by
+    reason."""
 
     occurrences: int
     values: int
@@ -159,16 +187,18 @@ class BlacklistCounts:
     masked_words: int
 
 
-# ------------------------------------------------------------------------------------------------------------------ run and index
+# -------------------------------------------------------------------------------- run and index
 
 
 @dataclass(frozen=True, kw_only=True)
 class LeakCheckCounts:
-    """The leak check of a run: `values_checked` removed values were searched for in `forms`; `swept` occurrences that the finders had
-    missed were removed. `ambiguous_values` further values, such as names of one word, may mean something else, and are not searched for.
-    `kinds` are those that are searched for, `unchecked_kinds` those that the plan edits and the check does not search for. `not_searched`
-    are the forms that only a full check searches. `inconclusive` counts matches that may be a removed value or chance, by kind:
-    short ones, and those inside longer words and numbers."""
+    """The leak check of a run: `values_checked` removed values were searched for in `forms`;
+    `swept` occurrences that the finders had missed were removed. `ambiguous_values` further values,
+    such as names of one word, may mean something else, and are not searched for. `kinds` are those
+    that are searched for, `unchecked_kinds` those that the plan edits and the check does not search
+    for. `not_searched` are the forms that only a full check searches. `inconclusive` counts matches
+    that may be a removed value or chance, by kind: short ones, and those inside longer words and
+    numbers."""
 
     forms: Sequence[str]
     mode: str
@@ -201,8 +231,8 @@ class CanarySample:
 
 @dataclass(frozen=True, kw_only=True)
 class CanaryCounts:
-    """The canary check of a run, in total, by form, and for forms that a finder need not decode (`encoded`); `samples` has a line with an
-    invented value of each kind."""
+    """The canary check of a run, in total, by form, and for forms that a finder need not decode
+    (`encoded`); `samples` has a line with an invented value of each kind."""
 
     documents: int
     planted: int
@@ -215,8 +245,8 @@ class CanaryCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class KeptValues:
-    """Values of a kind that stay in a column that is kept, and why: the column is named after them (`name`), or numbers look like them by
-    `chance`."""
+    """Values of a kind that stay in a column that is kept, and why: the column is named after them
+    (`name`), or numbers look like them by `chance`."""
 
     column: str
     kind: str
@@ -235,14 +265,17 @@ class AppendedFiles:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class RunResult(CommandResult):
-    """The result of `run`: documents and occurrences by outcome, the leak check, columns, costs, and where the files are.
+    """The result of `run`: documents and occurrences by outcome, the leak check, columns, costs,
+    and where the files are.
 
-    documents_in = documents_out + documents_dropped + quarantined. `leaks` is None if nothing was checked (`verify="off"`). `changed` is
-    False if OUT was up to date already. `looked_for` and `not_looked_for` say what the plan looks for and what not, names of people first,
-    `stays_by_plan` what it finds and does not remove completely, in words; of these `staying_kinds` were found. `kept_values` are the
-    values that stay in kept columns, `models` the models that finders used, with what their licences ask to be named, `shape` that of chat
-    or instruction data, `splits` the documents of each split in OUT. `verdict` has all of this as lines. Sizes are in bytes or MB (1e6
-    bytes), times in seconds.
+    documents_in = documents_out + documents_dropped + quarantined. `leaks` is None if nothing was
+    checked (`verify="off"`). `changed` is False if OUT was up to date already. `looked_for` and
+    `not_looked_for` say what the plan looks for and what not, names of people first,
+    `stays_by_plan` what it finds and does not remove completely, in words; of these `staying_kinds`
+    were found. `kept_values` are the values that stay in kept columns, `models` the models that
+    finders used, with what their licences ask to be named, `shape` that of chat or instruction
+    data, `splits` the documents of each split in OUT. `verdict` has all of this as lines. Sizes are
+    in bytes or MB (1e6 bytes), times in seconds.
     """
 
     documents_in: int
@@ -288,27 +321,45 @@ class RunResult(CommandResult):
 
     @property
     def verdict(self) -> list[VerdictLine]:
-        """The verdict on the result: what is left, what was looked for and what not, what stays and why, which check was run."""
+        """The verdict on the result: what is left, what was looked for and what not, what stays and
+        why, which check was run."""
         return describe_verdict(self.to_dict())
 
     def summary_table(self) -> SummaryTable:
         facts = [
             (
                 "documents",
-                f"{self.documents_in:,} in = {self.documents_out:,} out + {self.documents_dropped:,} dropped"
-                f" + {self.quarantined:,} in quarantine",
+                (
+                    f"{self.documents_in:,} in = {self.documents_out:,} out +"
+                    f" {self.documents_dropped:,} dropped + {self.quarantined:,} in quarantine"
+                ),
             ),
             *((line.name, line.text) for line in self.verdict),
-            ("key", "from a seed: replacements can be guessed, no privacy claim" if self.key == "seed" else "secret"),
+            (
+                "key",
+                (
+                    "from a seed: replacements can be guessed, no privacy claim"
+                    if self.key == "seed"
+                    else "secret"
+                ),
+            ),
             ("report", f"{self.out}/report.html"),
         ]
         done = "" if self.changed else " (was complete already; nothing changed)"
         header, rows = tabulate_kinds(self.by_kind)
-        return SummaryTable(title=f"sanitize run: {self.out}, plan {self.plan_name}{done}", facts=facts, header=header, rows=rows)
+        return SummaryTable(
+            title=f"sanitize run: {self.out}, plan {self.plan_name}{done}",
+            facts=facts,
+            header=header,
+            rows=rows,
+        )
 
 
-def tabulate_kinds(by_kind: Mapping[str, KindCounts]) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
-    """Header and rows of the counts of every kind, most occurrences first; with a column `swept` if there are such."""
+def tabulate_kinds(
+    by_kind: Mapping[str, KindCounts],
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Header and rows of the counts of every kind, most occurrences first; with a column `swept` if
+    there are such."""
     columns = {
         "occurrences": "occurrences",
         "values": "values",
@@ -319,13 +370,16 @@ def tabulate_kinds(by_kind: Mapping[str, KindCounts]) -> tuple[tuple[str, ...], 
     }
     if not any(counts.swept for counts in by_kind.values()):
         del columns["swept"]
-    rows = [(kind, *(getattr(counts, name) for name in columns)) for kind, counts in by_kind.items()]
+    rows = [
+        (kind, *(getattr(counts, name) for name in columns)) for kind, counts in by_kind.items()
+    ]
     return ("kind", *columns.values()), sorted(rows, key=lambda row: (-row[1], row[0]))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class IndexResult(CommandResult):
-    """The result of `index`: documents and occurrences, by kind. `changed` is False if the index was up to date already."""
+    """The result of `index`: documents and occurrences, by kind. `changed` is False if the index
+    was up to date already."""
 
     documents_in: int
     quarantined: int
@@ -345,10 +399,15 @@ class IndexResult(CommandResult):
             ("occurrences", f"{self.occurrences:,}"),
         ]
         rows = sorted(self.by_kind.items(), key=lambda item: (-item[1], item[0]))
-        return SummaryTable(title=f"sanitize index: {self.work}", facts=facts, header=("kind", "occurrences"), rows=rows)
+        return SummaryTable(
+            title=f"sanitize index: {self.work}",
+            facts=facts,
+            header=("kind", "occurrences"),
+            rows=rows,
+        )
 
 
-# ------------------------------------------------------------------------------------------------------------------------ stream
+# --------------------------------------------------------------------------------------- stream
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -363,10 +422,11 @@ class StreamKindCounts:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StreamResult(CommandResult):
-    """What one command did in a stream: counts of its records, and `position`, the records of the stream that are acknowledged.
+    """What one command did in a stream: counts of its records, and `position`, the records of the
+    stream that are acknowledged.
 
-    `verify` is the leak check of each batch (full, fast or off), `not_searched` the forms of values that it does not search; `shape` is
-    that of chat or instruction data.
+    `verify` is the leak check of each batch (full, fast or off), `not_searched` the forms of values
+    that it does not search; `shape` is that of chat or instruction data.
     """
 
     documents_in: int
@@ -397,25 +457,41 @@ class StreamResult(CommandResult):
 
     @property
     def verdict(self) -> list[VerdictLine]:
-        """What was looked for and what not, which models found some of it, what stays and why, and which check was run."""
-        check = f"{self.verify} check of each batch; {self.swept:,} occurrences that the finders had missed were swept"
+        """What was looked for and what not, which models found some of it, what stays and why, and
+        which check was run."""
+        check = (
+            f"{self.verify} check of each batch; {self.swept:,} occurrences that the finders had"
+            " missed were swept"
+        )
         if self.inconclusive:
             check += f"; {describe_inconclusive(self.inconclusive)}"
         if self.not_searched:
             check += f"; not searched in the forms {', '.join(self.not_searched)}"
         stays = [*self.stays_by_plan]
-        if kept := self.kept_originals + sum(counts.left_by_plan for counts in self.by_kind.values()):
+        if kept := self.kept_originals + sum(
+            counts.left_by_plan for counts in self.by_kind.values()
+        ):
             stays.append(f"in all {kept:,} found occurrences stay as they are, by plan")
         return [
             *describe_coverage(self.looked_for, self.not_looked_for, self.models),
-            VerdictLine("stays", "; ".join(stays) or "nothing that was found", "care" if stays else "good"),
-            VerdictLine("check", check, "care" if self.not_searched or self.inconclusive else "good"),
+            VerdictLine(
+                "stays", "; ".join(stays) or "nothing that was found", "care" if stays else "good"
+            ),
+            VerdictLine(
+                "check", check, "care" if self.not_searched or self.inconclusive else "good"
+            ),
             VerdictLine("recall", "not measured: how much the finders missed is unknown", "care"),
         ]
 
     def summary_table(self) -> SummaryTable:
         facts = [
-            ("records", f"{self.documents_in:,} in = {self.documents_out:,} out + {self.quarantined:,} in quarantine"),
+            (
+                "records",
+                (
+                    f"{self.documents_in:,} in = {self.documents_out:,} out + {self.quarantined:,}"
+                    " in quarantine"
+                ),
+            ),
             ("acknowledged", f"{self.position:,}"),
             *([("shape", self.shape)] if self.shape else []),
             *((line.name, line.text) for line in self.verdict),
@@ -423,13 +499,15 @@ class StreamResult(CommandResult):
         ]
         rows = [
             (kind, counts.occurrences, counts.kept, counts.replaced, counts.left_by_plan)
-            for kind, counts in sorted(self.by_kind.items(), key=lambda item: (-item[1].occurrences, item[0]))
+            for kind, counts in sorted(
+                self.by_kind.items(), key=lambda item: (-item[1].occurrences, item[0])
+            )
         ]
         header = ("kind", "occurrences", "kept", "replaced", "left by plan")
         return SummaryTable(title="sanitize stream", facts=facts, header=header, rows=rows)
 
 
-# ----------------------------------------------------------------------------------------------------------------------- explain
+# -------------------------------------------------------------------------------------- explain
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -448,7 +526,8 @@ class SampleCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class ExampleEdit:
-    """A value before and after it was edited, both masked by shape. With `reveal`, in clear text, with the line around it."""
+    """A value before and after it was edited, both masked by shape. With `reveal`, in clear text,
+    with the line around it."""
 
     kind: str
     before: str
@@ -459,7 +538,8 @@ class ExampleEdit:
 
 @dataclass(frozen=True, kw_only=True)
 class CostEstimate:
-    """What a run over the whole input will take: CPU-seconds, and MB (1e6 bytes) in WORK and OUT."""
+    """What a run over the whole input will take: CPU-seconds, and MB (1e6 bytes) in WORK and
+    OUT."""
 
     cpu_seconds: float
     workspace_mb: float
@@ -468,7 +548,8 @@ class CostEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class BandForecast:
-    """Addresses that occur `from_` to `to` times (None: or more), and how many of them models may leak, with an interval."""
+    """Addresses that occur `from_` to `to` times (None: or more), and how many of them models may
+    leak, with an interval."""
 
     from_: int
     to: int | None
@@ -481,8 +562,9 @@ class BandForecast:
 
 @dataclass(frozen=True, kw_only=True)
 class PlanForecast:
-    """How many addresses models trained on the output of a plan may leak, in total and by band of frequency. The intervals include the
-    differences between trainings where `between_trainings` is true."""
+    """How many addresses models trained on the output of a plan may leak, in total and by band of
+    frequency. The intervals include the differences between trainings where `between_trainings` is
+    true."""
 
     plan: str
     between_trainings: bool
@@ -495,7 +577,8 @@ class PlanForecast:
 
 @dataclass(frozen=True, kw_only=True)
 class LeakForecast:
-    """Forecasts by plan, from the curves that `sanitize-eval frontier` measured in `runs` runs with these prompts."""
+    """Forecasts by plan, from the curves that `sanitize-eval frontier` measured in `runs` runs with
+    these prompts."""
 
     prompts: str
     runs: int
@@ -504,10 +587,11 @@ class LeakForecast:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ExplainResult(CommandResult):
-    """The result of `explain`: what a run would do, from the first `sampled_documents` documents. `documents` is None if they were not
-    counted; `missing_requirements` says why the plan cannot run here. `unreadable` has the first files that cannot be read, each with the
-    reason; `quarantine` counts the files and the records of the sample that a run would quarantine, by reason, and `refusal` says why a run
-    would stop because of them."""
+    """The result of `explain`: what a run would do, from the first `sampled_documents` documents.
+    `documents` is None if they were not counted; `missing_requirements` says why the plan cannot
+    run here. `unreadable` has the first files that cannot be read, each with the reason;
+    `quarantine` counts the files and the records of the sample that a run would quarantine, by
+    reason, and `refusal` says why a run would stop because of them."""
 
     plan: Mapping[str, Any]
     files: int
@@ -531,31 +615,59 @@ class ExplainResult(CommandResult):
         estimate = self.estimate
         facts = [
             ("plan", f"{self.plan['name']}: {self.plan['about']}"),
-            ("input", f"{self.files:,} files, {self.bytes / 1e6:,.1f} MB, {self.unreadable_files:,} files cannot be read"),
+            (
+                "input",
+                (
+                    f"{self.files:,} files, {self.bytes / 1e6:,.1f} MB, {self.unreadable_files:,}"
+                    " files cannot be read"
+                ),
+            ),
             *([("refused", self.refusal)] if self.refusal else []),
             ("columns", ", ".join(f"{column.name}: {column.policy}" for column in self.columns)),
-            ("estimate", f"{estimate.cpu_seconds:,} CPU-seconds, {estimate.output_mb:,} MB out, {estimate.workspace_mb:,} MB private"),
-            ("sampled", f"the first {self.sampled_documents:,} documents, sanitized in a temporary folder; nothing was written"),
+            (
+                "estimate",
+                (
+                    f"{estimate.cpu_seconds:,} CPU-seconds, {estimate.output_mb:,} MB out,"
+                    f" {estimate.workspace_mb:,} MB private"
+                ),
+            ),
+            (
+                "sampled",
+                (
+                    f"the first {self.sampled_documents:,} documents, sanitized in a temporary"
+                    " folder; nothing was written"
+                ),
+            ),
             *(("missing", message) for message in self.missing_requirements),
             *(("note", message) for message in self.notes),
-            *((pair.kind, f"{pair.before} → {pair.after}{' (by shape)' if pair.line_before is None else ''}") for pair in self.examples),
+            *(
+                (
+                    pair.kind,
+                    (
+                        f"{pair.before} →"
+                        f" {pair.after}{' (by shape)' if pair.line_before is None else ''}"
+                    ),
+                )
+                for pair in self.examples
+            ),
         ]
         header, rows = tabulate_kinds(self.sample.by_kind)
         return SummaryTable(title="sanitize explain", facts=facts, header=header, rows=rows)
 
 
-# ----------------------------------------------------------------------------------------- verify, replay, report, status, doctor
+# ------------------------------------------------------- verify, replay, report, status, doctor
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class VerifyResult(CommandResult):
-    """The result of `verify`: OUT matches its manifest, and none of `values_checked` values was found in `forms` outside of
-    `kept_originals`, which are where they were kept.
+    """The result of `verify`: OUT matches its manifest, and none of `values_checked` values was
+    found in `forms` outside of `kept_originals`, which are where they were kept.
 
-    `ambiguous_values` further values, such as names of one word, may mean something else: a match of one is no leak. `inconclusive`
-    counts matches that may be a removed value or chance, by kind: short ones, and those inside longer words and numbers. A full check also
-    gives `passes`, `inconclusive_forms` and `bytes_searched`, by location. `foreign_files`: files that no run published, which were
-    searched too; a name that may hold a value is a number.
+    `ambiguous_values` further values, such as names of one word, may mean something else: a match
+    of one is no leak. `inconclusive` counts matches that may be a removed value or chance, by kind:
+    short ones, and those inside longer words and numbers. A full check also gives `passes`,
+    `inconclusive_forms` and `bytes_searched`, by location. `foreign_files`: files that no run
+    published, which were searched too; a name that may hold a value is a number.
     """
 
     leaks: int
@@ -577,19 +689,32 @@ class VerifyResult(CommandResult):
     def summary_table(self) -> SummaryTable:
         facts = [
             ("shards", f"{self.shards:,}, all match the manifest"),
-            ("leaks", describe_search(self.leaks, self.values_checked, len(self.forms), self.kept_originals)),
+            (
+                "leaks",
+                describe_search(
+                    self.leaks, self.values_checked, len(self.forms), self.kept_originals
+                ),
+            ),
             ("forms", ", ".join(self.forms)),
-            *([("foreign files", f"{', '.join(self.foreign_files)}; searched too")] if self.foreign_files else []),
+            *(
+                [("foreign files", f"{', '.join(self.foreign_files)}; searched too")]
+                if self.foreign_files
+                else []
+            ),
         ]
         rows = sorted(self.inconclusive.items())
         return SummaryTable(
-            title=f"sanitize verify: {self.out} ({self.mode})", facts=facts, header=("kind", "inconclusive places"), rows=rows
+            title=f"sanitize verify: {self.out} ({self.mode})",
+            facts=facts,
+            header=("kind", "inconclusive places"),
+            rows=rows,
         )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ReplayResult(CommandResult):
-    """The result of `replay`: whether the shards are the manifest's, and the numbers of those that differ (from 0)."""
+    """The result of `replay`: whether the shards are the manifest's, and the numbers of those that
+    differ (from 0)."""
 
     same: bool
     shards: int
@@ -608,13 +733,15 @@ class ReplayResult(CommandResult):
             ("published", self.out if self.published else "nothing"),
             *(("note", note) for note in self.notes),
         ]
-        return SummaryTable(title=f"sanitize replay: {'the same' if self.same else 'different'}", facts=facts)
+        return SummaryTable(
+            title=f"sanitize replay: {'the same' if self.same else 'different'}", facts=facts
+        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ReportResult(CommandResult):
-    """The result of `report`: the paths of the page (None if only figures were written) and of the figures, and how many samples of
-    edits the page shows."""
+    """The result of `report`: the paths of the page (None if only figures were written) and of the
+    figures, and how many samples of edits the page shows."""
 
     out: str
     work: str
@@ -623,7 +750,10 @@ class ReportResult(CommandResult):
     samples: int
 
     def summary_table(self) -> SummaryTable:
-        facts = [*([("page", self.page)] if self.page else []), *(("figure", path) for path in self.figures)]
+        facts = [
+            *([("page", self.page)] if self.page else []),
+            *(("figure", path) for path in self.figures),
+        ]
         return SummaryTable(title=f"sanitize report: {self.out}", facts=facts)
 
 
@@ -631,10 +761,11 @@ class ReportResult(CommandResult):
 class DiffPiece:
     """A piece of a text before and after the run; `mark` says what became of it.
 
-    `text` is unchanged and no occurrence; `kept` (a kept original) and `left` (a kind that the plan leaves) are occurrences and unchanged;
-    `replaced` and `swept` (found by the leak check) have `after` in place of `before`; `dropped` is the text of a dropped document.
-    `omitted` is unchanged or other text of `characters` that is not shown. `part` is the part of the plan that decided, `kind` may be
-    empty for edits that are no occurrence.
+    `text` is unchanged and no occurrence; `kept` (a kept original) and `left` (a kind that the plan
+    leaves) are occurrences and unchanged; `replaced` and `swept` (found by the leak check) have
+    `after` in place of `before`; `dropped` is the text of a dropped document. `omitted` is
+    unchanged or other text of `characters` that is not shown. `part` is the part of the plan that
+    decided, `kind` may be empty for edits that are no occurrence.
     """
 
     mark: Literal["text", "kept", "left", "replaced", "swept", "dropped", "omitted"]
@@ -647,7 +778,8 @@ class DiffPiece:
 
 @dataclass(frozen=True, kw_only=True)
 class CellDiff:
-    """A text of a document that has marks: its number, the leaf it comes from, and its pieces in order."""
+    """A text of a document that has marks: its number, the leaf it comes from, and its pieces in
+    order."""
 
     cell: int
     leaf: str
@@ -656,9 +788,10 @@ class CellDiff:
 
 @dataclass(frozen=True, kw_only=True)
 class DocumentDiff:
-    """A document before and after the run. `outcome` is `changed`, `unchanged`, `dropped` (by `part` of the plan, for `reason`, because of
-    document `kept_doc_no` where there is one), `quarantined` (for `reason`) or `absent` (erased, or not in the sample of the run).
-    `marks` counts its pieces by mark, those that are not shown too."""
+    """A document before and after the run. `outcome` is `changed`, `unchanged`, `dropped` (by
+    `part` of the plan, for `reason`, because of document `kept_doc_no` where there is one),
+    `quarantined` (for `reason`) or `absent` (erased, or not in the sample of the run). `marks`
+    counts its pieces by mark, those that are not shown too."""
 
     doc_no: int
     doc_id: str
@@ -673,10 +806,12 @@ class DocumentDiff:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DiffResult(CommandResult):
-    """The result of `diff`: the documents that are shown, of `matching` ones, before and after the run.
+    """The result of `diff`: the documents that are shown, of `matching` ones, before and after the
+    run.
 
-    `shown` says which texts are in clear: `shapes` (none: all are masked by shape), `output` (what OUT holds) or `all`. `columns` are those
-    that a policy changes as a whole. `page` is the HTML page that was written, if one was.
+    `shown` says which texts are in clear: `shapes` (none: all are masked by shape), `output` (what
+    OUT holds) or `all`. `columns` are those that a policy changes as a whole. `page` is the HTML
+    page that was written, if one was.
     """
 
     out: str
@@ -696,10 +831,17 @@ class DiffResult(CommandResult):
             *([("page", self.page)] if self.page else []),
         ]
         rows = [
-            (one.doc_no, one.outcome, *(one.marks.get(mark, 0) for mark in ("replaced", "swept", "kept", "left"))) for one in self.documents
+            (
+                one.doc_no,
+                one.outcome,
+                *(one.marks.get(mark, 0) for mark in ("replaced", "swept", "kept", "left")),
+            )
+            for one in self.documents
         ]
         header = ("document", "outcome", "replaced", "swept", "kept", "left")
-        return SummaryTable(title=f"sanitize diff: {self.out}", facts=facts, header=header, rows=rows)
+        return SummaryTable(
+            title=f"sanitize diff: {self.out}", facts=facts, header=header, rows=rows
+        )
 
 
 DIFF_TEXTS = {
@@ -720,8 +862,9 @@ class RunProgress:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class StatusResult(CommandResult):
-    """The state of a private folder: its index (`documents`, `increments` and `key_id` are None without one), the runs made from it, and
-    the process that holds its lock (`pid`, `host`, `since`), None if it is free."""
+    """The state of a private folder: its index (`documents`, `increments` and `key_id` are None
+    without one), the runs made from it, and the process that holds its lock (`pid`, `host`,
+    `since`), None if it is free."""
 
     indexed: bool
     documents: int | None
@@ -734,12 +877,23 @@ class StatusResult(CommandResult):
 
     def summary_table(self) -> SummaryTable:
         index = (
-            f"{self.documents:,} documents, {self.tasks:,} tasks" if self.indexed else f"none yet ({self.detect_tasks_done:,} tasks done)"
+            f"{self.documents:,} documents, {self.tasks:,} tasks"
+            if self.indexed
+            else f"none yet ({self.detect_tasks_done:,} tasks done)"
         )
         holder = self.lock_holder
-        facts = [("index", index), *([("held by", f"process {holder.get('pid')} on {holder.get('host')}")] if holder else [])]
+        facts = [
+            ("index", index),
+            *(
+                [("held by", f"process {holder.get('pid')} on {holder.get('host')}")]
+                if holder
+                else []
+            ),
+        ]
         rows = [(run.plan_hash, run.plan, run.tasks_done) for run in self.runs]
-        return SummaryTable(title="sanitize status", facts=facts, header=("run", "plan", "tasks done"), rows=rows)
+        return SummaryTable(
+            title="sanitize status", facts=facts, header=("run", "plan", "tasks done"), rows=rows
+        )
 
 
 CheckStatus = Literal["ok", "warn", "fail", "absent"]
@@ -747,8 +901,9 @@ CheckStatus = Literal["ok", "warn", "fail", "absent"]
 
 @dataclass(frozen=True)
 class EnvironmentCheck:
-    """Result of one check of `doctor`. `absent` is an optional package that is not installed; `action` is the remedy, or how to install
-    it. `exit_code` is the exit code of the command if this check fails."""
+    """Result of one check of `doctor`. `absent` is an optional package that is not installed;
+    `action` is the remedy, or how to install it. `exit_code` is the exit code of the command if
+    this check fails."""
 
     name: str
     status: CheckStatus
@@ -759,8 +914,8 @@ class EnvironmentCheck:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class DoctorResult(CommandResult):
-    """The result of `doctor`: `ok` if no check failed; `exit_code` of the first failure (7 the machine, 2 the installation, 1 an internal
-    error)."""
+    """The result of `doctor`: `ok` if no check failed; `exit_code` of the first failure (7 the
+    machine, 2 the installation, 1 an internal error)."""
 
     ok: bool
     exit_code: int
@@ -771,10 +926,14 @@ class DoctorResult(CommandResult):
     def summary_table(self) -> SummaryTable:
         rows = [(check.status, check.name, check.detail, check.action) for check in self.checks]
         head = ("status", "check", "detail", "action")
-        return SummaryTable(title=f"sanitize doctor: {'nothing fails' if self.ok else 'something fails'}", header=head, rows=rows)
+        return SummaryTable(
+            title=f"sanitize doctor: {'nothing fails' if self.ok else 'something fails'}",
+            header=head,
+            rows=rows,
+        )
 
 
-# ----------------------------------------------------------------------------------------------------------------------- subject
+# -------------------------------------------------------------------------------------- subject
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -788,7 +947,8 @@ class GivenIdentifiers:
 
 @dataclass(frozen=True, kw_only=True)
 class LinkedIdentifiers:
-    """How many values and names are linked to those given, and how many display names were not followed."""
+    """How many values and names are linked to those given, and how many display names were not
+    followed."""
 
     values: int
     names: int
@@ -797,7 +957,8 @@ class LinkedIdentifiers:
 
 @dataclass(frozen=True, kw_only=True)
 class SectionCounts:
-    """Occurrences of one kind in one section of the documents (None: in the text), and the documents that have them."""
+    """Occurrences of one kind in one section of the documents (None: in the text), and the
+    documents that have them."""
 
     kind: str
     section: str | None
@@ -807,8 +968,8 @@ class SectionCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class SubjectInOutput:
-    """What one published OUT holds of a person: documents, shards, occurrences replaced and `remaining`. Counts are None if OUT was
-    published from an earlier index."""
+    """What one published OUT holds of a person: documents, shards, occurrences replaced and
+    `remaining`. Counts are None if OUT was published from an earlier index."""
 
     plan: str
     plan_hash: str
@@ -822,7 +983,8 @@ class SubjectInOutput:
 
 @dataclass(frozen=True, kw_only=True)
 class SubjectInTraining:
-    """What one training run saw of the person's documents: how many, first at which step, and how many checkpoints came after it."""
+    """What one training run saw of the person's documents: how many, first at which step, and how
+    many checkpoints came after it."""
 
     run: str
     documents_seen: int
@@ -833,9 +995,10 @@ class SubjectInTraining:
 
 @dataclass(frozen=True, kw_only=True)
 class UnreachedOutput:
-    """A folder that was published and that an erasure does not reach. `reason`: `missing` (it is nowhere beside WORK or its path),
-    `other content` (the folder at its path is not the one that was published), `other workspace` (the private folder beside it is another
-    one), or `copy` (a further folder with the same content, besides the output itself)."""
+    """A folder that was published and that an erasure does not reach. `reason`: `missing` (it is
+    nowhere beside WORK or its path), `other content` (the folder at its path is not the one that
+    was published), `other workspace` (the private folder beside it is another one), or `copy` (a
+    further folder with the same content, besides the output itself)."""
 
     out: str
     plan_hash: str
@@ -844,8 +1007,9 @@ class UnreachedOutput:
 
 @dataclass(frozen=True, kw_only=True)
 class ErasedOutput:
-    """One OUT after an erasure. `erased` is False if it could not be published without the person, and then nothing else is known; or if it
-    has `occurrences_left`: those of values that the finders of its plan do not find."""
+    """One OUT after an erasure. `erased` is False if it could not be published without the person,
+    and then nothing else is known; or if it has `occurrences_left`: those of values that the
+    finders of its plan do not find."""
 
     out: str
     plan_hash: str
@@ -869,13 +1033,15 @@ class Erasure(CommandResult):
 
     def summary_table(self) -> SummaryTable:
         rows = [(output.out, output.occurrences_erased) for output in self.outputs]
-        return SummaryTable(title=f"erased; receipt {self.receipt}", header=("output", "occurrences"), rows=rows)
+        return SummaryTable(
+            title=f"erased; receipt {self.receipt}", header=("output", "occurrences"), rows=rows
+        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class SubjectResult(CommandResult):
-    """The result of `subject`: what was given and linked, where it occurs, and what was erased. `unmatched_lines` are the lines of the
-    match that occur nowhere."""
+    """The result of `subject`: what was given and linked, where it occurs, and what was erased.
+    `unmatched_lines` are the lines of the match that occur nowhere."""
 
     given: GivenIdentifiers
     linked: LinkedIdentifiers
@@ -898,7 +1064,14 @@ class SubjectResult(CommandResult):
             ("linked", f"{linked.values:,} values, {linked.names:,} names"),
             ("found", f"{self.occurrences:,} occurrences in {self.documents:,} documents"),
             *(
-                ("published", f"{run.out}: {run.remaining:,} left, {run.replaced:,} replaced" if run.remaining is not None else run.out)
+                (
+                    "published",
+                    (
+                        f"{run.out}: {run.remaining:,} left, {run.replaced:,} replaced"
+                        if run.remaining is not None
+                        else run.out
+                    ),
+                )
                 for run in self.runs
             ),
             *(
@@ -906,16 +1079,25 @@ class SubjectResult(CommandResult):
                 for output in (self.erased.outputs if self.erased else ())
             ),
         ]
-        rows = [(place.kind, place.section or "the text", place.occurrences) for place in self.occurrences_by_section]
-        return SummaryTable(title=f"sanitize subject: {self.work}", facts=facts, header=("kind", "where", "occurrences"), rows=rows)
+        rows = [
+            (place.kind, place.section or "the text", place.occurrences)
+            for place in self.occurrences_by_section
+        ]
+        return SummaryTable(
+            title=f"sanitize subject: {self.work}",
+            facts=facts,
+            header=("kind", "where", "occurrences"),
+            rows=rows,
+        )
 
 
-# ----------------------------------------------------------------------------------------------------------------- labels, rules
+# -------------------------------------------------------------------------------- labels, rules
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class LabelSample(CommandResult):
-    """The result of `sample_for_labels`: the file to label, its rows by stratum, and the strata without a row."""
+    """The result of `sample_for_labels`: the file to label, its rows by stratum, and the strata
+    without a row."""
 
     file: str
     rows: int
@@ -924,13 +1106,18 @@ class LabelSample(CommandResult):
     work: str
 
     def summary_table(self) -> SummaryTable:
-        return SummaryTable(title=f"sanitize label: {self.file}", header=("stratum", "rows"), rows=sorted(self.strata.items()))
+        return SummaryTable(
+            title=f"sanitize label: {self.file}",
+            header=("stratum", "rows"),
+            rows=sorted(self.strata.items()),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
 class KindScores:
-    """Precision and recall of one kind (shares from 0 to 1; None if not measured), each with its 95 % interval. `wrong_spans` of the judged
-    finds are wrong in their boundaries alone; precision counts them as wrong."""
+    """Precision and recall of one kind (shares from 0 to 1; None if not measured), each with its 95
+    % interval. `wrong_spans` of the judged finds are wrong in their boundaries alone; precision
+    counts them as wrong."""
 
     judged: int
     right: int
@@ -963,16 +1150,26 @@ class LabelScores(CommandResult):
             )
             for kind, scores in self.kinds.items()
         ]
-        return SummaryTable(title="sanitize label: scores", facts=facts, header=("kind", "judged", "precision", "recall"), rows=rows)
+        return SummaryTable(
+            title="sanitize label: scores",
+            facts=facts,
+            header=("kind", "judged", "precision", "recall"),
+            rows=rows,
+        )
 
 
 def _format_interval(value: float | None, interval: Sequence[float] | None) -> str:
-    return "not measured" if value is None or interval is None else f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+    return (
+        "not measured"
+        if value is None or interval is None
+        else f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TwoIndexEstimate:
-    """Chapman's estimate of one kind from two indexes, with its 95 % interval; None if only one of them has any."""
+    """Chapman's estimate of one kind from two indexes, with its 95 % interval; None if only one of
+    them has any."""
 
     first: int
     second: int
@@ -984,8 +1181,9 @@ class TwoIndexEstimate:
 
 @dataclass(frozen=True, kw_only=True)
 class SeveralIndexEstimate:
-    """Estimates of one kind from three indexes or more: Chao's lower bound and a log-linear one, with 95 % intervals; None where the
-    counts do not suffice. `dependent_pairs` are pairs of indexes, counted from 1."""
+    """Estimates of one kind from three indexes or more: Chao's lower bound and a log-linear one,
+    with 95 % intervals; None where the counts do not suffice. `dependent_pairs` are pairs of
+    indexes, counted from 1."""
 
     found_by_list: Sequence[int]
     found: int
@@ -1001,8 +1199,8 @@ class SeveralIndexEstimate:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MissedEstimate(CommandResult):
-    """The result of `estimate_missed`: estimates by kind, what they assume, the finders of each index, and the kinds that only one index
-    has, for which no estimate is possible."""
+    """The result of `estimate_missed`: estimates by kind, what they assume, the finders of each
+    index, and the kinds that only one index has, for which no estimate is possible."""
 
     finders: Mapping[str, Sequence[str]]
     assumption: str
@@ -1012,7 +1210,11 @@ class MissedEstimate(CommandResult):
     def summary_table(self) -> SummaryTable:
         facts = [("assumes", self.assumption)]
         if len(self.finders) > 2:
-            header = ("kind", *(f"index {number}" for number in range(1, len(self.finders) + 1)), "by any")
+            header = (
+                "kind",
+                *(f"index {number}" for number in range(1, len(self.finders) + 1)),
+                "by any",
+            )
             rows: list[tuple[Any, ...]] = [
                 (kind, *counts.found_by_list, counts.found)
                 for kind, counts in self.estimates.items()
@@ -1025,7 +1227,9 @@ class MissedEstimate(CommandResult):
                 for kind, counts in self.estimates.items()
                 if isinstance(counts, TwoIndexEstimate)
             ]
-        return SummaryTable(title="sanitize label: estimates", facts=facts, header=header, rows=rows)
+        return SummaryTable(
+            title="sanitize label: estimates", facts=facts, header=header, rows=rows
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -1040,7 +1244,8 @@ class ExampleCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class FailedExample:
-    """An example that is not found, or a counter-example that is: its kind, its list, its index there (from 0), and the reason."""
+    """An example that is not found, or a counter-example that is: its kind, its list, its index
+    there (from 0), and the reason."""
 
     kind: str
     list: str
@@ -1050,7 +1255,8 @@ class FailedExample:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ExampleTestResult(CommandResult):
-    """The result of `plan test` without a text: the custom kinds of a plan, and the examples that failed."""
+    """The result of `plan test` without a text: the custom kinds of a plan, and the examples that
+    failed."""
 
     plan: str
     kinds: Sequence[ExampleCounts]
@@ -1061,17 +1267,21 @@ class ExampleTestResult(CommandResult):
         rows = [(counts.kind, counts.examples, counts.counter_examples) for counts in self.kinds]
         facts = [("failed", f"{len(self.failed):,} of {self.example_count:,} examples")]
         header = ("kind", "examples", "counter-examples")
-        return SummaryTable(title=f"sanitize plan test: {self.plan}", facts=facts, header=header, rows=rows)
+        return SummaryTable(
+            title=f"sanitize plan test: {self.plan}", facts=facts, header=header, rows=rows
+        )
 
 
-# --------------------------------------------------------------------------------------------------------------------------- plans
+# ---------------------------------------------------------------------------------------- plans
 
 
 @dataclass(frozen=True, kw_only=True)
 class KindTreatment:
-    """What a plan does with some kinds: the editor and what it does, in words. `editor` is None for kinds that are left.
+    """What a plan does with some kinds: the editor and what it does, in words. `editor` is None for
+    kinds that are left.
 
-    `stays` says which occurrences are in the output unchanged, in words; "" if none of those that are found."""
+    `stays` says which occurrences are in the output unchanged, in words; "" if none of those that
+    are found."""
 
     kinds: Sequence[str]
     editor: str | None
@@ -1081,7 +1291,8 @@ class KindTreatment:
 
 @dataclass(frozen=True, kw_only=True)
 class CategoryCoverage:
-    """What a plan does about one category of kinds: the kinds that it looks for, by treatment, and those that it does not look for."""
+    """What a plan does about one category of kinds: the kinds that it looks for, by treatment, and
+    those that it does not look for."""
 
     category: str
     about: str
@@ -1091,8 +1302,9 @@ class CategoryCoverage:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PlanDescription(CommandResult):
-    """The result of `plan show`: what the plan is for (`about`), its finders, droppers and editors, what becomes of each category of kinds,
-    and in words what stays by plan and what is not looked for."""
+    """The result of `plan show`: what the plan is for (`about`), its finders, droppers and editors,
+    what becomes of each category of kinds, and in words what stays by plan and what is not looked
+    for."""
 
     name: str
     about: str
@@ -1111,15 +1323,26 @@ class PlanDescription(CommandResult):
             ("not looked for", "; ".join(self.not_looked_for)),
             ("publish", "publishable" if self.publishable else "not publishable"),
         ]
-        return SummaryTable(title=f"Plan {self.name}", facts=facts, header=COVERAGE_HEADER, rows=self.table_rows())
+        return SummaryTable(
+            title=f"Plan {self.name}", facts=facts, header=COVERAGE_HEADER, rows=self.table_rows()
+        )
 
     def table_rows(self) -> list[tuple[str, str, str, str, str]]:
-        """The rows of the table of `COVERAGE_HEADER`: category, kinds, what becomes of them, by which editor, what stays."""
+        """The rows of the table of `COVERAGE_HEADER`: category, kinds, what becomes of them, by
+        which editor, what stays."""
         rows = []
         for row in self.categories:
             for treatment in row.looked_for:
                 kinds = ", ".join(treatment.kinds)
-                rows.append((row.category, kinds, treatment.action, treatment.editor or "-", treatment.stays or "nothing"))
+                rows.append(
+                    (
+                        row.category,
+                        kinds,
+                        treatment.action,
+                        treatment.editor or "-",
+                        treatment.stays or "nothing",
+                    )
+                )
             if not row.looked_for:
                 rows.append((row.category, "not looked for", "-", "-", "everything"))
         return rows

@@ -1,7 +1,9 @@
-"""Failpoints: named points at which tests end the process, to check what a crash at that point leaves on disk.
+"""Failpoints: named points at which tests end the process, to check what a crash at that point
+leaves on disk.
 
-`SANITIZE_CRASH_AT=<point>:<n>` ends the process when it reaches the point for the n-th time (the first, if n is omitted). As after
-SIGKILL nothing is cleaned up; the exit code is 137. The variable is set in tests only; otherwise a point costs one comparison.
+`SANITIZE_CRASH_AT=<point>:<n>` ends the process when it reaches the point for the n-th time (the
+first, if n is omitted). As after SIGKILL nothing is cleaned up; the exit code is 137. The variable
+is set in tests only; otherwise a point costs one comparison.
 """
 
 from __future__ import annotations
@@ -22,10 +24,13 @@ FAILPOINTS = (
     "task:file_renamed",  # one of them has its final name
     "task:folders_synced",  # all have their final names, and their folders are synced to disk
     "task:record_written",  # the record has its final name
-    "json:temp_written",  # a record or description is in its temporary file, synced, not renamed yet
-    "lines:temp_written",  # text lines for a reader are in their temporary file, synced, not renamed yet
+    # a record or description is in its temporary file, synced, not renamed yet
+    "json:temp_written",
+    # text lines for a reader are in their temporary file, synced, not renamed yet
+    "lines:temp_written",
     "detect:index_json_written",  # index.json is written; the index is not complete
-    "detect:second_round_input_written",  # the tables that the second round of finders needs are written
+    # the tables that the second round of finders needs are written
+    "detect:second_round_input_written",
     "detect:index_complete",  # the index is complete
     "run:plan_written",  # plan.json is in the folder of the run
     "run:leak_checked",  # the leak check found no removed value
@@ -41,7 +46,8 @@ FAILPOINTS = (
 
 
 def hit(point: str) -> None:
-    """Ends the process with exit code 137 if SANITIZE_CRASH_AT names this point and its count is reached."""
+    """Ends the process with exit code 137 if SANITIZE_CRASH_AT names this point and its count is
+    reached."""
     if point == _wanted_point:
         _hits_left[0] -= 1
         if not _hits_left[0]:
@@ -62,12 +68,17 @@ def disabled() -> Iterator[None]:
 
 
 def _parse_setting(setting: str) -> tuple[str, int]:
-    """(point, count) from the value of SANITIZE_CRASH_AT; ("", 0) for an empty value. Raises ValueError for an unknown point."""
+    """(point, count) from the value of SANITIZE_CRASH_AT; ("", 0) for an empty value. Raises
+    ValueError for an unknown point."""
     if not setting:
         return "", 0
-    point, _, count = setting.rpartition(":") if setting.rpartition(":")[2].isdecimal() else (setting, "", "1")
+    point, _, count = (
+        setting.rpartition(":") if setting.rpartition(":")[2].isdecimal() else (setting, "", "1")
+    )
     if point not in FAILPOINTS:
-        raise ValueError(f"SANITIZE_CRASH_AT={setting}: no such point; {suggest_names(point, FAILPOINTS)}")
+        raise ValueError(
+            f"SANITIZE_CRASH_AT={setting}: no such point; {suggest_names(point, FAILPOINTS)}"
+        )
     return point, int(count)
 
 

@@ -1,7 +1,9 @@
-"""Progress of a stage and its display: one live line on a terminal, plain lines elsewhere. Numbers only, never a name or a text.
+"""Progress of a stage and its display: one live line on a terminal, plain lines elsewhere. Numbers
+only, never a name or a text.
 
-A run calls a `ProgressCallback` with a `ProgressUpdate` whenever a task ends; the displays here are such callbacks. Rates are averages of
-the last ten seconds. The remaining time is computed from bytes where they are known, since documents differ in size.
+A run calls a `ProgressCallback` with a `ProgressUpdate` whenever a task ends; the displays here are
+such callbacks. Rates are averages of the last ten seconds. The remaining time is computed from
+bytes where they are known, since documents differ in size.
 """
 
 from __future__ import annotations
@@ -22,10 +24,12 @@ _BAR_WIDTH = 18
 
 @dataclass(frozen=True, kw_only=True)
 class ProgressUpdate:
-    """Progress of one stage. A stage without tasks (`total_tasks` = 0) is reported when it begins (`tasks_done` = 0) and when it ends (1).
+    """Progress of one stage. A stage without tasks (`total_tasks` = 0) is reported when it begins
+    (`tasks_done` = 0) and when it ends (1).
 
-    `documents` and `bytes` (of text, as UTF-8) are finished; `total_documents` and `total_bytes` are the totals, 0 where unknown.
-    `occurrences` (found so far) and `peak_rss_mb` (of the largest process) are 0 where a stage does not know them.
+    `documents` and `bytes` (of text, as UTF-8) are finished; `total_documents` and `total_bytes`
+    are the totals, 0 where unknown. `occurrences` (found so far) and `peak_rss_mb` (of the largest
+    process) are 0 where a stage does not know them.
     """
 
     stage: str
@@ -40,8 +44,13 @@ class ProgressUpdate:
 
     @property
     def fraction_done(self) -> float:
-        """Finished fraction of the stage, 0 to 1: by bytes where known, else by documents, else by tasks."""
-        pairs = ((self.bytes, self.total_bytes), (self.documents, self.total_documents), (self.tasks_done, self.total_tasks))
+        """Finished fraction of the stage, 0 to 1: by bytes where known, else by documents, else by
+        tasks."""
+        pairs = (
+            (self.bytes, self.total_bytes),
+            (self.documents, self.total_documents),
+            (self.tasks_done, self.total_tasks),
+        )
         return next((done / total for done, total in pairs if total), 0.0)
 
 
@@ -53,7 +62,8 @@ def ignore_progress(update: ProgressUpdate) -> None:
 
 
 def create_progress_display(quiet: bool = False, out: TextIO | None = None) -> ProgressCallback:
-    """The progress display for `out` (default stderr): one updated line on a terminal, lines elsewhere and under CI, nothing if `quiet`."""
+    """The progress display for `out` (default stderr): one updated line on a terminal, lines
+    elsewhere and under CI, nothing if `quiet`."""
     out = out or sys.stderr
     if quiet:
         return ignore_progress
@@ -62,7 +72,8 @@ def create_progress_display(quiet: bool = False, out: TextIO | None = None) -> P
 
 
 class _Throughput:
-    """Documents and bytes per second over the last ten seconds of a stage, and the estimated remaining seconds."""
+    """Documents and bytes per second over the last ten seconds of a stage, and the estimated
+    remaining seconds."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.clock, self.stage, self.started_at = clock, "", 0.0
@@ -86,17 +97,26 @@ class _Throughput:
         """(documents, bytes) per second; 0 where nothing is finished yet."""
         (first, before), (last, now) = self._recent_updates[0], self._recent_updates[-1]
         span = max(last - first, 1e-3)
-        return max(now.documents - before.documents, 0) / span, max(now.bytes - before.bytes, 0) / span
+        return (
+            max(now.documents - before.documents, 0) / span,
+            max(now.bytes - before.bytes, 0) / span,
+        )
 
     def seconds_left(self) -> float | None:
-        """Estimated seconds to the end of the stage at the present rate; None while no rate is known."""
+        """Estimated seconds to the end of the stage at the present rate; None while no rate is
+        known."""
         (first, before), (last, now) = self._recent_updates[0], self._recent_updates[-1]
         gained = now.fraction_done - before.fraction_done
-        return (1 - now.fraction_done) * (last - first) / gained if gained > 0 and last > first else None
+        return (
+            (1 - now.fraction_done) * (last - first) / gained
+            if gained > 0 and last > first
+            else None
+        )
 
 
 class LiveProgress:
-    """Displays one line on a terminal, which each update overwrites; the line is erased when the stage ends."""
+    """Displays one line on a terminal, which each update overwrites; the line is erased when the
+    stage ends."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
         self._out, self._throughput, self._last_drawn = out, _Throughput(clock), float("-inf")
@@ -111,7 +131,9 @@ class LiveProgress:
         self._last_drawn = now
         line = "" if ended else self._format_line(update)
         # one column stays empty: a line as wide as the terminal would wrap
-        _write_unless_closed(self._out, "\r\x1b[K" + line[: max(shutil.get_terminal_size((100, 24)).columns - 1, 20)])
+        _write_unless_closed(
+            self._out, "\r\x1b[K" + line[: max(shutil.get_terminal_size((100, 24)).columns - 1, 20)]
+        )
 
     def _format_line(self, update: ProgressUpdate) -> str:
         if not update.total_tasks:
@@ -119,7 +141,10 @@ class LiveProgress:
         filled = round(_BAR_WIDTH * update.fraction_done)
         return "  ".join(
             [
-                f"{update.stage:<8} {'#' * filled}{'-' * (_BAR_WIDTH - filled)} {update.fraction_done:>4.0%}",
+                (
+                    f"{update.stage:<8} {'#' * filled}{'-' * (_BAR_WIDTH - filled)}"
+                    f" {update.fraction_done:>4.0%}"
+                ),
                 *_format_running(update, self._throughput),
             ]
         )
@@ -129,7 +154,12 @@ class LineProgress:
     """Writes a line when a stage with tasks ends, and one every ten seconds before that."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        self._out, self._throughput, self._clock, self._last_written = out, _Throughput(clock), clock, clock()
+        self._out, self._throughput, self._clock, self._last_written = (
+            out,
+            _Throughput(clock),
+            clock,
+            clock(),
+        )
 
     def __call__(self, update: ProgressUpdate) -> None:
         if not update.total_tasks:
@@ -141,14 +171,18 @@ class LineProgress:
             self._write_line(_format_finished(update, self._throughput.elapsed_seconds))
         elif update.tasks_done and self._clock() - self._last_written >= _WINDOW_SECONDS:
             self._last_written = self._clock()
-            self._write_line(f"{update.stage}: {update.fraction_done:.0%}, {', '.join(_format_running(update, self._throughput))}")
+            self._write_line(
+                f"{update.stage}: {update.fraction_done:.0%},"
+                f" {', '.join(_format_running(update, self._throughput))}"
+            )
 
     def _write_line(self, line: str) -> None:
         _write_unless_closed(self._out, line + "\n")
 
 
 def _write_unless_closed(out: TextIO, text: str) -> None:
-    """Writes and flushes text. If the reader of the pipe is closed (`2>&1 | head`), the run continues and later output is discarded."""
+    """Writes and flushes text. If the reader of the pipe is closed (`2>&1 | head`), the run
+    continues and later output is discarded."""
     try:
         out.write(text)
         out.flush()
@@ -158,11 +192,16 @@ def _write_unless_closed(out: TextIO, text: str) -> None:
 
 
 def _format_running(update: ProgressUpdate, throughput: _Throughput) -> list[str]:
-    """The figures of a running stage: documents or tasks, rates, occurrences, memory, remaining time."""
+    """The figures of a running stage: documents or tasks, rates, occurrences, memory, remaining
+    time."""
     documents, volume = throughput.rates()
     of = f"/{format_count(update.total_documents)}" if update.total_documents else ""
     figures = [
-        f"{format_count(update.documents)}{of} docs" if update.documents or of else f"{update.tasks_done}/{update.total_tasks} tasks"
+        (
+            f"{format_count(update.documents)}{of} docs"
+            if update.documents or of
+            else f"{update.tasks_done}/{update.total_tasks} tasks"
+        )
     ]
     figures += [f"{format_count(documents)} docs/s"] if documents else []
     figures += [f"{volume / 1e6:,.0f} MB/s"] if volume else []
@@ -180,7 +219,9 @@ def _format_finished(update: ProgressUpdate, seconds: float) -> str:
     span = max(seconds, 1e-3)
     rates = [f"{format_count(update.documents / span)} docs/s"] if update.documents else []
     rates += [f"{update.bytes / 1e6 / span:,.0f} MB/s"] if update.bytes else []
-    return f"{update.stage}: {', '.join(figures)} in {seconds:.1f} s" + (f" ({', '.join(rates)})" if rates else "")
+    return f"{update.stage}: {', '.join(figures)} in {seconds:.1f} s" + (
+        f" ({', '.join(rates)})" if rates else ""
+    )
 
 
 def format_count(number: float) -> str:

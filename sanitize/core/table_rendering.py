@@ -1,4 +1,5 @@
-"""Renders tables: a result as text, CSV, JSON or Parquet bytes; a summary (title, facts, small table) as text and notebook HTML.
+"""Renders tables: a result as text, CSV, JSON or Parquet bytes; a summary (title, facts, small
+table) as text and notebook HTML.
 
 Control characters, HTML and spreadsheet formulas are escaped.
 """
@@ -30,15 +31,21 @@ _CONTROL_CHARACTERS = re.compile(
 
 
 def escape_controls(text: str) -> str:
-    """The text with tabs and line breaks as spaces and every other control character as its code point, such as U+202E."""
-    return _CONTROL_CHARACTERS.sub(lambda match: " " if match[0] in "\t\n\r" else f"U+{ord(match[0]):04X}", text)
+    """The text with tabs and line breaks as spaces and every other control character as its code
+    point, such as U+202E."""
+    return _CONTROL_CHARACTERS.sub(
+        lambda match: " " if match[0] in "\t\n\r" else f"U+{ord(match[0]):04X}", text
+    )
 
 
-def render_table(table: pa.Table, format: str = "table", *, width: int | None = None, max_rows: int = 1000) -> str | bytes:
-    """A table as text for people (`table`: its first `max_rows` rows), `csv`, `json` (an array of row objects) or bytes (`parquet`).
+def render_table(
+    table: pa.Table, format: str = "table", *, width: int | None = None, max_rows: int = 1000
+) -> str | bytes:
+    """A table as text for people (`table`: its first `max_rows` rows), `csv`, `json` (an array of
+    row objects) or bytes (`parquet`).
 
-    `width` is the width of the text table in columns (default: the terminal). Raises UsageError for an unknown format, and for what the
-    format cannot hold.
+    `width` is the width of the text table in columns (default: the terminal). Raises UsageError for
+    an unknown format, and for what the format cannot hold.
     """
     if format not in TABLE_FORMATS:
         raise UsageError(f"--format {format}: {suggest_names(format, TABLE_FORMATS)}")
@@ -48,7 +55,13 @@ def render_table(table: pa.Table, format: str = "table", *, width: int | None = 
 
         require_plain_types(table)
         sink = pa.BufferOutputStream()
-        pq.write_table(table.replace_schema_metadata(None), sink, use_dictionary=False, write_statistics=False, store_schema=False)
+        pq.write_table(
+            table.replace_schema_metadata(None),
+            sink,
+            use_dictionary=False,
+            write_statistics=False,
+            store_schema=False,
+        )
         return bytes(sink.getvalue().to_pybytes())
     if format == "json":
         require_distinct_names(table)
@@ -59,7 +72,10 @@ def render_table(table: pa.Table, format: str = "table", *, width: int | None = 
         writer = csv.writer(out, lineterminator="\n")
         writer.writerow([_guard_formula(name) for name in table.column_names])
         writer.writerows(
-            [_guard_formula(_cell_text(value)) if not isinstance(value, int | float) else value for value in row]
+            [
+                _guard_formula(_cell_text(value)) if not isinstance(value, int | float) else value
+                for value in row
+            ]
             for row in _iter_rows(table)
         )
         return out.getvalue()
@@ -67,24 +83,36 @@ def render_table(table: pa.Table, format: str = "table", *, width: int | None = 
 
 
 def require_distinct_names(table: pa.Table) -> None:
-    """Raise UsageError if two columns have one name: an object of JSON or a frame would lose one of them."""
+    """Raise UsageError if two columns have one name: an object of JSON or a frame would lose one of
+    them."""
     for name in table.column_names:
         if table.column_names.count(name) > 1:
-            raise UsageError(f"two columns of the result are called {escape_controls(name)[:60]!r}; give each a name of its own (AS)")
+            raise UsageError(
+                f"two columns of the result are called {escape_controls(name)[:60]!r}; give each a"
+                " name of its own (AS)"
+            )
 
 
 def require_plain_types(table: pa.Table) -> None:
-    """Raise UsageError for a column of intervals or unions, which neither Parquet nor Polars has."""
+    """Raise UsageError for a column of intervals or unions, which neither Parquet nor Polars
+    has."""
     for field in table.schema:
         if _has_type_of_sql(field.type):
-            raise UsageError(f"column {escape_controls(field.name)[:60]!r} has an interval or a union; CAST it to VARCHAR")
+            raise UsageError(
+                f"column {escape_controls(field.name)[:60]!r} has an interval or a union; CAST it"
+                " to VARCHAR"
+            )
 
 
 def _has_type_of_sql(kind: pa.DataType) -> bool:
     import pyarrow as pa
 
     children = [kind.field(number).type for number in range(kind.num_fields)]
-    return pa.types.is_interval(kind) or pa.types.is_union(kind) or any(map(_has_type_of_sql, children))
+    return (
+        pa.types.is_interval(kind)
+        or pa.types.is_union(kind)
+        or any(map(_has_type_of_sql, children))
+    )
 
 
 def _draw_table(table: pa.Table, width: int | None, max_rows: int) -> str:
@@ -96,12 +124,27 @@ def _draw_table(table: pa.Table, width: int | None, max_rows: int) -> str:
 
     drawn = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for field in table.schema:
-        number = pa.types.is_integer(field.type) or pa.types.is_floating(field.type) or pa.types.is_decimal(field.type)
-        drawn.add_column(Text(escape_controls(field.name)), justify="right" if number else "left", overflow="fold")
+        number = (
+            pa.types.is_integer(field.type)
+            or pa.types.is_floating(field.type)
+            or pa.types.is_decimal(field.type)
+        )
+        drawn.add_column(
+            Text(escape_controls(field.name)),
+            justify="right" if number else "left",
+            overflow="fold",
+        )
     for row in _iter_rows(table.slice(0, max_rows)):
-        drawn.add_row(*(Text("" if value is None else escape_controls(_cell_text(value))) for value in row))
+        drawn.add_row(
+            *(Text("" if value is None else escape_controls(_cell_text(value))) for value in row)
+        )
     out = io.StringIO()
-    console = Console(file=out, width=width or shutil.get_terminal_size((120, 24)).columns, color_system=None, highlight=False)
+    console = Console(
+        file=out,
+        width=width or shutil.get_terminal_size((120, 24)).columns,
+        color_system=None,
+        highlight=False,
+    )
     console.print(drawn)
     more = ""
     if table.num_rows > max_rows:
@@ -112,14 +155,16 @@ def _draw_table(table: pa.Table, width: int | None, max_rows: int) -> str:
 
 
 def _iter_rows(table: pa.Table) -> Iterator[tuple[Any, ...]]:
-    """Yields rows with JSON types: a NaN becomes null, a whole decimal an integer. Rows are tuples, since two columns may have one name."""
+    """Yields rows with JSON types: a NaN becomes null, a whole decimal an integer. Rows are tuples,
+    since two columns may have one name."""
     columns = []
     for name, column in zip(table.column_names, table.columns, strict=True):
         try:
             columns.append(column.to_pylist())
         except (OverflowError, ValueError):
             raise UsageError(
-                f"column {escape_controls(name)[:60]!r} has a date outside of the years 1 to 9999; CAST it to VARCHAR"
+                f"column {escape_controls(name)[:60]!r} has a date outside of the years 1 to 9999;"
+                " CAST it to VARCHAR"
             ) from None
     for row in zip(*columns, strict=True):
         yield tuple(_to_json_value(value) for value in row)
@@ -146,7 +191,8 @@ def _to_text(value: object) -> str:
 
 
 def _guard_formula(text: str) -> str:
-    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text  # a spreadsheet would execute it as a formula
+    # a spreadsheet would execute it as a formula
+    return "'" + text if text.startswith(("=", "+", "-", "@", "\t", "\r")) else text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -161,7 +207,10 @@ class SummaryTable:
     def to_text(self) -> str:
         """The table as aligned plain text lines, for a prompt."""
         name_width = max((len(name) for name, _ in self.facts), default=0)
-        lines = [escape_controls(self.title), *(escape_controls(f"  {name:<{name_width}}  {text}") for name, text in self.facts)]
+        lines = [
+            escape_controls(self.title),
+            *(escape_controls(f"  {name:<{name_width}}  {text}") for name, text in self.facts),
+        ]
         if self.rows:
             cells = [
                 [_format_cell(name) for name in self.header],
@@ -171,29 +220,49 @@ class SummaryTable:
             is_number = [isinstance(value, int) for value in self.rows[0]]
             for row in cells:
                 padded = (
-                    cell.rjust(width) if right else cell.ljust(width) for cell, width, right in zip(row, widths, is_number, strict=True)
+                    cell.rjust(width) if right else cell.ljust(width)
+                    for cell, width, right in zip(row, widths, is_number, strict=True)
                 )
                 lines.append(("  " + "  ".join(padded)).rstrip())
         return "\n".join([*lines, *self._omitted_rows_note()])
 
     def to_html(self) -> str:
-        """The table as HTML, for a notebook: no script, no style except alignment, every text escaped."""
+        """The table as HTML, for a notebook: no script, no style except alignment, every text
+        escaped."""
         parts = [f"<div><p><b>{_escape_cell(self.title)}</b></p>"]
         if self.facts:
-            rows = "".join(f'<tr><th style="text-align:left">{_escape_cell(name)}</th>{_html_cell(text)}</tr>' for name, text in self.facts)
+            rows = "".join(
+                f'<tr><th style="text-align:left">{_escape_cell(name)}</th>{_html_cell(text)}</tr>'
+                for name, text in self.facts
+            )
             parts.append(f"<table>{rows}</table>")
         if self.rows:
-            head = "".join(f'<th style="text-align:left">{_escape_cell(name)}</th>' for name in self.header)
-            body = "".join(f"<tr>{''.join(_html_cell(value) for value in row)}</tr>" for row in self.rows[:_MAX_ROWS])
+            head = "".join(
+                f'<th style="text-align:left">{_escape_cell(name)}</th>' for name in self.header
+            )
+            body = "".join(
+                f"<tr>{''.join(_html_cell(value) for value in row)}</tr>"
+                for row in self.rows[:_MAX_ROWS]
+            )
             parts.append(f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>")
-        return "".join([*parts, *(f"<p>{_escape_cell(line.strip())}</p>" for line in self._omitted_rows_note()), "</div>"])
+        return "".join(
+            [
+                *parts,
+                *(f"<p>{_escape_cell(line.strip())}</p>" for line in self._omitted_rows_note()),
+                "</div>",
+            ]
+        )
 
     def _omitted_rows_note(self) -> list[str]:
         return [f"  and {len(self.rows) - _MAX_ROWS:,} more"] if len(self.rows) > _MAX_ROWS else []
 
 
 def _format_cell(value: object) -> str:
-    return f"{value:,}" if isinstance(value, int) else escape_controls("" if value is None else str(value))
+    return (
+        f"{value:,}"
+        if isinstance(value, int)
+        else escape_controls("" if value is None else str(value))
+    )
 
 
 def _escape_cell(value: object) -> str:

@@ -1,8 +1,10 @@
-"""Text cells of a document: lists the string leaves of a schema, flattens each into a column of texts, and writes texts back.
+"""Text cells of a document: lists the string leaves of a schema, flattens each into a column of
+texts, and writes texts back.
 
-A *leaf* is a path to strings inside a column: `text`, `tags[]`, `messages[].content`, `call.arguments{}` (the strings inside JSON).
-Cell 0 of a document is its main text; the other leaves follow in schema order, the elements of a nested leaf one after the other. Uses
-Arrow only; finding a leaf copies no text.
+A *leaf* is a path to strings inside a column: `text`, `tags[]`, `messages[].content`,
+`call.arguments{}` (the strings inside JSON). Cell 0 of a document is its main text; the other
+leaves follow in schema order, the elements of a nested leaf one after the other. Uses Arrow only;
+finding a leaf copies no text.
 """
 
 from __future__ import annotations
@@ -20,20 +22,24 @@ import pyarrow.compute as pc
 from sanitize.array_types import I32, I64
 
 JSON_STEP = "{}"  # the last step of a leaf: the strings inside a string of JSON
-_MIN_NUMBER_LENGTH = 7  # no kind has a value of fewer digits in a row that a number alone would show
+_MIN_NUMBER_LENGTH = (
+    7  # no kind has a value of fewer digits in a row that a number alone would show
+)
 _LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*+', re.DOTALL)
 
 
 @dataclass(frozen=True)
 class LeafPath:
-    """A path to strings: the column, then `[]` for every list and a name for every struct field on the way down; at last `{}` for the
-    strings inside JSON."""
+    """A path to strings: the column, then `[]` for every list and a name for every struct field on
+    the way down; at last `{}` for the strings inside JSON."""
 
     column: str
     steps: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        return self.column + "".join(step if step in ("[]", JSON_STEP) else f".{step}" for step in self.steps)
+        return self.column + "".join(
+            step if step in ("[]", JSON_STEP) else f".{step}" for step in self.steps
+        )
 
     @property
     def stored(self) -> LeafPath:
@@ -50,17 +56,26 @@ def is_text_type(data_type: pa.DataType) -> bool:
     """True for every Arrow type that holds strings, including dictionaries of strings."""
     if pa.types.is_dictionary(data_type):
         return is_text_type(data_type.value_type)
-    return bool(pa.types.is_string(data_type) or pa.types.is_large_string(data_type) or pa.types.is_string_view(data_type))
+    return bool(
+        pa.types.is_string(data_type)
+        or pa.types.is_large_string(data_type)
+        or pa.types.is_string_view(data_type)
+    )
 
 
 def is_list_type(data_type: pa.DataType) -> bool:
     """True for lists with offsets (list and large_list; maps are lists of entries)."""
-    return bool(pa.types.is_list(data_type) or pa.types.is_large_list(data_type) or pa.types.is_map(data_type))
+    return bool(
+        pa.types.is_list(data_type)
+        or pa.types.is_large_list(data_type)
+        or pa.types.is_map(data_type)
+    )
 
 
 def list_text_leaves(schema: pa.Schema) -> list[LeafPath]:
-    """The paths of all strings in a schema, in schema order, also inside structs, lists and maps. Fixed-size lists and list views are not
-    entered: convert the types with `to_canonical_type` first."""
+    """The paths of all strings in a schema, in schema order, also inside structs, lists and maps.
+    Fixed-size lists and list views are not entered: convert the types with `to_canonical_type`
+    first."""
     found: list[LeafPath] = []
 
     def walk(kind: pa.DataType, leaf: LeafPath) -> None:
@@ -82,9 +97,11 @@ def list_text_leaves(schema: pa.Schema) -> list[LeafPath]:
 
 
 def canonical_type(data_type: pa.DataType) -> pa.DataType:
-    """The Arrow type that sanitize uses for a column: large_string without dictionary, large lists, structs; other types unchanged."""
+    """The Arrow type that sanitize uses for a column: large_string without dictionary, large lists,
+    structs; other types unchanged."""
     if isinstance(data_type, pa.BaseExtensionType):
-        return canonical_type(data_type.storage_type)  # strings of an extension type, such as JSON, are searched like others
+        # strings of an extension type, such as JSON, are searched like others
+        return canonical_type(data_type.storage_type)
     if pa.types.is_dictionary(data_type):
         return canonical_type(data_type.value_type)
     if is_text_type(data_type):
@@ -92,7 +109,14 @@ def canonical_type(data_type: pa.DataType) -> pa.DataType:
     if pa.types.is_binary_view(data_type):
         return pa.large_binary()
     if pa.types.is_map(data_type):
-        return pa.large_list(pa.struct([("key", canonical_type(data_type.key_type)), ("value", canonical_type(data_type.item_type))]))
+        return pa.large_list(
+            pa.struct(
+                [
+                    ("key", canonical_type(data_type.key_type)),
+                    ("value", canonical_type(data_type.item_type)),
+                ]
+            )
+        )
     if (
         is_list_type(data_type)
         or pa.types.is_fixed_size_list(data_type)
@@ -106,12 +130,13 @@ def canonical_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def to_canonical_type(array: pa.Array) -> pa.Array:
-    """An array cast to `canonical_type` of its type, so that `flatten_leaf` can enter it; returned unchanged if it has that type already.
-    Unions and run-end-encoded arrays are not converted."""
+    """An array cast to `canonical_type` of its type, so that `flatten_leaf` can enter it; returned
+    unchanged if it has that type already. Unions and run-end-encoded arrays are not converted."""
     if isinstance(array, pa.LargeStringArray):
         return array
     if isinstance(array, pa.StringArray) and len(array):
-        # the most frequent cast: of many columns with few rows, that of Arrow takes ten times as long
+        # the most frequent cast: of many columns with few rows, that of Arrow takes ten times as
+        # long
         validity, offsets, data = array.buffers()
         wide = np.frombuffer(offsets, np.int32, len(array) + array.offset + 1).astype(np.int64)
         buffers = [validity, pa.py_buffer(wide), data]
@@ -120,7 +145,9 @@ def to_canonical_type(array: pa.Array) -> pa.Array:
     if array.type == target_type:
         return array
     if pa.types.is_map(array.type):
-        array = array.cast(pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)])))
+        array = array.cast(
+            pa.list_(pa.struct([("key", array.type.key_type), ("value", array.type.item_type)]))
+        )
     if pa.types.is_dictionary(array.type):
         array = array.dictionary_decode()
     return array.cast(target_type)
@@ -128,7 +155,8 @@ def to_canonical_type(array: pa.Array) -> pa.Array:
 
 @dataclass(frozen=True, repr=False)
 class FlatTexts:
-    """The strings of one leaf of a batch as a flat column: `texts` (large_string, unchunked), the row of each, and its index in the row."""
+    """The strings of one leaf of a batch as a flat column: `texts` (large_string, unchunked), the
+    row of each, and its index in the row."""
 
     texts: pa.Array
     rows: I64
@@ -139,9 +167,11 @@ class FlatTexts:
 PathArrays = dict[tuple[str, ...], tuple[pa.Array, I64]]
 
 
-def flatten_leaf(column: pa.Array, leaf: LeafPath, path_arrays: PathArrays | None = None) -> FlatTexts:
-    """The strings of one leaf of an unchunked column of canonical type; null strings stay as nulls. With one `path_arrays` for all leaves
-    of a column, each of its structs is taken apart once."""
+def flatten_leaf(
+    column: pa.Array, leaf: LeafPath, path_arrays: PathArrays | None = None
+) -> FlatTexts:
+    """The strings of one leaf of an unchunked column of canonical type; null strings stay as nulls.
+    With one `path_arrays` for all leaves of a column, each of its structs is taken apart once."""
     path_arrays = {} if path_arrays is None else path_arrays
     rows: I64 = np.arange(len(column), dtype=np.int64)
     array = column
@@ -161,7 +191,8 @@ def flatten_leaf(column: pa.Array, leaf: LeafPath, path_arrays: PathArrays | Non
         else:
             if array.type.get_field_index(step) < 0:
                 raise pa.ArrowInvalid("a struct has no field of this name, or several")
-            # every call of Arrow on a struct, such as `struct_field` or `is_valid`, takes time for each of its fields
+            # every call of Arrow on a struct, such as `struct_field` or `is_valid`, takes time for
+            # each of its fields
             for field, values in zip(array.type, array.flatten(), strict=True):
                 path_arrays[(*path[:-1], field.name)] = values, rows
             array, rows = path_arrays[path]
@@ -172,13 +203,14 @@ def flatten_leaf(column: pa.Array, leaf: LeafPath, path_arrays: PathArrays | Non
 
 
 def replace_leaf_texts(column: pa.Array, texts: Mapping[LeafPath, pa.Array]) -> pa.Array:
-    """The column with the strings of some of its leaves replaced by `texts` (same length and order as `flatten_leaf` returned). One pass
-    over its fields, however many leaves."""
+    """The column with the strings of some of its leaves replaced by `texts` (same length and order
+    as `flatten_leaf` returned). One pass over its fields, however many leaves."""
     return _rebuild(column, {leaf.steps: replaced for leaf, replaced in texts.items()})
 
 
 def _rebuild(array: pa.Array, texts: Mapping[tuple[str, ...], pa.Array]) -> pa.Array:
-    # Not nested in `replace_leaf_texts`: a recursive closure would keep the texts alive in a reference cycle.
+    # Not nested in `replace_leaf_texts`: a recursive closure would keep the texts alive in a
+    # reference cycle.
     if () in texts:
         return texts[()]
     by_step: dict[str, dict[tuple[str, ...], pa.Array]] = {}
@@ -186,16 +218,22 @@ def _rebuild(array: pa.Array, texts: Mapping[tuple[str, ...], pa.Array]) -> pa.A
         by_step.setdefault(step, {})[tuple(rest)] = replaced
     if JSON_STEP in by_step:
         strings = iter(by_step[JSON_STEP][()].to_pylist())
-        rewritten = [replace_strings(text, [next(strings) for _ in list_strings(text)]) for text in array.to_pylist()]
+        rewritten = [
+            replace_strings(text, [next(strings) for _ in list_strings(text)])
+            for text in array.to_pylist()
+        ]
         return pa.array(rewritten, pa.large_string())
     mask = array.is_null() if array.null_count else None
     if "[]" in by_step:
         lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0), np.int64)
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
-        return pa.LargeListArray.from_arrays(offsets, _rebuild(array.flatten(), by_step["[]"]), mask=mask)
+        return pa.LargeListArray.from_arrays(
+            offsets, _rebuild(array.flatten(), by_step["[]"]), mask=mask
+        )
     fields: list[Any] = list(array.type)
     parts = [
-        _rebuild(part, by_step[field.name]) if field.name in by_step else part for field, part in zip(fields, array.flatten(), strict=True)
+        _rebuild(part, by_step[field.name]) if field.name in by_step else part
+        for field, part in zip(fields, array.flatten(), strict=True)
     ]
     return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
 
@@ -203,12 +241,17 @@ def _rebuild(array: pa.Array, texts: Mapping[tuple[str, ...], pa.Array]) -> pa.A
 # ---- leaves of Python values ----
 
 
-def iterate_leaf(value: Any, steps: tuple[str, ...], *, fill_missing: bool = False) -> Iterator[Any]:
-    """The values at the end of a path of steps inside a Python value: one, or one for every element of the lists on the way. None where the
-    path does not exist; with `fill_missing` a None for every missing field, as `flatten_leaf` has a null for it.
+def iterate_leaf(
+    value: Any, steps: tuple[str, ...], *, fill_missing: bool = False
+) -> Iterator[Any]:
+    """The values at the end of a path of steps inside a Python value: one, or one for every element
+    of the lists on the way. None where the path does not exist; with `fill_missing` a None for
+    every missing field, as `flatten_leaf` has a null for it.
 
     >>> turns = [{"content": "Hi", "call": '{"to": "Ann"}'}, {}]
-    >>> list(iterate_leaf(turns, ("[]", "content"), fill_missing=True)), list(iterate_leaf(turns, ("[]", "call", "{}")))
+    >>> list(iterate_leaf(turns, ("[]", "content"), fill_missing=True)), list(
+    ...     iterate_leaf(turns, ("[]", "call", "{}"))
+    ... )
     (['Hi', None], ['to', 'Ann'])
     """
     if not steps:
@@ -224,16 +267,30 @@ def iterate_leaf(value: Any, steps: tuple[str, ...], *, fill_missing: bool = Fal
         yield None
 
 
-def replace_leaf(value: Any, steps: tuple[str, ...], texts: Iterator[str | None], *, fill_missing: bool = False) -> Any:
-    """A copy of the value with the strings at the end of a path replaced, in the order of `iterate_leaf`."""
+def replace_leaf(
+    value: Any, steps: tuple[str, ...], texts: Iterator[str | None], *, fill_missing: bool = False
+) -> Any:
+    """A copy of the value with the strings at the end of a path replaced, in the order of
+    `iterate_leaf`."""
     if not steps:
         return next(texts) if value is None or isinstance(value, str) else value
     if steps[0] == "[]":
-        return [replace_leaf(one, steps[1:], texts, fill_missing=fill_missing) for one in value] if isinstance(value, list) else value
+        return (
+            [replace_leaf(one, steps[1:], texts, fill_missing=fill_missing) for one in value]
+            if isinstance(value, list)
+            else value
+        )
     if steps[0] == JSON_STEP:
-        return replace_strings(value, [next(texts) for _ in list_strings(value)]) if isinstance(value, str) else value
+        return (
+            replace_strings(value, [next(texts) for _ in list_strings(value)])
+            if isinstance(value, str)
+            else value
+        )
     if isinstance(value, dict) and steps[0] in value:
-        return {**value, steps[0]: replace_leaf(value[steps[0]], steps[1:], texts, fill_missing=fill_missing)}
+        return {
+            **value,
+            steps[0]: replace_leaf(value[steps[0]], steps[1:], texts, fill_missing=fill_missing),
+        }
     if fill_missing and not {"[]", JSON_STEP} & set(steps):
         next(texts)
     return value
@@ -241,28 +298,37 @@ def replace_leaf(value: Any, steps: tuple[str, ...], texts: Iterator[str | None]
 
 # ---- strings inside JSON ----
 #
-# Tool calls hold their arguments as JSON in a string. Searched as it is, such a text has escapes where its values have characters (`\n`,
-# `\u00e9`), and a replacement could break its syntax. Long numbers count as strings: one that is replaced becomes a string. Arguments
-# that are JSON in a string inside a turn are entered. The words that chat formats have around their data are not listed:
-# no finder takes them for a value, and an editor that rewrites words would break the format.
+# Tool calls hold their arguments as JSON in a string. Searched as it is, such a text has escapes
+# where its values have characters (`\n`, `\u00e9`), and a replacement could break its syntax. Long
+# numbers count as strings: one that is replaced becomes a string. Arguments that are JSON in a
+# string inside a turn are entered. The words that chat formats have around their data are not
+# listed: no finder takes them for a value, and an editor that rewrites words would break the
+# format.
 
 # what chat formats call the parties of a conversation, in lower case
 CHAT_ROLES = frozenset(
-    "system developer user assistant tool function human gpt chatgpt bard bing claude model bot ai agent chatbot prompter observation "
-    "environment context critic ipython tools function_call function_response tool_call tool_calls tool_response tool_result "
-    "instruction input output".split()
+    "system developer user assistant tool function human gpt chatgpt bard bing claude model bot ai"
+    " agent chatbot prompter observation environment context critic ipython tools function_call"
+    " function_response tool_call tool_calls tool_response tool_result instruction input"
+    " output".split()
 )
 _CHAT_FIELDS = frozenset(
-    "role from content value type text name id index function tool_calls tool_call_id function_call arguments parameters image image_url "
-    "url audio input_audio video file refusal reasoning reasoning_content thinking weight train".split()
+    "role from content value type text name id index function tool_calls tool_call_id function_call"
+    " arguments parameters image image_url url audio input_audio video file refusal reasoning"
+    " reasoning_content thinking weight train".split()
 )
 _ROLE_WORDS = CHAT_ROLES - {"claude", "bard", "bing"}  # without names that people have, too
-_NAMED_FIELDS = {"role": _ROLE_WORDS, "from": _ROLE_WORDS, "type": _CHAT_FIELDS | {"object", "string", "input_text", "output_text"}}
+_NAMED_FIELDS = {
+    "role": _ROLE_WORDS,
+    "from": _ROLE_WORDS,
+    "type": _CHAT_FIELDS | {"object", "string", "input_text", "output_text"},
+}
 _COLON = re.compile(r"\s*:")
 
 
 def is_valid_json(text: str) -> bool:
-    """True for a JSON text whose strings can be written as UTF-8; blank texts count, because they hold nothing."""
+    """True for a JSON text whose strings can be written as UTF-8; blank texts count, because they
+    hold nothing."""
     if not text.strip():
         return True
     try:
@@ -273,8 +339,8 @@ def is_valid_json(text: str) -> bool:
 
 
 def list_strings(text: str | None) -> list[str]:
-    """The strings of a JSON text in order, keys too, and its long numbers; without the words of chat formats. A text that is not valid JSON
-    counts as one string.
+    """The strings of a JSON text in order, keys too, and its long numbers; without the words of
+    chat formats. A text that is not valid JSON counts as one string.
 
     >>> list_strings('{"to": "Ann\\\\nRoe", "call": 2055550142, "n": 3}')
     ['to', 'Ann\\nRoe', 'call', '2055550142', 'n']
@@ -283,13 +349,19 @@ def list_strings(text: str | None) -> list[str]:
         return []
     if not is_valid_json(text):
         return [text]
-    return [string for _, _, value, inner in _iterate_literals(text) for string in ([value] if inner is None else inner)]
+    return [
+        string
+        for _, _, value, inner in _iterate_literals(text)
+        for string in ([value] if inner is None else inner)
+    ]
 
 
 def replace_strings(text: str | None, strings: list[str | None]) -> str | None:
-    """The JSON text with its strings replaced by `strings`, as many as `list_strings` returned; unchanged ones keep their bytes.
+    """The JSON text with its strings replaced by `strings`, as many as `list_strings` returned;
+    unchanged ones keep their bytes.
 
-    >>> replace_strings('{"to": "Ann", "call": 2055550142}', ["to", 'A "B"', "call", "[PHONE_NUMBER]"])
+    >>> arguments = '{"to": "Ann", "call": 2055550142}'
+    >>> replace_strings(arguments, ["to", 'A "B"', "call", "[PHONE_NUMBER]"])
     '{"to": "A \\\\"B\\\\"", "call": "[PHONE_NUMBER]"}'
     """
     if not text or not text.strip():
@@ -298,7 +370,9 @@ def replace_strings(text: str | None, strings: list[str | None]) -> str | None:
         return strings[0]
     parts, position, rest = [], 0, iter(strings)
     for start, end, value, inner in _iterate_literals(text):
-        replacement = next(rest) if inner is None else replace_strings(value, [next(rest) for _ in inner])
+        replacement = (
+            next(rest) if inner is None else replace_strings(value, [next(rest) for _ in inner])
+        )
         if replacement != value:
             parts += [text[position:start], json.dumps(replacement, ensure_ascii=text.isascii())]
             position = end
@@ -306,8 +380,9 @@ def replace_strings(text: str | None, strings: list[str | None]) -> str | None:
 
 
 def _iterate_literals(text: str) -> Iterator[tuple[int, int, str, list[str] | None]]:
-    """(start, end, value, None) of each string and each long number of a valid JSON text, without the words of chat formats; for
-    arguments that hold an object or a list as JSON, the strings inside in place of None."""
+    """(start, end, value, None) of each string and each long number of a valid JSON text, without
+    the words of chat formats; for arguments that hold an object or a list as JSON, the strings
+    inside in place of None."""
     key = ""
     for literal in _LITERAL.finditer(text):
         token = literal[0]

@@ -1,7 +1,8 @@
-"""What a run found and did, as the lines of a verdict: the same words in the summary of a command, the dataset card and the report.
+"""What a run found and did, as the lines of a verdict: the same words in the summary of a command,
+the dataset card and the report.
 
-A verdict is about what was looked for: its lines also name what was not looked for, what stays and why, which check was run, and in which
-written forms values of invented people stayed.
+A verdict is about what was looked for: its lines also name what was not looked for, what stays and
+why, which check was run, and in which written forms values of invented people stayed.
 """
 
 from __future__ import annotations
@@ -12,12 +13,15 @@ from typing import Any, Literal
 
 Level = Literal["good", "care", "bad"]
 # what the finders without a model miss most often
-_STAYS_WITHOUT_MODEL = "names in small letters, names that no list and no word beside them shows, and postal addresses"
+_STAYS_WITHOUT_MODEL = (
+    "names in small letters, names that no list and no word beside them shows, and postal addresses"
+)
 
 
 @dataclass(frozen=True)
 class VerdictLine:
-    """One line: its name, its words, and whether it is good, asks for care, or forbids publication."""
+    """One line: its name, its words, and whether it is good, asks for care, or forbids
+    publication."""
 
     name: str
     text: str
@@ -25,34 +29,55 @@ class VerdictLine:
 
 
 def describe_verdict(summary: Mapping[str, Any]) -> list[VerdictLine]:
-    """The lines of the verdict on a run, from its summary as JSON data (`RunResult.to_dict()`, or that of the manifest).
+    """The lines of the verdict on a run, from its summary as JSON data (`RunResult.to_dict()`, or
+    that of the manifest).
 
-    The first line is the verdict itself: good only if the leak check was a full one and nothing that was found stays, care where something
-    stays by plan or nothing was found, bad where the result is not to be published.
+    The first line is the verdict itself: good only if the leak check was a full one and nothing
+    that was found stays, care where something stays by plan or nothing was found, bad where the
+    result is not to be published.
     """
     check = dict(summary["verify"])
     stays = describe_stays(summary)
     return [
         _describe_result(summary, check),
         *describe_coverage(summary["looked_for"], summary["not_looked_for"], summary.get("models")),
-        VerdictLine("stays", "; ".join(stays) or "nothing that was found", "care" if stays_in_output(summary) else "good"),
+        VerdictLine(
+            "stays",
+            "; ".join(stays) or "nothing that was found",
+            "care" if stays_in_output(summary) else "good",
+        ),
         _describe_check(summary, check),
         *_describe_canaries(summary["canaries"]),
         VerdictLine("recall", "not measured: how much the finders missed is unknown", "care"),
     ]
 
 
-def describe_coverage(looked_for: Sequence[str], not_looked_for: Sequence[str], models: Sequence[str] | None = None) -> list[VerdictLine]:
-    """What was looked for, and what was not; and where names of people were, which models found some, and what stays without one. `models`
-    is None in summaries of earlier versions, which did not state it."""
+def describe_coverage(
+    looked_for: Sequence[str], not_looked_for: Sequence[str], models: Sequence[str] | None = None
+) -> list[VerdictLine]:
+    """What was looked for, and what was not; and where names of people were, which models found
+    some, and what stays without one. `models` is None in summaries of earlier versions, which did
+    not state it."""
     lines = [
-        VerdictLine("looked for", ", ".join(looked_for) or "nothing", "good" if looked_for else "care"),
-        VerdictLine("not looked for", "; ".join(not_looked_for) or "nothing", "care" if not_looked_for else "good"),
+        VerdictLine(
+            "looked for", ", ".join(looked_for) or "nothing", "good" if looked_for else "care"
+        ),
+        VerdictLine(
+            "not looked for",
+            "; ".join(not_looked_for) or "nothing",
+            "care" if not_looked_for else "good",
+        ),
     ]
     if models:
         lines.append(VerdictLine("model", "; ".join(models), "good"))
     elif models is not None and "PERSON" in looked_for:
-        lines.append(VerdictLine("model", f"none was used: {_STAYS_WITHOUT_MODEL} may stay (--finder ner adds one)", "care"))
+        lines.append(
+            VerdictLine(
+                "model",
+                f"none was used: {_STAYS_WITHOUT_MODEL} may stay (--finder ner adds one)",
+                "care",
+            )
+        )
     return lines
 
 
@@ -68,7 +93,8 @@ def count_unchanged(summary: Mapping[str, Any]) -> int:
 
 
 def describe_stays(summary: Mapping[str, Any]) -> list[str]:
-    """What stays in the output, and why: by plan, with the number of occurrences, and in columns that are kept."""
+    """What stays in the output, and why: by plan, with the number of occurrences, and in columns
+    that are kept."""
     kept, stays = count_unchanged(summary), list(summary["stays_by_plan"])
     if kept:
         stays.append(f"in all {kept:,} found occurrences stay as they are, by plan")
@@ -76,7 +102,8 @@ def describe_stays(summary: Mapping[str, Any]) -> list[str]:
         stays.append("none of these was found")
     reasons = {"name": "its name says so", "chance": "numbers that look like it by chance"}
     stays += [
-        f"{value['values']:,} {value['kind']} in the kept column {value['column']} ({reasons.get(value['kept_for'], value['kept_for'])})"
+        f"{value['values']:,} {value['kind']} in the kept column {value['column']}"
+        f" ({reasons.get(value['kept_for'], value['kept_for'])})"
         for value in summary.get("kept_values", ())
     ]
     return stays
@@ -86,22 +113,32 @@ def _describe_result(summary: Mapping[str, Any], check: Mapping[str, Any]) -> Ve
     if check["mode"] == "off":
         return VerdictLine("verdict", "keep private: the result was not checked", "bad")
     if check["mode"] != "full":
-        return VerdictLine("verdict", "keep private: the fast check does not search in encoded forms", "bad")
+        return VerdictLine(
+            "verdict", "keep private: the fast check does not search in encoded forms", "bad"
+        )
     if not summary["publishable"]:
         return VerdictLine("verdict", "keep private: the plan is not meant for publication", "bad")
     if stays_in_output(summary):
-        return VerdictLine("verdict", "no removed value is left; other values that were found stay by plan", "care")
+        return VerdictLine(
+            "verdict", "no removed value is left; other values that were found stay by plan", "care"
+        )
     if not summary["occurrences"]:
         return VerdictLine("verdict", "nothing was found, so nothing was removed", "care")
     if check.get("inconclusive"):
-        return VerdictLine("verdict", "nothing that was found is left, save perhaps in the inconclusive places below", "care")
+        return VerdictLine(
+            "verdict",
+            "nothing that was found is left, save perhaps in the inconclusive places below",
+            "care",
+        )
     return VerdictLine("verdict", "nothing that was found is left", "good")
 
 
 def _describe_check(summary: Mapping[str, Any], check: Mapping[str, Any]) -> VerdictLine:
     if check["mode"] == "off":
         return VerdictLine("check", "off: nothing was checked", "bad")
-    found = describe_search(summary["leaks"], check["values_checked"], len(check["forms"]), summary["kept_originals"])
+    found = describe_search(
+        summary["leaks"], check["values_checked"], len(check["forms"]), summary["kept_originals"]
+    )
     texts = [f"{check['mode']}: {found}"]
     if check["swept"]:
         texts.append(f"{check['swept']:,} occurrences that the finders had missed were swept")
@@ -110,32 +147,51 @@ def _describe_check(summary: Mapping[str, Any], check: Mapping[str, Any]) -> Ver
     if check["not_searched"]:
         texts.append(f"not searched in the forms {', '.join(check['not_searched'])}")
     if count := check.get("ambiguous_values"):
-        texts.append(f"not searched for {count:,} value{'s' * (count > 1)} that may mean something else, such as a name of one word")
+        texts.append(
+            f"not searched for {count:,} value{'s' * (count > 1)} that may mean something else,"
+            " such as a name of one word"
+        )
     if check.get("unchecked_kinds"):
-        texts.append(f"not searched for {', '.join(check['unchecked_kinds'])} (their texts often mean something else)")
+        texts.append(
+            f"not searched for {', '.join(check['unchecked_kinds'])} (their texts often mean"
+            " something else)"
+        )
     needs_care = check["not_searched"] or check.get("unchecked_kinds") or check.get("inconclusive")
     return VerdictLine("check", "; ".join(texts), "care" if needs_care else "good")
 
 
 def describe_search(leaks: int, values: int, forms: int, kept_originals: int) -> str:
-    """How many values the leak check found. Where originals are kept, some of the values were removed nowhere."""
-    removed, outside = ("", f" outside of {kept_originals:,} kept originals") if kept_originals else ("removed ", "")
+    """How many values the leak check found. Where originals are kept, some of the values were
+    removed nowhere."""
+    removed, outside = (
+        ("", f" outside of {kept_originals:,} kept originals")
+        if kept_originals
+        else ("removed ", "")
+    )
     return f"{leaks:,} of {values:,} {removed}values found in {forms} forms{outside}"
 
 
 def describe_inconclusive(counts: Mapping[str, int]) -> str:
     """How many matches of each kind may be a removed value or chance."""
     by_kind = ", ".join(f"{times:,} {kind}" for kind, times in sorted(counts.items()))
-    return f"{by_kind} inconclusive (inside a longer word or number, or too short to tell from chance)"
+    return (
+        f"{by_kind} inconclusive (inside a longer word or number, or too short to tell from chance)"
+    )
 
 
 def _describe_canaries(canaries: Mapping[str, Any]) -> list[VerdictLine]:
-    """How many values of invented people were removed, and in which written forms some stayed; empty if none were planted."""
+    """How many values of invented people were removed, and in which written forms some stayed;
+    empty if none were planted."""
     forms: Mapping[str, Mapping[str, int]] = canaries["by_form"]
-    planted, removed = (sum(counts[name] for counts in forms.values()) for name in ("planted", "removed"))
+    planted, removed = (
+        sum(counts[name] for counts in forms.values()) for name in ("planted", "removed")
+    )
     if not planted:
         return []
-    text = f"{removed:,} of {planted:,} values of invented people were removed, in {len(forms)} written forms"
+    text = (
+        f"{removed:,} of {planted:,} values of invented people were removed, in {len(forms)}"
+        " written forms"
+    )
     survivors = [
         f"{name} {counts['planted'] - counts['removed']:,} of {counts['planted']:,}"
         for name, counts in sorted(forms.items())

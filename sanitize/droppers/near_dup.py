@@ -1,17 +1,22 @@
-"""Drops every document that is nearly the same as an earlier one: candidates by MinHash and LSH bands, compared by Jaccard similarity.
+"""Drops every document that is nearly the same as an earlier one: candidates by MinHash and LSH
+bands, compared by Jaccard similarity.
 
-A document is the set of its shingles, runs of `n` words (or characters). Documents that agree in one band of their signatures are
-candidates and are compared by the exact Jaccard similarity of their sets; those at `threshold` or above are linked. The first document of
-every connected component of links is kept. A document without words is kept; one with fewer than `n` words is a single shingle.
+A document is the set of its shingles, runs of `n` words (or characters). Documents that agree in
+one band of their signatures are candidates and are compared by the exact Jaccard similarity of
+their sets; those at `threshold` or above are linked. The first document of every connected
+component of links is kept. A document without words is kept; one with fewer than `n` words is a
+single shingle.
 
-Signatures are those of datasketch 2 (`MinHash(num_perm, seed=1)`, scheme affine32) over 32-bit hashes of the shingles, computed for whole
-columns. datasketch's `MinHashLSH(threshold, num_perm)` chooses the number of bands and of rows in each, unless the plan sets `bands` and
-`rows`. Two documents of similarity s become candidates with a probability of 1 - (1 - s^rows)^bands. A false candidate costs only a
-comparison, a missed one is not dropped, so false positives and false negatives are weighted 1 to 9.
+Signatures are those of datasketch 2 (`MinHash(num_perm, seed=1)`, scheme affine32) over 32-bit
+hashes of the shingles, computed for whole columns. datasketch's `MinHashLSH(threshold, num_perm)`
+chooses the number of bands and of rows in each, unless the plan sets `bands` and `rows`. Two
+documents of similarity s become candidates with a probability of 1 - (1 - s^rows)^bands. A false
+candidate costs only a comparison, a missed one is not dropped, so false positives and false
+negatives are weighted 1 to 9.
 
-In a band value that very many documents share, each is compared with the first and with the 32 before it, so the work stays linear. Two
-passes over the texts, the second over the candidates only. Source: Broder 1997; Leskovec, Rajaraman, Ullman, Mining of Massive Datasets,
-chapter 3.
+In a band value that very many documents share, each is compared with the first and with the 32
+before it, so the work stays linear. Two passes over the texts, the second over the candidates only.
+Source: Broder 1997; Leskovec, Rajaraman, Ullman, Mining of Massive Datasets, chapter 3.
 """
 
 from __future__ import annotations
@@ -34,14 +39,17 @@ from sanitize.text.tokenizer import hash_ngrams, hash_words, mix_bits
 
 BAND_SCHEMA = pa.schema([("doc_no", pa.int64()), ("band", pa.int32()), ("hash", pa.int64())])
 SHINGLE_SCHEMA = pa.schema([("doc_no", pa.int64()), ("shingle", pa.int64())])
-_BLOCK_SIZE = 65_536  # shingles processed together: one permutation of them then fits the second-level cache
+_BLOCK_SIZE = (
+    65_536  # shingles processed together: one permutation of them then fits the second-level cache
+)
 _ERROR_WEIGHTS = (0.1, 0.9)  # weights of false positives and false negatives
 WHOLE_SIGNATURE = -1  # band number of the whole signature
 
 
 class NearDup(Dropper):
-    """Settings: `threshold` (Jaccard similarity, 0 to 1), `num_perm` (numbers in a signature), `shingle` (`words` or `characters`) and its
-    length `n`; `bands` and `rows`, both or neither; `body_only` ignores mail headers."""
+    """Settings: `threshold` (Jaccard similarity, 0 to 1), `num_perm` (numbers in a signature),
+    `shingle` (`words` or `characters`) and its length `n`; `bands` and `rows`, both or neither;
+    `body_only` ignores mail headers."""
 
     VERSION: ClassVar[int] = 2
     threshold: float = Field(default=0.8, gt=0, le=1)
@@ -52,45 +60,75 @@ class NearDup(Dropper):
     rows: int | None = Field(default=None, ge=1)
     body_only: bool = False
     reason: ClassVar[str] = "similar text"
-    required_aggregates: ClassVar[tuple[str, ...]] = ("near_dup_pairs", "near_dup_candidates", "near_dup_links")
-    pass_schemas: ClassVar[Mapping[str, pa.Schema]] = {"bands": BAND_SCHEMA, "shingles": SHINGLE_SCHEMA}
+    required_aggregates: ClassVar[tuple[str, ...]] = (
+        "near_dup_pairs",
+        "near_dup_candidates",
+        "near_dup_links",
+    )
+    pass_schemas: ClassVar[Mapping[str, pa.Schema]] = {
+        "bands": BAND_SCHEMA,
+        "shingles": SHINGLE_SCHEMA,
+    }
 
     @model_validator(mode="after")
     def _check_bands(self) -> NearDup:
         if (self.bands is None) != (self.rows is None):
             raise ValueError("bands and rows belong together: set both, or neither")
         if self.bands and self.rows and self.bands * self.rows > self.num_perm:
-            raise ValueError("bands * rows is more than num_perm, the length of a signature; use fewer bands or rows, or a larger num_perm")
+            raise ValueError(
+                "bands * rows is more than num_perm, the length of a signature; use fewer bands or"
+                " rows, or a larger num_perm"
+            )
         return self
 
     def run_pass(self, pass_name: str, text_batch: TextBatch) -> pa.Table:
-        """The band hashes of every document's signature (pass `bands`), or every document's distinct shingles (pass `shingles`)."""
-        buffers = TextBuffers.from_array(extract_bodies(text_batch.texts) if self.body_only else text_batch.texts)
+        """The band hashes of every document's signature (pass `bands`), or every document's
+        distinct shingles (pass `shingles`)."""
+        buffers = TextBuffers.from_array(
+            extract_bodies(text_batch.texts) if self.body_only else text_batch.texts
+        )
         parts = (
-            (text_batch.doc_no[low:high], *self._shingles(buffers.slice(low, high))) for low, high in iter_text_ranges(buffers.offsets)
+            (text_batch.doc_no[low:high], *self._shingles(buffers.slice(low, high)))
+            for low, high in iter_text_ranges(buffers.offsets)
         )
         if pass_name == "shingles":
-            return pa.concat_tables([SHINGLE_SCHEMA.empty_table(), *(_distinct_shingles(*part) for part in parts)])
+            return pa.concat_tables(
+                [SHINGLE_SCHEMA.empty_table(), *(_distinct_shingles(*part) for part in parts)]
+            )
         assert self.bands is not None and self.rows is not None
         docs, signatures = [np.empty(0, np.int64)], [np.empty((0, self.num_perm), np.uint32)]
         for doc_no, hashes, first in parts:
             nonempty = np.flatnonzero(np.diff(first))
             docs.append(doc_no[nonempty])
             signatures.append(
-                minhash_signatures((hashes >> np.uint64(32)).astype(np.uint32), first[np.append(nonempty, len(doc_no))], self.num_perm)
+                minhash_signatures(
+                    (hashes >> np.uint64(32)).astype(np.uint32),
+                    first[np.append(nonempty, len(doc_no))],
+                    self.num_perm,
+                )
             )
-        doc_nos, signature_matrix = np.concatenate(docs), np.asfortranarray(np.concatenate(signatures))
+        doc_nos, signature_matrix = (
+            np.concatenate(docs),
+            np.asfortranarray(np.concatenate(signatures)),
+        )
         columns = [_hash_rows(signature_matrix)] + [
-            _hash_rows(signature_matrix[:, at * self.rows : (at + 1) * self.rows]) for at in range(self.bands)
+            _hash_rows(signature_matrix[:, at * self.rows : (at + 1) * self.rows])
+            for at in range(self.bands)
         ]
         band = np.repeat(np.arange(WHOLE_SIGNATURE, self.bands, dtype=np.int32), len(doc_nos))
-        return pa.table([np.tile(doc_nos, self.bands + 1), band, np.concatenate(columns).view(np.int64)], schema=BAND_SCHEMA)
+        return pa.table(
+            [np.tile(doc_nos, self.bands + 1), band, np.concatenate(columns).view(np.int64)],
+            schema=BAND_SCHEMA,
+        )
 
     def _shingles(self, buffers: TextBuffers) -> tuple[U64, I64]:
-        return hash_ngrams(hash_words(buffers, by_character=self.shingle == "characters"), self.n, keep_short=True)
+        return hash_ngrams(
+            hash_words(buffers, by_character=self.shingle == "characters"), self.n, keep_short=True
+        )
 
     def select_drops(self, corpus: CorpusView) -> tuple[I64, I64]:
-        """Every document that is linked with earlier ones, and the first document of its component (two arrays of doc_no)."""
+        """Every document that is linked with earlier ones, and the first document of its component
+        (two arrays of doc_no)."""
         pairs = corpus.run_query("near_dup_pairs", {"bands": corpus.run_corpus_pass("bands")})
         candidates = corpus.run_query("near_dup_candidates", {"pairs": [pairs]})
         links = corpus.run_query(
@@ -99,10 +137,14 @@ class NearDup(Dropper):
             threshold=float(self.threshold),
         )
         table = pq.read_table(links, partitioning=None)
-        return connected_components(np.asarray(table.column("doc_no"), np.int64), np.asarray(table.column("earlier_doc_no"), np.int64))
+        return connected_components(
+            np.asarray(table.column("doc_no"), np.int64),
+            np.asarray(table.column("earlier_doc_no"), np.int64),
+        )
 
     def resolve_settings(self) -> NearDup:
-        """These settings with `bands` and `rows`, chosen by datasketch where the plan does not set them."""
+        """These settings with `bands` and `rows`, chosen by datasketch where the plan does not set
+        them."""
         if self.bands is not None:
             return self
         bands, rows = choose_bands(self.threshold, self.num_perm)
@@ -110,8 +152,8 @@ class NearDup(Dropper):
 
 
 def choose_bands(threshold: float, num_perm: int) -> tuple[int, int]:
-    """The numbers of bands and of rows in each that datasketch chooses for a threshold. Raises MissingExtra without datasketch, PlanError
-    where the threshold is too high."""
+    """The numbers of bands and of rows in each that datasketch chooses for a threshold. Raises
+    MissingExtra without datasketch, PlanError where the threshold is too high."""
     try:
         from datasketch import MinHashLSH
     except ImportError:
@@ -120,21 +162,24 @@ def choose_bands(threshold: float, num_perm: int) -> tuple[int, int]:
         found: Any = MinHashLSH(threshold=threshold, num_perm=num_perm, weights=_ERROR_WEIGHTS)
     except ValueError:
         raise PlanError(
-            f"near_dup: threshold = {threshold} is too high for num_perm = {num_perm}: datasketch would choose a single band, which "
-            "misses too many pairs. Use a lower threshold, a larger num_perm, your own bands and rows, or exact_dup"
+            f"near_dup: threshold = {threshold} is too high for num_perm = {num_perm}: datasketch"
+            " would choose a single band, which misses too many pairs. Use a lower threshold, a"
+            " larger num_perm, your own bands and rows, or exact_dup"
         ) from None
     return int(found.b), int(found.r)
 
 
 def permutation_coefficients(num_perm: int) -> tuple[U32, U32]:
-    """The factors and summands of datasketch's permutations (scheme affine32, seed 1): h -> a * h + b modulo 2^32, a odd."""
+    """The factors and summands of datasketch's permutations (scheme affine32, seed 1): h -> a * h +
+    b modulo 2^32, a odd."""
     draws = np.random.RandomState(1)
     a = draws.randint(0, 1 << 31, num_perm, dtype=np.uint32) * np.uint32(2) + np.uint32(1)
     return a, draws.randint(0, 1 << 32, num_perm, dtype=np.uint32)
 
 
 def minhash_signatures(hashes: U32, offsets: I64, num_perm: int) -> U32:
-    """The MinHash signatures of sets of 32-bit hashes, shape [sets, num_perm]. Set i is hashes[offsets[i]:offsets[i + 1]] and not empty."""
+    """The MinHash signatures of sets of 32-bit hashes, shape [sets, num_perm]. Set i is
+    hashes[offsets[i]:offsets[i + 1]] and not empty."""
     factors, summands = permutation_coefficients(num_perm)
     out = np.empty((len(offsets) - 1, num_perm), np.uint32)
     # datasketch mixes the input once (the finalizer of MurmurHash3 for 32 bits)
@@ -146,7 +191,9 @@ def minhash_signatures(hashes: U32, offsets: I64, num_perm: int) -> U32:
     low = 0
     while low < len(offsets) - 1:
         # as many whole sets as fit in a block, at least one
-        high = max(low + 1, int(np.searchsorted(offsets, offsets[low] + _BLOCK_SIZE, side="right")) - 1)
+        high = max(
+            low + 1, int(np.searchsorted(offsets, offsets[low] + _BLOCK_SIZE, side="right")) - 1
+        )
         block, begins = mixed[offsets[low] : offsets[high]], offsets[low:high] - offsets[low]
         permuted = np.empty_like(block)
         for number in range(num_perm):

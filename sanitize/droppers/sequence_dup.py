@@ -1,11 +1,13 @@
 """Drops every document that shares a run of `min_tokens` words with an earlier, kept document.
 
-A token is a word (`sanitize/text/tokenizer.py`): letters and digits, ASCII case ignored; characters between words do not count. The first
-document with a run is kept, and a document is dropped only because of a kept one, so that every run still occurs once.
+A token is a word (`sanitize/text/tokenizer.py`): letters and digits, ASCII case ignored; characters
+between words do not count. The first document with a run is kept, and a document is dropped only
+because of a kept one, so that every run still occurs once.
 
-Two passes. The first computes a few hashes of each document, selected so that two documents with a common run of `min_tokens` words share
-at least one (winnowing; Schleimer, Wilkerson, Aiken, SIGMOD 2003). The second computes all runs of the documents that share a hash, as
-64-bit hashes. Source of the default of 400: Lee et al., ACL 2022, as interpreted by RMFT (arXiv 2512.03310).
+Two passes. The first computes a few hashes of each document, selected so that two documents with a
+common run of `min_tokens` words share at least one (winnowing; Schleimer, Wilkerson, Aiken, SIGMOD
+2003). The second computes all runs of the documents that share a hash, as 64-bit hashes. Source of
+the default of 400: Lee et al., ACL 2022, as interpreted by RMFT (arXiv 2512.03310).
 """
 
 from __future__ import annotations
@@ -35,11 +37,17 @@ class SequenceDup(Dropper):
     body_only: bool = False
     reason: ClassVar[str] = "same run of words"
     required_aggregates: ClassVar[tuple[str, ...]] = ("repeated_items", "groups_sharing_items")
-    pass_schemas: ClassVar[Mapping[str, pa.Schema]] = {"fingerprints": ITEM_SCHEMA, "ngrams": ITEM_SCHEMA}
+    pass_schemas: ClassVar[Mapping[str, pa.Schema]] = {
+        "fingerprints": ITEM_SCHEMA,
+        "ngrams": ITEM_SCHEMA,
+    }
 
     def run_pass(self, pass_name: str, text_batch: TextBatch) -> pa.Table:
-        """The winnowed hashes of every document (pass `fingerprints`), or the hashes of all its runs (pass `ngrams`)."""
-        buffers = TextBuffers.from_array(extract_bodies(text_batch.texts) if self.body_only else text_batch.texts)
+        """The winnowed hashes of every document (pass `fingerprints`), or the hashes of all its
+        runs (pass `ngrams`)."""
+        buffers = TextBuffers.from_array(
+            extract_bodies(text_batch.texts) if self.body_only else text_batch.texts
+        )
         found = hash_words(buffers)
         if pass_name == "ngrams":
             hashes, first = hash_word_ranges(found, *locate_ngrams(found, self.min_tokens))
@@ -52,18 +60,27 @@ class SequenceDup(Dropper):
         return pa.table([docs[new], hashes[new].view(np.int64)], schema=ITEM_SCHEMA)
 
     def select_drops(self, corpus: CorpusView) -> tuple[I64, I64]:
-        """Every document that shares a run with an earlier, kept document, and that document (two arrays of doc_no)."""
-        candidates = corpus.run_query("groups_sharing_items", {"items": corpus.run_corpus_pass("fingerprints")})
-        return find_repeating_groups(corpus.run_query("repeated_items", {"items": corpus.run_corpus_pass("ngrams", candidates)}))
+        """Every document that shares a run with an earlier, kept document, and that document (two
+        arrays of doc_no)."""
+        candidates = corpus.run_query(
+            "groups_sharing_items", {"items": corpus.run_corpus_pass("fingerprints")}
+        )
+        return find_repeating_groups(
+            corpus.run_query(
+                "repeated_items", {"items": corpus.run_corpus_pass("ngrams", candidates)}
+            )
+        )
 
 
 def _winnow(tokens: WordHashes, size: int) -> tuple[U64, I64]:
-    """For every window of `size` consecutive words, the smallest hash of a run of half as many words; and the offsets of the texts."""
+    """For every window of `size` consecutive words, the smallest hash of a run of half as many
+    words; and the offsets of the texts."""
     inner = max(1, size // 2)
     starts, _, first = locate_ngrams(tokens, size)
     if not len(starts):
         return np.empty(0, np.uint64), first
-    # the hash of the short run that begins at every word; a run across the end of a text is in no window below
+    # the hash of the short run that begins at every word; a run across the end of a text is in no
+    # window below
     count = len(tokens.hashes)
     at = np.arange(count)
     short, _ = hash_word_ranges(tokens, at, np.minimum(at + inner, count), first)

@@ -1,12 +1,15 @@
-"""Replaces words by similar words of a masked language model, weighted by cosine similarity. NOT differentially private.
+"""Replaces words by similar words of a masked language model, weighted by cosine similarity. NOT
+differentially private.
 
-The other variant in the published code of DP2Unlearning, only for comparison with `dp_mlm`. A word is masked, and its replacement is drawn
-among the `top` most likely words with probability proportional to exp(epsilon * cosine), where the cosine compares the states of the last
-four layers at the mask with those at the candidate in its place. The candidates depend on the text, and nothing is calibrated to a
-sensitivity (the published weight has no factor 2 * sensitivity either), so no epsilon bounds anything: the ledger counts draws and makes
-no privacy claim.
+The other variant in the published code of DP2Unlearning, only for comparison with `dp_mlm`. A word
+is masked, and its replacement is drawn among the `top` most likely words with probability
+proportional to exp(epsilon * cosine), where the cosine compares the states of the last four layers
+at the mask with those at the candidate in its place. The candidates depend on the text, and nothing
+is calibrated to a sensitivity (the published weight has no factor 2 * sensitivity either), so no
+epsilon bounds anything: the ledger counts draws and makes no privacy claim.
 
-Settings, mappings and draws are those of `dp_mlm`; no clip bounds are needed. Cost: `top` + 1 forward passes for each word.
+Settings, mappings and draws are those of `dp_mlm`; no clip bounds are needed. Cost: `top` + 1
+forward passes for each word.
 """
 
 from __future__ import annotations
@@ -44,7 +47,9 @@ class CosineMlm(DpMlm):
     def describe_privacy_cost(self) -> dict[str, Any]:
         """One draw in the ledger, without a privacy claim."""
         return {
-            "mechanism": "a softmax over cosines of a masked language model's most likely words: not DP",
+            "mechanism": (
+                "a softmax over cosines of a masked language model's most likely words: not DP"
+            ),
             "not_dp": True,
             "epsilon": math.inf,  # no finite number bounds a draw
             "weight": self.epsilon,
@@ -55,12 +60,17 @@ class CosineMlm(DpMlm):
         }
 
     def _draw_words(self, rows: list[MaskedInput], uniforms: F64) -> I64:
-        """The vocabulary number of the word drawn for each row, at its uniform number. ValueError where the model gives NaN."""
+        """The vocabulary number of the word drawn for each row, at its uniform number. ValueError
+        where the model gives NaN."""
         found = np.empty(len(rows), np.int64)
         for some, candidates, cosines in self._model.rank_candidates(rows, self.batch, self.top):
             exact = cosines.astype(np.float64)
             if np.isnan(exact).any():
-                raise ValueError("the model gives NaN for a word; no word is drawn from a failed model")
-            drawn = invert_cdf(np.exp(self.epsilon * (exact - exact.max(axis=1, keepdims=True))), uniforms[some])
+                raise ValueError(
+                    "the model gives NaN for a word; no word is drawn from a failed model"
+                )
+            drawn = invert_cdf(
+                np.exp(self.epsilon * (exact - exact.max(axis=1, keepdims=True))), uniforms[some]
+            )
             found[some] = candidates[np.arange(len(some)), drawn]
         return found

@@ -1,16 +1,20 @@
-"""Replaces words by draws from a masked language model, with differential privacy for each drawn word (DP-MLM).
+"""Replaces words by draws from a masked language model, with differential privacy for each drawn
+word (DP-MLM).
 
-Every target word is masked, next to its unmasked text; the model's logits at the mask are clipped to fixed bounds, and one word of the
-vocabulary is drawn by the exponential mechanism (`sanitize/core/exponential_mechanism.py`). Each draw is epsilon-differentially private
-for any change of the model's input; a document with n draws spends n times epsilon, which the ledger records. Not covered: length,
-punctuation, which words were left unchanged, and with a mapping which words are the same. Source: DP-MLM (arXiv 2407.00637).
+Every target word is masked, next to its unmasked text; the model's logits at the mask are clipped
+to fixed bounds, and one word of the vocabulary is drawn by the exponential mechanism
+(`sanitize/core/exponential_mechanism.py`). Each draw is epsilon-differentially private for any
+change of the model's input; a document with n draws spends n times epsilon, which the ledger
+records. Not covered: length, punctuation, which words were left unchanged, and with a mapping which
+words are the same. Source: DP-MLM (arXiv 2407.00637).
 
-A draw is a pure function of (key, settings, model, document, cell, position, text): the same for any sharding, number of workers and
-batch size, and a different one for other settings or another text, so that the epsilon of several runs adds up. Draws of a `--seed` run
-can be reproduced by anyone, and carry no privacy claim.
+A draw is a pure function of (key, settings, model, document, cell, position, text): the same for
+any sharding, number of workers and batch size, and a different one for other settings or another
+text, so that the epsilon of several runs adds up. Draws of a `--seed` run can be reproduced by
+anyone, and carry no privacy claim.
 
-The text cells of all columns are rewritten. Cost: for each word, a forward pass of the model over up to twice `window` tokens, its head
-once, and one draw.
+The text cells of all columns are rewritten. Cost: for each word, a forward pass of the model over
+up to twice `window` tokens, its head once, and one draw.
 """
 
 from __future__ import annotations
@@ -29,7 +33,12 @@ from pydantic import Field, PrivateAttr, field_validator, model_validator
 
 from sanitize.array_types import F64, I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, slice_spans
-from sanitize.core.exponential_mechanism import MAX_EPSILON, ClipBounds, draw_candidates, uniform_from_bits
+from sanitize.core.exponential_mechanism import (
+    MAX_EPSILON,
+    ClipBounds,
+    draw_candidates,
+    uniform_from_bits,
+)
 from sanitize.core.keys import Draws, Key, siphash
 from sanitize.core.part_protocols import Aggregates, Editor, RemovalPolicy, TextBatch, TextEdits
 from sanitize.editors.mask_words import MaskWords
@@ -41,15 +50,18 @@ Target = Literal["all", "content", "nouns", "found", "blacklist"]
 
 # English function words, a fixed and public list: the target `content` leaves them unchanged
 FUNCTION_WORDS = frozenset(
-    """a about above after again against all am an and any are as at be because been before being below between both but by can could did do
-    does doing down during each few for from further had has have having he her here hers herself him himself his how i if in into is it its
-    itself just me more most my myself no nor not now of off on once only or other our ours ourselves out over own same she should so some
-    such than that the their theirs them themselves then there these they this those through to too under until up very was we were what
-    when where which while who whom why will with would you your yours yourself yourselves s t d m o re ve y ll don""".split()
+    """a about above after again against all am an and any are as at be because been before being
+    below between both but by can could did do does doing down during each few for from further
+    had has have having he her here hers herself him himself his how i if in into is it its itself
+    just me more most my myself no nor not now of off on once only or other our ours ourselves out
+    over own same she should so some such than that the their theirs them themselves then there
+    these they this those through to too under until up very was we were what when where which
+    while who whom why will with would you your yours yourself yourselves s t d m o re ve y ll don""".split()  # noqa: E501
 )
 
 
-# what a condition is made of; every word but these is a column, so that no function, subquery or clause of SQL can be written
+# what a condition is made of; every word but these is a column, so that no function, subquery or
+# clause of SQL can be written
 _CONDITION_TOKEN = re.compile(
     r"""(?P<text>'(?:[^']|'')*')|(?P<quoted>"(?:[^"]|"")+")|(?P<number>-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?(?![\w.]))"""
     r"|(?P<sign><=|>=|!=|<>|=|<|>|\(|\)|,)|(?P<word>[A-Za-z_]\w*)|(?P<space>\s+)"
@@ -57,16 +69,20 @@ _CONDITION_TOKEN = re.compile(
 _CONDITION_WORDS = frozenset("and or not in is null true false like ilike between".split())
 _EXPECTED_CONDITION = "expected comparisons such as public = false, joined by and / or / not"
 _NOT_A_CONDITION = f"where: not a condition on columns of these types; {_EXPECTED_CONDITION}"
-_MAX_COMPARISONS = 100  # Polars takes the cube of their number to plan: 0.04 s for 100, 22 s for 800
+_MAX_COMPARISONS = (
+    100  # Polars takes the cube of their number to plan: 0.04 s for 100, 22 s for 800
+)
 
 
 @dataclass(frozen=True)
 class RowCondition:
-    """A condition on the columns of a document, an SQL expression that Polars evaluates: the same rows for any batches.
+    """A condition on the columns of a document, an SQL expression that Polars evaluates: the same
+    rows for any batches.
 
-    Comparisons (= != <> < <= > >=) of columns with numbers, text in single quotes, true or false; `in (...)`, `between ... and ...`,
-    `like`, `is null`; `and`, `or`, `not` and parentheses. A column name that is no plain word is put in double quotes. A null satisfies
-    no comparison except `is null`; NaN is the greatest number.
+    Comparisons (= != <> < <= > >=) of columns with numbers, text in single quotes, true or false;
+    `in (...)`, `between ... and ...`, `like`, `is null`; `and`, `or`, `not` and parentheses. A
+    column name that is no plain word is put in double quotes. A null satisfies no comparison except
+    `is null`; NaN is the greatest number.
     """
 
     expression: pl.Expr
@@ -79,18 +95,31 @@ class RowCondition:
         while at < len(text):
             match = _CONDITION_TOKEN.match(text, at)
             token = match[0] if match else ""
-            is_column = match is not None and match.lastgroup == "word" and token.lower() not in _CONDITION_WORDS
+            is_column = (
+                match is not None
+                and match.lastgroup == "word"
+                and token.lower() not in _CONDITION_WORDS
+            )
             is_call = token == "(" and sql.rstrip().endswith('"')
-            is_null_value = token.lower() == "null" and re.search(r"\bis(\s+not)?\s+$", sql, re.IGNORECASE) is None
+            is_null_value = (
+                token.lower() == "null"
+                and re.search(r"\bis(\s+not)?\s+$", sql, re.IGNORECASE) is None
+            )
             if match is None or is_call or is_null_value:
                 raise PlanError(f"where: syntax error at character {at}; {_EXPECTED_CONDITION}")
             sql, at = sql + (f'"{token}"' if is_column else token), match.end()
             words += token.lower() in ("and", "or", "not")
             comparisons += token.lower() == "is" or match.lastgroup == "sign" and token not in "(),"
         if words > _MAX_COMPARISONS:
-            raise PlanError(f"where: {words} times and / or / not; expected at most {_MAX_COMPARISONS}. Use `in (...)` for many values")
+            raise PlanError(
+                f"where: {words} times and / or / not; expected at most {_MAX_COMPARISONS}. Use `in"
+                " (...)` for many values"
+            )
         if comparisons > _MAX_COMPARISONS + 1:  # `a = b = c ...` nests as deeply as it is long
-            raise PlanError(f"where: {comparisons} comparisons; expected at most {_MAX_COMPARISONS + 1}. Use `in (...)` for many values")
+            raise PlanError(
+                f"where: {comparisons} comparisons; expected at most {_MAX_COMPARISONS + 1}. Use"
+                " `in (...)` for many values"
+            )
         try:
             expression = pl.sql_expr(sql)
         except pl.exceptions.PolarsError:
@@ -105,10 +134,13 @@ class RowCondition:
         return self._frame(table).select(self.expression).to_series().fill_null(False).to_numpy()
 
     def validate(self, schema: pa.Schema) -> None:
-        """Raises PlanError for a column that is not in the schema, or that is compared with a value of another type."""
+        """Raises PlanError for a column that is not in the schema, or that is compared with a value
+        of another type."""
         for column in self.columns:
             if column not in schema.names:
-                raise PlanError(f"where: there is no column {column}; {suggest_names(column, schema.names)}")
+                raise PlanError(
+                    f"where: there is no column {column}; {suggest_names(column, schema.names)}"
+                )
         frame = self._frame(schema.empty_table())
         self._check_types(self.expression, frame)
         try:
@@ -119,12 +151,16 @@ class RowCondition:
             raise PlanError(_NOT_A_CONDITION)
 
     def _frame(self, table: pa.Table) -> pl.DataFrame:
-        """The columns that the condition names; the types that only store numbers or text in another way are unified."""
+        """The columns that the condition names; the types that only store numbers or text in
+        another way are unified."""
         frame = pl.DataFrame(table.select(list(self.columns)))
-        return frame.cast({pl.Float16: pl.Float64, pl.Float32: pl.Float64, pl.Categorical: pl.String})
+        return frame.cast(
+            {pl.Float16: pl.Float64, pl.Float32: pl.Float64, pl.Categorical: pl.String}
+        )
 
     def _check_types(self, expression: pl.Expr, frame: pl.DataFrame) -> None:
-        """Raises PlanError if the operands of a comparison are not all numbers, all text or all true and false."""
+        """Raises PlanError if the operands of a comparison are not all numbers, all text or all
+        true and false."""
         operands = expression.meta.pop()
         for operand in operands:
             self._check_types(operand, frame)
@@ -136,42 +172,62 @@ class RowCondition:
         if len(operands) > 1 and (len(set(types)) > 1 or "" in types):
             column = next(name for operand in operands for name in operand.meta.root_names())
             data_type = frame[column].dtype
-            expected = {"boolean": "true or false", "number": "a number", "text": "text in single quotes"}.get(
-                _comparable_type(data_type, is_value=False)
-            )
+            expected = {
+                "boolean": "true or false",
+                "number": "a number",
+                "text": "text in single quotes",
+            }.get(_comparable_type(data_type, is_value=False))
             if expected is None:
                 raise PlanError(
-                    f"where: column {column} holds {data_type}, which cannot be compared; test it by `is null` or `is not null`, or store "
-                    "it as a number or text in the input (a date as 2026-05-14)"
+                    f"where: column {column} holds {data_type}, which cannot be compared; test it"
+                    " by `is null` or `is not null`, or store it as a number or text in the input"
+                    " (a date as 2026-05-14)"
                 )
             raise PlanError(f"where: column {column} holds {data_type}; compare it with {expected}")
         # `not` casts what it negates
-        is_null_test = any(expression.meta.eq(test) for operand in operands for test in (operand.is_null(), operand.is_not_null()))
+        is_null_test = any(
+            expression.meta.eq(test)
+            for operand in operands
+            for test in (operand.is_null(), operand.is_not_null())
+        )
         if len(types) == 1 and types != ["boolean"] and not is_null_test:
             raise PlanError(_NOT_A_CONDITION)
 
 
 def _comparable_type(data_type: pl.DataType, *, is_value: bool) -> str:
-    """What a column or value of this type can be compared with: boolean, number or text; empty for nothing. The value of `in` is a list."""
+    """What a column or value of this type can be compared with: boolean, number or text; empty for
+    nothing. The value of `in` is a list."""
     if is_value and isinstance(data_type, pl.List):
         return _comparable_type(pl.Series(dtype=data_type.inner).dtype, is_value=False)
-    return "number" if data_type.is_numeric() else "boolean" if data_type == pl.Boolean else "text" if data_type == pl.String else ""
+    return (
+        "number"
+        if data_type.is_numeric()
+        else "boolean"
+        if data_type == pl.Boolean
+        else "text"
+        if data_type == pl.String
+        else ""
+    )
 
 
 class DpMlm(Editor):
     """Settings of the editor.
 
-    model, device, batch   The folder of the model, the device that runs it, and the rows that it processes together.
+    model, device, batch   The folder of the model, the device that runs it, and the rows that it
+                           processes together.
     epsilon    Of one draw.
-    targets    Which words are replaced: `all`, `content` (no function words), `nouns` (by the spaCy pipeline `tagger`), `found`
-               (occurrences of `kinds`), `blacklist` (words listed for one of `reasons`).
-    mapping    Which equal words share a draw: `none`, those of a `document`, or those of the `corpus`.
+    targets    Which words are replaced: `all`, `content` (no function words), `nouns` (by the spaCy
+               pipeline `tagger`), `found` (occurrences of `kinds`), `blacklist` (words listed for
+               one of `reasons`).
+    mapping    Which equal words share a draw: `none`, those of a `document`, or those of the
+               `corpus`.
     where      A condition on columns, in SQL, that selects the documents to rewrite; empty: all.
-    casing     Letter case of a drawn word: as the `model` has it, or the `first` letter as in the replaced word.
+    casing     Letter case of a drawn word: as the `model` has it, or the `first` letter as in the
+               replaced word.
     window     Tokens of a text that the model reads.
     own_model  True: allow a model that was trained on the corpus itself, and make no privacy claim.
-    kinds      With the target `found`, each occurrence of these kinds is replaced by one word. Otherwise kinds have no effect and no
-               removal is promised.
+    kinds      With the target `found`, each occurrence of these kinds is replaced by one word.
+               Otherwise kinds have no effect and no removal is promised.
     model_sha256, lower, upper, bounds_source   Set from the model by `resolve_settings`.
     """
 
@@ -189,7 +245,8 @@ class DpMlm(Editor):
     where: str = ""
     casing: Literal["model", "first"] = "model"
     window: int = Field(default=64, ge=4, le=4096)
-    batch: int = Field(default=16, ge=1, le=4096)  # fits the cache of a CPU core; use some hundred on a GPU
+    # fits the cache of a CPU core; use some hundred on a GPU
+    batch: int = Field(default=16, ge=1, le=4096)
     device: Literal["cpu", "cuda"] = "cpu"
     tagger: str = ""
     reasons: tuple[Literal["direct", "indirect"], ...] = ()
@@ -207,19 +264,27 @@ class DpMlm(Editor):
             try:
                 RowCondition.parse(where)
             except PlanError as error:
-                raise ValueError(str(error).removeprefix("where: ")) from None  # the name of the setting is put before it again
+                # the name of the setting is put before it again
+                raise ValueError(str(error).removeprefix("where: ")) from None
         return where
 
     @model_validator(mode="after")
     def _check_settings(self) -> Self:
         if "found" in self.targets and not self.kinds:
-            raise ValueError('the target "found" needs kinds whose occurrences are replaced; set kinds, or remove "found"')
+            raise ValueError(
+                'the target "found" needs kinds whose occurrences are replaced; set kinds, or'
+                ' remove "found"'
+            )
         if ("nouns" in self.targets) != bool(self.tagger):
             raise ValueError(
-                'the target "nouns" and `tagger`, the name or folder of a spaCy pipeline, need each other; set both or neither'
+                'the target "nouns" and `tagger`, the name or folder of a spaCy pipeline, need each'
+                " other; set both or neither"
             )
         if ("blacklist" in self.targets) != bool(self.reasons):
-            raise ValueError('the target "blacklist" and `reasons` ("direct", "indirect") need each other; set both or neither')
+            raise ValueError(
+                'the target "blacklist" and `reasons` ("direct", "indirect") need each other; set'
+                " both or neither"
+            )
         return self
 
     @property
@@ -229,7 +294,8 @@ class DpMlm(Editor):
 
     @property
     def removal_policy(self) -> RemovalPolicy:
-        """`ledger`: the claim is about draws, not about removal, since a draw may give the original word."""
+        """`ledger`: the claim is about draws, not about removal, since a draw may give the original
+        word."""
         return "ledger"
 
     @property
@@ -252,9 +318,11 @@ class DpMlm(Editor):
         return RowCondition.parse(self.where).columns if self.where else ()
 
     def resolve_settings(self) -> Self:
-        """These settings with the hash and the clip bounds of the model, so that another model makes another plan.
+        """These settings with the hash and the clip bounds of the model, so that another model
+        makes another plan.
 
-        Raises PlanError if the plan sets other bounds than the model's card, or the model was trained on the corpus without `own_model`.
+        Raises PlanError if the plan sets other bounds than the model's card, or the model was
+        trained on the corpus without `own_model`.
         """
         if not self.model:
             return self
@@ -263,11 +331,15 @@ class DpMlm(Editor):
         given = {"lower": bounds.lower, "upper": bounds.upper, "bounds_source": bounds.source}
         for name, value in given.items():
             if getattr(self, name) not in (None, "", value):
-                raise PlanError(f"{name} is set by the model's card, {folder / 'dp_mlm.json'}; remove it from the plan")
+                raise PlanError(
+                    f"{name} is set by the model's card, {folder / 'dp_mlm.json'}; remove it from"
+                    " the plan"
+                )
         if bounds.trained_on == "corpus" and not self.own_model:
             raise PlanError(
-                f"model = {self.model!r} was trained on the corpus itself, which the privacy guarantee does not cover; "
-                "use a model trained on public text, or set own_model = true to continue without a privacy claim"
+                f"model = {self.model!r} was trained on the corpus itself, which the privacy"
+                " guarantee does not cover; use a model trained on public text, or set own_model ="
+                " true to continue without a privacy claim"
             )
         return self.model_copy(update={"model_sha256": model_hash, **given})
 
@@ -276,14 +348,18 @@ class DpMlm(Editor):
         known = hash_model_folder(Path(self.model))
         if self.model_sha256 not in ("", known):
             raise PlanError(
-                f"model = {self.model!r}: its hash differs from model_sha256 in the plan; use the model that the plan was made with"
+                f"model = {self.model!r}: its hash differs from model_sha256 in the plan; use the"
+                " model that the plan was made with"
             )
         return known
 
     def validate_settings(self, schema: pa.Schema | None) -> None:
         """Raises PlanError if no model is set, or a column of the condition is missing."""
         if not self.model:
-            raise PlanError(f"{self.use} has no model; set it to the folder of a local masked language model: --set edit.0.model=PATH")
+            raise PlanError(
+                f"{self.use} has no model; set it to the folder of a local masked language model:"
+                " --set edit.0.model=PATH"
+            )
         if schema is not None and self.where:
             RowCondition.parse(self.where).validate(schema)
 
@@ -293,18 +369,23 @@ class DpMlm(Editor):
         return ClipBounds(self.lower, self.upper, self.bounds_source)
 
     def describe_privacy_cost(self) -> dict[str, Any]:
-        """One draw in the ledger: mechanism, epsilon, sensitivity and what equal documents must share."""
+        """One draw in the ledger: mechanism, epsilon, sensitivity and what equal documents must
+        share."""
         bounds = self.bounds()
         chosen = {"found", "blacklist", "nouns"} & set(self.targets)
-        same = {"none": "", "document": ", and in which the same words are the same", "corpus": ""}[self.mapping]
+        same = {"none": "", "document": ", and in which the same words are the same", "corpus": ""}[
+            self.mapping
+        ]
         left = " function words and" if self.targets == ("content",) else ""
         return {
             "mechanism": "exponential mechanism over the clipped logits of a masked language model",
             "epsilon": self.epsilon,
             "shared": self.mapping == "corpus",
-            "by_document": ""
-            if chosen or self.mapping == "corpus" or self.own_model
-            else f"documents with the same{left} punctuation, spacing and number of words{same}",
+            "by_document": (
+                ""
+                if chosen or self.mapping == "corpus" or self.own_model
+                else f"documents with the same{left} punctuation, spacing and number of words{same}"
+            ),
             "bounds": {"lower": bounds.lower, "upper": bounds.upper, "source": bounds.source},
             "sensitivity": bounds.sensitivity,
             "temperature": bounds.temperature(self.epsilon),
@@ -345,11 +426,20 @@ class DpMlm(Editor):
             else np.ones(len(text_batch.doc_no), np.bool_)
         )
         targets = self._is_target(buffers, words) & wanted[words.text_no]
-        found = text_batch.occurrences.with_row_index("row").sort("text_no", "start_byte", "end_byte", descending=[False, False, True])
-        found = found.filter(pl.Series(wanted[found["text_no"].to_numpy()])) if "found" in self.targets else found.clear()
+        found = text_batch.occurrences.with_row_index("row").sort(
+            "text_no", "start_byte", "end_byte", descending=[False, False, True]
+        )
+        found = (
+            found.filter(pl.Series(wanted[found["text_no"].to_numpy()]))
+            if "found" in self.targets
+            else found.clear()
+        )
         text_no = found["text_no"].to_numpy().astype(np.int64)
-        start, end = (buffers.offsets[text_no] + found[name].to_numpy() for name in ("start_byte", "end_byte"))
-        # an occurrence is extended to the words that it overlaps; one inside another is merged into it
+        start, end = (
+            buffers.offsets[text_no] + found[name].to_numpy() for name in ("start_byte", "end_byte")
+        )
+        # an occurrence is extended to the words that it overlaps; one inside another is merged into
+        # it
         first, after = find_overlapping_words(words, start, end)
         with_words = np.flatnonzero(after > first)
         start[with_words] = np.minimum(start[with_words], words.start[first[with_words]])
@@ -378,7 +468,9 @@ class DpMlm(Editor):
         originals = slice_spans(buffers, start, end)
         drawn, draw_no = self._draw_spans(text_batch, buffers, originals, text_no, start, end)
         base = buffers.offsets[text_no]
-        return TextEdits(text_no, start - base, end - base, self._apply_casing(drawn, originals), row, draw_no)
+        return TextEdits(
+            text_no, start - base, end - base, self._apply_casing(drawn, originals), row, draw_no
+        )
 
     def _is_target(self, buffers: TextBuffers, words: UnicodeTokens) -> Mask:
         """True for every word that is a target by itself, not as part of an occurrence."""
@@ -393,9 +485,16 @@ class DpMlm(Editor):
         return chosen
 
     def _draw_spans(
-        self, text_batch: TextBatch, buffers: TextBuffers, originals: pa.Array, text_no: I64, start: I64, end: I64
+        self,
+        text_batch: TextBatch,
+        buffers: TextBuffers,
+        originals: pa.Array,
+        text_no: I64,
+        start: I64,
+        end: I64,
     ) -> tuple[list[str], I64]:
-        """The word drawn for every span, and the number of its draw. Spans that share a draw are drawn once, at the first of them."""
+        """The word drawn for every span, and the number of its draw. Spans that share a draw are
+        drawn once, at the first of them."""
         if not len(start):
             return [], np.empty(0, np.int64)
         lowered = pl.Series(originals).str.to_lowercase().to_arrow()
@@ -404,55 +503,108 @@ class DpMlm(Editor):
             first_of_draw = np.arange(len(start))
         else:
             group = pl.DataFrame(
-                {"word": word, "doc_no": text_batch.doc_no[text_no] if self.mapping == "document" else np.zeros(len(word), np.int64)}
+                {
+                    "word": word,
+                    "doc_no": (
+                        text_batch.doc_no[text_no]
+                        if self.mapping == "document"
+                        else np.zeros(len(word), np.int64)
+                    ),
+                }
             )
             first_of_draw = (
-                group.with_row_index("row").select(pl.col("row").min().over("word", "doc_no"))["row"].to_numpy().astype(np.int64)
+                group.with_row_index("row")
+                .select(pl.col("row").min().over("word", "doc_no"))["row"]
+                .to_numpy()
+                .astype(np.int64)
             )
         firsts, draw_row = np.unique(first_of_draw, return_inverse=True)
         settings = {
-            name: value for name, value in self.model_dump(mode="json").items() if name not in ("use", "model", "batch", "device", "kinds")
+            name: value
+            for name, value in self.model_dump(mode="json").items()
+            if name not in ("use", "model", "batch", "device", "kinds")
         }
         subkey = self._key.subkey(f"draw/{self.use}/{json.dumps(settings, sort_keys=True)}")
         if self.mapping == "corpus":
-            # a word's replacement for the whole corpus is drawn from the word alone, so it depends on no document
+            # a word's replacement for the whole corpus is drawn from the word alone, so it depends
+            # on no document
             spelled = lowered.take(pa.array(firsts)).to_pylist()
             texts, spans = spelled, [(no, 0, len(text)) for no, text in enumerate(spelled)]
-            draws = Draws.from_words(subkey, word[firsts], np.zeros(len(firsts), np.uint64), np.zeros(len(firsts), np.uint64))
+            draws = Draws.from_words(
+                subkey,
+                word[firsts],
+                np.zeros(len(firsts), np.uint64),
+                np.zeros(len(firsts), np.uint64),
+            )
         else:
             text_rows, places = np.unique(text_no[firsts], return_inverse=True)
             texts = text_batch.texts.take(pa.array(text_rows)).to_pylist()
             # byte offsets -> code points: continuation bytes of UTF-8 are not counted
             continuation = buffers.continuation_bytes
-            points = [edge - np.searchsorted(continuation, edge) for edge in (start[firsts], end[firsts], buffers.offsets[text_no[firsts]])]
-            spans = list(zip(places.tolist(), (points[0] - points[2]).tolist(), (points[1] - points[2]).tolist(), strict=True))
-            text_hash = siphash(text_batch.texts.take(pa.array(text_rows)), self._key.subkey("dp_mlm/text"))[places]
+            points = [
+                edge - np.searchsorted(continuation, edge)
+                for edge in (start[firsts], end[firsts], buffers.offsets[text_no[firsts]])
+            ]
+            spans = list(
+                zip(
+                    places.tolist(),
+                    (points[0] - points[2]).tolist(),
+                    (points[1] - points[2]).tolist(),
+                    strict=True,
+                )
+            )
+            text_hash = siphash(
+                text_batch.texts.take(pa.array(text_rows)), self._key.subkey("dp_mlm/text")
+            )[places]
             assert text_batch.doc_ids is not None
-            doc_hash = siphash(text_batch.doc_ids.dictionary, self._key.subkey("doc_id"))[np.asarray(text_batch.doc_ids.indices)]
+            doc_hash = siphash(text_batch.doc_ids.dictionary, self._key.subkey("doc_id"))[
+                np.asarray(text_batch.doc_ids.indices)
+            ]
             cell = text_batch.cell[text_no[firsts]].astype(np.uint64) << np.uint64(40)
-            draws = Draws.from_words(subkey, doc_hash[text_no[firsts]], cell | np.asarray(points[0] - points[2], np.uint64), text_hash)
+            draws = Draws.from_words(
+                subkey,
+                doc_hash[text_no[firsts]],
+                cell | np.asarray(points[0] - points[2], np.uint64),
+                text_hash,
+            )
         try:
-            found = self._draw_words(self._model.build_inputs(texts, spans, self.window), uniform_from_bits(draws.u64(0), draws.u64(1)))
+            found = self._draw_words(
+                self._model.build_inputs(texts, spans, self.window),
+                uniform_from_bits(draws.u64(0), draws.u64(1)),
+            )
         except ValueError as error:
-            raise PlanError(f"model = {self.model!r}: {error}. Nothing was published; use another model") from None
-        shown = (word[firsts] >> np.uint64(1)).astype(np.int64) if self.mapping == "corpus" else firsts
-        return [self._model.candidate_words[number] for number in found[draw_row].tolist()], shown[draw_row]
+            raise PlanError(
+                f"model = {self.model!r}: {error}. Nothing was published; use another model"
+            ) from None
+        shown = (
+            (word[firsts] >> np.uint64(1)).astype(np.int64) if self.mapping == "corpus" else firsts
+        )
+        return [self._model.candidate_words[number] for number in found[draw_row].tolist()], shown[
+            draw_row
+        ]
 
     def _draw_words(self, rows: list[MaskedInput], uniforms: F64) -> I64:
-        """The vocabulary number of the word drawn for each row, at its uniform number. ValueError where the model fails."""
+        """The vocabulary number of the word drawn for each row, at its uniform number. ValueError
+        where the model fails."""
         found, bounds = np.empty(len(rows), np.int64), self.bounds()
-        for some, logits in self._model.compute_logits(rows, self.batch):  # a loop over batches of rows: a model runs
-            found[some] = draw_candidates(logits, uniforms[some], bounds=bounds, epsilon=self.epsilon)
+        for some, logits in self._model.compute_logits(rows, self.batch):
+            # a loop over batches of rows: a model runs
+            found[some] = draw_candidates(
+                logits, uniforms[some], bounds=bounds, epsilon=self.epsilon
+            )
         return found
 
     def _apply_casing(self, drawn_words: list[str], originals: pa.Array) -> pa.LargeStringArray:
-        """The words in the model's letter case, or in lower case with a first letter in the case of the original's."""
+        """The words in the model's letter case, or in lower case with a first letter in the case of
+        the original's."""
         words = pl.Series(drawn_words, dtype=pl.String)
         if self.casing == "first" and len(words):
             capitalised = pl.Series(originals).str.contains(r"^\p{Lu}")
             lowercase = words.str.to_lowercase()
             words = pl.select(
-                pl.when(capitalised).then(lowercase.str.slice(0, 1).str.to_uppercase() + lowercase.str.slice(1)).otherwise(lowercase)
+                pl.when(capitalised)
+                .then(lowercase.str.slice(0, 1).str.to_uppercase() + lowercase.str.slice(1))
+                .otherwise(lowercase)
             ).to_series()
         return pa.array(words.to_list(), pa.large_string())
 
@@ -465,18 +617,31 @@ def _load_tagger(name: str) -> Any:
     try:
         return spacy.load(name)
     except OSError:
-        raise PlanError(f"tagger = {name!r}: no spaCy pipeline of that name is installed, and no such folder contains one") from None
+        raise PlanError(
+            f"tagger = {name!r}: no spaCy pipeline of that name is installed, and no such folder"
+            " contains one"
+        ) from None
 
 
 def _is_noun(tagger: Any, buffers: TextBuffers, words: UnicodeTokens) -> Mask:
-    """True for every word that overlaps a token tagged as a noun or proper noun; the tagger reads one text at a time."""
+    """True for every word that overlaps a token tagged as a noun or proper noun; the tagger reads
+    one text at a time."""
     chosen = np.zeros(len(words.hashes), np.bool_)
     edges = np.searchsorted(words.text_no, np.arange(len(buffers.offsets)))
     for no, tokens in enumerate(tagger.pipe(buffers.to_array().to_pylist())):
-        spans = [(token.idx, token.idx + len(token.text)) for token in tokens if token.pos_ in ("NOUN", "PROPN")]
+        spans = [
+            (token.idx, token.idx + len(token.text))
+            for token in tokens
+            if token.pos_ in ("NOUN", "PROPN")
+        ]
         low, high = int(edges[no]), int(edges[no + 1])
-        start, end = (one[low:high] - np.searchsorted(buffers.continuation_bytes, one[low:high]) for one in (words.start, words.end))
-        shift = int(buffers.offsets[no]) - int(np.searchsorted(buffers.continuation_bytes, buffers.offsets[no]))
+        start, end = (
+            one[low:high] - np.searchsorted(buffers.continuation_bytes, one[low:high])
+            for one in (words.start, words.end)
+        )
+        shift = int(buffers.offsets[no]) - int(
+            np.searchsorted(buffers.continuation_bytes, buffers.offsets[no])
+        )
         for first, last in spans:
             chosen[low:high] |= (start - shift < last) & (end - shift > first)
     return chosen

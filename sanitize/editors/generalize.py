@@ -1,7 +1,8 @@
-"""Replaces dates by their years, ages by ten-year ranges (`90 or more` above 89), and values of other kinds by their labels.
+"""Replaces dates by their years, ages by ten-year ranges (`90 or more` above 89), and values of
+other kinds by their labels.
 
-A date without a year of four digits becomes its label; a year alone stays what it is. The rules for dates and ages are those of the Safe
-Harbor list (45 CFR 164.514(b)(2)), ages in ranges throughout.
+A date without a year of four digits becomes its label; a year alone stays what it is. The rules for
+dates and ages are those of the Safe Harbor list (45 CFR 164.514(b)(2)), ages in ranges throughout.
 """
 
 from __future__ import annotations
@@ -36,7 +37,9 @@ class Generalize(Editor):
         """Years of dates."""
         return "the year of a date" if kind == _DATE else ""
 
-    def edit_occurrences(self, batch: EditBatch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
+    def edit_occurrences(
+        self, batch: EditBatch
+    ) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
         """A replacement for every occurrence."""
         frame = batch.occurrences.select(pl.col("kind").cast(pl.String), "value")
         label = "[" + pl.col("kind") + "]"
@@ -53,7 +56,11 @@ class Generalize(Editor):
 def _age_ranges(frame: pl.DataFrame) -> pl.Series:
     """`60 to 69` for 64, `90 or more` from 90; null where a value is not the number of an age."""
     is_age = frame["kind"] == _AGE
-    ages = all_kinds()[_AGE].normalise(pl.select(pl.when(is_age).then(frame["value"]).otherwise(pl.lit(""))).to_series())
+    ages = all_kinds()[_AGE].normalise(
+        pl.select(pl.when(is_age).then(frame["value"]).otherwise(pl.lit(""))).to_series()
+    )
     low = ages.cast(pl.Int64, strict=False) // 10 * 10
     text = low.cast(pl.String) + " to " + (low + 9).cast(pl.String)
-    return pl.select(pl.when(low >= _OLDEST_RANGE).then(pl.lit(f"{_OLDEST_RANGE} or more")).otherwise(text)).to_series()
+    return pl.select(
+        pl.when(low >= _OLDEST_RANGE).then(pl.lit(f"{_OLDEST_RANGE} or more")).otherwise(text)
+    ).to_series()

@@ -1,13 +1,14 @@
 """Replaces the words of the plan's blacklist by a mask such as `X`, wherever they occur.
 
-For an n-gram of the list, all its words are masked at each place where they occur in sequence, in any letter case; characters between
-words are kept. With `reasons = ["direct"]` only values that were found are masked, which is the baseline MLMA of privacy-preserving masked
-language modeling (section 4); the words of such a value are masked wherever the whole value occurs, also where no finder reported it. With
-`indirect`, words that few users wrote are masked too.
+For an n-gram of the list, all its words are masked at each place where they occur in sequence, in
+any letter case; characters between words are kept. With `reasons = ["direct"]` only values that
+were found are masked, which is the baseline MLMA of privacy-preserving masked language modeling
+(section 4); the words of such a value are masked wherever the whole value occurs, also where no
+finder reported it. With `indirect`, words that few users wrote are masked too.
 
-The removal of all values of `kinds` is promised, and the leak check verifies it: each occurrence is masked as a whole, with every word
-that it overlaps, even if it is not on the list. Only the tests of this part check that listed words are removed. Cost: one more
-tokenization of the texts.
+The removal of all values of `kinds` is promised, and the leak check verifies it: each occurrence is
+masked as a whole, with every word that it overlaps, even if it is not on the list. Only the tests
+of this part check that listed words are removed. Cost: one more tokenization of the texts.
 """
 
 from __future__ import annotations
@@ -38,8 +39,9 @@ from sanitize.text.tokenizer import (
 
 
 class MaskWords(Editor):
-    """Settings: `reasons` (`direct`: found values; `indirect`: words of few users), `mask` (the replacement of a word), and `kinds`, whose
-    removal is promised; these need the reason `direct`."""
+    """Settings: `reasons` (`direct`: found values; `indirect`: words of few users), `mask` (the
+    replacement of a word), and `kinds`, whose removal is promised; these need the reason
+    `direct`."""
 
     kinds: tuple[str, ...] = ()
     keep: Literal[0] = 0
@@ -53,18 +55,24 @@ class MaskWords(Editor):
     @model_validator(mode="after")
     def _check_reasons(self) -> MaskWords:
         if self.kinds and "direct" not in self.reasons:
-            raise ValueError('the removal of kinds needs the reason "direct"; add it to reasons, or remove kinds')
+            raise ValueError(
+                'the removal of kinds needs the reason "direct"; add it to reasons, or remove kinds'
+            )
         return self
 
     @property
     def removal_policy(self) -> RemovalPolicy:
-        """`erase` if kinds are set: their values are removed. `ledger` without kinds: words are masked, and no removal is promised."""
+        """`erase` if kinds are set: their values are removed. `ledger` without kinds: words are
+        masked, and no removal is promised."""
         return "erase" if self.kinds else "ledger"
 
     @property
     def action(self) -> str:
         """A mask for every word of every occurrence."""
-        return "every word of every occurrence masked, and all other places where the same words occur together"
+        return (
+            "every word of every occurrence masked, and all other places where the same words occur"
+            " together"
+        )
 
     @property
     def blacklist_reasons(self) -> tuple[str, ...]:
@@ -72,11 +80,23 @@ class MaskWords(Editor):
         return self.reasons
 
     def open(self, key: Key, aggregates: Aggregates) -> None:
-        """Load the blacklist: hashes of single words, and for each length of longer n-grams, hashes of first words and of whole n-grams."""
-        listed = pq.read_table(aggregates.tables["blacklist"], columns=["ngram", "reason"], partitioning=None)
-        listed = listed.filter(pc.is_in(listed.column("reason"), value_set=pa.array(self.reasons, listed.schema.field("reason").type)))
-        words = tokenize_unicode(TextBuffers.from_array(pc.unique(listed.column("ngram").cast(pa.large_string())).sort()))
-        first = np.searchsorted(words.text_no, np.arange(int(words.text_no[-1]) + 2 if len(words.text_no) else 1))
+        """Load the blacklist: hashes of single words, and for each length of longer n-grams, hashes
+        of first words and of whole n-grams."""
+        listed = pq.read_table(
+            aggregates.tables["blacklist"], columns=["ngram", "reason"], partitioning=None
+        )
+        listed = listed.filter(
+            pc.is_in(
+                listed.column("reason"),
+                value_set=pa.array(self.reasons, listed.schema.field("reason").type),
+            )
+        )
+        words = tokenize_unicode(
+            TextBuffers.from_array(pc.unique(listed.column("ngram").cast(pa.large_string())).sort())
+        )
+        first = np.searchsorted(
+            words.text_no, np.arange(int(words.text_no[-1]) + 2 if len(words.text_no) else 1)
+        )
         sizes = np.diff(first)
         self._single_words = IdIndex(np.unique(words.hashes[first[:-1][sizes == 1]]))
         self._ngrams_by_size = {}
@@ -88,12 +108,15 @@ class MaskWords(Editor):
             )
 
     def edit_texts(self, text_batch: TextBatch) -> TextEdits:
-        """One edit for every occurrence, with a mask for each of its words, and one for every listed word elsewhere."""
+        """One edit for every occurrence, with a mask for each of its words, and one for every
+        listed word elsewhere."""
         buffers = TextBuffers.from_array(text_batch.texts)
         words = tokenize_unicode(buffers)
         listed = self.is_listed(words)
         # of occurrences with the same start, the longest first
-        found = text_batch.occurrences.with_row_index("row").sort("text_no", "start_byte", "end_byte", descending=[False, False, True])
+        found = text_batch.occurrences.with_row_index("row").sort(
+            "text_no", "start_byte", "end_byte", descending=[False, False, True]
+        )
         text_no, row = found["text_no"].to_numpy(), found["row"].to_numpy().astype(np.int64)
         base = buffers.offsets[text_no]
         start, end = base + found["start_byte"].to_numpy(), base + found["end_byte"].to_numpy()
@@ -102,8 +125,12 @@ class MaskWords(Editor):
         start[with_words] = np.minimum(start[with_words], words.start[first[with_words]])
         end[with_words] = np.maximum(end[with_words], words.end[after[with_words] - 1])
         order = sort_spans(start, end)
-        row, text_no, base, start, end = (column[order] for column in (row, text_no, base, start, end))
-        masked = pl.Series(slice_spans(buffers, start, end)).str.replace_all(UNICODE_WORD_PATTERN, self.mask.replace("$", "$$"))
+        row, text_no, base, start, end = (
+            column[order] for column in (row, text_no, base, start, end)
+        )
+        masked = pl.Series(slice_spans(buffers, start, end)).str.replace_all(
+            UNICODE_WORD_PATTERN, self.mask.replace("$", "$$")
+        )
         # an occurrence without a word is replaced by a single mask
         bare = np.ones(len(row), np.bool_)
         bare[np.flatnonzero((after > first)[order])] = False
@@ -121,7 +148,12 @@ class MaskWords(Editor):
             start_byte=np.concatenate([start - base, words.start[other_words] - text_start]),
             end_byte=np.concatenate([end - base, words.end[other_words] - text_start]),
             replacement=pa.concat_arrays(
-                [to_large_string(masked), pa.array([self.mask], pa.large_string()).take(pa.array(np.zeros(len(other_words), np.int64)))]
+                [
+                    to_large_string(masked),
+                    pa.array([self.mask], pa.large_string()).take(
+                        pa.array(np.zeros(len(other_words), np.int64))
+                    ),
+                ]
             ),
             occurrence_no=np.concatenate([row, np.full(len(other_words), -1, np.int64)]),
         )
@@ -132,7 +164,9 @@ class MaskWords(Editor):
         begins: list[I64] = [np.empty(0, np.int64)]
         ends: list[I64] = [np.empty(0, np.int64)]
         for size, (firsts, _) in self._ngrams_by_size.items():
-            at = np.flatnonzero(firsts.positions_of(words.hashes[: max(0, len(words.hashes) - size + 1)]) >= 0)
+            at = np.flatnonzero(
+                firsts.positions_of(words.hashes[: max(0, len(words.hashes) - size + 1)]) >= 0
+            )
             at = at[words.text_no[at] == words.text_no[at + size - 1]]
             begins.append(at)
             ends.append(at + size)
@@ -153,4 +187,6 @@ class MaskWords(Editor):
 
 def _hash_ngrams(words: UnicodeTokens, starts: I64, ends: I64) -> U64:
     """The hash of each n-gram, given by its range of words."""
-    return hash_word_ranges(WordHashes(words.hashes, np.empty(0, np.int64)), starts, ends, starts)[0]
+    return hash_word_ranges(WordHashes(words.hashes, np.empty(0, np.int64)), starts, ends, starts)[
+        0
+    ]

@@ -1,7 +1,9 @@
-"""Replaces every occurrence by a label: `[EMAIL_ADDRESS]`, or `[EMAIL_ADDRESS-1]` numbered per document.
+"""Replaces every occurrence by a label: `[EMAIL_ADDRESS]`, or `[EMAIL_ADDRESS-1]` numbered per
+document.
 
-Numbered labels give each distinct value of a document its own number, in order of appearance. The value of each label is stored in the
-vault (table `labels`), where reconstruction attacks read it. Source of the numbered form: R.R. (Recollect and Rank), section 4.
+Numbered labels give each distinct value of a document its own number, in order of appearance. The
+value of each label is stored in the vault (table `labels`), where reconstruction attacks read it.
+Source of the numbered form: R.R. (Recollect and Rank), section 4.
 """
 
 from __future__ import annotations
@@ -29,17 +31,25 @@ class Redact(Editor):
         """A label for every occurrence."""
         return "every occurrence replaced by a label"
 
-    def edit_occurrences(self, batch: EditBatch) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
-        """A label for every occurrence; with numbered labels also the table `labels`, which maps them to value_ids."""
+    def edit_occurrences(
+        self, batch: EditBatch
+    ) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
+        """A label for every occurrence; with numbered labels also the table `labels`, which maps
+        them to value_ids."""
         frame = batch.occurrences.select("doc_no", pl.col("kind").cast(pl.String), "value_id")
         rows = np.arange(frame.height)
         if self.label == "fixed":
             return rows, to_large_string(frame.select("[" + pl.col("kind") + "]").to_series()), None
-        # the number of a value: how many distinct values of its kind the document has up to its first occurrence
+        # the number of a value: how many distinct values of its kind the document has up to its
+        # first occurrence
         new = pl.struct("doc_no", "kind", "value_id").is_first_distinct()
         frame = frame.with_columns(number=new.cum_sum().over("doc_no", "kind"))
-        frame = frame.with_columns(number=pl.col("number").first().over("doc_no", "kind", "value_id"))
-        frame = frame.with_columns(label="[" + pl.col("kind") + "-" + pl.col("number").cast(pl.String) + "]")
+        frame = frame.with_columns(
+            number=pl.col("number").first().over("doc_no", "kind", "value_id")
+        )
+        frame = frame.with_columns(
+            label="[" + pl.col("kind") + "-" + pl.col("number").cast(pl.String) + "]"
+        )
         labels = frame.select("doc_no", "label", "value_id").unique(maintain_order=True)
         return (
             rows,

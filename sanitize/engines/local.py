@@ -1,7 +1,8 @@
-"""The engine of one machine: spawned worker processes for shards, DuckDB with a memory limit and a spill folder for SQL.
+"""The engine of one machine: spawned worker processes for shards, DuckDB with a memory limit and a
+spill folder for SQL.
 
-With one worker the tasks run in this process, which saves the start-up of a worker on small corpora. Each worker has one compute thread;
-more workers use more cores.
+With one worker the tasks run in this process, which saves the start-up of a worker on small
+corpora. Each worker has one compute thread; more workers use more cores.
 """
 
 from __future__ import annotations
@@ -30,7 +31,8 @@ from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.storage.views import escape_glob, quote_literal, quote_name
 
 T = TypeVar("T")
-_REOPEN_ABOVE_MB = 64  # MB that statements may add to this process before the database is closed and reopened (30 ms)
+# MB that statements may add to this process before the database is closed and reopened (30 ms)
+_REOPEN_ABOVE_MB = 64
 
 
 class LocalEngine:
@@ -49,11 +51,12 @@ class LocalEngine:
         return self.workers == 1 or task_count <= 1
 
     def map_shards(self, function: Callable[[T], Any], tasks: Sequence[T]) -> Iterator[TaskResult]:
-        """Runs `function` on every task; yields each result as the task ends. A task whose worker dies is retried once, alone and in a new
-        worker.
+        """Runs `function` on every task; yields each result as the task ends. A task whose worker
+        dies is retried once, alone and in a new worker.
         """
         function = with_custom_kinds(function)
-        if self._growth_mb > _REOPEN_ABOVE_MB:  # DuckDB keeps the memory of its statements until its database is closed
+        if self._growth_mb > _REOPEN_ABOVE_MB:
+            # DuckDB keeps the memory of its statements until its database is closed
             self._close_database()
         if self.runs_in_process(len(tasks)):
             tune_malloc()
@@ -72,35 +75,61 @@ class LocalEngine:
             for _, outcome in run_on_workers(self._start_workers(1), function, [tasks[task_no]]):
                 if isinstance(outcome, WorkerDied):
                     raise ResourceError(
-                        f"a worker died twice at task {task_no + 1} of {len(tasks)} ({describe_task(tasks[task_no])}); the system may have "
-                        "killed it for using too much memory. Run the same command again to continue from here, with fewer --workers"
+                        f"a worker died twice at task {task_no + 1} of {len(tasks)}"
+                        f" ({describe_task(tasks[task_no])}); the system may have killed it for"
+                        " using too much memory. Run the same command again to continue from here,"
+                        " with fewer --workers"
                     )
                 yield dataclasses.replace(outcome, task_no=task_no)
 
     def map_untrusted(
-        self, function: Callable[[T], Any], tasks: Sequence[T], *, time_limit: Callable[[T], float], memory_bytes: int
+        self,
+        function: Callable[[T], Any],
+        tasks: Sequence[T],
+        *,
+        time_limit: Callable[[T], float],
+        memory_bytes: int,
     ) -> Iterator[tuple[int, TaskResult | WorkerDied]]:
-        """Runs `function` on every task in processes that may die; yields (task number, result or WorkerDied) as each task ends.
+        """Runs `function` on every task in processes that may die; yields (task number, result or
+        WorkerDied) as each task ends.
 
-        Each task has `time_limit(task)` seconds of wall time and `memory_bytes` bytes beyond what its process uses at rest.
+        Each task has `time_limit(task)` seconds of wall time and `memory_bytes` bytes beyond what
+        its process uses at rest.
         """
         if self.runs_in_process(len(tasks)):
             with borrow_worker() as workers:
-                yield from run_on_workers(workers, function, tasks, time_limit=time_limit, memory_bytes=memory_bytes)
+                yield from run_on_workers(
+                    workers, function, tasks, time_limit=time_limit, memory_bytes=memory_bytes
+                )
         else:
-            yield from run_on_workers(self._start_workers(len(tasks)), function, tasks, time_limit=time_limit, memory_bytes=memory_bytes)
+            yield from run_on_workers(
+                self._start_workers(len(tasks)),
+                function,
+                tasks,
+                time_limit=time_limit,
+                memory_bytes=memory_bytes,
+            )
 
     def _start_workers(self, task_count: int) -> list[WorkerProcess]:
-        """The workers for this number of tasks, at most `self.workers`; more are created if necessary."""
+        """The workers for this number of tasks, at most `self.workers`; more are created if
+        necessary."""
         wanted = min(self.workers, task_count)
         self._workers += [WorkerProcess() for _ in range(wanted - len(self._workers))]
         return self._workers[:wanted]
 
-    def sql(self, query: str, tables: Mapping[str, Sequence[Path]], out: Path, **parameters: object) -> None:
+    def sql(
+        self, query: str, tables: Mapping[str, Sequence[Path]], out: Path, **parameters: object
+    ) -> None:
         """Writes the result of a query to the Parquet file `out`, in the order of the query."""
         with self._open_session(tables) as database:
-            options = f"FORMAT parquet, COMPRESSION {TABLE_CODEC}, COMPRESSION_LEVEL {TABLE_CODEC_LEVEL}, ROW_GROUP_SIZE 65536"
-            database.execute(f"COPY ({_strip_semicolon(query)}) TO {quote_literal(str(out))} ({options})", parameters or None)
+            options = (
+                f"FORMAT parquet, COMPRESSION {TABLE_CODEC}, COMPRESSION_LEVEL {TABLE_CODEC_LEVEL},"
+                " ROW_GROUP_SIZE 65536"
+            )
+            database.execute(
+                f"COPY ({_strip_semicolon(query)}) TO {quote_literal(str(out))} ({options})",
+                parameters or None,
+            )
 
     def scalar(self, query: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> Any:
         """The first column of the first row of a query's result; None where it has no row."""
@@ -109,7 +138,8 @@ class LocalEngine:
             return None if row is None else row[0]
 
     def close(self) -> None:
-        """Kills the workers, closes the database and empties the caches. Unfinished tasks are done again by the next run."""
+        """Kills the workers, closes the database and empties the caches. Unfinished tasks are done
+        again by the next run."""
         for worker in self._workers:
             worker.kill()
         self._workers.clear()
@@ -123,7 +153,8 @@ class LocalEngine:
 
     @contextlib.contextmanager
     def _open_session(self, tables: Mapping[str, Sequence[Path]]) -> Iterator[Any]:
-        """A session with the given tables as its views. All sessions share one database, since opening one costs 30 ms."""
+        """A session with the given tables as its views. All sessions share one database, since
+        opening one costs 30 ms."""
         import duckdb
 
         trim_memory()  # DuckDB's memory adds to the heap of this process
@@ -134,7 +165,8 @@ class LocalEngine:
             self._connection.execute(f"SET memory_limit = {quote_literal(self.memory_limit)}")
             self._connection.execute(f"SET threads = {self.workers}")
             self._connection.execute("SET autoinstall_known_extensions = false")
-            self._connection.execute("SET enable_external_file_cache = false")  # statements do not read the same files again
+            # statements do not read the same files again
+            self._connection.execute("SET enable_external_file_cache = false")
         database, rss_before_mb = self._connection.cursor(), rss_mb()
         try:
             database.execute("SET TimeZone = 'UTC'")
@@ -144,15 +176,20 @@ class LocalEngine:
                 database.execute(f"CREATE TEMP VIEW {quote_name(name)} AS SELECT * FROM {source}")  # noqa: S608
             yield database
         except duckdb.OutOfMemoryException:
-            raise ResourceError(f"DuckDB needs more memory than {self.memory_limit}; raise --memory-limit") from None
+            raise ResourceError(
+                f"DuckDB needs more memory than {self.memory_limit}; raise --memory-limit"
+            ) from None
         except (duckdb.Error, RuntimeError) as error:
             if type(error) is RuntimeError and "interrupted" in str(error):
-                raise KeyboardInterrupt from None  # DuckDB reports a signal during a query as this error
-            # its messages may quote values: report only the type of the error, or that the disk failed
+                # DuckDB reports a signal during a query as this error
+                raise KeyboardInterrupt from None
+            # its messages may quote values: report only the type of the error, or that the disk
+            # failed
             if (disk_errno := get_disk_errno(error)) is not None:
                 raise make_disk_error(self.spill.parent, disk_errno) from None
             raise ResourceError(
-                f"DuckDB failed at a query ({type(error).__name__}); if the disk is not full, this is an internal error, please report it"
+                f"DuckDB failed at a query ({type(error).__name__}); if the disk is not full, this"
+                " is an internal error, please report it"
             ) from None
         finally:
             database.close()
@@ -160,7 +197,8 @@ class LocalEngine:
 
 
 def describe_task(task: object) -> str:
-    """A task in words, for messages: its `description`, or the name of its type. Never a value of the data."""
+    """A task in words, for messages: its `description`, or the name of its type. Never a value of
+    the data."""
     return str(getattr(task, "description", None) or type(task).__name__)
 
 

@@ -1,7 +1,9 @@
-"""Opens a Spark session: checks what it needs first, with one clear error for each thing that is missing.
+"""Opens a Spark session: checks what it needs first, with one clear error for each thing that is
+missing.
 
-A session on this machine alone listens on loopback, serves no web UI, writes no log (it might quote values) and spills into WORK. The
-settings of a cluster are left to the user: the engine sets only those that change results.
+A session on this machine alone listens on loopback, serves no web UI, writes no log (it might quote
+values) and spills into WORK. The settings of a cluster are left to the user: the engine sets only
+those that change results.
 """
 
 from __future__ import annotations
@@ -25,16 +27,21 @@ from urllib.parse import urlsplit
 from sanitize.engines.memory_limits import parse_memory_limit
 from sanitize.errors import MissingExtra, RemoteUnavailable, UsageError
 
-MIN_JAVA_VERSION, MIN_SPARK_VERSION = 17, 4  # Java that Spark 4 needs; the first Spark version with all calls used here
-# seconds to wait for a session or its first workers (a cluster may have to start them), and for a port
+# Java that Spark 4 needs; the first Spark version with all calls used here
+MIN_JAVA_VERSION, MIN_SPARK_VERSION = (17, 4)
+# seconds to wait for a session or its first workers (a cluster may have to start them), and for a
+# port
 SESSION_TIMEOUT_S, CONNECT_TIMEOUT_S = 300.0, 10.0
 
 
 def validate_environment(master: str | None, remote: str | None) -> None:
-    """Raises an error before anything starts: UsageError or MissingExtra where pyspark or Java is missing or too old, RemoteUnavailable
-    where an address gives no answer."""
+    """Raises an error before anything starts: UsageError or MissingExtra where pyspark or Java is
+    missing or too old, RemoteUnavailable where an address gives no answer."""
     if master and remote:
-        raise UsageError("--master and --remote exclude each other: --master starts Spark's driver here, --remote uses a Connect server")
+        raise UsageError(
+            "--master and --remote exclude each other: --master starts Spark's driver here,"
+            " --remote uses a Connect server"
+        )
     try:
         import pyspark
         import sqlglot  # noqa: F401
@@ -42,40 +49,62 @@ def validate_environment(master: str | None, remote: str | None) -> None:
         raise MissingExtra(error.name or "pyspark", "spark") from None
     if _major_version(pyspark.__version__) < MIN_SPARK_VERSION:
         raise UsageError(
-            f"--engine spark: pyspark {pyspark.__version__} is installed, {MIN_SPARK_VERSION} or newer is required. "
-            "pip install --upgrade 'corpus-sanitize[spark]'"
+            f"--engine spark: pyspark {pyspark.__version__} is installed, {MIN_SPARK_VERSION} or"
+            " newer is required. pip install --upgrade 'corpus-sanitize[spark]'"
         )
     remote = _connect_address(master, remote)
     if remote:
-        for module, package in (("grpc", "grpcio"), ("grpc_status", "grpcio-status"), ("zstandard", "zstandard")):
+        for module, package in (
+            ("grpc", "grpcio"),
+            ("grpc_status", "grpcio-status"),
+            ("zstandard", "zstandard"),
+        ):
             if importlib.util.find_spec(module) is None:
                 raise MissingExtra(package, "spark")
         if not remote.startswith("sc://"):
-            raise UsageError(f"--remote {remote}: expected the address of a Spark Connect server, such as sc://host:15002")
+            raise UsageError(
+                f"--remote {remote}: expected the address of a Spark Connect server, such as"
+                " sc://host:15002"
+            )
         _require_listener(remote, 15002, "--remote", "a Spark Connect server")
         return
     if master and not re.fullmatch(r"local(\[.*\])?|(spark|k8s)://.+|yarn", master):
-        raise UsageError(f"--master {master}: expected local[N], spark://host:7077, k8s://https://host:port or yarn")
+        raise UsageError(
+            f"--master {master}: expected local[N], spark://host:7077, k8s://https://host:port or"
+            " yarn"
+        )
     if master and master.startswith("spark://"):
         _require_listener(master.split(",")[0], 7077, "--master", "a Spark master")
     if "PYSPARK_GATEWAY_PORT" in os.environ or find_active_session() is not None:
         return  # a driver runs already
     java_version = find_java_version()
     if java_version is None or _major_version(java_version) < MIN_JAVA_VERSION:
-        java_state = "there is no Java" if java_version is None else f"Java {java_version or 'of an unknown version'} is installed"
+        java_state = (
+            "there is no Java"
+            if java_version is None
+            else f"Java {java_version or 'of an unknown version'} is installed"
+        )
         raise UsageError(
-            f"--engine spark: {java_state}, Spark 4 requires {MIN_JAVA_VERSION} or newer. Install openjdk-17-jre-headless, or set JAVA_HOME"
+            f"--engine spark: {java_state}, Spark 4 requires {MIN_JAVA_VERSION} or newer. Install"
+            " openjdk-17-jre-headless, or set JAVA_HOME"
         )
 
 
 def find_java_version() -> str | None:
-    """The version of the Java that Spark would start; "" where it is unknown, None where there is no Java."""
+    """The version of the Java that Spark would start; "" where it is unknown, None where there is
+    no Java."""
     home = os.environ.get("JAVA_HOME")
     command = shutil.which("java", path=str(Path(home) / "bin")) if home else shutil.which("java")
     if command is None:
         return None
     try:
-        process = subprocess.run([command, "-version"], capture_output=True, text=True, timeout=20, stdin=subprocess.DEVNULL)  # noqa: S603
+        process = subprocess.run(  # noqa: S603
+            [command, "-version"],
+            capture_output=True,
+            text=True,
+            timeout=20,
+            stdin=subprocess.DEVNULL,
+        )
     except (OSError, subprocess.TimeoutExpired):
         return ""
     match = re.search(r'version "([0-9][0-9._]*)', process.stderr + process.stdout)
@@ -88,7 +117,8 @@ def _connect_address(master: str | None, remote: str | None) -> str | None:
 
 
 def _require_listener(address: str, default_port: int, option: str, server_name: str) -> None:
-    """Raises RemoteUnavailable if nothing listens at an address, UsageError if it is none; Spark itself would retry for minutes."""
+    """Raises RemoteUnavailable if nothing listens at an address, UsageError if it is none; Spark
+    itself would retry for minutes."""
     try:
         parts = urlsplit(address)
         host, port = parts.hostname or "", parts.port or default_port
@@ -97,7 +127,10 @@ def _require_listener(address: str, default_port: int, option: str, server_name:
     except (OSError, ValueError) as error:
         error_name = type(error).__name__
         error_type = RemoteUnavailable if isinstance(error, OSError) else UsageError
-    raise error_type(f"{option} {address.split(';')[0]}: no answer ({error_name}); start {server_name} there, or give its host and port")
+    raise error_type(
+        f"{option} {address.split(';')[0]}: no answer ({error_name}); start {server_name} there, or"
+        " give its host and port"
+    )
 
 
 def _major_version(version: str) -> int:
@@ -112,21 +145,27 @@ def find_active_session() -> Any:
     from pyspark.sql import SparkSession
 
     session = SparkSession.getActiveSession()
-    if session is None:  # a session started in another thread is active only there; Spark keeps it in this attribute
+    if session is None:
+        # a session started in another thread is active only there; Spark keeps it in this attribute
         session = getattr(SparkSession, "_instantiatedSession", None)
         if session is not None and getattr(session.sparkContext, "_jsc", None) is None:
             return None  # it was stopped
     return session
 
 
-def open_session(workers: int, spill: Path, memory_limit: str, master: str | None, remote: str | None) -> tuple[Any, bool]:
+def open_session(
+    workers: int, spill: Path, memory_limit: str, master: str | None, remote: str | None
+) -> tuple[Any, bool]:
     """(a session, whether it was created here). Raises UsageError where none can be had."""
     from pyspark.sql import SparkSession
 
     active = find_active_session()
     if active is not None:
         if master or remote:
-            raise UsageError("--engine spark: this process has a Spark session already; leave --master and --remote out to use it")
+            raise UsageError(
+                "--engine spark: this process has a Spark session already; leave --master and"
+                " --remote out to use it"
+            )
         return active, False
     builder, remote = SparkSession.builder.appName("sanitize"), _connect_address(master, remote)
     if remote:
@@ -138,7 +177,9 @@ def open_session(workers: int, spill: Path, memory_limit: str, master: str | Non
         if master and master.startswith("local"):
             os.environ["PYSPARK_PYTHON"] = os.environ["PYSPARK_DRIVER_PYTHON"] = sys.executable
             # four attempts a task, Spark's default on clusters
-            master = re.sub(r"\A(local\[[0-9*]+)\]\Z", r"\1,4]", "local[1]" if master == "local" else master)
+            master = re.sub(
+                r"\A(local\[[0-9*]+)\]\Z", r"\1,4]", "local[1]" if master == "local" else master
+            )
             settings |= _local_settings(workers, spill, memory_limit)
         elif not submitted:
             os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -154,26 +195,33 @@ def open_session(workers: int, spill: Path, memory_limit: str, master: str | Non
         except BaseException as error:
             future.set_exception(error)
 
-    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")  # pandas is not used here
+    # pandas is not used here
+    warnings.filterwarnings("ignore", message="PySpark does not yet fully support pandas")
     with _silence_stderr():
         threading.Thread(target=start, daemon=True).start()
         try:
             session = future.result(SESSION_TIMEOUT_S)
             version = str(session.version)
         except Exception as error:
-            address = (remote or master or "the cluster of the environment").split(";")[0]  # the rest may hold a token
+            # the rest may hold a token
+            address = (remote or master or "the cluster of the environment").split(";")[0]
             raise UsageError(
-                f"--engine spark: cannot open a session on {address} ({type(error).__name__}); check that it runs, that it is Spark "
-                f"{MIN_SPARK_VERSION} or newer, and that its Java is supported (sanitize doctor)"
+                f"--engine spark: cannot open a session on {address} ({type(error).__name__});"
+                f" check that it runs, that it is Spark {MIN_SPARK_VERSION} or newer, and that its"
+                " Java is supported (sanitize doctor)"
             ) from None
     if _major_version(version) < MIN_SPARK_VERSION:
         session.stop()
-        raise UsageError(f"--engine spark: its server is Spark {version}, {MIN_SPARK_VERSION} or newer is required")
+        raise UsageError(
+            f"--engine spark: its server is Spark {version}, {MIN_SPARK_VERSION} or newer is"
+            " required"
+        )
     return session, True
 
 
 def _local_settings(workers: int, spill: Path, memory_limit: str) -> dict[str, str]:
-    """The settings of a session on this machine alone: loopback, no web UI, no logs, and all spill files in WORK."""
+    """The settings of a session on this machine alone: loopback, no web UI, no logs, and all spill
+    files in WORK."""
     return {
         "spark.driver.bindAddress": "127.0.0.1",
         "spark.driver.host": "127.0.0.1",
@@ -190,7 +238,8 @@ def _local_settings(workers: int, spill: Path, memory_limit: str) -> dict[str, s
 
 @contextlib.contextmanager
 def _silence_stderr() -> Iterator[None]:
-    """Discards what the process writes to stderr in the block: a starting Java prints messages, and its later log might quote values."""
+    """Discards what the process writes to stderr in the block: a starting Java prints messages, and
+    its later log might quote values."""
     sys.stderr.flush()
     saved_fd, null_fd = os.dup(2), os.open(os.devnull, os.O_WRONLY)
     try:
@@ -203,8 +252,11 @@ def _silence_stderr() -> Iterator[None]:
 
 
 def is_local_session(session: Any) -> bool:
-    """True where the workers are processes of this machine, with the same interpreter and file system."""
-    return not type(session).__module__.startswith("pyspark.sql.connect") and session_master(session).startswith("local")
+    """True where the workers are processes of this machine, with the same interpreter and file
+    system."""
+    return not type(session).__module__.startswith("pyspark.sql.connect") and session_master(
+        session
+    ).startswith("local")
 
 
 def session_master(session: Any) -> str:

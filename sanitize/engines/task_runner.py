@@ -1,4 +1,5 @@
-"""Runs the tasks of a stage on the engine of a command, measures what each stage costs, and reports progress."""
+"""Runs the tasks of a stage on the engine of a command, measures what each stage costs, and reports
+progress."""
 
 from __future__ import annotations
 
@@ -18,7 +19,8 @@ from sanitize.storage.task_records import Job, run_job
 
 @dataclass
 class StageCosts:
-    """The costs of each stage: CPU seconds over all processes, wall seconds, and the peak memory of one process."""
+    """The costs of each stage: CPU seconds over all processes, wall seconds, and the peak memory of
+    one process."""
 
     costs: dict[str, dict[str, float]] = field(default_factory=dict)
     progress: ProgressCallback = ignore_progress
@@ -27,7 +29,8 @@ class StageCosts:
 
     @contextlib.contextmanager
     def measure(self, name: str) -> Iterator[dict[str, float]]:
-        """Adds the costs of the block to a stage; a stage inside another one is not counted twice."""
+        """Adds the costs of the block to a stage; a stage inside another one is not counted
+        twice."""
         cpu, wall = time.process_time(), time.monotonic()
         cost = {"cpu_s": 0.0, "peak_rss_mb": 0.0}
         self._nested_costs.append([0.0, 0.0])
@@ -38,7 +41,10 @@ class StageCosts:
             self.progress(ProgressUpdate(stage=name, tasks_done=1))
             spent = (time.process_time() - cpu, time.monotonic() - wall)
             nested = self._nested_costs.pop()
-            self._nested_costs[-1] = [total + seconds for total, seconds in zip(self._nested_costs[-1], spent, strict=True)]
+            self._nested_costs[-1] = [
+                total + seconds
+                for total, seconds in zip(self._nested_costs[-1], spent, strict=True)
+            ]
         before = self.costs.get(name, {"cpu_s": 0.0, "wall_s": 0.0, "peak_rss_mb": 0.0})
         peak = max(cost["peak_rss_mb"], peak_rss_mb(), before["peak_rss_mb"])
         self.costs[name] = {
@@ -62,20 +68,27 @@ class TaskRunner:
         """`workspace` is the folder that an error of the disk names."""
         self.engine, self.workspace, self.progress = engine, workspace, progress
         self.costs = StageCosts(progress=progress)
-        self._text_bytes: dict[int, int] = {}  # text bytes of each task, by its first doc_no; empty until they are known
+        # text bytes of each task, by its first doc_no; empty until they are known
+        self._text_bytes: dict[int, int] = {}
 
     @contextlib.contextmanager
     def measure(self, stage: str) -> Iterator[dict[str, float]]:
-        """Add the costs of the block to `stage`; an error of the disk in it becomes a ResourceError that names the workspace."""
+        """Add the costs of the block to `stage`; an error of the disk in it becomes a ResourceError
+        that names the workspace."""
         with self.costs.measure(stage) as cost, translate_disk_errors(self.workspace):
             yield cost
 
-    def run(self, stage: str, tasks: Sequence[Any], function: Callable[[Any], Any] = run_job) -> list[Any]:
-        """Run `function` on every task; returns the results in the order of `tasks`. Tasks are jobs, unless `function` is given."""
+    def run(
+        self, stage: str, tasks: Sequence[Any], function: Callable[[Any], Any] = run_job
+    ) -> list[Any]:
+        """Run `function` on every task; returns the results in the order of `tasks`. Tasks are
+        jobs, unless `function` is given."""
         results: list[Any] = [None] * len(tasks)
         with self.costs.measure(stage) as cost:
             ranges = [_get_doc_range(task) for task in tasks]
-            text_bytes = self._text_bytes if all(low in self._text_bytes for low, _ in ranges) else {}
+            text_bytes = (
+                self._text_bytes if all(low in self._text_bytes for low, _ in ranges) else {}
+            )
             progress = ProgressUpdate(
                 stage=stage,
                 total_tasks=len(tasks),
@@ -94,8 +107,10 @@ class TaskRunner:
                     progress,
                     tasks_done=number + 1,
                     documents=progress.documents + high - low,
-                    bytes=progress.bytes + (text_bytes.get(low, 0) or _get_count(finished.result, "text_bytes")),
-                    occurrences=progress.occurrences + (sum(finished.result["by_kind"].values()) if counts_occurrences else 0),
+                    bytes=progress.bytes
+                    + (text_bytes.get(low, 0) or _get_count(finished.result, "text_bytes")),
+                    occurrences=progress.occurrences
+                    + (sum(finished.result["by_kind"].values()) if counts_occurrences else 0),
                     peak_rss_mb=cost["peak_rss_mb"],
                 )
                 self.progress(progress)
@@ -111,28 +126,42 @@ class TaskRunner:
         memory_bytes: int,
         task_bytes: Callable[[Any], int],
     ) -> Iterator[tuple[int, TaskResult | WorkerDied]]:
-        """Run tasks that may kill their worker (they parse input files), under limits of time and memory; yields the number of each task
-        and its result as it ends. `stage` is the stage in progress updates, empty for none; the costs are those of "read"."""
+        """Run tasks that may kill their worker (they parse input files), under limits of time and
+        memory; yields the number of each task and its result as it ends. `stage` is the stage in
+        progress updates, empty for none; the costs are those of "read"."""
         with self.costs.measure("read") as cost:
             sizes = [task_bytes(task) for task in tasks]
             progress = ProgressUpdate(stage=stage, total_tasks=len(tasks), total_bytes=sum(sizes))
             if stage and tasks:
                 self.progress(progress)
-            outcomes = self.engine.map_untrusted(function, tasks, time_limit=time_limit, memory_bytes=memory_bytes)
+            outcomes = self.engine.map_untrusted(
+                function, tasks, time_limit=time_limit, memory_bytes=memory_bytes
+            )
             for number, (task_no, outcome) in enumerate(outcomes):
                 if isinstance(outcome, TaskResult):
                     cost["cpu_s"] += outcome.cpu_s
                     cost["peak_rss_mb"] = max(cost["peak_rss_mb"], outcome.peak_rss_mb)
                     rows = outcome.result.get("rows", 0) if isinstance(outcome.result, dict) else 0
-                    progress = replace(progress, documents=progress.documents + rows, peak_rss_mb=cost["peak_rss_mb"])
-                progress = replace(progress, tasks_done=number + 1, bytes=progress.bytes + sizes[task_no])
+                    progress = replace(
+                        progress,
+                        documents=progress.documents + rows,
+                        peak_rss_mb=cost["peak_rss_mb"],
+                    )
+                progress = replace(
+                    progress, tasks_done=number + 1, bytes=progress.bytes + sizes[task_no]
+                )
                 if stage:
                     self.progress(progress)
                 yield task_no, outcome
 
-    def set_text_bytes(self, task_ranges: Sequence[tuple[int, int]], results: Sequence[Mapping[str, Any]]) -> None:
-        """Set the text bytes of each task from the results of detection, so that later stages can report progress in bytes."""
-        self._text_bytes = {low: result["text_bytes"] for (low, _), result in zip(task_ranges, results, strict=True)}
+    def set_text_bytes(
+        self, task_ranges: Sequence[tuple[int, int]], results: Sequence[Mapping[str, Any]]
+    ) -> None:
+        """Set the text bytes of each task from the results of detection, so that later stages can
+        report progress in bytes."""
+        self._text_bytes = {
+            low: result["text_bytes"] for (low, _), result in zip(task_ranges, results, strict=True)
+        }
 
 
 def _get_doc_range(task: Any) -> tuple[int, int]:

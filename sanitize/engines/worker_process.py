@@ -1,8 +1,10 @@
-"""Worker processes that run one task at a time and may die of it: a crash, a hang or too much memory costs only that task.
+"""Worker processes that run one task at a time and may die of it: a crash, a hang or too much
+memory costs only that task.
 
-Why not `multiprocessing`: a pool cannot tell which task broke it, a spawned worker imports the user's script again, and the output of a
-crashing library would reach the terminal. A worker is a plain interpreter with our module path and a socket; it prints nothing and ends
-with its parent. A new worker answers after about 0.15 s; a task costs 0.2 ms.
+Why not `multiprocessing`: a pool cannot tell which task broke it, a spawned worker imports the
+user's script again, and the output of a crashing library would reach the terminal. A worker is a
+plain interpreter with our module path and a socket; it prints nothing and ends with its parent. A
+new worker answers after about 0.15 s; a task costs 0.2 ms.
 """
 
 from __future__ import annotations
@@ -29,8 +31,8 @@ from sanitize.core.engine import TaskResult, WorkerDied
 _TRIM_ABOVE_MB = 700  # a process above this size returns free memory to the system after every task
 _IDLE_BEFORE_TRIM_S = 0.05  # seconds to wait for the next task before free memory is returned
 _BOOTSTRAP_CODE = (
-    "import sys; sys.path[:] = sys.argv[3:]; from sanitize.engines.worker_process import serve_tasks; "
-    "serve_tasks(int(sys.argv[1]), int(sys.argv[2]))"
+    "import sys; sys.path[:] = sys.argv[3:]; from sanitize.engines.worker_process import"
+    " serve_tasks; serve_tasks(int(sys.argv[1]), int(sys.argv[2]))"
 )
 
 
@@ -55,7 +57,14 @@ class WorkerProcess:
         parent_socket, child_socket = socket.socketpair()
         with child_socket:
             self._process = subprocess.Popen(  # noqa: S603 - our own interpreter
-                [sys.executable, "-c", _BOOTSTRAP_CODE, str(child_socket.fileno()), str(os.getpid()), *sys.path],
+                [
+                    sys.executable,
+                    "-c",
+                    _BOOTSTRAP_CODE,
+                    str(child_socket.fileno()),
+                    str(os.getpid()),
+                    *sys.path,
+                ],
                 pass_fds=[child_socket.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
@@ -75,10 +84,12 @@ class WorkerProcess:
         memory_bytes: int | None = None,
         umask: int | None = None,
     ) -> None:
-        """Sends a task. It may take `time_limit` seconds of wall time and `memory_bytes` of address space beyond what the process has.
+        """Sends a task. It may take `time_limit` seconds of wall time and `memory_bytes` of address
+        space beyond what the process has.
 
-        Files that the task creates get `umask`; the default is the umask of this process, which only the thread that creates files may
-        query. Raises WorkerDied where the process ends twice before it has received the task.
+        Files that the task creates get `umask`; the default is the umask of this process, which
+        only the thread that creates files may query. Raises WorkerDied where the process ends twice
+        before it has received the task.
         """
         if umask is None:
             umask = os.umask(0o077)
@@ -104,7 +115,8 @@ class WorkerProcess:
         self.connection.send_bytes(message)
 
     def receive(self) -> TaskResult:
-        """The result of the task; its own error is raised. Raises WorkerDied where the process ended or ran out of memory."""
+        """The result of the task; its own error is raised. Raises WorkerDied where the process
+        ended or ran out of memory."""
         assert self.connection is not None
         try:
             answer: TaskResult | BaseException = pickle.loads(self.connection.recv_bytes())
@@ -119,7 +131,8 @@ class WorkerProcess:
         return answer
 
     def terminate(self) -> None:
-        """Ends the process for good while another thread may wait for its answer; that thread gets WorkerDied."""
+        """Ends the process for good while another thread may wait for its answer; that thread gets
+        WorkerDied."""
         self._is_terminated = True
         if (process := self._process) is not None:
             process.kill()
@@ -142,8 +155,9 @@ def run_on_workers(
     time_limit: Callable[[Any], float] = lambda task: float("inf"),
     memory_bytes: int | None = None,
 ) -> Iterator[tuple[int, TaskResult | WorkerDied]]:
-    """(task number, result or WorkerDied) for every task, as each ends. A task's own error is raised; workers still busy then are
-    killed. A task that has written to its folder when its time is over gets the same time again.
+    """(task number, result or WorkerDied) for every task, as each ends. A task's own error is
+    raised; workers still busy then are killed. A task that has written to its folder when its time
+    is over gets the same time again.
     """
     idle, busy = list(workers), dict[Any, WorkerProcess]()
     for worker in idle[: len(tasks)]:
@@ -154,7 +168,9 @@ def run_on_workers(
             while idle and (entry := next(queue, None)) is not None:
                 worker = idle.pop()
                 try:
-                    worker.send(function, *entry, time_limit=time_limit(entry[1]), memory_bytes=memory_bytes)
+                    worker.send(
+                        function, *entry, time_limit=time_limit(entry[1]), memory_bytes=memory_bytes
+                    )
                 except WorkerDied as died:
                     idle.append(worker)
                     yield entry[0], died
@@ -163,7 +179,9 @@ def run_on_workers(
             if not busy:
                 return
             seconds_left = min(worker.deadline for worker in busy.values()) - time.monotonic()
-            ready = wait(list(busy), None if seconds_left == float("inf") else max(seconds_left, 0.0))
+            ready = wait(
+                list(busy), None if seconds_left == float("inf") else max(seconds_left, 0.0)
+            )
             ended = [busy.pop(connection) for connection in ready]
             for worker in ended:
                 idle.append(worker)
@@ -175,7 +193,10 @@ def run_on_workers(
             now = time.monotonic()
             for connection, worker in [pair for pair in busy.items() if pair[1].deadline <= now]:
                 if (written := _count_written_bytes(tasks[worker.task_no])) > worker.written_bytes:
-                    worker.deadline, worker.written_bytes = now + time_limit(tasks[worker.task_no]), written
+                    worker.deadline, worker.written_bytes = (
+                        now + time_limit(tasks[worker.task_no]),
+                        written,
+                    )
                     continue
                 del busy[connection]
                 worker.kill()
@@ -201,7 +222,8 @@ _idle_workers: list[WorkerProcess] = []
 
 @contextlib.contextmanager
 def borrow_worker() -> Iterator[list[WorkerProcess]]:
-    """A worker that is kept for the next caller: many small runs in one process then pay for one start."""
+    """A worker that is kept for the next caller: many small runs in one process then pay for one
+    start."""
     worker = _idle_workers.pop() if _idle_workers else WorkerProcess()
     try:
         yield [worker]
@@ -222,7 +244,8 @@ def _kill_idle_workers() -> None:
 
 
 def serve_tasks(socket_fd: int, parent_pid: int) -> None:
-    """The loop of a child process: runs tasks and sends answers until the parent closes the socket."""
+    """The loop of a child process: runs tasks and sends answers until the parent closes the
+    socket."""
     connection = Connection(socket_fd)
     _initialize(parent_pid)
     connection.send_bytes(b"")
@@ -239,16 +262,22 @@ def serve_tasks(socket_fd: int, parent_pid: int) -> None:
 def _run_message(message: bytes) -> bytes:
     def attempt() -> TaskResult:
         function, task_no, task, memory_bytes, folder, umask = pickle.loads(message)
-        os.chdir(folder)  # the parent may have changed its folder since the child was started, and paths may be relative
+        # the parent may have changed its folder since the child was started, and paths may be
+        # relative
+        os.chdir(folder)
         os.umask(umask)  # the parent may have changed its umask too, to create private files
-        with limit_memory(memory_bytes), failpoints.disabled() if memory_bytes is not None else contextlib.nullcontext():
+        with (
+            limit_memory(memory_bytes),
+            failpoints.disabled() if memory_bytes is not None else contextlib.nullcontext(),
+        ):
             return run_measured(function, task_no, task)
 
     return pickle_outcome(attempt)
 
 
 def pickle_outcome(run: Callable[[], TaskResult | WorkerDied], task_label: str = "") -> bytes:
-    """The result of `run`, or the error it raises without its frames, pickled. `task_label` names the task where that cannot be pickled."""
+    """The result of `run`, or the error it raises without its frames, pickled. `task_label` names
+    the task where that cannot be pickled."""
     answer: TaskResult | WorkerDied | BaseException
     try:
         answer = run()
@@ -258,11 +287,14 @@ def pickle_outcome(run: Callable[[], TaskResult | WorkerDied], task_label: str =
     try:
         return pickle.dumps(answer)
     except Exception:
-        return pickle.dumps(RuntimeError(f"a {type(answer).__name__}{task_label} that cannot be passed on"))
+        return pickle.dumps(
+            RuntimeError(f"a {type(answer).__name__}{task_label} that cannot be passed on")
+        )
 
 
 def _initialize(parent_pid: int) -> None:
-    """Prepares a child: it ignores signals, since the parent ends its children, and ends when the parent ends in any way."""
+    """Prepares a child: it ignores signals, since the parent ends its children, and ends when the
+    parent ends in any way."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))  # a core file would hold documents
@@ -278,7 +310,8 @@ def _initialize(parent_pid: int) -> None:
 
 @contextlib.contextmanager
 def limit_memory(memory_bytes: int | None) -> Iterator[None]:
-    """Limits the process to `memory_bytes` beyond what it has (Linux): an allocation above that fails instead of filling the machine."""
+    """Limits the process to `memory_bytes` beyond what it has (Linux): an allocation above that
+    fails instead of filling the machine."""
     if memory_bytes is None or sys.platform != "linux":
         yield
         return
@@ -286,7 +319,10 @@ def limit_memory(memory_bytes: int | None) -> Iterator[None]:
     with open("/proc/self/statm", "rb") as file:
         current_bytes = int(file.read().split()[0]) * resource.getpagesize()
     limit_bytes = current_bytes + memory_bytes
-    resource.setrlimit(resource.RLIMIT_AS, (limit_bytes if hard == resource.RLIM_INFINITY else min(limit_bytes, hard), hard))
+    resource.setrlimit(
+        resource.RLIMIT_AS,
+        (limit_bytes if hard == resource.RLIM_INFINITY else min(limit_bytes, hard), hard),
+    )
     try:
         yield
     finally:
@@ -304,7 +340,10 @@ def run_measured(function: Callable[[Any], Any], task_no: int, task: Any) -> Tas
 
 def peak_rss_mb() -> float:
     """The largest resident size of this process so far, in MB."""
-    with contextlib.suppress(OSError, StopIteration), open("/proc/self/status", encoding="ascii") as file:
+    with (
+        contextlib.suppress(OSError, StopIteration),
+        open("/proc/self/status", encoding="ascii") as file,
+    ):
         # not ru_maxrss: a process inherits it from the process that started it
         return int(next(line for line in file if line.startswith("VmHWM")).split()[1]) / 1024
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
@@ -318,16 +357,22 @@ def rss_mb() -> float:
 
 
 def tune_malloc() -> None:
-    """Keeps large blocks in one heap for all threads instead of mapping each again: large temporaries come and go, and the first touch of
-    memory costs the system a sixth of a run.
+    """Keeps large blocks in one heap for all threads instead of mapping each again: large
+    temporaries come and go, and the first touch of memory costs the system a sixth of a run.
 
-    This applies to numpy, and to Arrow where the environment selects the system allocator (`cli.main` sets it, and the setting for
-    Polars): call it before they are loaded.
+    This applies to numpy, and to Arrow where the environment selects the system allocator
+    (`cli.main` sets it, and the setting for Polars): call it before they are loaded.
     """
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
             mallopt = ctypes.CDLL(None).mallopt
-            for option, value in ((-4, 0), (-1, 1 << 30), (-2, 16 << 20), (-8, 1)):  # no mmap, trim threshold, top pad, one arena
+            for option, value in (
+                (-4, 0),
+                (-1, 1 << 30),
+                (-2, 16 << 20),
+                (-8, 1),
+            ):
+                # no mmap, trim threshold, top pad, one arena
                 mallopt(option, value)
 
 
@@ -340,11 +385,11 @@ class _PandasBlocker:
 
 
 def preload_arrow_without_pandas() -> None:
-    """Keeps Arrow from importing pandas at the first array made of numbers and at the first table that is read whole (`pyarrow.dataset`),
-    which costs half a second and 40 MB in every process.
+    """Keeps Arrow from importing pandas at the first array made of numbers and at the first table
+    that is read whole (`pyarrow.dataset`), which costs half a second and 40 MB in every process.
 
-    Arrow looks for pandas in these two places and remembers that it is absent. Conversions to pandas still work later, those from pandas
-    do not: only for processes of which all code is ours.
+    Arrow looks for pandas in these two places and remembers that it is absent. Conversions to
+    pandas still work later, those from pandas do not: only for processes of which all code is ours.
     """
     if "pandas" in sys.modules:
         return
@@ -361,7 +406,8 @@ def preload_arrow_without_pandas() -> None:
 
 
 def trim_memory() -> None:
-    """Returns unused memory to the system. Called between stages; the tasks of one stage reuse the memory of the task before."""
+    """Returns unused memory to the system. Called between stages; the tasks of one stage reuse the
+    memory of the task before."""
     if "pyarrow" in sys.modules:
         import pyarrow as pa
 

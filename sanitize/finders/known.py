@@ -1,14 +1,18 @@
-r"""Finder `known`: the second round of find. Finds further occurrences of known values, after the first round has read the whole corpus.
+r"""Finder `known`: the second round of find. Finds further occurrences of known values, after the
+first round has read the whole corpus.
 
-Known values are the names of people beside their addresses in header lines or after a title (finders/names.py), numbers and addresses in
-the spellings found (without those that only their context identifies, see `Kind.is_distinctive`), and a user's list (`--known FILE`: CSV,
-TSV or JSON lines with `kind` and `value`, of any kind). A name is found in any ASCII letter case, across any run of white space, as `Ann
-Roe` and as `Roe, Ann`; a value is also found in full-width letters.
+Known values are the names of people beside their addresses in header lines or after a title
+(finders/names.py), numbers and addresses in the spellings found (without those that only their
+context identifies, see `Kind.is_distinctive`), and a user's list (`--known FILE`: CSV, TSV or JSON
+lines with `kind` and `value`, of any kind). A name is found in any ASCII letter case, across any
+run of white space, as `Ann Roe` and as `Roe, Ann`; a value is also found in full-width letters.
 
-A single word is searched only if a user's list has it, and only as spelled there or in capitals: `Will`, `May` and `Mark` are usually
-ordinary words. Where a text writes out escapes (sanitize/text/decodings/written_escapes.py), they count as white space, and values that
-contain something like one are found as well (`CORP\tom`); a value that begins inside an escape is found behind the name of a domain only
-(`CORP\nina`). Memory is that of the distinct values, as in the leak check; a pass costs about as much as that check.
+A single word is searched only if a user's list has it, and only as spelled there or in capitals:
+`Will`, `May` and `Mark` are usually ordinary words. Where a text writes out escapes
+(sanitize/text/decodings/written_escapes.py), they count as white space, and values that contain
+something like one are found as well (`CORP\tom`); a value that begins inside an escape is found
+behind the name of a domain only (`CORP\nina`). Memory is that of the distinct values, as in the
+leak check; a pass costs about as much as that check.
 """
 
 from __future__ import annotations
@@ -27,7 +31,14 @@ import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 
 from sanitize.array_types import I64, Mask
-from sanitize.core.arrow_buffers import TextBuffers, ascii_lower, fill_columns, make_byte_table, slice_spans, to_large_string
+from sanitize.core.arrow_buffers import (
+    TextBuffers,
+    ascii_lower,
+    fill_columns,
+    make_byte_table,
+    slice_spans,
+    to_large_string,
+)
 from sanitize.core.engine import cached_for_run
 from sanitize.core.intervals import contained_in_any, flatten_spans
 from sanitize.core.keys import Key, compute_value_ids
@@ -39,14 +50,29 @@ from sanitize.kinds.kind import all_kinds
 from sanitize.storage.files import describe_read_error, open_regular_file, require_shallow_lines
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 from sanitize.text.decodings.written_escapes import separate_escapes
-from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings, find_common_values
+from sanitize.text.literal_search import (
+    LiteralMatcher,
+    LiteralMatches,
+    expand_spellings,
+    find_common_values,
+)
 
 FINDER_NAME = "known"
-MIN_CERTAIN_SCORE = 0.9  # names with at least this score (beside an address, or after a title) are searched everywhere
+# names with at least this score (beside an address, or after a title) are searched everywhere
+MIN_CERTAIN_SCORE = 0.9
 _LISTED_SCORE, _MINED_SCORE = 1.0, 0.95
-_REVERSED_SCORE = 0.65  # `Roe, Ann`: less sure than the names beside each other in `Bob Roe, Ann Lee`, surer than two words alone
+# `Roe, Ann`: less sure than the names beside each other in `Bob Roe, Ann Lee`, surer than two words
+# alone
+_REVERSED_SCORE = 0.65
 # kinds with values that are recognisable without context
-_DISTINCTIVE_KINDS = ("EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS", "CREDIT_CARD", "IBAN_CODE", "US_SSN")
+_DISTINCTIVE_KINDS = (
+    "EMAIL_ADDRESS",
+    "PHONE_NUMBER",
+    "IP_ADDRESS",
+    "CREDIT_CARD",
+    "IBAN_CODE",
+    "US_SSN",
+)
 _PERSON = "PERSON"
 _TERM_SCHEMA = pa.schema(
     [
@@ -54,12 +80,17 @@ _TERM_SCHEMA = pa.schema(
         pa.field("kind", pa.int32()),
         pa.field("value_id", pa.int64()),
         pa.field("score", pa.float32()),
-        pa.field("spelled", pa.large_string()),  # for a single word the required spelling, otherwise null
+        # for a single word the required spelling, otherwise null
+        pa.field("spelled", pa.large_string()),
     ]
 )
-_MINED_COLUMNS = (pl.lit(_MINED_SCORE, pl.Float32).alias("score"), pl.lit(None, pl.String).alias("spelled"))
+_MINED_COLUMNS = (
+    pl.lit(_MINED_SCORE, pl.Float32).alias("score"),
+    pl.lit(None, pl.String).alias("spelled"),
+)
 _BACKSLASH = ord("\\")
-_DOMAIN = re.compile(rb"(?:\A|[^A-Za-z0-9_.-])[A-Z][A-Z0-9-]{1,14}\\{1,2}\Z")  # NetBIOS: at most 15 characters
+# NetBIOS: at most 15 characters
+_DOMAIN = re.compile(rb"(?:\A|[^A-Za-z0-9_.-])[A-Z][A-Z0-9-]{1,14}\\{1,2}\Z")
 _MAX_DOMAIN_BYTES = 18  # of what the pattern matches
 _WHITESPACE_BYTES = make_byte_table(b" \t\n\v\f\r")
 
@@ -79,7 +110,8 @@ class Known(Finder):
         self._terms = _read_cached_terms(first_round_file, stat.st_mtime_ns, stat.st_ino)
 
     def find_spans(self, column: TextColumn) -> FoundSpans:
-        """Returns every match of a known term that is not inside a span of its kind that was found before."""
+        """Returns every match of a known term that is not inside a span of its kind that was found
+        before."""
         assert self._terms is not None
         terms, buffers = self._terms, TextBuffers.from_array(column.texts)
         text_no, start, stop, term = terms.find_matches(buffers)
@@ -87,11 +119,23 @@ class Known(Finder):
         if view is not buffers:
             is_valid = ~_begins_inside_escape(buffers, view, text_no, start)
             columns = zip((text_no, start, stop, term), terms.find_matches(view), strict=True)
-            text_no, start, stop, term = (np.append(found[is_valid], separated) for found, separated in columns)
-        spans = pl.DataFrame({"text_no": text_no, "start": start, "end": stop, "kind": terms.matcher.kind[term]})
-        is_first = spans.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()  # two terms may match the same span
-        text_no, start, stop, term = text_no[is_first], start[is_first], stop[is_first], term[is_first]
-        is_new = terms.has_required_spelling(column.texts, text_no, start, stop, term) & ~_is_already_found(
+            text_no, start, stop, term = (
+                np.append(found[is_valid], separated) for found, separated in columns
+            )
+        spans = pl.DataFrame(
+            {"text_no": text_no, "start": start, "end": stop, "kind": terms.matcher.kind[term]}
+        )
+        # two terms may match the same span
+        is_first = spans.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()
+        text_no, start, stop, term = (
+            text_no[is_first],
+            start[is_first],
+            stop[is_first],
+            term[is_first],
+        )
+        is_new = terms.has_required_spelling(
+            column.texts, text_no, start, stop, term
+        ) & ~_is_already_found(
             column.known_spans, text_no, start, stop, terms.lookup_kind_names(term)
         )
         text_no, start, stop, term = text_no[is_new], start[is_new], stop[is_new], term[is_new]
@@ -107,21 +151,33 @@ class Known(Finder):
 
 
 class _KnownTerms:
-    """The search terms: a matcher over all terms, and for each its score and, for a single word, its required spelling."""
+    """The search terms: a matcher over all terms, and for each its score and, for a single word,
+    its required spelling."""
 
     def __init__(self, table: pa.Table) -> None:
         forms = table.column("form").chunk(0) if table.num_rows else pa.array([], pa.large_string())
-        self.matcher = LiteralMatcher(forms, np.asarray(table.column("kind"), np.int32), np.asarray(table.column("value_id"), np.int64))
+        self.matcher = LiteralMatcher(
+            forms,
+            np.asarray(table.column("kind"), np.int32),
+            np.asarray(table.column("value_id"), np.int64),
+        )
         self.score = np.asarray(table.column("score"), np.float32)
         self.required_spelling = pl.Series(table.column("spelled"), dtype=pl.String)
         self.kind_names = np.array(self.matcher.kind_names, object)
 
     def find_matches(self, buffers: TextBuffers) -> tuple[I64, I64, I64, I64]:
-        """Returns text, start and end byte, and term of each match, across any run of white space and in full-width letters."""
+        """Returns text, start and end byte, and term of each match, across any run of white space
+        and in full-width letters."""
         collapsed = CollapsedTexts(buffers)
-        plain_and_nfkc = [self.matcher.find(collapsed.texts), self.matcher.find_nfkc(collapsed.texts)]
+        plain_and_nfkc = [
+            self.matcher.find(collapsed.texts),
+            self.matcher.find_nfkc(collapsed.texts),
+        ]
         joined = LiteralMatches(
-            *(np.concatenate([getattr(matches, name) for matches in plain_and_nfkc]) for name in ("text_no", "start", "end", "term"))
+            *(
+                np.concatenate([getattr(matches, name) for matches in plain_and_nfkc])
+                for name in ("text_no", "start", "end", "term")
+            )
         )
         return *collapsed.to_original(joined), joined.term
 
@@ -130,18 +186,29 @@ class _KnownTerms:
         found: npt.NDArray[np.object_] = self.kind_names[self.matcher.kind[term]]
         return found
 
-    def has_required_spelling(self, texts: pa.LargeStringArray, text_no: I64, start: I64, end: I64, term: I64) -> Mask:
+    def has_required_spelling(
+        self, texts: pa.LargeStringArray, text_no: I64, start: I64, end: I64, term: I64
+    ) -> Mask:
         """False for a single word that is neither spelled as in the user's list nor in capitals."""
         is_valid = np.ones(len(term), np.bool_)
-        single = np.flatnonzero(self.required_spelling.is_not_null().to_numpy()[term]) if len(term) else np.empty(0, np.int64)
+        single = (
+            np.flatnonzero(self.required_spelling.is_not_null().to_numpy()[term])
+            if len(term)
+            else np.empty(0, np.int64)
+        )
         if len(single):
             buffers = TextBuffers.from_array(texts)
             base = buffers.offsets[text_no[single]]
             low, high = base + start[single], base + end[single]
             required = self.required_spelling.gather(term[single]).str.normalize("NFC")
-            written = pl.Series(slice_spans(buffers, low, high), dtype=pl.String).str.replace_all(r"\s+", " ").str.normalize("NFC")
+            written = (
+                pl.Series(slice_spans(buffers, low, high), dtype=pl.String)
+                .str.replace_all(r"\s+", " ")
+                .str.normalize("NFC")
+            )
             is_valid[single] = (
-                (written == required) | ((written == required.str.to_uppercase()) & (required.str.len_chars() > 1))
+                (written == required)
+                | ((written == required.str.to_uppercase()) & (required.str.len_chars() > 1))
             ).to_numpy()
         return is_valid
 
@@ -152,20 +219,35 @@ def _read_cached_terms(path: Path, _mtime_ns: int, _inode: int) -> _KnownTerms:
 
 
 class CollapsedTexts:
-    """A column of texts in which every run of white space is one blank, with a mapping back to the original bytes."""
+    """A column of texts in which every run of white space is one blank, with a mapping back to the
+    original bytes."""
 
     def __init__(self, buffers: TextBuffers) -> None:
-        data, self.offsets = np.empty(len(buffers.data), np.uint8), np.empty(len(buffers.offsets), np.int64)
+        data, self.offsets = (
+            np.empty(len(buffers.data), np.uint8),
+            np.empty(len(buffers.offsets), np.int64),
+        )
         self.original_offsets = buffers.offsets
         self.breaks, self.shifts = fill_columns(
-            partial(collapse, buffers.data, buffers.offsets, _WHITESPACE_BYTES.view(np.uint8), data, self.offsets), column_count=2
+            partial(
+                collapse,
+                buffers.data,
+                buffers.offsets,
+                _WHITESPACE_BYTES.view(np.uint8),
+                data,
+                self.offsets,
+            ),
+            column_count=2,
         )
         self.texts = TextBuffers(data[: self.offsets[-1]], self.offsets).to_array()
 
     def to_original(self, matches: LiteralMatches) -> tuple[I64, I64, I64]:
         """Returns number of the text, start and end byte of each match, in the original texts."""
         first, base = self.offsets[matches.text_no], self.original_offsets[matches.text_no]
-        start, last = (self._find_original_byte(position + first) - base for position in (matches.start, matches.end - 1))
+        start, last = (
+            self._find_original_byte(position + first) - base
+            for position in (matches.start, matches.end - 1)
+        )
         return matches.text_no, start, last + 1
 
     def _find_original_byte(self, position: I64) -> I64:
@@ -174,49 +256,87 @@ class CollapsedTexts:
         return found
 
 
-def _begins_inside_escape(buffers: TextBuffers, view: TextBuffers, text_no: I64, start: I64) -> Mask:
-    r"""True for matches in the texts that begin inside an escape, unless the name of a domain in capitals is before it: `CORP\nina`."""
+def _begins_inside_escape(
+    buffers: TextBuffers, view: TextBuffers, text_no: I64, start: I64
+) -> Mask:
+    r"""True for matches in the texts that begin inside an escape, unless the name of a domain in
+    capitals is before it: `CORP\nina`."""
     low = buffers.offsets[text_no] + start
     is_inside: Mask = (view.data[low] != buffers.data[low]) & (buffers.data[low] != _BACKSLASH)
     rows = np.flatnonzero(is_inside)
     first = np.maximum(low[rows] - _MAX_DOMAIN_BYTES, buffers.offsets[text_no[rows]])
     before = slice_spans(buffers, first, low[rows]).cast(pa.large_binary()).to_pylist()
-    is_inside[rows] = [_DOMAIN.search(piece) is None for piece in before]  # a loop over the few matches of this sort
+    # a loop over the few matches of this sort
+    is_inside[rows] = [_DOMAIN.search(piece) is None for piece in before]
     return is_inside
 
 
-def _is_already_found(found: pl.DataFrame, text_no: I64, start_byte: I64, end_byte: I64, kind: npt.NDArray[np.object_]) -> Mask:
+def _is_already_found(
+    found: pl.DataFrame, text_no: I64, start_byte: I64, end_byte: I64, kind: npt.NDArray[np.object_]
+) -> Mask:
     """True for spans inside a span of their kind that was found before."""
     inside = np.zeros(len(text_no), np.bool_)
-    found_text, found_start, found_end = (found[name].to_numpy() for name in ("text_no", "start_byte", "end_byte"))
-    axis, found_axis = flatten_spans((text_no, start_byte, end_byte), (found_text, found_start, found_end))
+    found_text, found_start, found_end = (
+        found[name].to_numpy() for name in ("text_no", "start_byte", "end_byte")
+    )
+    axis, found_axis = flatten_spans(
+        (text_no, start_byte, end_byte), (found_text, found_start, found_end)
+    )
     found_kind = found["kind"].to_numpy()
     for name in set(kind.tolist()):
         rows, found_rows = kind == name, found_kind == name
-        inside[rows] = contained_in_any(axis[0][rows], axis[1][rows], found_axis[0][found_rows], found_axis[1][found_rows])
+        inside[rows] = contained_in_any(
+            axis[0][rows], axis[1][rows], found_axis[0][found_rows], found_axis[1][found_rows]
+        )
     return inside
 
 
 def write_known_terms(
-    value_files: Sequence[Path], occurrence_files: Sequence[Path], listed_values: pl.DataFrame | None, key: Key, out: Path
+    value_files: Sequence[Path],
+    occurrence_files: Sequence[Path],
+    listed_values: pl.DataFrame | None,
+    key: Key,
+    out: Path,
 ) -> int:
-    """Writes the search terms of the second round to `out`, from the first round's values and a user's list; returns their number."""
+    """Writes the search terms of the second round to `out`, from the first round's values and a
+    user's list; returns their number."""
     numbers = {name: number for number, name in enumerate(all_kinds())}
     frames = [_build_listed_terms(listed_values, key)] if listed_values is not None else []
     certain_name_ids = _find_certain_name_ids(occurrence_files)
     # loops over the tasks' files of distinct values, not over documents
     for path in value_files:
-        frame = pl.DataFrame(pq.read_table(path, partitioning=None)).with_columns(pl.col("kind").cast(pl.String))
+        frame = pl.DataFrame(pq.read_table(path, partitioning=None)).with_columns(
+            pl.col("kind").cast(pl.String)
+        )
         frame = frame.with_columns(pl.coalesce("normalised", "value").alias("normalised"))
-        frames.append(_build_name_terms(frame.filter((pl.col("kind") == _PERSON) & pl.col("value_id").is_in(certain_name_ids.implode()))))
+        frames.append(
+            _build_name_terms(
+                frame.filter(
+                    (pl.col("kind") == _PERSON)
+                    & pl.col("value_id").is_in(certain_name_ids.implode())
+                )
+            )
+        )
         distinctive = frame.filter(pl.col("kind").is_in(list(_DISTINCTIVE_KINDS)))
-        is_common = find_common_values(distinctive.with_columns(pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32)))
+        is_common = find_common_values(
+            distinctive.with_columns(pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
+        )
         frames.append(_build_value_terms(distinctive.filter(~is_common)))
-    empty = pl.DataFrame(schema={"form": pl.String, "kind": pl.String, "value_id": pl.Int64, "score": pl.Float32, "spelled": pl.String})
+    empty = pl.DataFrame(
+        schema={
+            "form": pl.String,
+            "kind": pl.String,
+            "value_id": pl.Int64,
+            "score": pl.Float32,
+            "spelled": pl.String,
+        }
+    )
     terms = pl.concat([empty, *(frame.select(empty.columns) for frame in frames)])
     terms = pl.concat([terms.with_columns(ascii_lower(terms["form"])), expand_spellings(terms)])
     terms = terms.with_columns(pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
-    terms = terms.filter(pl.col("form").str.len_bytes() > 1).sort("form", "kind", -pl.col("score"), "value_id", "spelled", nulls_last=True)
+    terms = terms.filter(pl.col("form").str.len_bytes() > 1).sort(
+        "form", "kind", -pl.col("score"), "value_id", "spelled", nulls_last=True
+    )
     terms = terms.unique(["form", "kind"], keep="first", maintain_order=True)
     table = terms.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_TERM_SCHEMA)
     pq.write_table(table, out, compression=TABLE_CODEC, compression_level=TABLE_CODEC_LEVEL)
@@ -224,27 +344,37 @@ def write_known_terms(
 
 
 def _find_certain_name_ids(occurrence_files: Sequence[Path]) -> pl.Series:
-    """Returns the `value_id`s of names that the finder `names` reported with a score of at least `MIN_CERTAIN_SCORE`."""
+    """Returns the `value_id`s of names that the finder `names` reported with a score of at least
+    `MIN_CERTAIN_SCORE`."""
     found = [pl.Series("value_id", [], pl.Int64)]
     for path in occurrence_files:
-        table = pq.read_table(path, columns=["kind", "value_id", "score", "finder"], partitioning=None)
-        frame = pl.DataFrame(table).with_columns(pl.col("kind").cast(pl.String), pl.col("finder").cast(pl.String))
+        table = pq.read_table(
+            path, columns=["kind", "value_id", "score", "finder"], partitioning=None
+        )
+        frame = pl.DataFrame(table).with_columns(
+            pl.col("kind").cast(pl.String), pl.col("finder").cast(pl.String)
+        )
         found.append(
-            frame.filter((pl.col("kind") == _PERSON) & (pl.col("score") >= MIN_CERTAIN_SCORE) & (pl.col("finder") == "names"))[
-                "value_id"
-            ].unique()
+            frame.filter(
+                (pl.col("kind") == _PERSON)
+                & (pl.col("score") >= MIN_CERTAIN_SCORE)
+                & (pl.col("finder") == "names")
+            )["value_id"].unique()
         )
     return pl.concat(found).unique().sort()
 
 
 def _build_name_terms(values: pl.DataFrame) -> pl.DataFrame:
-    """Returns the terms of people's names: as spelled, as `ann roe` and as `roe, ann`; only names with two words of two letters or more,
-    and full names of three characters or more in scripts that separate no words, with and without a blank (`田中太郎`, `田中 太郎`)."""
+    """Returns the terms of people's names: as spelled, as `ann roe` and as `roe, ann`; only names
+    with two words of two letters or more, and full names of three characters or more in scripts
+    that separate no words, with and without a blank (`田中太郎`, `田中 太郎`)."""
     normal = pl.col("normalised")
     unspaced = values.filter(pl.Series(is_full_name(values["normalised"])))
     family = pl.Series("family", count_family_characters(unspaced["normalised"]), pl.Int64)
     unspaced = unspaced.with_columns(
-        spaced=pl.concat_str(normal.str.slice(0, pl.lit(family)), pl.lit(" "), normal.str.slice(pl.lit(family)))
+        spaced=pl.concat_str(
+            normal.str.slice(0, pl.lit(family)), pl.lit(" "), normal.str.slice(pl.lit(family))
+        )
     )
     values = values.filter(
         normal.str.contains(" ", literal=True)
@@ -264,13 +394,19 @@ def _build_name_terms(values: pl.DataFrame) -> pl.DataFrame:
         reversed_name.str.to_titlecase(),
     ]
     scores = [_MINED_SCORE] * 4 + [_REVERSED_SCORE] * 3
-    rest: list[Any] = [pl.lit(_PERSON).alias("kind"), "value_id", pl.lit(None, pl.String).alias("spelled")]
+    rest: list[Any] = [
+        pl.lit(_PERSON).alias("kind"),
+        "value_id",
+        pl.lit(None, pl.String).alias("spelled"),
+    ]
     selected = [
         values.select(form.alias("form"), *rest, pl.lit(score, pl.Float32).alias("score"))
         for form, score in zip(forms, scores, strict=True)
     ]
     selected += [
-        unspaced.select(pl.col(name).alias("form"), *rest, pl.lit(_MINED_SCORE, pl.Float32).alias("score"))
+        unspaced.select(
+            pl.col(name).alias("form"), *rest, pl.lit(_MINED_SCORE, pl.Float32).alias("score")
+        )
         for name in ("value", "normalised", "spaced")
     ]
     return pl.concat(selected)
@@ -283,12 +419,26 @@ def _build_value_terms(values: pl.DataFrame) -> pl.DataFrame:
 
 def _build_listed_terms(listed_values: pl.DataFrame, key: Key) -> pl.DataFrame:
     """Returns the terms of a user's list. A single word has a required spelling."""
-    frames = [pl.DataFrame(schema={"form": pl.String, "kind": pl.String, "value_id": pl.Int64, "score": pl.Float32, "spelled": pl.String})]
+    frames = [
+        pl.DataFrame(
+            schema={
+                "form": pl.String,
+                "kind": pl.String,
+                "value_id": pl.Int64,
+                "score": pl.Float32,
+                "spelled": pl.String,
+            }
+        )
+    ]
     for (name,), rows in listed_values.group_by("kind", maintain_order=True):
         value = rows["value"].str.replace_all(r"\s+", " ").str.strip_chars()
         normalised = all_kinds()[str(name)].normalise(value)
         values = pl.DataFrame(
-            {"value": value, "normalised": normalised, "value_id": compute_value_ids(to_large_string(normalised), str(name), key)}
+            {
+                "value": value,
+                "normalised": normalised,
+                "value_id": compute_value_ids(to_large_string(normalised), str(name), key),
+            }
         )
         is_single_word = values["value"].str.contains(r"\A[\p{L}\p{M}]+\z")
         single_words = values.filter(is_single_word).select(
@@ -309,10 +459,18 @@ def _build_listed_terms(listed_values: pl.DataFrame, key: Key) -> pl.DataFrame:
         if name_forms is not None:
             is_mined_score = pl.col("score") == pl.lit(_MINED_SCORE, pl.Float32)
             name_terms = _build_name_terms(multi_word).with_columns(
-                pl.when(is_mined_score).then(pl.lit(_LISTED_SCORE, pl.Float32)).otherwise("score").alias("score")
+                pl.when(is_mined_score)
+                .then(pl.lit(_LISTED_SCORE, pl.Float32))
+                .otherwise("score")
+                .alias("score")
             )
             frames.append(name_terms.select(frames[0].columns))
-        cases = [pl.col("value"), pl.col("value").str.to_uppercase(), pl.col("value").str.to_lowercase(), pl.col("normalised")]
+        cases = [
+            pl.col("value"),
+            pl.col("value").str.to_uppercase(),
+            pl.col("value").str.to_lowercase(),
+            pl.col("normalised"),
+        ]
         frames += [multi_word.select(case.alias("form"), *rest) for case in cases]
         frames.append(single_words.select(frames[0].columns))
     return pl.concat(frames)
@@ -321,36 +479,67 @@ def _build_listed_terms(listed_values: pl.DataFrame, key: Key) -> pl.DataFrame:
 def read_known_list(path: Path) -> pl.DataFrame:
     """Reads a user's list of known values: columns `kind` and `value`, each row once, in order.
 
-    UsageError for a file that cannot be read, lacks one of the columns, or names a kind that does not exist; it quotes no value.
+    UsageError for a file that cannot be read, lacks one of the columns, or names a kind that does
+    not exist; it quotes no value.
     """
     expected = "expected CSV, TSV or JSON lines in UTF-8 with the columns kind and value"
     if path.is_dir():
         raise UsageError(f"--known {path}: is a folder; {expected}")
     json_lines = path.suffix in (".jsonl", ".ndjson", ".json")
     try:
-        with open_regular_file(path) as file:  # Polars itself waits for the writer of a pipe, and ignores signals meanwhile
+        with open_regular_file(path) as file:
+            # Polars itself waits for the writer of a pipe, and ignores signals meanwhile
             if json_lines:
                 table = pl.read_ndjson(require_shallow_lines(file.read()), infer_schema_length=None)
             else:
-                table = pl.read_csv(path, separator="\t" if path.suffix == ".tsv" else ",", infer_schema=False, glob=False)
+                table = pl.read_csv(
+                    path,
+                    separator="\t" if path.suffix == ".tsv" else ",",
+                    infer_schema=False,
+                    glob=False,
+                )
     except (OSError, pl.exceptions.PolarsError, ValueError) as error:
-        raise UsageError(f"--known {path}: {_explain_read_error(path, json_lines, error)}; {expected}") from None
+        raise UsageError(
+            f"--known {path}: {_explain_read_error(path, json_lines, error)}; {expected}"
+        ) from None
     for name in ("kind", "value"):
         if name not in table.columns:
-            other = "; its columns are separated by something else than a comma" if len(table.columns) == 1 and not json_lines else ""
+            other = (
+                "; its columns are separated by something else than a comma"
+                if len(table.columns) == 1 and not json_lines
+                else ""
+            )
             raise UsageError(f"--known {path}: lacks the column {name}{other}; {expected}")
         if table.schema[name].is_nested():
-            raise UsageError(f"--known {path}: column {name} has lists or objects; expected one text in each record")
-    table = table.select(pl.col("kind").cast(pl.String).str.strip_chars(), pl.col("value").cast(pl.String).str.strip_chars())
-    empty = table.select((pl.col("value").fill_null("") == "") | pl.col("kind").is_null()).to_series().arg_true()
+            raise UsageError(
+                f"--known {path}: column {name} has lists or objects; expected one text in each"
+                " record"
+            )
+    table = table.select(
+        pl.col("kind").cast(pl.String).str.strip_chars(),
+        pl.col("value").cast(pl.String).str.strip_chars(),
+    )
+    empty = (
+        table.select((pl.col("value").fill_null("") == "") | pl.col("kind").is_null())
+        .to_series()
+        .arg_true()
+    )
     if len(empty):
-        raise UsageError(f"--known {path}: record {empty[0] + 1} has no kind or no value; {expected}")
+        raise UsageError(
+            f"--known {path}: record {empty[0] + 1} has no kind or no value; {expected}"
+        )
     if not table.height:
-        raise UsageError(f"--known {path}: has no records; write a record for each value, or leave the option out")
+        raise UsageError(
+            f"--known {path}: has no records; write a record for each value, or leave the"
+            " option out"
+        )
     for name in table["kind"].unique(maintain_order=True):
         if name not in all_kinds():
             row = (table["kind"] == name).arg_true()[0]
-            raise UsageError(f"--known {path}: record {row + 1}: there is no kind of this name; {suggest_names(name, all_kinds())}")
+            raise UsageError(
+                f"--known {path}: record {row + 1}: there is no kind of this name;"
+                f" {suggest_names(name, all_kinds())}"
+            )
     return table.unique(maintain_order=True)
 
 
@@ -366,7 +555,11 @@ def _explain_read_error(path: Path, json_lines: bool, error: Exception) -> str:
                 pass
     except UnicodeDecodeError:
         return "is not UTF-8"
-    return "has a line that is not a JSON object" if json_lines else "has a line with more fields than the first one, or an open quote"
+    return (
+        "has a line that is not a JSON object"
+        if json_lines
+        else "has a line with more fields than the first one, or an open quote"
+    )
 
 
 def check_listed_kinds(path: Path, plan_kinds: Sequence[str], plan_name: str) -> None:
@@ -374,6 +567,6 @@ def check_listed_kinds(path: Path, plan_kinds: Sequence[str], plan_name: str) ->
     for name in read_known_list(path)["kind"].unique(maintain_order=True):
         if name not in plan_kinds:
             raise UsageError(
-                f"--known {path}: lists values of {name}, and plan {plan_name} does not name that kind; "
-                "add it to find.kinds, and to an [[edit]] or to leave"
+                f"--known {path}: lists values of {name}, and plan {plan_name} does not name that"
+                " kind; add it to find.kinds, and to an [[edit]] or to leave"
             )

@@ -1,20 +1,26 @@
-r"""Finder `names`: names of people without a model, from mail header lines, and in prose by name lists, titles and context words.
+r"""Finder `names`: names of people without a model, from mail header lines, and in prose by name
+lists, titles and context words.
 
-Header lines: the display name beside an address in a list (`Ann Roe <ann@example.com>`, `ann@example.com (Ann Roe)`), in the header block
-of a mail or in a forwarded or quoted block. Such a name is certain, is linked to its address if the two share a word, and is searched
-everywhere by the finder `known` (as is every name with a score of 0.9 or more).
+Header lines: the display name beside an address in a list (`Ann Roe <ann@example.com>`,
+`ann@example.com (Ann Roe)`), in the header block of a mail or in a forwarded or quoted block. Such
+a name is certain, is linked to its address if the two share a word, and is searched everywhere by
+the finder `known` (as is every name with a score of 0.9 or more).
 
-Prose (sanitize/text/person_names): runs of capitalised words that a lexicon of given names and surnames has, or beside which something
-says that they are a name: titles, greetings, relations, authorship, forms of Lotus Notes. Companies, streets, places and user names are
-excluded. Parts of a longer name of the same text count, as do the sender's own names in signatures and the owner of a mailbox in fields of
-folders and files. Names of header fields, and fields that programs write, are not searched.
+Prose (sanitize/text/person_names): runs of capitalised words that a lexicon of given names and
+surnames has, or beside which something says that they are a name: titles, greetings, relations,
+authorship, forms of Lotus Notes. Companies, streets, places and user names are excluded. Parts of a
+longer name of the same text count, as do the sender's own names in signatures and the owner of a
+mailbox in fields of folders and files. Names of header fields, and fields that programs write, are
+not searched.
 
-Scores give the kind of evidence, not a probability: 1.0 beside an address, 0.9 after a title, 0.8 two listed names, or
-one after a greeting, in a signature or a field of a mailbox, 0.7 a part of a longer name, a name of which one word is listed, or words
-beside which something says that they are a name, 0.6 a given name alone, 0.5 in lower case.
+Scores give the kind of evidence, not a probability: 1.0 beside an address, 0.9 after a title, 0.8
+two listed names, or one after a greeting, in a signature or a field of a mailbox, 0.7 a part of a
+longer name, a name of which one word is listed, or words beside which something says that they are
+a name, 0.6 a given name alone, 0.5 in lower case.
 
-All rules work on columns of words; each text is evaluated on its own. Escapes that a text writes out, such as `\n`, separate words as what
-they stand for does (sanitize/text/decodings/written_escapes.py).
+All rules work on columns of words; each text is evaluated on its own. Escapes that a text writes
+out, such as `\n`, separate words as what they stand for does
+(sanitize/text/decodings/written_escapes.py).
 """
 
 from __future__ import annotations
@@ -47,8 +53,15 @@ from sanitize.text.name_lexicon import (
     SURNAME,
     load_name_lexicon,
 )
-from sanitize.text.person_names.east_asian_names import find_east_asian_names, is_east_asian_full_name
-from sanitize.text.person_names.header_places import find_mailbox_owners, is_in_opaque_header, is_list_address
+from sanitize.text.person_names.east_asian_names import (
+    find_east_asian_names,
+    is_east_asian_full_name,
+)
+from sanitize.text.person_names.header_places import (
+    find_mailbox_owners,
+    is_in_opaque_header,
+    is_list_address,
+)
 from sanitize.text.person_names.prose_names import ProseNames
 from sanitize.text.person_names.word_roles import MAX_NAME_WORDS
 from sanitize.text.person_names.word_table import WordTable
@@ -91,10 +104,20 @@ class Names(Finder):
             owners = (owner_start, owner_end, np.full(len(owner_start), OWNER_SCORE))
             covered_start, covered_end = _find_covered_bytes(buffers, found)
             east_asian = find_east_asian_names(buffers, *_find_contacts(buffers, found))
-            for more_start, more_end, more_score in (owners, _find_prose_names(buffers, start, stop), east_asian):
-                taken_start, taken_end = np.append(covered_start, start), np.append(covered_end, stop)
+            for more_start, more_end, more_score in (
+                owners,
+                _find_prose_names(buffers, start, stop),
+                east_asian,
+            ):
+                taken_start, taken_end = (
+                    np.append(covered_start, start),
+                    np.append(covered_end, stop),
+                )
                 is_free = ~overlaps_any(more_start, more_end, taken_start, taken_end)
-                start, stop = np.append(start, more_start[is_free]), np.append(stop, more_end[is_free])
+                start, stop = (
+                    np.append(start, more_start[is_free]),
+                    np.append(stop, more_end[is_free]),
+                )
                 score = np.append(score, more_score[is_free])
         text_no = np.searchsorted(buffers.offsets, start, side="right") - 1
         base = buffers.offsets[text_no]
@@ -109,41 +132,67 @@ class Names(Finder):
         )
 
 
-# ---------------------------------------------------------------------------------------------------------------------- header lines
+# --------------------------------------------------------------------------------- header lines
 
 
-def _find_names_beside_addresses(buffers: TextBuffers, addresses: pl.DataFrame, key: Key) -> tuple[I64, I64, F64, pl.DataFrame]:
-    """Returns start and end byte and score of the names beside addresses in lists, and the links between names and addresses."""
+def _find_names_beside_addresses(
+    buffers: TextBuffers, addresses: pl.DataFrame, key: Key
+) -> tuple[I64, I64, F64, pl.DataFrame]:
+    """Returns start and end byte and score of the names beside addresses in lists, and the links
+    between names and addresses."""
     text_no = addresses["text_no"].to_numpy()
-    starts, stops = (buffers.offsets[text_no] + addresses[name].to_numpy() for name in ("start_byte", "end_byte"))
+    starts, stops = (
+        buffers.offsets[text_no] + addresses[name].to_numpy() for name in ("start_byte", "end_byte")
+    )
     # an address inside another address has no name of its own
     outermost = np.flatnonzero(begins_group(starts, stops))
     text_no, starts, stops = text_no[outermost], starts[outermost], stops[outermost]
-    lines: HeaderLines = find_header_lines(buffers, text_no, starts) if len(starts) else HeaderLines.empty(0)
+    lines: HeaderLines = (
+        find_header_lines(buffers, text_no, starts) if len(starts) else HeaderLines.empty(0)
+    )
     names, begin, end = find_display_name_spans(buffers, lines, starts, stops)
     rows = np.flatnonzero(begin >= 0)
-    local = pl.Series(slice_spans(buffers, starts[rows], stops[rows])).str.to_lowercase().str.extract(r"\A([^@]*)@").fill_null("")
+    local = (
+        pl.Series(slice_spans(buffers, starts[rows], stops[rows]))
+        .str.to_lowercase()
+        .str.extract(r"\A([^@]*)@")
+        .fill_null("")
+    )
     normalised = get_kind(_PERSON).normalise(names.gather(rows))
-    shares_word = is_name_in_local_part(normalised, local).to_numpy() if len(rows) else np.empty(0, np.bool_)
+    shares_word = (
+        is_name_in_local_part(normalised, local).to_numpy() if len(rows) else np.empty(0, np.bool_)
+    )
     is_personal = _is_personal_name(names.gather(rows)) if len(rows) else np.empty(0, np.bool_)
-    is_personal &= ~is_list_address(buffers, text_no[rows], pl.Series(slice_spans(buffers, starts[rows], stops[rows])))
+    is_personal &= ~is_list_address(
+        buffers, text_no[rows], pl.Series(slice_spans(buffers, starts[rows], stops[rows]))
+    )
     personal = np.flatnonzero(is_personal)
     if not len(personal):
         empty = np.empty(0, np.int64)
         return empty, empty, np.empty(0), _NO_LINKS
     linked = personal[shares_word[personal]]
-    pairs = pl.DataFrame({"name": normalised.gather(linked), "value_id": addresses["value_id"].gather(outermost).gather(rows[linked])})
+    pairs = pl.DataFrame(
+        {
+            "name": normalised.gather(linked),
+            "value_id": addresses["value_id"].gather(outermost).gather(rows[linked]),
+        }
+    )
     pairs = pairs.unique(maintain_order=True)
     links = pl.DataFrame(
-        {"value_id": pairs["value_id"], "other": compute_value_ids(to_large_string(pairs["name"]), _PERSON, key)}, schema=_NO_LINKS.schema
+        {
+            "value_id": pairs["value_id"],
+            "other": compute_value_ids(to_large_string(pairs["name"]), _PERSON, key),
+        },
+        schema=_NO_LINKS.schema,
     )
     rows = rows[personal]
     return begin[rows], end[rows], np.full(len(rows), BESIDE_ADDRESS_SCORE), links
 
 
 def _is_personal_name(names: pl.Series) -> Mask:
-    """True for display names of a person: a word is a listed name that is not a common word, or it is a given name and one more word, or no
-    word is a common word; and no word is that of a company, an organization, a mailing list, a team or a program."""
+    """True for display names of a person: a word is a listed name that is not a common word, or it
+    is a given name and one more word, or no word is a common word; and no word is that of a
+    company, an organization, a mailing list, a team or a program."""
     column = to_large_string(names)
     tokens = tokenize_unicode(TextBuffers.from_array(column))
     flags = load_name_lexicon().lookup_flags(tokens.hashes)
@@ -154,16 +203,26 @@ def _is_personal_name(names: pl.Series) -> Mask:
 
     is_name = (flags & (GIVEN_NAME | SURNAME)) > 0
     is_ordinary = (flags & (COMMON_WORD | STOP_WORD | CLOSING | PLACE)) > 0
-    word_count, listed_count = count_words(np.ones(len(flags), np.bool_)), count_words(is_name & ~is_ordinary)
-    organization_words = count_words(((flags & (ORGANIZATION | LIST_WORD)) > 0) & (~is_name | ((flags & LIST_WORD) > 0)))
+    word_count, listed_count = (
+        count_words(np.ones(len(flags), np.bool_)),
+        count_words(is_name & ~is_ordinary),
+    )
+    organization_words = count_words(
+        ((flags & (ORGANIZATION | LIST_WORD)) > 0) & (~is_name | ((flags & LIST_WORD) > 0))
+    )
     given_names = count_words((flags & GIVEN_NAME) > 0)
-    has_blank = names.str.contains(" ", literal=True).to_numpy()  # `ann.roe` beside its address repeats the address
+    # `ann.roe` beside its address repeats the address
+    has_blank = names.str.contains(" ", literal=True).to_numpy()
     is_personal: Mask = (
         has_blank
         & (word_count >= 2)
         & (word_count <= MAX_NAME_WORDS)
         & (organization_words == 0)
-        & ((listed_count > 0) | ((given_names > 0) & (word_count == 2)) | (count_words(is_ordinary) == 0))
+        & (
+            (listed_count > 0)
+            | ((given_names > 0) & (word_count == 2))
+            | (count_words(is_ordinary) == 0)
+        )
     )
     east_asian = np.flatnonzero(names.str.contains(_EAST_ASIAN_NAME).to_numpy())
     if len(east_asian):  # these scripts separate no words, and have no word lists of organizations
@@ -172,22 +231,36 @@ def _is_personal_name(names: pl.Series) -> Mask:
 
 
 def is_name_in_local_part(names: pl.Series, local_parts: pl.Series) -> pl.Series:
-    """True where a word of the name with three letters or more occurs in the local part; accents are ignored (`Jürgen`: `jurgen` and
-    `juergen`)."""
+    """True where a word of the name with three letters or more occurs in the local part; accents
+    are ignored (`Jürgen`: `jurgen` and `juergen`)."""
     words = names.str.split(" ")
-    frame = pl.DataFrame({"row": np.arange(len(names)), "word": words, "local": fold_accents(local_parts)}).explode("word")
-    frame = frame.with_columns(word=fold_accents(frame["word"]), long=fold_accents(frame["word"], digraphs=True))
-    occurs = pl.any_horizontal(pl.col("local").str.contains(pl.col(word), literal=True) for word in ("word", "long"))
+    frame = pl.DataFrame(
+        {"row": np.arange(len(names)), "word": words, "local": fold_accents(local_parts)}
+    ).explode("word")
+    frame = frame.with_columns(
+        word=fold_accents(frame["word"]), long=fold_accents(frame["word"], digraphs=True)
+    )
+    occurs = pl.any_horizontal(
+        pl.col("local").str.contains(pl.col(word), literal=True) for word in ("word", "long")
+    )
     hits = frame.select("row", hit=(pl.col("word").str.len_chars() > 2) & occurs)
-    return hits.group_by("row", maintain_order=True).agg(pl.col("hit").any()).sort("row")["hit"].fill_null(False)
+    return (
+        hits.group_by("row", maintain_order=True)
+        .agg(pl.col("hit").any())
+        .sort("row")["hit"]
+        .fill_null(False)
+    )
 
 
-# ----------------------------------------------------------------------------------------------------------------------------- prose
+# ---------------------------------------------------------------------------------------- prose
 
 
-def _find_prose_names(buffers: TextBuffers, certain_start: I64, certain_end: I64) -> tuple[I64, I64, F64]:
-    """Returns start and end byte and score of the names in prose, ascending, without those in header fields that programs write;
-    `certain_start` and `certain_end` are the names beside addresses."""
+def _find_prose_names(
+    buffers: TextBuffers, certain_start: I64, certain_end: I64
+) -> tuple[I64, I64, F64]:
+    """Returns start and end byte and score of the names in prose, ascending, without those in
+    header fields that programs write; `certain_start` and `certain_end` are the names beside
+    addresses."""
     start, end, score = ProseNames(WordTable(buffers), certain_start, certain_end).find()
     order = np.argsort(start, kind="stable")
     start, end, score = start[order], end[order], score[order]

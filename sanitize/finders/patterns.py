@@ -1,12 +1,15 @@
-r"""Finds occurrences of all kinds that have a pattern, in three phases over a column of texts; spans are exact in bytes and code points.
+r"""Finds occurrences of all kinds that have a pattern, in three phases over a column of texts;
+spans are exact in bytes and code points.
 
-The patterns of a phase form one alternation, run by the linear-time regex engine of Polars, which writes a mark around each match; the
-marks are read back from the bytes. Kind, check, normalised value and `value_id` are computed for distinct candidates only. A phase
-searches the text that the earlier phases left (see `Kind.phase`). Escapes that a text writes out, such as `\n`, separate values and are
-part of none: the patterns search a view of the texts without them (sanitize/text/decodings/written_escapes.py). URLs are searched once more
-for values inside them. All kinds are always searched, so that one index serves every plan, and no kind matches the text of another because
-a plan does not name that one; only national identifiers are selected by country, and opt-in kinds on request. Names and free-form kinds
-are left to other finders.
+The patterns of a phase form one alternation, run by the linear-time regex engine of Polars, which
+writes a mark around each match; the marks are read back from the bytes. Kind, check, normalised
+value and `value_id` are computed for distinct candidates only. A phase searches the text that the
+earlier phases left (see `Kind.phase`). Escapes that a text writes out, such as `\n`, separate
+values and are part of none: the patterns search a view of the texts without them
+(sanitize/text/decodings/written_escapes.py). URLs are searched once more for values inside them.
+All kinds are always searched, so that one index serves every plan, and no kind matches the text of
+another because a plan does not name that one; only national identifiers are selected by country,
+and opt-in kinds on request. Names and free-form kinds are left to other finders.
 """
 
 from __future__ import annotations
@@ -35,12 +38,31 @@ from sanitize.core.arrow_buffers import (
 from sanitize.core.intervals import enumerate_ranges, expand_ranges, sort_spans
 from sanitize.core.keys import Key, compute_span_value_ids
 from sanitize.kernels import byte_positions
-from sanitize.kinds.kind import ASCII_WORD_CHARS, Alternative, Kind, boundary_tables, list_kinds, unflatten_strings
-from sanitize.kinds.plain_forms import ADDRESS_FIELD, BRACKETED, ID_FIELD, FormTable, make_form_table
+from sanitize.kinds.kind import (
+    ASCII_WORD_CHARS,
+    Alternative,
+    Kind,
+    boundary_tables,
+    list_kinds,
+    unflatten_strings,
+)
+from sanitize.kinds.plain_forms import (
+    ADDRESS_FIELD,
+    BRACKETED,
+    ID_FIELD,
+    FormTable,
+    make_form_table,
+)
 from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.mail_headers import HeaderBlocks, Sections
 from sanitize.text.regex_threads import run_in_regex_thread
-from sanitize.text.text_pieces import LiteralTable, TextPieces, find_digit_lines, find_runs, find_words
+from sanitize.text.text_pieces import (
+    LiteralTable,
+    TextPieces,
+    find_digit_lines,
+    find_runs,
+    find_words,
+)
 
 FINDER_NAME = "patterns"
 NO_MATCH_LIMIT = (1 << 63) - 1
@@ -51,7 +73,8 @@ _LESS_THAN, _GREATER_THAN = ord("<"), ord(">")
 
 @dataclass(frozen=True, repr=False)
 class DistinctValues:
-    """The distinct values of a batch. `kind` indexes `PatternFinder.kinds`; `normalised` is the normalised value of `value`."""
+    """The distinct values of a batch. `kind` indexes `PatternFinder.kinds`; `normalised` is the
+    normalised value of `value`."""
 
     kind: I32
     value: pa.LargeStringArray
@@ -61,12 +84,14 @@ class DistinctValues:
 
 @dataclass(frozen=True, repr=False)
 class Detections:
-    """Occurrences in a column of texts, sorted by (text_no, start, longest first), and their distinct values.
+    """Occurrences in a column of texts, sorted by (text_no, start, longest first), and their
+    distinct values.
 
-    `start_byte` and `end_byte` count from the text's first byte; `value_no` indexes `distinct`; `section_no` indexes `section_names`, -1
-    outside mail. `skipped` counts candidates that were rejected, by (kind index, reason). `score` is the confidence of each occurrence;
-    None means 1 for all. `match_counts` is the number of matches in each text, accepted or not; the search of a text with more than
-    `max_matches` ends, and its occurrences are not complete.
+    `start_byte` and `end_byte` count from the text's first byte; `value_no` indexes `distinct`;
+    `section_no` indexes `section_names`, -1 outside mail. `skipped` counts candidates that were
+    rejected, by (kind index, reason). `score` is the confidence of each occurrence; None means 1
+    for all. `match_counts` is the number of matches in each text, accepted or not; the search of a
+    text with more than `max_matches` ends, and its occurrences are not complete.
     """
 
     text_no: I64
@@ -83,16 +108,23 @@ class Detections:
     score: F32 | None = None
 
     def split(self, sizes: Sequence[int]) -> list[Detections]:
-        """The occurrences in consecutive parts of the column, of these numbers of texts. All parts have the same distinct values; the first
-        has the counts of rejected candidates."""
+        """The occurrences in consecutive parts of the column, of these numbers of texts. All parts
+        have the same distinct values; the first has the counts of rejected candidates."""
         ends = np.cumsum(sizes)
         bounds = [0, *np.searchsorted(self.text_no, ends).tolist()]
         parts = []
-        for number, (low, high, end, size) in enumerate(zip(bounds, bounds[1:], ends.tolist(), sizes, strict=False)):
+        for number, (low, high, end, size) in enumerate(
+            zip(bounds, bounds[1:], ends.tolist(), sizes, strict=False)
+        ):
             part = self.select(slice(low, high))
             match_counts = self.match_counts[end - size : end]
             parts.append(
-                replace(part, text_no=part.text_no - (end - size), skipped={} if number else self.skipped, match_counts=match_counts)
+                replace(
+                    part,
+                    text_no=part.text_no - (end - size),
+                    skipped={} if number else self.skipped,
+                    match_counts=match_counts,
+                )
             )
         return parts
 
@@ -104,41 +136,77 @@ class Detections:
 
 
 class PatternFinder:
-    """Finder of all kinds in sanitize/kinds/ that have a pattern, with one key; of national identifiers only those of `countries`, of
-    opt-in kinds only `opt_in_kinds`. `max_matches`: the search of a text with more matches ends (see `Detections`)."""
+    """Finder of all kinds in sanitize/kinds/ that have a pattern, with one key; of national
+    identifiers only those of `countries`, of opt-in kinds only `opt_in_kinds`. `max_matches`: the
+    search of a text with more matches ends (see `Detections`)."""
 
     def __init__(
-        self, key: Key, countries: Iterable[str] = (), opt_in_kinds: Iterable[str] = (), *, max_matches: int = NO_MATCH_LIMIT
+        self,
+        key: Key,
+        countries: Iterable[str] = (),
+        opt_in_kinds: Iterable[str] = (),
+        *,
+        max_matches: int = NO_MATCH_LIMIT,
     ) -> None:
         self.key, self._max_matches = key, max_matches
-        self.kinds: list[Kind] = [kind for kind in list_kinds(countries, opt_in_kinds).values() if kind.pattern]
+        self.kinds: list[Kind] = [
+            kind for kind in list_kinds(countries, opt_in_kinds).values() if kind.pattern
+        ]
         self._phases = sorted({kind.phase for kind in self.kinds})
         # values inside longer words are searched in the text that the values of their phase leave
         embedded_phases = {kind.phase for kind in self.kinds if kind.embedded_pattern}
-        self._searches = sorted([*((phase, False) for phase in self._phases), *((phase, True) for phase in embedded_phases)])
+        self._searches = sorted(
+            [
+                *((phase, False) for phase in self._phases),
+                *((phase, True) for phase in embedded_phases),
+            ]
+        )
         self._not_before, self._not_after = boundary_tables(self.kinds)
         self._is_word_byte = make_byte_table(ASCII_WORD_CHARS)
-        self._can_begin = np.array([make_byte_table(kind.first_bytes) for kind in self.kinds], np.bool_)
+        self._can_begin = np.array(
+            [make_byte_table(kind.first_bytes) for kind in self.kinds], np.bool_
+        )
         self._forms = {phase: self._build_forms(phase) for phase in self._phases}
-        self._literals = {phase: _build_literal_table([kind for kind in self.kinds if kind.phase == phase]) for phase in self._phases}
+        self._literals = {
+            phase: _build_literal_table([kind for kind in self.kinds if kind.phase == phase])
+            for phase in self._phases
+        }
         self._kind_numbers = {kind.name: number for number, kind in enumerate(self.kinds)}
 
     def _build_forms(self, phase: int) -> tuple[FormTable, I32]:
-        """The plain forms of all kinds of a phase, and the kind of each; the last entry is -1, for a value without a form."""
-        forms = [(form, number) for number, kind in enumerate(self.kinds) if kind.phase == phase for form in kind.plain_forms]
-        return make_form_table(tuple(form for form, _ in forms)), np.array([*(number for _, number in forms), -1], np.int32)
+        """The plain forms of all kinds of a phase, and the kind of each; the last entry is -1, for
+        a value without a form."""
+        forms = [
+            (form, number)
+            for number, kind in enumerate(self.kinds)
+            if kind.phase == phase
+            for form in kind.plain_forms
+        ]
+        return make_form_table(tuple(form for form, _ in forms)), np.array(
+            [*(number for _, number in forms), -1], np.int32
+        )
 
     def run(self, texts: pa.LargeStringArray) -> Detections:
         """Returns all occurrences in a column of texts; a null text has none."""
         buffers = TextBuffers.from_array(fill_null_texts(texts))
         match_counts = np.zeros(len(buffers.lengths), np.int64)
         headers = HeaderBlocks(buffers)
-        spans, sections = self._search(separate_escapes(buffers), headers=headers, match_counts=match_counts)
+        spans, sections = self._search(
+            separate_escapes(buffers), headers=headers, match_counts=match_counts
+        )
         spans = self._search_inside_values(spans)
-        text_no, starts, stops, value_no, candidate_no = spans.text_no, spans.starts, spans.ends, spans.value_no, spans.candidate_no
+        text_no, starts, stops, value_no, candidate_no = (
+            spans.text_no,
+            spans.starts,
+            spans.ends,
+            spans.value_no,
+            spans.candidate_no,
+        )
         if not spans.is_sorted:
             order = sort_spans(starts, stops)
-            text_no, starts, stops, value_no, candidate_no = (column[order] for column in (text_no, starts, stops, value_no, candidate_no))
+            text_no, starts, stops, value_no, candidate_no = (
+                column[order] for column in (text_no, starts, stops, value_no, candidate_no)
+            )
         text_start = buffers.offsets[text_no]
         start, stop = bytes_to_code_points(buffers, text_no, starts, stops)
         return Detections(
@@ -164,54 +232,91 @@ class PatternFinder:
         text_counts: I64 | None = None,
         match_counts: I64 | None = None,
     ) -> tuple[_CandidateSpans, Sections]:
-        """Searches phase by phase, each in the text that the earlier phases left; returns the spans, and the section of every candidate
-        (always -1 without `headers`). `text_counts` is how often each text occurs, for the counts in `skipped`. The matches of each
-        text are added to `match_counts`; of a text with more than the limit no more candidates are resolved."""
+        """Searches phase by phase, each in the text that the earlier phases left; returns the
+        spans, and the section of every candidate (always -1 without `headers`). `text_counts` is
+        how often each text occurs, for the counts in `skipped`. The matches of each text are added
+        to `match_counts`; of a text with more than the limit no more candidates are resolved."""
         spans, phase_sections = _CandidateSpans.empty(), list[Sections]()
-        pieces: TextPieces | None = None  # searched by the first phase of digit_lines_only kinds and the phases after it
+        pieces: TextPieces | None = (
+            None  # searched by the first phase of digit_lines_only kinds and the phases after it
+        )
         for phase, is_embedded in self._searches:
-            kinds = [kind for kind in self.kinds if kind.phase == phase and kind.name not in excluded_kinds]
+            kinds = [
+                kind
+                for kind in self.kinds
+                if kind.phase == phase and kind.name not in excluded_kinds
+            ]
             if not all(kind.digit_lines_only for kind in kinds):
                 pieces, searched = None, _blank_out_spans(buffers, spans.starts, spans.ends)
             elif pieces is None:
                 order = np.argsort(spans.starts, kind="stable")
                 pieces = find_digit_lines(buffers, spans.starts[order], spans.ends[order])
                 searched = pieces.buffers
-            low, high = _find_embedded_matches(searched, kinds) if is_embedded else self._find_matches(searched, phase, kinds)
-            starts, stops = (low, high) if pieces is None else (pieces.to_column(low), pieces.to_column(high - 1) + 1)
+            low, high = (
+                _find_embedded_matches(searched, kinds)
+                if is_embedded
+                else self._find_matches(searched, phase, kinds)
+            )
+            starts, stops = (
+                (low, high)
+                if pieces is None
+                else (pieces.to_column(low), pieces.to_column(high - 1) + 1)
+            )
             text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
             if match_counts is not None:
                 match_counts += np.bincount(text_no, minlength=len(match_counts))
                 if (is_over := match_counts > self._max_matches).any():
                     rest = ~is_over[text_no]
-                    low, high, starts, stops, text_no = low[rest], high[rest], starts[rest], stops[rest], text_no[rest]
+                    low, high, starts, stops, text_no = (
+                        low[rest],
+                        high[rest],
+                        starts[rest],
+                        stops[rest],
+                        text_no[rest],
+                    )
             no_sections = Sections(np.full(len(starts), -1, np.int32), [])
             sections = no_sections if headers is None else headers.find_sections(text_no, starts)
             phase_sections.append(sections)
             field_flags = sections.is_id_field * 2 + sections.is_address_field
             phase_spans = self._resolve_candidates(
-                buffers, text_no, starts, stops, field_flags, None if text_counts is None else text_counts[text_no], phase=phase
+                buffers,
+                text_no,
+                starts,
+                stops,
+                field_flags,
+                None if text_counts is None else text_counts[text_no],
+                phase=phase,
             )
             if pieces is not None and (phase, is_embedded) != self._searches[-1]:
                 shift = (low - starts)[phase_spans.candidate_no]
-                searched = _blank_out_spans(searched, phase_spans.starts + shift, phase_spans.ends + shift)
-            spans = spans.concat(phase_spans, sum(len(earlier.section_no) for earlier in phase_sections[:-1]))
+                searched = _blank_out_spans(
+                    searched, phase_spans.starts + shift, phase_spans.ends + shift
+                )
+            spans = spans.concat(
+                phase_spans, sum(len(earlier.section_no) for earlier in phase_sections[:-1])
+            )
         return spans, _concat_sections(phase_sections)
 
     def _find_matches(self, buffers: TextBuffers, phase: int, kinds: list[Kind]) -> tuple[I64, I64]:
         """Returns start and end byte of every leftmost match of the kinds' patterns.
 
-        An alternative with conditions is searched only in the texts that meet them, which finds the same. In the other texts, only the runs
-        around anchors are searched, where all kinds have some.
+        An alternative with conditions is searched only in the texts that meet them, which finds the
+        same. In the other texts, only the runs around anchors are searched, where all kinds have
+        some.
         """
         alternatives = [alternative for kind in kinds for alternative in kind.list_alternatives()]
-        unconditional = "|".join(alternative.pattern for alternative in alternatives if not alternative.is_conditional)
+        unconditional = "|".join(
+            alternative.pattern for alternative in alternatives if not alternative.is_conditional
+        )
         literals = self._literals[phase]
         if literals is None:
             return run_in_regex_thread("search", find_matches, buffers, unconditional)
         starts, ends, marks = find_runs(buffers, literals)
         texts = buffers.to_array()
-        matching_texts = [_select_texts(pl.Series(texts), marks, literals.bits, alternative) for alternative in alternatives]
+        matching_texts = [
+            _select_texts(pl.Series(texts), marks, literals.bits, alternative)
+            for alternative in alternatives
+        ]
         is_met = np.zeros(len(texts), np.bool_)
         for rows in matching_texts:
             is_met[rows] = True
@@ -230,18 +335,32 @@ class PatternFinder:
             for alternative, rows in zip(alternatives, matching_texts, strict=True)
             if not alternative.is_conditional or len(rows)
         )
-        extra_low, extra_high = run_in_regex_thread("conditional search", find_matches, part, combined)
+        extra_low, extra_high = run_in_regex_thread(
+            "conditional search", find_matches, part, combined
+        )
         extra_text = np.searchsorted(part.offsets, extra_low, side="right") - 1
         shift = buffers.offsets[text_rows[extra_text]] - part.offsets[extra_text]
-        low, high = np.concatenate([low, extra_low + shift]), np.concatenate([high, extra_high + shift])
+        low, high = (
+            np.concatenate([low, extra_low + shift]),
+            np.concatenate([high, extra_high + shift]),
+        )
         order = np.argsort(low, kind="stable")
         return low[order], high[order]
 
     def _resolve_candidates(
-        self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, field_flags: I64, weights: I64 | None = None, *, phase: int
+        self,
+        buffers: TextBuffers,
+        text_no: I64,
+        starts: I64,
+        ends: I64,
+        field_flags: I64,
+        weights: I64 | None = None,
+        *,
+        phase: int,
     ) -> _CandidateSpans:
-        """Assigns a kind to each candidate, or drops it; decided once per distinct (value, bracketed, field). `field_flags` is 2 in an id
-        field, 1 in an address field, else 0; `weights` is how often each candidate counts in `skipped`."""
+        """Assigns a kind to each candidate, or drops it; decided once per distinct (value,
+        bracketed, field). `field_flags` is 2 in an id field, 1 in an address field, else 0;
+        `weights` is how often each candidate counts in `skipped`."""
         if not len(starts):
             return _CandidateSpans.empty()
         bracketed = (buffers.data[starts] == _LESS_THAN) & (buffers.data[ends - 1] == _GREATER_THAN)
@@ -249,7 +368,8 @@ class PatternFinder:
         marks = bracketed * BRACKETED + field_flags
         row, first = number_marked_texts(buffers.data, starts, ends, marks)
         candidates = _DistinctCandidates(
-            TextBuffers.from_array(slice_spans(buffers, starts[first], ends[first])), marks[first].astype(np.uint8)
+            TextBuffers.from_array(slice_spans(buffers, starts[first], ends[first])),
+            marks[first].astype(np.uint8),
         )
         kind, form, cut_before, cut_after, reasons = self._assign_kinds(candidates, phase)
         skipped: dict[tuple[int, str], int] = {}
@@ -273,23 +393,50 @@ class PatternFinder:
         value_no = to_distinct[row]
         keep = np.flatnonzero(value_no >= 0)
         candidate_row = row[keep]
-        starts, ends = starts[keep] + cut_before[candidate_row], ends[keep] - cut_after[candidate_row]
+        starts, ends = (
+            starts[keep] + cut_before[candidate_row],
+            ends[keep] - cut_after[candidate_row],
+        )
         text_no, value_no = text_no[keep], value_no[keep]
         cuts = (cut_before > 0) + 2 * (cut_after > 0).astype(np.uint8)
-        bad_boundary = self._violates_boundary(buffers, text_no, starts, ends, distinct.kind[value_no], cuts[candidate_row])
-        no_context = self._lacks_context(buffers, text_no, starts, ends, value_no, distinct, needs_context) & ~bad_boundary
+        bad_boundary = self._violates_boundary(
+            buffers, text_no, starts, ends, distinct.kind[value_no], cuts[candidate_row]
+        )
+        no_context = (
+            self._lacks_context(buffers, text_no, starts, ends, value_no, distinct, needs_context)
+            & ~bad_boundary
+        )
         for reason, bad in (("boundary", bad_boundary), ("context", no_context)):
             if bad.any():
-                counts = np.bincount(distinct.kind[value_no[bad]], None if weights is None else weights[keep[bad]])
-                skipped |= {(number, reason): int(counts[number]) for number in np.flatnonzero(counts).tolist()}
+                counts = np.bincount(
+                    distinct.kind[value_no[bad]], None if weights is None else weights[keep[bad]]
+                )
+                skipped |= {
+                    (number, reason): int(counts[number])
+                    for number in np.flatnonzero(counts).tolist()
+                }
         if (bad := bad_boundary | no_context).any():
-            keep, text_no, starts, ends, value_no = keep[~bad], text_no[~bad], starts[~bad], ends[~bad], value_no[~bad]
+            keep, text_no, starts, ends, value_no = (
+                keep[~bad],
+                text_no[~bad],
+                starts[~bad],
+                ends[~bad],
+                value_no[~bad],
+            )
         return _CandidateSpans(text_no, starts, ends, value_no, keep, distinct, skipped, True)
 
     def _lacks_context(
-        self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, value_no: I64, distinct: DistinctValues, needs_context: Mask
+        self,
+        buffers: TextBuffers,
+        text_no: I64,
+        starts: I64,
+        ends: I64,
+        value_no: I64,
+        distinct: DistinctValues,
+        needs_context: Mask,
     ) -> Mask:
-        """True where a value is accepted only in a context (`Kind.needs_context`), and its context does not satisfy the rule."""
+        """True where a value is accepted only in a context (`Kind.needs_context`), and its context
+        does not satisfy the rule."""
         lacks_context = np.zeros(len(value_no), np.bool_)
         doubtful_rows = np.flatnonzero(needs_context[value_no])
         row_kind = distinct.kind[value_no[doubtful_rows]]
@@ -307,23 +454,41 @@ class PatternFinder:
                     "after": _cut_windows(buffers, ends[rows], high),
                 }
             )
-            lacks_context[rows] = ~run_in_regex_thread(f"context {kind.name}", kind.context_rule, windows).to_numpy()
+            lacks_context[rows] = ~run_in_regex_thread(
+                f"context {kind.name}", kind.context_rule, windows
+            ).to_numpy()
         return lacks_context
 
-    def _violates_boundary(self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, kind: I32, cuts: U8) -> Mask:
-        """True where the boundary rule of a kind forbids the value. A side is not checked where something was cut off: `cuts` is 1 for
-        before the value, 2 for after it, 3 for both."""
+    def _violates_boundary(
+        self, buffers: TextBuffers, text_no: I64, starts: I64, ends: I64, kind: I32, cuts: U8
+    ) -> Mask:
+        """True where the boundary rule of a kind forbids the value. A side is not checked where
+        something was cut off: `cuts` is 1 for before the value, 2 for after it, 3 for both."""
         violates = np.empty(len(starts), np.bool_)
-        tables = self._is_word_byte.view(np.uint8), self._not_before.view(np.uint8), self._not_after.view(np.uint8)
+        tables = (
+            self._is_word_byte.view(np.uint8),
+            self._not_before.view(np.uint8),
+            self._not_after.view(np.uint8),
+        )
         byte_positions.find_forbidden_neighbours(
-            buffers.data, buffers.offsets, text_no, starts, ends, kind, cuts, *tables, violates.view(np.uint8)
+            buffers.data,
+            buffers.offsets,
+            text_no,
+            starts,
+            ends,
+            kind,
+            cuts,
+            *tables,
+            violates.view(np.uint8),
         )
         return violates
 
-    def _assign_kinds(self, candidates: _DistinctCandidates, phase: int) -> tuple[I32, I64, I64, I64, dict[tuple[int, str], I64]]:
-        """Returns, for every candidate, its kind (-1 for none), its form in the phase's table (or -1), and the bytes of the prefix and
-        suffix that the kind's pattern matches along with a value; and the rows that a kind matched but its check rejected, by (kind,
-        reason)."""
+    def _assign_kinds(
+        self, candidates: _DistinctCandidates, phase: int
+    ) -> tuple[I32, I64, I64, I64, dict[tuple[int, str], I64]]:
+        """Returns, for every candidate, its kind (-1 for none), its form in the phase's table (or
+        -1), and the bytes of the prefix and suffix that the kind's pattern matches along with a
+        value; and the rows that a kind matched but its check rejected, by (kind, reason)."""
         forms, kind_of_form = self._forms[phase]
         form = forms.match(candidates.texts, candidates.marks)
         kind = kind_of_form[form]
@@ -334,47 +499,78 @@ class PatternFinder:
             kind[rows], cut_before[rows], cut_after[rows], rejected = run_in_regex_thread(
                 f"kinds {phase}", self._assign_kinds_by_rules, others, phase
             )
-            reasons = {kind_and_reason: rows[rejected_rows] for kind_and_reason, rejected_rows in rejected.items()}
+            reasons = {
+                kind_and_reason: rows[rejected_rows]
+                for kind_and_reason, rejected_rows in rejected.items()
+            }
         return kind, form, cut_before, cut_after, reasons
 
-    def _assign_kinds_by_rules(self, candidates: _DistinctCandidates, phase: int) -> tuple[I32, I64, I64, dict[tuple[int, str], I64]]:
-        """Like `_assign_kinds`, by the functions of the kinds: for candidates that have no plain form."""
+    def _assign_kinds_by_rules(
+        self, candidates: _DistinctCandidates, phase: int
+    ) -> tuple[I32, I64, I64, dict[tuple[int, str], I64]]:
+        """Like `_assign_kinds`, by the functions of the kinds: for candidates that have no plain
+        form."""
         frame = candidates.to_frame()
-        first_byte = candidates.texts.data[np.minimum(candidates.texts.offsets[:-1], len(candidates.texts.data) - 1)]
+        first_byte = candidates.texts.data[
+            np.minimum(candidates.texts.offsets[:-1], len(candidates.texts.data) - 1)
+        ]
         is_marked = candidates.marks >= ID_FIELD
         kind = np.full(frame.height, -1, np.int32)
         cut_before, cut_after = np.zeros((2, frame.height), np.int64)
         is_open, is_counted = np.ones(frame.height, np.bool_), np.zeros(frame.height, np.bool_)
         refused: dict[tuple[int, str], I64] = {}
-        national_rejections: list[tuple[int, I64, pl.Series]] = []  # rows that checks of national identifiers rejected
+        # rows that checks of national identifiers rejected
+        national_rejections: list[tuple[int, I64, pl.Series]] = []
         for kind_no, candidate_kind in enumerate(self.kinds):
             if candidate_kind.phase != phase:
                 continue
             rows = np.flatnonzero(is_open & (self._can_begin[kind_no, first_byte] | is_marked))
             if not len(rows):
                 continue
-            rows = rows[candidate_kind.is_value(frame if len(rows) == frame.height else frame[rows]).to_numpy()]
+            rows = rows[
+                candidate_kind.is_value(
+                    frame if len(rows) == frame.height else frame[rows]
+                ).to_numpy()
+            ]
             if not len(rows):
                 continue
-            if candidate_kind.prefix_pattern is not None or candidate_kind.suffix_pattern is not None:
-                before, after = _measure_prefix_and_suffix(candidate_kind, frame["value"].gather(rows))
+            if (
+                candidate_kind.prefix_pattern is not None
+                or candidate_kind.suffix_pattern is not None
+            ):
+                before, after = _measure_prefix_and_suffix(
+                    candidate_kind, frame["value"].gather(rows)
+                )
             else:
                 before = after = np.zeros(len(rows), np.int64)
             is_accepted = np.ones(len(rows), np.bool_)
             if candidate_kind.check is not None:
-                reason = run_in_regex_thread(f"check {phase}", candidate_kind.check, candidates.take(rows, before, after).to_series())
+                reason = run_in_regex_thread(
+                    f"check {phase}",
+                    candidate_kind.check,
+                    candidates.take(rows, before, after).to_series(),
+                )
                 is_accepted = reason.is_null().to_numpy()
                 if is_accepted.all():
                     pass
                 elif candidate_kind.country is None:
                     for reason_name in reason.drop_nulls().unique().to_list():
-                        refused[kind_no, reason_name] = rows[(reason == reason_name).fill_null(False).to_numpy()]
+                        refused[kind_no, reason_name] = rows[
+                            (reason == reason_name).fill_null(False).to_numpy()
+                        ]
                     is_open[rows] = False
                     is_counted[rows[~is_accepted]] = True
                 else:  # a number rejected for one country may be valid for another
-                    national_rejections.append((kind_no, rows[~is_accepted], reason.filter(pl.Series(~is_accepted))))
+                    national_rejections.append(
+                        (kind_no, rows[~is_accepted], reason.filter(pl.Series(~is_accepted)))
+                    )
             rows = rows[is_accepted]
-            kind[rows], cut_before[rows], cut_after[rows], is_open[rows] = kind_no, before[is_accepted], after[is_accepted], False
+            kind[rows], cut_before[rows], cut_after[rows], is_open[rows] = (
+                kind_no,
+                before[is_accepted],
+                after[is_accepted],
+                False,
+            )
         for kind_no, rows, reason in national_rejections:
             is_unassigned = (kind[rows] < 0) & ~is_counted[rows]
             is_counted[rows] = True  # each rejected row is counted once
@@ -384,7 +580,9 @@ class PatternFinder:
                     refused[kind_no, reason_name] = unassigned_rows
         return kind, cut_before, cut_after, refused
 
-    def _normalise_values(self, values: _DistinctCandidates, kind: I32, form: I64, phase: int) -> tuple[DistinctValues, Mask]:
+    def _normalise_values(
+        self, values: _DistinctCandidates, kind: I32, form: I64, phase: int
+    ) -> tuple[DistinctValues, Mask]:
         """Computes normalised values and ids; and whether values need context."""
         forms, _ = self._forms[phase]
         normalised = forms.normalise(values.texts, form)
@@ -395,22 +593,43 @@ class PatternFinder:
         for number in np.flatnonzero(np.bincount(kind[other_rows])).tolist():
             rows, value_kind = other_rows[kind[other_rows] == number], self.kinds[number]
             part = values.take(rows).to_series()
-            replaced.append((rows, to_large_string(run_in_regex_thread(f"distinct {phase}", value_kind.normalise, part))))
+            replaced.append(
+                (
+                    rows,
+                    to_large_string(
+                        run_in_regex_thread(f"distinct {phase}", value_kind.normalise, part)
+                    ),
+                )
+            )
             if value_kind.needs_context is not None:
-                needs_context[rows] = run_in_regex_thread(f"doubt {value_kind.name}", value_kind.needs_context, part).to_numpy()
+                needs_context[rows] = run_in_regex_thread(
+                    f"doubt {value_kind.name}", value_kind.needs_context, part
+                ).to_numpy()
         if replaced:
-            rows, new = np.concatenate([rows for rows, _ in replaced]), pa.concat_arrays([texts for _, texts in replaced])
+            rows, new = (
+                np.concatenate([rows for rows, _ in replaced]),
+                pa.concat_arrays([texts for _, texts in replaced]),
+            )
             normalised = _replace_texts(normalised, rows, TextBuffers.from_array(new))
         ids = np.empty(len(kind), np.int64)
         for number in np.flatnonzero(np.bincount(kind)).tolist():
             rows = np.flatnonzero(kind == number)
             first, last = normalised.offsets[rows], normalised.offsets[rows + 1]
-            ids[rows] = compute_span_value_ids(normalised.data, first, last, self.kinds[number].name, self.key)
-        return DistinctValues(kind, values.texts.to_array(), normalised.to_array(), ids), needs_context
+            ids[rows] = compute_span_value_ids(
+                normalised.data, first, last, self.kinds[number].name, self.key
+            )
+        return (
+            DistinctValues(kind, values.texts.to_array(), normalised.to_array(), ids),
+            needs_context,
+        )
 
     def _search_inside_values(self, spans: _CandidateSpans) -> _CandidateSpans:
         """Adds the values found inside other values such as URLs to the spans."""
-        numbers = [self._kind_numbers[name] for name in _KINDS_SEARCHED_INSIDE if name in self._kind_numbers]
+        numbers = [
+            self._kind_numbers[name]
+            for name in _KINDS_SEARCHED_INSIDE
+            if name in self._kind_numbers
+        ]
         outer = np.flatnonzero(np.isin(spans.distinct.kind, numbers))
         if not len(outer):
             return spans
@@ -418,7 +637,9 @@ class PatternFinder:
         outer_texts = self._blank_out_opaque_parts(outer_texts, spans.distinct.kind[outer])
         outer_texts = separate_escapes(outer_texts, inside_urls=True)
         outer_counts = np.bincount(spans.value_no, minlength=len(spans.distinct.kind))[outer]
-        inner, _ = self._search(outer_texts, excluded_kinds=_KINDS_SEARCHED_INSIDE, text_counts=outer_counts)
+        inner, _ = self._search(
+            outer_texts, excluded_kinds=_KINDS_SEARCHED_INSIDE, text_counts=outer_counts
+        )
         if not len(inner.text_no):
             return spans.concat(inner, 0)
         # every occurrence of an outer value contains the same inner spans
@@ -441,7 +662,8 @@ class PatternFinder:
         return spans.concat(inner_spans, 0)
 
     def _blank_out_opaque_parts(self, values: TextBuffers, kind: I32) -> TextBuffers:
-        """Returns values of some kinds with their parts masked that are searched for no other kind (`Kind.find_opaque_parts`)."""
+        """Returns values of some kinds with their parts masked that are searched for no other kind
+        (`Kind.find_opaque_parts`)."""
         starts, ends = list[int](), list[int]()
         for number in np.unique(kind).tolist():
             find_parts = self.kinds[number].find_opaque_parts
@@ -457,7 +679,8 @@ class PatternFinder:
 
 @dataclass(frozen=True, repr=False)
 class _DistinctCandidates:
-    """Candidates with distinct texts or marks; a mark is a sum of BRACKETED, ID_FIELD and ADDRESS_FIELD."""
+    """Candidates with distinct texts or marks; a mark is a sum of BRACKETED, ID_FIELD and
+    ADDRESS_FIELD."""
 
     texts: TextBuffers
     marks: U8
@@ -466,7 +689,9 @@ class _DistinctCandidates:
     def spans(self) -> tuple[U8, I64, I64]:
         return self.texts.data, self.texts.offsets[:-1], self.texts.offsets[1:]
 
-    def take(self, rows: I64, cut_before: I64 | int = 0, cut_after: I64 | int = 0) -> _DistinctCandidates:
+    def take(
+        self, rows: I64, cut_before: I64 | int = 0, cut_after: I64 | int = 0
+    ) -> _DistinctCandidates:
         """Some of the candidates, with bytes cut off on either side."""
         _, starts, ends = self.spans
         cut = slice_spans(self.texts, starts[rows] + cut_before, ends[rows] - cut_after)
@@ -478,31 +703,42 @@ class _DistinctCandidates:
     def to_frame(self) -> pl.DataFrame:
         """The frame that `Kind.accepts` expects."""
         flags = {"bracketed": BRACKETED, "id_field": ID_FIELD, "address_field": ADDRESS_FIELD}
-        return pl.DataFrame([self.to_series(), *(pl.Series(name, (self.marks & flag) > 0) for name, flag in flags.items())])
+        return pl.DataFrame(
+            [
+                self.to_series(),
+                *(pl.Series(name, (self.marks & flag) > 0) for name, flag in flags.items()),
+            ]
+        )
 
 
 def _replace_texts(texts: TextBuffers, rows: I64, new: TextBuffers) -> TextBuffers:
     """Returns the texts with those of some rows replaced."""
     starts, ends = texts.offsets[:-1].copy(), texts.offsets[1:].copy()
     starts[rows], ends[rows] = len(texts.data) + new.offsets[:-1], len(texts.data) + new.offsets[1:]
-    return TextBuffers.from_array(slice_spans(TextBuffers(np.concatenate([texts.data, new.data]), starts), starts, ends))
+    return TextBuffers.from_array(
+        slice_spans(TextBuffers(np.concatenate([texts.data, new.data]), starts), starts, ends)
+    )
 
 
 def _measure_prefix_and_suffix(kind: Kind, values: pl.Series) -> tuple[I64, I64]:
-    """Returns the bytes of the prefix and suffix that a kind's pattern matches along with each value."""
+    """Returns the bytes of the prefix and suffix that a kind's pattern matches along with each
+    value."""
     patterns = {
         "before": None if kind.prefix_pattern is None else rf"\A(?:{kind.prefix_pattern})",
         "after": None if kind.suffix_pattern is None else rf"(?:{kind.suffix_pattern})\z",
     }
     sizes = values.to_frame("value").select(
-        (pl.lit(0) if pattern is None else _extract_groups(pattern).str.len_bytes().fill_null(0)).cast(pl.Int64).alias(name)
+        (pl.lit(0) if pattern is None else _extract_groups(pattern).str.len_bytes().fill_null(0))
+        .cast(pl.Int64)
+        .alias(name)
         for name, pattern in patterns.items()
     )
     return sizes["before"].to_numpy(), sizes["after"].to_numpy()
 
 
 def _extract_groups(pattern: str) -> pl.Expr:
-    """What the groups of a pattern match in `value` (one of them at a time), or all of the match where it has none."""
+    """What the groups of a pattern match in `value` (one of them at a time), or all of the match
+    where it has none."""
     group_count = _count_groups(pattern)
     if not group_count:
         return pl.col("value").str.extract(pattern, 0)
@@ -525,18 +761,33 @@ def _find_embedded_matches(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64
 
 
 def _build_literal_table(kinds: list[Kind]) -> LiteralTable | None:
-    """Returns the anchors of the kinds of a phase and the literals of their alternatives; None where a kind states no anchors."""
+    """Returns the anchors of the kinds of a phase and the literals of their alternatives; None
+    where a kind states no anchors."""
     alternatives = [alternative for kind in kinds for alternative in kind.list_alternatives()]
-    if not all(kind.anchors or all(alternative.is_conditional for alternative in kind.list_alternatives()) for kind in kinds):
-        assert not any(alternative.is_conditional for alternative in alternatives), "a phase with conditions needs anchors"
+    if not all(
+        kind.anchors or all(alternative.is_conditional for alternative in kind.list_alternatives())
+        for kind in kinds
+    ):
+        assert not any(alternative.is_conditional for alternative in alternatives), (
+            "a phase with conditions needs anchors"
+        )
         return None
     anchors = [anchor for kind in kinds for anchor in kind.anchors]
-    return LiteralTable.build(anchors, {alternative.pattern: alternative.literals for alternative in alternatives if alternative.literals})
+    return LiteralTable.build(
+        anchors,
+        {
+            alternative.pattern: alternative.literals
+            for alternative in alternatives
+            if alternative.literals
+        },
+    )
 
 
-def _select_texts(texts: pl.Series, marks: U64, bits: dict[str, int], alternative: Alternative) -> I64:
-    """Returns the texts that meet the conditions of an alternative; none if it has none. `marks` has the bits of the alternatives (by
-    pattern) of which each text contains a literal."""
+def _select_texts(
+    texts: pl.Series, marks: U64, bits: dict[str, int], alternative: Alternative
+) -> I64:
+    """Returns the texts that meet the conditions of an alternative; none if it has none. `marks`
+    has the bits of the alternatives (by pattern) of which each text contains a literal."""
     rows = np.arange(len(texts) if alternative.is_conditional else 0)
     if alternative.literals:
         rows = np.flatnonzero(marks >> np.uint64(bits[alternative.pattern]) & np.uint64(1))
@@ -546,7 +797,8 @@ def _select_texts(texts: pl.Series, marks: U64, bits: dict[str, int], alternativ
 
 
 def _blank_out_spans(buffers: TextBuffers, starts: I64, ends: I64) -> TextBuffers:
-    """Returns the texts with the bytes of the given spans masked, so that no pattern matches them."""
+    """Returns the texts with the bytes of the given spans masked, so that no pattern matches
+    them."""
     if not len(starts):
         return buffers
     data = buffers.data.copy()
@@ -555,24 +807,35 @@ def _blank_out_spans(buffers: TextBuffers, starts: I64, ends: I64) -> TextBuffer
 
 
 def _cut_windows(buffers: TextBuffers, starts: I64, ends: I64) -> pl.Series:
-    """Returns the bytes of each range as strings, with bytes beyond ASCII replaced by blanks; ranges may overlap."""
+    """Returns the bytes of each range as strings, with bytes beyond ASCII replaced by blanks;
+    ranges may overlap."""
     return _blank_non_ascii(buffers.data[expand_ranges(starts, ends)], ends - starts)
 
 
 def _blank_non_ascii(data: U8, sizes: I64) -> pl.Series:
     """Splits bytes into strings of these sizes, with bytes beyond ASCII replaced by blanks."""
-    return unflatten_strings(np.where(data < 128, data, np.uint8(32)), np.concatenate([[0], np.cumsum(sizes)]))
+    return unflatten_strings(
+        np.where(data < 128, data, np.uint8(32)), np.concatenate([[0], np.cumsum(sizes)])
+    )
 
 
-def _cut_windows_before(buffers: TextBuffers, starts: I64, ends: I64) -> tuple[pl.Series, pl.Series]:
-    """Like `_cut_windows`, and also the unchanged bytes of each range, without those of a character that begins before it."""
+def _cut_windows_before(
+    buffers: TextBuffers, starts: I64, ends: I64
+) -> tuple[pl.Series, pl.Series]:
+    """Like `_cut_windows`, and also the unchanged bytes of each range, without those of a character
+    that begins before it."""
     data = buffers.data[expand_ranges(starts, ends)]
     plain = _blank_non_ascii(data, ends - starts)
     if not (data > 127).any():
         return plain, plain
     for _ in range(3):  # a character has up to three continuation bytes
-        starts = starts + ((starts < ends) & ((buffers.data[np.minimum(starts, len(buffers.data) - 1)] & 0xC0) == 0x80))
-    return plain, unflatten_strings(buffers.data[expand_ranges(starts, ends)], np.concatenate([[0], np.cumsum(ends - starts)]))
+        starts = starts + (
+            (starts < ends)
+            & ((buffers.data[np.minimum(starts, len(buffers.data) - 1)] & 0xC0) == 0x80)
+        )
+    return plain, unflatten_strings(
+        buffers.data[expand_ranges(starts, ends)], np.concatenate([[0], np.cumsum(ends - starts)])
+    )
 
 
 def _concat_sections(rounds: list[Sections]) -> Sections:
@@ -580,7 +843,12 @@ def _concat_sections(rounds: list[Sections]) -> Sections:
     names = list(dict.fromkeys(name for sections in rounds for name in sections.section_names))
     number = {name: name_no for name_no, name in enumerate(names)}
     # the last entry serves index -1
-    index = [np.array([*(number[name] for name in sections.section_names), -1], np.int32)[sections.section_no] for sections in rounds]
+    index = [
+        np.array([*(number[name] for name in sections.section_names), -1], np.int32)[
+            sections.section_no
+        ]
+        for sections in rounds
+    ]
     return Sections(np.concatenate(index) if index else np.empty(0, np.int32), names)
 
 
@@ -598,13 +866,28 @@ class _CandidateSpans:
     @classmethod
     def empty(cls) -> _CandidateSpans:
         nothing, texts = np.empty(0, np.int64), pa.array([], pa.large_string())
-        return cls(nothing, nothing, nothing, nothing, nothing, DistinctValues(nothing.astype(np.int32), texts, texts, nothing), {}, True)
+        return cls(
+            nothing,
+            nothing,
+            nothing,
+            nothing,
+            nothing,
+            DistinctValues(nothing.astype(np.int32), texts, texts, nothing),
+            {},
+            True,
+        )
 
     def concat(self, other: _CandidateSpans, candidate_count: int) -> _CandidateSpans:
-        """Returns these spans and others; `candidate_no` of the others is shifted by `candidate_count`."""
-        skipped = {name: self.skipped.get(name, 0) + other.skipped.get(name, 0) for name in self.skipped.keys() | other.skipped.keys()}
+        """Returns these spans and others; `candidate_no` of the others is shifted by
+        `candidate_count`."""
+        skipped = {
+            name: self.skipped.get(name, 0) + other.skipped.get(name, 0)
+            for name in self.skipped.keys() | other.skipped.keys()
+        }
         if not len(self.text_no) and not len(self.distinct.kind):
-            return replace(other, candidate_no=other.candidate_no + candidate_count, skipped=skipped)
+            return replace(
+                other, candidate_no=other.candidate_no + candidate_count, skipped=skipped
+            )
         if not len(other.text_no):
             return replace(self, skipped=skipped)
         own, others = self.distinct, other.distinct

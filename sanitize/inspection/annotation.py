@@ -1,12 +1,15 @@
-"""Precision and recall of the finders on a user's own corpus: draws a sample to label by hand, scores the labels, estimates misses.
+"""Precision and recall of the finders on a user's own corpus: draws a sample to label by hand,
+scores the labels, estimates misses.
 
-The sample has two parts. Finds, equally many of every kind, measure precision: the annotator marks each as right or wrong. Passages,
-from documents with and without finds, measure recall: the annotator adds what was missed. Both are drawn by a seeded hash or generator,
-so that a sample can be drawn again. They hold texts, so they are written into WORK, readable by its owner only. Intervals are Wilson's
-score intervals (Wilson, Probable inference, the law of succession, and statistical inference, 1927) at 95 %.
+The sample has two parts. Finds, equally many of every kind, measure precision: the annotator marks
+each as right or wrong. Passages, from documents with and without finds, measure recall: the
+annotator adds what was missed. Both are drawn by a seeded hash or generator, so that a sample can
+be drawn again. They hold texts, so they are written into WORK, readable by its owner only.
+Intervals are Wilson's score intervals (Wilson, Probable inference, the law of succession, and
+statistical inference, 1927) at 95 %.
 
-Without labels, two or more indexes of one corpus, built by different finders, give an estimate of what all of them missed
-(sanitize/inspection/capture_recapture.py).
+Without labels, two or more indexes of one corpus, built by different finders, give an estimate of
+what all of them missed (sanitize/inspection/capture_recapture.py).
 """
 
 from __future__ import annotations
@@ -22,7 +25,14 @@ import numpy as np
 import polars as pl
 
 from sanitize.array_types import F64, I64, Mask
-from sanitize.core.command_results import KindScores, LabelSample, LabelScores, MissedEstimate, SeveralIndexEstimate, TwoIndexEstimate
+from sanitize.core.command_results import (
+    KindScores,
+    LabelSample,
+    LabelScores,
+    MissedEstimate,
+    SeveralIndexEstimate,
+    TwoIndexEstimate,
+)
 from sanitize.core.text_cells import LeafPath
 from sanitize.errors import UsageError, suggest_names
 from sanitize.inspection.capture_recapture import (
@@ -39,22 +49,33 @@ from sanitize.plans.python_api import public_function
 from sanitize.reporting.confidence_intervals import wilson_interval
 from sanitize.storage.corpus import Documents
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
-from sanitize.storage.files import describe_read_error, parse_json, read_json, read_regular_file, write_private_lines
+from sanitize.storage.files import (
+    describe_read_error,
+    parse_json,
+    read_json,
+    read_regular_file,
+    write_private_lines,
+)
 from sanitize.storage.private_folder import report_broken_tables, require_run_workspace
 from sanitize.storage.remote_storage import require_local_path
 
 _CONTEXT_CHARACTERS = 80  # characters of context on either side of a find
 _PASSAGE_CHARACTERS = 1_500  # characters of a passage
-_MAX_WEIGHT = 1e15  # passages that one represents, more than any corpus has; sums of squares of weights stay finite
+# passages that one represents, more than any corpus has; sums of squares of weights stay finite
+_MAX_WEIGHT = 1e15
 _SPAN_COLUMNS = ("doc_no", "cell", "start", "end", "kind")
 
 
 @public_function()
-def sample_for_labels(work: Path | str, /, *, n: int = 300, out: Path | str | None = None, seed: int = 0) -> LabelSample:
-    """Draw `n` rows to label by hand, and write them as JSON lines to `out`, by default WORK/labels/sample.jsonl.
+def sample_for_labels(
+    work: Path | str, /, *, n: int = 300, out: Path | str | None = None, seed: int = 0
+) -> LabelSample:
+    """Draw `n` rows to label by hand, and write them as JSON lines to `out`, by default
+    WORK/labels/sample.jsonl.
 
-    Half of the rows are finds, half are passages; another `seed` draws others. If there are more strata than rows, some have no row.
-    Raises UsageError for an existing file, which may hold labels, and for a WORK whose input has moved.
+    Half of the rows are finds, half are passages; another `seed` draws others. If there are more
+    strata than rows, some have no row. Raises UsageError for an existing file, which may hold
+    labels, and for a WORK whose input has moved.
 
     >>> import sanitize
     >>> sanitize.sample_for_labels("clean.private", n=2, out="sample.jsonl").strata
@@ -64,8 +85,8 @@ def sample_for_labels(work: Path | str, /, *, n: int = 300, out: Path | str | No
     target = get_sample_path(work, out)
     if target.exists():
         raise UsageError(
-            f"{target}: exists already, and may hold labels; name another file with --out, or move it away. At a terminal, "
-            f"`sanitize label {work}` goes on with it"
+            f"{target}: exists already, and may hold labels; name another file with --out, or move"
+            f" it away. At a terminal, `sanitize label {work}` goes on with it"
         )
     if n < 1:
         raise UsageError(f"--n {n}: expected at least 1 row")
@@ -75,19 +96,25 @@ def sample_for_labels(work: Path | str, /, *, n: int = 300, out: Path | str | No
     with translate_disk_errors(target.parent), refuse_unwritable_path(target):
         if out is None:
             target.parent.mkdir(mode=0o700, exist_ok=True)
-        write_private_lines(target, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows), overwrite=False)
+        write_private_lines(
+            target, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows), overwrite=False
+        )
     strata: dict[str, int] = {}
     for row in rows:
         strata[row["stratum"]] = strata.get(row["stratum"], 0) + 1
     empty_strata = [stratum for stratum in all_strata if stratum not in strata]
-    return LabelSample(file=str(target), rows=len(rows), strata=strata, empty_strata=empty_strata, work=str(work))
+    return LabelSample(
+        file=str(target), rows=len(rows), strata=strata, empty_strata=empty_strata, work=str(work)
+    )
 
 
 @public_function()
 def score_labels(work: Path | str, labels: Path | str, /) -> LabelScores:
-    """Precision and recall by kind, with 95 % intervals, from a labelled sample of `sample_for_labels`.
+    """Precision and recall by kind, with 95 % intervals, from a labelled sample of
+    `sample_for_labels`.
 
-    Raises UsageError for a file that is no such sample; the message names the line, never its content.
+    Raises UsageError for a file that is no such sample; the message names the line, never its
+    content.
 
     >>> import json, pathlib, sanitize
     >>> rows = [{"ask": "find", "kind": "EMAIL_ADDRESS", "right": True}]
@@ -100,15 +127,18 @@ def score_labels(work: Path | str, labels: Path | str, /) -> LabelScores:
 
 
 @public_function()
-def estimate_missed(work: Path | str, others: Sequence[Path | str] | Path | str, /) -> MissedEstimate:
-    """Estimates by kind of how many values all finders missed, without labels: from the index in WORK and one or more others of the same
-    corpus, built by other finders.
+def estimate_missed(
+    work: Path | str, others: Sequence[Path | str] | Path | str, /
+) -> MissedEstimate:
+    """Estimates by kind of how many values all finders missed, without labels: from the index in
+    WORK and one or more others of the same corpus, built by other finders.
 
     Raises UsageError for indexes of other documents, and for two indexes by the same finders.
 
     >>> import sanitize
     >>> _ = sanitize.index("mails.parquet", "patterns.private", plan="rmft", workers=1)
-    >>> sanitize.estimate_missed("clean.private", "patterns.private").estimates["EMAIL_ADDRESS"].both
+    >>> estimate = sanitize.estimate_missed("clean.private", "patterns.private")
+    >>> estimate.estimates["EMAIL_ADDRESS"].both
     2
     """
     others = [others] if isinstance(others, str | Path) else others
@@ -116,8 +146,13 @@ def estimate_missed(work: Path | str, others: Sequence[Path | str] | Path | str,
 
 
 def get_sample_path(work: Path | str, out: Path | str | None = None) -> Path:
-    """The file of a sample of WORK: `out`, or WORK/labels/sample.jsonl. Raises UsageError for a folder that is no WORK."""
-    return require_local_path(out) if out is not None else _require_work(work) / "labels" / "sample.jsonl"
+    """The file of a sample of WORK: `out`, or WORK/labels/sample.jsonl. Raises UsageError for a
+    folder that is no WORK."""
+    return (
+        require_local_path(out)
+        if out is not None
+        else _require_work(work) / "labels" / "sample.jsonl"
+    )
 
 
 def _require_work(work: Path | str) -> Path:
@@ -126,13 +161,15 @@ def _require_work(work: Path | str) -> Path:
     return work
 
 
-# ------------------------------------------------------------------------------------------------------------------------ the sample
+# ----------------------------------------------------------------------------------- the sample
 
 
 def _read_complete_index(work: Path) -> Mapping[str, Any]:
     index = read_json(work / "index.json")
     if not index or not index.get("complete"):
-        raise UsageError(f"{work}: has no complete index; build it with `sanitize index INPUT... --work {work}`")
+        raise UsageError(
+            f"{work}: has no complete index; build it with `sanitize index INPUT... --work {work}`"
+        )
     return index
 
 
@@ -140,61 +177,101 @@ def _read_occurrences(work: Path) -> Iterator[pl.DataFrame]:
     """The occurrences, task by task."""
     for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
         with report_broken_tables(work):
-            frame = pl.read_parquet(path, columns=[*_SPAN_COLUMNS, "start_byte", "end_byte"], glob=False)
+            frame = pl.read_parquet(
+                path, columns=[*_SPAN_COLUMNS, "start_byte", "end_byte"], glob=False
+            )
         yield frame.with_columns(pl.col("kind").cast(pl.String))
 
 
 def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
     """Draw the rows of a sample; returns them and the names of all strata.
 
-    Half of the rows are finds, equally many of each kind; half are passages, equally many from documents with and without finds. Where a
-    stratum has too few, the others get its rows.
+    Half of the rows are finds, equally many of each kind; half are passages, equally many from
+    documents with and without finds. Where a stratum has too few, the others get its rows.
     """
     documents = Documents.from_json(_read_complete_index(work)["documents"], work)
-    leaves = [LeafPath(column, tuple(steps)) for column, *steps in _read_complete_index(work)["leaf_paths"]]
+    leaves = [
+        LeafPath(column, tuple(steps))
+        for column, *steps in _read_complete_index(work)["leaf_paths"]
+    ]
     if not all(source.is_available() for source in documents.files):
-        raise UsageError(f"{work}: the input that it indexes has moved or changed; run `sanitize index` again")
+        raise UsageError(
+            f"{work}: the input that it indexes has moved or changed; run `sanitize index` again"
+        )
     has_find = np.zeros(documents.count, np.bool_)
     smallest: list[pl.DataFrame] = []
     for occurrences in _read_occurrences(work):
         has_find[occurrences["doc_no"].to_numpy()] = True
-        # of each kind those with the smallest hashes: a sample without replacement that needs one task at a time
-        ranked = occurrences.with_columns(draw=pl.struct("doc_no", "cell", "start", "kind").hash(seed))
+        # of each kind those with the smallest hashes: a sample without replacement that needs one
+        # task at a time
+        ranked = occurrences.with_columns(
+            draw=pl.struct("doc_no", "cell", "start", "kind").hash(seed)
+        )
         smallest.append(ranked.sort("draw").group_by("kind", maintain_order=True).head(row_count))
-    finds = pl.concat(smallest) if smallest else pl.DataFrame(schema={"kind": pl.String, "draw": pl.UInt64, "doc_no": pl.Int64})
+    finds = (
+        pl.concat(smallest)
+        if smallest
+        else pl.DataFrame(schema={"kind": pl.String, "draw": pl.UInt64, "doc_no": pl.Int64})
+    )
     kinds = {
-        str(kind): frame.sort("draw").head(row_count) for (kind,), frame in sorted(finds.group_by("kind"), key=lambda pair: str(pair[0][0]))
+        str(kind): frame.sort("draw").head(row_count)
+        for (kind,), frame in sorted(finds.group_by("kind"), key=lambda pair: str(pair[0][0]))
     }
     with_finds, without = "documents with finds", "documents without finds"
     doc_nos_by_stratum = {without: np.flatnonzero(~has_find), with_finds: np.flatnonzero(has_find)}
     find_count = sum(frame.height for frame in kinds.values())
     rng = np.random.default_rng(seed)
     passage_count = _allocate_evenly(row_count, [find_count, documents.count])[1]
-    wanted = _allocate_evenly(passage_count, [len(doc_nos_by_stratum[with_finds]), len(doc_nos_by_stratum[without])])[1]
+    wanted = _allocate_evenly(
+        passage_count, [len(doc_nos_by_stratum[with_finds]), len(doc_nos_by_stratum[without])]
+    )[1]
     texts: dict[tuple[int, int], str] = {}
-    drawn: dict[str, tuple[np.typing.NDArray[np.int64], float]] = {}  # stratum -> (doc_nos, documents of the stratum per tried one)
+    # stratum -> (doc_nos, documents of the stratum per tried one)
+    drawn: dict[str, tuple[np.typing.NDArray[np.int64], float]] = {}
     for stratum, doc_nos in doc_nos_by_stratum.items():
-        order, with_text, tried = rng.permutation(doc_nos).astype(np.int64), np.empty(0, np.int64), 0
-        while len(with_text) < wanted and tried < len(order):  # a document without text gives no passage
+        order, with_text, tried = (
+            rng.permutation(doc_nos).astype(np.int64),
+            np.empty(0, np.int64),
+            0,
+        )
+        while len(with_text) < wanted and tried < len(order):
+            # a document without text gives no passage
             batch = np.sort(order[tried : tried + wanted - len(with_text)])
             batch_texts = documents.read_texts(leaves, batch)
             texts |= batch_texts
-            with_text = np.append(with_text, batch[np.isin(batch, [doc_no for (doc_no, _), text in batch_texts.items() if text])])
+            with_text = np.append(
+                with_text,
+                batch[
+                    np.isin(batch, [doc_no for (doc_no, _), text in batch_texts.items() if text])
+                ],
+            )
             tried += len(batch)
         drawn[stratum] = np.sort(with_text), len(doc_nos) / max(tried, 1)
         wanted = passage_count - len(with_text)
     passages = {stratum: drawn[stratum] for stratum in (with_finds, without)}
     finds_left = row_count - sum(len(doc_nos) for doc_nos, _ in passages.values())
     finds_per_kind = _allocate_evenly(finds_left, [frame.height for frame in kinds.values()])
-    strata = {kind: frame.head(count) for (kind, frame), count in zip(kinds.items(), finds_per_kind, strict=True)}
+    strata = {
+        kind: frame.head(count)
+        for (kind, frame), count in zip(kinds.items(), finds_per_kind, strict=True)
+    }
     sampled = np.unique(
-        np.concatenate([*(frame["doc_no"].to_numpy() for frame in strata.values()), *(doc_nos for doc_nos, _ in drawn.values())])
+        np.concatenate(
+            [
+                *(frame["doc_no"].to_numpy() for frame in strata.values()),
+                *(doc_nos for doc_nos, _ in drawn.values()),
+            ]
+        )
     )
     texts |= documents.read_texts(leaves, sampled.astype(np.int64))
     rows: list[dict[str, Any]] = []
     # a loop over the rows of a sample, which a person will read one by one
     for kind, frame in strata.items():
-        for doc_no, cell, start, end in frame.sort("doc_no", "cell", "start").select("doc_no", "cell", "start", "end").iter_rows():
+        for doc_no, cell, start, end in (
+            frame.sort("doc_no", "cell", "start")
+            .select("doc_no", "cell", "start", "end")
+            .iter_rows()
+        ):
             text = texts.get((doc_no, cell), "")
             span = {"doc_no": doc_no, "cell": cell, "start": start, "end": end, "kind": kind}
             context = {
@@ -202,11 +279,15 @@ def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, 
                 "value": text[start:end],
                 "after": text[end : end + _CONTEXT_CHARACTERS],
             }
-            rows.append({"row": len(rows), "ask": "find", "stratum": kind, **span, **context, "right": None})
+            rows.append(
+                {"row": len(rows), "ask": "find", "stratum": kind, **span, **context, "right": None}
+            )
     occurrences_by_cell = _occurrences_by_cell(work, sampled)
     for stratum, (doc_nos, weight) in passages.items():
         for doc_no in doc_nos.tolist():
-            cells = [(cell, text) for (number, cell), text in texts.items() if number == doc_no and text]
+            cells = [
+                (cell, text) for (number, cell), text in texts.items() if number == doc_no and text
+            ]
             lengths = np.array([len(text) for _, text in cells], np.float64)
             cell, text = cells[int(rng.choice(len(cells), p=lengths / lengths.sum()))]
             low = int(rng.integers(0, max(1, len(text) - _PASSAGE_CHARACTERS + 1)))
@@ -232,11 +313,15 @@ def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, 
                     "missed": None,
                 }
             )
-    return rows, [*kinds, *(stratum for stratum, doc_nos in doc_nos_by_stratum.items() if len(doc_nos))]
+    return rows, [
+        *kinds,
+        *(stratum for stratum, doc_nos in doc_nos_by_stratum.items() if len(doc_nos)),
+    ]
 
 
 def _allocate_evenly(total: int, limits: Sequence[int]) -> list[int]:
-    """Split `total` into parts as equal as possible, none above its limit; the limits themselves if their sum is less than `total`."""
+    """Split `total` into parts as equal as possible, none above its limit; the limits themselves if
+    their sum is less than `total`."""
     parts = [0] * len(limits)
     # smallest limit first, so that what one part cannot take is left for the others
     for rank, index in enumerate(sorted(range(len(limits)), key=lambda index: limits[index])):
@@ -244,28 +329,34 @@ def _allocate_evenly(total: int, limits: Sequence[int]) -> list[int]:
     return parts
 
 
-def _occurrences_by_cell(work: Path, doc_nos: np.typing.NDArray[Any]) -> dict[tuple[int, int], list[tuple[int, int, str]]]:
+def _occurrences_by_cell(
+    work: Path, doc_nos: np.typing.NDArray[Any]
+) -> dict[tuple[int, int], list[tuple[int, int, str]]]:
     """The occurrences (start, end, kind) of some documents, by (doc_no, cell)."""
     by_cell: dict[tuple[int, int], list[tuple[int, int, str]]] = {}
     for occurrences in _read_occurrences(work):
-        selected = occurrences.filter(pl.col("doc_no").is_in(pl.Series(doc_nos).implode())).sort("doc_no", "cell", "start")
+        selected = occurrences.filter(pl.col("doc_no").is_in(pl.Series(doc_nos).implode())).sort(
+            "doc_no", "cell", "start"
+        )
         for doc_no, cell, start, end, kind in selected.select(_SPAN_COLUMNS).iter_rows():
             by_cell.setdefault((doc_no, cell), []).append((start, end, kind))
     return by_cell
 
 
-# ------------------------------------------------------------------------------------------------------------------- scores from labels
+# --------------------------------------------------------------------------- scores from labels
 
 
 def _score_labels(path: Path) -> LabelScores:
     """Precision from the judged finds, recall from the passages, by kind.
 
-    In passages every span, found or missed, counts with its passage's weight. What is missed is often missed several times in a document,
-    so the interval of a recall is that of the effective number of spans of a sample in which documents were drawn (`effective_size`).
+    In passages every span, found or missed, counts with its passage's weight. What is missed is
+    often missed several times in a document, so the interval of a recall is that of the effective
+    number of spans of a sample in which documents were drawn (`effective_size`).
     """
     judged: dict[str, list[bool]] = {}  # kind -> whether each judged find is right
     wrong_spans: Counter[str] = Counter()  # finds that are wrong only in their boundaries
-    passage_spans: dict[str, list[tuple[int, float, bool]]] = {}  # kind -> (document, weight, whether it was found)
+    # kind -> (document, weight, whether it was found)
+    passage_spans: dict[str, list[tuple[int, float, bool]]] = {}
     unlabelled_rows = rows = 0
     for number, row in enumerate(_read_labelled_rows(path), 1):
         rows += 1
@@ -273,7 +364,9 @@ def _score_labels(path: Path) -> LabelScores:
             if row["right"] is None:
                 unlabelled_rows += 1
             else:
-                judged.setdefault(_require_kind(path, number, row["kind"]), []).append(bool(row["right"]))
+                judged.setdefault(_require_kind(path, number, row["kind"]), []).append(
+                    bool(row["right"])
+                )
                 wrong_spans[row["kind"]] += not row["right"] and bool(row.get("right_span"))
             continue
         if row["missed"] is None:
@@ -282,14 +375,20 @@ def _score_labels(path: Path) -> LabelScores:
         wrong, document = set(row.get("wrong") or ()), row.get("doc_no", -number)
         for index, span in enumerate(row["found"]):
             if index not in wrong:
-                passage_spans.setdefault(_require_kind(path, number, span["kind"]), []).append((document, row["weight"], True))
+                passage_spans.setdefault(_require_kind(path, number, span["kind"]), []).append(
+                    (document, row["weight"], True)
+                )
         for entry in row["missed"]:
             name = entry["kind"] if isinstance(entry, dict) else entry
-            passage_spans.setdefault(_require_kind(path, number, name), []).append((document, row["weight"], False))
+            passage_spans.setdefault(_require_kind(path, number, name), []).append(
+                (document, row["weight"], False)
+            )
     kinds: dict[str, KindScores] = {}
     for kind in sorted(judged.keys() | passage_spans.keys()):
         right, spans = judged.get(kind, []), passage_spans.get(kind, [])
-        documents = np.unique(np.array([document for document, _, _ in spans], np.int64), return_inverse=True)[1]
+        documents = np.unique(
+            np.array([document for document, _, _ in spans], np.int64), return_inverse=True
+        )[1]
         weights = np.array([weight for _, weight, _ in spans], np.float64)
         hits = np.array([hit for _, _, hit in spans], np.bool_)
         precision = sum(right) / len(right) if right else None
@@ -299,22 +398,30 @@ def _score_labels(path: Path) -> LabelScores:
             right=sum(right),
             wrong_spans=wrong_spans[kind],
             precision=precision,
-            precision_interval=wilson_interval(precision, len(right)) if precision is not None else None,
+            precision_interval=(
+                wilson_interval(precision, len(right)) if precision is not None else None
+            ),
             found=int(hits.sum()),
             missed=int((~hits).sum()),
             recall=recall,
-            recall_interval=wilson_interval(recall, effective_size(documents, weights, hits)) if recall is not None else None,
+            recall_interval=(
+                wilson_interval(recall, effective_size(documents, weights, hits))
+                if recall is not None
+                else None
+            ),
         )
     return LabelScores(file=str(path), rows=rows, unlabelled_rows=unlabelled_rows, kinds=kinds)
 
 
 def effective_size(documents: I64, weights: F64, hits: Mask) -> float:
-    """The number of independent spans that would give the weighted share of `hits` the same variance; spans of one document (numbered from
+    """The number of independent spans that would give the weighted share of `hits` the same
+    variance; spans of one document (numbered from
     0) are not independent.
 
-    The variance of the share is that of a ratio estimate over documents by linearisation (Cochran, Sampling Techniques, 1977, section 6.3),
-    and never less than that of independent spans of these weights (Kish, Survey Sampling, 1965: the square of the sum of the weights over
-    the sum of their squares). A share of 0 or 1 shows no variance: the effective number of documents is taken then.
+    The variance of the share is that of a ratio estimate over documents by linearisation (Cochran,
+    Sampling Techniques, 1977, section 6.3), and never less than that of independent spans of these
+    weights (Kish, Survey Sampling, 1965: the square of the sum of the weights over the sum of their
+    squares). A share of 0 or 1 shows no variance: the effective number of documents is taken then.
     """
     total = weights.sum()
     weight_by_document = np.bincount(documents, weights)
@@ -329,7 +436,8 @@ def effective_size(documents: I64, weights: F64, hits: Mask) -> float:
 
 
 def read_sample(path: Path) -> list[dict[str, Any]]:
-    """The rows of a sample that `sample_for_labels` drew, labelled or not. UsageError names a row that lacks what a session shows."""
+    """The rows of a sample that `sample_for_labels` drew, labelled or not. UsageError names a row
+    that lacks what a session shows."""
     rows = list(_read_labelled_rows(path))
     for number, row in enumerate(rows, 1):
         try:
@@ -338,7 +446,8 @@ def read_sample(path: Path) -> list[dict[str, Any]]:
             is_complete = False
         if not is_complete:
             raise UsageError(
-                f"{path}: row {number} lacks something that `sanitize label WORK` wrote; draw a sample into another file (--out)"
+                f"{path}: row {number} lacks something that `sanitize label WORK` wrote; draw a"
+                " sample into another file (--out)"
             )
     if not rows:
         raise UsageError(f"{path}: has no row; draw a sample into another file (--out)")
@@ -346,44 +455,76 @@ def read_sample(path: Path) -> list[dict[str, Any]]:
 
 
 def _can_be_asked(row: Mapping[str, Any]) -> bool:
-    """Whether a row has the texts that a session shows, with spans inside of them; KeyError or TypeError is a no, too."""
+    """Whether a row has the texts that a session shows, with spans inside of them; KeyError or
+    TypeError is a no, too."""
     if row["ask"] == "find":
         before, value, after = row["before"], row["value"], row["after"]
         length, offset = len(before + value + after + ""), row["start"] - len(before)
-        return all(_is_span(span, offset, offset + length) for span in (row, row.get("right_span") or row))
+        return all(
+            _is_span(span, offset, offset + length) for span in (row, row.get("right_span") or row)
+        )
     length = len(row["text"] + "")
-    added = [one for one in (*(row.get("added") or ()), *(row["missed"] or ())) if isinstance(one, dict) and "start" in one]
-    return all(_is_span(span, 0, length) and isinstance(span["kind"], str) for span in (*row["found"], *added))
+    added = [
+        one
+        for one in (*(row.get("added") or ()), *(row["missed"] or ()))
+        if isinstance(one, dict) and "start" in one
+    ]
+    return all(
+        _is_span(span, 0, length) and isinstance(span["kind"], str)
+        for span in (*row["found"], *added)
+    )
 
 
 def _is_span(span: Mapping[str, Any], first: int, end: int) -> bool:
-    return type(span["start"]) is int and type(span["end"]) is int and first <= span["start"] <= span["end"] <= end
+    return (
+        type(span["start"]) is int
+        and type(span["end"]) is int
+        and first <= span["start"] <= span["end"] <= end
+    )
 
 
 class SampleFile:
-    """A sample that is being labelled: `save` writes its rows at once, and refuses to overwrite what another program wrote."""
+    """A sample that is being labelled: `save` writes its rows at once, and refuses to overwrite
+    what another program wrote."""
 
     def __init__(self, path: Path) -> None:
         self._path, self._written = path, path.stat()
 
     def save(self, rows: Sequence[Mapping[str, Any]]) -> None:
-        """Write all rows atomically; UsageError if the file is not the one that was read or written last."""
+        """Write all rows atomically; UsageError if the file is not the one that was read or written
+        last."""
         with translate_disk_errors(self._path.parent):
             if not self._path.exists() or not _is_same_version(self._path.stat(), self._written):
-                raise UsageError(f"{self._path}: another program changed it meanwhile, and its labels are kept; run the same command again")
-            write_private_lines(self._path, (json.dumps(row, ensure_ascii=False) + "\n" for row in rows), overwrite=True)
+                raise UsageError(
+                    f"{self._path}: another program changed it meanwhile, and its labels are kept;"
+                    " run the same command again"
+                )
+            write_private_lines(
+                self._path,
+                (json.dumps(row, ensure_ascii=False) + "\n" for row in rows),
+                overwrite=True,
+            )
             self._written = self._path.stat()
 
 
 def _is_same_version(one: os.stat_result, other: os.stat_result) -> bool:
-    return (one.st_ino, one.st_mtime_ns, one.st_size) == (other.st_ino, other.st_mtime_ns, other.st_size)
+    return (one.st_ino, one.st_mtime_ns, one.st_size) == (
+        other.st_ino,
+        other.st_mtime_ns,
+        other.st_size,
+    )
 
 
 def _read_labelled_rows(path: Path) -> Iterator[dict[str, Any]]:
-    """The rows of a labelled sample, each checked; UsageError names the line of a bad one, never its content."""
-    expected = "expected the JSON Lines that `sanitize label WORK` wrote, with `right`, `missed` and `wrong` filled in"
+    """The rows of a labelled sample, each checked; UsageError names the line of a bad one, never
+    its content."""
+    expected = (
+        "expected the JSON Lines that `sanitize label WORK` wrote, with `right`, `missed` and"
+        " `wrong` filled in"
+    )
     try:
-        raw = read_regular_file(path).decode("utf-8-sig").split("\n")  # not splitlines: a text may hold other line separators
+        # not splitlines: a text may hold other line separators
+        raw = read_regular_file(path).decode("utf-8-sig").split("\n")
     except (OSError, UnicodeDecodeError) as error:
         raise UsageError(f"{path}: {describe_read_error(error)}; {expected}") from None
     for number, line in enumerate(raw, 1):
@@ -391,7 +532,11 @@ def _read_labelled_rows(path: Path) -> Iterator[dict[str, Any]]:
             continue
         try:
             row = parse_json(line)
-            good = _is_labelled_find(row) if row["ask"] == "find" else row["ask"] == "passage" and _is_labelled_passage(row)
+            good = (
+                _is_labelled_find(row)
+                if row["ask"] == "find"
+                else row["ask"] == "passage" and _is_labelled_passage(row)
+            )
         except (ValueError, TypeError, KeyError, AttributeError):
             good = False
         if not good:
@@ -405,7 +550,12 @@ def _is_labelled_find(row: Mapping[str, Any]) -> bool:
 
 def _is_labelled_passage(row: Mapping[str, Any]) -> bool:
     """Whether a passage has what its score needs; KeyError or TypeError is a no, too."""
-    found, missed, wrong, document = row["found"], row["missed"], row.get("wrong"), row.get("doc_no", 0)
+    found, missed, wrong, document = (
+        row["found"],
+        row["missed"],
+        row.get("wrong"),
+        row.get("doc_no", 0),
+    )
     return (
         type(row["weight"]) in (int, float)
         and 0 < row["weight"] < _MAX_WEIGHT
@@ -414,7 +564,9 @@ def _is_labelled_passage(row: Mapping[str, Any]) -> bool:
         and isinstance(found, list)
         and all(isinstance(one["kind"], str) for one in found)
         and isinstance(missed, list | None)
-        and all(isinstance(one if isinstance(one, str) else one["kind"], str) for one in missed or ())
+        and all(
+            isinstance(one if isinstance(one, str) else one["kind"], str) for one in missed or ()
+        )
         and isinstance(wrong, list | None)
         and all(type(index) is int and 0 <= index < len(found) for index in wrong or ())
     )
@@ -422,33 +574,50 @@ def _is_labelled_passage(row: Mapping[str, Any]) -> bool:
 
 def _require_kind(path: Path, line_number: int, name: object) -> str:
     if name not in all_kinds():
-        # the field may hold a text of the corpus: the message repeats only what looks like the name of a kind
-        kind_like = str(name) if str(name).isascii() and str(name).replace("_", "").isupper() and len(str(name)) < 40 else ""
-        raise UsageError(f"{path}: line {line_number}: no such kind; {suggest_names(kind_like, all_kinds())}")
+        # the field may hold a text of the corpus: the message repeats only what looks like the name
+        # of a kind
+        kind_like = (
+            str(name)
+            if str(name).isascii() and str(name).replace("_", "").isupper() and len(str(name)) < 40
+            else ""
+        )
+        raise UsageError(
+            f"{path}: line {line_number}: no such kind; {suggest_names(kind_like, all_kinds())}"
+        )
     return str(name)
 
 
-# ------------------------------------------------------------------------------------------------------ estimates from several indexes
+# --------------------------------------------------------------- estimates from several indexes
 
 
 def _estimate_missed(work: Path, others: Sequence[Path]) -> MissedEstimate:
-    """Estimates of each kind from several indexes: Chapman's from two; Chao's lower bound and a log-linear one from three or more."""
+    """Estimates of each kind from several indexes: Chapman's from two; Chao's lower bound and a
+    log-linear one from three or more."""
     works, indexes = [work, *others], [_read_complete_index(work)]
     for other in others:
         require_run_workspace(other)
         indexes.append(_read_complete_index(other))
         if _corpus_identity(indexes[-1]) != _corpus_identity(indexes[0]):
-            raise UsageError(f"{other}: indexes other documents than {work}; build both from the same input, with different finders")
+            raise UsageError(
+                f"{other}: indexes other documents than {work}; build both from the same input,"
+                " with different finders"
+            )
     spans = [
-        pl.concat([pl.DataFrame(schema=_SPAN_SCHEMA), *(frame.select(*_SPAN_SCHEMA) for frame in _read_occurrences(path))])
+        pl.concat(
+            [
+                pl.DataFrame(schema=_SPAN_SCHEMA),
+                *(frame.select(*_SPAN_SCHEMA) for frame in _read_occurrences(path)),
+            ]
+        )
         for path in works
     ]
     finders = [sorted(_finder_names(path)) for path in works]
     for number, (path, names) in enumerate(zip(works, finders, strict=True)):
         if names in finders[:number]:
             raise UsageError(
-                f"{path}: the same finders ({', '.join(names) or 'none'}) built another of the indexes, so that the two cannot show "
-                "what each of them misses; build one with finders of another type, such as a model"
+                f"{path}: the same finders ({', '.join(names) or 'none'}) built another of the"
+                " indexes, so that the two cannot show what each of them misses; build one with"
+                " finders of another type, such as a model"
             )
     estimates: dict[str, TwoIndexEstimate | SeveralIndexEstimate] = {}
     one_finder_only = []
@@ -471,11 +640,18 @@ def _estimate_missed(work: Path, others: Sequence[Path]) -> MissedEstimate:
     )
 
 
-_SPAN_SCHEMA = {"doc_no": pl.Int64, "cell": pl.Int32, "start": pl.Int64, "end": pl.Int64, "kind": pl.String}
+_SPAN_SCHEMA = {
+    "doc_no": pl.Int64,
+    "cell": pl.Int32,
+    "start": pl.Int64,
+    "end": pl.Int64,
+    "kind": pl.String,
+}
 
 
 def _corpus_identity(index: Mapping[str, Any]) -> tuple[Any, ...]:
-    """What two indexes of the same documents have in common: the row counts of their sources, and the text leaves."""
+    """What two indexes of the same documents have in common: the row counts of their sources, and
+    the text leaves."""
     sources = [(source["rows"], source["first_doc_no"]) for source in index["documents"]["sources"]]
     return sources, index["leaf_paths"]
 
@@ -485,5 +661,9 @@ def _finder_names(work: Path) -> set[str]:
     names: set[str] = set()
     for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
         with report_broken_tables(work):
-            names |= set(pl.read_parquet(path, columns=["finder"], glob=False)["finder"].cast(pl.String).unique())
+            names |= set(
+                pl.read_parquet(path, columns=["finder"], glob=False)["finder"]
+                .cast(pl.String)
+                .unique()
+            )
     return names

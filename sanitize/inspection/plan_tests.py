@@ -1,11 +1,13 @@
-"""Tests of a plan (`sanitize plan test`): its custom kinds on their examples, and what it does with a text.
+"""Tests of a plan (`sanitize plan test`): its custom kinds on their examples, and what it does with
+a text.
 
     plan -> for each of its kinds, the examples that are not found and the counter-examples that are
     plan, text -> each found occurrence with what stands in its place, and the rewritten text
 
-A text is a corpus of one document, which is really sanitized in a temporary folder that is deleted at the end. Each example is a text of
-its own, searched for everything that the plan finds by patterns and lists; finders that need a model or the whole corpus do not run. The
-whole example must be a value; for a kind with `context` it must contain one. Messages never repeat an example's text.
+A text is a corpus of one document, which is really sanitized in a temporary folder that is deleted
+at the end. Each example is a text of its own, searched for everything that the plan finds by
+patterns and lists; finders that need a model or the whole corpus do not run. The whole example must
+be a value; for a kind with `context` it must contain one. Messages never repeat an example's text.
 """
 
 from __future__ import annotations
@@ -33,7 +35,10 @@ from sanitize.plans.settings import Settings
 from sanitize.stages.scanner import Scanner
 
 _SKIP_REASONS = {
-    "boundary": "a letter or digit adjoins it; give the kind inside_words = true if it may occur inside words",
+    "boundary": (
+        "a letter or digit adjoins it; give the kind inside_words = true if it may occur inside"
+        " words"
+    ),
     "context": "no word of its context is near it",
     "overlap": "it overlaps a value of another kind, which is preferred",
 }
@@ -60,24 +65,39 @@ def check_kind_examples(plan: Plan | str) -> ExampleTestResult:
         for custom in plan.custom_kinds
     ]
     example_count = sum(counts.examples + counts.counter_examples for counts in kinds)
-    return ExampleTestResult(plan=plan.name, kinds=kinds, example_count=example_count, failed=failed)
+    return ExampleTestResult(
+        plan=plan.name, kinds=kinds, example_count=example_count, failed=failed
+    )
 
 
 def _check_examples(custom: CustomKind, scanner: Scanner) -> list[FailedExample]:
     """The failed examples of one kind: list, number in it, reason."""
     failed = []
-    for list_name, texts, must_match in (("examples", custom.examples, True), ("counter_examples", custom.counter_examples, False)):
+    for list_name, texts, must_match in (
+        ("examples", custom.examples, True),
+        ("counter_examples", custom.counter_examples, False),
+    ):
         for index, text in enumerate(texts):  # a loop over a handful of texts written by hand
             spans, reason = _find_kind(custom, text, scanner)
-            if must_match and ((0, len(text)) in spans or (spans and custom.context)) or not (must_match or spans):
+            if (
+                must_match
+                and ((0, len(text)) in spans or (spans and custom.context))
+                or not (must_match or spans)
+            ):
                 continue
             if spans:
-                reason = f"{'only ' if must_match else ''}{_format_ranges(spans)} of {len(text)} match"
-            failed.append(FailedExample(kind=custom.name, list=list_name, index=index, reason=reason))
+                reason = (
+                    f"{'only ' if must_match else ''}{_format_ranges(spans)} of {len(text)} match"
+                )
+            failed.append(
+                FailedExample(kind=custom.name, list=list_name, index=index, reason=reason)
+            )
     return failed
 
 
-def _find_kind(custom: CustomKind, text: str, scanner: Scanner) -> tuple[list[tuple[int, int]], str]:
+def _find_kind(
+    custom: CustomKind, text: str, scanner: Scanner
+) -> tuple[list[tuple[int, int]], str]:
     """The spans of a kind in a text, and the reason why there are none."""
     number = next(no for no, kind in enumerate(scanner.kinds) if kind.name == custom.name)
     found = scanner.run(pa.array([text], pa.large_string()))
@@ -93,12 +113,13 @@ def _format_ranges(spans: Sequence[tuple[int, int]]) -> str:
     return "characters " + " and ".join(f"{low + 1} to {high}" for low, high in spans)
 
 
-# ---------------------------------------------------------------------------------------------------------------------- on a text
+# ------------------------------------------------------------------------------------ on a text
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class TriedOccurrence:
-    """An occurrence in a text: its line (from 1), its kind, its text, and the text in its place; None if it stays."""
+    """An occurrence in a text: its line (from 1), its kind, its text, and the text in its place;
+    None if it stays."""
 
     line: int
     kind: str
@@ -108,42 +129,78 @@ class TriedOccurrence:
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PlanTrial:
-    """What a plan does with a text: the found occurrences in order, and each line that changes, before and after, by its number."""
+    """What a plan does with a text: the found occurrences in order, and each line that changes,
+    before and after, by its number."""
 
     occurrences: Sequence[TriedOccurrence]
     changed_lines: Sequence[tuple[int, str, str]]
 
 
 def try_plan(plan: Plan, text: str) -> PlanTrial:
-    """What a plan does with a text. Raises InputRefused for a text that cannot be a document, and what a run raises."""
+    """What a plan does with a text. Raises InputRefused for a text that cannot be a document, and
+    what a run raises."""
     with tempfile.TemporaryDirectory(prefix="sanitize-plan-test-") as name:
         folder = Path(name)
-        pq.write_table(pa.table({"text": pa.array([text], pa.large_string())}), folder / "text.parquet")
-        with IndexBuilder([folder / "text.parquet"], folder / "work", Settings(workers=1), plan.detection_spec) as index:
+        pq.write_table(
+            pa.table({"text": pa.array([text], pa.large_string())}), folder / "text.parquet"
+        )
+        with IndexBuilder(
+            [folder / "text.parquet"], folder / "work", Settings(workers=1), plan.detection_spec
+        ) as index:
             summary = PipelineRun(index, plan, folder / "out").sanitize()
             if summary.quarantined or summary.documents_dropped:
-                raise InputRefused("the text was quarantined or dropped by the plan; expected a text in UTF-8 that the plan keeps")
-            found = _read_tables(folder / "work" / "tables" / "occurrences", ("start_byte", "end_byte", "kind"))
-            edits = _read_tables(folder / "work" / "runs" / summary.plan_hash / "edits", ("start_byte", "end_byte", "kind", "replacement"))
+                raise InputRefused(
+                    "the text was quarantined or dropped by the plan; expected a text in UTF-8 that"
+                    " the plan keeps"
+                )
+            found = _read_tables(
+                folder / "work" / "tables" / "occurrences", ("start_byte", "end_byte", "kind")
+            )
+            edits = _read_tables(
+                folder / "work" / "runs" / summary.plan_hash / "edits",
+                ("start_byte", "end_byte", "kind", "replacement"),
+            )
     raw = text.encode()
     occurrences = []
     edited = {(row["start_byte"], row["end_byte"]): row for row in edits}
-    for row in {(one["start_byte"], one["end_byte"], one["kind"]): one for one in (*found, *edits)}.values():
+    for row in {
+        (one["start_byte"], one["end_byte"], one["kind"]): one for one in (*found, *edits)
+    }.values():
         start, end = row["start_byte"], row["end_byte"]
-        edit = edited.get((start, end)) or next((one for one in edits if one["start_byte"] <= start and end <= one["end_byte"]), None)
+        edit = edited.get((start, end)) or next(
+            (one for one in edits if one["start_byte"] <= start and end <= one["end_byte"]), None
+        )
         after = None if edit is None else edit["replacement"] if edit["start_byte"] == start else ""
         line = raw.count(b"\n", 0, start) + 1
-        occurrences.append((start, TriedOccurrence(line=line, kind=row["kind"], before=raw[start:end].decode(), after=after)))
+        occurrences.append(
+            (
+                start,
+                TriedOccurrence(
+                    line=line, kind=row["kind"], before=raw[start:end].decode(), after=after
+                ),
+            )
+        )
     changed = sorted({raw.count(b"\n", 0, row["start_byte"]) for row in edits})
     before, after_lines = text.split("\n"), _rewrite(raw, edits).split("\n")
-    is_aligned = len(before) == len(after_lines)  # else a value with a line end was replaced: the whole text is one entry
-    lines = [(number + 1, before[number], after_lines[number]) for number in changed] if is_aligned else [(1, text, "\n".join(after_lines))]
-    return PlanTrial(occurrences=[one for _, one in sorted(occurrences, key=lambda pair: pair[0])], changed_lines=lines)
+    # else a value with a line end was replaced: the whole text is one entry
+    is_aligned = len(before) == len(after_lines)
+    lines = (
+        [(number + 1, before[number], after_lines[number]) for number in changed]
+        if is_aligned
+        else [(1, text, "\n".join(after_lines))]
+    )
+    return PlanTrial(
+        occurrences=[one for _, one in sorted(occurrences, key=lambda pair: pair[0])],
+        changed_lines=lines,
+    )
 
 
 def _read_tables(folder: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
     """The rows of all files of a table, sorted by position."""
-    tables = [pl.DataFrame(pq.read_table(path, partitioning=None, columns=list(columns))) for path in sorted(folder.glob("*.parquet"))]
+    tables = [
+        pl.DataFrame(pq.read_table(path, partitioning=None, columns=list(columns)))
+        for path in sorted(folder.glob("*.parquet"))
+    ]
     if not tables:
         return []
     frame = pl.concat([table.with_columns(pl.col("kind").cast(pl.String)) for table in tables])

@@ -1,4 +1,5 @@
-"""Preview of a run (`sanitize explain`, `--dry-run`): counts and masked before/after pairs of a sample, an estimate of time and disk.
+"""Preview of a run (`sanitize explain`, `--dry-run`): counts and masked before/after pairs of a
+sample, an estimate of time and disk.
 
 The sample is really sanitized, in a temporary folder that is deleted at the end.
 """
@@ -16,7 +17,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.command_results import ColumnPolicy, CostEstimate, ExampleEdit, ExplainResult, SampleCounts
+from sanitize.core.command_results import (
+    ColumnPolicy,
+    CostEstimate,
+    ExampleEdit,
+    ExplainResult,
+    SampleCounts,
+)
 from sanitize.core.engine import TaskResult, WorkerDied
 from sanitize.core.progress import ignore_progress
 from sanitize.core.text_cells import is_text_type
@@ -53,13 +60,16 @@ def explain(
     reveal: bool = False,
     **options: Unpack[ExplainOptions],
 ) -> ExplainResult:
-    """Describe what `run` would do, and write nothing. The first 1,000 documents (`sampled_documents`) are really sanitized in a temporary
-    folder; the estimate of time and disk is scaled from them.
+    """Describe what `run` would do, and write nothing. The first 1,000 documents
+    (`sampled_documents`) are really sanitized in a temporary folder; the estimate of time and disk
+    is scaled from them.
 
-    If an editor cannot run because something is missing, such as a model, `missing_requirements` says what, and the sample is only
-    counted. If a run would stop because too much cannot be read, `refusal` says why, and what to do. With `forecast` (curves.json of
-    `sanitize-eval frontier`), the result has the number of the sample's addresses that models may leak, by plan. With `reveal`, examples
-    are in clear text, with the lines around them. `options` name columns, as in `run`.
+    If an editor cannot run because something is missing, such as a model, `missing_requirements`
+    says what, and the sample is only counted. If a run would stop because too much cannot be read,
+    `refusal` says why, and what to do. With `forecast` (curves.json of `sanitize-eval frontier`),
+    the result has the number of the sample's addresses that models may leak, by plan. With
+    `reveal`, examples are in clear text, with the lines around them. `options` name columns, as in
+    `run`.
 
     Raises UsageError for URLs, and what `run` raises.
 
@@ -69,7 +79,9 @@ def explain(
     >>> result.sampled_documents, [(pair.kind, pair.after) for pair in result.examples]
     (1, [('EMAIL_ADDRESS', '[EMAIL_ADDRESS]')])
     """
-    return explain_with_settings(inputs, Plan.load(plan), settings_of("explain", options), forecast, reveal=reveal)
+    return explain_with_settings(
+        inputs, Plan.load(plan), settings_of("explain", options), forecast, reveal=reveal
+    )
 
 
 def explain_with_settings(
@@ -85,7 +97,8 @@ def explain_with_settings(
     settings = settings or Settings()
     for url in filter(is_url, inputs):
         raise UsageError(
-            f"{redact_url(str(url))}: explain and --dry-run read local files only; download some of it, or use `sanitize run --sample 1%`"
+            f"{redact_url(str(url))}: explain and --dry-run read local files only; download some of"
+            " it, or use `sanitize run --sample 1%`"
         )
     measured_curves = read_curves(Path(curves)) if curves is not None else None
     with tempfile.TemporaryDirectory(prefix="sanitize-explain-") as folder:
@@ -97,8 +110,14 @@ def explain_with_settings(
             settings.reading_memory_bytes,
             settings.max_doc_bytes,
         )
-        policies = resolve_column_policies(survey.schema, survey.layout.main_column, settings.columns, survey.features)
-        policies = {name: policy for name, policy in policies.items() if name not in list_added_columns(survey.roles, survey.features)}
+        policies = resolve_column_policies(
+            survey.schema, survey.layout.main_column, settings.columns, survey.features
+        )
+        policies = {
+            name: policy
+            for name, policy in policies.items()
+            if name not in list_added_columns(survey.roles, survey.features)
+        }
         total_bytes = sum(size for _, size in survey.files)
         began = time.process_time()
         sample, quarantine = _write_sample(engine, survey, Path(folder), settings)
@@ -116,8 +135,14 @@ def explain_with_settings(
         plan = plan.with_known_values(settings.known)
         missing = _missing_requirements(plan)
         # if an editor cannot run, the sample is run without editors: its kinds are only counted
-        sample_plan = plan.model_copy(update={"editors": (), "leave": tuple(plan.find.kinds)}) if missing else plan
-        with IndexBuilder([sample], Path(folder) / "work", sample_settings, plan.detection_spec) as index:
+        sample_plan = (
+            plan.model_copy(update={"editors": (), "leave": tuple(plan.find.kinds)})
+            if missing
+            else plan
+        )
+        with IndexBuilder(
+            [sample], Path(folder) / "work", sample_settings, plan.detection_spec
+        ) as index:
             summary = PipelineRun(index, sample_plan, Path(folder) / "out").sanitize()
             pairs = select_edit_samples(
                 index.state.documents,
@@ -125,21 +150,39 @@ def explain_with_settings(
                 Path(folder) / "work" / "runs" / summary.plan_hash / "edits" / "00000.parquet",
                 6,
             )
-            histogram = _address_frequencies(index.state.value_counts_file) if measured_curves is not None else []
-            work_bytes = sum(file.stat().st_size for file in (Path(folder) / "work").rglob("*") if file.is_file())
-            out_bytes = sum(file.stat().st_size for file in (Path(folder) / "out" / "data").iterdir())
+            histogram = (
+                _address_frequencies(index.state.value_counts_file)
+                if measured_curves is not None
+                else []
+            )
+            work_bytes = sum(
+                file.stat().st_size for file in (Path(folder) / "work").rglob("*") if file.is_file()
+            )
+            out_bytes = sum(
+                file.stat().st_size for file in (Path(folder) / "out" / "data").iterdir()
+            )
         cpu = time.process_time() - began
         sampled_bytes = sample.stat().st_size
     unit_rows = [unit.rows for unit in survey.units]  # None for a unit that was not counted
-    documents = sum(rows for rows in unit_rows if rows is not None) if None not in unit_rows else None
-    scale = documents / max(summary.documents_in, 1) if documents else max(1.0, total_bytes / max(sampled_bytes, 1))
+    documents = (
+        sum(rows for rows in unit_rows if rows is not None) if None not in unit_rows else None
+    )
+    scale = (
+        documents / max(summary.documents_in, 1)
+        if documents
+        else max(1.0, total_bytes / max(sampled_bytes, 1))
+    )
     # the records of the units that were sampled, and one for each other file that cannot be read
     loss = measure_loss(survey, quarantine, max(summary.documents_in, quarantine.num_rows, 1))
     limit = 0.0 if settings.strict else settings.max_quarantine
     refusal = None
     if loss.exceeds(limit):
-        option = "--strict allows none" if settings.strict else f"--max-quarantine allows {limit:.0%}"
-        refusal = f"{loss.describe()}; {option}. {loss.suggest_remedy(settings.strict, has_index=False)}"
+        option = (
+            "--strict allows none" if settings.strict else f"--max-quarantine allows {limit:.0%}"
+        )
+        refusal = (
+            f"{loss.describe()}; {option}. {loss.suggest_remedy(settings.strict, has_index=False)}"
+        )
     return ExplainResult(
         plan=plan.public_settings(),
         files=len(survey.files),
@@ -164,10 +207,14 @@ def explain_with_settings(
             workspace_mb=round(work_bytes * scale / 1e6, 1),
             output_mb=round(out_bytes * scale / 1e6, 1),
         ),
-        forecast=forecast_leaks(measured_curves, histogram) if measured_curves is not None else None,
+        forecast=(
+            forecast_leaks(measured_curves, histogram) if measured_curves is not None else None
+        ),
         missing_requirements=missing,
         notes=plan.ineffective_settings,
-        unreadable=[format_refusal(path, reason) for path, reason in survey.unreadable[:_MAX_LISTED_FILES]],
+        unreadable=[
+            format_refusal(path, reason) for path, reason in survey.unreadable[:_MAX_LISTED_FILES]
+        ],
         quarantine=loss.reasons,
         refusal=refusal,
         shape=survey.roles.shape.describe() if survey.roles.shape else "",
@@ -179,14 +226,21 @@ def _show_examples(pairs: Sequence[EditSample], *, reveal: bool) -> list[Example
     if reveal:
         return [
             ExampleEdit(
-                kind=pair.kind, before=pair.original, after=pair.replacement, line_before=pair.line_before, line_after=pair.line_after
+                kind=pair.kind,
+                before=pair.original,
+                after=pair.replacement,
+                line_before=pair.line_before,
+                line_after=pair.line_after,
             )
             for pair in pairs
         ]
     kinds = _string_series([pair.kind for pair in pairs])
     before = mask_texts(_string_series([pair.original for pair in pairs]), kinds)
     after = mask_replacements(_string_series([pair.replacement for pair in pairs]), kinds)
-    return [ExampleEdit(kind=pair.kind, before=old, after=new) for pair, old, new in zip(pairs, before, after, strict=True)]
+    return [
+        ExampleEdit(kind=pair.kind, before=old, after=new)
+        for pair, old, new in zip(pairs, before, after, strict=True)
+    ]
 
 
 def _missing_requirements(plan: Plan) -> list[str]:
@@ -202,24 +256,34 @@ def _missing_requirements(plan: Plan) -> list[str]:
 
 def _address_frequencies(counts: Path) -> list[tuple[int, int]]:
     """Histogram of the addresses: (occurrences, number of addresses with so many)."""
-    frame = pl.read_parquet(counts, glob=False).filter(pl.col("kind").cast(pl.String) == FORECAST_KIND)
-    return [(int(times), int(values)) for times, values in frame.group_by("occurrences").len().sort("occurrences").iter_rows()]
+    frame = pl.read_parquet(counts, glob=False).filter(
+        pl.col("kind").cast(pl.String) == FORECAST_KIND
+    )
+    return [
+        (int(times), int(values))
+        for times, values in frame.group_by("occurrences").len().sort("occurrences").iter_rows()
+    ]
 
 
 def _string_series(texts: list[str]) -> pl.Series:
     return pl.Series(texts, dtype=pl.String)
 
 
-def _write_sample(engine: LocalEngine, input_survey: Survey, folder: Path, settings: Settings) -> tuple[Path, pa.Table]:
-    """Write the first 1,000 documents of the input, in standard form, to one Parquet file. Returns its path, and the table `quarantine` of
-    what was read, with a row for each other file that the survey could not read."""
+def _write_sample(
+    engine: LocalEngine, input_survey: Survey, folder: Path, settings: Settings
+) -> tuple[Path, pa.Table]:
+    """Write the first 1,000 documents of the input, in standard form, to one Parquet file. Returns
+    its path, and the table `quarantine` of what was read, with a row for each other file that the
+    survey could not read."""
     units: list[InputUnit] = []
     staged: dict[int, dict[str, Any]] = {}
     rows = 0
 
     def run(_: str, *task: Any) -> Iterator[tuple[int, TaskResult | WorkerDied]]:
         work, tasks, seconds = task
-        return engine.map_untrusted(work, tasks, time_limit=seconds, memory_bytes=settings.reading_memory_bytes)
+        return engine.map_untrusted(
+            work, tasks, time_limit=seconds, memory_bytes=settings.reading_memory_bytes
+        )
 
     for unit in input_survey.units:
         reader = SandboxedReader(
@@ -246,10 +310,17 @@ def _write_sample(engine: LocalEngine, input_survey: Survey, folder: Path, setti
         for table in documents.read(0, min(_SAMPLE_DOCUMENTS, documents.count)):
             out.write_table(table.select(schema.names).cast(schema))
     quarantine_files = sorted((folder / "documents" / "quarantined").glob("*.parquet"))
-    tables = [pq.read_table(path, columns=["source", "location", "reason"], partitioning=None) for path in quarantine_files]
+    tables = [
+        pq.read_table(path, columns=["source", "location", "reason"], partitioning=None)
+        for path in quarantine_files
+    ]
     seen = {source for table in tables for source in table.column("source").to_pylist()}
     others = [(path, reason) for path, reason in input_survey.unreadable if path not in seen]
-    unread = {"source": [path for path, _ in others], "location": ["file"] * len(others), "reason": [reason for _, reason in others]}
+    unread = {
+        "source": [path for path, _ in others],
+        "location": ["file"] * len(others),
+        "reason": [reason for _, reason in others],
+    }
     return folder / "sample.parquet", pa.concat_tables(
         [*tables, pa.table({name: pa.array(rows, pa.string()) for name, rows in unread.items()})]
     )

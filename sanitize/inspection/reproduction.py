@@ -1,8 +1,11 @@
-"""Reproduces an output from its manifest (`sanitize replay`): checks the inputs by hash, reruns the plan, compares every shard.
+"""Reproduces an output from its manifest (`sanitize replay`): checks the inputs by hash, reruns the
+plan, compares every shard.
 
-With the manifest and the inputs anyone can generate the same shards; so a manifest can be shared in place of a corpus that must not be
-passed on. This works for runs with a seed only: a manifest never holds a secret key. A replay costs as much as the run. It uses a new
-WORK, so that no result of an earlier run is reused. A manifest is untrusted input: it is validated like a plan, and cannot name code.
+With the manifest and the inputs anyone can generate the same shards; so a manifest can be shared in
+place of a corpus that must not be passed on. This works for runs with a seed only: a manifest never
+holds a secret key. A replay costs as much as the run. It uses a new WORK, so that no result of an
+earlier run is reused. A manifest is untrusted input: it is validated like a plan, and cannot name
+code.
 """
 
 from __future__ import annotations
@@ -31,7 +34,8 @@ from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import read_json, write_json
 from sanitize.storage.remote_storage import is_url, redact_url, require_local_path
 
-_MARKER_FILE = "replay.json"  # in WORK: marks it as the workspace of a replay, with the plan_hash of its manifest
+# in WORK: marks it as the workspace of a replay, with the plan_hash of its manifest
+_MARKER_FILE = "replay.json"
 _COMPARED_COUNTS = (
     "documents_in",
     "documents_out",
@@ -131,15 +135,18 @@ def replay(
     known: Path | str | None = None,
     progress: ProgressCallback = ignore_progress,
 ) -> ReplayResult:
-    """Reproduce the output of a manifest (its path, or that of its folder), and compare; OUT is published if it is the same.
+    """Reproduce the output of a manifest (its path, or that of its folder), and compare; OUT is
+    published if it is the same.
 
     `known` is the list of a run with `--known`, which no manifest holds.
 
-    The result has `same`, `shards`, `different_shards` (their numbers, from 0), `different_counts` (fields of the summary), `notes`,
-    `published`, `changed` (False if an earlier replay had done everything), and the paths. With `anyway` a different output is published.
+    The result has `same`, `shards`, `different_shards` (their numbers, from 0), `different_counts`
+    (fields of the summary), `notes`, `published`, `changed` (False if an earlier replay had done
+    everything), and the paths. With `anyway` a different output is published.
 
-    Raises UsageError for a manifest of a run with a secret key or of other formats, InputRefused for inputs that are not the manifest's,
-    OutputBroken for a manifest that cannot be read or is inconsistent.
+    Raises UsageError for a manifest of a run with a secret key or of other formats, InputRefused
+    for inputs that are not the manifest's, OutputBroken for a manifest that cannot be read or is
+    inconsistent.
 
     >>> import sanitize
     >>> sanitize.replay("clean/manifest.json", "mails.parquet", "again", workers=1).same
@@ -150,24 +157,35 @@ def replay(
     plan = _load_manifest_plan(path, original)
     if original.settings.known and known is None:
         raise UsageError(
-            f"{path}: was made with a list of known values, which no manifest holds; give the same list again with --known FILE"
+            f"{path}: was made with a list of known values, which no manifest holds; give the same"
+            " list again with --known FILE"
         )
     if known is not None and not original.settings.known:
         raise UsageError(f"{path}: was made without a list of known values; leave --known out")
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     if is_url(out):
         raise UsageError(
-            f"{redact_url(str(out))}: a replay compares on this machine; give a local folder with -o, and copy it if it is the same"
+            f"{redact_url(str(out))}: a replay compares on this machine; give a local folder with"
+            " -o, and copy it if it is the same"
         )
     out, work = require_local_path(out), remote_output.workspace_path(work, out)
     private_folder.check_paths_disjoint(inputs, out, work)
     if out.resolve() == path.resolve().parent:
-        raise UsageError(f"{out}: is the folder of the manifest itself, and a replay would compare it with itself; use another -o")
+        raise UsageError(
+            f"{out}: is the folder of the manifest itself, and a replay would compare it with"
+            " itself; use another -o"
+        )
     if (work / "index.json").exists() and not (work / _MARKER_FILE).exists():
-        raise UsageError(f"{work}: holds another run, and a replay needs a new workspace; use another --work, or another -o")
+        raise UsageError(
+            f"{work}: holds another run, and a replay needs a new workspace; use another --work, or"
+            " another -o"
+        )
     notes = _version_notes(original.tool)
     settings = Settings(
-        **column_settings(original.settings.roles.model_dump(), {column.name: column.policy for column in original.columns}),
+        **column_settings(
+            original.settings.roles.model_dump(),
+            {column.name: column.policy for column in original.columns},
+        ),
         seed=original.key.seed,
         workers=workers,
         memory_limit=memory_limit,
@@ -192,23 +210,38 @@ def replay(
 
     with IndexBuilder(inputs, work, settings, plan.detection_spec) as index:
         _require_same_inputs(
-            path, original, [(size, sha256) for (_, size), sha256 in zip(index.state.survey.files, index.state.input_hashes, strict=True)]
+            path,
+            original,
+            [
+                (size, sha256)
+                for (_, size), sha256 in zip(
+                    index.state.survey.files, index.state.input_hashes, strict=True
+                )
+            ],
         )
         pipeline_run = PipelineRun(index, plan, out, accept)
         if pipeline_run.state.plan_hash != original.plan_hash:
             if not notes and known is not None:
                 raise UsageError(
-                    f"--known {known}: not the list that {path} was made with, or its plan or settings were changed; give that list"
+                    f"--known {known}: not the list that {path} was made with, or its plan or"
+                    " settings were changed; give that list"
                 )
             if not notes:
                 raise OutputBroken(
-                    f"{path}: its plan_hash does not follow from its plan, settings and inputs; it was changed after it was written, "
-                    "or made by another build of the same version"
+                    f"{path}: its plan_hash does not follow from its plan, settings and inputs; it"
+                    " was changed after it was written, or made by another build of the same"
+                    " version"
                 )
-            notes.append("the plan has another hash here: in another version the same plan may give another result")
+            notes.append(
+                "the plan has another hash here: in another version the same plan may give another"
+                " result"
+            )
         present = read_json(out / "manifest.json")
         if out.exists() and (present or {}).get("plan_hash") != pipeline_run.state.plan_hash:
-            raise UsageError(f"{out}: exists already, and is not the output of an earlier replay; use another -o, or move it away")
+            raise UsageError(
+                f"{out}: exists already, and is not the output of an earlier replay; use another"
+                " -o, or move it away"
+            )
         with translate_disk_errors(work):
             write_json(work / _MARKER_FILE, {"plan_hash": original.plan_hash})
         changed = published = False
@@ -240,39 +273,52 @@ def _given_descriptions(description: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _read_manifest(path: Path) -> tuple[_Manifest, dict[str, Any]]:
-    """Read a manifest, validated and raw. Raises OutputBroken or UsageError if it cannot be replayed."""
+    """Read a manifest, validated and raw. Raises OutputBroken or UsageError if it cannot be
+    replayed."""
     raw = read_json(path)
     if raw is None:
-        raise OutputBroken(f"{path}: no readable manifest; expected the manifest.json of a folder that `sanitize run` published")
-    key, tool = (found if isinstance(found := raw.get(name), Mapping) else {} for name in ("key", "tool"))
+        raise OutputBroken(
+            f"{path}: no readable manifest; expected the manifest.json of a folder that `sanitize"
+            " run` published"
+        )
+    key, tool = (
+        found if isinstance(found := raw.get(name), Mapping) else {} for name in ("key", "tool")
+    )
     if key.get("kind") == "secret":
         raise UsageError(
-            f"{path}: was made with a secret key, which no manifest holds, so its random draws cannot be repeated. "
-            "Only runs with --seed can be replayed. With this run's key, run it again with --key FILE and compare the sha256 of the shards"
+            f"{path}: was made with a secret key, which no manifest holds, so its random draws"
+            " cannot be repeated. Only runs with --seed can be replayed. With this run's key, run"
+            " it again with --key FILE and compare the sha256 of the shards"
         )
     if tool.get("formats") != get_format_versions():
-        formats = _format_versions(tool["formats"]) if isinstance(tool.get("formats"), Mapping) else "that it does not name"
+        formats = (
+            _format_versions(tool["formats"])
+            if isinstance(tool.get("formats"), Mapping)
+            else "that it does not name"
+        )
         raise UsageError(
-            f"{path}: was made with formats {formats}; here they are {_format_versions(get_format_versions())}, "
-            "so the same plan gives other bytes. "
-            f"Replay it with the version that made it: corpus-sanitize {tool.get('corpus-sanitize', '(unknown)')}"
+            f"{path}: was made with formats {formats}; here they are"
+            f" {_format_versions(get_format_versions())}, so the same plan gives other bytes."
+            " Replay it with the version that made it: corpus-sanitize"
+            f" {tool.get('corpus-sanitize', '(unknown)')}"
         )
     try:
         manifest = _Manifest.model_validate(raw)
     except ValidationError as error:
         raise OutputBroken(
-            f"{describe_validation_error(error, _Manifest, f'{path}:')}; this manifest cannot be replayed. "
-            "Expected the manifest.json of a folder that `sanitize run` published"
+            f"{describe_validation_error(error, _Manifest, f'{path}:')}; this manifest cannot be"
+            " replayed. Expected the manifest.json of a folder that `sanitize run` published"
         ) from None
     if raw.get("increments"):
         raise UsageError(
-            f"{path}: was made in {len(raw['increments'])} increments (sanitize run --append), and a replay runs in a single one; run the "
-            "first increment's inputs and append the others, with the same seed and plan, and compare the sha256 of the shards"
+            f"{path}: was made in {len(raw['increments'])} increments (sanitize run --append), and"
+            " a replay runs in a single one; run the first increment's inputs and append the"
+            " others, with the same seed and plan, and compare the sha256 of the shards"
         )
     if manifest.settings.erased.get("erasures"):
         raise UsageError(
-            f"{path}: people were erased from it (sanitize subject --erase), and no manifest holds their values; "
-            "replay a manifest from before the erasure, then erase them again there"
+            f"{path}: people were erased from it (sanitize subject --erase), and no manifest holds"
+            " their values; replay a manifest from before the erasure, then erase them again there"
         )
     if manifest.key.seed is None:
         raise OutputBroken(f"{path}: key.seed is missing; this manifest cannot be replayed")
@@ -284,7 +330,8 @@ def _format_versions(numbers: Mapping[str, Any]) -> str:
 
 
 def _load_manifest_plan(path: Path, manifest: _Manifest) -> Plan:
-    """The plan of a manifest. User-defined parts are refused: a manifest has no code, and an untrusted file must not choose what runs."""
+    """The plan of a manifest. User-defined parts are refused: a manifest has no code, and an
+    untrusted file must not choose what runs."""
     where = f"{path}: plan"
     find = manifest.plan.get("find")
     parts_by_key = {key: manifest.plan.get(key) for key in ("drop", "edit")}
@@ -294,22 +341,29 @@ def _load_manifest_plan(path: Path, manifest: _Manifest) -> Plan:
             "run its plan with `sanitize run --plan` and compare the sha256 of the shards"
         )
     custom_kinds = manifest.plan.get("kind")
-    if isinstance(custom_kinds, list) and any(isinstance(kind, Mapping) and kind.get("words") for kind in custom_kinds):
+    if isinstance(custom_kinds, list) and any(
+        isinstance(kind, Mapping) and kind.get("words") for kind in custom_kinds
+    ):
         raise UsageError(
-            f"{where}: a [[kind]] lists words, which no manifest holds; run its plan with `sanitize run --plan` and compare the sha256 "
-            "of the shards"
+            f"{where}: a [[kind]] lists words, which no manifest holds; run its plan with `sanitize"
+            " run --plan` and compare the sha256 of the shards"
         )
     parts_by_key["find.finders"] = find.get("finders") if isinstance(find, Mapping) else None
     for key, parts in parts_by_key.items():
         for number, settings in enumerate(parts if isinstance(parts, list) else ()):
             if "." in str(settings.get("use") if isinstance(settings, Mapping) else settings):
                 raise UsageError(
-                    f"{where}: {key}[{number}] uses a part from outside of sanitize, and no manifest holds its code; "
-                    "run its plan with `sanitize run --plan` and compare the sha256 of the shards"
+                    f"{where}: {key}[{number}] uses a part from outside of sanitize, and no"
+                    " manifest holds its code; run its plan with `sanitize run --plan` and compare"
+                    " the sha256 of the shards"
                 )
     if isinstance(custom_kinds, list):  # of some lists a manifest holds only the length
         custom_kinds = [
-            {name: value for name, value in kind.items() if name not in LENGTH_ONLY_FIELDS} if isinstance(kind, Mapping) else kind
+            (
+                {name: value for name, value in kind.items() if name not in LENGTH_ONLY_FIELDS}
+                if isinstance(kind, Mapping)
+                else kind
+            )
             for kind in custom_kinds
         ]
         return Plan.from_resolved({**manifest.plan, "kind": custom_kinds}, where)
@@ -317,7 +371,8 @@ def _load_manifest_plan(path: Path, manifest: _Manifest) -> Plan:
 
 
 def _version_notes(tool: Mapping[str, Any]) -> list[str]:
-    """A note on the libraries whose versions here differ from those in the manifest (`tool`); empty if none do."""
+    """A note on the libraries whose versions here differ from those in the manifest (`tool`); empty
+    if none do."""
     installed = get_library_versions()
     names = [name for name in installed | dict(tool) if name not in ("name", "formats")]
     differences = [
@@ -325,11 +380,16 @@ def _version_notes(tool: Mapping[str, Any]) -> list[str]:
         for name in names
         if tool.get(name) != installed.get(name)
     ]
-    return [f"versions differ, so bytes may differ: {'; '.join(differences)}"] if differences else []
+    return (
+        [f"versions differ, so bytes may differ: {'; '.join(differences)}"] if differences else []
+    )
 
 
-def _require_same_inputs(path: Path, manifest: _Manifest, given_inputs: Sequence[tuple[int, str]]) -> None:
-    """Raise InputRefused unless the given (size, SHA-256) are the manifest's, in its order. Names and folders of files do not matter."""
+def _require_same_inputs(
+    path: Path, manifest: _Manifest, given_inputs: Sequence[tuple[int, str]]
+) -> None:
+    """Raise InputRefused unless the given (size, SHA-256) are the manifest's, in its order. Names
+    and folders of files do not matter."""
     wanted = [(file.bytes, file.sha256) for file in manifest.inputs]
     if wanted == list(given_inputs):
         return
@@ -341,26 +401,46 @@ def _require_same_inputs(path: Path, manifest: _Manifest, given_inputs: Sequence
         )
     if len(wanted) != len(given_inputs):
         raise InputRefused(
-            f"{path}: names {len(wanted)} input files, and {len(given_inputs)} were given; give the same files in the same order"
+            f"{path}: names {len(wanted)} input files, and {len(given_inputs)} were given; give the"
+            " same files in the same order"
         )
-    different = [no for no, (expected, given) in enumerate(zip(wanted, given_inputs, strict=True)) if expected != given]
+    different = [
+        no
+        for no, (expected, given) in enumerate(zip(wanted, given_inputs, strict=True))
+        if expected != given
+    ]
     raise InputRefused(
-        f"{path}: {len(different)} of its {len(wanted)} inputs are not the files given here (sha256 or size differ): "
-        f"number {_format_numbers(different)}, counted from 0; give the unchanged files of that run, in the same order"
+        f"{path}: {len(different)} of its {len(wanted)} inputs are not the files given here (sha256"
+        f" or size differ): number {_format_numbers(different)}, counted from 0; give the unchanged"
+        " files of that run, in the same order"
     )
 
 
 def _format_numbers(numbers: Sequence[int]) -> str:
-    return ", ".join(map(str, numbers[:20])) + (f" and {len(numbers) - 20} more" if len(numbers) > 20 else "")
+    return ", ".join(map(str, numbers[:20])) + (
+        f" and {len(numbers) - 20} more" if len(numbers) > 20 else ""
+    )
 
 
-def _compare_manifests(manifest: _Manifest, raw_manifest: Mapping[str, Any], new_manifest: Mapping[str, Any]) -> _Comparison:
-    """Which shards and counts of two manifests differ (`different_shards`, `different_counts`), and whether the manifests are equal."""
-    old_hashes, new_hashes = [shard.sha256 for shard in manifest.shards], [str(shard["sha256"]) for shard in new_manifest["shards"]]
+def _compare_manifests(
+    manifest: _Manifest, raw_manifest: Mapping[str, Any], new_manifest: Mapping[str, Any]
+) -> _Comparison:
+    """Which shards and counts of two manifests differ (`different_shards`, `different_counts`), and
+    whether the manifests are equal."""
+    old_hashes, new_hashes = (
+        [shard.sha256 for shard in manifest.shards],
+        [str(shard["sha256"]) for shard in new_manifest["shards"]],
+    )
     shard_count = max(len(old_hashes), len(new_hashes))
-    different = [no for no in range(shard_count) if old_hashes[no : no + 1] != new_hashes[no : no + 1]]
+    different = [
+        no for no in range(shard_count) if old_hashes[no : no + 1] != new_hashes[no : no + 1]
+    ]
     new_manifest = json.loads(json.dumps(new_manifest, default=str))
-    counts = [name for name in _COMPARED_COUNTS if manifest.summary.get(name) != new_manifest["summary"].get(name)]
+    counts = [
+        name
+        for name in _COMPARED_COUNTS
+        if manifest.summary.get(name) != new_manifest["summary"].get(name)
+    ]
     return _Comparison(
         same=not different and not counts,
         shards=len(new_hashes),
@@ -372,4 +452,9 @@ def _compare_manifests(manifest: _Manifest, raw_manifest: Mapping[str, Any], new
 
 def _without_date(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """A manifest without the date of its run, which is that of the replay there."""
-    return {**manifest, "description": {name: text for name, text in manifest.get("description", {}).items() if name != "date"}}
+    return {
+        **manifest,
+        "description": {
+            name: text for name, text in manifest.get("description", {}).items() if name != "date"
+        },
+    }

@@ -1,4 +1,5 @@
-"""Queries on a private folder: SQL over its tables, the most frequent values, and the state of its runs."""
+"""Queries on a private folder: SQL over its tables, the most frequent values, and the state of its
+runs."""
 
 from __future__ import annotations
 
@@ -31,33 +32,47 @@ def sql(
     reveal: bool = False,
     **parameters: object,
 ) -> pl.DataFrame:
-    """The result of one SELECT over the tables of WORK, or of the named query `name` with its parameters.
+    """The result of one SELECT over the tables of WORK, or of the named query `name` with its
+    parameters.
 
-    `run` chooses the run whose edits and drops are read: a plan's hash or name, by default the latest run. Texts and raw values are
-    masked before the query reads them, unless `reveal`.
-    Raises UsageError for a statement that is no SELECT, for an unknown name or parameter, for a result that is no frame (two columns of one
-    name, intervals), and for a folder that is no WORK.
+    `run` chooses the run whose edits and drops are read: a plan's hash or name, by default the
+    latest run. Texts and raw values are masked before the query reads them, unless `reveal`. Raises
+    UsageError for a statement that is no SELECT, for an unknown name or parameter, for a result
+    that is no frame (two columns of one name, intervals), and for a folder that is no WORK.
 
     >>> import sanitize
-    >>> sanitize.sql("clean.private", "SELECT kind, sum(occurrences)::int AS n FROM value_counts GROUP BY kind ORDER BY n").rows()
+    >>> query = "SELECT kind, sum(occurrences)::int AS n FROM value_counts GROUP BY kind ORDER BY n"
+    >>> sanitize.sql("clean.private", query).rows()
     [('PERSON', 1), ('EMAIL_ADDRESS', 2)]
     """
     import polars as pl
 
     from sanitize.core.table_rendering import require_distinct_names, require_plain_types
 
-    result = query_workspace(require_local_path(work), query, name=name, parameters=parameters, reveal=reveal, run=run)
+    result = query_workspace(
+        require_local_path(work), query, name=name, parameters=parameters, reveal=reveal, run=run
+    )
     require_distinct_names(result)
     require_plain_types(result)
     return pl.DataFrame(result)
 
 
 @public_function()
-def top(work: Path | str, /, *, kind: str = "all", limit: int = 20, by: str = "occurrences", reveal: bool = False) -> pl.DataFrame:
-    """The `limit` values that occur most often: rank, kind, value (masked unless `reveal`), occurrences, documents.
+def top(
+    work: Path | str,
+    /,
+    *,
+    kind: str = "all",
+    limit: int = 20,
+    by: str = "occurrences",
+    reveal: bool = False,
+) -> pl.DataFrame:
+    """The `limit` values that occur most often: rank, kind, value (masked unless `reveal`),
+    occurrences, documents.
 
-    `by` is `occurrences`, `documents` or `users`; the last adds a column `users`. `kind` is one kind, or `all`.
-    Raises UsageError for an unknown kind or order, and for a folder that is no WORK.
+    `by` is `occurrences`, `documents` or `users`; the last adds a column `users`. `kind` is one
+    kind, or `all`. Raises UsageError for an unknown kind or order, and for a folder that is no
+    WORK.
 
     >>> import sanitize
     >>> sanitize.top("clean.private", limit=1).rows()
@@ -70,7 +85,8 @@ def top(work: Path | str, /, *, kind: str = "all", limit: int = 20, by: str = "o
 
 @public_function()
 def status(work: Path | str, /) -> StatusResult:
-    """State of WORK: its index, the runs made from it with their finished tasks, and the process that holds its lock.
+    """State of WORK: its index, the runs made from it with their finished tasks, and the process
+    that holds its lock.
 
     Raises UsageError for a folder that is no WORK.
 
@@ -95,7 +111,12 @@ def status(work: Path | str, /) -> StatusResult:
     ]
     return StatusResult(
         indexed=bool(index),
-        documents=index["documents"]["sources"][-1]["first_doc_no"] + index["documents"]["sources"][-1]["rows"] if index else None,
+        documents=(
+            index["documents"]["sources"][-1]["first_doc_no"]
+            + index["documents"]["sources"][-1]["rows"]
+            if index
+            else None
+        ),
         tasks=len(index.get("task_ranges", [])),
         increments=len(index.get("increments", [])) or None,
         key_id=index.get("key_id"),
@@ -131,7 +152,9 @@ def query_workspace(
         require_known_kind(statement.bind(parameters), work)
     documents = find_document_sources(work) or ()
     with contextlib.closing(
-        queries.open_connection(work, reveal=reveal, memory_limit=memory_limit, run=run, documents=documents)
+        queries.open_connection(
+            work, reveal=reveal, memory_limit=memory_limit, run=run, documents=documents
+        )
     ) as database:
         return queries.run_query(database, statement, parameters or None, max_rows=max_rows)
 
@@ -141,14 +164,20 @@ _OPTIONAL_TABLES = {
     "blacklist": ("blacklist", "its plan has no [blacklist], as the plan `blacklist` has"),
     "drops": ("drop", "its plan has no [[drop]] part"),
     "ledger": ("", "none of its editors spends privacy, as dp_mlm does"),
-    "labels": ("", "none of its editors writes numbered labels or pseudonyms, as redact and pseudonymize do"),
+    "labels": (
+        "",
+        "none of its editors writes numbered labels or pseudonyms, as redact and pseudonymize do",
+    ),
     "edits": ("edit", "its plan has no [[edit]] part"),
 }
 
 
-def explain_empty_result(work: Path, tables_read: Collection[str], run: str | None = None) -> str | None:
-    """Why a query over these tables may have given no row: the first of them that is empty in the shown run, and the runs in which it is
-    not. None if no table that depends on the plan is empty."""
+def explain_empty_result(
+    work: Path, tables_read: Collection[str], run: str | None = None
+) -> str | None:
+    """Why a query over these tables may have given no row: the first of them that is empty in the
+    shown run, and the runs in which it is not. None if no table that depends on the plan is
+    empty."""
     from sanitize.storage.files import read_json
     from sanitize.storage.views import count_run_rows, find_run, list_runs
 
@@ -157,21 +186,35 @@ def explain_empty_result(work: Path, tables_read: Collection[str], run: str | No
     if shown_run is None:
         if not optional_tables:
             return None
-        return f"nothing was run yet from {work}: `sanitize run INPUT -o OUT --work {work}` writes the table {optional_tables[0]}"
+        return (
+            f"nothing was run yet from {work}: `sanitize run INPUT -o OUT --work {work}` writes the"
+            f" table {optional_tables[0]}"
+        )
     for table in optional_tables:
         if count_run_rows(shown_run, table):
             continue
         plan = read_json(shown_run / "plan.json") or {}
         plan_key, missing_part = _OPTIONAL_TABLES[table]
-        reason = "the run had nothing to write there" if plan_key and plan.get(plan_key) else missing_part
-        others = [f"{folder.name} ({name})" for folder, name in list_runs(work) if count_run_rows(folder, table)]
+        reason = (
+            "the run had nothing to write there"
+            if plan_key and plan.get(plan_key)
+            else missing_part
+        )
+        others = [
+            f"{folder.name} ({name})"
+            for folder, name in list_runs(work)
+            if count_run_rows(folder, table)
+        ]
         choose = f"; choose another run with --run: {', '.join(others)}" if others else ""
-        return f"{table} of run {shown_run.name} (plan {plan.get('name')}) is empty: {reason}{choose}"
+        return (
+            f"{table} of run {shown_run.name} (plan {plan.get('name')}) is empty: {reason}{choose}"
+        )
     return None
 
 
 def require_known_kind(parameters: Mapping[str, object], work: Path) -> None:
-    """Raise PlanError if the parameter `kind` is no kind of WORK: a misspelt kind would otherwise give an empty result."""
+    """Raise PlanError if the parameter `kind` is no kind of WORK: a misspelt kind would otherwise
+    give an empty result."""
     from sanitize.kinds.kind import custom_kinds, get_kind
     from sanitize.plans.detection_spec import read_custom_kinds
 
@@ -181,7 +224,8 @@ def require_known_kind(parameters: Mapping[str, object], work: Path) -> None:
 
 
 def find_document_sources(work: Path) -> tuple[DocumentFile, ...] | None:
-    """The files behind the view `documents`; None if the input has moved or changed since it was indexed."""
+    """The files behind the view `documents`; None if the input has moved or changed since it was
+    indexed."""
     from sanitize.storage.corpus import Documents
     from sanitize.storage.files import read_json
 

@@ -1,6 +1,8 @@
-"""Occurrences in text files of any size and encoding, by file and line, for checks in a shell or in CI. Nothing is written.
+"""Occurrences in text files of any size and encoding, by file and line, for checks in a shell or in
+CI. Nothing is written.
 
-Files are read in pieces of a few MB that end at a line end, so that memory does not depend on the size of a file.
+Files are read in pieces of a few MB that end at a line end, so that memory does not depend on the
+size of a file.
 """
 
 from __future__ import annotations
@@ -27,7 +29,8 @@ from sanitize.storage.remote_storage import require_local_path
 STANDARD_INPUT = "-"
 _PIECE_BYTES = 4 << 20
 _BATCH_BYTES, _BATCH_PIECES = 16 << 20, 2_000  # of pieces that are searched together
-_OVERLAP = 1_000  # of a piece without a line end, characters that the next piece has, too; at most _PIECE_BYTES
+# of a piece without a line end, characters that the next piece has, too; at most _PIECE_BYTES
+_OVERLAP = 1_000
 _FIRST_BYTES = 8 << 10  # of a file, which tell whether it is text
 _VERSION_CONTROL = {".git", ".hg", ".svn"}  # folders that are not searched
 # byte order marks, the longest first: one of UTF-32 begins with one of UTF-16
@@ -42,7 +45,8 @@ _ENCODINGS = (
 
 @dataclass(frozen=True, kw_only=True)
 class LineOccurrences:
-    """The occurrences of one kind in one file, with the lines in which they begin, counted from 1."""
+    """The occurrences of one kind in one file, with the lines in which they begin, counted from
+    1."""
 
     file: str
     kind: str
@@ -52,7 +56,8 @@ class LineOccurrences:
 
 @dataclass(frozen=True, kw_only=True)
 class FileSearch:
-    """The result of a search in files: occurrences by file and kind, the number of files, and those that hold no text."""
+    """The result of a search in files: occurrences by file and kind, the number of files, and those
+    that hold no text."""
 
     found: list[LineOccurrences]
     files: int
@@ -60,10 +65,11 @@ class FileSearch:
 
 
 def list_text_files(paths: Sequence[str]) -> list[str]:
-    """The named files, and the regular files below the named folders in the order of their names, each once. `-` is standard input.
+    """The named files, and the regular files below the named folders in the order of their names,
+    each once. `-` is standard input.
 
-    Links below a folder are not followed, and folders of version control not entered. Raises InputRefused for a path that does not exist or
-    cannot be listed, and for a folder without files.
+    Links below a folder are not followed, and folders of version control not entered. Raises
+    InputRefused for a path that does not exist or cannot be listed, and for a folder without files.
     """
     files: dict[str, None] = {}
     for path in paths:
@@ -87,12 +93,17 @@ def list_text_files(paths: Sequence[str]) -> list[str]:
 def refuse_device(path: Path) -> None:
     """Raises InputRefused for a device, which may have no end."""
     if path.is_char_device() or path.is_block_device():
-        raise InputRefused(f"{path}: is a device, which may have no end; expected a text file (`-` is standard input)")
+        raise InputRefused(
+            f"{path}: is a device, which may have no end; expected a text file (`-` is standard"
+            " input)"
+        )
 
 
 def _walk_folder(folder: Path) -> Iterator[str]:
     def refuse(error: OSError) -> None:
-        raise InputRefused(f"{error.filename}: this folder cannot be read ({type(error).__name__})") from None
+        raise InputRefused(
+            f"{error.filename}: this folder cannot be read ({type(error).__name__})"
+        ) from None
 
     for place, folders, names in os.walk(folder, onerror=refuse):
         folders[:] = sorted(set(folders) - _VERSION_CONTROL)
@@ -102,29 +113,42 @@ def _walk_folder(folder: Path) -> Iterator[str]:
 
 
 def find_in_files(files: Sequence[str], plan: Plan, kinds: Collection[str]) -> FileSearch:
-    """The occurrences of some kinds in files, by file and kind. A text that is not UTF-8 is searched with U+FFFD for each wrong byte.
+    """The occurrences of some kinds in files, by file and kind. A text that is not UTF-8 is
+    searched with U+FFFD for each wrong byte.
 
-    Raises InputRefused for a file that cannot be read: a check that skips it would pass for the wrong reason.
+    Raises InputRefused for a file that cannot be read: a check that skips it would pass for the
+    wrong reason.
     """
     found: list[LineOccurrences] = []
     without_text: list[str] = []
     lines_by_kind: dict[tuple[int, str], list[int]] = {}
     for batch in _batch_pieces(files, without_text):
-        occurrences = detect([piece.text for piece in batch], plan=plan).filter(pl.col("kind").is_in(list(kinds)))
+        occurrences = detect([piece.text for piece in batch], plan=plan).filter(
+            pl.col("kind").is_in(list(kinds))
+        )
         for (number,), rows in occurrences.group_by("text_index", maintain_order=True):
             piece = batch[int(str(number))]
-            rows = rows.filter(pl.col("start").is_between(piece.counted.start, piece.counted.stop, closed="left"))
-            line_numbers = piece.first_line + np.searchsorted(_find_line_ends(piece.text), rows["start"].to_numpy())
+            rows = rows.filter(
+                pl.col("start").is_between(piece.counted.start, piece.counted.stop, closed="left")
+            )
+            line_numbers = piece.first_line + np.searchsorted(
+                _find_line_ends(piece.text), rows["start"].to_numpy()
+            )
             for kind, line in zip(rows["kind"].to_list(), line_numbers.tolist(), strict=True):
                 lines_by_kind.setdefault((piece.file_number, kind), []).append(line)
     for (number, kind), lines in sorted(lines_by_kind.items()):
-        found.append(LineOccurrences(file=files[number], kind=kind, occurrences=len(lines), lines=sorted(set(lines))))
+        found.append(
+            LineOccurrences(
+                file=files[number], kind=kind, occurrences=len(lines), lines=sorted(set(lines))
+            )
+        )
     return FileSearch(found=found, files=len(files), without_text=without_text)
 
 
 @dataclass(frozen=True)
 class _Piece:
-    """A part of a file: the number of the file, that of its first line, the positions of the occurrences that count, and its text."""
+    """A part of a file: the number of the file, that of its first line, the positions of the
+    occurrences that count, and its text."""
 
     file_number: int
     first_line: int
@@ -133,14 +157,17 @@ class _Piece:
 
 
 def _batch_pieces(files: Sequence[str], without_text: list[str]) -> Iterator[list[_Piece]]:
-    """The pieces of all files in batches; the names of files that hold no text are added to `without_text`."""
+    """The pieces of all files in batches; the names of files that hold no text are added to
+    `without_text`."""
     batch: list[_Piece] = []
     size = 0
     for number, file in enumerate(files):
         try:
             with _open_file(file) as stream:
                 start = stream.read(_FIRST_BYTES)
-                encoding = next((name for mark, name in _ENCODINGS if start.startswith(mark)), "utf-8")
+                encoding = next(
+                    (name for mark, name in _ENCODINGS if start.startswith(mark)), "utf-8"
+                )
                 if encoding.startswith("utf-8") and b"\0" in start:
                     without_text.append(file)
                     continue
@@ -151,7 +178,9 @@ def _batch_pieces(files: Sequence[str], without_text: list[str]) -> Iterator[lis
                         yield batch
                         batch, size = [], 0
         except OSError as error:
-            raise InputRefused(f"{file}: cannot be read ({type(error).__name__}); expected a text file") from None
+            raise InputRefused(
+                f"{file}: cannot be read ({type(error).__name__}); expected a text file"
+            ) from None
     if batch:
         yield batch
 
@@ -163,8 +192,9 @@ def _open_file(file: str) -> BinaryIO:
 def _read_pieces(stream: BinaryIO, start: bytes, encoding: str) -> Iterator[tuple[int, range, str]]:
     """(number of the first line, positions of the occurrences that count, text) of each piece.
 
-    A piece ends at a line end. One without a line end ends anywhere, and the next begins with the last `_OVERLAP` characters of it: what
-    begins in the first half of these counts in the first piece, the rest in the second, so that a value across the cut counts once.
+    A piece ends at a line end. One without a line end ends anywhere, and the next begins with the
+    last `_OVERLAP` characters of it: what begins in the first half of these counts in the first
+    piece, the rest in the second, so that a value across the cut counts once.
     """
     decoder = codecs.getincrementaldecoder(encoding)(errors="replace")
     line, overlap, rest, block = 1, 0, "", start
@@ -175,7 +205,11 @@ def _read_pieces(stream: BinaryIO, start: bytes, encoding: str) -> Iterator[tupl
             next_overlap = 0 if end else _OVERLAP
             end = end or len(rest)
             yield line, range(overlap // 2, end - (next_overlap - next_overlap // 2)), rest[:end]
-            line, overlap, rest = line + rest.count("\n", 0, end), next_overlap, rest[end - next_overlap :]
+            line, overlap, rest = (
+                line + rest.count("\n", 0, end),
+                next_overlap,
+                rest[end - next_overlap :],
+            )
         block = stream.read(_PIECE_BYTES)
     rest += decoder.decode(b"", True)
     if rest:
@@ -189,25 +223,35 @@ def _find_line_ends(text: str) -> np.ndarray:
 
 
 def resolve_fail_kinds(entries: Iterable[str], plan: Plan) -> list[str]:
-    """The kinds that `--fail-on` names, of those that the plan looks for: kinds, categories (`contact`) or `*`.
+    """The kinds that `--fail-on` names, of those that the plan looks for: kinds, categories
+    (`contact`) or `*`.
 
-    Raises UsageError for an unknown name, and for one that the plan does not look for: the check would pass whatever the texts hold.
+    Raises UsageError for an unknown name, and for one that the plan does not look for: the check
+    would pass whatever the texts hold.
     """
     with custom_kinds(plan.custom_kinds):
         categories = {name: get_kind(name).category for name in plan.find.kinds}
     chosen: dict[str, None] = {}
     for entry in entries:
-        kinds = [name for name, category in categories.items() if entry in (name, category, ALL_KINDS)]
+        kinds = [
+            name for name, category in categories.items() if entry in (name, category, ALL_KINDS)
+        ]
         if kinds:
             chosen |= dict.fromkeys(kinds)
             continue
         if entry not in CATEGORIES and entry not in builtin_kinds():
             names = [*categories, *CATEGORIES, *builtin_kinds()]
-            raise UsageError(f"--fail-on {entry}: there is no such kind or category; {suggest_names(entry, dict.fromkeys(names))}")
-        raise UsageError(f"--fail-on {entry}: plan {plan.name} does not look for it{_name_plans_for(entry)}")
+            raise UsageError(
+                f"--fail-on {entry}: there is no such kind or category;"
+                f" {suggest_names(entry, dict.fromkeys(names))}"
+            )
+        raise UsageError(
+            f"--fail-on {entry}: plan {plan.name} does not look for it{_name_plans_for(entry)}"
+        )
     if not chosen:
         raise UsageError(
-            f"--fail-on: names no kind; expected kinds or categories, such as contact,SECRET. Categories: {', '.join(CATEGORIES)}"
+            "--fail-on: names no kind; expected kinds or categories, such as contact,SECRET."
+            f" Categories: {', '.join(CATEGORIES)}"
         )
     return list(chosen)
 
@@ -220,5 +264,8 @@ def _name_plans_for(entry: str) -> str:
         return f"; these do: {', '.join(f'--plan {name}' for name in plans)}"
     countries = sorted({country for name in kinds if (country := builtin_kinds()[name].country)})
     if countries:
-        return f"; write a plan with it in find.kinds and {countries[0]} in find.countries (sanitize plan init FILE)"
+        return (
+            f"; write a plan with it in find.kinds and {countries[0]} in find.countries (sanitize"
+            " plan init FILE)"
+        )
     return "; write a plan with it in find.kinds (sanitize plan init FILE)"

@@ -1,4 +1,5 @@
-"""`detect` and `redact`: the finders and editors of a plan on texts and frames in memory. No file is left behind.
+"""`detect` and `redact`: the finders and editors of a plan on texts and frames in memory. No file
+is left behind.
 
 texts -> occurrences                      the finders of a run, both rounds if the plan has them
 texts or frame -> the same, rewritten     the batch processor of a stream, with its leak check
@@ -41,35 +42,58 @@ from sanitize.stages.selection import find_unselected
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.records.record_shapes import canonical_schema
 
-DETECT_SCHEMA = {"text_index": pl.Int64, "kind": pl.String, "start": pl.Int64, "end": pl.Int64, "score": pl.Float32}
+DETECT_SCHEMA = {
+    "text_index": pl.Int64,
+    "kind": pl.String,
+    "start": pl.Int64,
+    "end": pl.Int64,
+    "score": pl.Float32,
+}
 _BATCH_BYTES, _BATCH_TEXTS = 16 << 20, 10_000  # of texts that are searched together
 _TEXTS = "a text, or a list or Series of texts; None is allowed in it"
 
 
 @public_function()
-def detect(texts: Any, /, *, plan: Plan | Path | str = "rmft", values: bool = False, known: Path | str | None = None) -> pl.DataFrame:
-    """The occurrences that the finders of a plan report in some texts, as one row each: `text_index` (the position of the text, from 0),
-    `kind`, `start`, `end` (code points, half-open: the value is `text[start:end]`) and `score` (0 to 1), by position.
+def detect(
+    texts: Any,
+    /,
+    *,
+    plan: Plan | Path | str = "rmft",
+    values: bool = False,
+    known: Path | str | None = None,
+) -> pl.DataFrame:
+    """The occurrences that the finders of a plan report in some texts, as one row each:
+    `text_index` (the position of the text, from 0), `kind`, `start`, `end` (code points, half-open:
+    the value is `text[start:end]`) and `score` (0 to 1), by position.
 
     texts   A text, or a list, tuple, Polars Series or Arrow array of texts; None has no rows.
-    plan    The name of a shipped plan, the path of a TOML file, or a `Plan`. Finders that need the whole corpus take these texts for it.
-    values  Adds a column `value`. Without it no value is in the result, so that none reaches a log by its `repr`.
+    plan    The name of a shipped plan, the path of a TOML file, or a `Plan`. Finders that need the
+            whole corpus take these texts for it.
+    values  Adds a column `value`. Without it no value is in the result, so that none reaches a log
+    by its `repr`.
     known   A list of known values to find: CSV, TSV or JSON lines with kind and value.
 
-    Occurrences that the plan does not act on (`find.allow`, `find.min_score`) are left out. Raises UsageError for anything that is not a
-    text, and PlanError for a plan that is not valid.
+    Occurrences that the plan does not act on (`find.allow`, `find.min_score`) are left out. Raises
+    UsageError for anything that is not a text, and PlanError for a plan that is not valid.
 
     >>> import sanitize
-    >>> found = sanitize.detect(["Write to ann.lee@example.com", None, "or call +1 212 555 0123."], values=True)
-    >>> found.select("text_index", "kind", "start", "end", "value").rows()
-    [(0, 'EMAIL_ADDRESS', 9, 28, 'ann.lee@example.com'), (2, 'PHONE_NUMBER', 8, 23, '+1 212 555 0123')]
+    >>> texts = ["Write to ann.lee@example.com", None, "or call +1 212 555 0123."]
+    >>> found = sanitize.detect(texts, values=True)
+    >>> found.select("text_index", "start", "end", "value").rows()
+    [(0, 9, 28, 'ann.lee@example.com'), (2, 8, 23, '+1 212 555 0123')]
     """
     column = _read_texts("detect", texts)
     chosen = Plan.load(plan).with_known_values(known)
     with custom_kinds(chosen.custom_kinds):
         needs_index = known is not None or any(finder.second_round for finder in chosen.finders)
-        found = _detect_by_index(column, chosen, known) if needs_index else _detect_in_memory(column, chosen)
-        found = _select(found.sort("text_index", "start", "end", "kind"), column, chosen.find.selection_rules)
+        found = (
+            _detect_by_index(column, chosen, known)
+            if needs_index
+            else _detect_in_memory(column, chosen)
+        )
+        found = _select(
+            found.sort("text_index", "start", "end", "kind"), column, chosen.find.selection_rules
+        )
     return found if values else found.drop("value")
 
 
@@ -88,11 +112,16 @@ def _select(found: pl.DataFrame, column: pl.Series, rules: SelectionRules) -> pl
         normalised=pl.concat(
             [
                 pl.Series("normalised", [], pl.String),
-                *(get_kind(part["kind"][0]).normalise(part["value"]).alias("normalised") for part in by_kind),
+                *(
+                    get_kind(part["kind"][0]).normalise(part["value"]).alias("normalised")
+                    for part in by_kind
+                ),
             ]
         )
     )
-    is_allowed, is_below_min = find_unselected(found.join(values, ["kind", "value"], maintain_order="left"), values, rules)
+    is_allowed, is_below_min = find_unselected(
+        found.join(values, ["kind", "value"], maintain_order="left"), values, rules
+    )
     return found.filter(pl.Series(~is_allowed & ~is_below_min))
 
 
@@ -104,16 +133,30 @@ def _detect_in_memory(column: pl.Series, plan: Plan) -> pl.DataFrame:
     with FinderPass(plan.detection_spec, [LeafPath("text", ())], Key.generate()) as finder_pass:
         for low, texts in _split_texts(column):
             doc_nos = pa.array(np.arange(low, low + len(texts)))
-            doc_ids = pa.array([str(number) for number in range(low, low + len(texts))], pa.large_string())
+            doc_ids = pa.array(
+                [str(number) for number in range(low, low + len(texts))], pa.large_string()
+            )
             table = pa.table({"doc_no": doc_nos, "doc_id": doc_ids, "text": to_large_string(texts)})
             table, by_group, not_analysed = finder_pass.find_in_batch(table)
             unread += [doc_no for doc_no, _ in not_analysed]
             for group, found in by_group:
                 rows = np.asarray(table.column("doc_no"), np.int64)[group.rows[found.text_no]]
-                spans = {"text_index": rows, "start": found.start, "end": found.end, "score": found.score}
-                frames.append(pl.DataFrame(spans).with_columns(kind=kind_names.gather(found.kind)).select(list(DETECT_SCHEMA)))
+                spans = {
+                    "text_index": rows,
+                    "start": found.start,
+                    "end": found.end,
+                    "score": found.score,
+                }
+                frames.append(
+                    pl.DataFrame(spans)
+                    .with_columns(kind=kind_names.gather(found.kind))
+                    .select(list(DETECT_SCHEMA))
+                )
     if unread:
-        warnings.warn(f"{len(unread)} texts could not be analysed by a finder of the plan, and have no rows", stacklevel=4)
+        warnings.warn(
+            f"{len(unread)} texts could not be analysed by a finder of the plan, and have no rows",
+            stacklevel=4,
+        )
     return pl.concat(frames)
 
 
@@ -122,15 +165,27 @@ def _detect_by_index(column: pl.Series, plan: Plan, known: Path | str | None) ->
     with tempfile.TemporaryDirectory(prefix="sanitize-detect-") as folder:
         source, work = Path(folder) / "texts.parquet", Path(folder) / "work"
         ids = pl.Series("doc_id", np.arange(len(column))).cast(pl.String)
-        pq.write_table(pa.table({"doc_id": to_large_string(ids), "text": to_large_string(column.fill_null(""))}), source)
+        pq.write_table(
+            pa.table(
+                {"doc_id": to_large_string(ids), "text": to_large_string(column.fill_null(""))}
+            ),
+            source,
+        )
         settings = Settings(workers=1, known=known, max_quarantine=1.0)  # type: ignore[arg-type]
         with IndexBuilder([source], work, settings, plan.detection_spec) as builder:
             builder.build()
         frames = [
-            pl.DataFrame(pq.read_table(path, columns=["doc_no", "kind", "start", "end", "score"], partitioning=None))
+            pl.DataFrame(
+                pq.read_table(
+                    path, columns=["doc_no", "kind", "start", "end", "score"], partitioning=None
+                )
+            )
             for path in sorted((work / "tables" / "occurrences").glob("*.parquet"))
         ]
-    found = [frame.rename({"doc_no": "text_index"}).cast({"kind": pl.String}).select(list(DETECT_SCHEMA)) for frame in frames]
+    found = [
+        frame.rename({"doc_no": "text_index"}).cast({"kind": pl.String}).select(list(DETECT_SCHEMA))
+        for frame in frames
+    ]
     return pl.concat([pl.DataFrame(schema=DETECT_SCHEMA), *found])
 
 
@@ -148,45 +203,77 @@ def _split_texts(column: pl.Series) -> Iterator[tuple[int, pl.Series]]:
 
 
 def _read_texts(function: str, texts: Any, expected: str = _TEXTS) -> pl.Series:
-    """The texts as a column of strings. Raises UsageError for anything else; the message never quotes a text."""
+    """The texts as a column of strings. Raises UsageError for anything else; the message never
+    quotes a text."""
     if isinstance(texts, str):
         texts = [texts]
     if isinstance(texts, pl.DataFrame | pl.LazyFrame | pa.Table) or hasattr(texts, "columns"):
-        raise UsageError(f'{function}: texts is a {type(texts).__name__}; expected {_TEXTS}. Give one column, such as frame["text"]')
+        raise UsageError(
+            f"{function}: texts is a {type(texts).__name__}; expected {_TEXTS}. Give one column,"
+            ' such as frame["text"]'
+        )
     if isinstance(texts, Sequence) and not isinstance(texts, bytes | bytearray):
         for position, text in enumerate(texts):
             if text is not None and not isinstance(text, str):
-                raise UsageError(f"{function}: texts[{position}] is of type {type(text).__name__}; expected a text or None")
+                raise UsageError(
+                    f"{function}: texts[{position}] is of type {type(text).__name__}; expected a"
+                    " text or None"
+                )
         try:
             return pl.Series("text", list(texts), dtype=pl.String)
         except (UnicodeEncodeError, pl.exceptions.PolarsError):
-            raise UsageError(f"{function}: a text holds a lone surrogate, which is no Unicode character; replace it") from None
-    is_column = isinstance(texts, pl.Series) or hasattr(texts, "__arrow_c_array__") or hasattr(texts, "__arrow_c_stream__")
-    column = texts if isinstance(texts, pl.Series) else pl.Series(texts) if is_column or hasattr(texts, "to_numpy") else None
-    if column is None or not (column.dtype in (pl.String, pl.Categorical, pl.Null) or isinstance(column.dtype, pl.Enum)):
-        found = type(texts).__name__ if column is None else f"{type(texts).__name__} of {column.dtype}"
+            raise UsageError(
+                f"{function}: a text holds a lone surrogate, which is no Unicode character;"
+                " replace it"
+            ) from None
+    is_column = (
+        isinstance(texts, pl.Series)
+        or hasattr(texts, "__arrow_c_array__")
+        or hasattr(texts, "__arrow_c_stream__")
+    )
+    column = (
+        texts
+        if isinstance(texts, pl.Series)
+        else pl.Series(texts)
+        if is_column or hasattr(texts, "to_numpy")
+        else None
+    )
+    if column is None or not (
+        column.dtype in (pl.String, pl.Categorical, pl.Null) or isinstance(column.dtype, pl.Enum)
+    ):
+        found = (
+            type(texts).__name__ if column is None else f"{type(texts).__name__} of {column.dtype}"
+        )
         raise UsageError(f"{function}: texts is of type {found}; expected {expected}")
     return column.cast(pl.String).alias("text")
 
 
-# ---------------------------------------------------------------------------------------------------------------------- redact
+# --------------------------------------------------------------------------------------- redact
 
 
 @public_function("redact")
-def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpack[RedactOptions]) -> Any:
-    """What was given, with its texts rewritten by a plan: a text, list, tuple or Series for the same, a frame for a frame.
+def redact(
+    texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpack[RedactOptions]
+) -> Any:
+    """What was given, with its texts rewritten by a plan: a text, list, tuple or Series for the
+    same, a frame for a frame.
 
-    texts    A text; a list, tuple, Polars or pandas Series of texts (None stays None); or a Polars or pandas DataFrame or an Arrow table.
-             Of a frame the text columns are chosen as in a run, or by `text_column`; other columns and the order stay. Columns of
-             bytes are not searched; a warning names them. Another one counts inconclusive matches, which stay. Of more than 10,000
-             rows or 16 MiB of texts each such part is checked for its own values; `sanitize.run` checks all for all.
-    plan     The name of a shipped plan, the path of a TOML file, or a `Plan`. The texts are the whole corpus: what `rmft` keeps and
-             `pseudonymize` replaces consistently is counted over them.
-    options  Columns of a frame as in `run` (`text_column`, `keep`, `drop`, ...); `seed` or `key` for the same result each time. Without
+    texts    A text; a list, tuple, Polars or pandas Series of texts (None stays None); or a Polars
+             or pandas DataFrame or an Arrow table. Of a frame the text columns are chosen as in a
+             run, or by `text_column`; other columns and the order stay. Columns of bytes are not
+             searched; a warning names them. Another one counts inconclusive matches, which stay. Of
+             more than 10,000 rows or 16 MiB of texts each such part is checked for its own values;
+             `sanitize.run` checks all for all.
+    plan     The name of a shipped plan, the path of a TOML file, or a `Plan`. The texts are the
+             whole corpus: what `rmft` keeps and `pseudonymize` replaces consistently is counted
+             over them.
+    options  Columns of a frame as in `run` (`text_column`, `keep`, `drop`, ...); `seed` or `key`
+    for the same result each time. Without
              them each call has a random key of its own.
 
-    Each text is checked for values that the plan removes, and so are numbers and the names of columns. Raises LeakFound if one cannot be
-    removed, PlanError for a plan that drops documents or has a blacklist, and UsageError for anything that is neither texts nor a frame.
+    Each text is checked for values that the plan removes, and so are numbers and the names of
+    columns. Raises LeakFound if one cannot be removed, PlanError for a plan that drops documents or
+    has a blacklist, and UsageError for anything that is neither texts nor a frame.
 
     >>> import sanitize
     >>> sanitize.redact(["Write to ann.lee@example.com", None])
@@ -194,26 +281,45 @@ def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpa
     """
     settings, chosen = settings_of("redact", options), Plan.load(plan)
     if isinstance(texts, pl.LazyFrame):
-        raise UsageError("redact: texts is a LazyFrame, whose rows are not read yet; give texts.collect()")
+        raise UsageError(
+            "redact: texts is a LazyFrame, whose rows are not read yet; give texts.collect()"
+        )
     if isinstance(texts, pl.DataFrame):
         return _redact_frame(texts, chosen, settings)
     if isinstance(texts, pa.Table):
         try:
             frame = _read_frame(texts)
-        except (pl.exceptions.PolarsError, pa.ArrowException, NotImplementedError, TypeError, ValueError) as error:
+        except (
+            pl.exceptions.PolarsError,
+            pa.ArrowException,
+            NotImplementedError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise UsageError(
-                f"redact: the table has a column of a type that cannot be searched ({type(error).__name__}); drop or cast it"
+                "redact: the table has a column of a type that cannot be searched"
+                f" ({type(error).__name__}); drop or cast it"
             ) from None
         clean = _redact_frame(frame, chosen, settings).to_arrow()
         fields = [texts.schema.field(name) for name in clean.column_names]
-        columns = [texts.column(one.name) if pa.types.is_null(one.type) else clean.column(one.name).cast(one.type) for one in fields]
+        columns = [
+            (
+                texts.column(one.name)
+                if pa.types.is_null(one.type)
+                else clean.column(one.name).cast(one.type)
+            )
+            for one in fields
+        ]
         return pa.table(columns, [one.name for one in fields])
     is_pandas = type(texts).__module__.partition(".")[0] == "pandas"
     if is_pandas and hasattr(texts, "columns"):
         return _redact_pandas(texts, chosen, settings)
     given = next((name for name in options if name not in ("seed", "key")), None)
     if given is not None:
-        raise UsageError(f"redact: {given} names columns of a frame, and texts is a {type(texts).__name__}; leave it out")
+        raise UsageError(
+            f"redact: {given} names columns of a frame, and texts is a {type(texts).__name__};"
+            " leave it out"
+        )
     column = _read_texts("redact", texts, f"{_TEXTS}, or a frame")
     if is_pandas and hasattr(texts, "to_frame"):
         return _redact_pandas(texts.to_frame("text"), chosen, settings)["text"].rename(texts.name)
@@ -224,36 +330,68 @@ def redact(texts: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpa
         return _cast_texts(clean_texts, texts.dtype).alias(texts.name)
     if isinstance(texts, list | tuple):
         return type(texts)(clean_texts.to_list())
-    return clean_texts.to_arrow().cast(texts.type) if isinstance(texts, pa.Array | pa.ChunkedArray) else clean_texts
+    return (
+        clean_texts.to_arrow().cast(texts.type)
+        if isinstance(texts, pa.Array | pa.ChunkedArray)
+        else clean_texts
+    )
 
 
 def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.DataFrame:
-    """The frame with the texts of its text columns rewritten, and without the columns that the settings drop."""
+    """The frame with the texts of its text columns rewritten, and without the columns that the
+    settings drop."""
     roles = settings.columns.roles
-    if "text" not in frame.columns and with_shape(roles, canonical_schema(frame.clear().to_arrow().schema)).shape is not None:
+    if (
+        "text" not in frame.columns
+        and with_shape(roles, canonical_schema(frame.clear().to_arrow().schema)).shape is not None
+    ):
         clean, inconclusive = _redact_shape(frame, plan, settings)
         _warn_of_inconclusive(inconclusive)
         return clean
     texts = {column_of_path(path): "text-column" for path in settings.text_column}
     for name, option in {**texts, **settings.columns.option_by_column}.items():
         if name not in frame.columns:
-            advice = " Name the column of the texts with --text-column." if option == "text-column" else ""
-            raise UsageError(f"--{option} {name}: there is no such column; {suggest_names(name, frame.columns)}{advice}")
-    main, dropped = column_of_path(settings.text_column[0]), [name for name, policy in settings.policies.items() if policy == "drop"]
+            advice = (
+                " Name the column of the texts with --text-column."
+                if option == "text-column"
+                else ""
+            )
+            raise UsageError(
+                f"--{option} {name}: there is no such column;"
+                f" {suggest_names(name, frame.columns)}{advice}"
+            )
+    main, dropped = (
+        column_of_path(settings.text_column[0]),
+        [name for name, policy in settings.policies.items() if policy == "drop"],
+    )
     if main in dropped:
-        raise UsageError(f"--drop {main}: it is the main text, which is always sanitized; name another column with --text-column")
+        raise UsageError(
+            f"--drop {main}: it is the main text, which is always sanitized; name another column"
+            " with --text-column"
+        )
     rest = frame.drop(dropped)
     check_frame("redact", rest.schema)
-    if unsearched := [name for name, dtype in rest.schema.items() if dtype == pl.Binary and name != main]:
-        warnings.warn(f"redact: columns of bytes are returned without being searched: {', '.join(unsearched)}", stacklevel=5)
+    if unsearched := [
+        name for name, dtype in rest.schema.items() if dtype == pl.Binary and name != main
+    ]:
+        warnings.warn(
+            "redact: columns of bytes are returned without being searched:"
+            f" {', '.join(unsearched)}",
+            stacklevel=5,
+        )
     if not frame.height:
         return rest
-    strings = frame.with_columns(pl.col(pl.Categorical, pl.Enum, pl.Null).cast(pl.String)).to_arrow(compat_level=pl.CompatLevel.oldest())
+    strings = frame.with_columns(pl.col(pl.Categorical, pl.Enum, pl.Null).cast(pl.String)).to_arrow(
+        compat_level=pl.CompatLevel.oldest()
+    )
     for path in settings.text_column:
         leaf = find_leaf(path, strings.schema)
-        if leaf not in list_text_leaves(strings.schema) and not is_binary(strings.schema.field(column_of_path(path)).type):
+        if leaf not in list_text_leaves(strings.schema) and not is_binary(
+            strings.schema.field(column_of_path(path)).type
+        ):
             raise UsageError(
-                f"--text-column {path}: the frame has no texts there, but {frame[column_of_path(path)].dtype}; name another column"
+                f"--text-column {path}: the frame has no texts there, but"
+                f" {frame[column_of_path(path)].dtype}; name another column"
             )
     try:
         stream_plan = to_stream_plan(plan)
@@ -281,26 +419,30 @@ def _warn_of_inconclusive(counts: Mapping[str, int]) -> None:
 
 
 def _cast_texts(clean: pl.Series, dtype: pl.DataType) -> pl.Series:
-    """Rewritten texts in the type that they had; an Enum has the rewritten texts as its categories."""
+    """Rewritten texts in the type that they had; an Enum has the rewritten texts as its
+    categories."""
     if isinstance(dtype, pl.Enum):
         return clean.cast(pl.Enum(clean.drop_nulls().unique(maintain_order=True)))
     return clean.cast(pl.String if dtype == pl.Null else dtype)
 
 
 def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
-    """A pandas DataFrame with its texts rewritten, in nested columns and categories too. Its `attrs` are left out, which are not searched.
+    """A pandas DataFrame with its texts rewritten, in nested columns and categories too. Its
+    `attrs` are left out, which are not searched.
 
     Raises UsageError for a column that holds values of several types, and for an index of texts.
     """
     for level in range(frame.index.nlevels):
         if frame.index.get_level_values(level).dtype.kind not in "biufmM":
             raise UsageError(
-                "redact: the index of the frame holds texts, which are not searched there; make it a column: frame.reset_index()"
+                "redact: the index of the frame holds texts, which are not searched there; make it"
+                " a column: frame.reset_index()"
             )
     columns = dict[str, Any]()
     for level in range(frame.index.nlevels):
         values = frame.index.get_level_values(level)
-        if values.dtype.kind in "iuf" and type(values).__name__ != "RangeIndex":  # searched as a column of numbers
+        if values.dtype.kind in "iuf" and type(values).__name__ != "RangeIndex":
+            # searched as a column of numbers
             name = f"index {level}"
             while name in frame.columns:
                 name += "_"
@@ -308,21 +450,32 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
     for name in frame.columns:
         try:
             columns[str(name)] = pl.from_pandas(frame[name], nan_to_null=True)
-        except (pa.ArrowException, pl.exceptions.PolarsError, TypeError, ValueError, AttributeError, UnicodeError):
+        except (
+            pa.ArrowException,
+            pl.exceptions.PolarsError,
+            TypeError,
+            ValueError,
+            AttributeError,
+            UnicodeError,
+        ):
             raise UsageError(
-                f"redact: column {name} holds values of several types, or of a type that Arrow does not have; expected one type in a column"
+                f"redact: column {name} holds values of several types, or of a type that Arrow does"
+                " not have; expected one type in a column"
             ) from None
     clean = _redact_frame(pl.DataFrame(columns), plan, settings)
     result = frame[[name for name in frame.columns if str(name) in clean.columns]].copy()
     result.attrs.clear()
     for name in result.columns:
         column = clean[str(name)]
-        if isinstance(column.dtype, pl.Categorical | pl.Enum):  # in any case: a category that no row has may be a text, too
+        if isinstance(column.dtype, pl.Categorical | pl.Enum):
+            # in any case: a category that no row has may be a text, too
             texts, given = column.to_pandas().set_axis(result.index), frame[name].dtype
             if getattr(given, "ordered", False):
                 used = list(texts.cat.categories)
                 kept = [category for category in given.categories if category in used]
-                texts = texts.cat.set_categories(kept + [category for category in used if category not in kept], ordered=True)
+                texts = texts.cat.set_categories(
+                    kept + [category for category in used if category not in kept], ordered=True
+                )
             result[name] = texts
         elif not column.equals(columns[str(name)]):
             given = frame[name]
@@ -330,14 +483,22 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
     return result
 
 
-def _redact_shape(frame: pl.DataFrame, plan: Plan, settings: Settings) -> tuple[pl.DataFrame, Mapping[str, int]]:
-    """The frame of conversations or instructions rewritten by a run, which knows its roles and the JSON in it; and the inconclusive
-    matches, by kind."""
+def _redact_shape(
+    frame: pl.DataFrame, plan: Plan, settings: Settings
+) -> tuple[pl.DataFrame, Mapping[str, int]]:
+    """The frame of conversations or instructions rewritten by a run, which knows its roles and the
+    JSON in it; and the inconclusive matches, by kind."""
     inconclusive = Counter[str]()
     with tempfile.TemporaryDirectory(prefix="sanitize-redact-") as folder:
 
         def run(inputs: Path, out: Path | str) -> RunResult:
-            result = run_with_settings(inputs, out, plan, Path(folder) / "work", replace(settings, workers=1, max_quarantine=1.0))
+            result = run_with_settings(
+                inputs,
+                out,
+                plan,
+                Path(folder) / "work",
+                replace(settings, workers=1, max_quarantine=1.0),
+            )
             inconclusive.update(result.verify.inconclusive or {})
             return result
 
@@ -347,13 +508,21 @@ def _redact_shape(frame: pl.DataFrame, plan: Plan, settings: Settings) -> tuple[
 
 def _holds_text(value: object) -> bool:
     """True for a text, and for a mapping or sequence that holds one."""
-    parts = value.values() if isinstance(value, Mapping) else value if isinstance(value, list | tuple) else ()
+    parts = (
+        value.values()
+        if isinstance(value, Mapping)
+        else value
+        if isinstance(value, list | tuple)
+        else ()
+    )
     return isinstance(value, str) or any(map(_holds_text, parts))
 
 
-def _rewrite_by_stream(table: pa.Table, plan: Plan, settings: Settings) -> tuple[pl.DataFrame, Mapping[str, int]]:
-    """The rewritten table, from the batch processor of a stream: each batch is edited by what was seen before it; and the inconclusive
-    matches, by kind."""
+def _rewrite_by_stream(
+    table: pa.Table, plan: Plan, settings: Settings
+) -> tuple[pl.DataFrame, Mapping[str, int]]:
+    """The rewritten table, from the batch processor of a stream: each batch is edited by what was
+    seen before it; and the inconclusive matches, by kind."""
     tables, position = [], 0
     with StreamProcessor(plan, None, settings, reader="redact") as processor:
         for step in processor.process(read_iterable([table])):
@@ -361,13 +530,21 @@ def _rewrite_by_stream(table: pa.Table, plan: Plan, settings: Settings) -> tuple
                 row, entry = min(step.source_batch.quarantined.items())
                 where = f"redact: the text at position {position + row}"
                 if step.result.leaking_names:
-                    numbers = [number for number, name in enumerate(table.column_names) if name in step.result.leaking_names]
+                    numbers = [
+                        number
+                        for number, name in enumerate(table.column_names)
+                        if name in step.result.leaking_names
+                    ]
                     place = f"column {numbers[0]} (from 0)" if numbers else "a field"
-                    raise LeakFound(f"redact: the name of {place} holds a value that the plan removes; rename it, or drop the column")
+                    raise LeakFound(
+                        f"redact: the name of {place} holds a value that the plan removes; rename"
+                        " it, or drop the column"
+                    )
                 if entry.reason == "leak":
                     raise LeakFound(
-                        f"{where} still holds a value that the plan removes, in a replacement, or beside it in a column that is kept or of "
-                        "numbers; --drop COLUMN leaves such a column out"
+                        f"{where} still holds a value that the plan removes, in a replacement, or"
+                        " beside it in a column that is kept or of numbers; --drop COLUMN leaves"
+                        " such a column out"
                     )
                 raise InputRefused(f"{where} cannot be processed: {describe_reason(entry.reason)}")
             position += len(step.source_batch)
@@ -383,29 +560,41 @@ def _read_frame(table: pa.Table) -> pl.DataFrame:
     return pl.DataFrame({name: pl.Series(table.column(name)) for name in table.column_names})
 
 
-def _rewrite_by_run(table: pa.Table, main: str, plan: Plan, settings: Settings) -> tuple[pl.DataFrame, Mapping[str, int]]:
-    """The rewritten table, from a run in a temporary folder, which is deleted: for plans that need all texts before the first is edited;
-    and the inconclusive matches, by kind."""
+def _rewrite_by_run(
+    table: pa.Table, main: str, plan: Plan, settings: Settings
+) -> tuple[pl.DataFrame, Mapping[str, int]]:
+    """The rewritten table, from a run in a temporary folder, which is deleted: for plans that need
+    all texts before the first is edited; and the inconclusive matches, by kind."""
     with tempfile.TemporaryDirectory(prefix="sanitize-redact-") as folder:
         source, out = Path(folder) / "texts.parquet", Path(folder) / "out"
         pq.write_table(table, source)
         run_settings = replace(settings, workers=1, max_quarantine=1.0)
         result = run_with_settings(source, out, plan, Path(folder) / "work", run_settings)
         if result.quarantined:
-            reasons = ", ".join(f"{count} {describe_reason(reason)}" for reason, count in result.quarantine.items())
-            raise InputRefused(f"redact: {result.quarantined} texts cannot be processed ({reasons})")
+            reasons = ", ".join(
+                f"{count} {describe_reason(reason)}" for reason, count in result.quarantine.items()
+            )
+            raise InputRefused(
+                f"redact: {result.quarantined} texts cannot be processed ({reasons})"
+            )
         clean = _read_frame(Corpus.open(out).table())
-    return clean.rename({"text": main}) if main not in clean.columns else clean, result.verify.inconclusive or {}
+    return (
+        clean.rename({"text": main}) if main not in clean.columns else clean
+    ), result.verify.inconclusive or {}
 
 
 @public_function("redact")
-def redact_batch(batch: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpack[RedactOptions]) -> dict[str, list[Any]]:
-    """A batch of a Dataset rewritten: `dataset.map(sanitize.redact_batch, batched=True, fn_kwargs={"plan": "redact"})`.
+def redact_batch(
+    batch: Any, /, *, plan: Plan | Path | str = "redact", **options: Unpack[RedactOptions]
+) -> dict[str, list[Any]]:
+    """A batch of a Dataset rewritten: `dataset.map(sanitize.redact_batch, batched=True,
+    fn_kwargs={"plan": "redact"})`.
 
     batch    Column -> values, as `datasets` passes it.
-    plan     A plan that decides on each value alone: one that keeps first occurrences would keep them in every batch, and is refused; use
-             `sanitize.run(dataset)`.
-    options  As in `redact`. A plan with surrogates or pseudonyms needs `seed` or `key`, so that all batches and processes have one key.
+    plan     A plan that decides on each value alone: one that keeps first occurrences would keep
+             them in every batch, and is refused; use `sanitize.run(dataset)`.
+    options  As in `redact`. A plan with surrogates or pseudonyms needs `seed` or `key`, so that all
+    batches and processes have one key.
 
     Columns without texts, and of bytes, are returned as they are. Raises what `redact` raises.
 
@@ -415,19 +604,22 @@ def redact_batch(batch: Any, /, *, plan: Plan | Path | str = "redact", **options
     """
     if not isinstance(batch, Mapping):
         raise UsageError(
-            f"redact_batch: batch is of type {type(batch).__name__}; expected column -> values. Use dataset.map(..., batched=True)"
+            f"redact_batch: batch is of type {type(batch).__name__}; expected column -> values. Use"
+            " dataset.map(..., batched=True)"
         )
     chosen = Plan.load(plan)
     for number, editor in enumerate(chosen.editors):
         if editor.keep:
             raise PlanError(
-                f"plan {chosen.name}: edit[{number}].keep = {editor.keep} counts over the whole corpus, and each batch would keep its own; "
-                "use sanitize.run(dataset), or a plan with keep = 0"
+                f"plan {chosen.name}: edit[{number}].keep = {editor.keep} counts over the whole"
+                " corpus, and each batch would keep its own; use sanitize.run(dataset), or a plan"
+                " with keep = 0"
             )
         if editor.consistent_kinds and options.get("seed") is None and options.get("key") is None:
             raise UsageError(
-                f"redact_batch: edit[{number}].use = {editor.use!r} of plan {chosen.name} gives equal values equal replacements, and "
-                "without --key FILE or --seed N each batch has a key of its own; give one of them"
+                f"redact_batch: edit[{number}].use = {editor.use!r} of plan {chosen.name} gives"
+                " equal values equal replacements, and without --key FILE or --seed N each batch"
+                " has a key of its own; give one of them"
             )
     arrays, texts = dict[str, pa.Array](), set[str]()
     for name, values in batch.items():
@@ -436,21 +628,30 @@ def redact_batch(batch: Any, /, *, plan: Plan | Path | str = "redact", **options
         except (pa.ArrowException, TypeError, ValueError, OverflowError):
             if any(map(_holds_text, values)):
                 raise UsageError(
-                    f"redact_batch: column {name} holds texts and values of other types; expected one type in a column"
+                    f"redact_batch: column {name} holds texts and values of other types; expected"
+                    " one type in a column"
                 ) from None
             continue  # objects such as decoded images have no texts
-        if list_text_leaves(pa.schema([(name, canonical_type(array.type))])) or name in (options.get("text_column") or ()):
+        if list_text_leaves(pa.schema([(name, canonical_type(array.type))])) or name in (
+            options.get("text_column") or ()
+        ):
             texts.add(name)
         if name in texts or _holds_numbers(array.type):
             arrays[name] = array
     clean = redact(pa.table(arrays), plan=chosen, **options) if texts else pa.table(arrays)
     dropped = set(arrays) - set(clean.column_names)
     return {
-        name: clean.column(name).to_pylist() if name in texts else list(values) for name, values in batch.items() if name not in dropped
+        name: clean.column(name).to_pylist() if name in texts else list(values)
+        for name, values in batch.items()
+        if name not in dropped
     }
 
 
 def _holds_numbers(data_type: pa.DataType) -> bool:
     """True for integers, floats, and types with some inside."""
     parts = [data_type.field(number).type for number in range(data_type.num_fields)]
-    return pa.types.is_integer(data_type) or pa.types.is_floating(data_type) or any(map(_holds_numbers, parts))
+    return (
+        pa.types.is_integer(data_type)
+        or pa.types.is_floating(data_type)
+        or any(map(_holds_numbers, parts))
+    )

@@ -21,11 +21,17 @@ def _is_alnum(byte: uint8_t) -> cython.bint:
     return _is_letter(byte) or 0x30 <= byte <= 0x39
 
 
-def locate(data: cython.const[uint8_t][::1], offsets: cython.const[int64_t][::1], edges: int64_t[:, ::1], unusual: uint8_t[::1]):
-    """Writes to edges[i] where the components of address i begin (lead, first, sep, last, at, domain, dot, tld), and where it ends.
+def locate(
+    data: cython.const[uint8_t][::1],
+    offsets: cython.const[int64_t][::1],
+    edges: int64_t[:, ::1],
+    unusual: uint8_t[::1],
+):
+    """Writes to edges[i] where the components of address i begin (lead, first, sep, last, at,
+    domain, dot, tld), and where it ends.
 
-    `at` is the last @, with the quote before it that ends a local part. `unusual` marks the addresses without @, and those with a blank, a
-    bracket or a backslash.
+    `at` is the last @, with the quote before it that ends a local part. `unusual` marks the
+    addresses without @, and those with a blank, a bracket or a backslash.
     """
     row: cython.Py_ssize_t
     position: int64_t
@@ -42,7 +48,14 @@ def locate(data: cython.const[uint8_t][::1], offsets: cython.const[int64_t][::1]
                 byte = data[position]
                 if byte == 0x40:
                     at = position
-                elif byte == 0x20 or byte == 0x28 or byte == 0x3C or byte == 0x5B or byte == 0x5C or byte == 0x7B:
+                elif (
+                    byte == 0x20
+                    or byte == 0x28
+                    or byte == 0x3C
+                    or byte == 0x5B
+                    or byte == 0x5C
+                    or byte == 0x7B
+                ):
                     unusual[row] = 1
             if at == end:
                 unusual[row] = 1
@@ -62,10 +75,18 @@ def locate(data: cython.const[uint8_t][::1], offsets: cython.const[int64_t][::1]
             while position < at and not _is_alnum(data[position]):
                 position += 1
             edges[row, 3] = position  # last
-            # the host ends in a name if the last byte that cannot be in a name is a dot, and a letter follows
+            # the host ends in a name if the last byte that cannot be in a name is a dot, and a
+            # letter follows
             edges[row, 6] = edges[row, 7] = end
             position = end - 1
-            while position >= edges[row, 5] and (_is_alnum(data[position]) or data[position] == 0x2D):
+            while position >= edges[row, 5] and (
+                _is_alnum(data[position]) or data[position] == 0x2D
+            ):
                 position -= 1
-            if position >= edges[row, 5] and data[position] == 0x2E and position + 1 < end and _is_letter(data[position + 1]):
+            if (
+                position >= edges[row, 5]
+                and data[position] == 0x2E
+                and position + 1 < end
+                and _is_letter(data[position + 1])
+            ):
                 edges[row, 6], edges[row, 7] = position, position + 1

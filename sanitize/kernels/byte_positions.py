@@ -1,4 +1,5 @@
-"""Single bytes of a column: the first one of a sort behind a position, and those that adjoin values."""
+"""Single bytes of a column: the first one of a sort behind a position, and those that adjoin
+values."""
 
 import cython
 from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t
@@ -12,9 +13,11 @@ def find_first_from(
     ceilings: cython.const[int64_t][::1],
     found: int64_t[::1],
 ):
-    """Writes where the first `byte` in [positions[i], ceilings[i]) is; the ceiling where there is none.
+    """Writes where the first `byte` in [positions[i], ceilings[i]) is; the ceiling where there is
+    none.
 
-    What was searched for one row is not searched again for the next, so that ascending positions cost one pass.
+    What was searched for one row is not searched again for the next, so that ascending positions
+    cost one pass.
     """
     row: cython.Py_ssize_t
     searched_start: int64_t = 0  # no `byte` is in [searched_start, searched_end)
@@ -33,7 +36,9 @@ def find_first_from(
                     cython.pointer[cython.const[uint8_t]],
                     memchr(cython.address(data[start]), byte, ceilings[row] - start),
                 )
-                searched_end = ceilings[row] if hit is cython.NULL else hit - cython.address(data[0])
+                searched_end = (
+                    ceilings[row] if hit is cython.NULL else hit - cython.address(data[0])
+                )
             else:
                 searched_end = start
             found[row] = searched_end if searched_end < ceilings[row] else ceilings[row]
@@ -52,10 +57,11 @@ def find_forbidden_neighbours(
     not_after: cython.const[uint8_t][:, ::1],
     is_forbidden: uint8_t[::1],
 ):
-    """Writes 1 where a value that begins (ends) with a word byte follows (precedes) a byte of the same text that its kind forbids, else 0.
+    """Writes 1 where a value that begins (ends) with a word byte follows (precedes) a byte of the
+    same text that its kind forbids, else 0.
 
-    cuts[i] is 1 if that is not checked before the value, 2 if it is not checked after it, 3 for neither, else 0. Text t ends where
-    offsets[t + 1] says; nothing is forbidden to an empty value.
+    cuts[i] is 1 if that is not checked before the value, 2 if it is not checked after it, 3 for
+    neither, else 0. Text t ends where offsets[t + 1] says; nothing is forbidden to an empty value.
     """
     row: cython.Py_ssize_t
     start: int64_t
@@ -66,7 +72,17 @@ def find_forbidden_neighbours(
             is_forbidden[row] = 0
             if start >= end:
                 continue
-            if start > offsets[text_nos[row]] and not cuts[row] & 1 and is_word[data[start]] and not_before[kinds[row], data[start - 1]]:
+            if (
+                start > offsets[text_nos[row]]
+                and not cuts[row] & 1
+                and is_word[data[start]]
+                and not_before[kinds[row], data[start - 1]]
+            ):
                 is_forbidden[row] = 1
-            if end < offsets[text_nos[row] + 1] and not cuts[row] & 2 and is_word[data[end - 1]] and not_after[kinds[row], data[end]]:
+            if (
+                end < offsets[text_nos[row] + 1]
+                and not cuts[row] & 2
+                and is_word[data[end - 1]]
+                and not_after[kinds[row], data[end]]
+            ):
                 is_forbidden[row] = 1

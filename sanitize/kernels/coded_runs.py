@@ -1,8 +1,8 @@
 """Runs of characters that may be bytes in another alphabet (base64, base32, hexadecimal, uuencode,
 ASCII85), what they decode to, and digits.
 
-Text i is data[offsets[i]:offsets[i + 1]]; no run crosses two texts. A function that fills arrays returns how many rows there are, also
-where the arrays are too short for all of them.
+Text i is data[offsets[i]:offsets[i + 1]]; no run crosses two texts. A function that fills arrays
+returns how many rows there are, also where the arrays are too short for all of them.
 """
 
 import cython
@@ -10,7 +10,8 @@ from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
 from cython.cimports.libc.stdlib import free, malloc
 from cython.cimports.libc.string import memchr
 
-# the class of a byte in UTF-8: of no text; printable ASCII or white space; the first one of a character beyond ASCII; one that continues it
+# the class of a byte in UTF-8: of no text; printable ASCII or white space; the first one of a
+# character beyond ASCII; one that continues it
 NO_TEXT = cython.declare(cython.int, 0)
 ASCII = cython.declare(cython.int, 1)
 LEAD = cython.declare(cython.int, 2)
@@ -18,8 +19,9 @@ CONTINUATION = cython.declare(cython.int, 3)
 # more blanks or quote marks around the end of a line, or between two codes, are no separator
 _MAX_BLANKS = cython.declare(int64_t, 40)
 
-# pieces of decoded text, as they are written: `size` bytes in all pieces, of which the last one begins at `piece_start`; arrays as in
-# `decode_runs`, of `capacity` bytes and `piece_capacity` pieces
+# pieces of decoded text, as they are written: `size` bytes in all pieces, of which the last one
+# begins at `piece_start`; arrays as in `decode_runs`, of `capacity` bytes and `piece_capacity`
+# pieces
 Pieces = cython.struct(
     size=cython.Py_ssize_t,
     count=cython.Py_ssize_t,
@@ -34,8 +36,8 @@ Pieces = cython.struct(
     piece_ends=cython.pointer[int64_t],
 )
 
-# what may be text: the class of each byte; and by the classes of two bytes (the first one times four): whether the second one is part of a
-# text, and -1 if it may be of the text of the first one
+# what may be text: the class of each byte; and by the classes of two bytes (the first one times
+# four): whether the second one is part of a text, and -1 if it may be of the text of the first one
 TextRules = cython.struct(
     classes=uint8_t[256],
     is_text=int64_t[16],
@@ -62,7 +64,8 @@ def _classify(byte: cython.int) -> cython.int:
 @cython.nogil
 @cython.exceptval(check=False)
 def _end_piece(pieces: cython.pointer[Pieces]) -> cython.void:
-    """Ends the last piece, without a first byte of a character that nothing continues; a piece that is too short is dropped."""
+    """Ends the last piece, without a first byte of a character that nothing continues; a piece that
+    is too short is dropped."""
     if pieces.class_before == LEAD:
         pieces.size -= 1
         pieces.class_before = NO_TEXT
@@ -79,17 +82,26 @@ def _end_piece(pieces: cython.pointer[Pieces]) -> cython.void:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _add_byte(pieces: cython.pointer[Pieces], byte: cython.int, start: int64_t, end: int64_t) -> cython.void:
-    """Adds a byte that data[start:end] stands for to the last piece, or ends the piece if it cannot be the next byte of it."""
+def _add_byte(
+    pieces: cython.pointer[Pieces], byte: cython.int, start: int64_t, end: int64_t
+) -> cython.void:
+    """Adds a byte that data[start:end] stands for to the last piece, or ends the piece if it cannot
+    be the next byte of it."""
     byte_class: cython.int = _classify(byte)
     class_before: cython.int = pieces.class_before
     if class_before == LEAD and byte_class != CONTINUATION:
         _end_piece(pieces)
-    if byte_class == NO_TEXT or (byte_class == CONTINUATION and class_before != LEAD and class_before != CONTINUATION):
+    if byte_class == NO_TEXT or (
+        byte_class == CONTINUATION and class_before != LEAD and class_before != CONTINUATION
+    ):
         _end_piece(pieces)
     else:
         if pieces.size < pieces.capacity:
-            pieces.decoded[pieces.size], pieces.byte_starts[pieces.size], pieces.byte_ends[pieces.size] = byte, start, end
+            (
+                pieces.decoded[pieces.size],
+                pieces.byte_starts[pieces.size],
+                pieces.byte_ends[pieces.size],
+            ) = byte, start, end
         pieces.size += 1
     pieces.class_before = byte_class
 
@@ -105,9 +117,11 @@ def _find_run(
     is_member: cython.pointer[cython.const[uint8_t]],
     min_length: int64_t,
 ) -> int64_t:
-    """Where the first run of `min_length` members or more begins in [start, end), or `end`. A run ends before `start`, if any does.
+    """Where the first run of `min_length` members or more begins in [start, end), or `end`. A run
+    ends before `start`, if any does.
 
-    A byte that is no member, found `min_length` bytes ahead, rules out all runs that begin before it (as Boyer and Moore search a word).
+    A byte that is no member, found `min_length` bytes ahead, rules out all runs that begin before
+    it (as Boyer and Moore search a word).
     """
     probe: int64_t
     while start + min_length <= end:
@@ -132,7 +146,9 @@ def _is_blank(byte: uint8_t) -> cython.bint:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _skip_line_end(data: cython.pointer[cython.const[uint8_t]], position: int64_t, end: int64_t) -> int64_t:
+def _skip_line_end(
+    data: cython.pointer[cython.const[uint8_t]], position: int64_t, end: int64_t
+) -> int64_t:
     """Where the line below begins, behind its indentation and quote marks (> | # *), if the line
     ends at `position`, also with backslashes that continue it; else -1."""
     last: int64_t = min(end, position + _MAX_BLANKS)
@@ -163,8 +179,8 @@ def find_runs(
     `members`, which has 256 entries, are set for the characters of alphabet k.
 
     Of the alphabet `joined` (-1: none) a run that begins the line below such a run, behind its
-    backslashes, indentation and quote marks, is written whatever its length, and has 1 in `continues`; the lines
-    below a shorter one are not looked at.
+    backslashes, indentation and quote marks, is written whatever its length, and has 1 in
+    `continues`; the lines below a shorter one are not looked at.
     """
     count: cython.Py_ssize_t = 0
     text_no: cython.Py_ssize_t
@@ -218,11 +234,20 @@ def find_runs(
                     if start < 0:
                         continue
                     end = start
-                    while end < text_end and end < start + min_lengths[alphabet] and members[data[end]] & member:
+                    while (
+                        end < text_end
+                        and end < start + min_lengths[alphabet]
+                        and members[data[end]] & member
+                    ):
                         end += 1
                     if start < end < start + min_lengths[alphabet]:
                         if count < starts.shape[0]:
-                            alphabets[count], starts[count], ends[count], continues[count] = alphabet, start, end, 1
+                            alphabets[count], starts[count], ends[count], continues[count] = (
+                                alphabet,
+                                start,
+                                end,
+                                1,
+                            )
                         count += 1
     return count
 
@@ -234,10 +259,11 @@ def find_uuencoded_lines(
     ends: int64_t[::1],
     continues: int64_t[::1],
 ):
-    """Writes the characters of each uuencoded line, without those that only fill it up; 1 in `continues` if the line above is one, too,
-    and its bytes end with a character of it.
+    """Writes the characters of each uuencoded line, without those that only fill it up; 1 in
+    `continues` if the line above is one, too, and its bytes end with a character of it.
 
-    The first character of a line says how many bytes (1 to 45) the others stand for, four characters for three bytes.
+    The first character of a line says how many bytes (1 to 45) the others stand for, four
+    characters for three bytes.
     """
     count: cython.Py_ssize_t = 0
     text_no: cython.Py_ssize_t
@@ -254,7 +280,10 @@ def find_uuencoded_lines(
             start, text_end = offsets[text_no], offsets[text_no + 1]
             continued = -1  # where the line begins that continues the one before
             while start < text_end:
-                found = cython.cast(cython.pointer[cython.const[uint8_t]], memchr(cython.address(data[start]), 10, text_end - start))
+                found = cython.cast(
+                    cython.pointer[cython.const[uint8_t]],
+                    memchr(cython.address(data[start]), 10, text_end - start),
+                )
                 line_end = found - cython.address(data[0]) if found else text_end
                 end = line_end - 1 if line_end > start and data[line_end - 1] == 13 else line_end
                 byte_count = cython.cast(int64_t, data[start]) - 32
@@ -264,7 +293,10 @@ def find_uuencoded_lines(
                         position += 1
                     if position == end:
                         if count < starts.shape[0]:
-                            starts[count], ends[count] = start + 1, start + 1 + (byte_count * 8 + 5) // 6
+                            starts[count], ends[count] = (
+                                start + 1,
+                                start + 1 + (byte_count * 8 + 5) // 6,
+                            )
                             continues[count] = start == continued
                         count += 1
                         if byte_count % 3 == 0:
@@ -422,7 +454,9 @@ def decode_ascii85(
     is_inside: cython.bint
     size: int64_t = data.shape[0]
     found: cython.pointer[cython.const[uint8_t]]
-    if not _start_pieces(cython.address(pieces), min_bytes, decoded, byte_starts, byte_ends, piece_ends):
+    if not _start_pieces(
+        cython.address(pieces), min_bytes, decoded, byte_starts, byte_ends, piece_ends
+    ):
         return 0, 0
     with cython.nogil:
         while position + 1 < size:
@@ -502,7 +536,9 @@ def _find_text(
             word = word << bits | codes[start + step]
         longest = 0
         for step in range(chars * bits // 8):
-            pair = (pair << 2 | text_rules.classes[(word >> (chars * bits - 8 - 8 * step)) & 255]) & 15
+            pair = (
+                pair << 2 | text_rules.classes[(word >> (chars * bits - 8 - 8 * step)) & 255]
+            ) & 15
             length = (length & text_rules.keeps_length[pair]) + text_rules.is_text[pair]
             longest = max(longest, length)
         found.start = min(found.start, start if longest >= min_bytes else code_count)
@@ -525,9 +561,13 @@ def _set_text_rules(text_rules: cython.pointer[TextRules]) -> cython.void:
         text_rules.classes[value] = _classify(value)
     for before in range(4):
         for value in range(4):
-            text_rules.is_text[before << 2 | value] = value in (ASCII, LEAD) or (value == CONTINUATION and before >= LEAD)
+            text_rules.is_text[before << 2 | value] = value in (ASCII, LEAD) or (
+                value == CONTINUATION and before >= LEAD
+            )
             # the first byte of a character that nothing continues ends a text
-            text_rules.keeps_length[before << 2 | value] = 0 if before == LEAD and value != CONTINUATION else -1
+            text_rules.keeps_length[before << 2 | value] = (
+                0 if before == LEAD and value != CONTINUATION else -1
+            )
         text_rules.keeps_length[before << 2 | NO_TEXT] = 0
         if before < LEAD:
             text_rules.keeps_length[before << 2 | CONTINUATION] = 0
@@ -628,12 +668,15 @@ def decode_runs(
     byte_ends: int64_t[::1],
     piece_ends: int64_t[::1],
 ):
-    """Writes the pieces of text that runs of characters stand for; returns how many pieces and how many bytes there are.
+    """Writes the pieces of text that runs of characters stand for; returns how many pieces and how
+    many bytes there are.
 
-    A run, with those that continue it, is decoded from its first character on, from its second one on, and so on, `alignment_count` times;
-    one of several is also decoded by itself if it has `min_alone` characters, as the one above may be something else that would shift its
-    bytes. A character stands for `bits` bits of values[byte]. A piece has at least `min_bytes` bytes of text in UTF-8. `byte_starts` and
-    `byte_ends`: the characters from which each byte was decoded. `piece_ends`: in the sequence of all bytes.
+    A run, with those that continue it, is decoded from its first character on, from its second one
+    on, and so on, `alignment_count` times; one of several is also decoded by itself if it has
+    `min_alone` characters, as the one above may be something else that would shift its bytes. A
+    character stands for `bits` bits of values[byte]. A piece has at least `min_bytes` bytes of text
+    in UTF-8. `byte_starts` and `byte_ends`: the characters from which each byte was decoded.
+    `piece_ends`: in the sequence of all bytes.
     """
     pieces: Pieces
     text_rules: TextRules
@@ -649,7 +692,12 @@ def decode_runs(
     first_start: cython.pointer[cython.const[int64_t]]
     first_end: cython.pointer[cython.const[int64_t]]
     _set_text_rules(cython.address(text_rules))
-    if not _start_pieces(cython.address(pieces), min_bytes, decoded, byte_starts, byte_ends, piece_ends) or starts.shape[0] == 0:
+    if (
+        not _start_pieces(
+            cython.address(pieces), min_bytes, decoded, byte_starts, byte_ends, piece_ends
+        )
+        or starts.shape[0] == 0
+    ):
         return 0, 0
     text, table = cython.address(data[0]), cython.address(values[0])
     first_start, first_end = cython.address(starts[0]), cython.address(ends[0])
@@ -706,10 +754,11 @@ def find_digit_rows(
     digit_positions: int64_t[::1],
     row_ends: int64_t[::1],
 ):
-    """Writes the positions of the digits of each row, and where each row ends among them; returns how many rows and digits there are.
+    """Writes the positions of the digits of each row, and where each row ends among them; returns
+    how many rows and digits there are.
 
-    A row has `min_digits` digits or more, each at most four bytes behind the last one, with separators between them: the other members of
-    `is_number_byte`.
+    A row has `min_digits` digits or more, each at most four bytes behind the last one, with
+    separators between them: the other members of `is_number_byte`.
     """
     row_count: cython.Py_ssize_t = 0
     digit_count: cython.Py_ssize_t = 0  # of all rows
@@ -722,7 +771,13 @@ def find_digit_rows(
         for text_no in range(offsets.shape[0] - 1):
             position, text_end = offsets[text_no], offsets[text_no + 1]
             while position + min_digits <= text_end:
-                position = _find_run(cython.address(data[0]), position, text_end, cython.address(is_number_byte[0]), min_digits)
+                position = _find_run(
+                    cython.address(data[0]),
+                    position,
+                    text_end,
+                    cython.address(is_number_byte[0]),
+                    min_digits,
+                )
                 digit = -1  # the last one
                 while position < text_end and is_number_byte[data[position]]:
                     if 48 <= data[position] <= 57:

@@ -1,7 +1,9 @@
-"""Variants of values with components: some components kept, the others drawn from pools, in the letter case of those they replace.
+"""Variants of values with components: some components kept, the others drawn from pools, in the
+letter case of those they replace.
 
-A value is the bytes between its first and its last edge: `lead first sep last at domain dot tld`; FIRST, LAST, DOMAIN and TLD are its
-components, by number, the others separators. Entries of pools are in lower case, in ASCII.
+A value is the bytes between its first and its last edge: `lead first sep last at domain dot tld`;
+FIRST, LAST, DOMAIN and TLD are its components, by number, the others separators. Entries of pools
+are in lower case, in ASCII.
 """
 
 import cython
@@ -34,10 +36,14 @@ def _edge_of(component: cython.int) -> cython.int:
     return 1 if component == 0 else 3 if component == 1 else 5 if component == 2 else 7
 
 
-def find_letter_cases(data: cython.const[uint8_t][::1], edges: cython.const[int64_t][:, ::1], cases: uint8_t[:, ::1]):
-    """Writes to cases[i] the letter case of each component of value i: 0 lower or mixed, 1 upper, 2 title, 3 if it is not in ASCII.
+def find_letter_cases(
+    data: cython.const[uint8_t][::1], edges: cython.const[int64_t][:, ::1], cases: uint8_t[:, ::1]
+):
+    """Writes to cases[i] the letter case of each component of value i: 0 lower or mixed, 1 upper, 2
+    title, 3 if it is not in ASCII.
 
-    In title case every letter after another character is upper, and every letter after a letter is lower.
+    In title case every letter after another character is upper, and every letter after a letter is
+    lower.
     """
     row: cython.Py_ssize_t
     component: cython.int
@@ -53,7 +59,9 @@ def find_letter_cases(data: cython.const[uint8_t][::1], edges: cython.const[int6
             for component in range(4):
                 has_upper = has_lower = after_letter = False
                 is_title = is_ascii = True
-                for position in range(edges[row, _edge_of(component)], edges[row, _edge_of(component) + 1]):
+                for position in range(
+                    edges[row, _edge_of(component)], edges[row, _edge_of(component) + 1]
+                ):
                     byte = data[position]
                     if _is_upper(byte):
                         has_upper = True
@@ -79,12 +87,16 @@ def find_letter_cases(data: cython.const[uint8_t][::1], edges: cython.const[int6
 @cython.nogil
 @cython.exceptval(check=False)
 def _pick_entry(
-    pool: cython.const[int64_t][::1], first_doc_no: cython.const[int64_t][::1], doc_no: int64_t, bits: uint32_t
+    pool: cython.const[int64_t][::1],
+    first_doc_no: cython.const[int64_t][::1],
+    doc_no: int64_t,
+    bits: uint32_t,
 ) -> cython.Py_ssize_t:
     """The entry of a pool that 32 random bits choose for a document.
 
-    `pool`: its first entry, the end of the entries of the corpus, the end of the curated ones, whether it grows, whether it is mixed, and
-    the least number of entries of the corpus that suffice alone. In a growing pool a document sees the entries up to it.
+    `pool`: its first entry, the end of the entries of the corpus, the end of the curated ones,
+    whether it grows, whether it is mixed, and the least number of entries of the corpus that
+    suffice alone. In a growing pool a document sees the entries up to it.
     """
     seen: int64_t = pool[1] - pool[0]
     curated: int64_t = pool[2] - pool[1]
@@ -106,7 +118,9 @@ def _pick_entry(
                 curated = 0
             else:
                 seen = 0
-    drawn = cython.cast(int64_t, (cython.cast(uint64_t, bits) * cython.cast(uint64_t, seen + curated)) >> 32)
+    drawn = cython.cast(
+        int64_t, (cython.cast(uint64_t, bits) * cython.cast(uint64_t, seen + curated)) >> 32
+    )
     return pool[0] + drawn if drawn < seen else pool[1] + drawn - seen
 
 
@@ -127,11 +141,13 @@ def draw(
     out_offsets: int64_t[::1],
     is_new: uint8_t[::1],
 ) -> cython.Py_ssize_t:
-    """Writes a variant of value value_no[i] for each draw i to `out`; returns the bytes that all of them take.
+    """Writes a variant of value value_no[i] for each draw i to `out`; returns the bytes that all of
+    them take.
 
-    kept[i] has a bit for each component that is kept; the others are drawn with bits[i]. extensions[i] is a number that extends a
-    component that is not kept, or -1. `pools` has those of FIRST, LAST, DOMAIN, TLD, and of FIRST in values without LAST. Variants that
-    end beyond `out` are not written. is_new[i]: every drawn component differs from that of the value.
+    kept[i] has a bit for each component that is kept; the others are drawn with bits[i].
+    extensions[i] is a number that extends a component that is not kept, or -1. `pools` has those of
+    FIRST, LAST, DOMAIN, TLD, and of FIRST in values without LAST. Variants that end beyond `out`
+    are not written. is_new[i]: every drawn component differs from that of the value.
     """
     row: cython.Py_ssize_t
     value: cython.Py_ssize_t
@@ -169,8 +185,15 @@ def draw(
                     number //= 10
                     if number == 0:
                         break
-                # the digits extend the local part, or the host if the local part is one component that is kept
-                extended = 1 if has_last and not kept[row] & 2 else 2 if not has_last and kept[row] & 1 else 0
+                # the digits extend the local part, or the host if the local part is one component
+                # that is kept
+                extended = (
+                    1
+                    if has_last and not kept[row] & 2
+                    else 2
+                    if not has_last and kept[row] & 1
+                    else 0
+                )
             for edge in range(8):
                 start, end = edges[value, edge], edges[value, edge + 1]
                 component = edge >> 1 if edge & 1 else -1
@@ -189,7 +212,10 @@ def draw(
                     size += length
                 else:
                     entry = _pick_entry(
-                        pools[4 if component == 0 and not has_last else component], entry_doc_no, doc_no[row], bits[row, component]
+                        pools[4 if component == 0 and not has_last else component],
+                        entry_doc_no,
+                        doc_no[row],
+                        bits[row, component],
                     )
                     length = entry_offsets[entry + 1] - entry_offsets[entry]
                     is_equal = length == end - start
@@ -200,7 +226,10 @@ def draw(
                             own = data[start + place]
                             is_equal = byte == (own | 0x20 if _is_upper(own) else own)
                         if size + place < room:
-                            if _is_lower(byte) and (cases[value, component] == 1 or (cases[value, component] == 2 and not after_letter)):
+                            if _is_lower(byte) and (
+                                cases[value, component] == 1
+                                or (cases[value, component] == 2 and not after_letter)
+                            ):
                                 out[size + place] = byte ^ 0x20
                             else:
                                 out[size + place] = byte

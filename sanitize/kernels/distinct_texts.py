@@ -1,4 +1,5 @@
-"""Distinct texts among byte spans, by open addressing in a table; and copies of spans, one after the other."""
+"""Distinct texts among byte spans, by open addressing in a table; and copies of spans, one after
+the other."""
 
 import cython
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint64_t
@@ -14,10 +15,12 @@ def number_texts(
     numbers: int64_t[::1],
     first_spans: int64_t[::1],
 ):
-    """Numbers the distinct texts in the order in which they first occur, and returns how many there are.
+    """Numbers the distinct texts in the order in which they first occur, and returns how many there
+    are.
 
-    Writes the number of span i to numbers[i], and the first span of each text to `first_spans`. `hashes` is a hash of each span's bytes;
-    hostile data may not be able to choose it. `slots` has a power of two of entries, more than there are spans, all -1.
+    Writes the number of span i to numbers[i], and the first span of each text to `first_spans`.
+    `hashes` is a hash of each span's bytes; hostile data may not be able to choose it. `slots` has
+    a power of two of entries, more than there are spans, all -1.
     """
     count: int64_t = 0
     mask: uint64_t = slots.shape[0] - 1
@@ -34,7 +37,15 @@ def number_texts(
                 if (
                     hashes[known] == hashes[row]
                     and ends[known] - starts[known] == size
-                    and (size <= 0 or memcmp(cython.address(data[starts[known]]), cython.address(data[starts[row]]), size) == 0)
+                    and (
+                        size <= 0
+                        or memcmp(
+                            cython.address(data[starts[known]]),
+                            cython.address(data[starts[row]]),
+                            size,
+                        )
+                        == 0
+                    )
                 ):
                     break
                 slot = (slot + 1) & mask
@@ -58,4 +69,8 @@ def copy_spans(
     with cython.nogil:
         for row in range(starts.shape[0]):
             if ends[row] > starts[row]:
-                memcpy(cython.address(copied[targets[row]]), cython.address(data[starts[row]]), ends[row] - starts[row])
+                memcpy(
+                    cython.address(copied[targets[row]]),
+                    cython.address(data[starts[row]]),
+                    ends[row] - starts[row],
+                )

@@ -1,4 +1,5 @@
-"""Overlaps of proposed edits: which of them stay, and what is left of those that another one cuts."""
+"""Overlaps of proposed edits: which of them stay, and what is left of those that another one
+cuts."""
 
 import cython
 from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t
@@ -13,16 +14,18 @@ def cut_overlaps(
     is_masked: uint8_t[::1],
     rows: int64_t[::1],
 ):
-    """Cuts edits, in order of position, until none overlaps another; `begins` marks the first of each group of edits that overlap.
+    """Cuts edits, in order of position, until none overlaps another; `begins` marks the first of
+    each group of edits that overlap.
 
-    An edit inside another is removed: `is_left`, which is all 1, becomes 0. Of two that cross, that of the later editor is cut in `start`
-    or `end`, and is marked in `is_masked`, which is all 0; where nothing of it is left, it is removed. `rows` has space for as many numbers
-    as there are edits. One pass.
+    An edit inside another is removed: `is_left`, which is all 1, becomes 0. Of two that cross, that
+    of the later editor is cut in `start` or `end`, and is marked in `is_masked`, which is all 0;
+    where nothing of it is left, it is removed. `rows` has space for as many numbers as there are
+    edits. One pass.
     """
     row: cython.Py_ssize_t
     last: cython.Py_ssize_t
-    # invariant: the first `count` of `rows` are those of a group that are left, in order, and do not overlap, so that only the last one
-    # can overlap the next row
+    # invariant: the first `count` of `rows` are those of a group that are left, in order, and do
+    # not overlap, so that only the last one can overlap the next row
     count: cython.Py_ssize_t = 0
     with cython.nogil:
         for row in range(start.shape[0]):

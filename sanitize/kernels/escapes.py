@@ -2,15 +2,17 @@
 quoted-printable and UTF-7 escapes, the + of form encoding, characters of given classes, control
 characters, and ends of lines.
 
-Text i is data[offsets[i]:offsets[i + 1]]; no place crosses two texts. Places are leftmost, as long as possible, and do not overlap. The
-functions that find them return how many there are, also where the arrays are too short for all of them.
+Text i is data[offsets[i]:offsets[i + 1]]; no place crosses two texts. Places are leftmost, as long
+as possible, and do not overlap. The functions that find them return how many there are, also where
+the arrays are too short for all of them.
 """
 
 import cython
 from cython.cimports.libc.stdint import int64_t, uint8_t, uint32_t, uint64_t
 from cython.cimports.libc.string import memchr, memcpy
 
-_MAX_BLANKS = cython.declare(int64_t, 40)  # more blanks or quote marks around the end of a line are no wrapped line
+# more blanks or quote marks around the end of a line are no wrapped line
+_MAX_BLANKS = cython.declare(int64_t, 40)
 _MAX_CHECKED = cython.declare(int64_t, 100)  # characters of a sequence of UTF-7 that are checked
 _BLOCK_BYTES = cython.declare(int64_t, 1024)  # that are searched for control characters at once
 
@@ -43,10 +45,14 @@ def _is_hex(byte: uint8_t) -> cython.bint:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _find_byte(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t, byte: cython.int) -> int64_t:
+def _find_byte(
+    data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t, byte: cython.int
+) -> int64_t:
     """Where a byte is first in [start, end), or `end`."""
     found: cython.pointer[cython.const[uint8_t]]
-    found = cython.cast(cython.pointer[cython.const[uint8_t]], memchr(data + start, byte, end - start))
+    found = cython.cast(
+        cython.pointer[cython.const[uint8_t]], memchr(data + start, byte, end - start)
+    )
     return found - data if found else end
 
 
@@ -54,7 +60,9 @@ def _find_byte(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _has_hex(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t, count: cython.int) -> cython.bint:
+def _has_hex(
+    data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t, count: cython.int
+) -> cython.bint:
     """True if `count` hexadecimal digits begin at `start`."""
     stop: int64_t = start + count
     while start < stop and start < end and _is_hex(data[start]):
@@ -66,21 +74,32 @@ def _has_hex(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: i
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _is_escaped_nbsp(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t, mark: uint8_t) -> cython.bint:
+def _is_escaped_nbsp(
+    data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t, mark: uint8_t
+) -> cython.bint:
     """True if a no-break space (U+00A0) begins at `start`, as two escaped bytes."""
     if start + 6 > end or data[start + 3] != mark:
         return False
-    return data[start + 1] | 32 == 99 and data[start + 2] == 50 and data[start + 4] | 32 == 97 and data[start + 5] == 48
+    return (
+        data[start + 1] | 32 == 99
+        and data[start + 2] == 50
+        and data[start + 4] | 32 == 97
+        and data[start + 5] == 48
+    )
 
 
 @cython.cfunc
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _is_pair(data: cython.pointer[cython.const[uint8_t]], first: int64_t, second: int64_t) -> cython.bint:
+def _is_pair(
+    data: cython.pointer[cython.const[uint8_t]], first: int64_t, second: int64_t
+) -> cython.bint:
     """True if the four hexadecimal digits at `first` and at `second` are the halves of a character
     beyond the basic plane."""
-    if data[first] | 32 != 100 or not (data[first + 1] in (56, 57) or data[first + 1] | 32 in (97, 98)):
+    if data[first] | 32 != 100 or not (
+        data[first + 1] in (56, 57) or data[first + 1] | 32 in (97, 98)
+    ):
         return False
     return data[second] | 32 == 100 and 99 <= data[second + 1] | 32 <= 102
 
@@ -88,8 +107,11 @@ def _is_pair(data: cython.pointer[cython.const[uint8_t]], first: int64_t, second
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _match_html(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t) -> int64_t:
-    """The end of an HTML entity that begins with the & at `start`, or -1: &#64; &#64 &#x40; &commat; and each with &amp; for &."""
+def _match_html(
+    data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t
+) -> int64_t:
+    """The end of an HTML entity that begins with the & at `start`, or -1: &#64; &#64 &#x40;
+    &commat; and each with &amp; for &."""
     position: int64_t = start + 1
     first: int64_t
     if (
@@ -108,7 +130,9 @@ def _match_html(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _match_entity(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t) -> int64_t:
+def _match_entity(
+    data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t
+) -> int64_t:
     """The end of an HTML entity whose part behind the & begins at `start`, or -1."""
     position: int64_t = start
     first: int64_t
@@ -130,7 +154,11 @@ def _match_entity(data: cython.pointer[cython.const[uint8_t]], start: int64_t, e
         return position + 1 if position < end and data[position] == 59 else position
     if not _is_letter(data[position]):
         return -1
-    while position < end and position < start + 25 and (_is_letter(data[position]) or _is_digit(data[position])):
+    while (
+        position < end
+        and position < start + 25
+        and (_is_letter(data[position]) or _is_digit(data[position]))
+    ):
         position += 1
     return position + 1 if position >= start + 2 and position < end and data[position] == 59 else -1
 
@@ -138,7 +166,9 @@ def _match_entity(data: cython.pointer[cython.const[uint8_t]], start: int64_t, e
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _match_percent(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t) -> int64_t:
+def _match_percent(
+    data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t
+) -> int64_t:
     """The end of a byte of a URL that begins with the % at `start`, or -1: %40, %2540, %252540, and
     the %u0040 of old JavaScript."""
     position: int64_t = start + 1
@@ -149,7 +179,11 @@ def _match_percent(data: cython.pointer[cython.const[uint8_t]], start: int64_t, 
         position += 2
     if position < end and data[position] == 117 and _has_hex(data, position + 1, end, 4):
         has_second = position + 11 <= end and data[position + 5] == 37 and data[position + 6] == 117
-        if has_second and _has_hex(data, position + 7, end, 4) and _is_pair(data, position + 1, position + 7):
+        if (
+            has_second
+            and _has_hex(data, position + 7, end, 4)
+            and _is_pair(data, position + 1, position + 7)
+        ):
             return position + 11
         return position + 5
     if _has_hex(data, position, end, 2):
@@ -160,7 +194,9 @@ def _match_percent(data: cython.pointer[cython.const[uint8_t]], start: int64_t, 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _match_backslash(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t) -> int64_t:
+def _match_backslash(
+    data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t
+) -> int64_t:
     """The end of an escape of JSON or of other languages whose backslashes begin at `start`, or -1:
     \\u0040, \\u{40}, \\U00000040, \\x40, the octal \\100 and \\56, \\/ and others."""
     position: int64_t = start
@@ -181,24 +217,37 @@ def _match_backslash(data: cython.pointer[cython.const[uint8_t]], start: int64_t
         second = position + 5
         while second < end and data[second] == 92:
             second += 1
-        has_second = position + 5 < second < end and data[second] == 117 and _has_hex(data, second + 1, end, 4)
-        return second + 5 if has_second and _is_pair(data, position + 1, second + 1) else position + 5
+        has_second = (
+            position + 5 < second < end
+            and data[second] == 117
+            and _has_hex(data, second + 1, end, 4)
+        )
+        return (
+            second + 5 if has_second and _is_pair(data, position + 1, second + 1) else position + 5
+        )
     if data[position] == 85:  # U
         return position + 9 if _has_hex(data, position + 1, end, 8) else -1
     if 48 <= data[position] <= 55:  # two or three octal digits, at most 377
         second = position + 1
-        while second < end and second < position + (3 if data[position] <= 51 else 2) and 48 <= data[second] <= 55:
+        while (
+            second < end
+            and second < position + (3 if data[position] <= 51 else 2)
+            and 48 <= data[second] <= 55
+        ):
             second += 1
         return second if second >= position + 2 else -1
     if data[position] == 120:  # x
         return position + 3 if _has_hex(data, position + 1, end, 2) else -1
-    return position + 1 if data[position] in (34, 47, 98, 102, 110, 114, 116) else -1  # " / b f n r t
+    # " / b f n r t
+    return position + 1 if data[position] in (34, 47, 98, 102, 110, 114, 116) else -1
 
 
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _match_css(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t) -> int64_t:
+def _match_css(
+    data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t
+) -> int64_t:
     """The end of an escape of CSS whose backslashes begin at `start`, or -1: two to six hexadecimal
     digits that begin with a decimal one or are followed by a blank, which is part of the escape:
     \\40, \\000040, \\e9 with its blank."""
@@ -219,8 +268,11 @@ def _match_css(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end:
 @cython.cfunc
 @cython.nogil
 @cython.exceptval(check=False)
-def _match_equals(data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t) -> int64_t:
-    """The end of a quoted-printable escape that begins with the = at `start`, or -1: =40, and a = at the end of a line."""
+def _match_equals(
+    data: cython.pointer[cython.const[uint8_t]], start: int64_t, end: int64_t
+) -> int64_t:
+    """The end of a quoted-printable escape that begins with the = at `start`, or -1: =40, and a =
+    at the end of a line."""
     position: int64_t = start + 1
     if _is_escaped_nbsp(data, start, end, 61):
         return start + 6
@@ -342,10 +394,14 @@ def find_utf7_escapes(
             is_escape = False
             if end == position + 1:
                 if position > text_start and end + 1 < text_end and data[end] == 45:
-                    is_escape = (_is_letter(data[position - 1]) or _is_digit(data[position - 1])) and (
-                        _is_letter(data[end + 1]) or _is_digit(data[end + 1])
-                    )
-            elif end >= position + 4 and rest < 6 and _read_base64(data[end - 1]) & ((1 << rest) - 1) == 0:
+                    is_escape = (
+                        _is_letter(data[position - 1]) or _is_digit(data[position - 1])
+                    ) and (_is_letter(data[end + 1]) or _is_digit(data[end + 1]))
+            elif (
+                end >= position + 4
+                and rest < 6
+                and _read_base64(data[end - 1]) & ((1 << rest) - 1) == 0
+            ):
                 highest = 0xFFFF if end < text_end and data[end] == 45 else 0x7FF
                 is_escape = True
                 word, bit_count, checked_to = 0, 0, position + 1
@@ -358,7 +414,9 @@ def find_utf7_escapes(
                     if bit_count >= 16:
                         bit_count -= 16
                         unit = word >> bit_count & 0xFFFF
-                        is_escape = (32 <= unit <= highest or unit in (9, 10, 13)) and not 127 <= unit < 160
+                        is_escape = (
+                            32 <= unit <= highest or unit in (9, 10, 13)
+                        ) and not 127 <= unit < 160
             if is_escape:
                 end += end < text_end and data[end] == 45
                 if count < starts.shape[0]:
@@ -401,7 +459,9 @@ def find_form_blanks(
                 text_start, text_end = offsets[text_no], offsets[text_no + 1]
             if text_start < position < text_end - 1:
                 is_blank = pairs[data[position - 1], data[position + 1]]
-                is_blank = is_blank or (data[position + 1] == 37 and _has_hex(first, position + 2, text_end, 2))
+                is_blank = is_blank or (
+                    data[position + 1] == 37 and _has_hex(first, position + 2, text_end, 2)
+                )
                 if position >= text_start + 3 and data[position - 3] == 37:
                     is_blank = is_blank or _has_hex(first, position - 2, position, 2)
                 if is_blank:
@@ -422,7 +482,8 @@ def find_form_blanks(
 @cython.exceptval(check=False)
 def _is_wrapping(byte: uint8_t) -> cython.bint:
     """True for the characters of a local part that contains another address."""
-    return _is_letter(byte) or _is_digit(byte) or byte in (37, 38, 39, 43, 45, 46, 47, 61, 95)  # % & ' + - . / = _
+    # % & ' + - . / = _
+    return _is_letter(byte) or _is_digit(byte) or byte in (37, 38, 39, 43, 45, 46, 47, 61, 95)
 
 
 def find_wrapped_signs(
@@ -432,8 +493,9 @@ def find_wrapped_signs(
     starts: int64_t[::1],
     ends: int64_t[::1],
 ):
-    """Writes the escapes before each @ whose local part contains another address: the = of a bounce (`bob=example.com@`), and after `IMCEA`
-    each + with two hexadecimal digits, _20, _2E and _40, and every other _."""
+    """Writes the escapes before each @ whose local part contains another address: the = of a bounce
+    (`bob=example.com@`), and after `IMCEA` each + with two hexadecimal digits, _20, _2E and _40,
+    and every other _."""
     count: cython.Py_ssize_t = 0
     text_no: cython.Py_ssize_t
     position: int64_t
@@ -470,7 +532,13 @@ def find_wrapped_signs(
             is_wrapped = False
             end = start
             while end + 5 < position and not is_wrapped:
-                is_wrapped = data[end] == 73 and data[end + 1] == 77 and data[end + 2] == 67 and data[end + 3] == 69 and data[end + 4] == 65
+                is_wrapped = (
+                    data[end] == 73
+                    and data[end + 1] == 77
+                    and data[end + 2] == 67
+                    and data[end + 3] == 69
+                    and data[end + 4] == 65
+                )
                 end += 1
             if is_wrapped:
                 sign = end + 4
@@ -481,7 +549,10 @@ def find_wrapped_signs(
                     elif data[sign] == 95:
                         if sign + 2 < position and (
                             (data[sign + 1] == 52 and data[sign + 2] == 48)
-                            or (data[sign + 1] == 50 and (data[sign + 2] == 48 or data[sign + 2] | 32 == 101))
+                            or (
+                                data[sign + 1] == 50
+                                and (data[sign + 2] == 48 or data[sign + 2] | 32 == 101)
+                            )
                         ):
                             end = sign + 3
                     else:
@@ -511,10 +582,12 @@ def find_characters(
     starts: int64_t[::1],
     ends: int64_t[::1],
 ):
-    """Writes the characters beyond ASCII of which `classes` (by code point) has a bit of `wanted`. Bytes that are no UTF-8 are left out.
+    """Writes the characters beyond ASCII of which `classes` (by code point) has a bit of `wanted`.
+    Bytes that are no UTF-8 are left out.
 
-    `is_known` has for each block of 256 code points, as many as `classes` has, whether their classes are set; where they are not, the
-    characters are left out, and the entry of the block in `unknown` is set to 1.
+    `is_known` has for each block of 256 code points, as many as `classes` has, whether their
+    classes are set; where they are not, the characters are left out, and the entry of the block in
+    `unknown` is set to 1.
     """
     count: cython.Py_ssize_t = 0
     text_no: cython.Py_ssize_t = -1
@@ -541,17 +614,31 @@ def find_characters(
             length = 2 if data[position] < 0xE0 else 3 if data[position] < 0xF0 else 4
             code = data[position] & (0x7F >> length)
             step = 1
-            while step < length and position + step < text_end and data[position + step] & 0xC0 == 0x80:
+            while (
+                step < length
+                and position + step < text_end
+                and data[position + step] & 0xC0 == 0x80
+            ):
                 code = code << 6 | data[position + step] & 0x3F
                 step += 1
-            if step < length or length == 3 and code < 0x800 or length == 4 and (code < 0x10000 or code > 0x10FFFF):
+            if (
+                step < length
+                or length == 3
+                and code < 0x800
+                or length == 4
+                and (code < 0x10000 or code > 0x10FFFF)
+            ):
                 position += 1
                 continue
             if code < classes.shape[0] and not is_known[code >> 8]:
                 unknown[code >> 8] = 1
             elif code < classes.shape[0] and classes[code] & wanted:
                 if count < starts.shape[0]:
-                    text_nos[count], starts[count], ends[count] = text_no, position, position + length
+                    text_nos[count], starts[count], ends[count] = (
+                        text_no,
+                        position,
+                        position + length,
+                    )
                 count += 1
             position += length
     return count
@@ -632,8 +719,9 @@ def find_line_breaks(
     starts: int64_t[::1],
     ends: int64_t[::1],
 ):
-    """Writes the ends of lines inside a paragraph, each with the blanks and backslashes before it and the blanks and quote marks (> and |)
-    after it; only those between bytes a and b for which pairs[a, b] is set, of 256 times 256."""
+    """Writes the ends of lines inside a paragraph, each with the blanks and backslashes before it
+    and the blanks and quote marks (> and |) after it; only those between bytes a and b for which
+    pairs[a, b] is set, of 256 times 256."""
     count: cython.Py_ssize_t = 0
     text_no: cython.Py_ssize_t = -1
     position: int64_t = 0
@@ -656,11 +744,24 @@ def find_line_breaks(
                 text_no += 1
                 text_start, text_end = offsets[text_no], offsets[text_no + 1]
             start, end = position, position + 1
-            while start > text_start and position - start < _MAX_BLANKS and data[start - 1] in (9, 13, 32, 92):
+            while (
+                start > text_start
+                and position - start < _MAX_BLANKS
+                and data[start - 1] in (9, 13, 32, 92)
+            ):
                 start -= 1
-            while end < text_end and end - position - 1 < _MAX_BLANKS and data[end] in (9, 32, 62, 124):
+            while (
+                end < text_end
+                and end - position - 1 < _MAX_BLANKS
+                and data[end] in (9, 32, 62, 124)
+            ):
                 end += 1
-            is_inside = start > text_start and end < text_end and data[start - 1] != 10 and data[end] not in (9, 10, 13, 32)
+            is_inside = (
+                start > text_start
+                and end < text_end
+                and data[start - 1] != 10
+                and data[end] not in (9, 10, 13, 32)
+            )
             if is_inside and pairs[data[start - 1], data[end]]:
                 if count < starts.shape[0]:
                     text_nos[count], starts[count], ends[count] = text_no, start, end
@@ -717,7 +818,9 @@ def find_blank_runs(
                 end = position + 1
                 while end < text_end and _is_blank(data[end]):
                     end += 1
-                is_run = 2 <= end - position <= _MAX_BLANKS and text_start < position and end < text_end
+                is_run = (
+                    2 <= end - position <= _MAX_BLANKS and text_start < position and end < text_end
+                )
                 if is_run and pairs[data[position - 1], data[end]]:
                     if count < starts.shape[0]:
                         text_nos[count], starts[count], ends[count] = text_no, position, end
@@ -736,19 +839,30 @@ def merge_windows(
     window_starts: int64_t[::1],
     window_ends: int64_t[::1],
 ):
-    """Writes windows with `margin` bytes on either side of places, none across two texts; those that overlap or touch are one. Returns how
-    many there are: at most as many as places."""
+    """Writes windows with `margin` bytes on either side of places, none across two texts; those
+    that overlap or touch are one. Returns how many there are: at most as many as places."""
     count: cython.Py_ssize_t = 0
     place: cython.Py_ssize_t
     start: int64_t
     end: int64_t
     with cython.nogil:
         for place in range(starts.shape[0]):
-            start, end = max(starts[place] - margin, offsets[text_nos[place]]), min(ends[place] + margin, offsets[text_nos[place] + 1])
-            if count and window_texts[count - 1] == text_nos[place] and start <= window_ends[count - 1]:
+            start, end = (
+                max(starts[place] - margin, offsets[text_nos[place]]),
+                min(ends[place] + margin, offsets[text_nos[place] + 1]),
+            )
+            if (
+                count
+                and window_texts[count - 1] == text_nos[place]
+                and start <= window_ends[count - 1]
+            ):
                 window_ends[count - 1] = end
             else:
-                window_texts[count], window_starts[count], window_ends[count] = text_nos[place], start, end
+                window_texts[count], window_starts[count], window_ends[count] = (
+                    text_nos[place],
+                    start,
+                    end,
+                )
                 count += 1
     return count
 
@@ -766,9 +880,10 @@ def splice_windows(
     spliced_starts: int64_t[::1],
     first_places: int64_t[::1],
 ):
-    """Writes each window of `data` to `spliced`, with the places in it replaced. `spliced_offsets`: where each window ends up;
-    `spliced_starts`: where each replacement does; `first_places`: the first place of each window. Each place is within a window, in order;
-    `spliced` is long enough for all."""
+    """Writes each window of `data` to `spliced`, with the places in it replaced. `spliced_offsets`:
+    where each window ends up; `spliced_starts`: where each replacement does; `first_places`: the
+    first place of each window. Each place is within a window, in order; `spliced` is long enough
+    for all."""
     size: int64_t = 0
     window: cython.Py_ssize_t
     place: cython.Py_ssize_t = 0
@@ -786,7 +901,11 @@ def splice_windows(
                 spliced_starts[place] = size
                 length = replacement_offsets[place + 1] - replacement_offsets[place]
                 if length > 0:
-                    memcpy(cython.address(spliced[size]), cython.address(replacements[replacement_offsets[place]]), length)
+                    memcpy(
+                        cython.address(spliced[size]),
+                        cython.address(replacements[replacement_offsets[place]]),
+                        length,
+                    )
                     size += length
                 position = ends[place]
                 place += 1

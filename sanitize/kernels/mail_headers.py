@@ -1,4 +1,5 @@
-"""Finds the ends of mail header blocks, the field that each span of a header is in, and the names of fields."""
+"""Finds the ends of mail header blocks, the field that each span of a header is in, and the names
+of fields."""
 
 import cython
 from cython.cimports.libc.stdint import int64_t, uint8_t
@@ -11,7 +12,8 @@ def find_block_ends(
     text_ends: cython.const[int64_t][::1],
     block_ends: int64_t[::1],
 ):
-    """Writes where the first pair of line feeds of each text begins, with or without a carriage return between them; else its end."""
+    """Writes where the first pair of line feeds of each text begins, with or without a carriage
+    return between them; else its end."""
     row: cython.Py_ssize_t
     position: int64_t
     text_end: int64_t
@@ -20,14 +22,21 @@ def find_block_ends(
         for row in range(text_starts.shape[0]):
             position, text_end = text_starts[row], text_ends[row]
             while position < text_end:
-                feed = cython.cast(cython.pointer[cython.const[uint8_t]], memchr(cython.address(data[position]), 10, text_end - position))
+                feed = cython.cast(
+                    cython.pointer[cython.const[uint8_t]],
+                    memchr(cython.address(data[position]), 10, text_end - position),
+                )
                 if feed is cython.NULL:
                     position = text_end
                     break
                 position = feed - cython.address(data[0])
                 if position + 1 < text_end and data[position + 1] == 10:
                     break
-                if position + 2 < text_end and data[position + 1] == 13 and data[position + 2] == 10:
+                if (
+                    position + 2 < text_end
+                    and data[position + 1] == 13
+                    and data[position + 2] == 10
+                ):
                     break
                 position += 1
             block_ends[row] = position
@@ -40,10 +49,12 @@ def find_field_starts(
     is_foldable: cython.const[uint8_t][::1],
     field_starts: int64_t[::1],
 ):
-    """Writes the first byte of the line of each position; where it is foldable, of the first line of the field that the line belongs to.
+    """Writes the first byte of the line of each position; where it is foldable, of the first line
+    of the field that the line belongs to.
 
-    Positions ascend, and text_starts[i] is where the text of positions[i] begins. Bytes before the previous position of the same text are
-    not searched again: without a line start between the two, both are in the same field.
+    Positions ascend, and text_starts[i] is where the text of positions[i] begins. Bytes before the
+    previous position of the same text are not searched again: without a line start between the two,
+    both are in the same field.
     """
     row: cython.Py_ssize_t
     line: int64_t
@@ -76,8 +87,8 @@ def find_name_ends(
     max_length: int64_t,
     name_ends: int64_t[::1],
 ):
-    """Writes where the first colon of each line is; the start of the line where its first `max_length` + 1 bytes have none before a line
-    feed or the ceiling."""
+    """Writes where the first colon of each line is; the start of the line where its first
+    `max_length` + 1 bytes have none before a line feed or the ceiling."""
     row: cython.Py_ssize_t
     position: int64_t
     last: int64_t
@@ -87,4 +98,6 @@ def find_name_ends(
             last = min(position + max_length, ceilings[row] - 1)
             while position <= last and data[position] != 58 and data[position] != 10:
                 position += 1
-            name_ends[row] = position if position <= last and data[position] == 58 else line_starts[row]
+            name_ends[row] = (
+                position if position <= last and data[position] == 58 else line_starts[row]
+            )

@@ -1,4 +1,5 @@
-"""The forms that values are written in: which automaton accepts a value, and its bytes translated one by one."""
+"""The forms that values are written in: which automaton accepts a value, and its bytes translated
+one by one."""
 
 import cython
 from cython.cimports.libc.stdint import int32_t, int64_t, uint8_t
@@ -38,9 +39,10 @@ def match_forms(
 ):
     """Writes to forms[i] the first form of the value data[offsets[i]:offsets[i + 1]], or -1.
 
-    The automata of all forms are in one table: after state s and byte b comes next_state[256 s + b]; state 0 refuses. The values of form f
-    are accepted from the state initial[f] on, exceptions from them from initial_unless[f] on. marks[i] is a number below 8; a form is for
-    values with a mark whose bit is set in `marks_allowed`, of at most `max_bytes` bytes.
+    The automata of all forms are in one table: after state s and byte b comes next_state[256 s +
+    b]; state 0 refuses. The values of form f are accepted from the state initial[f] on, exceptions
+    from them from initial_unless[f] on. marks[i] is a number below 8; a form is for values with a
+    mark whose bit is set in `marks_allowed`, of at most `max_bytes` bytes.
     """
     row: cython.Py_ssize_t
     form: cython.Py_ssize_t
@@ -51,8 +53,17 @@ def match_forms(
                 if (
                     (marks_allowed[form] >> marks[row]) & 1
                     and offsets[row + 1] - offsets[row] <= max_bytes[form]
-                    and _accepts(next_state, is_final, initial[form], data, offsets[row], offsets[row + 1])
-                    and not _accepts(next_state, is_final, initial_unless[form], data, offsets[row], offsets[row + 1])
+                    and _accepts(
+                        next_state, is_final, initial[form], data, offsets[row], offsets[row + 1]
+                    )
+                    and not _accepts(
+                        next_state,
+                        is_final,
+                        initial_unless[form],
+                        data,
+                        offsets[row],
+                        offsets[row + 1],
+                    )
                 ):
                     forms[row] = form
                     break
@@ -67,9 +78,10 @@ def translate_values(
     new_offsets: int64_t[::1],
     translated: uint8_t[::1],
 ):
-    """Writes the prefix of each value's form and the value's bytes in the table of that form: byte b of form f becomes tables[256 f + b].
-    Zeros are left out. `new_offsets` gets the start of each result and the end of the last; `translated` has one byte more than all results
-    can have together."""
+    """Writes the prefix of each value's form and the value's bytes in the table of that form: byte
+    b of form f becomes tables[256 f + b]. Zeros are left out. `new_offsets` gets the start of each
+    result and the end of the last; `translated` has one byte more than all results can have
+    together."""
     row: cython.Py_ssize_t
     at: cython.Py_ssize_t
     position: int64_t

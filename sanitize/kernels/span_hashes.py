@@ -1,6 +1,8 @@
-"""Hashes of byte spans: SipHash-2-4 (Aumasson and Bernstein, INDOCRYPT 2012) of texts and of rows of 64-bit words.
+"""Hashes of byte spans: SipHash-2-4 (Aumasson and Bernstein, INDOCRYPT 2012) of texts and of rows
+of 64-bit words.
 
-`initial` is the state of four words that a key of 16 bytes gives (section 2.1 of the paper); the caller computes it once.
+`initial` is the state of four words that a key of 16 bytes gives (section 2.1 of the paper); the
+caller computes it once.
 """
 
 import cython
@@ -74,10 +76,12 @@ def hash_texts(
             state[0], state[1], state[2], state[3] = initial[0], initial[1], initial[2], initial[3]
             position, end = starts[row], ends[row]
             while position + 8 <= end:
-                memcpy(cython.address(word), cython.address(data[position]), 8)  # little-endian machines only, as Arrow
+                # little-endian machines only, as Arrow
+                memcpy(cython.address(word), cython.address(data[position]), 8)
                 _absorb(state, word)
                 position += 8
-            word = cython.cast(uint64_t, end - starts[row]) << 56  # the last block: the length modulo 256, and the remaining bytes
+            # the last block: the length modulo 256, and the remaining bytes
+            word = cython.cast(uint64_t, end - starts[row]) << 56
             shift = 0
             while position < end:
                 word |= cython.cast(uint64_t, data[position]) << shift
@@ -91,7 +95,11 @@ def hash_texts(
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _hash_lower(text: cython.pointer[cython.const[uint8_t]], size: int64_t, initial: cython.pointer[cython.const[uint64_t]]) -> int64_t:
+def _hash_lower(
+    text: cython.pointer[cython.const[uint8_t]],
+    size: int64_t,
+    initial: cython.pointer[cython.const[uint64_t]],
+) -> int64_t:
     """The upper 63 bits of the hash of a text with its ASCII letters in lower case; never 0."""
     state: uint64_t[4]
     word: uint64_t = 0
@@ -116,7 +124,10 @@ def _hash_lower(text: cython.pointer[cython.const[uint8_t]], size: int64_t, init
 @cython.nogil
 @cython.exceptval(check=False)
 def _collect_digits(
-    text: cython.pointer[cython.const[uint8_t]], size: int64_t, separated: cython.bint, digits: cython.pointer[uint8_t]
+    text: cython.pointer[cython.const[uint8_t]],
+    size: int64_t,
+    separated: cython.bint,
+    digits: cython.pointer[uint8_t],
 ) -> int64_t:
     """Writes the digits of a number to `digits`; returns how many these are, 0 if the text is no
     number or has more than 64.
@@ -138,7 +149,12 @@ def _collect_digits(
                 if text[end] < 48 or text[end] > 57:
                     return 0
             return count
-        elif (byte >= 65 and byte <= 90) or (byte >= 97 and byte <= 122) or not separated and not (byte == 43 and position == 0):
+        elif (
+            (byte >= 65 and byte <= 90)
+            or (byte >= 97 and byte <= 122)
+            or not separated
+            and not (byte == 43 and position == 0)
+        ):
             return 0
     return count
 
@@ -171,7 +187,9 @@ def hash_forms(
             if count >= min_digits:
                 forms[row, 1] = _hash_lower(digits, count, cython.address(initial[0]))
                 if count == 11 and digits[0] == 49:
-                    forms[row, 2] = _hash_lower(cython.address(digits[1]), 10, cython.address(initial[0]))
+                    forms[row, 2] = _hash_lower(
+                        cython.address(digits[1]), 10, cython.address(initial[0])
+                    )
 
 
 def absorb_words(states: uint64_t[:, ::1], words: cython.const[uint64_t][::1]):
@@ -182,14 +200,25 @@ def absorb_words(states: uint64_t[:, ::1], words: cython.const[uint64_t][::1]):
             _absorb(cython.address(states[row, 0]), words[row])
 
 
-def finish_lanes(states: cython.const[uint64_t][:, ::1], lanes: cython.const[uint64_t][::1], length_word: uint64_t, hashes: uint64_t[::1]):
-    """Writes to hashes[i] the hash of what the state in row i has absorbed, lanes[i] and `length_word`; one lane serves all rows."""
+def finish_lanes(
+    states: cython.const[uint64_t][:, ::1],
+    lanes: cython.const[uint64_t][::1],
+    length_word: uint64_t,
+    hashes: uint64_t[::1],
+):
+    """Writes to hashes[i] the hash of what the state in row i has absorbed, lanes[i] and
+    `length_word`; one lane serves all rows."""
     state: uint64_t[4]
     row: cython.Py_ssize_t
     lane_step: cython.Py_ssize_t = 0 if lanes.shape[0] == 1 else 1
     with cython.nogil:
         for row in range(hashes.shape[0]):
-            state[0], state[1], state[2], state[3] = states[row, 0], states[row, 1], states[row, 2], states[row, 3]
+            state[0], state[1], state[2], state[3] = (
+                states[row, 0],
+                states[row, 1],
+                states[row, 2],
+                states[row, 3],
+            )
             _absorb(state, lanes[row * lane_step])
             _absorb(state, length_word)
             hashes[row] = _finish(state)

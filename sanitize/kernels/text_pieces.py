@@ -10,7 +10,8 @@ from cython.cimports.libc.string import memchr, memcmp, memcpy
 @cython.nogil
 @cython.exceptval(check=False)
 def _can_hold_number(piece: cython.pointer[cython.const[uint8_t]], size: int64_t) -> cython.bint:
-    """Whether a piece has a digit, two `.` five bytes apart, two `-` three bytes apart, or two `:` at most five bytes apart.
+    """Whether a piece has a digit, two `.` five bytes apart, two `-` three bytes apart, or two `:`
+    at most five bytes apart.
 
     The loops have no early exit, so that the compiler turns them into vector instructions.
     """
@@ -22,7 +23,9 @@ def _can_hold_number(piece: cython.pointer[cython.const[uint8_t]], size: int64_t
         return found
     for i in range(size - 5):
         found |= (piece[i] == 46) & (piece[i + 5] == 46)
-        found |= (piece[i] == 58) & ((piece[i + 3] == 58) | (piece[i + 4] == 58) | (piece[i + 5] == 58))
+        found |= (piece[i] == 58) & (
+            (piece[i + 3] == 58) | (piece[i + 4] == 58) | (piece[i + 5] == 58)
+        )
     for i in range(size - 3):
         found |= (piece[i] == 45) & (piece[i + 3] == 45)
         found |= (piece[i] == 58) & ((piece[i + 1] == 58) | (piece[i + 2] == 58))
@@ -47,7 +50,8 @@ def select_pieces(
 ) -> int:
     """Writes the pieces of the lines of all texts that can hold a number; returns their number.
 
-    A piece is what the excluded spans (ascending, not overlapping) leave of a line. Pieces beyond the size of the outputs are counted only.
+    A piece is what the excluded spans (ascending, not overlapping) leave of a line. Pieces beyond
+    the size of the outputs are counted only.
     """
     count: int64_t = 0
     capacity: int64_t = piece_starts.shape[0]
@@ -66,7 +70,10 @@ def select_pieces(
         for text in range(text_offsets.shape[0] - 1):
             position, text_end = text_offsets[text], text_offsets[text + 1]
             while position < text_end:
-                feed = cython.cast(cython.pointer[cython.const[uint8_t]], memchr(first + position, 10, text_end - position))
+                feed = cython.cast(
+                    cython.pointer[cython.const[uint8_t]],
+                    memchr(first + position, 10, text_end - position),
+                )
                 line_end = text_end if feed is cython.NULL else feed - first
                 while position <= line_end:
                     while excluded < excluded_count and excluded_ends[excluded] <= position:
@@ -93,7 +100,8 @@ def join_pieces(
     separator: uint8_t,
     joined: uint8_t[::1],
 ):
-    """Copies the pieces one after the other, with the separator after each; `joined` has exactly the bytes for that."""
+    """Copies the pieces one after the other, with the separator after each; `joined` has exactly
+    the bytes for that."""
     position: int64_t = 0
     size: int64_t
     piece: cython.Py_ssize_t
@@ -101,7 +109,11 @@ def join_pieces(
         for piece in range(piece_starts.shape[0]):
             size = piece_ends[piece] - piece_starts[piece]
             if size > 0:
-                memcpy(cython.address(joined[position]), cython.address(data[piece_starts[piece]]), size)
+                memcpy(
+                    cython.address(joined[position]),
+                    cython.address(data[piece_starts[piece]]),
+                    size,
+                )
             joined[position + size] = separator
             position += size + 1
 
@@ -118,8 +130,14 @@ def _is_bracket(byte: uint8_t) -> cython.bint:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _ends_run(data: cython.pointer[cython.const[uint8_t]], position: int64_t, text_start: int64_t, text_end: int64_t) -> cython.bint:
-    """Whether the byte at `position` separates two runs: a control byte, or a blank that is next to no bracket.
+def _ends_run(
+    data: cython.pointer[cython.const[uint8_t]],
+    position: int64_t,
+    text_start: int64_t,
+    text_end: int64_t,
+) -> cython.bint:
+    """Whether the byte at `position` separates two runs: a control byte, or a blank that is next to
+    no bracket.
 
     A line end behind `=` (a soft line break of quoted-printable) does not.
     """
@@ -129,11 +147,16 @@ def _ends_run(data: cython.pointer[cython.const[uint8_t]], position: int64_t, te
         return byte == 127
     before = data[position - 1] if position > text_start else 0
     if byte == 32:
-        return not (_is_bracket(before) or (position + 1 < text_end and _is_bracket(data[position + 1])))
+        return not (
+            _is_bracket(before) or (position + 1 < text_end and _is_bracket(data[position + 1]))
+        )
     if byte == 13:
         return before != 61
     if byte == 10:
-        return not (before == 61 or (before == 13 and position - 1 > text_start and data[position - 2] == 61))
+        return not (
+            before == 61
+            or (before == 13 and position - 1 > text_start and data[position - 2] == 61)
+        )
     return True
 
 
@@ -150,12 +173,14 @@ def select_runs(
     run_starts: int64_t[::1],
     run_ends: int64_t[::1],
 ) -> int:
-    """Sets the bits of every literal that a text contains in text_marks, and writes the runs of bytes (see `_ends_run`) that contain a
-    literal without bits; returns their number. Runs beyond the size of the outputs are counted only.
+    """Sets the bits of every literal that a text contains in text_marks, and writes the runs of
+    bytes (see `_ends_run`) that contain a literal without bits; returns their number. Runs beyond
+    the size of the outputs are counted only.
 
-    Two neighbouring bytes of each literal, at `trigger_offsets`, lead to it: first_literals[first * 256 + second] is 1 + the number of the
-    first literal with these bytes, next_literals of a literal 1 + the next one, 0 is none. A literal of one byte is found before any
-    other byte, but not at the end of a text.
+    Two neighbouring bytes of each literal, at `trigger_offsets`, lead to it: first_literals[first *
+    256 + second] is 1 + the number of the first literal with these bytes, next_literals of a
+    literal 1 + the next one, 0 is none. A literal of one byte is found before any other byte, but
+    not at the end of a text.
     """
     count: int64_t = 0
     capacity: int64_t = run_starts.shape[0]
@@ -176,22 +201,33 @@ def select_runs(
             text_start, text_end = text_offsets[text], text_offsets[text + 1]
             last_run_end = text_start
             for position in range(text_start, text_end - 1):
-                literal = first_literals[(cython.cast(cython.int, first[position]) << 8) | first[position + 1]]
+                literal = first_literals[
+                    (cython.cast(cython.int, first[position]) << 8) | first[position + 1]
+                ]
                 while literal:
                     start = position - trigger_offsets[literal - 1]
                     size = literal_offsets[literal] - literal_offsets[literal - 1]
                     if (
                         start >= text_start
                         and start + size <= text_end
-                        and memcmp(first + start, cython.address(literals[literal_offsets[literal - 1]]), size) == 0
+                        and memcmp(
+                            first + start,
+                            cython.address(literals[literal_offsets[literal - 1]]),
+                            size,
+                        )
+                        == 0
                     ):
                         if literal_marks[literal - 1]:
                             text_marks[text] |= literal_marks[literal - 1]
                         elif start >= last_run_end:
                             end = start
-                            while start > last_run_end and not _ends_run(first, start - 1, text_start, text_end):
+                            while start > last_run_end and not _ends_run(
+                                first, start - 1, text_start, text_end
+                            ):
                                 start -= 1
-                            while end < text_end and not _ends_run(first, end, text_start, text_end):
+                            while end < text_end and not _ends_run(
+                                first, end, text_start, text_end
+                            ):
                                 end += 1
                             if count < capacity:
                                 run_starts[count], run_ends[count] = start, end
@@ -207,8 +243,9 @@ def select_words(
     word_starts: int64_t[::1],
     word_ends: int64_t[::1],
 ) -> int:
-    """Writes the runs of ASCII letters, digits, `_` and `-` in which a letter or `_` may adjoin a value: with nine digits, or with a `_`
-    and 27 bytes; returns their number. Runs beyond the size of the outputs are counted only.
+    """Writes the runs of ASCII letters, digits, `_` and `-` in which a letter or `_` may adjoin a
+    value: with nine digits, or with a `_` and 27 bytes; returns their number. Runs beyond the size
+    of the outputs are counted only.
     """
     count: int64_t = 0
     capacity: int64_t = word_starts.shape[0]
@@ -240,7 +277,9 @@ def select_words(
                     elif byte != 45:
                         break
                     position += 1
-                if (digits >= 9 and letters + underscores > 0) or (underscores > 0 and position - start >= 27):
+                if (digits >= 9 and letters + underscores > 0) or (
+                    underscores > 0 and position - start >= 27
+                ):
                     if count < capacity:
                         word_starts[count], word_ends[count] = start, position
                     count += 1

@@ -1,6 +1,8 @@
-"""Words of a column: where they are, their hashes, the flags that a lexicon has for them, and how they are written and joined.
+"""Words of a column: where they are, their hashes, the flags that a lexicon has for them, and how
+they are written and joined.
 
-A hash is not keyed: anybody can compute it, and find words of one hash. `seed` and `base` are parameters of the hash, 64 bits each.
+A hash is not keyed: anybody can compute it, and find words of one hash. `seed` and `base` are
+parameters of the hash, 64 bits each.
 """
 
 import cython
@@ -23,8 +25,11 @@ def _mix_bits(number: uint64_t) -> uint64_t:
 @cython.inline
 @cython.nogil
 @cython.exceptval(check=False)
-def _read_block(place: cython.pointer[cython.const[uint8_t]], size: int64_t, readable: int64_t) -> uint64_t:
-    """The first eight of `size` bytes as a number, the first byte the lowest; bytes that are missing are 0.
+def _read_block(
+    place: cython.pointer[cython.const[uint8_t]], size: int64_t, readable: int64_t
+) -> uint64_t:
+    """The first eight of `size` bytes as a number, the first byte the lowest; bytes that are
+    missing are 0.
 
     At least `size` bytes, and `readable` bytes, may be read. Little-endian machines only, as Arrow.
     """
@@ -45,7 +50,8 @@ def _read_block(place: cython.pointer[cython.const[uint8_t]], size: int64_t, rea
 @cython.nogil
 @cython.exceptval(check=False)
 def _fold_block(block: uint64_t) -> uint64_t:
-    """Eight word bytes (ASCII letters, digits, bytes beyond ASCII, or 0) with the letters in lower case.
+    """Eight word bytes (ASCII letters, digits, bytes beyond ASCII, or 0) with the letters in lower
+    case.
 
     Of these bytes, the letters are those with bit 6 and without bit 7; bit 5 is set in lower case.
     """
@@ -66,7 +72,8 @@ def _hash_word(
     base: uint64_t,
     is_folded: cython.bint,
 ) -> uint64_t:
-    """The hash of a word, eight bytes at a time; of its lower case where the bytes are not folded yet."""
+    """The hash of a word, eight bytes at a time; of its lower case where the bytes are not folded
+    yet."""
     block: uint64_t = _read_block(word, size, readable)
     done: int64_t = 8
     number: uint64_t = _mix_bits(size * base + salt + (block if is_folded else _fold_block(block)))
@@ -94,7 +101,14 @@ def hash_words(
         first = cython.address(data[0])
     with cython.nogil:
         for row in range(hashes.shape[0]):
-            hashes[row] = _hash_word(first + starts[row], ends[row] - starts[row], data_size - starts[row], salt, base, True)
+            hashes[row] = _hash_word(
+                first + starts[row],
+                ends[row] - starts[row],
+                data_size - starts[row],
+                salt,
+                base,
+                True,
+            )
 
 
 def find_words(
@@ -109,12 +123,14 @@ def find_words(
     hashes: uint64_t[::1],
     is_wide: uint8_t[::1],
 ) -> int:
-    """Writes the words of all texts: longest runs of bytes whose entry in `word_bytes` (256) is not 0, within one text, with the hash of
-    their lower case, and whether they have a byte beyond ASCII. Returns their number.
+    """Writes the words of all texts: longest runs of bytes whose entry in `word_bytes` (256) is not
+    0, within one text, with the hash of their lower case, and whether they have a byte beyond
+    ASCII. Returns their number.
 
     Words beyond the size of the outputs are counted only.
 
-    `word_bytes` selects among ASCII letters, digits, and bytes beyond ASCII, which have no lower case.
+    `word_bytes` selects among ASCII letters, digits, and bytes beyond ASCII, which have no lower
+    case.
     """
     salt: uint64_t = _mix_bits(seed)
     data_size: int64_t = data.shape[0]
@@ -143,8 +159,14 @@ def find_words(
                     seen |= first[position]
                     position += 1
                 if count < capacity:
-                    text_nos[count], starts[count], ends[count] = cython.cast(int32_t, text), start, position
-                    hashes[count] = _hash_word(first + start, position - start, data_size - start, salt, base, False)
+                    text_nos[count], starts[count], ends[count] = (
+                        cython.cast(int32_t, text),
+                        start,
+                        position,
+                    )
+                    hashes[count] = _hash_word(
+                        first + start, position - start, data_size - start, salt, base, False
+                    )
                     is_wide[count] = seen >> 7
                 count += 1
     return count
@@ -166,9 +188,11 @@ def replace_runs(
     new_ends: int64_t[::1],
     new_hashes: uint64_t[::1],
 ):
-    """Copies runs to the new arrays, of which some, in the rows `replaced` (ascending), are replaced by word_counts[i] words each.
+    """Copies runs to the new arrays, of which some, in the rows `replaced` (ascending), are
+    replaced by word_counts[i] words each.
 
-    These are the words from row first_words[i]; word_offsets has where each begins in its run. The new arrays have exactly the needed size.
+    These are the words from row first_words[i]; word_offsets has where each begins in its run. The
+    new arrays have exactly the needed size.
     """
     run: cython.Py_ssize_t
     next_replaced: cython.Py_ssize_t = 0
@@ -177,7 +201,10 @@ def replace_runs(
     with cython.nogil:
         for run in range(starts.shape[0]):
             if next_replaced < replaced.shape[0] and replaced[next_replaced] == run:
-                for word in range(first_words[next_replaced], first_words[next_replaced] + word_counts[next_replaced]):
+                for word in range(
+                    first_words[next_replaced],
+                    first_words[next_replaced] + word_counts[next_replaced],
+                ):
                     new_text_nos[count] = text_nos[run]
                     new_starts[count] = starts[run] + word_offsets[word]
                     new_ends[count] = new_starts[count] + word_lengths[word]
@@ -185,7 +212,11 @@ def replace_runs(
                     count += 1
                 next_replaced += 1
             else:
-                new_text_nos[count], new_starts[count], new_ends[count] = text_nos[run], starts[run], ends[run]
+                new_text_nos[count], new_starts[count], new_ends[count] = (
+                    text_nos[run],
+                    starts[run],
+                    ends[run],
+                )
                 new_hashes[count] = hashes[run]
                 count += 1
 
@@ -200,8 +231,9 @@ def lookup_flags(
 ):
     """Writes the flags of the entry with each hash, 0 where there is none.
 
-    Each row of `slots` is a table of entries (0: none) by `slot_bits` bits of the hash, the lowest in the first row, the next ones in the
-    second. An entry is in the first row in which no entry before it has its place.
+    Each row of `slots` is a table of entries (0: none) by `slot_bits` bits of the hash, the lowest
+    in the first row, the next ones in the second. An entry is in the first row in which no entry
+    before it has its place.
     """
     number: uint64_t
     mask: uint64_t = (cython.cast(uint64_t, 1) << slot_bits) - 1
@@ -213,7 +245,9 @@ def lookup_flags(
             number = hashes[row]
             flags[row] = 0
             for table in range(slots.shape[0]):
-                entry = slots[table, cython.cast(cython.Py_ssize_t, (number >> (slot_bits * table)) & mask)]
+                entry = slots[
+                    table, cython.cast(cython.Py_ssize_t, (number >> (slot_bits * table)) & mask)
+                ]
                 if entry == 0:
                     break
                 if entry_hashes[entry] == number:
@@ -253,15 +287,18 @@ def describe_words(
 ):
     """Writes the properties of words, which are in order and not empty.
 
-    is_capitalized      begins with a capital; an input for words that begin with a byte beyond ASCII
+    is_capitalized      begins with a capital; an input for words that begin with a byte beyond
+                        ASCII
     is_initial          a capital by itself, of one byte or two
     is_uppercase        the first two letters and the last one are capitals of ASCII
     is_lowercase        begins with a small letter of ASCII
     has_digit           has a digit of ASCII
     is_line_start       the first word of its line
     has_next            not the last word of its text; the others are 0 for that one
-    is_joined           to the next word: by one blank, tightly, by a dot and a blank after an initial or a title, by a dot after an initial
-    is_tightly_joined   by `-` or `'`, or by a character of three bytes that begins with E2, such as an apostrophe or a dash
+    is_joined           to the next word: by one blank, tightly, by a dot and a blank after an
+                        initial or a title, by a dot after an initial
+    is_tightly_joined   by `-` or `'`, or by a character of three bytes that begins with E2, such as
+                        an apostrophe or a dash
     has_blank_after     one blank separates it from the next word
     next_bytes          the byte after it, 0 at the end of its text
     gap_sizes           the number of bytes between it and the next word, at most 255
@@ -286,8 +323,15 @@ def describe_words(
             head = data[start]
             if head < 128:
                 is_capitalized[row] = _is_upper(head)
-            is_initial[row] = is_capitalized[row] and (end - start == 1 or (end - start == 2 and head >= 0xC3))
-            is_uppercase[row] = end - start > 1 and _is_upper(head) and _is_upper(data[start + 1]) and _is_upper(data[end - 1])
+            is_initial[row] = is_capitalized[row] and (
+                end - start == 1 or (end - start == 2 and head >= 0xC3)
+            )
+            is_uppercase[row] = (
+                end - start > 1
+                and _is_upper(head)
+                and _is_upper(data[start + 1])
+                and _is_upper(data[end - 1])
+            )
             is_lowercase[row] = 97 <= head <= 122
             found = 0
             for position in range(start, end):
@@ -306,8 +350,18 @@ def describe_words(
             if is_initial[row]:
                 dot = byte == 46 and (gap == 1 or (gap == 2 and data[end + 1] == 32))
             else:
-                dot = byte == 46 and gap == 2 and data[end + 1] == 32 and (flags[row] & title_flag) != 0
-            has_next[row], has_blank_after[row], is_tightly_joined[row], is_joined[row] = before_next, blank, tight, blank or tight or dot
+                dot = (
+                    byte == 46
+                    and gap == 2
+                    and data[end + 1] == 32
+                    and (flags[row] & title_flag) != 0
+                )
+            has_next[row], has_blank_after[row], is_tightly_joined[row], is_joined[row] = (
+                before_next,
+                blank,
+                tight,
+                blank or tight or dot,
+            )
             next_bytes[row] = byte
             gap_sizes[row] = 255 if gap > 255 else cython.cast(uint8_t, gap)
             sizes[row] = 255 if end - start > 255 else cython.cast(uint8_t, end - start)

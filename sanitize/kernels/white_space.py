@@ -13,11 +13,12 @@ def collapse(
     breaks: int64_t[::1],
     shifts: int64_t[::1],
 ):
-    """Copies texts to `collapsed`, every run of white space as one blank; returns how many breaks there are, also where the arrays are too
-    short for all of them.
+    """Copies texts to `collapsed`, every run of white space as one blank; returns how many breaks
+    there are, also where the arrays are too short for all of them.
 
-    Text i is data[offsets[i]:offsets[i + 1]], with offsets[0] = 0. From break b to the next one, the byte at x of `collapsed` is the one at
-    x + shifts[b] of `data`; before the first break it is at x.
+    Text i is data[offsets[i]:offsets[i + 1]], with offsets[0] = 0. From break b to the next one,
+    the byte at x of `collapsed` is the one at x + shifts[b] of `data`; before the first break it is
+    at x.
     """
     count: cython.Py_ssize_t = 0
     text_no: cython.Py_ssize_t

@@ -1,1 +1,2 @@
-"""Kinds of personal data (entity types), one per file: pattern, check, normalisation, surrogates. `countries/` has national identifiers."""
+"""Kinds of personal data (entity types), one per file: pattern, check, normalisation, surrogates.
+`countries/` has national identifiers."""

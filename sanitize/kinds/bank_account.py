@@ -1,5 +1,6 @@
-"""Numbers of bank accounts and banks without a check of their own (account and routing numbers), reported from a user's list or by a model;
-there is no pattern. International account numbers are IBAN_CODE. Normalised form and surrogates: as for ID_NUMBER."""
+"""Numbers of bank accounts and banks without a check of their own (account and routing numbers),
+reported from a user's list or by a model; there is no pattern. International account numbers are
+IBAN_CODE. Normalised form and surrogates: as for ID_NUMBER."""
 
 from __future__ import annotations
 
@@ -11,7 +12,15 @@ KIND = Kind(
     about="a number of a bank account or bank, from a list or a model",
     category="financial",
     aliases=(
-        *("ACCOUNTNUM", "ACCOUNTNUMBER", "BANK_ACCOUNT_NUMBER", "ROUTING_NUMBER", "ROUTINGNUMBER", "BIC", "SWIFT"),
+        *(
+            "ACCOUNTNUM",
+            "ACCOUNTNUMBER",
+            "BANK_ACCOUNT_NUMBER",
+            "ROUTING_NUMBER",
+            "ROUTINGNUMBER",
+            "BIC",
+            "SWIFT",
+        ),
         *("BANK_ROUTING_NUMBER", "SORT_CODE"),
     ),
     pattern="",
@@ -19,6 +28,9 @@ KIND = Kind(
     make_surrogates=make_surrogates,
     is_distinctive=is_distinctive,
     rank=94,
-    hits=(("account 000123456789, routing", "000123456789"), ("acct. 12-3456-7890", "12-3456-7890")),
+    hits=(
+        ("account 000123456789, routing", "000123456789"),
+        ("acct. 12-3456-7890", "12-3456-7890"),
+    ),
     near_misses=("0001234567890 A000123456789",),
 )

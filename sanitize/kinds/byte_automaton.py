@@ -1,7 +1,8 @@
 """Deterministic automata of simple regular expressions over bytes, as tables for compiled loops.
 
-An expression is read into a nondeterministic automaton (Thompson, CACM 1968), which the subset construction makes deterministic (Rabin and
-Scott, 1959). Both are done once per expression, in about 10 microseconds for each state.
+An expression is read into a nondeterministic automaton (Thompson, CACM 1968), which the subset
+construction makes deterministic (Rabin and Scott, 1959). Both are done once per expression, in
+about 10 microseconds for each state.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ import numpy as np
 from sanitize.array_types import I16, Mask
 
 _ALL_BYTES = (1 << 256) - 1
-_Fragment = Callable[[int], int]  # from the state after a part of an expression to the state before it
+# from the state after a part of an expression to the state before it
+_Fragment = Callable[[int], int]
 _QUANTIFIER = re.compile(r"[?*+]|\{(\d+)(,?)(\d*)\}")
 
 
 @dataclass(frozen=True, repr=False)
 class ByteAutomaton:
-    """`next_state` has a row for each state, a column for each byte. State 0 refuses whatever follows; state 1 is the initial one."""
+    """`next_state` has a row for each state, a column for each byte. State 0 refuses whatever
+    follows; state 1 is the initial one."""
 
     next_state: I16
     is_final: Mask
@@ -32,8 +35,8 @@ class ByteAutomaton:
 def build_automaton(pattern: str) -> ByteAutomaton:
     """The automaton that accepts what `pattern` matches from end to end.
 
-    A pattern has ASCII characters, classes, groups (`(?:...)`), `|`, and the quantifiers `?`, `*`, `+`, `{m}`, `{m,}` and `{m,n}`. A dot is
-    any byte. ValueError for anything else.
+    A pattern has ASCII characters, classes, groups (`(?:...)`), `|`, and the quantifiers `?`, `*`,
+    `+`, `{m}`, `{m,}` and `{m,n}`. A dot is any byte. ValueError for anything else.
     """
     expression = _Expression(pattern)
     final = expression.add_state(0, 0)
@@ -43,8 +46,12 @@ def build_automaton(pattern: str) -> ByteAutomaton:
     first_bytes = dict(zip(reversed(signatures), range(255, -1, -1), strict=True))  # of each class
     classes = {signature: number for number, signature in enumerate(first_bytes)}
     closures = [expression.closure(state) for state in range(len(expression.steps))]
-    # a set of states is an integer with a bit for each; for each byte class, the states that accept it
-    accepting = [sum(1 << state for state, (mask, _) in enumerate(expression.steps) if mask >> byte & 1) for byte in first_bytes.values()]
+    # a set of states is an integer with a bit for each; for each byte class, the states that accept
+    # it
+    accepting = [
+        sum(1 << state for state, (mask, _) in enumerate(expression.steps) if mask >> byte & 1)
+        for byte in first_bytes.values()
+    ]
     numbers, rows = {0: 0, closures[initial]: 1}, list[list[int]]()
     for states in (pending := list(numbers)):
         row = []
@@ -60,12 +67,15 @@ def build_automaton(pattern: str) -> ByteAutomaton:
             row.append(numbers[after])
         rows.append(row)
     byte_class = [classes[signature] for signature in signatures]
-    return ByteAutomaton(np.array(rows, np.int16)[:, byte_class], np.array([states >> final & 1 for states in numbers], np.bool_))
+    return ByteAutomaton(
+        np.array(rows, np.int16)[:, byte_class],
+        np.array([states >> final & 1 for states in numbers], np.bool_),
+    )
 
 
 class _Expression:
-    """The nondeterministic automaton of an expression, as it is read. A state accepts the bytes of a mask and goes on to one other, or it
-    has no mask and goes on to several without a byte."""
+    """The nondeterministic automaton of an expression, as it is read. A state accepts the bytes of
+    a mask and goes on to one other, or it has no mask and goes on to several without a byte."""
 
     def __init__(self, pattern: str) -> None:
         if not pattern.isascii():
@@ -91,20 +101,28 @@ class _Expression:
     def parse(self) -> _Fragment:
         whole = self._parse_alternatives()
         if self.position < len(self.pattern):
-            raise ValueError(f"{self.pattern!r}: unexpected {self.pattern[self.position]!r} at {self.position}")
+            raise ValueError(
+                f"{self.pattern!r}: unexpected {self.pattern[self.position]!r} at {self.position}"
+            )
         return whole
 
     def _parse_alternatives(self) -> _Fragment:
         alternatives = [self._parse_sequence()]
         while self._skip("|"):
             alternatives.append(self._parse_sequence())
-        return alternatives[0] if len(alternatives) == 1 else lambda after: self._split([one(after) for one in alternatives])
+        return (
+            alternatives[0]
+            if len(alternatives) == 1
+            else lambda after: self._split([one(after) for one in alternatives])
+        )
 
     def _parse_sequence(self) -> _Fragment:
         parts = list[_Fragment]()
         while self.position < len(self.pattern) and self.pattern[self.position] not in "|)":
             parts.append(self._parse_item())
-        return lambda after: functools.reduce(lambda state, part: part(state), reversed(parts), after)
+        return lambda after: functools.reduce(
+            lambda state, part: part(state), reversed(parts), after
+        )
 
     def _parse_item(self) -> _Fragment:
         if self._skip("(?:"):
@@ -138,7 +156,10 @@ class _Expression:
         while (character := self._next()) != "]":
             first = ord(self._next() if character == "\\" else character)
             last = first
-            if self.pattern[self.position : self.position + 1] == "-" and self.pattern[self.position + 1 : self.position + 2] != "]":
+            if (
+                self.pattern[self.position : self.position + 1] == "-"
+                and self.pattern[self.position + 1 : self.position + 2] != "]"
+            ):
                 self.position += 1
                 last = ord(self._next())
             mask |= (1 << last + 1) - (1 << first)

@@ -1,10 +1,10 @@
-"""Payment card numbers: 13 to 19 digits unbroken, in groups of four, or grouped as American Express and Diners do (4-6-5, 4-6-4), with
-blanks or hyphens of any form, or dots, between the groups.
+"""Payment card numbers: 13 to 19 digits unbroken, in groups of four, or grouped as American Express
+and Diners do (4-6-5, 4-6-4), with blanks or hyphens of any form, or dots, between the groups.
 
-A fifth group is matched only after hyphens: after blanks it is more often the security code, and with it the card number would fail its
-check sum. Fourteen digits and more are also found inside a word (`scan_4539578763621486.pdf`,
-`id4539578763621486`), but not in a hexadecimal number of twenty digits and more.
-Normalised form: the digits.
+A fifth group is matched only after hyphens: after blanks it is more often the security code, and
+with it the card number would fail its check sum. Fourteen digits and more are also found inside a
+word (`scan_4539578763621486.pdf`, `id4539578763621486`), but not in a hexadecimal number of twenty
+digits and more. Normalised form: the digits.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ from sanitize.kinds.kind import (
     widen_separators,
 )
 
-_ISSUER_RANGES = (  # first and last prefix of four digits, and number lengths in use (ISO/IEC 7812 ranges as the networks publish them)
+# first and last prefix of four digits, and number lengths in use (ISO/IEC 7812 ranges as the
+# networks publish them)
+_ISSUER_RANGES = (
     (1800, 1800, (15,)),  # JCB
     (2131, 2131, (15,)),
     (2200, 2204, (16, 17, 18, 19)),  # Mir
@@ -37,7 +39,8 @@ _ISSUER_RANGES = (  # first and last prefix of four digits, and number lengths i
     (3000, 3059, (14, 16)),  # Diners
     (3095, 3095, (14, 16)),
     (3400, 3499, (15,)),  # American Express
-    (3500, 3599, (16, 17, 18, 19)),  # JCB; the prefixes next to JCB's own belong to no other network
+    # JCB; the prefixes next to JCB's own belong to no other network
+    (3500, 3599, (16, 17, 18, 19)),
     (3600, 3699, (14, 15, 16, 17, 18, 19)),  # Diners
     (3700, 3799, (15,)),
     (3800, 3999, (14, 16)),
@@ -53,7 +56,9 @@ _LENGTHS_BY_PREFIX = [0] * 10_000  # bit n of entry p: numbers that begin with p
 for _low, _high, _sizes in _ISSUER_RANGES:
     for _prefix in range(_low, _high + 1):
         _LENGTHS_BY_PREFIX[_prefix] |= sum(1 << size for size in _sizes)
-_TEST_CARD_PREFIXES = (  # (first digits of a number, first six digits of that network's test cards); later entries take precedence
+# (first digits of a number, first six digits of that network's test cards); later entries take
+# precedence
+_TEST_CARD_PREFIXES = (
     ("2", "222300"),
     ("3", "305693"),
     ("34|37", "378282"),
@@ -67,16 +72,26 @@ _TEST_CARD_PREFIXES = (  # (first digits of a number, first six digits of that n
 
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
-    """True for what the pattern matches from end to end, unless it is a hexadecimal number with letters."""
+    """True for what the pattern matches from end to end, unless it is a hexadecimal number with
+    letters."""
     value = candidates["value"]
-    return value.str.contains(rf"\A(?:{KIND.pattern}|{KIND.embedded_pattern})\z") & ~value.str.contains(_HEXADECIMAL)
+    return value.str.contains(
+        rf"\A(?:{KIND.pattern}|{KIND.embedded_pattern})\z"
+    ) & ~value.str.contains(_HEXADECIMAL)
 
 
 def _check(values: pl.Series) -> pl.Series:
-    """`luhn` for a wrong check digit, `issuer` for a prefix or length that no network uses or for equal digits; else null."""
+    """`luhn` for a wrong check digit, `issuer` for a prefix or length that no network uses or for
+    equal digits; else null."""
     numbers = _normalise(values)
     remainders = _luhn_remainders(*flatten_strings(numbers)).tolist()
-    return pl.Series([_refusal_reason(number, remainder) for number, remainder in zip(numbers, remainders, strict=True)], dtype=pl.String)
+    return pl.Series(
+        [
+            _refusal_reason(number, remainder)
+            for number, remainder in zip(numbers, remainders, strict=True)
+        ],
+        dtype=pl.String,
+    )
 
 
 def _refusal_reason(number: str, luhn_remainder: int) -> str | None:
@@ -98,10 +113,11 @@ def _normalise(values: pl.Series) -> pl.Series:
 
 
 def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Numbers of the same network, length and separators, with redrawn digits and a valid check digit.
+    """Numbers of the same network, length and separators, with redrawn digits and a valid check
+    digit.
 
-    Visa numbers keep their first digit, others their first four, since these identify the network. With `reserved`, a number begins with
-    the six digits of the network's published test cards.
+    Visa numbers keep their first digit, others their first four, since these identify the network.
+    With `reserved`, a number begins with the six digits of the network's published test cards.
     """
     rows = to_byte_matrix(values)
     is_digit = digit_mask(rows)
@@ -117,14 +133,17 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     last = is_digit & (digit_no == is_digit.sum(axis=1)[:, None] - 1)
     out[last] = 48
     check = 48 + (-_luhn_remainders(*flatten_strings(_normalise(from_byte_matrix(out))))) % 10
-    out[last] = check[last.any(axis=1)]  # rows without ASCII digits (spelled in digits of another script) have no last digit
+    # rows without ASCII digits (spelled in digits of another script) have no last digit
+    out[last] = check[last.any(axis=1)]
     return from_byte_matrix(out, values.name)
 
 
 # inside a word: not thirteen digits, as those of goods and time stamps have
-_EMBEDDED = "(?:[2-6][0-9]{13,18}|1800[0-9]{11}|[2-6][0-9]{3}(?:-[0-9]{4}){3}|3[0-9]{3}-[0-9]{6}-[0-9]{4,5})"
+_EMBEDDED = "(?:[2-6][0-9]{13,18}|1800[0-9]{11}|[2-6][0-9]{3}(?:-[0-9]{4}){3}|3[0-9]{3}-[0-9]{6}-[0-9]{4,5})"  # noqa: E501
 _WORD_AFTER = f"(?:_|[A-Za-z]+{BOUNDARY})"
-_HEXADECIMAL = r"(?:\A|_)(?:[0-9a-f]{20,}|[0-9A-F]{20,})(?:_|\z)"  # cards have nineteen digits at most
+_HEXADECIMAL = (  # cards have nineteen digits at most
+    r"(?:\A|_)(?:[0-9a-f]{20,}|[0-9A-F]{20,})(?:_|\z)"
+)
 KIND = Kind(
     name="CREDIT_CARD",
     about="a payment card number",
@@ -133,15 +152,15 @@ KIND = Kind(
         "CREDITCARDNUMBER",
         "CREDITCARD",
     ),
-    # a fifth group only after plain hyphens, and wide gaps only where all gaps are wide: otherwise a number next to the card would be
-    # matched with it and fail the check sum
+    # a fifth group only after plain hyphens, and wide gaps only where all gaps are wide: otherwise
+    # a number next to the card would be matched with it and fail the check sum
     pattern=rf"{BOUNDARY}(?:[2-6][0-9]{{3}}(?:-[0-9]{{4}}){{3}}-[0-9]{{1,3}}|"
     + widen_separators(
         "[2-6][0-9]{12,18}|1800[0-9]{11}|(?:5[0678]|6[37])[0-9]{10}|[2-6][0-9]{3}(?:-[0-9]{4}){3}|"
         "[2-6][0-9]{3}(?:[ -][0-9]{4}){2}[ -][0-9]{1,4}|3[0-9]{3}[ -][0-9]{6}[ -][0-9]{4,5}",
         allow_repeated=False,
     )
-    + rf"|[2-6][0-9]{{3}}(?:{WIDE_GAP}[0-9]{{4}}){{3}}|3[0-9]{{3}}{WIDE_GAP}[0-9]{{6}}{WIDE_GAP}[0-9]{{4,5}}"
+    + rf"|[2-6][0-9]{{3}}(?:{WIDE_GAP}[0-9]{{4}}){{3}}|3[0-9]{{3}}{WIDE_GAP}[0-9]{{6}}{WIDE_GAP}[0-9]{{4,5}}"  # noqa: E501
     + rf"|[2-6][0-9]{{3}}(?:[.][0-9]{{4}}){{3}}|3[0-9]{{3}}[.][0-9]{{6}}[.][0-9]{{4,5}}){BOUNDARY}",
     embedded_pattern=(
         rf"(?:{WORD_BEFORE}[A-Za-z]*|{BOUNDARY}[A-Za-z]+){_EMBEDDED}(?:{BOUNDARY}|{_WORD_AFTER})|"
@@ -166,7 +185,11 @@ KIND = Kind(
         ("4111.1111.1111.1111 or 3782.822463.10005.", "4111.1111.1111.1111", "3782.822463.10005"),
         ("180000000000002 and 501800000009", "180000000000002", "501800000009"),
         ("scan_4111111111111111.pdf id5555555555554444", "4111111111111111", "5555555555554444"),
-        ("my_card_4111-1111-1111-1111_2 378282246310005x", "4111-1111-1111-1111", "378282246310005"),
+        (
+            "my_card_4111-1111-1111-1111_2 378282246310005x",
+            "4111-1111-1111-1111",
+            "378282246310005",
+        ),
     ),
     near_misses=(
         "111 4111 11111",

@@ -1,33 +1,41 @@
-"""Mail addresses: bare or between `<` and `>`, in ASCII or any other alphabet, and in the usual obfuscated forms.
+"""Mail addresses: bare or between `<` and `>`, in ASCII or any other alphabet, and in the usual
+obfuscated forms.
 
-Normalised form: ignores letter case, dots at either end of the local part and at the end of the host, obfuscation (`bob at example dot
-com`), quoted-printable line breaks and invisible characters; a host in punycode equals the same host in its own letters (IDNA 2008).
-Everything else counts, so `kenneth..lay@example.com` and `kenneth.lay@example.com` are two values, and provider rules (dots, plus tags)
-are not applied.
+Normalised form: ignores letter case, dots at either end of the local part and at the end of the
+host, obfuscation (`bob at example dot com`), quoted-printable line breaks and invisible characters;
+a host in punycode equals the same host in its own letters (IDNA 2008). Everything else counts, so
+`kenneth..lay@example.com` and `kenneth.lay@example.com` are two values, and provider rules (dots,
+plus tags) are not applied.
 
-`=` is not part of a bare local part, so `=20` after and `email=` before an address are left out; nor are `_` before
-its first letter, which are marks of emphasis (`_bob@example.com_`), or `mail_` and `email_` (`mail_bob@example.com`).
-`=3D`, and escapes of blanks and brackets before a letter, are remains of quoted-printable in text that was not decoded:
-they are cut off, and the two sides of a soft line break (`=` and a line end) are joined. Between brackets, any candidate
-with a single @ that MESSAGE_ID did not accept is an address: `<bob@corp>`, `<.bob@example.com>`. Local parts may contain
-Latin, Greek and Cyrillic letters, hosts any letters: Chinese and Japanese text may precede an address without a blank,
-and is no part of it.
+`=` is not part of a bare local part, so `=20` after and `email=` before an address are left out;
+nor are `_` before its first letter, which are marks of emphasis (`_bob@example.com_`), or `mail_`
+and `email_` (`mail_bob@example.com`). `=3D`, and escapes of blanks and brackets before a letter,
+are remains of quoted-printable in text that was not decoded: they are cut off, and the two sides of
+a soft line break (`=` and a line end) are joined. Between brackets, any candidate with a single @
+that MESSAGE_ID did not accept is an address: `<bob@corp>`, `<.bob@example.com>`. Local parts may
+contain Latin, Greek and Cyrillic letters, hosts any letters: Chinese and Japanese text may precede
+an address without a blank, and is no part of it.
 
-Addresses inside others are values of their own, with the identity of the plain address: what is around them is cut off and stays. These are
-the recipient in the sender of a bounce (VERP: `list-bounces+bob=example.com@lists.example.net`, `list-return-12-bob=example.com@...`,
-`prvs=0123456789=bob@example.com`), where the first host has a usual top-level domain; the address that Exchange wraps
-(`IMCEASMTP-bob+2Emann+40example+2Ecom@...`, `IMCEAEX-_O=EXAMPLE_CN=bob+40example+2Ecom@...`; a wrapped name without such an address is one
-value with its wrapping); and the sender in a Message-ID of `git send-email` (`20190401123456.123-1-bob@example.com`). In a link,
-`%40`, `%2540`, `%2B` and similar escapes stand for their characters, and escapes of quotes, blanks and brackets before an address are cut
-off (`%22bob%40example.com%22`).
+Addresses inside others are values of their own, with the identity of the plain address: what is
+around them is cut off and stays. These are the recipient in the sender of a bounce (VERP:
+`list-bounces+bob=example.com@lists.example.net`, `list-return-12-bob=example.com@...`,
+`prvs=0123456789=bob@example.com`), where the first host has a usual top-level domain; the address
+that Exchange wraps (`IMCEASMTP-bob+2Emann+40example+2Ecom@...`,
+`IMCEAEX-_O=EXAMPLE_CN=bob+40example+2Ecom@...`; a wrapped name without such an address is one value
+with its wrapping); and the sender in a Message-ID of `git send-email`
+(`20190401123456.123-1-bob@example.com`). In a link, `%40`, `%2540`, `%2B` and similar escapes stand
+for their characters, and escapes of quotes, blanks and brackets before an address are cut off
+(`%22bob%40example.com%22`).
 
-An obfuscated address needs `at` and `dot` as words and a top-level domain that is no English word, or `at` in brackets, or `@` and `dot`.
-Local parts and hosts that read like prose (`look at the dot com boom`, `find us at example dot com`) are refused (`words`). `at` alone, as
-in mail archives (`bob at example.com`), makes an address between `<` and `>`, in brackets, after the name of a header field, on a line of
-its own (with a usual top-level domain), and in the From line of an mbox (`From bob at example.com  Mon Jan  1 ...`); elsewhere it is
-prose. The same holds for `bob @ example.com`. The `@` may be an HTML entity (`&#64;`), preceded by a backslash, as in source code, or
-quoted-printable (`=40`, before a letter and with a usual top-level domain: `id=40fa.html` is not an address), and a local part may be
-quoted (`"bob"@example.com`).
+An obfuscated address needs `at` and `dot` as words and a top-level domain that is no English word,
+or `at` in brackets, or `@` and `dot`. Local parts and hosts that read like prose (`look at the dot
+com boom`, `find us at example dot com`) are refused (`words`). `at` alone, as in mail archives
+(`bob at example.com`), makes an address between `<` and `>`, in brackets, after the name of a
+header field, on a line of its own (with a usual top-level domain), and in the From line of an mbox
+(`From bob at example.com  Mon Jan  1 ...`); elsewhere it is prose. The same holds for `bob @
+example.com`. The `@` may be an HTML entity (`&#64;`), preceded by a backslash, as in source code,
+or quoted-printable (`=40`, before a letter and with a usual top-level domain: `id=40fa.html` is not
+an address), and a local part may be quoted (`"bob"@example.com`).
 """
 
 from __future__ import annotations
@@ -55,15 +63,17 @@ from sanitize.kinds.kind import (
 from sanitize.kinds.message_id import PATCH_ID_PREFIX
 from sanitize.kinds.plain_forms import LOWER_CASE, OUTSIDE_ID_FIELDS, UNMARKED, PlainForm
 
-_LOCAL_CHARS = r"A-Za-z0-9_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0300-\u036f\u0370-\u052f"  # Latin, accents, Greek, Cyrillic
+# Latin, accents, Greek, Cyrillic
+_LOCAL_CHARS = r"A-Za-z0-9_\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0300-\u036f\u0370-\u052f"
 _HOST_CHARS = r"A-Za-z0-9_\u00b7\u00c0-\u1fff\u3040-\ud7ff"  # ... and every other script of letters
 _INVISIBLE = r"\u00ad\u200b-\u200d\u2060\ufeff"  # soft hyphen, zero-width characters
 _SOFT_LINE_BREAK = r"=\r?\n"  # quoted-printable
 _OPEN_BRACKET, _CLOSE_BRACKET = r" ?[\[({<] ?", r" ?[\])}>]"
 _SPELLED_DOT = rf"(?: (?:dot|DOT|Dot) |{_OPEN_BRACKET}(?:dot|DOT|Dot|[.]){_CLOSE_BRACKET} ?)"
-# The number of separators is bounded, not the length: without a bound, a long unbroken run would be searched to its end again from every
-# number in it; a bound on the length costs up to nine tenths of the speed on real mail (automaton states). Of a local part with more
-# separators, only the end is found.
+# The number of separators is bounded, not the length: without a bound, a long unbroken run would be
+# searched to its end again from every number in it; a bound on the length costs up to nine tenths
+# of the speed on real mail (automaton states). Of a local part with more separators, only the end
+# is found.
 _SEPARATOR = rf"(?:[.+'&~#{_INVISIBLE}-]|%(?:2[BDEbde]|5[Ff])|{_SOFT_LINE_BREAK})"
 _ESCAPED_DELIMITER = "=(?:09|0A|0D|20|22|27|28|2C|3A|3B|3C|5B)"
 # in a link: quotes, blanks, brackets, and & = / ? : ; ,
@@ -72,15 +82,20 @@ _LOCAL_START = (
     rf"(?:(?:=3D|{BOUNDARY}|{_URL_DELIMITER})[A-Za-z0-9_]|{_ESCAPED_DELIMITER}[A-Za-z]|"
     r"[\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f\u0370-\u052f])"
 )
-_LOCAL_PART = rf"{_LOCAL_START}[{_LOCAL_CHARS}]*(?:(?:{_SEPARATOR}+|%[A-Za-z_])[{_LOCAL_CHARS}]+){{0,16}}{_SEPARATOR}*"
+_LOCAL_PART = rf"{_LOCAL_START}[{_LOCAL_CHARS}]*(?:(?:{_SEPARATOR}+|%[A-Za-z_])[{_LOCAL_CHARS}]+){{0,16}}{_SEPARATOR}*"  # noqa: E501
 _AT_ENTITY = "&(?:#64|#[xX]40|commat);"
-_ENCODED_AT = rf"%(?:25){{0,2}}40|=40|\\@|{_AT_ENTITY}"  # in a URL, quoted-printable, a program, HTML
+_ENCODED_AT = (  # in a URL, quoted-printable, a program, HTML
+    rf"%(?:25){{0,2}}40|=40|\\@|{_AT_ENTITY}"
+)
 _AT_SIGN = rf"(?:[@\uff20]|%(?:25){{0,2}}40|{_OPEN_BRACKET}(?:at|AT|At|@){_CLOSE_BRACKET} ?)"
-_HOST_LABEL = rf"[A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff](?:[{_HOST_CHARS}{_INVISIBLE}-]|{_SOFT_LINE_BREAK})*"
-_HOST_DOT = rf"(?:[.](?:{_SOFT_LINE_BREAK})?|[\uff0e\u3002]|{_OPEN_BRACKET}(?:dot|DOT|Dot|[.]){_CLOSE_BRACKET} ?)"
+_HOST_LABEL = (
+    rf"[A-Za-z0-9\u00c0-\u1fff\u3040-\ud7ff](?:[{_HOST_CHARS}{_INVISIBLE}-]|{_SOFT_LINE_BREAK})*"
+)
+_HOST_DOT = rf"(?:[.](?:{_SOFT_LINE_BREAK})?|[\uff0e\u3002]|{_OPEN_BRACKET}(?:dot|DOT|Dot|[.]){_CLOSE_BRACKET} ?)"  # noqa: E501
 _TLD = (
     r"(?:[Xx][Nn]--[A-Za-z0-9-]*[A-Za-z0-9]|[A-Za-z][A-Za-z]+|"
-    # top-level domains beyond ASCII (IANA root zone): Cyrillic and Greek ones by script, others listed, since text follows without a blank
+    # top-level domains beyond ASCII (IANA root zone): Cyrillic and Greek ones by script, others
+    # listed, since text follows without a blank
     r"[\u0370-\u03ff]{2}|[\u0400-\u04ff]{2,}|中国|中國|香港|台湾|台灣|新加坡|澳門|公司|网络|网址|在线|한국|भारत|ไทย|السعودية|امارات|مصر|ایران|ישראל|გე)"
 )
 _USUAL_TLD = (  # without those that are words in a sentence, such as in, is, it, me, to, us
@@ -90,37 +105,44 @@ _USUAL_TLD = (  # without those that are words in a sentence, such as in, is, it
 _PLAIN_LOCAL_PART = "[A-Za-z0-9_][A-Za-z0-9_.+-]*"
 _PLAIN_HOST = "(?:[A-Za-z0-9-]+[.])+[A-Za-z][A-Za-z]+"
 _PLAIN_ADDRESS = rf"{_LOCAL_PART}{_AT_SIGN}(?:{_HOST_LABEL}{_HOST_DOT})+{_TLD}"
-_LABEL = "(?:[Ee][_-]?)?(?:[Mm]ail(?:to)?|MAIL(?:TO)?)_+"  # a word for an address, joined to one: `email_bob@example.com`
+# a word for an address, joined to one: `email_bob@example.com`
+_LABEL = "(?:[Ee][_-]?)?(?:[Mm]ail(?:to)?|MAIL(?:TO)?)_+"
 # ... of `PlainForm`: single separators, as in most addresses, and a host that begins with a letter
 _ASCII_LOCAL_PART = "[A-Za-z0-9][A-Za-z0-9_]*(?:[.+-][A-Za-z0-9_]+){0,16}"
-_ASCII_HOST = "[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)*[.](?:[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*[.])*[A-Za-z]{2,}"
+_ASCII_HOST = "[A-Za-z][A-Za-z0-9]*(?:[_-][A-Za-z0-9]+)*[.](?:[A-Za-z0-9]+(?:[_-][A-Za-z0-9]+)*[.])*[A-Za-z]{2,}"  # noqa: E501
 _NO_PLAIN_FORM = f"{PATCH_ID_PREFIX}[A-Za-z].*|IMCEA.*|{_LABEL}.*"
 # `bob at example dot com`, `bob dot lee at mail dot example dot co dot uk`, `bob@example dot com`
 _DOT_WORD = "(?:dot|DOT|Dot)"
 _SPELLED_OUT_ADDRESS = (
     rf"{BOUNDARY}[A-Za-z0-9_]+(?:(?:[._+-]| {_DOT_WORD} )[A-Za-z0-9_]+){{0,4}}(?: (?:at|AT|At) |@)"
-    rf"(?:[A-Za-z0-9-]+(?:[.]| {_DOT_WORD} )){{0,3}}[A-Za-z0-9-]+ {_DOT_WORD} {_USUAL_TLD}{BOUNDARY}"
+    rf"(?:[A-Za-z0-9-]+(?:[.]| {_DOT_WORD} )){{0,3}}[A-Za-z0-9-]+ {_DOT_WORD}"
+    rf" {_USUAL_TLD}{BOUNDARY}"
 )
-# `<bob at example.com>`, `(bob at example.com)`, `From: bob at example.com`: `_has_context` checks the context later. A host must not
-# begin with `www` here, as the candidate would include a URL
+# `<bob at example.com>`, `(bob at example.com)`, `From: bob at example.com`: `_has_context` checks
+# the context later. A host must not begin with `www` here, as the candidate would include a URL
 _ARCHIVE_HOST = "(?:[A-VX-Za-vx-z0-9-]|[Ww][A-VX-Za-vx-z0-9-])[A-Za-z0-9.-]*[.][A-Za-z][A-Za-z]+"
 # an address inside another one, which is cut off on both sides
 _COUNTRY_TLD = (  # without surnames of two letters, as `user=ann.li@example.com` is no bounce
     "at|be|bg|cl|cr|ee|gr|hk|id|il|in|ir|is|it|kz|lt|lv|me|my|no|pk|pt|rs|sg|si|sk|th|tr|tw|ua|us|vn"
 )
-_BOUNCED_RECIPIENT = rf"[A-Za-z0-9_][A-Za-z0-9_.'-]*=(?:[A-Za-z0-9-]+[.])+(?:{_USUAL_TLD}|{_COUNTRY_TLD})"
+_BOUNCED_RECIPIENT = (
+    rf"[A-Za-z0-9_][A-Za-z0-9_.'-]*=(?:[A-Za-z0-9-]+[.])+(?:{_USUAL_TLD}|{_COUNTRY_TLD})"
+)
 _BOUNCE_WORD = "(?:[0-9]{5,}-[0-9a-f]{4}|return|bounces?|verp|[0-9]+)-"
 _BOUNCE_PREFIX = rf"(?:[^@]*[=+])?(?:(?:[A-Za-z0-9_.-]*[._-])?{_BOUNCE_WORD})?"
 _BATV_PREFIX = "(?:prvs|msprvs1|btv1)=[0-9A-Za-z:_-]*="
-_WRAPPED_ADDRESS = (
-    "(?:[A-Za-z0-9.'-]|[+](?:2[1-9A-Fa-f]|5[Ff]))+[+_]40(?:[A-Za-z0-9-]+(?:[+]2[Ee]|[.]))+[A-Za-z]{2,}"  # Exchange: +40 is @, +2E a dot
-)
+# Exchange: +40 is @, +2E a dot
+_WRAPPED_ADDRESS = "(?:[A-Za-z0-9.'-]|[+](?:2[1-9A-Fa-f]|5[Ff]))+[+_]40(?:[A-Za-z0-9-]+(?:[+]2[Ee]|[.]))+[A-Za-z]{2,}"  # noqa: E501
 _WRAPPING = r"IMCEA[A-Z0-9]{2,12}-"
 # one form for each sign: the regex engine searches a pattern with one inner literal by that literal
-_ARCHIVE_ADDRESS_FORMS = {sign: f"{_PLAIN_LOCAL_PART} {sign} {_ARCHIVE_HOST}" for sign in ("at", "@")}
+_ARCHIVE_ADDRESS_FORMS = {
+    sign: f"{_PLAIN_LOCAL_PART} {sign} {_ARCHIVE_HOST}" for sign in ("at", "@")
+}
 _ARCHIVE_ADDRESS = f"{_PLAIN_LOCAL_PART} (?:at|@) {_ARCHIVE_HOST}"
-_PREFIX = "(?:<|[(] ?|[mMoOcCrR]: ?)"  # of a field's name, its last letter: `X-Virus-Scanned: amavisd-new at` is in most mails
-_SUFFIX = r"(?:[>)\s,;:\"'|]|\z)"  # what must follow, so that `(me at ann.lee@example.com)` does not contain `me at ann.lee`
+# of a field's name, its last letter: `X-Virus-Scanned: amavisd-new at` is in most mails
+_PREFIX = "(?:<|[(] ?|[mMoOcCrR]: ?)"
+# what must follow, so that `(me at ann.lee@example.com)` does not contain `me at ann.lee`
+_SUFFIX = r"(?:[>)\s,;:\"'|]|\z)"
 # an address on a line of its own: in lower case, with a usual top-level domain
 _OWN_LINE_HOST = rf" (?:at|@) (?:[a-z0-9-]+[.])+{_USUAL_TLD}"
 _LINE_END = r"[ \t]*[\r\n]"
@@ -132,15 +154,27 @@ _ALTERNATIVES = (
     ),
     Alternative(rf"{BOUNDARY}{_WRAPPING}[A-Za-z0-9_.+=%/'&-]+@{_PLAIN_HOST}", literals=("IMCEA",)),
     *(
-        Alternative(_PREFIX + form + _SUFFIX, literals=(f" {sign} ",), conditions=("[<(:] ?" + form, _PREFIX + form + _SUFFIX))
+        Alternative(
+            _PREFIX + form + _SUFFIX,
+            literals=(f" {sign} ",),
+            conditions=("[<(:] ?" + form, _PREFIX + form + _SUFFIX),
+        )
         for sign, form in _ARCHIVE_ADDRESS_FORMS.items()
     ),
-    Alternative("From " + _ARCHIVE_ADDRESS + _SUFFIX, literals=("From ",), conditions=("From " + _ARCHIVE_ADDRESS,)),
     Alternative(
-        rf"{BOUNDARY}[a-z0-9_][a-z0-9_.+-]*{_OWN_LINE_HOST}{_LINE_END}", literals=(" at ", " @ "), conditions=(_OWN_LINE_HOST + _LINE_END,)
+        "From " + _ARCHIVE_ADDRESS + _SUFFIX,
+        literals=("From ",),
+        conditions=("From " + _ARCHIVE_ADDRESS,),
+    ),
+    Alternative(
+        rf"{BOUNDARY}[a-z0-9_][a-z0-9_.+-]*{_OWN_LINE_HOST}{_LINE_END}",
+        literals=(" at ", " @ "),
+        conditions=(_OWN_LINE_HOST + _LINE_END,),
     ),
     # no blanks between quotes: otherwise every quotation would be searched to its end
-    Alternative(rf"{BOUNDARY}{_BOUNCED_RECIPIENT}@[A-Za-z0-9]|{_PLAIN_ADDRESS}|\"[A-Za-z0-9._+-]+\"@{_PLAIN_HOST}"),
+    Alternative(
+        rf"{BOUNDARY}{_BOUNCED_RECIPIENT}@[A-Za-z0-9]|{_PLAIN_ADDRESS}|\"[A-Za-z0-9._+-]+\"@{_PLAIN_HOST}"
+    ),
 )
 _ANCHORS = (
     "@",
@@ -148,33 +182,61 @@ _ANCHORS = (
     "%40",
     "%2540",
     "%252540",
-    *(f"{bracket}{blank}{at}" for bracket in "[({<" for blank in ("", " ") for at in ("at", "AT", "At")),
+    *(
+        f"{bracket}{blank}{at}"
+        for bracket in "[({<"
+        for blank in ("", " ")
+        for at in ("at", "AT", "At")
+    ),
 )
 _HEADER_FIELD = r"(?:\A|\n)[> ]*(?i:from|to|cc|bcc|reply-to|sender|author): ?\z"
-_MBOX_FROM_LINE = (r"(?:\A|\n)>*From \z", r"\A {1,2}(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z][a-z] ")  # before and after it
+# before and after it
+_MBOX_FROM_LINE = (
+    r"(?:\A|\n)>*From \z",
+    r"\A {1,2}(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) [A-Z][a-z][a-z] ",
+)
 # matches values that are not in plain form; upper case is handled separately
-_NOT_PLAIN = r"""[^!-~]|[\[(){}"&\\]|[%=]40|%2[5BDEbde]|%5[Ff]|[Xx][Nn]--|<|>|\A[^@]*(?:[+_]40|=)[^@]*\z"""
+_NOT_PLAIN = (
+    r"""[^!-~]|[\[(){}"&\\]|[%=]40|%2[5BDEbde]|%5[Ff]|[Xx][Nn]--|<|>|\A[^@]*(?:[+_]40|=)[^@]*\z"""
+)
 _EDGE_DOT = r"\A[.]|[.]@|[.]\z"
-_URL_ESCAPES = {f"%{ord(sign):02x}": sign for sign in ".+-_~'&"}  # of characters of addresses, in lower case
+# of characters of addresses, in lower case
+_URL_ESCAPES = {f"%{ord(sign):02x}": sign for sign in ".+-_~'&"}
 _WRAPPING_ESCAPES = {f"+{ord(sign):02x}": sign for sign in ".+-_~'&"}
 _PROSE_WORDS = (  # words before `at`, in a sentence about a web site
-    "us me it him her them you we i they one people out up more online here there now today find found visit see seen look looked looking "
-    "is are be was were been available site website page web info information details shop live watch check meet met work works working "
-    "worked arrive arrived more located hosted posted published listed sold held based available staff anyone someone those"
+    "us me it him her them you we i they one people out up more online here there now today find"
+    " found visit see seen look looked looking is are be was were been available site website page"
+    " web info information details shop live watch check meet met work works working worked arrive"
+    " arrived more located hosted posted published listed sold held based available staff anyone"
+    " someone those"
 )
-_PROSE_DETERMINERS = "the a an this that these those any every each some all my your his her our their no another what which".split()
+_PROSE_DETERMINERS = (
+    "the a an this that these those any every each some all my your his her our their no another"
+    " what which".split()
+)
+# none of them a top-level domain
 _FILE_EXTENSIONS = (
-    "png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|pdf|css|js|mjs|json|map|html?|woff2?|ttf|eot"  # none of them a top-level domain
+    "png|jpe?g|gif|svg|webp|avif|bmp|ico|tiff?|pdf|css|js|mjs|json|map|html?|woff2?|ttf|eot"
 )
-_KEPT_TLDS = ("com", "org", "net", "edu", "gov", "info", "biz")  # a surrogate keeps these and the two-letter ones
+# a surrogate keeps these and the two-letter ones
+_KEPT_TLDS = (
+    "com",
+    "org",
+    "net",
+    "edu",
+    "gov",
+    "info",
+    "biz",
+)
 
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
-    """True for what the pattern matches from end to end, with or without the context that makes `at` an `@`, and for anything with a single
-    @ between brackets."""
+    """True for what the pattern matches from end to end, with or without the context that makes
+    `at` an `@`, and for anything with a single @ between brackets."""
     value = pl.col("value")
     accepted = candidates.select(
-        value.str.contains(rf"\A{_PLAIN_LOCAL_PART}@{_PLAIN_HOST}\z") | (pl.col("bracketed") & value.str.contains(r"\A[^@]+@[^@]+\z"))
+        value.str.contains(rf"\A{_PLAIN_LOCAL_PART}@{_PLAIN_HOST}\z")
+        | (pl.col("bracketed") & value.str.contains(r"\A[^@]+@[^@]+\z"))
     ).to_series()
     rest = (~accepted).arg_true()
     if not len(rest):
@@ -184,20 +246,33 @@ def _accepts(candidates: pl.DataFrame) -> pl.Series:
 
 
 def _check(values: pl.Series) -> pl.Series:
-    """`file_name` for `icon@2x.png`, `lib@3.1.min.js` and similar; `remote` for `git@example.com`, an account of programs; `words` for an
-    obfuscated form that is prose; else null."""
+    """`file_name` for `icon@2x.png`, `lib@3.1.min.js` and similar; `remote` for `git@example.com`,
+    an account of programs; `words` for an obfuscated form that is prose; else null."""
     asset = values.str.contains(rf"@[0-9][0-9.]*[Xx]?(?:[.]min)?[.](?:{_FILE_EXTENSIONS})\z")
     remote = values.str.contains(r"\Agit@")
     hidden = values.str.contains(" ", literal=True)
     prose = pl.select(pl.lit(False)).to_series()
     if hidden.any():
-        words_around_at = values.str.to_lowercase().str.extract_groups(r"\A(.*?) (?:at|@) ([^ .]+)").struct.unnest()
-        ordinary = words_around_at.to_series(0).is_in(_PROSE_WORDS.split()) | words_around_at.to_series(1).is_in(_PROSE_DETERMINERS)
+        words_around_at = (
+            values.str.to_lowercase()
+            .str.extract_groups(r"\A(.*?) (?:at|@) ([^ .]+)")
+            .struct.unnest()
+        )
+        ordinary = words_around_at.to_series(0).is_in(
+            _PROSE_WORDS.split()
+        ) | words_around_at.to_series(1).is_in(_PROSE_DETERMINERS)
         prose = hidden & ordinary.fill_null(False)
     escape = values.str.contains("=40", literal=True)
     if escape.any():
         prose |= escape & ~values.str.contains(rf"[^=]=40[A-Za-z][^@]*[.]{_USUAL_TLD}\z|@")
-    reason = pl.when(asset).then(pl.lit("file_name")).when(remote).then(pl.lit("remote")).when(prose).then(pl.lit("words"))
+    reason = (
+        pl.when(asset)
+        .then(pl.lit("file_name"))
+        .when(remote)
+        .then(pl.lit("remote"))
+        .when(prose)
+        .then(pl.lit("words"))
+    )
     return pl.select(reason).to_series()
 
 
@@ -208,18 +283,22 @@ def _needs_context(values: pl.Series) -> pl.Series:
 
 
 def _has_context(candidates: pl.DataFrame) -> pl.Series:
-    """True between a pair of brackets, after the name of a header field, on a line of its own, or in the From line of an mbox."""
+    """True between a pair of brackets, after the name of a header field, on a line of its own, or
+    in the From line of an mbox."""
     before, after = pl.col("before"), pl.col("after")
     angles = before.str.ends_with("<") & after.str.starts_with(">")
     brackets = before.str.ends_with("(") & after.str.starts_with(")")
     mbox_line = before.str.contains(_MBOX_FROM_LINE[0]) & after.str.contains(_MBOX_FROM_LINE[1])
     own_line = before.str.contains(r"(?:\A|\n)[> \t|]*\z") & after.str.contains(rf"\A{_LINE_END}")
     own_line &= pl.col("value").str.contains(rf"\A[a-z0-9_.+-]+{_OWN_LINE_HOST}\z")
-    return candidates.select(angles | brackets | before.str.contains(_HEADER_FIELD) | mbox_line | own_line).to_series()
+    return candidates.select(
+        angles | brackets | before.str.contains(_HEADER_FIELD) | mbox_line | own_line
+    ).to_series()
 
 
 def _normalise(values: pl.Series) -> pl.Series:
-    """Plain form, lower case, without dots at the edges of the local part and at the end of the host; skips values that need no change."""
+    """Plain form, lower case, without dots at the edges of the local part and at the end of the
+    host; skips values that need no change."""
     rows = values.str.contains(rf"{_NOT_PLAIN}|{_EDGE_DOT}|[A-Z]").arg_true()
     if not len(rows):
         return values  # one regex pass; most columns are normalised already
@@ -230,13 +309,19 @@ def _normalise(values: pl.Series) -> pl.Series:
     changed = changed.str.to_lowercase()
     dotted = changed.str.contains(_EDGE_DOT).arg_true()
     if len(dotted):
-        bare = changed.gather(dotted).str.replace(r"\A[.]+", "").str.replace(r"[.]+@", "@").str.replace(r"[.]+\z", "")
+        bare = (
+            changed.gather(dotted)
+            .str.replace(r"\A[.]+", "")
+            .str.replace(r"[.]+@", "@")
+            .str.replace(r"[.]+\z", "")
+        )
         changed = changed.scatter(dotted, bare)
     return values.clone().scatter(rows, changed)
 
 
 def _to_plain(values: pl.Series) -> pl.Series:
-    """The addresses as mail programs write them: with `@` and dots, in composed letters, hosts decoded from punycode."""
+    """The addresses as mail programs write them: with `@` and dots, in composed letters, hosts
+    decoded from punycode."""
     frame = pl.DataFrame({"value": values.str.normalize("NFKC")})
     frame = frame.with_columns(
         pl.col("value")
@@ -252,22 +337,36 @@ def _to_plain(values: pl.Series) -> pl.Series:
     plain = frame["value"]
     escaped = plain.str.contains("%", literal=True).arg_true()
     if len(escaped):
-        plain = plain.scatter(escaped, plain.gather(escaped).str.replace_all("%(?:25)+", "%").str.replace_many(_URL_ESCAPES))
+        plain = plain.scatter(
+            escaped,
+            plain.gather(escaped).str.replace_all("%(?:25)+", "%").str.replace_many(_URL_ESCAPES),
+        )
     inner = (~plain.str.contains("@", literal=True)).arg_true()
     if len(inner):
         plain = plain.scatter(inner, _unwrap(plain.gather(inner)))
     coded = plain.str.contains(r"(?i:@(?:.*[.])?xn--)").arg_true()
     # a loop over the few distinct values with punycode, which has no columnar form
-    return plain.scatter(coded, [_decode_punycode(value) for value in plain.gather(coded)]) if len(coded) else plain
+    return (
+        plain.scatter(coded, [_decode_punycode(value) for value in plain.gather(coded)])
+        if len(coded)
+        else plain
+    )
 
 
 def _unwrap(values: pl.Series) -> pl.Series:
-    """Addresses without @ in lower case: quoted-printable, wrapped by Exchange, or the recipient of a bounce."""
+    """Addresses without @ in lower case: quoted-printable, wrapped by Exchange, or the recipient of
+    a bounce."""
     wrapped = values.str.contains("[+_]40")
     unwrapped = values.str.replace("[+_]40", "@").str.replace_many(_WRAPPING_ESCAPES)
     quoted = values.str.contains("[%=]40")
     bounced = values.str.replace(r"=([^=]*)\z", "@${1}")
-    return pl.select(pl.when(wrapped).then(unwrapped).when(quoted).then(values.str.replace("[%=]40", "@")).otherwise(bounced)).to_series()
+    return pl.select(
+        pl.when(wrapped)
+        .then(unwrapped)
+        .when(quoted)
+        .then(values.str.replace("[%=]40", "@"))
+        .otherwise(bounced)
+    ).to_series()
 
 
 def _decode_punycode(value: str) -> str:
@@ -276,45 +375,67 @@ def _decode_punycode(value: str) -> str:
     labels = []
     for label in host.lower().split("."):
         try:
-            decoded = label[4:].encode("ascii").decode("punycode") if label.startswith("xn--") else label
+            decoded = (
+                label[4:].encode("ascii").decode("punycode") if label.startswith("xn--") else label
+            )
         except UnicodeError:
             decoded = label
         # keep the label if decoding it again would give another result
-        kept = decoded.isascii() or decoded != unicodedata.normalize("NFKC", decoded).lower() or not decoded.replace("-", "").isalnum()
+        kept = (
+            decoded.isascii()
+            or decoded != unicodedata.normalize("NFKC", decoded).lower()
+            or not decoded.replace("-", "").isalnum()
+        )
         labels.append(label if kept else decoded)
     return f"{local}@{'.'.join(labels)}"
 
 
 def _locate_components(values: pl.Series) -> I64:
-    """Where the components of addresses begin, and where each address ends; see `Kind.locate_components`.
+    """Where the components of addresses begin, and where each address ends; see
+    `Kind.locate_components`.
 
-    `first` is the first run of letters and digits, `sep` all characters up to the next run, `last` the rest of the local part. `domain` is
-    the host without its last label; `dot` and `tld` are empty for hosts that do not end in a name.
+    `first` is the first run of letters and digits, `sep` all characters up to the next run, `last`
+    the rest of the local part. `domain` is the host without its last label; `dot` and `tld` are
+    empty for hosts that do not end in a name.
     """
-    bounced = values.str.contains(r"\A[^@%&\\]*=[^=@]*\z") & ~values.str.contains("=40", literal=True)
+    bounced = values.str.contains(r"\A[^@%&\\]*=[^=@]*\z") & ~values.str.contains(
+        "=40", literal=True
+    )
     if bounced.any():  # the sign has one byte, as the @
-        values = values.clone().scatter(bounced.arg_true(), values.filter(bounced).str.replace("=", "@", literal=True))
+        values = values.clone().scatter(
+            bounced.arg_true(), values.filter(bounced).str.replace("=", "@", literal=True)
+        )
     flat, offsets = flatten_strings(values)
     edges, unusual = np.empty((len(values), 9), np.int64), np.empty(len(values), np.uint8)
     address_components.locate(flat, offsets, edges, unusual)
     rows = np.flatnonzero(unusual)
     if len(rows):
         candidates = values.gather(rows)
-        is_obfuscated = ~candidates.str.contains("@", literal=True) | candidates.str.contains(rf"{_OPEN_BRACKET}|{_SPELLED_DOT}| @ |\\")
+        is_obfuscated = ~candidates.str.contains("@", literal=True) | candidates.str.contains(
+            rf"{_OPEN_BRACKET}|{_SPELLED_DOT}| @ |\\"
+        )
         rows = rows[is_obfuscated.to_numpy()]
-        sizes = _split_obfuscated(values.gather(rows)).select(pl.all().str.len_bytes().cast(pl.Int64)).to_numpy()
+        sizes = (
+            _split_obfuscated(values.gather(rows))
+            .select(pl.all().str.len_bytes().cast(pl.Int64))
+            .to_numpy()
+        )
         edges[rows, 1:] = offsets[rows, None] + np.cumsum(sizes, axis=1)
     return edges
 
 
 def _split_obfuscated(values: pl.Series) -> pl.DataFrame:
-    """The components of obfuscated addresses, in order, as columns: `at` and `dot` are as written."""
-    at = rf"{_OPEN_BRACKET}(?:at|AT|At|@){_CLOSE_BRACKET} ?| (?:at|AT|At|@) |{_ENCODED_AT}|[+_]40|[@\uff20]"
+    """The components of obfuscated addresses, in order, as columns: `at` and `dot` are as
+    written."""
+    at = (
+        rf"{_OPEN_BRACKET}(?:at|AT|At|@){_CLOSE_BRACKET} ?| (?:at|AT|At|@)"
+        rf" |{_ENCODED_AT}|[+_]40|[@\uff20]"
+    )
     dot = rf"{_SPELLED_DOT}|[.\uff0e\u3002]|[+]2[Ee]"
     letter = r"A-Za-z0-9\x{80}-\x{10ffff}"
     lead = rf"(?<lead>[^{letter}]*)(?<first>[{letter}]*)"
     local = rf"(?<sep>(?: (?:dot|DOT|Dot) |[+]2[BDEbde]|[^{letter} @])*)(?<last>.*?)"
-    pattern = rf"(?s)\A{lead}{local}(?<at>{at})(?:(?<domain>.*?)(?<dot>{dot})(?<tld>[A-Za-z\x{{80}}-\x{{10ffff}}]+)|(?<whole>.*?))\z"
+    pattern = rf"(?s)\A{lead}{local}(?<at>{at})(?:(?<domain>.*?)(?<dot>{dot})(?<tld>[A-Za-z\x{{80}}-\x{{10ffff}}]+)|(?<whole>.*?))\z"  # noqa: E501
     parts = values.str.extract_groups(pattern).struct.unnest()
     unread = parts["at"].is_null()  # cannot be split: all in `first`
     return parts.select(
@@ -330,10 +451,12 @@ def _split_obfuscated(values: pl.Series) -> pl.DataFrame:
 
 
 def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Addresses of the same components: a first and a last name, two words for the domain, separators and letter case unchanged.
+    """Addresses of the same components: a first and a last name, two words for the domain,
+    separators and letter case unchanged.
 
-    A local part of one component becomes an initial and a last name; digits at the end of a component become other digits. Usual and
-    two-letter top-level domains are kept, others are redrawn. The domain may exist; with `reserved` it is one of RFC 2606, which cannot.
+    A local part of one component becomes an initial and a last name; digits at the end of a
+    component become other digits. Usual and two-letter top-level domains are kept, others are
+    redrawn. The domain may exist; with `reserved` it is one of RFC 2606, which cannot.
     """
     firsts, lasts, words = _component_pools()
     parts = KIND.split_components(values)  # type: ignore[misc]
@@ -346,7 +469,9 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     initial = np.array(list("abcdefghijklmnopqrstuvwxyz"), object)[draw_index(initial_bits, 26)]
     domain = words[draw_index(word_bits, len(words))] + words[draw_index(more_bits, len(words))]
     tails = [
-        redraw_characters(parts[name].str.extract(r"([0-9]*)\z").fill_null(""), draws, first_lane=lane)
+        redraw_characters(
+            parts[name].str.extract(r"([0-9]*)\z").fill_null(""), draws, first_lane=lane
+        )
         for name, lane in (("first", 8), ("last", 64))
     ]
     frame = parts.with_columns(
@@ -363,14 +488,29 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     host = pl.concat_str(
         _match_case(pl.col("new_domain"), pl.col("domain")),
         pl.when(dotted)
-        .then(sign + pl.when(kept).then(pl.col("tld")).otherwise(_match_case(pl.col("new_tld"), pl.col("tld"))))
+        .then(
+            sign
+            + pl.when(kept)
+            .then(pl.col("tld"))
+            .otherwise(_match_case(pl.col("new_tld"), pl.col("tld")))
+        )
         .otherwise(pl.lit("")),
     )
-    safe = pl.when(dotted).then(pl.lit("example") + sign + pl.col("site")).otherwise(pl.col("new_domain") + ".example")
-    local = pl.concat_str(
-        "lead", _match_case(pl.col("new_first"), pl.col("first")), "sep", _match_case(pl.col("new_last"), pl.col("last")), "at"
+    safe = (
+        pl.when(dotted)
+        .then(pl.lit("example") + sign + pl.col("site"))
+        .otherwise(pl.col("new_domain") + ".example")
     )
-    return frame.select(pl.concat_str(local, safe if reserved else host).alias(values.name)).to_series()
+    local = pl.concat_str(
+        "lead",
+        _match_case(pl.col("new_first"), pl.col("first")),
+        "sep",
+        _match_case(pl.col("new_last"), pl.col("last")),
+        "at",
+    )
+    return frame.select(
+        pl.concat_str(local, safe if reserved else host).alias(values.name)
+    ).to_series()
 
 
 def _match_case(new: pl.Expr, old: pl.Expr) -> pl.Expr:
@@ -387,8 +527,11 @@ def _match_case(new: pl.Expr, old: pl.Expr) -> pl.Expr:
 
 
 @functools.cache
-def _component_pools() -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_], npt.NDArray[np.object_]]:
-    """First names, last names and words in plain ASCII, sorted, so that a draw gives the same on every machine."""
+def _component_pools() -> tuple[
+    npt.NDArray[np.object_], npt.NDArray[np.object_], npt.NDArray[np.object_]
+]:
+    """First names, last names and words in plain ASCII, sorted, so that a draw gives the same on
+    every machine."""
     from faker.providers.lorem.en_US import Provider as Words
     from faker.providers.person.en_US import Provider as Names
 
@@ -396,7 +539,11 @@ def _component_pools() -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]
         lower = pl.Series(names, dtype=pl.String).str.to_lowercase().unique().sort()
         return lower.filter(lower.str.contains(r"\A[a-z]{3,12}\z")).to_numpy().astype(object)
 
-    return plain(list(Names.first_names)), plain(list(Names.last_names)), plain(list(Words.word_list))
+    return (
+        plain(list(Names.first_names)),
+        plain(list(Names.last_names)),
+        plain(list(Words.word_list)),
+    )
 
 
 KIND = Kind(
@@ -423,15 +570,23 @@ KIND = Kind(
     prefix_pattern=(
         rf"({_BOUNCE_PREFIX}){_BOUNCED_RECIPIENT}@|({_WRAPPING}(?:[^@]*[=_])?){_WRAPPED_ADDRESS}(?:[+_]40[A-Za-z0-9]+)?@|"
         rf"({_BATV_PREFIX})[^=@]+@|({PATCH_ID_PREFIX})[A-Za-z][^@]*@[^@]+[.][A-Za-z]|"
-        rf"((?:=3D|{_ESCAPED_DELIMITER}|{_PREFIX}|From |[^@]*{_URL_DELIMITER})?_*(?:{_LABEL})?)[^_@]"
+        rf"((?:=3D|{_ESCAPED_DELIMITER}|{_PREFIX}|From"
+        rf" |[^@]*{_URL_DELIMITER})?_*(?:{_LABEL})?)[^_@]"
     ),
     suffix_pattern=(
         rf"\A{_BOUNCE_PREFIX}{_BOUNCED_RECIPIENT}(@[^@]*)|"
-        rf"\A{_WRAPPING}(?:[^@]*[=_])?{_WRAPPED_ADDRESS}((?:[+_]40[A-Za-z0-9]+)?@[^@]*)|([ \t]*{_SUFFIX})"
+        rf"\A{_WRAPPING}(?:[^@]*[=_])?{_WRAPPED_ADDRESS}((?:[+_]40[A-Za-z0-9]+)?@[^@]*)|(["
+        rf" \t]*{_SUFFIX})"
     ),
     plain_forms=(
-        PlainForm(pattern=rf"{_ASCII_LOCAL_PART}@{_ASCII_HOST}", unless=f"git@.*|{_NO_PLAIN_FORM}", marks=UNMARKED, normalised=LOWER_CASE),
-        # between brackets only where it cannot be a Message-ID: with less than sixteen characters before the @, or less than six digits
+        PlainForm(
+            pattern=rf"{_ASCII_LOCAL_PART}@{_ASCII_HOST}",
+            unless=f"git@.*|{_NO_PLAIN_FORM}",
+            marks=UNMARKED,
+            normalised=LOWER_CASE,
+        ),
+        # between brackets only where it cannot be a Message-ID: with less than sixteen characters
+        # before the @, or less than six digits
         PlainForm(
             pattern=rf"{_ASCII_LOCAL_PART}@{_ASCII_HOST}",
             unless=f"git@.*|.{{16,}}@.*|{_NO_PLAIN_FORM}",
@@ -456,38 +611,81 @@ KIND = Kind(
         ("o'neil@example.com", "o'neil@example.com"),
         ("'bob@example.com','ann@example.org'", "bob@example.com", "ann@example.org"),
         ("kenneth..lee@example.com", "kenneth..lee@example.com"),
-        ("a@example.com;b@example.org,c@example.net", "a@example.com", "b@example.org", "c@example.net"),
+        (
+            "a@example.com;b@example.org,c@example.net",
+            "a@example.com",
+            "b@example.org",
+            "c@example.net",
+        ),
         ("title=3Dklaus@example.com", "klaus@example.com"),
         ("email=klaus@example.com&x=1", "klaus@example.com"),
         ("bob@example.com=20", "bob@example.com"),
         ("bob@example.com2nd", "bob@example.com"),
         ("bob@example.com_x", "bob@example.com"),
         ("_bob@example.com_ __bob@example.com__ *bob@example.com*", *3 * ("bob@example.com",)),
-        ("mail_bob@example.com <E-Mail_bob@example.com> email=3Dbob@example.com", *3 * ("bob@example.com",)),
+        (
+            "mail_bob@example.com <E-Mail_bob@example.com> email=3Dbob@example.com",
+            *3 * ("bob@example.com",),
+        ),
         ("写信给bob@example.com谢谢", "bob@example.com"),
         ("bob@mail-2.my_host.example.co.uk", "bob@mail-2.my_host.example.co.uk"),
-        ("bob@xn--bcher-kva.example, bob@example.xn--p1ai", "bob@xn--bcher-kva.example", "bob@example.xn--p1ai"),
+        (
+            "bob@xn--bcher-kva.example, bob@example.xn--p1ai",
+            "bob@xn--bcher-kva.example",
+            "bob@example.xn--p1ai",
+        ),
         ("Bob <bob@example.com>", "bob@example.com"),
         ("<bob@corp> <.bob@example.com>", "bob@corp", ".bob@example.com"),
         ("<mailto:bob@example.com>", "bob@example.com"),
-        ("<bob.mann2001@example.com> <first.last@corp>", "bob.mann2001@example.com", "first.last@corp"),
+        (
+            "<bob.mann2001@example.com> <first.last@corp>",
+            "bob.mann2001@example.com",
+            "first.last@corp",
+        ),
         ("<john.smith19850412@example.com>", "john.smith19850412@example.com"),
-        ("<IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com>", "IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com"),
+        (
+            "<IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com>",
+            "IMCEANOTES-Bob+20Mann+40a+2Ecom+40CORP@example.com",
+        ),
         ('"bob"@example.com, "bob.lee"@example.com', '"bob"@example.com', '"bob.lee"@example.com'),
         ("bounce+1234567-ab12-bob@example.com", "bounce+1234567-ab12-bob@example.com"),
         ("from bounce-list=bob.mann=example.com@lists.example.net", "bob.mann=example.com"),
         ("<list-bounces+bob=example.com@lists.example.net>", "bob=example.com"),
-        ("list-return-123-ann-marie.lee=example.org@lists.example.net", "ann-marie.lee=example.org"),
+        (
+            "list-return-123-ann-marie.lee=example.org@lists.example.net",
+            "ann-marie.lee=example.org",
+        ),
         ("<bounces+1234567-ab12-bob=example.com@mail.example.net>", "bob=example.com"),
-        ("prvs=0123456789=bob@example.com <prvs=0123456789=bob@example.com>", "bob@example.com", "bob@example.com"),
-        ("user=ann.li@example.com smtp.mailfrom=first.last@example.com", "ann.li@example.com", "first.last@example.com"),
+        (
+            "prvs=0123456789=bob@example.com <prvs=0123456789=bob@example.com>",
+            "bob@example.com",
+            "bob@example.com",
+        ),
+        (
+            "user=ann.li@example.com smtp.mailfrom=first.last@example.com",
+            "ann.li@example.com",
+            "first.last@example.com",
+        ),
         ("<IMCEASMTP-bob+2Emann+40example+2Ecom@mail.example.net>", "bob+2Emann+40example+2Ecom"),
         ("IMCEANOTES-bob+2Emann_40example+2Ecom+40CORP@example.net", "bob+2Emann_40example+2Ecom"),
-        ("IMCEAEX-_O=EXAMPLE_OU=FIRST+20GROUP_CN=bob+40example+2Ecom@mail.example.net", "bob+40example+2Ecom"),
-        ("IMCEAEX-_O=EXAMPLE_CN=BOB@mail.example.net", "IMCEAEX-_O=EXAMPLE_CN=BOB@mail.example.net"),
+        (
+            "IMCEAEX-_O=EXAMPLE_OU=FIRST+20GROUP_CN=bob+40example+2Ecom@mail.example.net",
+            "bob+40example+2Ecom",
+        ),
+        (
+            "IMCEAEX-_O=EXAMPLE_CN=BOB@mail.example.net",
+            "IMCEAEX-_O=EXAMPLE_CN=BOB@mail.example.net",
+        ),
         ("<20190401123456.123-1-bob@example.com>", "bob@example.com"),
-        ("References: <1554100000-4711-2-git-send-email-bob.lee@example.com>", "bob.lee@example.com"),
-        ("?q=%22bob%40example.com%22&to=x%3Cbob%40example.com%3E", "bob%40example.com", "bob%40example.com"),
+        (
+            "References: <1554100000-4711-2-git-send-email-bob.lee@example.com>",
+            "bob.lee@example.com",
+        ),
+        (
+            "?q=%22bob%40example.com%22&to=x%3Cbob%40example.com%3E",
+            "bob%40example.com",
+            "bob%40example.com",
+        ),
         ("?a=ann%40example.com%2Cbob%2540example.com%2cbo%2Btag%40example.com",)
         + ("ann%40example.com", "bob%2540example.com", "bo%2Btag%40example.com"),
         ("https://lore.example.org/r/20190401123456.123-1-bob@example.com/", "bob@example.com"),
@@ -498,6 +696,9 @@ KIND = Kind(
         "find us at example dot com",
         "icon@2x.png, lib@3.1.min.js, git@github.com:x/y.git",
         "a\nb@\nc <a @b>",
-        "https://lore.example.org/r/87a7j1x2y3.fsf@example.org/ http://example.org/%3C20010203123456.A1234@example.com%3E",
+        (
+            "https://lore.example.org/r/87a7j1x2y3.fsf@example.org/"
+            " http://example.org/%3C20010203123456.A1234@example.com%3E"
+        ),
     ),
 )

@@ -1,11 +1,12 @@
-"""International bank account numbers: in upper case, unbroken or in groups of four with blanks or hyphens of any form between them, or in
-lower case unbroken.
+"""International bank account numbers: in upper case, unbroken or in groups of four with blanks or
+hyphens of any form between them, or in lower case unbroken.
 
 Also inside a word, behind or before an underscore, and in upper case behind a letter in lower case
 (`iban_DE89...`, `scan_DE89..._1`, `ibanDE89...`).
 
-The pattern has the length that each country uses, so that a match stops where the number ends: `BE68 5390 0754 7034 IBAN` contains one of
-sixteen characters. Normalised form: letters and digits, in upper case.
+The pattern has the length that each country uses, so that a match stops where the number ends:
+`BE68 5390 0754 7034 IBAN` contains one of sixteen characters. Normalised form: letters and digits,
+in upper case.
 """
 
 from __future__ import annotations
@@ -48,17 +49,24 @@ _COUNTRIES_BY_LENGTH = {  # SWIFT IBAN registry, release 98
     32: "LC",
     33: "RU",
 }
-_LENGTH_BY_COUNTRY = {country: length for length, countries in _COUNTRIES_BY_LENGTH.items() for country in countries.split()}
+_LENGTH_BY_COUNTRY = {
+    country: length
+    for length, countries in _COUNTRIES_BY_LENGTH.items()
+    for country in countries.split()
+}
 
 
 def _list_branches() -> tuple[list[str], list[str]]:
-    """The patterns in upper case and in lower case for each length: the countries, two check digits, then groups of four and the remaining
-    characters. In lower case, as people type it, only unbroken."""
+    """The patterns in upper case and in lower case for each length: the countries, two check
+    digits, then groups of four and the remaining characters. In lower case, as people type it, only
+    unbroken."""
     upper, lower = list[str](), list[str]()
     for length, countries in _COUNTRIES_BY_LENGTH.items():
         groups, rest = divmod(length - 4, 4)
         tail = f"[ -]?[A-Z0-9]{{{rest}}}" if rest else ""
-        upper.append(f"(?:{'|'.join(countries.split())})[0-9]{{2}}(?:[ -]?[A-Z0-9]{{4}}){{{groups}}}{tail}")
+        upper.append(
+            f"(?:{'|'.join(countries.split())})[0-9]{{2}}(?:[ -]?[A-Z0-9]{{4}}){{{groups}}}{tail}"
+        )
         lower.append(f"(?:{'|'.join(countries.lower().split())})[0-9]{{2}}[a-z0-9]{{{length - 4}}}")
     return upper, lower
 
@@ -70,7 +78,8 @@ def _build_pattern() -> str:
 
 
 def _build_embedded_pattern() -> str:
-    """The pattern of an unbroken number inside a word: behind or before an underscore, and in upper case behind a letter in lower case."""
+    """The pattern of an unbroken number inside a word: behind or before an underscore, and in upper
+    case behind a letter in lower case."""
     upper, lower = ("|".join(branches).replace("[ -]?", "") for branches in _list_branches())
     before = rf"(?:{WORD_BEFORE}(?:[A-Za-z0-9]*[a-z])?|{BOUNDARY}[A-Za-z]*[a-z])"
     end = f"(?:{BOUNDARY}|_)"
@@ -78,10 +87,17 @@ def _build_embedded_pattern() -> str:
 
 
 def _check(values: pl.Series) -> pl.Series:
-    """`country` for an unknown country code, `length` for a wrong length, `mod97` for wrong check digits; else null."""
+    """`country` for an unknown country code, `length` for a wrong length, `mod97` for wrong check
+    digits; else null."""
     numbers = _normalise(values)
     remainders = _mod97_remainders(numbers).tolist()
-    return pl.Series([_refusal_reason(number, remainder) for number, remainder in zip(numbers, remainders, strict=True)], dtype=pl.String)
+    return pl.Series(
+        [
+            _refusal_reason(number, remainder)
+            for number, remainder in zip(numbers, remainders, strict=True)
+        ],
+        dtype=pl.String,
+    )
 
 
 def _refusal_reason(number: str, remainder: int) -> str | None:
@@ -104,8 +120,8 @@ def _normalise(values: pl.Series) -> pl.Series:
 
 
 def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Numbers of the same country and grouping, with a redrawn account and valid check digits. `reserved` has no effect: no range is
-    reserved for examples."""
+    """Numbers of the same country and grouping, with a redrawn account and valid check digits.
+    `reserved` has no effect: no range is reserved for examples."""
     rows = to_byte_matrix(values)
     keep = np.zeros(rows.shape, bool)
     keep[:, :2] = True
@@ -123,7 +139,9 @@ KIND = Kind(
     aliases=("IBAN",),
     pattern=_build_pattern(),
     embedded_pattern=_build_embedded_pattern(),
-    prefix_pattern="([A-Za-z0-9_]*_)[a-z]{2}[0-9]{2}[a-z0-9]*_?\\z|([A-Za-z0-9_]*[a-z_])[A-Z]{2}[0-9]{2}[A-Z0-9 -]",
+    prefix_pattern=(
+        "([A-Za-z0-9_]*_)[a-z]{2}[0-9]{2}[a-z0-9]*_?\\z|([A-Za-z0-9_]*[a-z_])[A-Z]{2}[0-9]{2}[A-Z0-9 -]"  # noqa: E501
+    ),
     suffix_pattern="_",
     check=_check,
     normalise=_normalise,
@@ -139,8 +157,16 @@ KIND = Kind(
         ("BE68 5390 0754 7034 IBAN", "BE68 5390 0754 7034"),
         ("iban is gb82west12345698765432", "gb82west12345698765432"),
         ("NO93 8601 1117 947.", "NO93 8601 1117 947"),
-        ("iban_GB82WEST12345698765432.pdf x_gb82west12345698765432_1", "GB82WEST12345698765432", "gb82west12345698765432"),
-        ("ibanDE89370400440532013000, DE89370400440532013000_2", "DE89370400440532013000", "DE89370400440532013000"),
+        (
+            "iban_GB82WEST12345698765432.pdf x_gb82west12345698765432_1",
+            "GB82WEST12345698765432",
+            "gb82west12345698765432",
+        ),
+        (
+            "ibanDE89370400440532013000, DE89370400440532013000_2",
+            "DE89370400440532013000",
+            "DE89370400440532013000",
+        ),
     ),
     near_misses=(
         "DE89370400440532013000X DE8937040044053201300",

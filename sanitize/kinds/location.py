@@ -9,21 +9,27 @@ import polars as pl
 
 from sanitize.core.keys import Draws
 from sanitize.kinds.kind import Kind
-from sanitize.kinds.person import ASCII_ALPHANUMERICS, INVISIBLE, is_distinctive, name_pools, redraw_words
-
-_FIXED_WORDS = (
-    "the|of|on|upon|and|de|la|le|el|st|street|road|avenue|lane|new|north|south|east|west|county|city|saint|san|los|las|am|an|der|den"
+from sanitize.kinds.person import (
+    ASCII_ALPHANUMERICS,
+    INVISIBLE,
+    is_distinctive,
+    name_pools,
+    redraw_words,
 )
+
+_FIXED_WORDS = "the|of|on|upon|and|de|la|le|el|st|street|road|avenue|lane|new|north|south|east|west|county|city|saint|san|los|las|am|an|der|den"  # noqa: E501
 
 
 def normalise_proper_noun(values: pl.Series) -> pl.Series:
-    """Normalised names: each character in its Unicode compatibility form, lower case, single blanks, no invisible characters."""
+    """Normalised names: each character in its Unicode compatibility form, lower case, single
+    blanks, no invisible characters."""
     plain = values.str.replace_all(INVISIBLE, "").str.normalize("NFKC").str.replace_all(r"\s+", " ")
     return plain.str.strip_chars(" ,").str.to_lowercase()
 
 
 def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Names with as many words that are no known places: surnames in the letter case of the value; words such as street and county stay."""
+    """Names with as many words that are no known places: surnames in the letter case of the value;
+    words such as street and county stay."""
     _, lasts = name_pools()
     return redraw_words(values, draws, lasts, lasts, _FIXED_WORDS)
 

@@ -1,9 +1,10 @@
-"""Hardware addresses (EUI-48): six pairs of hexadecimal digits with colons or hyphens, or three groups of four with dots
-(`00a1.b2c3.d4e5`).
+"""Hardware addresses (EUI-48): six pairs of hexadecimal digits with colons or hyphens, or three
+groups of four with dots (`00a1.b2c3.d4e5`).
 
-A longer sequence is a fingerprint and is refused (`groups`). One without a letter may be a time or a serial number and is refused too
-(`digits`): about 4 in 1000 real addresses have no letter. All zeros and all ones are assigned to no device (`reserved`). Normalised form:
-the twelve digits in lower case.
+A longer sequence is a fingerprint and is refused (`groups`). One without a letter may be a time or
+a serial number and is refused too (`digits`): about 4 in 1000 real addresses have no letter. All
+zeros and all ones are assigned to no device (`reserved`). Normalised form: the twelve digits in
+lower case.
 """
 
 from __future__ import annotations
@@ -12,7 +13,15 @@ import numpy as np
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, DIGITS, Kind, draw_indices, from_byte_matrix, to_byte_matrix
+from sanitize.kinds.kind import (
+    ASCII_WORD_CHARS,
+    BOUNDARY,
+    DIGITS,
+    Kind,
+    draw_indices,
+    from_byte_matrix,
+    to_byte_matrix,
+)
 
 _PAIR, _QUAD = "[0-9A-Fa-f]{2}", "[0-9A-Fa-f]{4}"
 _PAIRS = f"{_PAIR}(?:(?::{_PAIR}){{5,}}|(?:-{_PAIR}){{5,}})"
@@ -41,22 +50,30 @@ def _normalise(values: pl.Series) -> pl.Series:
 
 
 def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Addresses with all digits redrawn, in the separators and letter case of the value. A multicast or locally administered address
-    stays one. `reserved`: 00-00-5E-00-53-00 to FF (RFC 7042)."""
+    """Addresses with all digits redrawn, in the separators and letter case of the value. A
+    multicast or locally administered address stays one. `reserved`: 00-00-5E-00-53-00 to FF (RFC
+    7042)."""
     rows = to_byte_matrix(values)
     is_digit = (rows != 0) & ~np.isin(rows, list(b":-."))
     place = np.where(is_digit, np.cumsum(is_digit, axis=1) - 1, -1)
     value = np.where(rows >= 65, (rows | 32) - 87, rows - 48).astype(np.int64)
     nibbles = np.column_stack([draw_indices(draws, lane, 16) for lane in range(12)])
-    second = value[np.arange(len(rows)), np.argmax(place == 1, axis=1)] if len(rows) else np.empty(0, np.int64)
-    nibbles[:, 1] = nibbles[:, 1] & 12 | second & 3  # the two lowest bits of the first octet: multicast, locally administered
+    second = (
+        value[np.arange(len(rows)), np.argmax(place == 1, axis=1)]
+        if len(rows)
+        else np.empty(0, np.int64)
+    )
+    # the two lowest bits of the first octet: multicast, locally administered
+    nibbles[:, 1] = nibbles[:, 1] & 12 | second & 3
     if reserved:
         nibbles[:, :10] = [0, 0, 0, 0, 5, 14, 0, 0, 5, 3]
     without_letter = np.flatnonzero((nibbles < 10).all(axis=1))
     nibbles[without_letter, 11] = 10 + draw_indices(draws, 12, 6)[without_letter]
     upper = np.asarray(((rows >= 65) & (rows <= 70)).any(axis=1))
     letters = np.where(nibbles < 10, 48 + nibbles, np.where(upper[:, None], 55, 87) + nibbles)
-    out = np.where(place >= 0, np.take_along_axis(letters, np.clip(place, 0, 11), axis=1), rows).astype(np.uint8)
+    out = np.where(
+        place >= 0, np.take_along_axis(letters, np.clip(place, 0, 11), axis=1), rows
+    ).astype(np.uint8)
     return from_byte_matrix(out, values.name)
 
 

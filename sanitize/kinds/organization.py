@@ -1,4 +1,5 @@
-"""Names of companies and institutions, reported from a user's list or by a model; there is no pattern. Normalised form: as for LOCATION."""
+"""Names of companies and institutions, reported from a user's list or by a model; there is no
+pattern. Normalised form: as for LOCATION."""
 
 from __future__ import annotations
 
@@ -9,11 +10,12 @@ from sanitize.kinds.kind import Kind
 from sanitize.kinds.location import normalise_proper_noun
 from sanitize.kinds.person import ASCII_ALPHANUMERICS, is_distinctive, name_pools, redraw_words
 
-_FIXED_WORDS = "the|of|and|for|inc|llc|ltd|limited|corp|corporation|co|company|group|bank|gmbh|ag|sa|plc|university|institute|department"
+_FIXED_WORDS = "the|of|and|for|inc|llc|ltd|limited|corp|corporation|co|company|group|bank|gmbh|ag|sa|plc|university|institute|department"  # noqa: E501
 
 
 def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Names with as many words: surnames in the letter case of the value; words such as Inc, Bank and University stay."""
+    """Names with as many words: surnames in the letter case of the value; words such as Inc, Bank
+    and University stay."""
     _, lasts = name_pools()
     return redraw_words(values, draws, lasts, lasts, _FIXED_WORDS)
 

@@ -1,8 +1,10 @@
-"""Checks a user's regular expression before it runs on a corpus: supported syntax, bounded memory, no empty matches.
+"""Checks a user's regular expression before it runs on a corpus: supported syntax, bounded memory,
+no empty matches.
 
-The engine is Rust's `regex` crate, which does not backtrack, so every pattern runs in linear time. Constructs of other dialects that this
-rules out are refused, with their position and what to write instead. Three things that the engine allows are refused too, because they do
-harm: nested counted repetitions that multiply, patterns that match the empty text, and patterns that match everything.
+The engine is Rust's `regex` crate, which does not backtrack, so every pattern runs in linear time.
+Constructs of other dialects that this rules out are refused, with their position and what to write
+instead. Three things that the engine allows are refused too, because they do harm: nested counted
+repetitions that multiply, patterns that match the empty text, and patterns that match everything.
 """
 
 from __future__ import annotations
@@ -11,28 +13,67 @@ import re
 
 import polars as pl
 
-MAX_STEPS = 10_000  # limit on the single steps of a pattern after its counted repetitions are expanded
+MAX_STEPS = (
+    10_000  # limit on the single steps of a pattern after its counted repetitions are expanded
+)
 _COUNTED_REPETITION = re.compile(r"\{([0-9]+)(?:(,)([0-9]*))?\}")
 _ERROR_CARET = re.compile(r"\n {4}( *)\^")
-# every context that an assertion can test: text ends, letters, digits, blanks, line ends, letters beyond ASCII
-_PROBE_TEXTS = ["", "a", "7", " ", "\n", "_", "é", "aa", "a7", "a b", "  ", "\n\n", "a\n", "\na", "é é", "éa", ".", "a.b", "..", "\r\n"]
-_SAMPLE_TEXT = "Dear Ann\n\nthe minutes of our talk are below and the next one will be on the second floor\nso long\n" * 3
+# every context that an assertion can test: text ends, letters, digits, blanks, line ends, letters
+# beyond ASCII
+_PROBE_TEXTS = [
+    "",
+    "a",
+    "7",
+    " ",
+    "\n",
+    "_",
+    "é",
+    "aa",
+    "a7",
+    "a b",
+    "  ",
+    "\n\n",
+    "a\n",
+    "\na",
+    "é é",
+    "éa",
+    ".",
+    "a.b",
+    "..",
+    "\r\n",
+]
+_SAMPLE_TEXT = (
+    "Dear Ann\n\nthe minutes of our talk are below and the next one will be on the second floor\nso"
+    " long\n" * 3
+)
 _LOOK_AROUND = re.compile(r"\(\?(?:<?[=!])")
-_UNSUPPORTED_CONSTRUCTS = (  # constructs of Python's `re` and other dialects: (pattern, what it is, what to write instead)
+# constructs of Python's `re` and other dialects: (pattern, what it is, what to write instead)
+_UNSUPPORTED_CONSTRUCTS = (
     (
         _LOOK_AROUND,
         "is a look-around, which takes more than linear time",
-        "remove it: letters and digits next to a value are checked anyway, and `context` requires words near it",
+        (
+            "remove it: letters and digits next to a value are checked anyway, and `context`"
+            " requires words near it"
+        ),
     ),
     (
         re.compile(r"\\[1-9]|\(\?P=|\\k[<{'g]|\\g[<{0-9]"),
         "is a backreference to a group, which takes more than linear time",
         "write out the text that it should match",
     ),
-    (re.compile(r"\(\?>"), "is an atomic group", "use a plain group, (?:...); this engine never backtracks"),
+    (
+        re.compile(r"\(\?>"),
+        "is an atomic group",
+        "use a plain group, (?:...); this engine never backtracks",
+    ),
     (re.compile(r"\(\?\("), "is a condition on a group", "write both cases as alternatives, A|B"),
     (re.compile(r"\(\?#"), "is a comment", "remove it"),
-    (re.compile(r"\(\?[a-zA-Z]*x"), "is the verbose flag", "write the pattern without blanks and comments"),
+    (
+        re.compile(r"\(\?[a-zA-Z]*x"),
+        "is the verbose flag",
+        "write the pattern without blanks and comments",
+    ),
     (re.compile(r"\\Z"), "is the end of the text in another regex dialect", r"write \z"),
 )
 
@@ -47,7 +88,10 @@ def find_pattern_error(pattern: str) -> str | None:
             if construct.match(pattern, position):
                 return f"character {position + 1} {what}; {instead}"
     if steps > MAX_STEPS:
-        return f"its counted repetitions expand to {steps:,} steps, more than {MAX_STEPS:,}; use smaller counts, or * and +"
+        return (
+            f"its counted repetitions expand to {steps:,} steps, more than {MAX_STEPS:,}; use"
+            " smaller counts, or * and +"
+        )
     try:
         for form in (pattern, rf"\A(?:{pattern})\z"):
             found = pl.Series(_PROBE_TEXTS).str.extract_all(form)
@@ -55,23 +99,27 @@ def find_pattern_error(pattern: str) -> str | None:
         return _format_engine_error(str(error))
     found = pl.Series(_PROBE_TEXTS).str.extract_all(pattern)
     if found.explode().drop_nulls().eq("").any():
-        return "matches the empty text; make one part of it mandatory: use + instead of *, and no empty last alternative"
+        return (
+            "matches the empty text; make one part of it mandatory: use + instead of *, and no"
+            " empty last alternative"
+        )
     if sum(map(len, pl.Series([_SAMPLE_TEXT]).str.extract_all(pattern)[0])) == len(_SAMPLE_TEXT):
         return (
-            "matches all of a text of words, blanks and line ends, so every text would become one value; add what distinguishes the value "
-            "from other text, such as EMP-[0-9]{6}"
+            "matches all of a text of words, blanks and line ends, so every text would become one"
+            " value; add what distinguishes the value from other text, such as EMP-[0-9]{6}"
         )
     return None
 
 
 def _parse_pattern(pattern: str) -> tuple[list[int], int, str | None]:
-    """The positions of the tokens outside of character classes, the number of single steps after counted repetitions are expanded, and the
-    error message of a possessive repetition, or None.
+    """The positions of the tokens outside of character classes, the number of single steps after
+    counted repetitions are expanded, and the error message of a possessive repetition, or None.
 
     The result for an invalid regular expression is unspecified; the engine refuses it later.
     """
     tokens: list[int] = []
-    # for each open group: steps of its longest alternative so far, of the current alternative, and of its last token
+    # for each open group: steps of its longest alternative so far, of the current alternative, and
+    # of its last token
     groups = [[0, 0, 0]]
     position, repeated = 0, False
     while position < len(pattern):
@@ -83,7 +131,10 @@ def _parse_pattern(pattern: str) -> tuple[list[int], int, str | None]:
                 return (
                     tokens,
                     0,
-                    f"character {position + 1} makes a repetition possessive; remove the +: this engine never backtracks",
+                    (
+                        f"character {position + 1} makes a repetition possessive; remove the +:"
+                        " this engine never backtracks"
+                    ),
                 )
             if counted:
                 low, comma, high = counted.groups()
@@ -139,9 +190,13 @@ def _token_end(pattern: str, position: int) -> int:
 
 
 def _format_engine_error(error: str) -> str:
-    """An error of the regex engine as one line, with the position of the error for a pattern on one line."""
+    """An error of the regex engine as one line, with the position of the error for a pattern on one
+    line."""
     if "exceeds size limit" in error:
-        return "becomes larger than 10 MB when it is compiled; use smaller counts, or * and +, and [0-9A-Za-z] instead of \\w"
+        return (
+            "becomes larger than 10 MB when it is compiled; use smaller counts, or * and +, and"
+            " [0-9A-Za-z] instead of \\w"
+        )
     message = re.search(r"\nerror: ([^\n]+)", error)
     caret = _ERROR_CARET.search(error)
     place = f"character {len(caret[1]) + 1}: " if caret else ""

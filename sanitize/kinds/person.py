@@ -1,10 +1,12 @@
-"""Names of people: normalisation, splitting into words, and surrogates. There is no pattern; finders report names (finders/names.py,
-finders/known.py, models, a user's list).
+"""Names of people: normalisation, splitting into words, and surrogates. There is no pattern;
+finders report names (finders/names.py, finders/known.py, models, a user's list).
 
-Normalised form: letter case, blanks, quotes, Unicode compatibility forms and invisible characters do not count, `Roe, Ann` is
-`ann roe`, and a blank between Chinese characters or kana does not count (`田中 太郎`). Two people with the same name are one value.
+Normalised form: letter case, blanks, quotes, Unicode compatibility forms and invisible characters
+do not count, `Roe, Ann` is `ann roe`, and a blank between Chinese characters or kana does not count
+(`田中 太郎`). Two people with the same name are one value.
 
-Names in Chinese, Japanese and Korean script are split into family name and given name (kinds/east_asian_names.py).
+Names in Chinese, Japanese and Korean script are split into family name and given name
+(kinds/east_asian_names.py).
 """
 
 from __future__ import annotations
@@ -19,7 +21,13 @@ import numpy.typing as npt
 import polars as pl
 
 from sanitize.array_types import I64, Mask
-from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans, splice, to_large_string
+from sanitize.core.arrow_buffers import (
+    TextBuffers,
+    find_matches,
+    slice_spans,
+    splice,
+    to_large_string,
+)
 from sanitize.core.keys import Draws, draw_index
 from sanitize.kinds.east_asian_names import (
     count_family_characters,
@@ -36,21 +44,21 @@ INVISIBLE = "[\u200b-\u200d\u2060\u00ad\ufeff]"
 ASCII_ALPHANUMERICS = ASCII_WORD_CHARS.replace(b"_", b"")  # `_Ann Roe_` contains a name
 _WORD = r"[\p{L}\p{M}]+"
 # titles, particles and suffixes: words inside a name that are kept in surrogates
-_FIXED_WORDS = (
-    "mr|mrs|ms|miss|dr|prof|sir|van|von|der|den|de|del|della|di|da|dos|du|la|le|al|el|bin|ibn|ben|ter|ten|zu|und|y|jr|sr|ii|iii|iv"
-)
+_FIXED_WORDS = "mr|mrs|ms|miss|dr|prof|sir|van|von|der|den|de|del|della|di|da|dos|du|la|le|al|el|bin|ibn|ben|ter|ten|zu|und|y|jr|sr|ii|iii|iv"  # noqa: E501
 _TRANSLITERATED_NAME = "[・·•‧]"  # `ジョン・スミス`, `约翰·史密斯`: given name first
 _FIRST_EAST_ASIAN_BYTE = 0xE1  # of Hangul, kana and Chinese characters in UTF-8, and of some more
 _UNSPACED = r"[\p{Han}\p{Hiragana}\p{Katakana}ー]"  # scripts that separate no words
 _BEFORE_COMMA = r"\A([\s\"',]*[^\s\"',][^,]*),"  # the text before the first comma
-# letters that Unicode does not decompose into a base letter and an accent, and their ASCII spellings; letters with a two-letter spelling
+# letters that Unicode does not decompose into a base letter and an accent, and their ASCII
+# spellings; letters with a two-letter spelling
 _ASCII_SPELLINGS = dict(zip("ßøłđðæœþıħ", "ss o l d d ae oe th i h".split(), strict=True))
 _DIGRAPHS = dict(zip("äöüøå", "ae oe ue oe aa".split(), strict=True))
 
 
 def normalise_name(names: pl.Series) -> pl.Series:
-    """Normalised names: each character in its Unicode compatibility form, lower case, single blanks, no invisible characters, `Roe, Ann`
-    as `ann roe`, and no blanks between Chinese characters or kana."""
+    """Normalised names: each character in its Unicode compatibility form, lower case, single
+    blanks, no invisible characters, `Roe, Ann` as `ann roe`, and no blanks between Chinese
+    characters or kana."""
     plain = (
         names.str.replace_all(INVISIBLE, "")
         .str.normalize("NFKC")
@@ -70,35 +78,49 @@ def join_unspaced(names: pl.Series) -> pl.Series:
 
 
 def is_distinctive(values: pl.DataFrame) -> pl.Series:
-    """True for names whose normalised forms are more than one word of letters and have six bytes or more: `will`, `may` and `li wu` are
-    too ambiguous. A name in Chinese characters or kana is one word: it counts if it is a family name and a given name of three characters
-    or more; two characters (`王伟`) occur inside other words. The full leak check uses the same rule."""
+    """True for names whose normalised forms are more than one word of letters and have six bytes or
+    more: `will`, `may` and `li wu` are too ambiguous. A name in Chinese characters or kana is one
+    word: it counts if it is a family name and a given name of three characters or more; two
+    characters (`王伟`) occur inside other words. The full leak check uses the same rule."""
     names = join_unspaced(values["normalised"])
-    return ((names.str.len_bytes() >= 6) & ~names.str.contains(r"\A\p{L}+\z")) | pl.Series(is_full_name(names))
+    return ((names.str.len_bytes() >= 6) & ~names.str.contains(r"\A\p{L}+\z")) | pl.Series(
+        is_full_name(names)
+    )
 
 
 def fold_accents(names: pl.Series, *, digraphs: bool = False) -> pl.Series:
-    """Names in lower case without accents, as in addresses (`jose` for `José`, `gross` for `Groß`); with `digraphs`, two letters where that
-    is customary (`juergen` for `Jürgen`)."""
+    """Names in lower case without accents, as in addresses (`jose` for `José`, `gross` for `Groß`);
+    with `digraphs`, two letters where that is customary (`juergen` for `Jürgen`)."""
     small = names.str.to_lowercase()
     if not small.str.contains(r"[^\x00-\x7f]").any():
         return small
     small = small.str.normalize("NFC").str.replace_many(_DIGRAPHS) if digraphs else small
-    return small.str.normalize("NFKD").str.to_lowercase().str.replace_all(r"\p{M}", "").str.replace_many(_ASCII_SPELLINGS)
+    return (
+        small.str.normalize("NFKD")
+        .str.to_lowercase()
+        .str.replace_all(r"\p{M}", "")
+        .str.replace_many(_ASCII_SPELLINGS)
+    )
 
 
 def _make_surrogates(names: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Names of the same shape: an initial for an initial, given names (of the same gender where the lists tell it), a surname at its
-    place, of the same script; letter case and all else unchanged. A name of one word is a given name if the lists have it as one."""
+    """Names of the same shape: an initial for an initial, given names (of the same gender where the
+    lists tell it), a surname at its place, of the same script; letter case and all else unchanged.
+    A name of one word is a given name if the lists have it as one."""
     words = NameWords.parse(names)
     return words.replace_words(words.draw_names(draws), words.is_fixed)
 
 
 def redraw_words(
-    values: pl.Series, draws: Draws, given_names: npt.NDArray[np.object_], surnames: npt.NDArray[np.object_], fixed_words: str
+    values: pl.Series,
+    draws: Draws,
+    given_names: npt.NDArray[np.object_],
+    surnames: npt.NDArray[np.object_],
+    fixed_words: str,
 ) -> pl.Series:
-    """The values with every word redrawn: the last one from `surnames`, the others from `given_names`. Single letters become other letters,
-    words that match the alternation `fixed_words` are kept, and letter case is unchanged."""
+    """The values with every word redrawn: the last one from `surnames`, the others from
+    `given_names`. Single letters become other letters, words that match the alternation
+    `fixed_words` are kept, and letter case is unchanged."""
     words = NameWords.parse(values, fixed_words, reorder_at_comma=False, split_east_asian=False)
     return words.replace_words(words.draw_words(draws, given_names, surnames), words.is_fixed)
 
@@ -122,9 +144,11 @@ def _make_variants(names: pl.Series, draws: Draws, anchor: I64) -> pl.Series:
 class NameWords:
     """The words of a column of names, one entry per word, in text order.
 
-    `row` is the row of the name; `start` and `end` are byte positions in `buffers`, the concatenated names; `text` is the word. A word is
-    `is_fixed` (a title or particle, which surrogates keep), `is_initial` (a single letter), or (part of) the surname (`is_surname`) or the
-    given name (`is_given`). `position` is its index in the normalised name, which differs from the text order for `Roe, Ann`.
+    `row` is the row of the name; `start` and `end` are byte positions in `buffers`, the
+    concatenated names; `text` is the word. A word is `is_fixed` (a title or particle, which
+    surrogates keep), `is_initial` (a single letter), or (part of) the surname (`is_surname`) or the
+    given name (`is_given`). `position` is its index in the normalised name, which differs from the
+    text order for `Roe, Ann`.
     """
 
     names: pl.Series
@@ -142,14 +166,21 @@ class NameWords:
 
     @classmethod
     def parse(
-        cls, names: pl.Series, fixed_words: str = _FIXED_WORDS, *, reorder_at_comma: bool = True, split_east_asian: bool = True
+        cls,
+        names: pl.Series,
+        fixed_words: str = _FIXED_WORDS,
+        *,
+        reorder_at_comma: bool = True,
+        split_east_asian: bool = True,
     ) -> NameWords:
         """The words of a column of names.
 
-        The surname is the last word that is neither fixed nor an initial, or the last such word before a comma; the given name is the
-        first of the others. Words joined to one of the two by hyphens (`Jean-Paul`) are part of it. With `reorder_at_comma`, the text
-        after a single comma comes first, as in the normalised form of a name. With `split_east_asian`, a name in Chinese, Japanese or
-        Korean script is split into family name and given name, and its family name is the first word (not in `ジョン・スミス`).
+        The surname is the last word that is neither fixed nor an initial, or the last such word
+        before a comma; the given name is the first of the others. Words joined to one of the two by
+        hyphens (`Jean-Paul`) are part of it. With `reorder_at_comma`, the text after a single comma
+        comes first, as in the normalised form of a name. With `split_east_asian`, a name in
+        Chinese, Japanese or Korean script is split into family name and given name, and its family
+        name is the first word (not in `ジョン・スミス`).
         """
         buffers = TextBuffers.from_array(to_large_string(names))
         starts, ends = find_matches(buffers, _WORD)
@@ -165,54 +196,101 @@ class NameWords:
         is_fixed = kept & (np.bincount(row[~kept & ~is_initial], minlength=len(names)) > 0)[row]
         order = np.arange(count)
         if reorder_at_comma:
-            comma = names.str.extract(_BEFORE_COMMA).str.len_bytes().fill_null(len(buffers.data)).to_numpy().astype(np.int64)
+            comma = (
+                names.str.extract(_BEFORE_COMMA)
+                .str.len_bytes()
+                .fill_null(len(buffers.data))
+                .to_numpy()
+                .astype(np.int64)
+            )
             order = np.lexsort((starts, starts - buffers.offsets[row] < comma[row], row))
         new = _is_run_start(row)
         position = np.empty(count, np.int64)
-        position[order] = np.arange(count) - np.maximum.accumulate(np.where(new, np.arange(count), 0))
+        position[order] = np.arange(count) - np.maximum.accumulate(
+            np.where(new, np.arange(count), 0)
+        )
         free = order[(~kept & ~is_initial)[order]]
         group = group_hyphenated(buffers, row, starts, ends)
         is_last_free = _is_run_start(row[free][::-1])[::-1]
         if is_unspaced.any():
             has_family_first = np.ones(len(names), np.bool_)
             has_family_first[row[~is_unspaced & ~is_fixed]] = False
-            has_family_first &= ~names.str.contains(_TRANSLITERATED_NAME).fill_null(False).to_numpy()
-            is_last_free = np.where(has_family_first[row[free]], _is_run_start(row[free]), is_last_free)
+            has_family_first &= (
+                ~names.str.contains(_TRANSLITERATED_NAME).fill_null(False).to_numpy()
+            )
+            is_last_free = np.where(
+                has_family_first[row[free]], _is_run_start(row[free]), is_last_free
+            )
         is_surname = np.isin(group, group[free[is_last_free]]) & ~is_fixed
         others = order[(~is_fixed & ~is_surname)[order]]
-        is_given = np.isin(group, group[others[_is_run_start(row[others])]]) & ~is_fixed & ~is_surname
-        return cls(names, buffers, row, starts, ends, words, is_fixed, is_initial, is_surname, is_given, position, group)
+        is_given = (
+            np.isin(group, group[others[_is_run_start(row[others])]]) & ~is_fixed & ~is_surname
+        )
+        return cls(
+            names,
+            buffers,
+            row,
+            starts,
+            ends,
+            words,
+            is_fixed,
+            is_initial,
+            is_surname,
+            is_given,
+            position,
+            group,
+        )
 
-    def draw_words(self, draws: Draws, given_names: npt.NDArray[np.object_], surnames: npt.NDArray[np.object_]) -> pl.Series:
+    def draw_words(
+        self, draws: Draws, given_names: npt.NDArray[np.object_], surnames: npt.NDArray[np.object_]
+    ) -> pl.Series:
         """A drawn word for each word, in lower case: a surname, a given name, or a letter."""
         bits = self._take_bits(draws)
-        name = np.where(self.is_surname, surnames[draw_index(bits, len(surnames))], given_names[draw_index(bits, len(given_names))])
-        return pl.Series(np.where(self.is_initial, _LETTERS[draw_index(bits, 26)], name), dtype=pl.String)
+        name = np.where(
+            self.is_surname,
+            surnames[draw_index(bits, len(surnames))],
+            given_names[draw_index(bits, len(given_names))],
+        )
+        return pl.Series(
+            np.where(self.is_initial, _LETTERS[draw_index(bits, 26)], name), dtype=pl.String
+        )
 
     def draw_names(self, draws: Draws) -> pl.Series:
-        """A drawn word for each word of people's names, in lower case: see `draw_names`. A name of one word without a title is a given name
-        if the lists have it as one."""
+        """A drawn word for each word of people's names, in lower case: see `draw_names`. A name of
+        one word without a title is a given name if the lists have it as one."""
         bits = self._take_bits(draws)
         count = len(self.names)
-        is_alone = (np.bincount(self.row[self.is_given | self.is_fixed], minlength=count) == 0)[self.row]
-        is_given_alone = is_alone & (is_listed_given_name(self.text) | is_east_asian_given_name(self.text))
+        is_alone = (np.bincount(self.row[self.is_given | self.is_fixed], minlength=count) == 0)[
+            self.row
+        ]
+        is_given_alone = is_alone & (
+            is_listed_given_name(self.text) | is_east_asian_given_name(self.text)
+        )
         names = draw_names(self.text, self.is_surname & ~is_given_alone, bits, self.row)
-        return pl.Series(np.where(self.is_initial, _LETTERS[draw_index(bits, 26)], names), dtype=pl.String)
+        return pl.Series(
+            np.where(self.is_initial, _LETTERS[draw_index(bits, 26)], names), dtype=pl.String
+        )
 
     def _take_bits(self, draws: Draws) -> npt.NDArray[np.uint64]:
         """32 random bits for each word, which depend on its position in the normalised name."""
         return draws.take(self.row).u64(self.position.astype(np.uint64)) >> np.uint64(32)
 
     def replace_words(self, replacements: pl.Series, fixed: Mask) -> pl.Series:
-        """The names with their words replaced, each in the letter case of the word it replaces; words where `fixed` is true are kept."""
+        """The names with their words replaced, each in the letter case of the word it replaces;
+        words where `fixed` is true are kept."""
         if not len(self.row):
             return self.names
-        shown = pl.select(pl.when(pl.Series(fixed)).then(self.text).otherwise(match_case(replacements, self.text))).to_series()
-        return pl.Series(self.names.name, splice(self.buffers, self.start, self.end, to_large_string(shown)))
+        shown = pl.select(
+            pl.when(pl.Series(fixed)).then(self.text).otherwise(match_case(replacements, self.text))
+        ).to_series()
+        return pl.Series(
+            self.names.name, splice(self.buffers, self.start, self.end, to_large_string(shown))
+        )
 
 
 def _split_family_names(buffers: TextBuffers, starts: I64, ends: I64) -> tuple[I64, I64]:
-    """Splits the words that are a family name and a given name without a blank, of values that are one word: `王小明`, `田中太郎`."""
+    """Splits the words that are a family name and a given name without a blank, of values that are
+    one word: `王小明`, `田中太郎`."""
     if not len(starts) or not (buffers.data >= _FIRST_EAST_ASIAN_BYTE).any():
         return starts, ends
     row = np.searchsorted(buffers.offsets, starts, side="right") - 1
@@ -221,17 +299,28 @@ def _split_family_names(buffers: TextBuffers, starts: I64, ends: I64) -> tuple[I
     chosen = np.flatnonzero(is_east_asian(words))
     size = count_family_characters(words.gather(chosen)) if len(chosen) else np.empty(0, np.int64)
     chosen, size = chosen[size > 0], size[size > 0]
-    middle = starts[is_alone[chosen]] + pl.select(pl.Series(words.gather(chosen)).str.slice(0, pl.Series(size))).to_series().str.len_bytes()
+    middle = (
+        starts[is_alone[chosen]]
+        + pl.select(pl.Series(words.gather(chosen)).str.slice(0, pl.Series(size)))
+        .to_series()
+        .str.len_bytes()
+    )
     return np.sort(np.append(starts, middle)), np.sort(np.append(ends, middle))
 
 
 def group_hyphenated(buffers: TextBuffers, row: I64, start: I64, end: I64) -> I64:
-    """The number of the run of hyphenated words that each word is in, such as `Jean-Paul` and `J.-P.`; words are sorted by position."""
+    """The number of the run of hyphenated words that each word is in, such as `Jean-Paul` and
+    `J.-P.`; words are sorted by position."""
     data = np.append(buffers.data, np.zeros(3, np.uint8))
     gap, end = np.append(start[1:] - end[:-1], 0)[: len(row)], end
     bare = (gap == 1) & (data[end] == 45)
     dotted = (gap == 2) & (data[end] == 46) & (data[end + 1] == 45)
-    wide = (gap == 3) & (data[end] == 0xE2) & (data[end + 1] == 0x80) & ((data[end + 2] == 0x90) | (data[end + 2] == 0x91))
+    wide = (
+        (gap == 3)
+        & (data[end] == 0xE2)
+        & (data[end + 1] == 0x80)
+        & ((data[end + 2] == 0x90) | (data[end + 2] == 0x91))
+    )
     ends = ~(bare | dotted | wide) | np.append(row[1:] != row[:-1], True)[: len(row)]
     return np.append(0, np.cumsum(ends))[: len(row)]
 
@@ -242,10 +331,13 @@ def _is_run_start(row: I64) -> Mask:
 
 
 def match_case(words: pl.Series, like: pl.Series) -> pl.Series:
-    """Lower-case words in the letter case of the words in `like`: UPPER, Title, or unchanged; a single upper-case letter means Title."""
+    """Lower-case words in the letter case of the words in `like`: UPPER, Title, or unchanged; a
+    single upper-case letter means Title."""
     frame = pl.DataFrame({"new": words, "old": like})
     title = pl.col("new").str.slice(0, 1).str.to_uppercase() + pl.col("new").str.slice(1)
-    upper = (pl.col("old") == pl.col("old").str.to_uppercase()) & (pl.col("old") != pl.col("old").str.to_lowercase())
+    upper = (pl.col("old") == pl.col("old").str.to_uppercase()) & (
+        pl.col("old") != pl.col("old").str.to_lowercase()
+    )
     return frame.select(
         pl.when(upper & (pl.col("old").str.len_chars() > 1))
         .then(pl.col("new").str.to_uppercase())
@@ -257,7 +349,8 @@ def match_case(words: pl.Series, like: pl.Series) -> pl.Series:
 
 @functools.cache
 def name_pools() -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
-    """Given names and surnames in plain ASCII, sorted, so that a draw gives the same name on every machine."""
+    """Given names and surnames in plain ASCII, sorted, so that a draw gives the same name on every
+    machine."""
     found = []
     for names in faker_names():
         words = pl.Series(sorted(names), dtype=pl.String)
@@ -265,13 +358,15 @@ def name_pools() -> tuple[npt.NDArray[np.object_], npt.NDArray[np.object_]]:
     return found[0], found[1]
 
 
-# scripts of names, each by a pattern of its words; the first is that of names in Latin letters, and of all other scripts; those of
-# Chinese, Japanese and Korean names are in east_asian_names.py
+# scripts of names, each by a pattern of its words; the first is that of names in Latin letters, and
+# of all other scripts; those of Chinese, Japanese and Korean names are in east_asian_names.py
 _SCRIPT_PATTERNS = {
     "latin": r"\A[a-z]{3,12}\z",
     **{
         script: rf"\A\p{{{script}}}{{2,12}}\z"
-        for script in "Cyrillic Greek Armenian Georgian Hebrew Arabic Devanagari Bengali Tamil Thai".split()
+        for script in (
+            "Cyrillic Greek Armenian Georgian Hebrew Arabic Devanagari Bengali Tamil Thai".split()
+        )
     },
 }
 _MIN_SCRIPT_NAMES = 20  # a script with fewer names gets names in Latin letters
@@ -279,18 +374,27 @@ _ANY_GENDER, _FEMALE, _MALE = range(3)
 _LETTERS = np.array(list("abcdefghijklmnopqrstuvwxyz"), object)
 
 
-def draw_names(words: pl.Series, is_surname: Mask, bits: npt.NDArray[np.uint64], row: I64 | None = None) -> npt.NDArray[np.object_]:
-    """A drawn name in lower case for each word: a surname or a given name, of the script of the word, and a given name of the gender of the
-    word where the lists have that as a name of one gender only. `bits` are 32 random bits for each word; words of one `row` are of one
-    language, where Chinese and Japanese names are written with the same characters."""
+def draw_names(
+    words: pl.Series, is_surname: Mask, bits: npt.NDArray[np.uint64], row: I64 | None = None
+) -> npt.NDArray[np.object_]:
+    """A drawn name in lower case for each word: a surname or a given name, of the script of the
+    word, and a given name of the gender of the word where the lists have that as a name of one
+    gender only. `bits` are 32 random bits for each word; words of one `row` are of one language,
+    where Chinese and Japanese names are written with the same characters."""
     scripts = list(_SCRIPT_PATTERNS)
     folded = fold_accents(words)
     script = np.zeros(len(words), np.int64)
     other = np.flatnonzero(folded.str.contains(r"[^\x00-\x7f]").fill_null(False).to_numpy())
     for number, name in enumerate(scripts[1:], 1):
-        script[other[words.gather(other).str.contains(rf"\A[\p{{{name}}}\p{{M}}]").to_numpy()]] = number
+        script[other[words.gather(other).str.contains(rf"\A[\p{{{name}}}\p{{M}}]").to_numpy()]] = (
+            number
+        )
     female, male = _given_names_by_gender()
-    gender = np.where(is_in_sorted(folded, female), _FEMALE, np.where(is_in_sorted(folded, male), _MALE, _ANY_GENDER))
+    gender = np.where(
+        is_in_sorted(folded, female),
+        _FEMALE,
+        np.where(is_in_sorted(folded, male), _MALE, _ANY_GENDER),
+    )
     gender = np.where(is_surname, _ANY_GENDER, gender)
     found = np.empty(len(words), object)
     pool_no = (script * 2 + is_surname) * 3 + gender
@@ -303,12 +407,15 @@ def draw_names(words: pl.Series, is_surname: Mask, bits: npt.NDArray[np.uint64],
         languages = find_languages(words.gather(rows))
         if row is not None:
             languages = unify_languages(languages, row[rows])
-        found[rows] = draw_east_asian_names(words.gather(rows), is_surname[rows], bits[rows], languages)
+        found[rows] = draw_east_asian_names(
+            words.gather(rows), is_surname[rows], bits[rows], languages
+        )
     return found
 
 
 def is_listed_given_name(words: pl.Series) -> Mask:
-    """True for words that Faker's lists have as given names; letter case and accents are ignored."""
+    """True for words that Faker's lists have as given names; letter case and accents are
+    ignored."""
     return is_in_sorted(fold_accents(words), list_given_names())
 
 
@@ -326,21 +433,35 @@ def list_given_names() -> pl.Series:
 
 @functools.cache
 def _given_names_by_gender() -> tuple[pl.Series, pl.Series]:
-    """Given names that only women have and those that only men have in Faker's lists, without accents, sorted."""
-    female, male = (fold_accents(pl.Series(sorted(names), dtype=pl.String)).unique() for names in faker_given_names_by_gender())
-    return (female.filter(~female.is_in(male.implode())).sort(), male.filter(~male.is_in(female.implode())).sort())
+    """Given names that only women have and those that only men have in Faker's lists, without
+    accents, sorted."""
+    female, male = (
+        fold_accents(pl.Series(sorted(names), dtype=pl.String)).unique()
+        for names in faker_given_names_by_gender()
+    )
+    return (
+        female.filter(~female.is_in(male.implode())).sort(),
+        male.filter(~male.is_in(female.implode())).sort(),
+    )
 
 
 @functools.cache
 def _list_names_of_script(script: str) -> dict[tuple[bool, int], npt.NDArray[np.object_]]:
-    """The names of a script to draw from, sorted, by whether they are surnames, and by gender. Where a script has too few surnames, its
-    given names; where it has too few of both, names in Latin letters."""
+    """The names of a script to draw from, sorted, by whether they are surnames, and by gender.
+    Where a script has too few surnames, its given names; where it has too few of both, names in
+    Latin letters."""
     pattern = _SCRIPT_PATTERNS[script]
     given, surnames = (pl.Series(sorted(names), dtype=pl.String) for names in faker_names())
-    given, surnames = given.filter(given.str.contains(pattern)), surnames.filter(surnames.str.contains(pattern))
+    given, surnames = (
+        given.filter(given.str.contains(pattern)),
+        surnames.filter(surnames.str.contains(pattern)),
+    )
     if len(given) < _MIN_SCRIPT_NAMES:
         return _list_names_of_script("latin")
-    found = {(False, _ANY_GENDER): given, (True, _ANY_GENDER): surnames if len(surnames) >= _MIN_SCRIPT_NAMES else given}
+    found = {
+        (False, _ANY_GENDER): given,
+        (True, _ANY_GENDER): surnames if len(surnames) >= _MIN_SCRIPT_NAMES else given,
+    }
     folded = fold_accents(given)
     for gender, listed in zip((_FEMALE, _MALE), _given_names_by_gender(), strict=True):
         of_gender = given.filter(folded.is_in(listed.implode()))
@@ -350,7 +471,8 @@ def _list_names_of_script(script: str) -> dict[tuple[bool, int], npt.NDArray[np.
 
 @functools.cache
 def faker_given_names_by_gender() -> tuple[frozenset[str], frozenset[str]]:
-    """Given names of women and of men of all of Faker's locales, as single words of two letters or more in lower case."""
+    """Given names of women and of men of all of Faker's locales, as single words of two letters or
+    more in lower case."""
     female, male = list[str](), list[str]()
     for name, values in _list_faker_names():
         if "first" in name and "female" in name:
@@ -362,8 +484,8 @@ def faker_given_names_by_gender() -> tuple[frozenset[str], frozenset[str]]:
 
 @functools.cache
 def faker_names() -> tuple[frozenset[str], frozenset[str]]:
-    """Given names and surnames of all of Faker's locales, as single words of two letters or more in lower case: about 29,000 and 33,000,
-    loaded in a quarter of a second."""
+    """Given names and surnames of all of Faker's locales, as single words of two letters or more in
+    lower case: about 29,000 and 33,000, loaded in a quarter of a second."""
     found: tuple[list[str], list[str]] = ([], [])
     for name, values in _list_faker_names():
         for number, part in enumerate(("first", "last")):
@@ -373,7 +495,8 @@ def faker_names() -> tuple[frozenset[str], frozenset[str]]:
 
 
 def _list_faker_names() -> list[tuple[str, list[str]]]:
-    """The lists of names of all of Faker's locales, each with the name of its variable: `first_names_female`."""
+    """The lists of names of all of Faker's locales, each with the name of its variable:
+    `first_names_female`."""
     import faker.providers.person as locales
 
     found = []
@@ -386,7 +509,9 @@ def _list_faker_names() -> list[tuple[str, list[str]]]:
 
 
 def _split_lowercase_words(names: list[str]) -> frozenset[str]:
-    words = pl.Series(names, dtype=pl.String).str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]{2,}")
+    words = (
+        pl.Series(names, dtype=pl.String).str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]{2,}")
+    )
     return frozenset(words.explode().drop_nulls())
 
 

@@ -1,8 +1,10 @@
-"""United States social security numbers: `ddd-dd-dddd` with hyphens, blanks or dots of any form, the same separator twice, or nine bare
-digits after a label; and numbers of the same form with an area above 899: taxpayer numbers (ITIN, ATIN), and invented or mistyped
-numbers, since hardly anything else is written in this form. The label may be a key in quotation marks of any form (`“ssn”: “123456789”`).
-Inside a word the label may be directly before the number (`ssn_123-45-6789_x`).
-A number after the word for a part of a building (`Suite 123-45-6789`) is refused (`address`).
+"""United States social security numbers: `ddd-dd-dddd` with hyphens, blanks or dots of any form,
+the same separator twice, or nine bare digits after a label; and numbers of the same form with an
+area above 899: taxpayer numbers (ITIN, ATIN), and invented or mistyped numbers, since hardly
+anything else is written in this form. The label may be a key in quotation marks of any form
+(`“ssn”: “123456789”`). Inside a word the label may be directly before the number
+(`ssn_123-45-6789_x`). A number after the word for a part of a building (`Suite 123-45-6789`) is
+refused (`address`).
 
 Normalised form: the nine digits.
 """
@@ -33,11 +35,13 @@ from sanitize.kinds.plain_forms import PlainForm, keep_only
 
 
 def _check(values: pl.Series) -> pl.Series:
-    """`address` for a number with the word for a part of a building; `separator` for two different separators; `range` for
-    numbers that are never assigned (area 000 or 666, group 00, serial 0000, and those of advertisements); else null.
+    """`address` for a number with the word for a part of a building; `separator` for two different
+    separators; `range` for numbers that are never assigned (area 000 or 666, group 00, serial 0000,
+    and those of advertisements); else null.
 
-    Taxpayer numbers (area above 899) have the groups 50 to 65, 70 to 88 and 90 to 99 (IRS, Publication 1915). This is not checked: a number
-    of this form with another group is more often a wrong or mistyped number of a person than anything else.
+    Taxpayer numbers (area above 899) have the groups 50 to 65, 70 to 88 and 90 to 99 (IRS,
+    Publication 1915). This is not checked: a number of this form with another group is more often a
+    wrong or mistyped number of a person than anything else.
     """
     plain = _normalise(values)
     gaps = (
@@ -60,8 +64,9 @@ def _normalise(values: pl.Series) -> pl.Series:
 
 
 def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Other numbers that could be assigned. `reserved`: one of 987-65-4320 to 4329, which are reserved for advertisements; `_check` refuses
-    these on purpose, so that they are not found again.
+    """Other numbers that could be assigned. `reserved`: one of 987-65-4320 to 4329, which are
+    reserved for advertisements; `_check` refuses these on purpose, so that they are not found
+    again.
     """
     rows = to_byte_matrix(values)
     if reserved:
@@ -69,7 +74,12 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     else:
         area = 1 + draw_indices(draws, 0, 898)
         area += area >= 666
-        numbers = area * 1_000_000 + (1 + draw_indices(draws, 1, 99)) * 10_000 + 1 + draw_indices(draws, 2, 9_999)
+        numbers = (
+            area * 1_000_000
+            + (1 + draw_indices(draws, 1, 99)) * 10_000
+            + 1
+            + draw_indices(draws, 2, 9_999)
+        )
     place = np.where(digit_mask(rows), np.cumsum(digit_mask(rows), axis=1) - 1, -1)
     for at in range(9):
         rows[place == at] = (48 + numbers // 10 ** (8 - at) % 10)[(place == at).any(axis=1)]
@@ -78,14 +88,17 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
 
 _NEVER_ISSUED = r"\A(?:000|666|98765432[0-9]\z)|\A[0-9]{3}00|0000\z"
 _FORMATTED = widen_separators(rf"{BOUNDARY}[0-9]{{3}}[ .-][0-9]{{2}}[ .-][0-9]{{4}}{BOUNDARY}")
-# the label, and what may be between it and the number: a word or two, a colon, quotation marks, brackets, `**` of Markdown
+# the label, and what may be between it and the number: a word or two, a colon, quotation marks,
+# brackets, `**` of Markdown
 _LABEL = (
-    rf"{BOUNDARY}(?:[Ss][Ss][Nn]|SS ?#|ITIN|ATIN|[Ss]ocial [Ss]ecurity|SOCIAL SECURITY|[Ss]oc[.]? [Ss]ec[.]?)"
-    rf"(?: (?:[Nn]umber|NUMBER|[Nn]o[.]?|#))?(?: (?:is|was|of) |[: #=\"'(*{QUOTATION_MARKS}]{{1,6}})"
+    rf"{BOUNDARY}(?:[Ss][Ss][Nn]|SS ?#|ITIN|ATIN|[Ss]ocial [Ss]ecurity|SOCIAL SECURITY|[Ss]oc[.]?"
+    r" [Ss]ec[.]?)"
+    r"(?: (?:[Nn]umber|NUMBER|[Nn]o[.]?|#))?(?: (?:is|was|of) |[:"
+    rf" #=\"'(*{QUOTATION_MARKS}]{{1,6}})"
 )
 _KEY = rf"(?:{WORD_BEFORE}|{BOUNDARY})[Ss][Ss][Nn][_-]?"  # inside a word: `ssn_`, `my_ssn_`, `SSN`
 _EMBEDDED = rf"{_KEY}(?:[0-9]{{3}}-[0-9]{{2}}-[0-9]{{4}}|[0-9]{{9}})(?:{BOUNDARY}|_)"
-_ROOM = rf"{BOUNDARY}(?:[Ss]uite|SUITE|[Ss]te[.]?|STE[.]?|[Aa]pt[.]?|APT[.]?|[Aa]partment|[Rr]oom|[Uu]nit) #?"
+_ROOM = rf"{BOUNDARY}(?:[Ss]uite|SUITE|[Ss]te[.]?|STE[.]?|[Aa]pt[.]?|APT[.]?|[Aa]partment|[Rr]oom|[Uu]nit) #?"  # noqa: E501
 KIND = Kind(
     name="US_SSN",
     about="a United States social security number",
@@ -98,7 +111,9 @@ KIND = Kind(
     embedded_pattern=_EMBEDDED,
     prefix_pattern=f"{_LABEL}|{_KEY}",
     suffix_pattern="_",
-    accepts=lambda candidates: candidates["value"].str.contains(rf"\A(?:(?:{_ROOM})?{_FORMATTED}|(?:{_LABEL})?[0-9]{{9}}|{_EMBEDDED})\z"),
+    accepts=lambda candidates: candidates["value"].str.contains(
+        rf"\A(?:(?:{_ROOM})?{_FORMATTED}|(?:{_LABEL})?[0-9]{{9}}|{_EMBEDDED})\z"
+    ),
     check=_check,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
@@ -123,10 +138,25 @@ KIND = Kind(
         ("ITIN 912-70-3456, 988-94-0001", "912-70-3456", "988-94-0001"),
         ("913-12-3457 or 914-66-3458", "913-12-3457", "914-66-3458"),
         ("ssn=123456789, SSN is 123456788", "123456789", "123456788"),
-        ('{"ssn": "123456789"} **SSN:** 123456788, SS# 123456787', "123456789", "123456788", "123456787"),
+        (
+            '{"ssn": "123456789"} **SSN:** 123456788, SS# 123456787',
+            "123456789",
+            "123456788",
+            "123456787",
+        ),
         ("{“ssn”: “123456789”} «SSN» : «123456788»", "123456789", "123456788"),
-        ("ssn_123-45-6789_x my_ssn_123456788.txt SSN123-45-6787", "123-45-6789", "123456788", "123-45-6787"),
-        ("SSN (123456789), Soc. Sec. No. 123456788, social security number of 123456787", "123456789", "123456788", "123456787"),
+        (
+            "ssn_123-45-6789_x my_ssn_123456788.txt SSN123-45-6787",
+            "123-45-6789",
+            "123456788",
+            "123-45-6787",
+        ),
+        (
+            "SSN (123456789), Soc. Sec. No. 123456788, social security number of 123456787",
+            "123456789",
+            "123456788",
+            "123456787",
+        ),
     ),
     near_misses=(
         "a123-45-6789 123-45-67890 123-456-789",

@@ -1,12 +1,16 @@
-"""User names and handles that are marked as such: `@ann_lee`, `user: alee`, `login=alee`, the name in `/home/alee/` or
-`C:\\Users\\alee`; `AIM: alee` and similar at the end of a line or entry, and `~alee/` in a path.
+"""User names and handles that are marked as such: `@ann_lee`, `user: alee`, `login=alee`, the name
+in `/home/alee/` or `C:\\Users\\alee`; `AIM: alee` and similar at the end of a line or entry, and
+`~alee/` in a path.
 
-The kind is opt-in: `@word` is as often code as a person. A handle follows a blank, a bracket or a quote. It is not reported where code or
-an address continues (`@override(`, `@example.com`), after an address (`<bob@example.com>@CORP`), in upper case only (`@ARGV`) and in
-comments of code (` * @arg: ...`). Names that many programs and languages share (`root`, `param`) are refused (`word`); a path inside a
-web address is not reported either. Not found: a name alone in prose, and in `example.com/alee`; a list of names can be given as known
-values. Normalised form: lower case, without the `@`. User names are often words elsewhere: each occurrence that is found is edited, and
-the leak check searches only for those of columns that are pseudonymized or dropped (docs/reference/columns.md).
+The kind is opt-in: `@word` is as often code as a person. A handle follows a blank, a bracket or a
+quote. It is not reported where code or an address continues (`@override(`, `@example.com`), after
+an address (`<bob@example.com>@CORP`), in upper case only (`@ARGV`) and in comments of code (` *
+@arg: ...`). Names that many programs and languages share (`root`, `param`) are refused (`word`); a
+path inside a web address is not reported either. Not found: a name alone in prose, and in
+`example.com/alee`; a list of names can be given as known values. Normalised form: lower case,
+without the `@`. User names are often words elsewhere: each occurrence that is found is edited, and
+the leak check searches only for those of columns that are pseudonymized or dropped
+(docs/reference/columns.md).
 """
 
 from __future__ import annotations
@@ -14,50 +18,74 @@ from __future__ import annotations
 import polars as pl
 
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, CAPITALS, QUOTATION_MARKS, Kind, always_needs_context, redraw_characters
+from sanitize.kinds.kind import (
+    ASCII_WORD_CHARS,
+    BOUNDARY,
+    CAPITALS,
+    QUOTATION_MARKS,
+    Kind,
+    always_needs_context,
+    redraw_characters,
+)
 
 _NAME = "[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
 _HANDLE = "[A-Za-z_][A-Za-z0-9_]+"
 _LABEL = (
-    rf"{BOUNDARY}(?:[Uu]ser ?[Nn]ame|USERNAME|[Uu]ser[ _-]?(?:[Ii][Dd]|ID)|[Uu]ser|USER|[Ll]ogin(?: ?[Nn]ame)?|LOGIN|[Hh]andle|"
+    rf"{BOUNDARY}(?:[Uu]ser ?[Nn]ame|USERNAME|[Uu]ser[ _-]?(?:[Ii][Dd]|ID)|[Uu]ser|USER|[Ll]ogin(?:"
+    r" ?[Nn]ame)?|LOGIN|[Hh]andle|"
     r"[Nn]ick(?:[Nn]ame)?|[Ss]creen ?[Nn]ame)"
     rf"[\"'{QUOTATION_MARKS}]? ?[:=] {{0,2}}[\"'{QUOTATION_MARKS}]?@?"
 )
-_SERVICE_LABEL = rf"{BOUNDARY}(?:AIM|aim|ICQ|icq|YIM|yim|[Ss]kype|[Tt]elegram|[Tt]witter|[Ii]nstagram): ?@?"
-_ENTRY_END = r"\A(?:\s*\z|[ \t]*[\r\n|/,;)]|\t|  )"  # what ends an entry in a list: `aim: alee / icq: 123456`
+_SERVICE_LABEL = (
+    rf"{BOUNDARY}(?:AIM|aim|ICQ|icq|YIM|yim|[Ss]kype|[Tt]elegram|[Tt]witter|[Ii]nstagram): ?@?"
+)
+# what ends an entry in a list: `aim: alee / icq: 123456`
+_ENTRY_END = r"\A(?:\s*\z|[ \t]*[\r\n|/,;)]|\t|  )"
 _HOME_FOLDER = r"(?:~|/home/|/Users/|[A-Z]:\\{1,2}(?:Users|Documents and Settings)\\{1,2})"
-SHARED_NAMES = (  # system accounts, folder names, and words that programs have after `user:` and `@`
-    "root admin administrator user users username guest nobody anonymous system daemon www public shared default test null none nil true "
-    "false name password required invalid unknown string yes no the is you your not error app home linuxbrew ubuntu runner all here "
-    "channel everyone override param params return returns throws throw exception deprecated see since author version link code inherit "
-    "inheritdoc property setter getter staticmethod classmethod abstractmethod pytest fixture dataclass media import charset include "
-    "font keyframes supports page layer namespace interface implementation end class protocol selector synthesize optional autowired "
-    "component oldroot newroot "
-    "entity table column id test before after suppresswarnings nullable nonnull notnull type typedef file brief details todo example since"
+# system accounts, folder names, and words that programs have after `user:` and `@`
+SHARED_NAMES = (
+    "root admin administrator user users username guest nobody anonymous system daemon www public"
+    " shared default test null none nil true false name password required invalid unknown string"
+    " yes no the is you your not error app home linuxbrew ubuntu runner all here channel everyone"
+    " override param params return returns throws throw exception deprecated see since author"
+    " version link code inherit inheritdoc property setter getter staticmethod classmethod"
+    " abstractmethod pytest fixture dataclass media import charset include font keyframes supports"
+    " page layer namespace interface implementation end class protocol selector synthesize optional"
+    " autowired component oldroot newroot entity table column id test before after suppresswarnings"
+    " nullable nonnull notnull type typedef file brief details todo example since"
 ).split()
 _BEFORE_HANDLE = r"(?:\A|[\s(\[{\"'`,;:>*=])@\z"  # what may precede a handle, and the @ itself
-# not a handle: after a letter of any script, or after an address (`<x@example.com>@CORP`); and documentation comments (`* @arg: ...`)
+# not a handle: after a letter of any script, or after an address (`<x@example.com>@CORP`); and
+# documentation comments (`* @arg: ...`)
 _NOT_BEFORE_HANDLE = r"[^\x00-\x7f]@\z|@[^\s<>@]*>@\z"
 _DOC_COMMENT = r"[*][ \t]*@\z"
 _URL = r"(?i:(?:https?|ftp)://|www[.])\S*\z"
 
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
-    """True for a name with or without its label or `@`: without them, another finder has reported it as a user name."""
-    return candidates["value"].str.contains(rf"\A(?:@{_HANDLE}|(?:{_LABEL}|{_SERVICE_LABEL}|{_HOME_FOLDER})?{_NAME})\z")
+    """True for a name with or without its label or `@`: without them, another finder has reported
+    it as a user name."""
+    return candidates["value"].str.contains(
+        rf"\A(?:@{_HANDLE}|(?:{_LABEL}|{_SERVICE_LABEL}|{_HOME_FOLDER})?{_NAME})\z"
+    )
 
 
 def _check(values: pl.Series) -> pl.Series:
-    """`length` for one byte or more than 32, `word` for a name that many programs share, else null."""
+    """`length` for one byte or more than 32, `word` for a name that many programs share, else
+    null."""
     plain = _normalise(values)
     size = plain.str.len_bytes()
     return pl.select(
-        pl.when((size < 2) | (size > 32)).then(pl.lit("length")).when(plain.is_in(SHARED_NAMES)).then(pl.lit("word"))
+        pl.when((size < 2) | (size > 32))
+        .then(pl.lit("length"))
+        .when(plain.is_in(SHARED_NAMES))
+        .then(pl.lit("word"))
     ).to_series()
 
 
 def _has_context(candidates: pl.DataFrame) -> pl.Series:
-    """True for a handle in prose, a name after a label or service, a name in the path of a home folder, and `~name/`."""
+    """True for a handle in prose, a name after a label or service, a name in the path of a home
+    folder, and `~name/`."""
     before, after = pl.col("before"), pl.col("after")
     handle = (
         before.str.contains(_BEFORE_HANDLE)
@@ -66,12 +94,20 @@ def _has_context(candidates: pl.DataFrame) -> pl.Series:
     )
     handle &= ~(before.str.contains(_DOC_COMMENT) & after.str.contains(r"\A *:"))
     handle &= ~after.str.contains(r"\A(?:[@({/\\-]|[.:][A-Za-z0-9])")
-    label = pl.col("spelled").str.contains(rf"(?:{_LABEL})\z") & ~after.str.contains(r"\A(?:[@(/\\]| ?[:=])")
+    label = pl.col("spelled").str.contains(rf"(?:{_LABEL})\z") & ~after.str.contains(
+        r"\A(?:[@(/\\]| ?[:=])"
+    )
     service = before.str.contains(rf"(?:{_SERVICE_LABEL})\z") & after.str.contains(_ENTRY_END)
     path = before.str.contains(rf"(?:{_HOME_FOLDER})\z") & ~before.str.contains(_URL)
-    home = before.str.contains(r"(?:\A|[\s\"'`=:(])~\z") & pl.col("value").str.contains(r"\A[A-Za-z]") & after.str.starts_with("/")
+    home = (
+        before.str.contains(r"(?:\A|[\s\"'`=:(])~\z")
+        & pl.col("value").str.contains(r"\A[A-Za-z]")
+        & after.str.starts_with("/")
+    )
     path &= ~before.str.ends_with("~") | home
-    return candidates.select((handle & (pl.col("value").str.contains(rf"\A{_HANDLE}\z"))) | label | service | path).to_series()
+    return candidates.select(
+        (handle & (pl.col("value").str.contains(rf"\A{_HANDLE}\z"))) | label | service | path
+    ).to_series()
 
 
 def _normalise(values: pl.Series) -> pl.Series:
@@ -79,8 +115,8 @@ def _normalise(values: pl.Series) -> pl.Series:
 
 
 def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Series:
-    """Names with letters and digits redrawn within their class; other characters are kept. `reserved` has no effect: no range is
-    reserved."""
+    """Names with letters and digits redrawn within their class; other characters are kept.
+    `reserved` has no effect: no range is reserved."""
     return redraw_characters(values, draws)
 
 

@@ -18,7 +18,11 @@ import numpy as np
 from sanitize.engines.task_runner import FolderTask, TaskRunner
 from sanitize.pipeline.append import OutputIncrement
 from sanitize.pipeline.indexing import column_value_finder
-from sanitize.pipeline.indexing.column_value_finder import ColumnValuesTask, column_values_task, merge_column_values
+from sanitize.pipeline.indexing.column_value_finder import (
+    ColumnValuesTask,
+    column_values_task,
+    merge_column_values,
+)
 from sanitize.pipeline.indexing.index_state import IndexState
 from sanitize.pipeline.indexing.kept_columns import select_value_leaves
 from sanitize.plans.plan import Plan
@@ -48,7 +52,9 @@ class ColumnValues:
         """The ids of these values, ascending."""
         return read_value_ids(self.files)
 
-    def collect(self, create_job: Callable[..., Job], increments: Sequence[OutputIncrement]) -> None:
+    def collect(
+        self, create_job: Callable[..., Job], increments: Sequence[OutputIncrement]
+    ) -> None:
         """Find the values in the columns of each increment. Nothing is searched for plans that do
         not remove what they find: those whose output is not to be published.
         """
@@ -58,7 +64,11 @@ class ColumnValues:
         value_leaves = tuple(replace(one, leaf=layout.cell_leaf(one.leaf)) for one in selected)
         if not value_leaves or settings.verify == "off" or not self._plan.publishable:
             return
-        depends_on = ("column values", column_value_finder.VERSION, [str(one) for one in value_leaves])
+        depends_on = (
+            "column values",
+            column_value_finder.VERSION,
+            [str(one) for one in value_leaves],
+        )
         spill = index.workspace / "spill"
         quarantined = np.asarray(index.quarantine.column("doc_no"), np.int64)
         for increment in increments:
@@ -73,14 +83,22 @@ class ColumnValues:
                     key=index.key,
                     detection_spec=index.detection_spec,
                     left_kinds=self._plan.kinds_that_may_stay,
-                    quarantined_docs=tuple(quarantined[(quarantined >= low) & (quarantined < high)].tolist()),
+                    quarantined_docs=tuple(
+                        quarantined[(quarantined >= low) & (quarantined < high)].tolist()
+                    ),
                     max_doc_bytes=settings.max_doc_bytes,
                     folder=spill / f"column_values-{task_no}",
                 )
-                candidate_files.append(self._folder / "vault" / "column_candidates" / f"{task_no:05d}.parquet")
+                candidate_files.append(
+                    self._folder / "vault" / "column_candidates" / f"{task_no:05d}.parquet"
+                )
                 outputs = {"candidates.parquet": candidate_files[-1]}
                 name = f"column_candidates-{task_no:05d}"
-                jobs.append(create_job(name, column_values_task, task, outputs, *depends_on, increment=increment))
+                jobs.append(
+                    create_job(
+                        name, column_values_task, task, outputs, *depends_on, increment=increment
+                    )
+                )
             results = self._tasks.run("column_values", jobs)
 
             def merge(
@@ -88,7 +106,9 @@ class ColumnValues:
                 files: Sequence[Path] = candidate_files,
                 found: Sequence[dict[str, Any]] = results,
             ) -> dict[str, Any]:
-                return merge_column_values(files, [one["cells"] for one in found], task.folder / "values.parquet")
+                return merge_column_values(
+                    files, [one["cells"] for one in found], task.folder / "values.parquet"
+                )
 
             name = f"{increment.first_task:05d}"
             job = create_job(

@@ -1,10 +1,10 @@
-"""Runs over objects in memory: a Dataset or DatasetDict of `datasets`, a Polars frame (also lazy) or an Arrow table goes in, and the same
-type comes back.
+"""Runs over objects in memory: a Dataset or DatasetDict of `datasets`, a Polars frame (also lazy)
+or an Arrow table goes in, and the same type comes back.
 
     object -> Arrow files, one a split -> a run -> OUT -> columns, types and order of the object
 
-The files lie in a temporary folder while the run lasts. They are decoded into the private folder, so that it does not depend on them.
-`datasets` is imported only if an object of it is given.
+The files lie in a temporary folder while the run lasts. They are decoded into the private folder,
+so that it does not depend on them. `datasets` is imported only if an object of it is given.
 """
 
 from __future__ import annotations
@@ -33,14 +33,19 @@ _SINGLE_SPLIT = ""  # the name of the only table of an object that is no Dataset
 
 
 def run_on_object(
-    data: Any, out: Path | str | None, run: Callable[[Path, Path | str], RunResult], named_columns: Collection[str] = ()
+    data: Any,
+    out: Path | str | None,
+    run: Callable[[Path, Path | str], RunResult],
+    named_columns: Collection[str] = (),
 ) -> Any:
-    """The object with its texts sanitized, as the same type. `run` gets the folder of the input and OUT, which is temporary without `out`.
+    """The object with its texts sanitized, as the same type. `run` gets the folder of the input and
+    OUT, which is temporary without `out`.
 
-    Rows that the plan drops or that are quarantined are missing; a warning tells how many. Columns that are dropped are missing, with a
-    warning for those that are not in `named_columns` (whose policy the user chose). Pseudonymized columns are strings. What no run reads
-    is missing, too, with a warning: the metadata of an Arrow schema, the description of a Dataset. Raises UsageError for an object that
-    cannot be written as Arrow data, and what a run raises.
+    Rows that the plan drops or that are quarantined are missing; a warning tells how many. Columns
+    that are dropped are missing, with a warning for those that are not in `named_columns` (whose
+    policy the user chose). Pseudonymized columns are strings. What no run reads is missing, too,
+    with a warning: the metadata of an Arrow schema, the description of a Dataset. Raises UsageError
+    for an object that cannot be written as Arrow data, and what a run raises.
     """
     with tempfile.TemporaryDirectory(prefix="sanitize-object-") as name:
         folder = Path(name)
@@ -50,27 +55,51 @@ def run_on_object(
         try:
             result = run(folder / "in", target)
         except SanitizeError as error:
-            error.args = tuple(_name_object(argument, folder / "in", schemas) for argument in error.args)
+            error.args = tuple(
+                _name_object(argument, folder / "in", schemas) for argument in error.args
+            )
             raise
         missing = result.documents_dropped + result.quarantined
         if missing:
             reasons = [*(f"{drop.documents:,} dropped by {drop.part}" for drop in result.dropped)]
-            reasons += [f"{count:,} quarantined: {reason}" for reason, count in result.quarantine.items()]
-            warnings.warn(f"{missing:,} of {result.documents_in:,} rows are not in the result ({', '.join(reasons)})", stacklevel=5)
+            reasons += [
+                f"{count:,} quarantined: {reason}" for reason, count in result.quarantine.items()
+            ]
+            warnings.warn(
+                f"{missing:,} of {result.documents_in:,} rows are not in the result"
+                f" ({', '.join(reasons)})",
+                stacklevel=5,
+            )
         corpus = Corpus.open(target)
         policies = {column.name: column.policy for column in result.columns}
         splits = corpus.splits
         tables: dict[str, pa.Table] = {}
         for split, schema in schemas.items():
             source_names = _source_names(schema, corpus.manifest["settings"]["roles"], policies)
-            table = corpus.table(split=split if splits else None) if not splits or split in splits else None
+            table = (
+                corpus.table(split=split if splits else None)
+                if not splits or split in splits
+                else None
+            )
             tables[split] = _restore_table(table, schema, source_names, policies)
         names = dict.fromkeys(name for schema in schemas.values() for name in schema.names)
-        dropped = [name for name in names if name not in named_columns and not any(name in table.schema.names for table in tables.values())]
+        dropped = [
+            name
+            for name in names
+            if name not in named_columns
+            and not any(name in table.schema.names for table in tables.values())
+        ]
         if dropped:
-            warnings.warn(f"not in the result are columns that hold no text: {', '.join(dropped)}; keep=COLUMN keeps one", stacklevel=5)
+            warnings.warn(
+                f"not in the result are columns that hold no text: {', '.join(dropped)};"
+                " keep=COLUMN keeps one",
+                stacklevel=5,
+            )
         if unread := _list_unread_parts(data):
-            warnings.warn(f"not in the result, since a run does not read it: {', '.join(unread)}", stacklevel=5)
+            warnings.warn(
+                f"not in the result, since a run does not read it: {', '.join(unread)}",
+                stacklevel=5,
+            )
         return _build_object(data, tables)
 
 
@@ -81,37 +110,51 @@ def _list_unread_parts(data: Any) -> list[str]:
         has_metadata = bool(data.schema.metadata) or any(field.metadata for field in data.schema)
         return ["metadata of the schema"] if has_metadata else []
     datasets = [data] if kind == "Dataset" else data.values() if kind == "DatasetDict" else []
-    return [name for name in ("description", "citation", "homepage", "license") if any(getattr(one.info, name) for one in datasets)]
+    return [
+        name
+        for name in ("description", "citation", "homepage", "license")
+        if any(getattr(one.info, name) for one in datasets)
+    ]
 
 
-# ------------------------------------------------------------------------------------------------------------------------ reading
+# -------------------------------------------------------------------------------------- reading
 
 
 def _name_object(message: Any, folder: Path, splits: Iterable[str]) -> Any:
-    """A message of a run, with the splits or the object in place of the temporary files that hold them."""
+    """A message of a run, with the splits or the object in place of the temporary files that hold
+    them."""
     if not isinstance(message, str):
         return message
     for split in splits:
-        message = message.replace(str(_table_path(folder, split)), f"split {split}" if split else "the data")
+        message = message.replace(
+            str(_table_path(folder, split)), f"split {split}" if split else "the data"
+        )
     return message.replace(str(folder), "the data")
 
 
 def _write_object(data: Any, folder: Path) -> dict[str, pa.Schema]:
     """Writes the tables of an object to files; returns the schema of each."""
-    if name_data_object(data) == "LazyFrame":  # written batch by batch: the frame need not fit into memory
+    if name_data_object(data) == "LazyFrame":
+        # written batch by batch: the frame need not fit into memory
         check_frame("run", data.collect_schema())
         path = _table_path(folder, _SINGLE_SPLIT)
         data.sink_ipc(path, compression="uncompressed", compat_level=pl.CompatLevel.oldest())
         with pa.ipc.open_file(path) as file:
             return {_SINGLE_SPLIT: file.schema}
-    return {split: _write_table(split, schema, batches, folder) for split, (schema, batches) in _read_object(data).items()}
+    return {
+        split: _write_table(split, schema, batches, folder)
+        for split, (schema, batches) in _read_object(data).items()
+    }
 
 
 def check_frame(function: str, schema: Mapping[str, Any]) -> None:
     """Raise UsageError for columns of a Polars frame that have no Arrow type."""
     objects = [name for name, dtype in schema.items() if dtype == pl.Object]
     if objects:
-        raise UsageError(f"{function}: column {objects[0]} holds Python objects; expected types that Arrow has. Convert or drop it")
+        raise UsageError(
+            f"{function}: column {objects[0]} holds Python objects; expected types that Arrow has."
+            " Convert or drop it"
+        )
 
 
 def _read_object(data: Any) -> dict[str, tuple[pa.Schema, Iterable[pa.RecordBatch]]]:
@@ -122,13 +165,19 @@ def _read_object(data: Any) -> dict[str, tuple[pa.Schema, Iterable[pa.RecordBatc
             raise UsageError("run: the DatasetDict has no splits; expected at least one")
         for split in data:
             if SPLIT_NAME.fullmatch(str(split)) is None:
-                raise UsageError("run: a split of the DatasetDict has no name for a file; expected letters, digits, _ and dots. Rename it")
+                raise UsageError(
+                    "run: a split of the DatasetDict has no name for a file; expected letters,"
+                    " digits, _ and dots. Rename it"
+                )
         return {str(split): _read_dataset(dataset) for split, dataset in data.items()}
     if kind == "Dataset":
         return {_SINGLE_SPLIT: _read_dataset(data)}
     if kind == "Table":
         if names := [field.name for field in data.schema if has_unknown_type(field.type)]:
-            raise UsageError(f"run: column {names[0]} has a type that Parquet cannot store, {UNKNOWN_TYPES}; cast it or leave it out")
+            raise UsageError(
+                f"run: column {names[0]} has a type that Parquet cannot store, {UNKNOWN_TYPES};"
+                " cast it or leave it out"
+            )
         return {_SINGLE_SPLIT: (data.schema, data.to_batches(max_chunksize=_BATCH_ROWS))}
     check_frame("run", data.schema)
     table = data.to_arrow(compat_level=pl.CompatLevel.oldest())
@@ -151,7 +200,9 @@ def _table_path(folder: Path, split: str) -> Path:
     return folder / "data" / f"{split}-00000-of-00001.arrow" if split else folder / "rows.arrow"
 
 
-def _write_table(split: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], folder: Path) -> pa.Schema:
+def _write_table(
+    split: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch], folder: Path
+) -> pa.Schema:
     """Writes the batches to one Arrow file; returns their schema."""
     if len(set(schema.names)) < len(schema.names):
         raise UsageError("run: two columns have the same name; rename one of them")
@@ -163,25 +214,39 @@ def _write_table(split: str, schema: pa.Schema, batches: Iterable[pa.RecordBatch
     return schema
 
 
-# ------------------------------------------------------------------------------------------------------------------------ writing
+# -------------------------------------------------------------------------------------- writing
 
 
-def _source_names(schema: pa.Schema, roles: Mapping[str, Any], policies: Mapping[str, str]) -> dict[str, str]:
+def _source_names(
+    schema: pa.Schema, roles: Mapping[str, Any], policies: Mapping[str, str]
+) -> dict[str, str]:
     """The column of OUT for each column of the object that is in it."""
     renamed = {roles.get("id") or "doc_id": "doc_id", roles.get("user") or "user_id": "user_id"}
     names = {name: renamed.get(name, name) for name in schema.names}
-    return {name: source for name, source in names.items() if policies.get(source, "drop") != "drop"}
+    return {
+        name: source for name, source in names.items() if policies.get(source, "drop") != "drop"
+    }
 
 
-def _restore_table(table: pa.Table | None, schema: pa.Schema, source_names: Mapping[str, str], policies: Mapping[str, str]) -> pa.Table:
-    """The columns of OUT under the names, in the order and in the types that they have in the object; no rows where `table` is None."""
+def _restore_table(
+    table: pa.Table | None,
+    schema: pa.Schema,
+    source_names: Mapping[str, str],
+    policies: Mapping[str, str],
+) -> pa.Table:
+    """The columns of OUT under the names, in the order and in the types that they have in the
+    object; no rows where `table` is None."""
     columns, fields = [], []
     for field in schema:
         if field.name not in source_names:
             continue
         source = source_names[field.name]
         data_type = pa.string() if policies[source] == "pseudonymize" else field.type
-        column = pa.chunked_array([], data_type) if table is None else _restore_type(table.column(source), data_type)
+        column = (
+            pa.chunked_array([], data_type)
+            if table is None
+            else _restore_type(table.column(source), data_type)
+        )
         columns.append(column)
         fields.append(pa.field(field.name, column.type))
     return pa.table(columns, schema=pa.schema(fields))
@@ -193,7 +258,10 @@ def _restore_type(column: pa.ChunkedArray, data_type: pa.DataType) -> pa.Chunked
         return pc.dictionary_encode(column.cast(data_type.value_type)).cast(data_type)
     if isinstance(data_type, pa.BaseExtensionType):
         storage = column.cast(data_type.storage_type)
-        return pa.chunked_array([pa.ExtensionArray.from_storage(data_type, chunk) for chunk in storage.chunks], data_type)
+        return pa.chunked_array(
+            [pa.ExtensionArray.from_storage(data_type, chunk) for chunk in storage.chunks],
+            data_type,
+        )
     if pa.types.is_map(data_type):
         return pa.chunked_array([_to_map(chunk, data_type) for chunk in column.chunks], data_type)
     return column.cast(data_type)
@@ -206,27 +274,41 @@ def _to_map(pairs: pa.Array, data_type: pa.MapType) -> pa.Array:
     offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
     keys, items = (pc.struct_field(entries, name) for name in ("key", "value"))
     mask = pairs.is_null() if pairs.null_count else None
-    return pa.MapArray.from_arrays(offsets, keys.cast(data_type.key_type), items.cast(data_type.item_type), type=data_type, mask=mask)
+    return pa.MapArray.from_arrays(
+        offsets,
+        keys.cast(data_type.key_type),
+        items.cast(data_type.item_type),
+        type=data_type,
+        mask=mask,
+    )
 
 
 def _build_object(data: Any, tables: Mapping[str, pa.Table]) -> Any:
     """An object of the type of `data` from the restored tables."""
     kind = name_data_object(data)
     if kind == "DatasetDict":
-        return type(data)({split: _build_dataset(data[split], table) for split, table in tables.items()})
+        return type(data)(
+            {split: _build_dataset(data[split], table) for split, table in tables.items()}
+        )
     (table,) = tables.values()
     if kind == "Dataset":
         return _build_dataset(data, table)
     if kind == "Table":
         return table
     dtypes = data.collect_schema() if kind == "LazyFrame" else data.schema
-    frame = pl.DataFrame([_restore_dtype(pl.Series(name, table.column(name)), dtypes[name]) for name in table.column_names])
+    frame = pl.DataFrame(
+        [
+            _restore_dtype(pl.Series(name, table.column(name)), dtypes[name])
+            for name in table.column_names
+        ]
+    )
     return frame.lazy() if kind == "LazyFrame" else frame
 
 
 def _restore_dtype(series: pl.Series, dtype: Any) -> pl.Series:
-    """A series in its type before; strings stay strings where an enumeration does not have a replacement. An enumeration has only the
-    categories that occur, since others were not searched; inside of lists and structs it is one of strings."""
+    """A series in its type before; strings stay strings where an enumeration does not have a
+    replacement. An enumeration has only the categories that occur, since others were not searched;
+    inside of lists and structs it is one of strings."""
     if isinstance(dtype, pl.Enum):
         used = set(series)
         dtype = pl.Enum([name for name in dtype.categories if name in used])
@@ -245,18 +327,28 @@ def _replace_enums(dtype: Any) -> Any:
     if isinstance(dtype, pl.Array):
         return pl.Array(_replace_enums(dtype.inner), dtype.shape[0])
     if isinstance(dtype, pl.Struct):
-        return pl.Struct([pl.Field(field.name, _replace_enums(field.dtype)) for field in dtype.fields])
+        return pl.Struct(
+            [pl.Field(field.name, _replace_enums(field.dtype)) for field in dtype.fields]
+        )
     return dtype
 
 
 def _build_dataset(dataset: Any, table: pa.Table) -> Any:
-    """A Dataset of the table with the features of an earlier one; a pseudonymized column is a string."""
+    """A Dataset of the table with the features of an earlier one; a pseudonymized column is a
+    string."""
     import datasets
 
     text = datasets.Value("string")
     types = {field.name: field.type for field in dataset.features.arrow_schema}
     features = datasets.Features(
-        {name: dataset.features[name] if table.schema.field(name).type == types[name] else text for name in table.column_names}
+        {
+            name: dataset.features[name] if table.schema.field(name).type == types[name] else text
+            for name in table.column_names
+        }
     )
     info = datasets.DatasetInfo(features=features)
-    return datasets.Dataset(datasets.table.InMemoryTable(table.cast(features.arrow_schema)), info=info, split=dataset.split)
+    return datasets.Dataset(
+        datasets.table.InMemoryTable(table.cast(features.arrow_schema)),
+        info=info,
+        split=dataset.split,
+    )

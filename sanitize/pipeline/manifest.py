@@ -1,5 +1,5 @@
-"""Builds the summary of a run (`run --json`) and the published `manifest.json`. Counts and hashes; never a value, a key or the name of an
-input file, which may be personal data.
+"""Builds the summary of a run (`run --json`) and the published `manifest.json`. Counts and hashes;
+never a value, a key or the name of an input file, which may be personal data.
 """
 
 from __future__ import annotations
@@ -20,7 +20,13 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.plans.coverage import describe_not_looked_for, describe_staying, list_looked_for, list_models, list_staying_kinds
+from sanitize.plans.coverage import (
+    describe_not_looked_for,
+    describe_staying,
+    list_looked_for,
+    list_models,
+    list_staying_kinds,
+)
 from sanitize.plans.plan import Plan
 from sanitize.stages import detection, rewriting
 from sanitize.storage import formats, table_schemas
@@ -36,15 +42,31 @@ def summarize_kinds(
     documents_by_kind: Mapping[str, int],
     remaining: Mapping[str, Mapping[str, int]] | None = None,
 ) -> dict[str, dict[str, Any]]:
-    """Counts by kind of the plan: occurrences, distinct values, documents, and refused candidates by reason (`skipped`). `kept`,
-    `replaced`, `left_by_plan` and `swept` are 0 until `build_summary` fills them in.
+    """Counts by kind of the plan: occurrences, distinct values, documents, and refused candidates
+    by reason (`skipped`). `kept`, `replaced`, `left_by_plan` and `swept` are 0 until
+    `build_summary` fills them in.
 
-    `remaining` has the first three for the documents that remain, if some were dropped. Refused candidates are those of all documents.
+    `remaining` has the first three for the documents that remain, if some were dropped. Refused
+    candidates are those of all documents.
     """
-    counted = pl.DataFrame(pq.read_table(value_counts, columns=["kind", "occurrences"], partitioning=None))
-    rows = counted.group_by("kind").agg(pl.col("occurrences").sum(), values=pl.len()).sort("kind").iter_rows()
+    counted = pl.DataFrame(
+        pq.read_table(value_counts, columns=["kind", "occurrences"], partitioning=None)
+    )
+    rows = (
+        counted.group_by("kind")
+        .agg(pl.col("occurrences").sum(), values=pl.len())
+        .sort("kind")
+        .iter_rows()
+    )
     summary_by_kind: dict[str, dict[str, Any]] = {
-        kind: new_kind_entry() | {"occurrences": times, "values": values, "documents": documents_by_kind.get(kind, 0)}
+        kind: (
+            new_kind_entry()
+            | {
+                "occurrences": times,
+                "values": values,
+                "documents": documents_by_kind.get(kind, 0),
+            }
+        )
         for kind, times, values in rows
     }
     for kind, entry in summary_by_kind.items() if remaining is not None else ():
@@ -83,20 +105,33 @@ def build_summary(
     shape: str = "",
     splits: Sequence[str] = (),
 ) -> dict[str, Any]:
-    """The part of the summary that follows from input, plan and key alone; the manifest contains it too.
+    """The part of the summary that follows from input, plan and key alone; the manifest contains it
+    too.
 
-    `dropped`: how many documents each part dropped, and why. `editor_reports`: what editors report beyond the counts of their kinds.
-    `blacklist`: how many n-grams are listed, if the plan has a blacklist. `ledger`: what mechanisms with a privacy claim spent, if any.
-    `kept_values`: the decisions on values in kept columns (kept_columns.py). `shape`: that of the records, if one was recognised. `splits`:
-    the split of each shard, if there are several.
+    `dropped`: how many documents each part dropped, and why. `editor_reports`: what editors report
+    beyond the counts of their kinds. `blacklist`: how many n-grams are listed, if the plan has a
+    blacklist. `ledger`: what mechanisms with a privacy claim spent, if any. `kept_values`: the
+    decisions on values in kept columns (kept_columns.py). `shape`: that of the records, if one was
+    recognised. `splits`: the split of each shard, if there are several.
     """
-    for kind in sorted({kind for result in shard_results for kind, counts in result["by_kind"].items() if counts["swept"]} - {*kinds}):
+    for kind in sorted(
+        {
+            kind
+            for result in shard_results
+            for kind, counts in result["by_kind"].items()
+            if counts["swept"]
+        }
+        - {*kinds}
+    ):
         kinds[kind] = new_kind_entry()  # values of columns that no finder found in a text
     for kind, entry in kinds.items():
         if kind in plan.editor_no_by_kind or kind not in plan.find.kinds:
-            # counted again from the edited shards: they include the occurrences that the sweep added
+            # counted again from the edited shards: they include the occurrences that the sweep
+            # added
             for count_name in ("occurrences", "kept", "swept"):
-                entry[count_name] = sum(result["by_kind"].get(kind, {}).get(count_name, 0) for result in shard_results)
+                entry[count_name] = sum(
+                    result["by_kind"].get(kind, {}).get(count_name, 0) for result in shard_results
+                )
         erased = sum(result["erased"].get(kind, 0) for result in shard_results)
         is_left = kind in plan.find.kinds and kind not in plan.editor_no_by_kind
         entry["replaced"] = erased if is_left else entry["occurrences"] - entry["kept"]
@@ -113,7 +148,10 @@ def build_summary(
         "documents_dropped": documents - rows - quarantine.num_rows,
         "dropped": [dict(row) for row in dropped],
         "quarantined": quarantine.num_rows,
-        "quarantine": {entry["values"]: entry["counts"] for entry in quarantine.column("reason").value_counts().to_pylist()},
+        "quarantine": {
+            entry["values"]: entry["counts"]
+            for entry in quarantine.column("reason").value_counts().to_pylist()
+        },
         "occurrences": sum(entry["occurrences"] for entry in kinds.values()),
         "kept_originals": sum(entry["kept"] for entry in kinds.values()),
         "replaced": sum(entry["replaced"] for entry in kinds.values()),
@@ -123,16 +161,26 @@ def build_summary(
         **(
             {}
             if blacklist is None
-            else {"blacklist": {**blacklist, "masked_words": sum(result["masked_words"] for result in shard_results)}}
+            else {
+                "blacklist": {
+                    **blacklist,
+                    "masked_words": sum(result["masked_words"] for result in shard_results),
+                }
+            }
         ),
         **({"ledger": [dict(account) for account in ledger]} if ledger else {}),
-        "leaks": 0 if checked else None,  # a run with leaks publishes nothing; None means not checked
+        # a run with leaks publishes nothing; None means not checked
+        "leaks": (0 if checked else None),
         "verify": {
             "forms": list_searched_forms(verification["mode"]),
             **verification,
             "files": len(shard_results) + 3,
             "not_searched": list_unsearched_forms(verification["mode"]),
-            "unchecked_kinds": sorted(set(plan.editor_no_by_kind) - set(plan.leak_checked_kinds)) if checked else [],
+            "unchecked_kinds": (
+                sorted(set(plan.editor_no_by_kind) - set(plan.leak_checked_kinds))
+                if checked
+                else []
+            ),
         },
         "canaries": dict(canaries),
         "publishable": plan.publishable and verification["mode"] == "full",
@@ -143,7 +191,9 @@ def build_summary(
         "looked_for": list_looked_for(coverage),
         "not_looked_for": describe_not_looked_for(coverage),
         "stays_by_plan": describe_staying(coverage),
-        "staying_kinds": [kind for kind in list_staying_kinds(coverage) if kinds.get(kind, {}).get("occurrences")],
+        "staying_kinds": [
+            kind for kind in list_staying_kinds(coverage) if kinds.get(kind, {}).get("occurrences")
+        ],
         "models": list_models(plan),
         "kept_values": [dict(decision) for decision in kept_values],
         **({"shape": shape} if shape else {}),
@@ -151,15 +201,24 @@ def build_summary(
     }
 
 
-def describe_dataset(given: Mapping[str, str | None], published: Mapping[str, Any]) -> dict[str, str]:
-    """What card and report say about the dataset: `given` (dataset_name, purpose, responsible, license) with the date of today, in UTC.
+def describe_dataset(
+    given: Mapping[str, str | None], published: Mapping[str, Any]
+) -> dict[str, str]:
+    """What card and report say about the dataset: `given` (dataset_name, purpose, responsible,
+    license) with the date of today, in UTC.
 
-    What is not given is taken from `published`, the description of the output that an append extends, and is empty otherwise. A date in
-    SOURCE_DATE_EPOCH (seconds since 1970) takes the place of today's, for reproducible builds.
+    What is not given is taken from `published`, the description of the output that an append
+    extends, and is empty otherwise. A date in SOURCE_DATE_EPOCH (seconds since 1970) takes the
+    place of today's, for reproducible builds.
     """
     seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
-    now = datetime.datetime.fromtimestamp(int(seconds) if seconds.isdigit() else time.time(), datetime.UTC)
-    return {"date": now.date().isoformat(), **{name: text or published.get(name, "") for name, text in given.items()}}
+    now = datetime.datetime.fromtimestamp(
+        int(seconds) if seconds.isdigit() else time.time(), datetime.UTC
+    )
+    return {
+        "date": now.date().isoformat(),
+        **{name: text or published.get(name, "") for name, text in given.items()},
+    }
 
 
 def build_manifest(
@@ -176,11 +235,12 @@ def build_manifest(
     splits: Sequence[str] = (),
     features: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
-    """`manifest.json`: the summary, the resolved plan, versions, and the sha256 of every input and output (`files`: bytes, sha256).
+    """`manifest.json`: the summary, the resolved plan, versions, and the sha256 of every input and
+    output (`files`: bytes, sha256).
 
-    `description` is what `describe_dataset` returns. `increments` has the `input_count` and `shard_count` of each output increment;
-    `sidecar_files`, the texts of files beside the shards, by name; `splits` the split of each shard, if there are several; `features` those
-    of `datasets`.
+    `description` is what `describe_dataset` returns. `increments` has the `input_count` and
+    `shard_count` of each output increment; `sidecar_files`, the texts of files beside the shards,
+    by name; `splits` the split of each shard, if there are several; `features` those of `datasets`.
     """
     key: dict[str, Any] = {"kind": summary["key"]}
     if summary["key"] == "seed":
@@ -191,13 +251,20 @@ def build_manifest(
     own_splits = list(splits) if any(splits) else []
     return {
         "format": MANIFEST_VERSION,
-        "tool": {"name": "corpus-sanitize", **get_library_versions(), "formats": get_format_versions()},
+        "tool": {
+            "name": "corpus-sanitize",
+            **get_library_versions(),
+            "formats": get_format_versions(),
+        },
         "plan": plan.public_settings(),
         "plan_hash": summary["plan_hash"],
         "key": key,
         "publishable": summary["publishable"],
         # without names: a file name may be a person's name, and the manifest is published
-        "inputs": [{"number": number, "bytes": size, "sha256": sha256} for number, (size, sha256) in enumerate(files)],
+        "inputs": [
+            {"number": number, "bytes": size, "sha256": sha256}
+            for number, (size, sha256) in enumerate(files)
+        ],
         "shards": [
             {
                 "path": path,
@@ -207,12 +274,22 @@ def build_manifest(
             for no, (path, result) in enumerate(zip(names, shard_results, strict=True))
         ],
         **(
-            {"increments": [{"number": number, **increment} for number, increment in enumerate(increments, 1)]}
+            {
+                "increments": [
+                    {"number": number, **increment}
+                    for number, increment in enumerate(increments, 1)
+                ]
+            }
             if len(increments) > 1
             else {}
         ),
         **(
-            {"sidecar_files": {name: hashlib.sha256(text.encode()).hexdigest() for name, text in sidecar_files.items()}}
+            {
+                "sidecar_files": {
+                    name: hashlib.sha256(text.encode()).hexdigest()
+                    for name, text in sidecar_files.items()
+                }
+            }
             if sidecar_files
             else {}
         ),
@@ -240,5 +317,10 @@ def _installed() -> dict[str, str]:
 
 
 def get_format_versions() -> dict[str, int]:
-    """Version numbers that are raised when the same input, plan and key give other tables or other bytes."""
-    return {"tables": table_schemas.VERSION, "detection": detection.VERSION, "rewriting": rewriting.VERSION}
+    """Version numbers that are raised when the same input, plan and key give other tables or other
+    bytes."""
+    return {
+        "tables": table_schemas.VERSION,
+        "detection": detection.VERSION,
+        "rewriting": rewriting.VERSION,
+    }

@@ -1,7 +1,9 @@
-"""Records of what was published from a WORK folder, and by which command. They are kept when the index is rebuilt, so that an erasure
-request reaches every output. One JSON file for each OUT and plan, written just before the output is swapped in.
+"""Records of what was published from a WORK folder, and by which command. They are kept when the
+index is rebuilt, so that an erasure request reaches every output. One JSON file for each OUT and
+plan, written just before the output is swapped in.
 
-A record is bound to its output by the hash of manifest.json, not by the path alone: folders are moved, copied and replaced.
+A record is bound to its output by the hash of manifest.json, not by the path alone: folders are
+moved, copied and replaced.
 """
 
 from __future__ import annotations
@@ -20,13 +22,20 @@ from sanitize.storage.remote_storage import is_url
 from sanitize.storage.task_records import hash_json
 
 
-def record_command(workspace: Path, command: Mapping[str, Any], output: Path, manifest_sha256: str) -> None:
-    """Store a command just before its output is swapped in: `out`, `inputs`, `settings`, `plan` (resolved) and `plan_hash`.
+def record_command(
+    workspace: Path, command: Mapping[str, Any], output: Path, manifest_sha256: str
+) -> None:
+    """Store a command just before its output is swapped in: `out`, `inputs`, `settings`, `plan`
+    (resolved) and `plan_hash`.
 
-    With them the paths of the folder `output` and of the inputs from WORK; `manifest_sha256`, by which the output is recognised: of the new
-    manifest, and of the present one if it is of the same command, as the swap may not happen; and `replaced_sha256`, of the manifests of
-    other outputs that were at this path. The caller holds WORK's lock."""
-    earlier, present_sha256 = read_json(_record_path(workspace, command)) or {}, hash_manifest(output)
+    With them the paths of the folder `output` and of the inputs from WORK; `manifest_sha256`, by
+    which the output is recognised: of the new manifest, and of the present one if it is of the same
+    command, as the swap may not happen; and `replaced_sha256`, of the manifests of other outputs
+    that were at this path. The caller holds WORK's lock."""
+    earlier, present_sha256 = (
+        read_json(_record_path(workspace, command)) or {},
+        hash_manifest(output),
+    )
     manifest_hashes, replaced = [manifest_sha256], set(earlier.get("replaced_sha256", ()))
     if present_sha256 is not None and present_sha256 in earlier.get("manifest_sha256", ()):
         manifest_hashes.append(present_sha256)
@@ -35,11 +44,15 @@ def record_command(workspace: Path, command: Mapping[str, Any], output: Path, ma
     record = {
         **command,
         "out_from_work": path_from_workspace(workspace, output),
-        "inputs_from_work": [None if is_url(path) else path_from_workspace(workspace, Path(path)) for path in command["inputs"]],
+        "inputs_from_work": [
+            None if is_url(path) else path_from_workspace(workspace, Path(path))
+            for path in command["inputs"]
+        ],
         "manifest_sha256": list(dict.fromkeys(manifest_hashes)),
         "replaced_sha256": sorted(replaced - {manifest_sha256}),
     }
-    with private_folder.set_umask(0o077):  # OUT is written under the user's own mask, this is not for others
+    with private_folder.set_umask(0o077):
+        # OUT is written under the user's own mask, this is not for others
         private_folder.make_private_folder(workspace / "published")
         write_json(_record_path(workspace, command), record)
 
@@ -80,13 +93,20 @@ def _record_path(workspace: Path, command: Mapping[str, Any]) -> Path:
 
 
 def find_reversible_outputs(workspace: Path) -> list[str]:
-    """Output folders that were published from this WORK, are unchanged, and whose pseudonyms or numbered labels can be mapped back with it.
-    Outputs at URLs are not checked."""
+    """Output folders that were published from this WORK, are unchanged, and whose pseudonyms or
+    numbered labels can be mapped back with it. Outputs at URLs are not checked."""
     outputs = []
     for command in list_commands(workspace):
-        output, labels = str(command["out"]), workspace / "runs" / str(command["plan_hash"]) / "vault" / "labels"
+        output, labels = (
+            str(command["out"]),
+            workspace / "runs" / str(command["plan_hash"]) / "vault" / "labels",
+        )
         manifest = None if is_url(output) else read_json(Path(output) / "manifest.json")
-        if manifest and manifest.get("plan_hash") == command["plan_hash"] and any(map(_count_rows, labels.glob("*.parquet"))):
+        if (
+            manifest
+            and manifest.get("plan_hash") == command["plan_hash"]
+            and any(map(_count_rows, labels.glob("*.parquet")))
+        ):
             outputs.append(output)
     return outputs
 
@@ -101,5 +121,7 @@ def _count_rows(file: Path) -> int:
 
 def list_commands(workspace: Path) -> list[dict[str, Any]]:
     """All commands that published from this WORK, the latest last."""
-    files = sorted((workspace / "published").glob("*.json"), key=lambda path: path.stat().st_mtime_ns)
+    files = sorted(
+        (workspace / "published").glob("*.json"), key=lambda path: path.stat().st_mtime_ns
+    )
     return [found for path in files if (found := read_json(path)) is not None]

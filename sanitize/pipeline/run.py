@@ -1,7 +1,8 @@
 """Runs one plan over one corpus: the list of the stages, and the functions `run` and `index`.
 
-Tasks are fixed ranges of `doc_no`; each leaves files and a record, so that the same command resumes where it was stopped. The results of a
-stage are reused as long as everything they depend on is the same: another plan on the same WORK only repeats what follows the index.
+Tasks are fixed ranges of `doc_no`; each leaves files and a record, so that the same command resumes
+where it was stopped. The results of a stage are reused as long as everything they depend on is the
+same: another plan on the same WORK only repeats what follows the index.
 """
 
 from __future__ import annotations
@@ -22,7 +23,13 @@ from sanitize.kinds.kind import custom_kinds
 from sanitize.pipeline import append, canaries
 from sanitize.pipeline.indexing import index_reuse
 from sanitize.pipeline.indexing.index_build import IndexBuilder
-from sanitize.pipeline.manifest import build_manifest, build_summary, describe_dataset, get_library_versions, summarize_kinds
+from sanitize.pipeline.manifest import (
+    build_manifest,
+    build_summary,
+    describe_dataset,
+    get_library_versions,
+    summarize_kinds,
+)
 from sanitize.pipeline.run_state import RunState
 from sanitize.pipeline.shard_checking import CheckedShards, check_shards
 from sanitize.pipeline.shard_rewriting import RewrittenShards, rewrite_shards, summarize_editors
@@ -38,7 +45,13 @@ from sanitize.pipeline.whole_corpus_stages import (
 )
 from sanitize.plans.coverage import list_looked_for
 from sanitize.plans.plan import Plan
-from sanitize.plans.python_api import IndexOptions, RunOptions, check_argument, name_data_object, public_function
+from sanitize.plans.python_api import (
+    IndexOptions,
+    RunOptions,
+    check_argument,
+    name_data_object,
+    public_function,
+)
 from sanitize.plans.settings import Settings, flag_of, settings_of
 from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.report_data import SAMPLE_COUNT, collect_report_tables, render_pages
@@ -59,7 +72,8 @@ Data = TypeVar("Data")  # a Dataset, a DatasetDict, a Polars frame or an Arrow t
 
 @dataclass(frozen=True)
 class Stage:
-    """A stage of a run. `task` gets the state of the run and the results named in `needs`, and returns the result named `makes`."""
+    """A stage of a run. `task` gets the state of the run and the results named in `needs`, and
+    returns the result named `makes`."""
 
     name: str
     needs: tuple[str, ...]
@@ -68,13 +82,19 @@ class Stage:
 
 
 def list_stages() -> tuple[Stage, ...]:
-    """The stages of a run after its index is built, in order. Each result is a table in the run's folder, or a small object."""
+    """The stages of a run after its index is built, in order. Each result is a table in the run's
+    folder, or a small object."""
     return (
         Stage("find erased", (), "erased_mentions", find_erased_mentions),
         Stage("column values", (), "column_values", collect_column_values),
         Stage("select", ("erased_mentions",), "occurrence_files", select_occurrences),
         Stage("drop", ("erased_mentions", "occurrence_files"), "drop_files", drop_documents),
-        Stage("blacklist", ("erased_mentions", "occurrence_files", "drop_files"), "blacklist", build_word_blacklist),
+        Stage(
+            "blacklist",
+            ("erased_mentions", "occurrence_files", "drop_files"),
+            "blacklist",
+            build_word_blacklist,
+        ),
         Stage(
             "rewrite",
             ("erased_mentions", "occurrence_files", "drop_files", "blacklist", "column_values"),
@@ -86,7 +106,16 @@ def list_stages() -> tuple[Stage, ...]:
         Stage("ledger", (), "ledger", account_privacy),
         Stage(
             "summarize",
-            ("index_counts", "erased_mentions", "drop_files", "blacklist", "shards", "checked_shards", "canary_counts", "ledger"),
+            (
+                "index_counts",
+                "erased_mentions",
+                "drop_files",
+                "blacklist",
+                "shards",
+                "checked_shards",
+                "canary_counts",
+                "ledger",
+            ),
             "summary",
             summarize,
         ),
@@ -105,10 +134,17 @@ class PipelineRun:
         check_manifest: Callable[[Mapping[str, Any]], object] = lambda manifest: None,
         display_name: str = "",
     ) -> None:
-        """`check_manifest` gets the manifest before anything is published, and raises to stop the run. `display_name`: OUT in messages, if
-        not its path."""
+        """`check_manifest` gets the manifest before anything is published, and raises to stop the
+        run. `display_name`: OUT in messages, if not its path."""
         self.index = index
-        self.state = RunState(index.state, index.tasks, plan, output, display_name=display_name, check_manifest=check_manifest)
+        self.state = RunState(
+            index.state,
+            index.tasks,
+            plan,
+            output,
+            display_name=display_name,
+            check_manifest=check_manifest,
+        )
 
     def sanitize(self) -> RunResult:
         """Run all stages, unless OUT is up to date; returns the summary."""
@@ -117,7 +153,9 @@ class PipelineRun:
         self._check_settings()
         if state.is_output_current():
             costs = state.summarize_costs(started_at, 0)
-            return RunResult.from_dict({**Corpus.open(state.output).manifest["summary"], "changed": False, **costs})
+            return RunResult.from_dict(
+                {**Corpus.open(state.output).manifest["summary"], "changed": False, **costs}
+            )
         index_counts = self.index.build(state.plan)
         for editor in state.plan.editors:
             editor.validate_settings(state.index.documents.schema)
@@ -127,12 +165,17 @@ class PipelineRun:
         failpoints.hit("run:plan_written")
         results: dict[str, Any] = {"index_counts": index_counts}
         for stage in list_stages():
-            results[stage.makes] = stage.task(state, **{name: results[name] for name in stage.needs})
+            results[stage.makes] = stage.task(
+                state, **{name: results[name] for name in stage.needs}
+            )
         costs = state.summarize_costs(started_at, index_counts.text_bytes)
-        return RunResult.from_dict({**results["summary"], **state.summarize_append(), "changed": True, **costs})
+        return RunResult.from_dict(
+            {**results["summary"], **state.summarize_append(), "changed": True, **costs}
+        )
 
     def _check_settings(self) -> None:
-        """Raise an error for settings that cannot work with this corpus, before anything is read; lock OUT and set up an append."""
+        """Raise an error for settings that cannot work with this corpus, before anything is read;
+        lock OUT and set up an append."""
         state, plan = self.state, self.state.plan
         for editor in plan.editors:
             editor.validate_settings(None)
@@ -141,7 +184,8 @@ class PipelineRun:
         state.index.notes += plan.ineffective_settings
         if unsearched := sorted({*state.erased.kinds} - {*list_looked_for(plan.coverage())}):
             state.index.notes.append(
-                f"erased persons have values of kinds that this plan does not look for, which stay: {', '.join(unsearched)}"
+                "erased persons have values of kinds that this plan does not look for, which stay:"
+                f" {', '.join(unsearched)}"
             )
         if state.index.settings.append:
             state.prepare_append()
@@ -149,18 +193,24 @@ class PipelineRun:
             for number, editor in enumerate(plan.editors):
                 if editor.pass_schemas:
                     raise UsageError(
-                        f"--per-split: edit[{number}].use = {editor.use!r} of plan {plan.name} reads all documents before it edits one; "
-                        "run each split on its own, or leave --per-split out"
+                        f"--per-split: edit[{number}].use = {editor.use!r} of plan {plan.name}"
+                        " reads all documents before it edits one; run each split on its own, or"
+                        " leave --per-split out"
                     )
         if plan.blacklist is not None and plan.blacklist.k > 1:
-            # files that are used in place show now whether they name users; for the others this is known after reading
+            # files that are used in place show now whether they name users; for the others this is
+            # known after reading
             units = state.index.survey.units
-            if all(unit.in_place and "user_id" not in dict(unit.column_mapping).values() for unit in units):
+            if all(
+                unit.in_place and "user_id" not in dict(unit.column_mapping).values()
+                for unit in units
+            ):
                 raise UsageError(NO_USER_MESSAGE)
 
 
 def check_canaries(state: RunState) -> dict[str, Any]:
-    """Plant invented persons in copies of some documents, run the plan over them, and count by kind what comes out."""
+    """Plant invented persons in copies of some documents, run the plan over them, and count by kind
+    what comes out."""
     with state.tasks.measure("canaries"):
         folder = private_folder.make_private_folder(state.index.workspace / "spill") / "canaries"
         documents, mode = state.select_readable_documents(), state.index.settings.verify
@@ -168,7 +218,8 @@ def check_canaries(state: RunState) -> dict[str, Any]:
 
 
 def account_privacy(state: RunState) -> list[dict[str, Any]]:
-    """What mechanisms with a privacy claim spent, one entry each; adds a note for those with the user's own model."""
+    """What mechanisms with a privacy claim spent, one entry each; adds a note for those with the
+    user's own model."""
     if not state.has_privacy_ledger:
         return []
     documents = state.index.documents
@@ -181,9 +232,15 @@ def account_privacy(state: RunState) -> list[dict[str, Any]]:
             public_key=state.index.key.is_public,
             prior=privacy_ledger.find_prior_runs(state.folder.parent, state.plan_hash),
             versions=get_library_versions(),
-            users=documents.read(0, documents.count, ["user_id"]) if "user_id" in documents.schema.names else None,
+            users=(
+                documents.read(0, documents.count, ["user_id"])
+                if "user_id" in documents.schema.names
+                else None
+            ),
         )
-    state.index.notes += [privacy_ledger.OWN_MODEL_WARNING for account in accounts if account["own_model"]]
+    state.index.notes += [
+        privacy_ledger.OWN_MODEL_WARNING for account in accounts if account["own_model"]
+    ]
     return accounts
 
 
@@ -198,11 +255,13 @@ def summarize(
     canary_counts: dict[str, Any],
     ledger: list[dict[str, Any]],
 ) -> dict[str, Any]:
-    """The summary of the run, as far as it follows from input, plan and key; the manifest contains it."""
+    """The summary of the run, as far as it follows from input, plan and key; the manifest contains
+    it."""
     # the aggregates of an increment cover the earlier ones too: of each split, the latest
     latest_increments = {split: increment for increment, split in shards.aggregates}
     remaining_files = [
-        state.counts_folder(increment, split) / "remaining_occurrences.parquet" for split, increment in latest_increments.items()
+        state.counts_folder(increment, split) / "remaining_occurrences.parquet"
+        for split, increment in latest_increments.items()
     ]
     has_dropped = bool(drop_files or erased_mentions.document_count)
     remaining = state.selection.count_remaining_kinds(remaining_files if has_dropped else ())
@@ -212,14 +271,21 @@ def summarize(
         documents=state.index.documents.count,
         quarantine=state.index.quarantine,
         kinds=summarize_kinds(
-            state.plan, state.index.value_counts_file, state.selection.skipped_files, index_counts.documents_by_kind, remaining
+            state.plan,
+            state.index.value_counts_file,
+            state.selection.skipped_files,
+            index_counts.documents_by_kind,
+            remaining,
         ),
         shard_results=shards.results,
         dropped=count_dropped(state, erased_mentions, drop_files),
         blacklist=blacklist.counts if blacklist else None,
         editor_reports=summarize_editors(state, shards.aggregates),
         verification=checked_shards.report,
-        canaries={**canary_counts, "samples": checked_shards.select_publishable_samples(canary_counts["samples"])},
+        canaries={
+            **canary_counts,
+            "samples": checked_shards.select_publishable_samples(canary_counts["samples"]),
+        },
         policies=state.index.published_policies,
         public_key=state.index.key.is_public,
         ledger=ledger,
@@ -229,7 +295,9 @@ def summarize(
     )
 
 
-def publish_output(state: RunState, shards: RewrittenShards, checked_shards: CheckedShards, summary: dict[str, Any]) -> Path:
+def publish_output(
+    state: RunState, shards: RewrittenShards, checked_shards: CheckedShards, summary: dict[str, Any]
+) -> Path:
     """Write manifest, card and report, and swap OUT in with one rename; returns OUT."""
     index = state.index
     increments = append.describe_increments(state.output_increments, index.increments)
@@ -238,7 +306,9 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
     with state.tasks.costs.measure("publish"):
         sidecar_files: dict[str, str] = {}
         if state.format != formats.PARQUET:
-            names_and_paths = list(zip(shard_names(shard_counts, state.suffix, index.task_splits), paths, strict=True))
+            names_and_paths = list(
+                zip(shard_names(shard_counts, state.suffix, index.task_splits), paths, strict=True)
+            )
             sidecar_files = formats.get_format(state.format).sidecar_files(names_and_paths)
         manifest = build_manifest(
             summary,
@@ -257,7 +327,11 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
         # samples come from the last increment: the input files of earlier ones may be missing now
         edits = state.task_files("edits")[state.output_increments[-1].first_task :]
         can_read = bool(edits and state.select_readable_documents().files)
-        samples = select_edit_samples(index.documents, index.leaves, edits[0], SAMPLE_COUNT) if can_read else []
+        samples = (
+            select_edit_samples(index.documents, index.leaves, edits[0], SAMPLE_COUNT)
+            if can_read
+            else []
+        )
         with translate_disk_errors(index.workspace):
             report_tables = collect_report_tables(
                 state.tasks.engine,
@@ -268,10 +342,14 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
                 swept=index.settings.verify != "off",
             )
         mac_key = publication.write_mac_key(state.folder, index.key)
-        with private_folder.set_umask(index.user_umask):  # published files get the permissions of the user's other files
+        with private_folder.set_umask(index.user_umask):
+            # published files get the permissions of the user's other files
             publish_corpus(
                 state.output,
-                shards=[(path, result["sha256"]) for path, result in zip(paths, shards.results, strict=True)],
+                shards=[
+                    (path, result["sha256"])
+                    for path, result in zip(paths, shards.results, strict=True)
+                ],
                 shards_per_increment=shard_counts,
                 splits=index.task_splits,
                 text_files={**render_pages(manifest, report_tables), **sidecar_files},
@@ -284,10 +362,13 @@ def publish_output(state: RunState, shards: RewrittenShards, checked_shards: Che
 
 
 def _describe_features(state: RunState) -> dict[str, Any]:
-    """The features of the columns of OUT, where the input has features, or lists of JSON that only features tell from texts."""
+    """The features of the columns of OUT, where the input has features, or lists of JSON that only
+    features tell from texts."""
     index, schema = state.index, state.index.survey.schema
     features = index.survey.features
-    json_lists = [name for name in index.survey.layout.json_columns if is_list_type(schema.field(name).type)]
+    json_lists = [
+        name for name in index.survey.layout.json_columns if is_list_type(schema.field(name).type)
+    ]
     if not features and json_lists:
         features = infer_features(schema, json_lists)
         return published_features(features, list(index.published_policies.items()), {})
@@ -296,14 +377,18 @@ def _describe_features(state: RunState) -> dict[str, Any]:
 
 
 def _describe_dataset(state: RunState, checked_shards: CheckedShards) -> dict[str, str]:
-    """What the user said about the dataset, with the date. Raises LeakFound if it has a value that the plan removes."""
+    """What the user said about the dataset, with the date. Raises LeakFound if it has a value that
+    the plan removes."""
     texts = {flag_of(name): text for name, text in state.description_settings.items() if text}
     for flag, kind in checked_shards.find_page_leaks(texts) if texts else ():
         raise LeakFound(
-            f"{flag}: contains a {kind} value that the plan removes from the texts, and would be published in the card; nothing was "
-            "published. Give a text without it, such as the name of an office"
+            f"{flag}: contains a {kind} value that the plan removes from the texts, and would be"
+            " published in the card; nothing was published. Give a text without it, such as the"
+            " name of an office"
         )
-    return describe_dataset(state.description_settings, state.earlier_manifest.get("description", {}))
+    return describe_dataset(
+        state.description_settings, state.earlier_manifest.get("description", {})
+    )
 
 
 @overload
@@ -338,18 +423,23 @@ def run(
 ) -> Any:
     """Sanitize a corpus: index, rewrite, verify, and publish OUT with one rename.
 
-    inputs   Files, folders and URLs: Parquet, Arrow, JSON, CSV, text, mbox, maildir, mails. Or data in memory: a Dataset or DatasetDict of
-             `datasets`, a Polars DataFrame or LazyFrame, an Arrow table; the same type is returned in place of the summary.
-    out      The folder to publish, or a URL. For data in memory it may be left out: then nothing is published.
+    inputs   Files, folders and URLs: Parquet, Arrow, JSON, CSV, text, mbox, maildir, mails. Or data
+             in memory: a Dataset or DatasetDict of `datasets`, a Polars DataFrame or LazyFrame, an
+             Arrow table; the same type is returned in place of the summary.
+    out      The folder to publish, or a URL. For data in memory it may be left out: then nothing is
+             published.
     plan     The name of a shipped plan, the path of a TOML file, or a `Plan`.
-    work     The private folder with the index and the vault; by default OUT.private, required if OUT is a URL.
-    options  The settings of `sanitize run --help`, such as `text_column="messages[].content"`, `workers=2`, `seed=7`; `progress` is called
+    work     The private folder with the index and the vault; by default OUT.private, required if
+             OUT is a URL.
+    options  The settings of `sanitize run --help`, such as `text_column="messages[].content"`,
+    `workers=2`, `seed=7`; `progress` is called
              with each `ProgressUpdate`.
 
     Raises a `SanitizeError` whose `exit_code` is that of the command; OUT is then unchanged.
 
     >>> import polars, sanitize
-    >>> polars.DataFrame({"text": ["Write to ann.lee@example.com, or to ann.lee@example.com."]}).write_parquet("mails.parquet")
+    >>> mail = "Write to ann.lee@example.com, or to ann.lee@example.com."
+    >>> polars.DataFrame({"text": [mail]}).write_parquet("mails.parquet")
     >>> result = sanitize.run("mails.parquet", "clean", plan="redact", workers=1)
     >>> result.documents_out, result.by_kind["EMAIL_ADDRESS"].replaced, result.leaks
     (1, 2, 0)
@@ -361,7 +451,10 @@ def run(
         from sanitize.pipeline.data_objects import run_on_object
 
         if out is not None and is_url(out):
-            raise UsageError("run: out is a URL, and inputs is data in memory, which is read back from OUT; give a folder on this machine")
+            raise UsageError(
+                "run: out is a URL, and inputs is data in memory, which is read back from OUT; give"
+                " a folder on this machine"
+            )
 
         def run_on_files(folder: Path, target: Path | str) -> RunResult:
             return run_with_settings(folder, target, chosen, work, settings)
@@ -383,14 +476,20 @@ def run_with_settings(
     keep_input: bool = False,
     held_locks: Collection[str] = (),
 ) -> RunResult:
-    """`run` with its settings as one object. With `keep_input` an input that has changed since it was indexed is refused, even with
-    `--replace`. `held_locks`: the real paths of the folders, WORK or OUT, whose locks the caller holds."""
+    """`run` with its settings as one object. With `keep_input` an input that has changed since it
+    was indexed is refused, even with `--replace`. `held_locks`: the real paths of the folders, WORK
+    or OUT, whose locks the caller holds."""
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     plan, settings = Plan.load(plan), settings or Settings()
     remote = remote_output.RemoteOutput(str(out)) if is_url(out) else None
-    work = remote_output.require_workspace(work, str(out)) if remote else remote_output.workspace_path(work, out)
+    work = (
+        remote_output.require_workspace(work, str(out))
+        if remote
+        else remote_output.workspace_path(work, out)
+    )
     out = remote_output.mirror_path(work, str(out)) if remote else require_local_path(out)
-    out = Path(os.path.realpath(out)) if out.is_symlink() else out  # a link is followed, not replaced
+    # a link is followed, not replaced
+    out = Path(os.path.realpath(out)) if out.is_symlink() else out
     if remote is not None:
         remote_output.check_urls_disjoint(inputs, remote.redacted_url)
     private_folder.check_paths_disjoint(inputs, None if remote else out, work)
@@ -398,7 +497,9 @@ def run_with_settings(
         with custom_kinds(plan.custom_kinds):
             check_listed_kinds(settings.known, plan.find.kinds, plan.name)
     plan = plan.with_known_values(settings.known)
-    with IndexBuilder(inputs, work, settings, plan.detection_spec, keep_input=keep_input, held_locks=held_locks) as index:
+    with IndexBuilder(
+        inputs, work, settings, plan.detection_spec, keep_input=keep_input, held_locks=held_locks
+    ) as index:
         if remote is not None:
             return _run_to_url(index, plan, out, remote)
         summary = PipelineRun(index, plan, out).sanitize()
@@ -406,9 +507,13 @@ def run_with_settings(
         return summary
 
 
-def _run_to_url(index: IndexBuilder, plan: Plan, output: Path, prefix: remote_output.RemoteOutput) -> RunResult:
+def _run_to_url(
+    index: IndexBuilder, plan: Plan, output: Path, prefix: remote_output.RemoteOutput
+) -> RunResult:
     """A run that publishes OUT to a folder in WORK (`output`) and then uploads it."""
-    index.state.user_umask = 0o077  # the folder in WORK stays private; the uploaded copy is the published one
+    index.state.user_umask = (
+        0o077  # the folder in WORK stays private; the uploaded copy is the published one
+    )
     pipeline_run = PipelineRun(index, plan, output, display_name=prefix.redacted_url)
     with prefix.hold_lock(index.state.workspace):
         # the plan hash of an output that is appended to is that of its first increment
@@ -429,12 +534,18 @@ def _run_to_url(index: IndexBuilder, plan: Plan, output: Path, prefix: remote_ou
 
 @public_function("index")
 def index(
-    inputs: Sequence[Path | str] | Path | str, work: Path | str, /, *, plan: Plan | Path | str = "rmft", **options: Unpack[IndexOptions]
+    inputs: Sequence[Path | str] | Path | str,
+    work: Path | str,
+    /,
+    *,
+    plan: Plan | Path | str = "rmft",
+    **options: Unpack[IndexOptions],
 ) -> IndexResult:
-    """Build only the index of a corpus in the folder `work`; a later `run` with any plan that has the same finders reuses it.
+    """Build only the index of a corpus in the folder `work`; a later `run` with any plan that has
+    the same finders reuses it.
 
-    `inputs`, `plan` and `options` are those of `run`, as far as they concern the index. Nothing is published.
-    Raises what `run` raises.
+    `inputs`, `plan` and `options` are those of `run`, as far as they concern the index. Nothing is
+    published. Raises what `run` raises.
 
     >>> import polars, sanitize
     >>> polars.DataFrame({"text": ["Write to ann.lee@example.com"]}).write_parquet("mails.parquet")
@@ -445,7 +556,10 @@ def index(
 
 
 def index_with_settings(
-    inputs: Sequence[Path | str] | Path | str, work: Path | str, settings: Settings | None = None, plan: Plan | str = "rmft"
+    inputs: Sequence[Path | str] | Path | str,
+    work: Path | str,
+    settings: Settings | None = None,
+    plan: Plan | str = "rmft",
 ) -> IndexResult:
     """`index` with its settings as one object."""
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs

@@ -1,5 +1,6 @@
-"""State of a run: its index, plan, output folder (OUT), plan hash and output increments (for append); whether OUT is already up to date;
-the settings, costs and commands that are reported and recorded. The stages of a run (run.py) get it as their first argument.
+"""State of a run: its index, plan, output folder (OUT), plan hash and output increments (for
+append); whether OUT is already up to date; the settings, costs and commands that are reported and
+recorded. The stages of a run (run.py) get it as their first argument.
 """
 
 from __future__ import annotations
@@ -46,31 +47,38 @@ class RunState:
         display_name: str = "",
         check_manifest: Callable[[Mapping[str, Any]], object] = lambda manifest: None,
     ) -> None:
-        """`tasks` runs the tasks of all stages. `display_name`: OUT in messages and in the summary, if not its path (a URL).
-        `check_manifest` gets the manifest before anything is published, and raises to stop the run."""
+        """`tasks` runs the tasks of all stages. `display_name`: OUT in messages and in the summary,
+        if not its path (a URL). `check_manifest` gets the manifest before anything is published,
+        and raises to stop the run."""
         self.index, self.tasks, self.plan, self.output = index, tasks, plan, output
         self.display_name, self.check_manifest = display_name, check_manifest
         self.erased = tombstones.read(index.workspace, index.key)
         self.format = index.settings.format
         self.suffix = formats.format_suffix(self.format)
-        self.earlier_manifest: Mapping[str, Any] = {}  # of the output to append to; `published_count`: its increments
+        # of the output to append to; `published_count`: its increments
+        self.earlier_manifest: Mapping[str, Any] = {}
         self.published_count = 0
         self._set_increment_ends([len(index.increments)])
 
     @property
     def has_privacy_ledger(self) -> bool:
-        """True if an editor makes a privacy claim, so that what its mechanism spends is recorded."""
+        """True if an editor makes a privacy claim, so that what its mechanism spends is
+        recorded."""
         return any(editor.privacy_unit for editor in self.plan.editors)
 
     @property
     def has_ordered_editors(self) -> bool:
-        """True if an editor needs the replacements of all earlier shards, so that shards are rewritten one after the other."""
+        """True if an editor needs the replacements of all earlier shards, so that shards are
+        rewritten one after the other."""
         return any(editor.is_sequential for editor in self.plan.editors)
 
     @property
     def output_increments(self) -> tuple[OutputIncrement, ...]:
-        """What OUT consists of: published increments, then the one that this run adds. Known when the index is built."""
-        return append.build_output_increments(self.index.increments, self.increment_ends, len(self.index.task_ranges))
+        """What OUT consists of: published increments, then the one that this run adds. Known when
+        the index is built."""
+        return append.build_output_increments(
+            self.index.increments, self.increment_ends, len(self.index.task_ranges)
+        )
 
     @property
     def task_nos(self) -> range:
@@ -78,7 +86,8 @@ class RunState:
         return range(len(self.index.task_ranges))
 
     def aggregated_split(self, task_no: int) -> str:
-        """The split over which the aggregates of a task are computed; "" for the whole corpus (without --per-split)."""
+        """The split over which the aggregates of a task are computed; "" for the whole corpus
+        (without --per-split)."""
         return self.index.task_splits[task_no] if self.index.settings.per_split else ""
 
     def counts_folder(self, increment: OutputIncrement, split: str) -> Path:
@@ -90,32 +99,42 @@ class RunState:
         return [self.folder.joinpath(*folder_names, f"{no:05d}.parquet") for no in self.task_nos]
 
     def _set_increment_ends(self, increment_ends: Sequence[int]) -> None:
-        """Set how many index increments each output increment and those before it cover; the first one decides the plan hash."""
+        """Set how many index increments each output increment and those before it cover; the first
+        one decides the plan hash."""
         self.increment_ends = increment_ends
         self.plan_hash = self._compute_plan_hash(increment_ends[0])
         self.folder = self.index.workspace / "runs" / self.plan_hash
         self.blacklist_file = self.folder / "vault" / "blacklist" / "00000.parquet"
         self.column_values = ColumnValues(self.index, self.plan, self.tasks, self.folder)
-        self.selection = OccurrenceSelection(self.index, self.tasks, self.folder, self.plan.find.selection_rules)
+        self.selection = OccurrenceSelection(
+            self.index, self.tasks, self.folder, self.plan.find.selection_rules
+        )
 
     def _compute_plan_hash(self, increment_count: int) -> str:
-        """The hash of the plan and of everything its results depend on, over this many index increments."""
+        """The hash of the plan and of everything its results depend on, over this many index
+        increments."""
         versions = (rewriting.VERSION, LEAK_CHECK_VERSION)
         per_split = ["per split"] if self.index.settings.per_split else []
-        return self.plan.hash(self.index.fingerprints[increment_count - 1], self.index.policies, versions, *per_split)
+        return self.plan.hash(
+            self.index.fingerprints[increment_count - 1], self.index.policies, versions, *per_split
+        )
 
     def prepare_append(self) -> None:
-        """Set up the increment that is added to OUT. Raises UsageError if OUT does not exist (without `--replace`), or holds other files
-        than the index."""
+        """Set up the increment that is added to OUT. Raises UsageError if OUT does not exist
+        (without `--replace`), or holds other files than the index."""
         append.check_plan_can_append(self.plan)
         increments, is_rebuild = self.index.increments, self.index.settings.replace
         exists = (self.output / "manifest.json").is_file()
         if not exists and not is_rebuild:
             # an index of several increments can only be published with --append
-            alternative = "" if len(self.index.closed_increments) > 1 else "run the same command without --append first, or "
+            alternative = (
+                ""
+                if len(self.index.closed_increments) > 1
+                else "run the same command without --append first, or "
+            )
             raise UsageError(
-                f"{self.output}: does not exist, so nothing can be appended to it; {alternative}use "
-                "--replace to create it from the whole index"
+                f"{self.output}: does not exist, so nothing can be appended to it; {alternative}use"
+                " --replace to create it from the whole index"
             )
         manifest: Mapping[str, Any] = {}
         if exists:
@@ -127,24 +146,47 @@ class RunState:
             increment_ends = append.find_increment_ends(manifest, increments, self.output)
             if end_by_hash[str(manifest["plan_hash"])] == increment_ends[0]:
                 self.earlier_manifest, self.published_count = manifest, len(increment_ends)
-                self._set_increment_ends([*increment_ends, *([len(increments)] if increment_ends[-1] < len(increments) else [])])
+                self._set_increment_ends(
+                    [
+                        *increment_ends,
+                        *([len(increments)] if increment_ends[-1] < len(increments) else []),
+                    ]
+                )
 
     def summarize_append(self) -> dict[str, Any]:
-        """`appended`: the numbers of new files, documents and shards in OUT; empty if nothing was appended."""
+        """`appended`: the numbers of new files, documents and shards in OUT; empty if nothing was
+        appended."""
         *earlier, last = self.output_increments
         if not earlier or last.number <= self.published_count:
             return {}
-        files = append.describe_increments(self.output_increments, self.index.increments)[-1]["input_count"]
+        files = append.describe_increments(self.output_increments, self.index.increments)[-1][
+            "input_count"
+        ]
         documents = self.index.documents.count - self.index.task_ranges[last.first_task][0]
-        return {"appended": {"files": files, "documents": documents, "shards": last.end_task - last.first_task}}
+        return {
+            "appended": {
+                "files": files,
+                "documents": documents,
+                "shards": last.end_task - last.first_task,
+            }
+        }
 
     def select_readable_documents(self) -> Documents:
-        """The documents of the last output increment whose files are still available; an append no longer needs the earlier ones."""
-        documents, first_doc_no = self.index.documents, self.index.task_ranges[self.output_increments[-1].first_task][0]
+        """The documents of the last output increment whose files are still available; an append no
+        longer needs the earlier ones."""
+        documents, first_doc_no = (
+            self.index.documents,
+            self.index.task_ranges[self.output_increments[-1].first_task][0],
+        )
         if len(self.output_increments) == 1:
             return documents
         return replace(
-            documents, files=tuple(file for file in documents.files if file.first_doc_no >= first_doc_no and file.is_available())
+            documents,
+            files=tuple(
+                file
+                for file in documents.files
+                if file.first_doc_no >= first_doc_no and file.is_available()
+            ),
         )
 
     def summarize_costs(self, started_at: float, text_bytes: int) -> dict[str, Any]:
@@ -156,23 +198,36 @@ class RunState:
             "stages": self.tasks.costs.costs,
             "seconds": round(seconds, 2),
             "mb_per_s": round(text_bytes / 1e6 / max(seconds, 1e-9), 1),
-            "peak_rss_mb": round(max((stage["peak_rss_mb"] for stage in self.tasks.costs.costs.values()), default=0.0), 1),
+            "peak_rss_mb": round(
+                max(
+                    (stage["peak_rss_mb"] for stage in self.tasks.costs.costs.values()), default=0.0
+                ),
+                1,
+            ),
             "out": self.display_name or str(self.output),
             "work": str(self.index.workspace),
         }
 
     def is_reusable(self, increment: OutputIncrement) -> bool:
-        """True if an increment was published and no erasure was requested since: its shards stay as they are."""
-        return increment.number <= self.published_count and self.earlier_manifest["settings"].get("erased") == self.erased.counts
+        """True if an increment was published and no erasure was requested since: its shards stay as
+        they are."""
+        return (
+            increment.number <= self.published_count
+            and self.earlier_manifest["settings"].get("erased") == self.erased.counts
+        )
 
     def check_format(self) -> None:
         """Raise UsageError if the output format cannot hold the columns of the corpus."""
-        columns = [field for field in self.index.survey.schema if self.index.policies[field.name] != "drop"]
+        columns = [
+            field for field in self.index.survey.schema if self.index.policies[field.name] != "drop"
+        ]
         formats.check_schema(self.format, pa.schema(columns))
 
     def find_increment(self, task_no: int) -> OutputIncrement:
         """The output increment that a task belongs to."""
-        return next(increment for increment in self.output_increments if task_no < increment.end_task)
+        return next(
+            increment for increment in self.output_increments if task_no < increment.end_task
+        )
 
     def create_job(
         self,
@@ -184,13 +239,17 @@ class RunState:
         checked_next: frozenset[str] = frozenset(),
         increment: OutputIncrement | None = None,
     ) -> Job:
-        """A job of this plan, with its record in the run's folder. `increment`: its result depends on nothing after that increment."""
+        """A job of this plan, with its record in the run's folder. `increment`: its result depends
+        on nothing after that increment."""
         return Job(
             function=function,
             task=task,
             record_path=self.folder / "tasks" / f"{name}.json",
             fingerprint=self.index.record_fingerprint(
-                "plan", self.plan_hash, *depends_on, increment_index=increment.last_index_increment if increment else -1
+                "plan",
+                self.plan_hash,
+                *depends_on,
+                increment_index=increment.last_index_increment if increment else -1,
             ),
             outputs=outputs,
             checked_by_next_stage=checked_next,
@@ -207,30 +266,45 @@ class RunState:
             "verify": settings.verify,
             "sample": settings.sample,
             # without the shape: a later run recognises it again
-            "roles": {name: value for name, value in asdict(settings.columns.roles).items() if name != "shape"},
+            "roles": {
+                name: value
+                for name, value in asdict(settings.columns.roles).items()
+                if name != "shape"
+            },
             "erased": self.erased.counts,
             **({} if self.format == formats.PARQUET else {"format": self.format}),
             **({"per_split": True} if settings.per_split else {}),
-            **({"known": True} if settings.known else {}),  # only that the user gave a list, none of its contents
+            # only that the user gave a list, none of its contents
+            **({"known": True} if settings.known else {}),
         }
 
     def is_output_current(self) -> bool:
-        """True if OUT already is what this run would publish. Raises UsageError for an OUT from another plan, input or program, unless
-        `--replace`."""
+        """True if OUT already is what this run would publish. Raises UsageError for an OUT from
+        another plan, input or program, unless `--replace`."""
         if not self.output.exists():
             return False
-        if not self.output.is_dir() or (any(self.output.iterdir()) and not (self.output / "manifest.json").is_file()):
-            raise UsageError(f"{self.output}: already exists and was not written by sanitize; use another -o, or move it away")
+        if not self.output.is_dir() or (
+            any(self.output.iterdir()) and not (self.output / "manifest.json").is_file()
+        ):
+            raise UsageError(
+                f"{self.output}: already exists and was not written by sanitize; use another -o, or"
+                " move it away"
+            )
         if not (self.output / "manifest.json").is_file():
             self.output.rmdir()
             return False
         corpus = Corpus.open(self.output)
         corpus.require_all_fields()
-        is_extended = bool(self.earlier_manifest) and len(corpus.manifest["inputs"]) < len(self.index.input_files)
+        is_extended = bool(self.earlier_manifest) and len(corpus.manifest["inputs"]) < len(
+            self.index.input_files
+        )
         is_same = (
             corpus.manifest_version == MANIFEST_VERSION
             and corpus.manifest.get("plan_hash") == self.plan_hash
-            and (is_extended or corpus.manifest.get("settings", {}).get("verify") == self.index.settings.verify)
+            and (
+                is_extended
+                or corpus.manifest.get("settings", {}).get("verify") == self.index.settings.verify
+            )
             and corpus.manifest["settings"].get("erased") == self.erased.counts
             and corpus.manifest["settings"].get("format", formats.PARQUET) == self.format
             and not self._find_changed_descriptions(corpus.manifest)
@@ -238,20 +312,30 @@ class RunState:
         if is_same and is_extended:
             return False
         if is_same and self.index.settings.replace and not (self.folder / "plan.json").is_file():
-            return False  # another plan's finders rebuilt the index: without the tables of this run, OUT cannot be verified
+            # another plan's finders rebuilt the index: without the tables of this run, OUT cannot
+            # be verified
+            return False
         if is_same:
             try:
                 corpus.check()
-                if changes := publication.find_changed_files(corpus.path, publication.read_mac_key(self.folder)):
-                    raise OutputBroken(f"{corpus.path}: {'; '.join(changes)}; run again with --replace")
+                if changes := publication.find_changed_files(
+                    corpus.path, publication.read_mac_key(self.folder)
+                ):
+                    raise OutputBroken(
+                        f"{corpus.path}: {'; '.join(changes)}; run again with --replace"
+                    )
                 return True
             except OutputBroken:
                 if not self.index.settings.replace:
                     raise
         if not self.index.settings.replace:
-            published_counts = Counter(entry.get("sha256") for entry in corpus.manifest.get("inputs", []))
+            published_counts = Counter(
+                entry.get("sha256") for entry in corpus.manifest.get("inputs", [])
+            )
             current_counts = Counter(sha256 for _, sha256 in self.index.input_files)
-            has_new_files = corpus.manifest.get("increments") or (published_counts and published_counts < current_counts)
+            has_new_files = corpus.manifest.get("increments") or (
+                published_counts and published_counts < current_counts
+            )
             has_new_files = (
                 has_new_files
                 and corpus.manifest_version == MANIFEST_VERSION
@@ -260,8 +344,12 @@ class RunState:
             )
             difference = self._describe_difference(corpus.manifest)
             first_advice = "use --append to add the new files, or " if has_new_files else ""
-            if difference == _BEFORE_ERASURE:  # an erasure that was interrupted, or failed for this output
-                first_advice = f"repeat that request first (sanitize subject {self.index.workspace} --match FILE --erase), or "
+            if difference == _BEFORE_ERASURE:
+                # an erasure that was interrupted, or failed for this output
+                first_advice = (
+                    f"repeat that request first (sanitize subject {self.index.workspace} --match"
+                    " FILE --erase), or "
+                )
             raise UsageError(
                 f"{self.display_name or self.output}: was made {difference}; {first_advice}"
                 "use --replace to replace it once the new one is complete, or use another -o"
@@ -270,20 +358,37 @@ class RunState:
 
     @property
     def description_settings(self) -> dict[str, str | None]:
-        """What the user said about the dataset, by the names of the settings; None where nothing was said."""
+        """What the user said about the dataset, by the names of the settings; None where nothing
+        was said."""
         return {name: getattr(self.index.settings, name) for name in DESCRIPTION_SETTINGS}
 
     def _find_changed_descriptions(self, manifest: Mapping[str, Any]) -> list[str]:
-        """The settings of the description that are given and are not those of the published output."""
+        """The settings of the description that are given and are not those of the published
+        output."""
         published = manifest.get("description", {})
-        return [name for name, text in self.description_settings.items() if text is not None and text != published.get(name, "")]
+        return [
+            name
+            for name, text in self.description_settings.items()
+            if text is not None and text != published.get(name, "")
+        ]
 
     def _describe_difference(self, manifest: Mapping[str, Any]) -> str:
-        """How the existing OUT differs from what this run would publish; continues the words "was made"."""
+        """How the existing OUT differs from what this run would publish; continues the words "was
+        made"."""
         if (version := manifest.get("format", MANIFEST_VERSION)) != MANIFEST_VERSION:
-            return f"by another version, whose manifest.json has format {version}, not {MANIFEST_VERSION}"
-        published_files = [[entry.get("bytes"), entry.get("sha256")] for entry in manifest.get("inputs", [])]
-        if published_files != self.index.input_files[: len(published_files) if self.index.settings.append else None]:
+            return (
+                f"by another version, whose manifest.json has format {version}, not"
+                f" {MANIFEST_VERSION}"
+            )
+        published_files = [
+            [entry.get("bytes"), entry.get("sha256")] for entry in manifest.get("inputs", [])
+        ]
+        if (
+            published_files
+            != self.index.input_files[
+                : len(published_files) if self.index.settings.append else None
+            ]
+        ):
             return f"from another input ({self.index.describe_input_difference(published_files)})"
         if manifest.get("increments") and not self.index.settings.append:
             return f"in {len(manifest['increments'])} increments (--append)"
@@ -298,12 +403,13 @@ class RunState:
         return "with another key, other settings or another version"
 
     def confirm_before_swap(self, manifest_sha256: str) -> None:
-        """Called just before OUT is swapped: checks that the input is unchanged and that OUT may be replaced, closes the increments and
-        records the command."""
+        """Called just before OUT is swapped: checks that the input is unchanged and that OUT may be
+        replaced, closes the increments and records the command."""
         index_reuse.check_inputs_unchanged(self.index)
         self.is_output_current()
         command = {
-            "out": self.display_name or os.path.realpath(self.output),  # one record, whichever links led to the folder
+            # one record, whichever links led to the folder
+            "out": (self.display_name or os.path.realpath(self.output)),
             "inputs": self.index.input_set.display_names,
             "settings": self.index.settings.to_json(),
             "plan": self.plan.resolved_settings(),

@@ -1,4 +1,5 @@
-"""The leak check of a run: searches every rewritten shard, has swept shards rewritten and checked again, and searches the pages of OUT."""
+"""The leak check of a run: searches every rewritten shard, has swept shards rewritten and checked
+again, and searches the pages of OUT."""
 
 from __future__ import annotations
 
@@ -26,7 +27,12 @@ from sanitize.storage.parquet_files import open_table_writer
 from sanitize.storage.publication import shard_names
 from sanitize.verification.attribution import DrawTimes, VerifyTask, find_renamed_columns
 from sanitize.verification.file_check import check_files
-from sanitize.verification.leak_check import UNSWEEPABLE_ADVICE, find_values_in_texts, leak_error, raise_on_leaks
+from sanitize.verification.leak_check import (
+    UNSWEEPABLE_ADVICE,
+    find_values_in_texts,
+    leak_error,
+    raise_on_leaks,
+)
 from sanitize.verification.search_terms import ValueCounts, list_searched_forms, write_terms
 from sanitize.verification.shard_check import ShardFindings, select_atomic_kinds, verify_task
 
@@ -35,12 +41,14 @@ MAX_SWEEPS = 3  # of one shard
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedShards:
-    """The shards after the leak check, and what is needed to search the pages of OUT for the same values."""
+    """The shards after the leak check, and what is needed to search the pages of OUT for the same
+    values."""
 
     state: RunState
     report: dict[str, Any]  # the `verify` entry of the summary
     terms: tuple[Path, ...] = ()  # empty if nothing is checked
-    file_sizes: Mapping[str, int] = field(default_factory=dict)  # of input files and shards, by the SHA-256 that the pages name
+    # of input files and shards, by the SHA-256 that the pages name
+    file_sizes: Mapping[str, int] = field(default_factory=dict)
 
     def find_page_leaks(self, texts: dict[str, str]) -> list[tuple[str, str]]:
         """Removed values in the pages of OUT, as (page, kind)."""
@@ -54,7 +62,8 @@ class CheckedShards:
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text, "utf-8")
         result = check_files(
-            LocalEngine(workers=1, spill=folder),  # a few small pages: starting workers would cost more
+            # a few small pages: starting workers would cost more
+            LocalEngine(workers=1, spill=folder),
             [],
             [(folder / name, name) for name in texts],
             self.terms,
@@ -65,33 +74,59 @@ class CheckedShards:
         return [(finding.file, finding.kind) for finding in result.findings]
 
     def select_publishable_samples(self, samples: Sequence[dict[str, str]]) -> list[dict[str, str]]:
-        """The samples of invented people without those whose value occurs in the corpus, or that have a removed value, by chance."""
+        """The samples of invented people without those whose value occurs in the corpus, or that
+        have a removed value, by chance."""
         index = self.state.index
         value_ids = [
-            int(compute_value_ids(to_large_string(kind.normalise(pl.Series([kind.hits[0][1]]))), kind.name, index.key)[0])
+            int(
+                compute_value_ids(
+                    to_large_string(kind.normalise(pl.Series([kind.hits[0][1]]))),
+                    kind.name,
+                    index.key,
+                )[0]
+            )
             for kind in (all_kinds()[sample["kind"]] for sample in samples)
         ]
-        found = pl.scan_parquet(index.value_counts_file, glob=False).filter(pl.col("value_id").is_in(value_ids))
+        found = pl.scan_parquet(index.value_counts_file, glob=False).filter(
+            pl.col("value_id").is_in(value_ids)
+        )
         found_ids = set(found.select("value_id").collect()["value_id"])
-        remaining = {f"sample {number}": sample for number, sample in enumerate(samples) if value_ids[number] not in found_ids}
-        while remaining and (leaks := self.find_page_leaks({name: "\n".join(sample.values()) for name, sample in remaining.items()})):
+        remaining = {
+            f"sample {number}": sample
+            for number, sample in enumerate(samples)
+            if value_ids[number] not in found_ids
+        }
+        while remaining and (
+            leaks := self.find_page_leaks(
+                {name: "\n".join(sample.values()) for name, sample in remaining.items()}
+            )
+        ):
             for name, _ in leaks:
                 remaining.pop(name, None)
         return list(remaining.values())
 
 
 def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
-    """Run the leak check on every shard. A shard with remaining values in its text is swept, rewritten (`shards` is updated) and checked
-    again, up to `MAX_SWEEPS` times: a shard that is rewritten has other variants. Raises LeakFound for what is left then."""
+    """Run the leak check on every shard. A shard with remaining values in its text is swept,
+    rewritten (`shards` is updated) and checked again, up to `MAX_SWEEPS` times: a shard that is
+    rewritten has other variants. Raises LeakFound for what is left then."""
     mode = state.index.settings.verify
     if mode == "off":
-        return CheckedShards(state=state, report={"mode": mode, "values_checked": 0, "ambiguous_values": 0, "swept": 0})
+        return CheckedShards(
+            state=state,
+            report={"mode": mode, "values_checked": 0, "ambiguous_values": 0, "swept": 0},
+        )
     checks = _ShardChecks.prepare(state, mode, shards.erased_mentions.value_ids)
     is_reused = [state.is_reusable(state.find_increment(no)) for no in state.task_nos]
-    results = checks.verify([checks.create_task(no, is_recheck=is_reused[no]) for no in state.task_nos])
-    append.check_earlier_shards_clean([result for result, reused in zip(results, is_reused, strict=True) if reused], state.output)
+    results = checks.verify(
+        [checks.create_task(no, is_recheck=is_reused[no]) for no in state.task_nos]
+    )
+    append.check_earlier_shards_clean(
+        [result for result, reused in zip(results, is_reused, strict=True) if reused], state.output
+    )
     swept_task_nos = [no for no in state.task_nos if results[no].swept]
-    # a value that the finders missed becomes an occurrence; only what is left after the sweeps is a leak
+    # a value that the finders missed becomes an occurrence; only what is left after the sweeps is a
+    # leak
     to_rewrite = swept_task_nos
     for sweep_no in range(MAX_SWEEPS):
         if not to_rewrite:
@@ -101,7 +136,9 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
                 checks.add_recheck_to_sweep(no)
         shards.rewrite_again(to_rewrite)
         tasks = [checks.create_task(no, is_recheck=True) for no in to_rewrite]
-        for no, result in zip(to_rewrite, state.tasks.run("verify", tasks, function=verify_task), strict=True):
+        for no, result in zip(
+            to_rewrite, state.tasks.run("verify", tasks, function=verify_task), strict=True
+        ):
             results[no] = result
         to_rewrite = [no for no in to_rewrite if results[no].swept]
     raise_on_leaks(results, set(swept_task_nos))
@@ -124,13 +161,18 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
     report["inconclusive"] = dict(sorted(by_kind.items()))
     input_sizes = {sha256: size for size, sha256 in state.index.input_files}
     shard_sizes = {result["sha256"]: result["bytes"] for result in shards.results}
-    return CheckedShards(state=state, report=report, terms=checks.terms, file_sizes=input_sizes | shard_sizes)
+    return CheckedShards(
+        state=state, report=report, terms=checks.terms, file_sizes=input_sizes | shard_sizes
+    )
 
 
 class _ShardChecks:
-    """The search terms of a run and its check tasks. The terms are prepared once and shared by all workers."""
+    """The search terms of a run and its check tasks. The terms are prepared once and shared by all
+    workers."""
 
-    def __init__(self, state: RunState, mode: str, terms: tuple[Path, ...], value_counts: ValueCounts) -> None:
+    def __init__(
+        self, state: RunState, mode: str, terms: tuple[Path, ...], value_counts: ValueCounts
+    ) -> None:
         self.state, self.mode, self.terms, self.value_counts = state, mode, terms, value_counts
 
     @classmethod
@@ -144,7 +186,10 @@ class _ShardChecks:
                 state.plan.leak_checked_kinds,
                 folder,
                 index.settings.memory_bytes,
-                include_ids=(*erased_value_ids, *sorted({*state.column_values.value_ids} - {*exclude_ids})),
+                include_ids=(
+                    *erased_value_ids,
+                    *sorted({*state.column_values.value_ids} - {*exclude_ids}),
+                ),
                 exclude_ids=exclude_ids,
                 check_mode=mode,
             )
@@ -155,7 +200,8 @@ class _ShardChecks:
         return self.state.tasks.run("verify", tasks, function=verify_task)
 
     def create_task(self, task_no: int, is_recheck: bool = False) -> VerifyTask:
-        """The check of one shard. What it sweeps is for `RewrittenShards.rewrite_again`; that of a recheck, for `add_recheck_to_sweep`."""
+        """The check of one shard. What it sweeps is for `RewrittenShards.rewrite_again`; that of a
+        recheck, for `add_recheck_to_sweep`."""
         state, index, name = self.state, self.state.index, f"{task_no:05d}.parquet"
         sweep_file, recheck_file = self._sweep_files(task_no)
         sweep_file.parent.mkdir(exist_ok=True)
@@ -164,9 +210,13 @@ class _ShardChecks:
             value_counts=index.value_counts_file,
             column_values=tuple(state.column_values.files),
             increment_starts=tuple(
-                index.task_ranges[one.first_task][0] for one in state.output_increments if one.first_task < one.end_task
+                index.task_ranges[one.first_task][0]
+                for one in state.output_increments
+                if one.first_task < one.end_task
             ),
-            sequential_parts=tuple(editor.use for editor in state.plan.editors if editor.is_sequential),
+            sequential_parts=tuple(
+                editor.use for editor in state.plan.editors if editor.is_sequential
+            ),
         )
         return VerifyTask(
             shard_no=task_no,
@@ -187,15 +237,25 @@ class _ShardChecks:
             erased_names=state.erased.names,
             renamed_columns=find_renamed_columns(asdict(index.settings.columns.roles)),
             draws=draws,
-            columns=tuple(name for name in index.documents.schema.names if index.policies[name] != "drop"),
+            columns=tuple(
+                name for name in index.documents.schema.names if index.policies[name] != "drop"
+            ),
         )
 
     def add_recheck_to_sweep(self, task_no: int) -> None:
-        """Add what the recheck of a shard swept to what was swept in it before, for `RewrittenShards.rewrite_again`."""
+        """Add what the recheck of a shard swept to what was swept in it before, for
+        `RewrittenShards.rewrite_again`."""
         sweep_file, recheck_file = self._sweep_files(task_no)
-        spans = pa.concat_tables([pq.read_table(path, partitioning=None) for path in (sweep_file, recheck_file)]).unify_dictionaries()
+        spans = pa.concat_tables(
+            [pq.read_table(path, partitioning=None) for path in (sweep_file, recheck_file)]
+        ).unify_dictionaries()
         keys = ["doc_no", "cell", "start_byte", "end_byte"]
-        rows = pl.DataFrame(spans.select(keys)).with_row_index("row").unique(keys, keep="first").sort(keys)["row"]
+        rows = (
+            pl.DataFrame(spans.select(keys))
+            .with_row_index("row")
+            .unique(keys, keep="first")
+            .sort(keys)["row"]
+        )
         path = self.state.index.workspace / "spill" / "sweep.parquet"
         with open_table_writer(path, table_schemas.OCCURRENCES.schema) as out:
             out.write_table(spans.take(rows.to_arrow()))
@@ -207,12 +267,18 @@ class _ShardChecks:
         return folder / f"{task_no:05d}.parquet", folder / f"recheck-{task_no:05d}.parquet"
 
     def check_files(self, results: Sequence[ShardFindings]) -> Mapping[tuple[str, str], int]:
-        """Search the bytes of the shards outside of their rows, which `verify_task` has checked; returns the inconclusive matches, by kind
-        and form. The pages of OUT are checked when they are written. Raises LeakFound."""
+        """Search the bytes of the shards outside of their rows, which `verify_task` has checked;
+        returns the inconclusive matches, by kind and form. The pages of OUT are checked when they
+        are written. Raises LeakFound."""
         state, index = self.state, self.state.index
         with state.tasks.measure("verify"):
             names = shard_names(
-                [increment.end_task - increment.first_task for increment in state.output_increments], state.suffix, index.task_splits
+                [
+                    increment.end_task - increment.first_task
+                    for increment in state.output_increments
+                ],
+                state.suffix,
+                index.task_splits,
             )
             found = check_files(
                 state.tasks.engine,
@@ -225,7 +291,19 @@ class _ShardChecks:
         if found.findings:
             named = {one.file for one in found.findings if one.location == "file name"}
             numbers = {f"data/{name}": f"shard {no}" for no, name in enumerate(names)}
-            findings = [replace(one, file=numbers[one.file]) if one.file in named else one for one in found.findings]
-            advice = "Rename the split whose name is a value, in the input" if named else UNSWEEPABLE_ADVICE
-            raise leak_error(state.display_name or str(state.output), findings, "", f"nothing was published. {advice}")
+            findings = [
+                replace(one, file=numbers[one.file]) if one.file in named else one
+                for one in found.findings
+            ]
+            advice = (
+                "Rename the split whose name is a value, in the input"
+                if named
+                else UNSWEEPABLE_ADVICE
+            )
+            raise leak_error(
+                state.display_name or str(state.output),
+                findings,
+                "",
+                f"nothing was published. {advice}",
+            )
         return found.inconclusive

@@ -1,6 +1,8 @@
-"""Rewrites the shards of a run, output increment by output increment: aggregates, edits, conversion to the output format.
+"""Rewrites the shards of a run, output increment by output increment: aggregates, edits, conversion
+to the output format.
 
-A shard is one task: its documents with all edits applied. Shards of increments that are already published are not rewritten.
+A shard is one task: its documents with all edits applied. Shards of increments that are already
+published are not rewritten.
 """
 
 from __future__ import annotations
@@ -28,8 +30,8 @@ from sanitize.storage.task_records import Job, hash_json, output_sha256
 
 
 class RewrittenShards:
-    """The shards of a run. `results` has the result of each shard's task with its `sha256`; the leak check may have single shards
-    rewritten again, with what it swept in them."""
+    """The shards of a run. `results` has the result of each shard's task with its `sha256`; the
+    leak check may have single shards rewritten again, with what it swept in them."""
 
     def __init__(
         self,
@@ -39,9 +41,14 @@ class RewrittenShards:
         drop_files: tuple[Path, ...],
         blacklist: WordBlacklist | None,
     ) -> None:
-        self.state, self.erased_mentions, self.occurrence_files = state, erased_mentions, occurrence_files
+        self.state, self.erased_mentions, self.occurrence_files = (
+            state,
+            erased_mentions,
+            occurrence_files,
+        )
         self.drop_files, self.blacklist = drop_files, blacklist
-        self.aggregates: dict[tuple[OutputIncrement, str], tuple[Aggregates, ...]] = {}  # by increment and, with per_split, split
+        # by increment and, with per_split, split
+        self.aggregates: dict[tuple[OutputIncrement, str], tuple[Aggregates, ...]] = {}
         self.results: list[dict[str, Any]] = []
         self.sweep_files = state.task_files("sweep")  # what the leak check swept in each shard
 
@@ -55,43 +62,84 @@ class RewrittenShards:
                 self.results[no] = result
 
     def rewrite(
-        self, increment: OutputIncrement, task_sweeps: Sequence[tuple[int, tuple[Path, ...]]], is_rerun: bool = False
+        self,
+        increment: OutputIncrement,
+        task_sweeps: Sequence[tuple[int, tuple[Path, ...]]],
+        is_rerun: bool = False,
     ) -> list[dict[str, Any]]:
-        """Rewrite shards of an increment, each with its swept spans; returns their results. With ordered editors, one shard after the
-        other: a shard avoids the variants of the shards before it, or of all others if it is rewritten again (`is_rerun`)."""
+        """Rewrite shards of an increment, each with its swept spans; returns their results. With
+        ordered editors, one shard after the other: a shard avoids the variants of the shards before
+        it, or of all others if it is rewritten again (`is_rerun`)."""
         state = self.state
         if not state.has_ordered_editors:
-            return self._run_jobs([self._create_job(increment, no, *sweep) for no, sweep in task_sweeps])
+            return self._run_jobs(
+                [self._create_job(increment, no, *sweep) for no, sweep in task_sweeps]
+            )
         if state.index.has_repeated_ids:
-            state.index.notes.append('with avoid = "seen" draws depend on document ids nevertheless: no variant is generated twice')
+            state.index.notes.append(
+                'with avoid = "seen" draws depend on document ids nevertheless: no variant is'
+                " generated twice"
+            )
         results, surrogate_files = [], dict(enumerate(state.task_files("surrogate_forms")))
-        surrogates_hash = hash_json([file_sha256(path) for path in surrogate_files.values()] if is_rerun else [])
-        for no in range(task_sweeps[0][0] if task_sweeps and not is_rerun else 0):  # after the shards of earlier increments
+        surrogates_hash = hash_json(
+            [file_sha256(path) for path in surrogate_files.values()] if is_rerun else []
+        )
+        for no in range(task_sweeps[0][0] if task_sweeps and not is_rerun else 0):
+            # after the shards of earlier increments
             surrogates_hash = hash_json(surrogates_hash, file_sha256(surrogate_files[no]))
         for no, sweep in task_sweeps:
-            earlier = tuple(path for other_no, path in surrogate_files.items() if other_no != no and (is_rerun or other_no < no))
-            job = self._create_job(increment, no, *sweep, other_surrogate_files=earlier, surrogates_hash=surrogates_hash)
+            earlier = tuple(
+                path
+                for other_no, path in surrogate_files.items()
+                if other_no != no and (is_rerun or other_no < no)
+            )
+            job = self._create_job(
+                increment,
+                no,
+                *sweep,
+                other_surrogate_files=earlier,
+                surrogates_hash=surrogates_hash,
+            )
             results += self._run_jobs([job])
-            surrogates_hash = hash_json(surrogates_hash, output_sha256(job, "surrogate_forms.parquet"))
+            surrogates_hash = hash_json(
+                surrogates_hash, output_sha256(job, "surrogate_forms.parquet")
+            )
         return results
 
     def reuse(self, increment: OutputIncrement) -> list[dict[str, Any]]:
-        """Results of the shards of a published increment, which stay as they are; raises OutputBroken if one has changed."""
+        """Results of the shards of a published increment, which stay as they are; raises
+        OutputBroken if one has changed."""
         state = self.state
-        sweeps = [(no, self.sweep_files[no]) for no in range(increment.first_task, increment.end_task)]
-        task_sweeps = [(no, (path,) if path.is_file() and pq.read_metadata(path).num_rows else ()) for no, path in sweeps]
+        sweeps = [
+            (no, self.sweep_files[no]) for no in range(increment.first_task, increment.end_task)
+        ]
+        task_sweeps = [
+            (no, (path,) if path.is_file() and pq.read_metadata(path).num_rows else ())
+            for no, path in sweeps
+        ]
         rebuilt = self.rewrite(increment, task_sweeps)
-        append.check_shards_unchanged(state.earlier_manifest["shards"][increment.first_task : increment.end_task], rebuilt, state.output)
+        append.check_shards_unchanged(
+            state.earlier_manifest["shards"][increment.first_task : increment.end_task],
+            rebuilt,
+            state.output,
+        )
         return rebuilt
 
     def _run_jobs(self, jobs: Sequence[Job]) -> list[dict[str, Any]]:
-        """Run rewrite jobs; returns their results with the `sha256` of each shard, converted to the output format."""
+        """Run rewrite jobs; returns their results with the `sha256` of each shard, converted to the
+        output format."""
         results = self.state.tasks.run("rewrite", jobs)
-        shards = [{**result, "sha256": output_sha256(job, "shard.parquet")} for job, result in zip(jobs, results, strict=True)]
+        shards = [
+            {**result, "sha256": output_sha256(job, "shard.parquet")}
+            for job, result in zip(jobs, results, strict=True)
+        ]
         return shards if self.state.format == formats.PARQUET else self._convert(jobs, shards)
 
-    def _convert(self, jobs: Sequence[Job], shard_results: list[dict[str, Any]]) -> list[dict[str, Any]]:
-        """Write the same shards in the output format; returns their results with the sizes and hashes of the new files."""
+    def _convert(
+        self, jobs: Sequence[Job], shard_results: list[dict[str, Any]]
+    ) -> list[dict[str, Any]]:
+        """Write the same shards in the output format; returns their results with the sizes and
+        hashes of the new files."""
         state, pack_jobs = self.state, []
         for job, result in zip(jobs, shard_results, strict=True):
             task_no = job.task.task_no
@@ -104,11 +152,21 @@ class RewrittenShards:
                 folder=state.index.workspace / "spill" / f"pack-{task_no}",
             )
             outputs = {f"shard{state.suffix}": shard_path(state.folder, state.format, task_no)}
-            pack_jobs.append(state.create_job(f"pack-{state.format}-{task_no:05d}", pack_shard, task, outputs, result["sha256"]))
+            pack_jobs.append(
+                state.create_job(
+                    f"pack-{state.format}-{task_no:05d}",
+                    pack_shard,
+                    task,
+                    outputs,
+                    result["sha256"],
+                )
+            )
         packed = state.tasks.run("convert", pack_jobs)
         return [
             {**result, **packed_result, "sha256": output_sha256(pack_job, f"shard{state.suffix}")}
-            for result, packed_result, pack_job in zip(shard_results, packed, pack_jobs, strict=True)
+            for result, packed_result, pack_job in zip(
+                shard_results, packed, pack_jobs, strict=True
+            )
         ]
 
     def _create_job(
@@ -126,7 +184,9 @@ class RewrittenShards:
         for path in self.drop_files:
             in_task = [("doc_no", ">=", low), ("doc_no", "<", high)]
             dropped = pq.read_table(path, columns=["doc_no"], filters=in_task, partitioning=None)
-            excluded_docs = np.concatenate([excluded_docs, np.asarray(dropped.column("doc_no"), np.int64)])
+            excluded_docs = np.concatenate(
+                [excluded_docs, np.asarray(dropped.column("doc_no"), np.int64)]
+            )
         mention_files, erased_value_ids, erased_docs = self.find_erased_in_task(task_no)
         task = rewriting.RewriteTask(
             task_no=task_no,
@@ -149,15 +209,30 @@ class RewrittenShards:
         name = f"{task_no:05d}.parquet"
         # a shard without erased persons keeps its fingerprint, so that it is not rewritten
         erasure_depends_on: list[object] = (
-            [erased_value_ids, [file_sha256(path) for path in mention_files], erased_docs] if erased_value_ids or erased_docs else []
+            [erased_value_ids, [file_sha256(path) for path in mention_files], erased_docs]
+            if erased_value_ids or erased_docs
+            else []
         )
         addresses = self.erased_mentions.addresses
-        if addresses and erasure_scan.edits_have_erased_address(state.folder / "edits" / name, addresses):
+        if addresses and erasure_scan.edits_have_erased_address(
+            state.folder / "edits" / name, addresses
+        ):
             erasure_depends_on.append("shunned")
-        depends_on: list[object] = [[file_sha256(path) for path in sweep_files], *erasure_depends_on]
-        if self.blacklist is not None and any("blacklist" in editor.required_aggregates for editor in state.plan.editors):
+        depends_on: list[object] = [
+            [file_sha256(path) for path in sweep_files],
+            *erasure_depends_on,
+        ]
+        if self.blacklist is not None and any(
+            "blacklist" in editor.required_aggregates for editor in state.plan.editors
+        ):
             depends_on.append(self.blacklist.sha256)
-        folder_by_file = {"shard": "shards", "edits": "edits", "kept": "kept", "rows": "rows", "labels": "vault/labels"}
+        folder_by_file = {
+            "shard": "shards",
+            "edits": "edits",
+            "kept": "kept",
+            "rows": "rows",
+            "labels": "vault/labels",
+        }
         if state.has_privacy_ledger:
             folder_by_file |= {"ledger": "ledger", "draws": "draws"}
         if state.has_ordered_editors:
@@ -167,18 +242,34 @@ class RewrittenShards:
             f"rewrite-{task_no:05d}",
             rewriting.rewrite_task,
             task,
-            {f"{file}.parquet": state.folder / folder / name for file, folder in folder_by_file.items()},
+            {
+                f"{file}.parquet": state.folder / folder / name
+                for file, folder in folder_by_file.items()
+            },
             *depends_on,
-            checked_next=frozenset({"shard.parquet"}) if index.settings.verify != "off" else frozenset(),
+            checked_next=(
+                frozenset({"shard.parquet"}) if index.settings.verify != "off" else frozenset()
+            ),
             increment=increment,
         )
 
     def find_erased_in_task(self, task_no: int) -> tuple[list[Path], tuple[int, ...], list[int]]:
-        """What is erased in one task: the file of name mentions (if it has rows), the ids of values and names, and the documents."""
-        values, documents = np.array(self.erased_mentions.value_ids, np.int64), np.empty(0, np.int64)
+        """What is erased in one task: the file of name mentions (if it has rows), the ids of values
+        and names, and the documents."""
+        values, documents = (
+            np.array(self.erased_mentions.value_ids, np.int64),
+            np.empty(0, np.int64),
+        )
         mention_files: list[Path] = []
         if len(values):
-            values = values[np.isin(values, _read_column(self.state.index.task_files("tables", "partial_counts")[task_no], "value_id"))]
+            values = values[
+                np.isin(
+                    values,
+                    _read_column(
+                        self.state.index.task_files("tables", "partial_counts")[task_no], "value_id"
+                    ),
+                )
+            ]
         if self.erased_mentions.mention_files:
             mention_file = self.erased_mentions.mention_files[task_no]
             mention_files = [mention_file] if pq.read_metadata(mention_file).num_rows else []
@@ -195,24 +286,39 @@ def rewrite_shards(
     blacklist: WordBlacklist | None,
     column_values: ColumnValues,
 ) -> RewrittenShards:
-    """Rewrite all shards, or take over those that are published. The aggregates of an increment need the edits of those before it."""
+    """Rewrite all shards, or take over those that are published. The aggregates of an increment
+    need the edits of those before it."""
     shards = RewrittenShards(state, erased_mentions, occurrence_files, drop_files, blacklist)
     for increment in state.output_increments:
-        for split in dict.fromkeys(map(state.aggregated_split, range(increment.first_task, increment.end_task))):
+        for split in dict.fromkeys(
+            map(state.aggregated_split, range(increment.first_task, increment.end_task))
+        ):
             shards.aggregates[increment, split] = aggregate_increment(
-                state, increment, erased_mentions, occurrence_files, drop_files, blacklist, column_values, split
+                state,
+                increment,
+                erased_mentions,
+                occurrence_files,
+                drop_files,
+                blacklist,
+                column_values,
+                split,
             )
         shards.results += (
             shards.reuse(increment)
             if state.is_reusable(increment)
-            else shards.rewrite(increment, [(no, ()) for no in range(increment.first_task, increment.end_task)])
+            else shards.rewrite(
+                increment, [(no, ()) for no in range(increment.first_task, increment.end_task)]
+            )
         )
     _check_pseudonyms(state)
     return shards
 
 
-def summarize_editors(state: RunState, aggregates: Mapping[tuple[OutputIncrement, str], tuple[Aggregates, ...]]) -> list[dict[str, Any]]:
-    """What editors report beyond the counts of their kinds, from the aggregates of the last increment."""
+def summarize_editors(
+    state: RunState, aggregates: Mapping[tuple[OutputIncrement, str], tuple[Aggregates, ...]]
+) -> list[dict[str, Any]]:
+    """What editors report beyond the counts of their kinds, from the aggregates of the last
+    increment."""
     last = state.output_increments[-1]
     return [
         {"part": editor.use, **({"split": split} if split else {}), **report}
@@ -225,9 +331,15 @@ def summarize_editors(state: RunState, aggregates: Mapping[tuple[OutputIncrement
 
 def _check_pseudonyms(state: RunState) -> None:
     """Raise UsageError if a value would have two pseudonyms in the output."""
-    labels, first_new_task = state.task_files("vault", "labels"), state.output_increments[-1].first_task
+    labels, first_new_task = (
+        state.task_files("vault", "labels"),
+        state.output_increments[-1].first_task,
+    )
     append.check_pseudonyms_consistent(
-        state.plan.editors, labels[:first_new_task], labels[first_new_task:], state.index.task_files("vault", "values")
+        state.plan.editors,
+        labels[:first_new_task],
+        labels[first_new_task:],
+        state.index.task_files("vault", "values"),
     )
 
 

@@ -1,7 +1,8 @@
-"""Stages of a run that need the whole corpus before a text is edited: the scan for erased persons, the droppers, the word blacklist, and
-the aggregates of the editors.
+"""Stages of a run that need the whole corpus before a text is edited: the scan for erased persons,
+the droppers, the word blacklist, and the aggregates of the editors.
 
-Each function takes the state of the run and the results of earlier stages, and returns its own result; tables lie in the run's folder.
+Each function takes the state of the run and the results of earlier stages, and returns its own
+result; tables lie in the run's folder.
 """
 
 from __future__ import annotations
@@ -36,10 +37,12 @@ from sanitize.text.erased_addresses import ErasedAddresses
 
 @dataclass(frozen=True, kw_only=True)
 class ErasedMentions:
-    """What the index does not have of erased persons. The files have one entry per task; all are empty if no tombstone lists names or
-    users, and `document_files` also if these users wrote no document."""
+    """What the index does not have of erased persons. The files have one entry per task; all are
+    empty if no tombstone lists names or users, and `document_files` also if these users wrote no
+    document."""
 
-    value_ids: tuple[int, ...] = ()  # of all erased values: those of the tombstones, and what `mailboxes.find_erased_values` adds
+    # of all erased values: those of the tombstones, and what `mailboxes.find_erased_values` adds
+    value_ids: tuple[int, ...] = ()
     mention_files: tuple[Path, ...] = ()  # mentions of their names, as rows of `occurrences`
     document_files: tuple[Path, ...] = ()  # `doc_no` of the documents that erased users wrote
     document_count: int = 0  # of these documents
@@ -56,15 +59,17 @@ class WordBlacklist:
 
 
 def find_erased_mentions(state: RunState) -> ErasedMentions:
-    """Find what the index does not have of erased persons: mentions of their names, and the documents they wrote. Find in the index which
-    values are theirs."""
+    """Find what the index does not have of erased persons: mentions of their names, and the
+    documents they wrote. Find in the index which values are theirs."""
     index, erased = state.index, state.erased
     mention_files: tuple[Path, ...] = ()
     document_files: tuple[Path, ...] = ()
     document_count = 0
     if erased.names or erased.user_hashes:
         jobs = []
-        mention_files, document_files = (tuple(state.task_files("erasure", name)) for name in ("mentions", "documents"))
+        mention_files, document_files = (
+            tuple(state.task_files("erasure", name)) for name in ("mentions", "documents")
+        )
         for no, (low, high) in enumerate(index.task_ranges):
             task = erasure_scan.ErasureScanTask(
                 first_doc_no=low,
@@ -75,26 +80,39 @@ def find_erased_mentions(state: RunState) -> ErasedMentions:
                 key=index.key,
                 folder=index.workspace / "spill" / f"find_erased-{no}",
             )
-            outputs = {"mentions.parquet": mention_files[no], "documents.parquet": document_files[no]}
+            outputs = {
+                "mentions.parquet": mention_files[no],
+                "documents.parquet": document_files[no],
+            }
             depends_on = (erased.names, erased.user_hashes)
             jobs.append(
                 state.create_job(
-                    f"find_erased-{no:05d}", erasure_scan.erasure_scan_task, task, outputs, *depends_on, increment=state.find_increment(no)
+                    f"find_erased-{no:05d}",
+                    erasure_scan.erasure_scan_task,
+                    task,
+                    outputs,
+                    *depends_on,
+                    increment=state.find_increment(no),
                 )
             )
-        document_count = sum(result["authored_documents"] for result in state.tasks.run("find_erased", jobs))
+        document_count = sum(
+            result["authored_documents"] for result in state.tasks.run("find_erased", jobs)
+        )
     value_ids, value_files = _find_erased_values(state), index.task_files("vault", "values")
     return ErasedMentions(
         value_ids=value_ids,
         mention_files=mention_files,
         document_files=document_files,
         document_count=document_count,
-        addresses=ErasedAddresses.find(erased, index.key, value_files, value_ids) if value_ids else None,
+        addresses=(
+            ErasedAddresses.find(erased, index.key, value_files, value_ids) if value_ids else None
+        ),
     )
 
 
 def _find_erased_values(state: RunState) -> tuple[int, ...]:
-    """The ids of all values of erased persons; written to a table of the run too where this needs the key, which `verify` does not have."""
+    """The ids of all values of erased persons; written to a table of the run too where this needs
+    the key, which `verify` does not have."""
     index, erased = state.index, state.erased
     if not (erased.value_ids or erased.mailbox_hashes):
         return ()
@@ -102,7 +120,10 @@ def _find_erased_values(state: RunState) -> tuple[int, ...]:
 
     def write_erased_values(task: FolderTask) -> dict[str, Any]:
         value_ids = mailboxes.find_erased_values(value_files, erased, index.key)
-        pq.write_table(pa.table([np.array(value_ids, np.int64)], schema=VALUE_ID_SCHEMA), task.folder / "values.parquet")
+        pq.write_table(
+            pa.table([np.array(value_ids, np.int64)], schema=VALUE_ID_SCHEMA),
+            task.folder / "values.parquet",
+        )
         return {"value_ids": value_ids}
 
     job = state.create_job(
@@ -118,45 +139,63 @@ def _find_erased_values(state: RunState) -> tuple[int, ...]:
 
 
 def collect_column_values(state: RunState) -> ColumnValues:
-    """Collect the values of columns that the output does not hold in clear (`state.column_values`)."""
+    """Collect the values of columns that the output does not hold in clear
+    (`state.column_values`)."""
     state.column_values.collect(state.create_job, state.output_increments)
     return state.column_values
 
 
 def select_occurrences(state: RunState, erased_mentions: ErasedMentions) -> Sequence[Path]:
-    """Apply the plan's rules for single values and scores (`state.selection`); returns the files of the selected occurrences."""
+    """Apply the plan's rules for single values and scores (`state.selection`); returns the files of
+    the selected occurrences."""
     state.selection.select(state.create_job, erased_mentions.value_ids)
     return state.selection.occurrence_files
 
 
-def drop_documents(state: RunState, erased_mentions: ErasedMentions, occurrence_files: Sequence[Path]) -> tuple[Path, ...]:
-    """Run the droppers; returns the files of the table `drops`, one for each dropper, in plan order."""
+def drop_documents(
+    state: RunState, erased_mentions: ErasedMentions, occurrence_files: Sequence[Path]
+) -> tuple[Path, ...]:
+    """Run the droppers; returns the files of the table `drops`, one for each dropper, in plan
+    order."""
     if not state.plan.droppers:
         return ()
     excluded = erased_mentions.document_files if erased_mentions.document_count else ()
     with state.tasks.measure("drop"):
         return run_droppers(
-            _create_corpus_context(state, erased_mentions, occurrence_files, excluded), state.plan.droppers, state.folder / "drops"
+            _create_corpus_context(state, erased_mentions, occurrence_files, excluded),
+            state.plan.droppers,
+            state.folder / "drops",
         )
 
 
 def build_word_blacklist(
-    state: RunState, erased_mentions: ErasedMentions, occurrence_files: Sequence[Path], drop_files: tuple[Path, ...]
+    state: RunState,
+    erased_mentions: ErasedMentions,
+    occurrence_files: Sequence[Path],
+    drop_files: tuple[Path, ...],
 ) -> WordBlacklist | None:
-    """Write the blacklist of the remaining documents to the vault of this run; None if the plan has none."""
+    """Write the blacklist of the remaining documents to the vault of this run; None if the plan has
+    none."""
     if state.plan.blacklist is None:
         return None
     with state.tasks.measure("blacklist"):
         counts = build_blacklist(
             state.plan.blacklist,
-            _create_corpus_context(state, erased_mentions, occurrence_files, (*drop_files, *erased_mentions.document_files)),
+            _create_corpus_context(
+                state,
+                erased_mentions,
+                occurrence_files,
+                (*drop_files, *erased_mentions.document_files),
+            ),
             kinds=state.plan.find.kinds,
             key=state.index.key,
             out=state.blacklist_file,
             erased_value_ids=erased_mentions.value_ids,
             mention_files=erased_mentions.mention_files,
         )
-        return WordBlacklist(path=state.blacklist_file, sha256=file_sha256(state.blacklist_file), counts=counts)
+        return WordBlacklist(
+            path=state.blacklist_file, sha256=file_sha256(state.blacklist_file), counts=counts
+        )
 
 
 def aggregate_increment(
@@ -169,14 +208,26 @@ def aggregate_increment(
     column_values: ColumnValues,
     split: str = "",
 ) -> tuple[Aggregates, ...]:
-    """The aggregates that the editors need for an increment, in plan order; they cover the corpus up to its end, or with `split` only that
-    split of it. Values that a variant must not equal are always those of the whole corpus."""
+    """The aggregates that the editors need for an increment, in plan order; they cover the corpus
+    up to its end, or with `split` only that split of it. Values that a variant must not equal are
+    always those of the whole corpus."""
     index = state.index
-    split_tasks = [no for no, own_split in enumerate(index.task_splits[: increment.end_task]) if not split or own_split == split]
-    excluded = (*(erased_mentions.document_files if erased_mentions.document_count else ()), *drop_files)
+    split_tasks = [
+        no
+        for no, own_split in enumerate(index.task_splits[: increment.end_task])
+        if not split or own_split == split
+    ]
+    excluded = (
+        *(erased_mentions.document_files if erased_mentions.document_count else ()),
+        *drop_files,
+    )
     replacement_form_files = _collect_replacement_forms(state, increment)
     needs_corpus_pass = any(editor.pass_schemas for editor in state.plan.editors)
-    corpus_context = _create_corpus_context(state, erased_mentions, occurrence_files, excluded) if needs_corpus_pass else None
+    corpus_context = (
+        _create_corpus_context(state, erased_mentions, occurrence_files, excluded)
+        if needs_corpus_pass
+        else None
+    )
     folder_task = FolderTask(index.workspace / "spill" / "counts")
     value_files = index.task_files("vault", "values")[: increment.end_task]
 
@@ -195,7 +246,8 @@ def aggregate_increment(
             folder=task.folder,
             key=index.key,
             increment_starts=[
-                (earlier.first_task, index.task_ranges[earlier.first_task][0]) for earlier in state.output_increments[: increment.number]
+                (earlier.first_task, index.task_ranges[earlier.first_task][0])
+                for earlier in state.output_increments[: increment.number]
             ],
             filter_first_occurrences=lambda first_occurrences: append.remove_replacement_values(
                 first_occurrences, replacement_form_files, value_files, index.key
@@ -204,7 +256,13 @@ def aggregate_increment(
             blacklist_file=blacklist.path if blacklist else None,
         )
         return {
-            "editors": [{name: os.path.relpath(path, index.workspace) for name, path in tables.tables.items()} for tables in aggregates]
+            "editors": [
+                {
+                    name: os.path.relpath(path, index.workspace)
+                    for name, path in tables.tables.items()
+                }
+                for tables in aggregates
+            ]
         }
 
     folder = state.counts_folder(increment, split)
@@ -212,17 +270,28 @@ def aggregate_increment(
         depends_on = [
             "paths relative to WORK",
             [file_sha256(path) for path in excluded],
-            *([[file_sha256(path) for path in replacement_form_files]] if replacement_form_files else []),
+            *(
+                [[file_sha256(path) for path in replacement_form_files]]
+                if replacement_form_files
+                else []
+            ),
             *([[file_sha256(path) for path in column_value_files]] if column_value_files else []),
         ]
-        job = state.create_job(folder.name, write_aggregates, folder_task, folder, *depends_on, increment=increment)
+        job = state.create_job(
+            folder.name, write_aggregates, folder_task, folder, *depends_on, increment=increment
+        )
         record = run_job(job)
-    # tables written to the task folder have been moved to the run's folder; the others belong to the index
+    # tables written to the task folder have been moved to the run's folder; the others belong to
+    # the index
     task_folder = folder_task.folder.relative_to(index.workspace)
     return tuple(
         Aggregates(
             {
-                name: folder / Path(path).name if Path(path).parent == task_folder else index.workspace / path
+                name: (
+                    folder / Path(path).name
+                    if Path(path).parent == task_folder
+                    else index.workspace / path
+                )
                 for name, path in tables.items()
             }
         )
@@ -230,21 +299,36 @@ def aggregate_increment(
     )
 
 
-def count_dropped(state: RunState, erased_mentions: ErasedMentions, drop_files: Sequence[Path]) -> list[dict[str, Any]]:
+def count_dropped(
+    state: RunState, erased_mentions: ErasedMentions, drop_files: Sequence[Path]
+) -> list[dict[str, Any]]:
     """Numbers of dropped documents by part and reason: erased ones first, then in plan order."""
     erased = (
-        [{"part": batch_rewriting.ERASURE_PART, "reason": "erased", "documents": erased_mentions.document_count}]
+        [
+            {
+                "part": batch_rewriting.ERASURE_PART,
+                "reason": "erased",
+                "documents": erased_mentions.document_count,
+            }
+        ]
         if erased_mentions.document_count
         else []
     )
     return erased + [
-        {"part": dropper.use, "reason": dropper.reason, "documents": pq.read_metadata(path).num_rows}
+        {
+            "part": dropper.use,
+            "reason": dropper.reason,
+            "documents": pq.read_metadata(path).num_rows,
+        }
         for dropper, path in zip(state.plan.droppers, drop_files, strict=True)
     ]
 
 
 def _create_corpus_context(
-    state: RunState, erased_mentions: ErasedMentions, occurrence_files: Sequence[Path], excluded_doc_files: tuple[Path, ...]
+    state: RunState,
+    erased_mentions: ErasedMentions,
+    occurrence_files: Sequence[Path],
+    excluded_doc_files: tuple[Path, ...],
 ) -> CorpusContext:
     """The corpus view for parts that read all texts before anything is edited (corpus pass)."""
     index, folder = state.index, state.folder / "corpus_passes"
@@ -261,7 +345,9 @@ def _create_corpus_context(
         folder=folder,
         spill=index.workspace / "spill",
         fingerprint=index.record_fingerprint(
-            "plan", state.plan_hash, *([state.erased.user_hashes] if erased_mentions.document_count else [])
+            "plan",
+            state.plan_hash,
+            *([state.erased.user_hashes] if erased_mentions.document_count else []),
         ),
         excluded_doc_files=(quarantine_file, *excluded_doc_files),
     )
@@ -271,13 +357,19 @@ def _collect_replacement_forms(state: RunState, increment: OutputIncrement) -> l
     """Files with the forms of the replacements of all shards before an increment; empty if no
     editor keeps first occurrences, or if no shard is earlier."""
     if not (
-        increment.first_task and any(editor.keep and "first_occurrences" in editor.required_aggregates for editor in state.plan.editors)
+        increment.first_task
+        and any(
+            editor.keep and "first_occurrences" in editor.required_aggregates
+            for editor in state.plan.editors
+        )
     ):
         return []
     files, jobs = state.task_files("replacement_forms")[: increment.first_task], []
     for no, edits in enumerate(state.task_files("edits")[: increment.first_task]):
         name, outputs = f"replacement_forms-{no}", {"replacement_forms.parquet": files[no]}
-        task = ReplacementFormsTask(edits=edits, key=state.index.key, folder=state.index.workspace / "spill" / name)
+        task = ReplacementFormsTask(
+            edits=edits, key=state.index.key, folder=state.index.workspace / "spill" / name
+        )
         jobs.append(
             state.create_job(
                 f"replacement_forms-{no:05d}",

@@ -1,6 +1,8 @@
-"""What a plan looks for, what becomes of it, and what it does not look for: one row for each category of kinds.
+"""What a plan looks for, what becomes of it, and what it does not look for: one row for each
+category of kinds.
 
-A pure function of a plan, from which `sanitize plan show`, the docs and the summary of a run take their words.
+A pure function of a plan, from which `sanitize plan show`, the docs and the summary of a run take
+their words.
 """
 
 from __future__ import annotations
@@ -16,17 +18,34 @@ if TYPE_CHECKING:
 
 # the order in which categories are listed: names of people first
 CATEGORY_ORDER = (
-    *("person", "account", "contact", "identifier", "financial", "credential", "network", "time", "demographic", "place", "organization"),
+    *(
+        "person",
+        "account",
+        "contact",
+        "identifier",
+        "financial",
+        "credential",
+        "network",
+        "time",
+        "demographic",
+        "place",
+        "organization",
+    ),
     "resource",
 )
 
 
 def compute_coverage(plan: Plan) -> tuple[CategoryCoverage, ...]:
-    """A row for each category of kinds, names of people first: the kinds that the plan looks for with what becomes of them, and the others.
+    """A row for each category of kinds, names of people first: the kinds that the plan looks for
+    with what becomes of them, and the others.
 
-    Kinds that the plan defines are in the rows of their categories. Loads no model and reads no file.
+    Kinds that the plan defines are in the rows of their categories. Loads no model and reads no
+    file.
     """
-    kinds: dict[str, Kind] = {**builtin_kinds(), **{custom.name: custom.build_kind() for custom in plan.custom_kinds}}
+    kinds: dict[str, Kind] = {
+        **builtin_kinds(),
+        **{custom.name: custom.build_kind() for custom in plan.custom_kinds},
+    }
     return tuple(_cover_category(plan, category, kinds) for category in CATEGORY_ORDER)
 
 
@@ -44,8 +63,15 @@ def _cover_category(plan: Plan, category: str, kinds: Mapping[str, Kind]) -> Cat
         KindTreatment(kinds=names, editor=editor_name, action=action, stays=stays)
         for (editor_name, action, stays), names in kinds_by_treatment.items()
     ]
-    others = [name for name, kind in kinds.items() if kind.category == category and name not in found]
-    return CategoryCoverage(category=category, about=CATEGORIES[category], looked_for=treatments, not_looked_for=sorted(others))
+    others = [
+        name for name, kind in kinds.items() if kind.category == category and name not in found
+    ]
+    return CategoryCoverage(
+        category=category,
+        about=CATEGORIES[category],
+        looked_for=treatments,
+        not_looked_for=sorted(others),
+    )
 
 
 def list_looked_for(coverage: Sequence[CategoryCoverage]) -> list[str]:
@@ -54,7 +80,8 @@ def list_looked_for(coverage: Sequence[CategoryCoverage]) -> list[str]:
 
 
 def describe_not_looked_for(coverage: Sequence[CategoryCoverage]) -> list[str]:
-    """What a plan does not look for, in words, names of people first: whole categories by what they contain, others by their kinds.
+    """What a plan does not look for, in words, names of people first: whole categories by what they
+    contain, others by their kinds.
 
     Identifiers of countries that the plan does not name are one entry.
 
@@ -63,28 +90,46 @@ def describe_not_looked_for(coverage: Sequence[CategoryCoverage]) -> list[str]:
     ['names of people (PERSON)', 'USER_AT_HOST, USER_NAME']
     """
     entries = []
-    countries = {name: kind.country for name, kind in builtin_kinds().items() if kind.country is not None}
+    countries = {
+        name: kind.country for name, kind in builtin_kinds().items() if kind.country is not None
+    }
     for row in coverage:
         names = [name for name in row.not_looked_for if name not in countries]
         if names:
-            entries.append(", ".join(names) if row.looked_for else f"{row.about} ({', '.join(names)})")
+            entries.append(
+                ", ".join(names) if row.looked_for else f"{row.about} ({', '.join(names)})"
+            )
         if missing := sorted({countries[name] for name in row.not_looked_for if name in countries}):
-            entries.append(f"national identifiers of {', '.join(missing)} (name the country in find.countries)")
+            entries.append(
+                f"national identifiers of {', '.join(missing)} (name the country in find.countries)"
+            )
     return entries
 
 
 def list_models(plan: Plan) -> list[str]:
-    """The models that the finders of a plan use: the finder, and what the model's licence asks to be named. Empty without a model."""
-    return [finder.use + (f": {finder.attribution}" if finder.attribution else "") for finder in plan.finders if finder.uses_model]
+    """The models that the finders of a plan use: the finder, and what the model's licence asks to
+    be named. Empty without a model."""
+    return [
+        finder.use + (f": {finder.attribution}" if finder.attribution else "")
+        for finder in plan.finders
+        if finder.uses_model
+    ]
 
 
 def list_staying_kinds(coverage: Sequence[CategoryCoverage]) -> list[str]:
     """The kinds that a plan finds and does not remove completely."""
-    return [kind for row in coverage for treatment in row.looked_for if treatment.stays for kind in treatment.kinds]
+    return [
+        kind
+        for row in coverage
+        for treatment in row.looked_for
+        if treatment.stays
+        for kind in treatment.kinds
+    ]
 
 
 def describe_staying(coverage: Sequence[CategoryCoverage]) -> list[str]:
-    """What a plan finds and does not remove completely, in words: `EMAIL_ADDRESS, PHONE_NUMBER: the first occurrence of every value`.
+    """What a plan finds and does not remove completely, in words: `EMAIL_ADDRESS, PHONE_NUMBER: the
+    first occurrence of every value`.
 
     Empty for a plan that removes every occurrence of what it looks for.
     """

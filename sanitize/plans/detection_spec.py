@@ -1,4 +1,5 @@
-"""The detection spec of a plan: what it searches for, in one value that is passed to the index, to streams and to every worker."""
+"""The detection spec of a plan: what it searches for, in one value that is passed to the index, to
+streams and to every worker."""
 
 from __future__ import annotations
 
@@ -14,11 +15,12 @@ from sanitize.storage.files import read_json
 
 @dataclass(frozen=True, kw_only=True)
 class DetectionSpec:
-    """What a plan searches for, which is what an index depends on: finders with resolved settings, countries whose national kinds are
-    searched, opt-in kinds (found only if a plan names them), and the kinds that the plan itself defines.
+    """What a plan searches for, which is what an index depends on: finders with resolved settings,
+    countries whose national kinds are searched, opt-in kinds (found only if a plan names them), and
+    the kinds that the plan itself defines.
 
-    Two plans with equal specs can share an index. `Plan.detection_spec` sorts countries and opt-in kinds; finders and custom kinds keep the
-    plan's order.
+    Two plans with equal specs can share an index. `Plan.detection_spec` sorts countries and opt-in
+    kinds; finders and custom kinds keep the plan's order.
     """
 
     finders: tuple[Finder, ...] = (Finder(use="patterns"),)
@@ -28,8 +30,14 @@ class DetectionSpec:
 
     def fingerprint_data(self) -> dict[str, Any]:
         """The spec as plain data, which enters the fingerprint of an index."""
-        finders = [[finder.model_dump(mode="json"), type(finder).VERSION] for finder in self.finders]
-        data = {"finders": finders, "countries": list(self.countries), "named": list(self.opt_in_kinds)}
+        finders = [
+            [finder.model_dump(mode="json"), type(finder).VERSION] for finder in self.finders
+        ]
+        data = {
+            "finders": finders,
+            "countries": list(self.countries),
+            "named": list(self.opt_in_kinds),
+        }
         customs = [custom_kind.detection_settings() for custom_kind in self.custom_kinds]
         return {**data, "customs": customs} if customs else data
 
@@ -37,12 +45,18 @@ class DetectionSpec:
 def read_custom_kinds(workspace: Path) -> tuple[CustomKind, ...]:
     """The custom kinds that the index of a WORK folder was built with."""
     index_state = read_json(workspace / "index.json") or {}
-    return tuple(CustomKind(**settings) for settings in index_state.get("detection_settings", {}).get("customs", ()))
+    return tuple(
+        CustomKind(**settings)
+        for settings in index_state.get("detection_settings", {}).get("customs", ())
+    )
 
 
 def describe_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:
-    """In which setting two specs differ, in words, given their `fingerprint_data`: the one of the index and the current one."""
-    finder_names_before, finder_names_now = ([finder[0]["use"] for finder in data["finders"]] for data in (before, now))
+    """In which setting two specs differ, in words, given their `fingerprint_data`: the one of the
+    index and the current one."""
+    finder_names_before, finder_names_now = (
+        [finder[0]["use"] for finder in data["finders"]] for data in (before, now)
+    )
     if finder_names_before != finder_names_now:
         return f"other finders ({', '.join(finder_names_before)})"
     reasons = {
@@ -52,4 +66,7 @@ def describe_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> st
         "customs": "other custom kinds",
         "known": "another list of known values",
     }
-    return next((reason for key, reason in reasons.items() if before.get(key) != now.get(key)), "other settings")
+    return next(
+        (reason for key, reason in reasons.items() if before.get(key) != now.get(key)),
+        "other settings",
+    )

@@ -1,7 +1,9 @@
-"""Checks the arguments of the functions of the public API, and words their errors with the names of Python arguments.
+"""Checks the arguments of the functions of the public API, and words their errors with the names of
+Python arguments.
 
-`public_function` decorates each of them. Their settings are keyword arguments of the model in `settings.py`: typed dictionaries describe
-them to type checkers and editors, the signature shows them in `help()`, and a test holds both to the model.
+`public_function` decorates each of them. Their settings are keyword arguments of the model in
+`settings.py`: typed dictionaries describe them to type checkers and editors, the signature shows
+them in `help()`, and a test holds both to the model.
 """
 
 from __future__ import annotations
@@ -22,7 +24,11 @@ from sanitize.errors import SanitizeError, UsageError, is_command_line, suggest_
 from sanitize.plans.settings import COMMAND_SETTINGS, Settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
-_DATA_OBJECTS = {"datasets": ("Dataset", "DatasetDict"), "polars": ("DataFrame", "LazyFrame"), "pyarrow": ("Table",)}
+_DATA_OBJECTS = {
+    "datasets": ("Dataset", "DatasetDict"),
+    "polars": ("DataFrame", "LazyFrame"),
+    "pyarrow": ("Table",),
+}
 Names = str | Sequence[str]
 PathLike = str | Path
 
@@ -100,7 +106,8 @@ class RunOptions(IndexOptions, total=False):
 
 
 def public_function(command: str = "") -> Callable[[Function], Function]:
-    """Decorates a function of the public API: its arguments are checked, and errors name Python arguments.
+    """Decorates a function of the public API: its arguments are checked, and errors name Python
+    arguments.
 
     With `command`, the keyword arguments are those of the settings of that command.
     """
@@ -114,7 +121,10 @@ def public_function(command: str = "") -> Callable[[Function], Function]:
                 bound = _bind(function.__name__, signature, arguments, keywords)
                 hints = _parameter_types(function)
                 for name, value in bound.arguments.items():
-                    if name in hints and signature.parameters[name].kind is not inspect.Parameter.VAR_KEYWORD:
+                    if (
+                        name in hints
+                        and signature.parameters[name].kind is not inspect.Parameter.VAR_KEYWORD
+                    ):
                         check_argument(function.__name__, name, value, hints[name])
                 return function(*arguments, **keywords)
 
@@ -126,7 +136,8 @@ def public_function(command: str = "") -> Callable[[Function], Function]:
 
 @contextmanager
 def python_names() -> Iterator[None]:
-    """Words the errors of the block with Python arguments (`sample=2`, not `--sample 2`), except while the command line runs."""
+    """Words the errors of the block with Python arguments (`sample=2`, not `--sample 2`), except
+    while the command line runs."""
     try:
         yield
     except SanitizeError as error:
@@ -135,7 +146,7 @@ def python_names() -> Iterator[None]:
         raise
 
 
-# ------------------------------------------------------------------------------------------------------------------- arguments
+# ------------------------------------------------------------------------------------ arguments
 
 
 def _full_signature(function: Callable[..., Any], command: str) -> inspect.Signature:
@@ -143,37 +154,81 @@ def _full_signature(function: Callable[..., Any], command: str) -> inspect.Signa
     signature = inspect.signature(function)
     if not command:
         return signature
-    parameters = [one for one in signature.parameters.values() if one.kind is not inspect.Parameter.VAR_KEYWORD]
+    parameters = [
+        one
+        for one in signature.parameters.values()
+        if one.kind is not inspect.Parameter.VAR_KEYWORD
+    ]
     for name in COMMAND_SETTINGS[command]:
         default = Settings.__dataclass_fields__[name].default
         if name not in signature.parameters:
-            parameters.append(inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default))
+            parameters.append(
+                inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default)
+            )
     return signature.replace(parameters=parameters)
 
 
-def _bind(name: str, signature: inspect.Signature, arguments: tuple[Any, ...], keywords: dict[str, Any]) -> inspect.BoundArguments:
-    """The arguments by the names of their parameters. Raises UsageError for missing, unknown and superfluous ones."""
+def _bind(
+    name: str, signature: inspect.Signature, arguments: tuple[Any, ...], keywords: dict[str, Any]
+) -> inspect.BoundArguments:
+    """The arguments by the names of their parameters. Raises UsageError for missing, unknown and
+    superfluous ones."""
     parameters = signature.parameters
-    positional = [one.name for one in parameters.values() if one.kind is not inspect.Parameter.KEYWORD_ONLY]
+    positional = [
+        one.name for one in parameters.values() if one.kind is not inspect.Parameter.KEYWORD_ONLY
+    ]
     required = [one.name for one in parameters.values() if one.default is inspect.Parameter.empty]
     usage = f"sanitize.{name}({', '.join(required)}, ...)"
-    has_free_keywords = any(one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values())
+    has_free_keywords = any(
+        one.kind is inspect.Parameter.VAR_KEYWORD for one in parameters.values()
+    )
     for keyword in keywords:
-        if keyword in positional[: len(required)] and parameters[keyword].kind is inspect.Parameter.POSITIONAL_ONLY:
-            raise UsageError(f"{name}: {keyword} is given by its position, not by its name; write {usage}")
-        if keyword not in parameters and keyword in Settings.__dataclass_fields__ and not has_free_keywords and keyword != "progress":
+        if (
+            keyword in positional[: len(required)]
+            and parameters[keyword].kind is inspect.Parameter.POSITIONAL_ONLY
+        ):
+            raise UsageError(
+                f"{name}: {keyword} is given by its position, not by its name; write {usage}"
+            )
+        if (
+            keyword not in parameters
+            and keyword in Settings.__dataclass_fields__
+            and not has_free_keywords
+            and keyword != "progress"
+        ):
             users = [other for other, settings in COMMAND_SETTINGS.items() if keyword in settings]
-            raise UsageError(f"{name}: {keyword} does not apply to this function, only to {', '.join(users)}; leave it out")
+            raise UsageError(
+                f"{name}: {keyword} does not apply to this function, only to {', '.join(users)};"
+                " leave it out"
+            )
         if keyword not in parameters and not has_free_keywords and keyword != "progress":
-            names = [one.name for one in parameters.values() if one.kind is not inspect.Parameter.POSITIONAL_ONLY]
-            raise UsageError(f"{name}: there is no argument {keyword}; {suggest_names(keyword, names)}")
-    positional = [one for one in positional if parameters[one].kind is not inspect.Parameter.VAR_KEYWORD]
+            names = [
+                one.name
+                for one in parameters.values()
+                if one.kind is not inspect.Parameter.POSITIONAL_ONLY
+            ]
+            raise UsageError(
+                f"{name}: there is no argument {keyword}; {suggest_names(keyword, names)}"
+            )
+    positional = [
+        one for one in positional if parameters[one].kind is not inspect.Parameter.VAR_KEYWORD
+    ]
     if len(arguments) > len(positional):
-        raise UsageError(f"{name}: {len(arguments)} arguments are given by position; it takes {len(positional)}; name the others: {usage}")
+        raise UsageError(
+            f"{name}: {len(arguments)} arguments are given by position; it takes {len(positional)};"
+            f" name the others: {usage}"
+        )
     for missing in required[len(arguments) :]:
-        if missing not in keywords and parameters[missing].kind is not inspect.Parameter.VAR_KEYWORD:
+        if (
+            missing not in keywords
+            and parameters[missing].kind is not inspect.Parameter.VAR_KEYWORD
+        ):
             raise UsageError(f"{name}: {missing} is missing; write {usage}")
-    known = {keyword: value for keyword, value in keywords.items() if keyword in parameters or has_free_keywords}
+    known = {
+        keyword: value
+        for keyword, value in keywords.items()
+        if keyword in parameters or has_free_keywords
+    }
     try:
         return signature.bind(*arguments, **known)
     except TypeError as error:
@@ -195,8 +250,9 @@ def _parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
 
 
 def name_data_object(value: object) -> str:
-    """The name of the type of data in memory that `run` takes: Dataset, DatasetDict, DataFrame, LazyFrame or Table; "" for anything else.
-    Nothing is imported: a value of such a type exists only if its package is."""
+    """The name of the type of data in memory that `run` takes: Dataset, DatasetDict, DataFrame,
+    LazyFrame or Table; "" for anything else. Nothing is imported: a value of such a type exists
+    only if its package is."""
     for base in type(value).__mro__:
         if base.__name__ in _DATA_OBJECTS.get(base.__module__.partition(".")[0], ()):
             return base.__name__
@@ -210,10 +266,15 @@ def check_argument(function: str, name: str, value: object, expected: Any) -> No
     advice = ""
     if name in ("inputs", "out") and not isinstance(value, int | float | bool | None):
         advice = (
-            ". run also takes a Dataset, a DatasetDict, a Polars frame or an Arrow table (pandas: polars.from_pandas(frame)); "
-            "sanitize.redact(frame) takes texts and frames, sanitize.stream(records) records one by one, such as an IterableDataset"
+            ". run also takes a Dataset, a DatasetDict, a Polars frame or an Arrow table (pandas:"
+            " polars.from_pandas(frame)); sanitize.redact(frame) takes texts and frames,"
+            " sanitize.stream(records) records one by one, such as an IterableDataset"
         )
-    words = "the name of a plan, the path of a TOML file, or a Plan" if name == "plan" else _describe_type(expected)
+    words = (
+        "the name of a plan, the path of a TOML file, or a Plan"
+        if name == "plan"
+        else _describe_type(expected)
+    )
     raise UsageError(f"{function}: {name} is {name_type(value)}; expected {words}{advice}")
 
 
@@ -230,7 +291,9 @@ def _has_type(value: object, expected: Any) -> bool:
     if origin in (typing.Union, types.UnionType):
         return any(_has_type(value, argument) for argument in arguments)
     if origin is collections.abc.Sequence:
-        return isinstance(value, list | tuple) and all(_has_type(entry, arguments[0]) for entry in value)
+        return isinstance(value, list | tuple) and all(
+            _has_type(entry, arguments[0]) for entry in value
+        )
     if origin is collections.abc.Callable:
         return callable(value)
     if expected is float:
@@ -245,12 +308,26 @@ def _has_type(value: object, expected: Any) -> bool:
 def _describe_type(expected: Any) -> str:
     """A type in words, such as `a path or a list of paths`."""
     arguments = typing.get_args(expected)
-    union = set(arguments) if typing.get_origin(expected) in (typing.Union, types.UnionType) else {expected}
-    words = ["a path" if str in union else "a Path"] if Path in union else ["a text"] if str in union else []
+    union = (
+        set(arguments)
+        if typing.get_origin(expected) in (typing.Union, types.UnionType)
+        else {expected}
+    )
+    words = (
+        ["a path" if str in union else "a Path"]
+        if Path in union
+        else ["a text"]
+        if str in union
+        else []
+    )
     union -= {str, Path}
     for one in sorted(union, key=str):
         if typing.get_origin(one) is collections.abc.Sequence:
-            inner = _describe_type(typing.get_args(one)[0]).removeprefix("a ").replace(" or a ", "s or ")
+            inner = (
+                _describe_type(typing.get_args(one)[0])
+                .removeprefix("a ")
+                .replace(" or a ", "s or ")
+            )
             words.append(f"a list of {inner}s")
         elif typing.get_origin(one) is collections.abc.Callable:
             words.append("a function")
@@ -258,29 +335,41 @@ def _describe_type(expected: Any) -> str:
             words.append("None")
         elif one is not Any:
             words.append(
-                {int: "a whole number", float: "a number", bool: "True or False"}.get(one) or f"a {getattr(one, '__name__', str(one))}"
+                {int: "a whole number", float: "a number", bool: "True or False"}.get(one)
+                or f"a {getattr(one, '__name__', str(one))}"
             )
     return " or ".join(words)
 
 
-# ------------------------------------------------------------------------------------------------------------------ error texts
+# ---------------------------------------------------------------------------------- error texts
 
-_FLAGS = {one.name for one in Settings.__dataclass_fields__.values() if one.default is False} | {"erase", "anyway", "reveal"}
+_FLAGS = {one.name for one in Settings.__dataclass_fields__.values() if one.default is False} | {
+    "erase",
+    "anyway",
+    "reveal",
+}
 _RENAMED = {"dir": "folder", "set": "Plan.with_"}
-_OPTION = re.compile(  # an option, and its value: a placeholder, a quoted name, a number, a fixed word, or what stands before a colon
+# an option, and its value: a placeholder, a quoted name, a number, a fixed word, or what stands
+# before a colon
+_OPTION = re.compile(
     r"(?<![\w-])--([a-z][a-z-]*[a-z]|n\b)"
-    r"(?: ('[^']*'|[A-Z][A-Z.]*[A-Z]|N|[0-9][\w.]*%?|off|fast|full|spark|[^\s:;,()]+(?=:)|\(\w+\)(?=:)))?(?![\w-])"
+    r"(?: ('[^']*'|[A-Z][A-Z.]*[A-Z]|N|[0-9][\w.]*%?|off|fast|full|spark|[^\s:;,()]+(?=:)|\(\w+\)(?=:)))?(?![\w-])"  # noqa: E501
 )
 
 
 # commands that a message quotes stay as they are
-_COMMAND = re.compile(r"(`[^`]*`|sanitize(?:-\w+)? [a-z]+(?: (?:[A-Z][A-Z.]*|--?[a-z-]+|\S*[/.]\S*))*)")
+_COMMAND = re.compile(
+    r"(`[^`]*`|sanitize(?:-\w+)? [a-z]+(?: (?:[A-Z][A-Z.]*|--?[a-z-]+|\S*[/.]\S*))*)"
+)
 
 
 def to_python_names(message: str) -> str:
-    """An error message with Python arguments in place of options: `--sample 2: ...` becomes `sample=2: ...`."""
+    """An error message with Python arguments in place of options: `--sample 2: ...` becomes
+    `sample=2: ...`."""
     parts = _COMMAND.split(message)
-    return "".join(part if number % 2 else _translate_options(part) for number, part in enumerate(parts))
+    return "".join(
+        part if number % 2 else _translate_options(part) for number, part in enumerate(parts)
+    )
 
 
 def _translate_options(message: str) -> str:
@@ -299,5 +388,7 @@ def _translate_options(message: str) -> str:
 
     message = re.sub(r"--set ([a-z]+(?:\.\w+)+)=([^\s,;)]+)", r'Plan.with_({"\1": \2})', message)
     message = re.sub(r"--set (\w+=[^\s,;)]+)", r"\1", message)
-    message = re.sub(r"(?<![\w-])-o (OUT|FOLDER|FILE[.\w]*)", r"out=\1", _OPTION.sub(replace_option, message))
+    message = re.sub(
+        r"(?<![\w-])-o (OUT|FOLDER|FILE[.\w]*)", r"out=\1", _OPTION.sub(replace_option, message)
+    )
     return re.sub(r"(?<![\w-])-o(?![\w-])", "out", message)

@@ -1,4 +1,5 @@
-"""The shipped plans: their names and texts. Imports nothing heavy, because `--help` and shell completion import it."""
+"""The shipped plans: their names and texts. Imports nothing heavy, because `--help` and shell
+completion import it."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Input files as byte streams: decompresses gzip and zstd by their magic bytes, skips a leading UTF-8 BOM, and reports truncated
-streams.
+"""Input files as byte streams: decompresses gzip and zstd by their magic bytes, skips a leading
+UTF-8 BOM, and reports truncated streams.
 """
 
 from __future__ import annotations
@@ -19,13 +19,15 @@ HEAD_BYTES = 1 << 16
 Item = TypeVar("Item")
 
 
-# decompressed bytes of a file: for each compressed byte, and for any file. Deflate reaches 1,032; no real text compresses that well
+# decompressed bytes of a file: for each compressed byte, and for any file. Deflate reaches 1,032;
+# no real text compresses that well
 MAX_COMPRESSION_RATIO, FREE_DECOMPRESSED_BYTES = 1_000, 1 << 30
 
 
 class TruncatedStream(Exception):
-    """A file ends too early, its compressed stream is damaged, or it is a decompression bomb (`reason`). What precedes the break was
-    delivered before: bytes by `open_stream`, whole records or mails by the readers."""
+    """A file ends too early, its compressed stream is damaged, or it is a decompression bomb
+    (`reason`). What precedes the break was delivered before: bytes by `open_stream`, whole records
+    or mails by the readers."""
 
     reason = "truncated"
 
@@ -39,7 +41,8 @@ class BombStream(TruncatedStream):
 class _DecompressedStream(io.RawIOBase):
     """A decompressed stream that delivers every byte before a break.
 
-    Arrow discards what it has decompressed in the call that meets the break, so the last bytes are read again one by one.
+    Arrow discards what it has decompressed in the call that meets the break, so the last bytes are
+    read again one by one.
     """
 
     def __init__(self, path: str, codec: str) -> None:
@@ -73,7 +76,9 @@ class _DecompressedStream(io.RawIOBase):
                 data = self._source.read(len(buffer))
             except OSError:
                 self._bytes_before_break = self._read_until_break()
-        if self._bytes_before_break is not None and not (data := self._bytes_before_break.read(len(buffer))):
+        if self._bytes_before_break is not None and not (
+            data := self._bytes_before_break.read(len(buffer))
+        ):
             raise TruncatedStream
         if self._position > self._max_bytes:
             raise BombStream
@@ -87,20 +92,25 @@ class _DecompressedStream(io.RawIOBase):
 
 
 def detect_compression(path: str) -> str | None:
-    """The codec of a compressed file (gzip or zstd), by its first bytes; None where it is not compressed."""
+    """The codec of a compressed file (gzip or zstd), by its first bytes; None where it is not
+    compressed."""
     with open(path, "rb") as file:
         first = file.read(4)
-    return next((name for magic, name in COMPRESSION_MAGIC.items() if first.startswith(magic)), None)
+    return next(
+        (name for magic, name in COMPRESSION_MAGIC.items() if first.startswith(magic)), None
+    )
 
 
 def open_stream(path: str) -> io.BufferedReader:
-    """A buffered stream of the file's bytes, decompressed. It is not seekable where the file is compressed."""
+    """A buffered stream of the file's bytes, decompressed. It is not seekable where the file is
+    compressed."""
     name = detect_compression(path)
     return io.BufferedReader(_DecompressedStream(path, name) if name else io.FileIO(path), 1 << 17)
 
 
 def read_head(path: str) -> bytes:
-    """The first 64 KiB of a file, decompressed, without the UTF-8 BOM; what precedes a break if there is one. Raises UnreadableFile."""
+    """The first 64 KiB of a file, decompressed, without the UTF-8 BOM; what precedes a break if
+    there is one. Raises UnreadableFile."""
     head = b""
     try:
         with open_stream(path) as stream:
@@ -116,12 +126,14 @@ def read_head(path: str) -> bytes:
 
 
 def looks_like_text(head: bytes) -> bool:
-    """True where these first bytes of a file may be text. A NUL in the first line means UTF-16 or no text; later NULs are allowed."""
+    """True where these first bytes of a file may be text. A NUL in the first line means UTF-16 or
+    no text; later NULs are allowed."""
     return b"\0" not in head.partition(b"\n")[0] and not head.startswith(b"%PDF-")
 
 
 def read_whole(path: str, limit: int) -> tuple[bytes, str]:
-    """(the bytes of a file, "") or (b"", the reason why it cannot be read). Reads at most limit + 1 bytes."""
+    """(the bytes of a file, "") or (b"", the reason why it cannot be read). Reads at most limit + 1
+    bytes."""
     try:
         with open_stream(path) as stream:
             raw = stream.read(limit + 1)
@@ -133,8 +145,11 @@ def read_whole(path: str, limit: int) -> tuple[bytes, str]:
     return (b"" if reason else raw), reason
 
 
-def read_guarded(path: str, read: Callable[[io.BufferedReader], Iterator[Item]]) -> Iterator[tuple[Item | None, str]]:
-    """(item, "") for every item that `read` yields from a file; if reading the file fails, (None, reason) as the last item.
+def read_guarded(
+    path: str, read: Callable[[io.BufferedReader], Iterator[Item]]
+) -> Iterator[tuple[Item | None, str]]:
+    """(item, "") for every item that `read` yields from a file; if reading the file fails, (None,
+    reason) as the last item.
 
     Only reading is guarded: an exception of the consumer passes through.
     """

@@ -1,13 +1,15 @@
 """Reader for CSV and TSV, plain or compressed.
 
-The header line holds the column names; a record is one line or, in quotes, several (RFC 4180). Every cell is text; an empty cell is null,
-in the main text the empty text. Blank lines are not records. The separator is the one among comma, semicolon, tab and bar with which the
-header line names the main text's column. A column without a name is called `column_N`.
+The header line holds the column names; a record is one line or, in quotes, several (RFC 4180).
+Every cell is text; an empty cell is null, in the main text the empty text. Blank lines are not
+records. The separator is the one among comma, semicolon, tab and bar with which the header line
+names the main text's column. A column without a name is called `column_N`.
 
-Why not `pyarrow.csv` or DuckDB: both report which line has too many cells, but after a quote that is never closed they lose the rest of a
-block or of the file. Here a record ends at the first line end with an even number of quotes before it. Where the strict parser of the
-standard library rejects such a record, its first line alone is tried; if that is no record either, the line is quarantined and reading
-continues with the next one. 120 MB/s on mail.
+Why not `pyarrow.csv` or DuckDB: both report which line has too many cells, but after a quote that
+is never closed they lose the rest of a block or of the file. Here a record ends at the first line
+end with an even number of quotes before it. Where the strict parser of the standard library rejects
+such a record, its first line alone is tried; if that is no record either, the line is quarantined
+and reading continues with the next one. 120 MB/s on mail.
 """
 
 from __future__ import annotations
@@ -18,10 +20,22 @@ from io import BufferedReader
 
 import pyarrow as pa
 
-from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, looks_like_text, open_stream, read_guarded
+from sanitize.readers.byte_streams import (
+    UTF8_BOM,
+    TruncatedStream,
+    looks_like_text,
+    open_stream,
+    read_guarded,
+)
 from sanitize.readers.staging_writer import RecordBatcher, StagingWriter
 from sanitize.readers.standard_form import TEXT_TYPE, find_faults
-from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
+from sanitize.readers.survey_types import (
+    FileSurvey,
+    InputUnit,
+    Roles,
+    StagingLayout,
+    UnreadableFile,
+)
 from sanitize.storage.records.record_shapes import recognize_shape
 
 FORMATS = {"csv": (".csv",), "tsv": (".tsv", ".tab")}
@@ -37,20 +51,22 @@ def detect_format(head: bytes) -> str | None:
 
 
 def confirm_format(head: bytes, format: str) -> str:
-    """The format where the first bytes may be text, else ""; the header line is checked by the survey."""
+    """The format where the first bytes may be text, else ""; the header line is checked by the
+    survey."""
     return format if looks_like_text(head) else ""
 
 
 def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> FileSurvey:
-    """The columns of the header line. One unit: whether a position is inside quotes is known only when the file is read from its start."""
+    """The columns of the header line. One unit: whether a position is inside quotes is known only
+    when the file is read from its start."""
     names = _read_header(path, format, roles.text[0])[1]
     unit = InputUnit(no=0, path=path, format=format, files=(path,))
     return FileSurvey(schema=_text_schema(names), is_inferred=True, units=(unit,))
 
 
 def _read_header(path: str, format: str, main_column: str) -> tuple[str, list[str]]:
-    """(separator, column names) of a file. Raises UnreadableFile where no separator gives a header with the main text's column, or with
-    those of a shape (record_shapes.py)."""
+    """(separator, column names) of a file. Raises UnreadableFile where no separator gives a header
+    with the main text's column, or with those of a shape (record_shapes.py)."""
     for separator in SEPARATORS[format]:
         with open_stream(path) as stream:
             try:
@@ -58,7 +74,9 @@ def _read_header(path: str, format: str, main_column: str) -> tuple[str, list[st
             except TruncatedStream:
                 raise UnreadableFile("truncated") from None
         cells = _parse_cells(record, separator)[0] if record is not None else None
-        if cells and (main_column in cells or (main_column == "text" and recognize_shape(_text_schema(cells)))):
+        if cells and (
+            main_column in cells or (main_column == "text" and recognize_shape(_text_schema(cells)))
+        ):
             break
     else:
         raise UnreadableFile("no_header")
@@ -71,7 +89,8 @@ def _read_header(path: str, format: str, main_column: str) -> tuple[str, list[st
                 name += "_"
             names[number] = name
             taken.add(name)
-    if len(set(names)) < len(names) or any("\r" in name for name in names):  # a file whose lines end in a bare CR is one line here
+    if len(set(names)) < len(names) or any("\r" in name for name in names):
+        # a file whose lines end in a bare CR is one line here
         raise UnreadableFile("no_header")
     return separator, names
 
@@ -80,7 +99,9 @@ def _text_schema(names: list[str]) -> pa.Schema:
     return pa.schema([(name, TEXT_TYPE) for name in dict.fromkeys(names)])
 
 
-def stage_unit(unit: InputUnit, layout: StagingLayout, writer: StagingWriter, max_doc_bytes: int) -> None:
+def stage_unit(
+    unit: InputUnit, layout: StagingLayout, writer: StagingWriter, max_doc_bytes: int
+) -> None:
     """Stages all records behind the header line."""
     separator, names = _read_header(unit.path, unit.format, layout.roles.text[0])
     cell_count, text_columns = len(names), {"text", *layout.roles.text}
@@ -98,14 +119,18 @@ def stage_unit(unit: InputUnit, layout: StagingLayout, writer: StagingWriter, ma
             elif field.name in text_columns:
                 arrays.append(pa.array(columns[column_number], TEXT_TYPE))
             else:
-                arrays.append(pa.array([cell or None for cell in columns[column_number]], TEXT_TYPE))
+                arrays.append(
+                    pa.array([cell or None for cell in columns[column_number]], TEXT_TYPE)
+                )
         batch = pa.RecordBatch.from_arrays(arrays, schema=layout.schema)
         return batch, find_faults(batch, max_doc_bytes)
 
     records: RecordBatcher[list[str]] = RecordBatcher(writer, build)
     # a loop over records: no columnar parser continues after a broken quote
     number, is_header = 0, True
-    for item, reason in read_guarded(unit.path, lambda stream: iter_records(stream, unit.path, separator, max_doc_bytes)):
+    for item, reason in read_guarded(
+        unit.path, lambda stream: iter_records(stream, unit.path, separator, max_doc_bytes)
+    ):
         if item is None:
             records.add(None, unit.path, f"after line {number}", reason)
             continue
@@ -141,10 +166,11 @@ def _parse_cells(record: bytes, separator: str) -> tuple[list[str] | None, str]:
 def iter_records(
     stream: BufferedReader, path: str, separator: str, limit: int, chunk_bytes: int = CHUNK_BYTES
 ) -> Iterator[tuple[int, bytes | None]]:
-    """(number of its first line from 1, the record without its line end) for every record that is not blank; None for one over the limit.
+    """(number of its first line from 1, the record without its line end) for every record that is
+    not blank; None for one over the limit.
 
-    Holds one record and one chunk at most. Lines after a quote that is never closed are yielded one by one. Raises TruncatedStream at a
-    break.
+    Holds one record and one chunk at most. Lines after a quote that is never closed are yielded one
+    by one. Raises TruncatedStream at a break.
     """
     source = _RecordBuffer(stream, path, chunk_bytes)
     line = 1
@@ -157,26 +183,32 @@ def iter_records(
             if record_end > line_end and _parse_cells(record, separator)[1] == "not_csv":
                 record, record_end = source.bytes_before(line_end), line_end
         elif line_end <= limit and not _parse_cells(source.bytes_before(line_end), separator)[1]:
-            record, record_end = source.bytes_before(line_end), line_end  # a quote inside a cell without quotes
+            # a quote inside a cell without quotes
+            record, record_end = (source.bytes_before(line_end), line_end)
         elif source.broken is not None:
             break  # the record is cut by the break
         else:
             record, record_end = None, source.find_oversized_record_end(separator.encode())
             if record_end < 0 and line_end <= limit:
-                record, record_end = source.bytes_before(line_end), line_end  # the quote is never closed: take its line alone
+                # the quote is never closed: take its line alone
+                record, record_end = (source.bytes_before(line_end), line_end)
         if record is None or record:
             yield line, record
-        line += source.advance_past_line(record_end if record_end >= 0 else source.find_oversized_line_end())
+        line += source.advance_past_line(
+            record_end if record_end >= 0 else source.find_oversized_line_end()
+        )
     if source.broken is not None:
         raise source.broken
 
 
 class _RecordBuffer:
-    """A buffer over a stream that reads chunks on demand. All positions count from the start of the current record."""
+    """A buffer over a stream that reads chunks on demand. All positions count from the start of the
+    current record."""
 
     def __init__(self, stream: BufferedReader, path: str, chunk_bytes: int) -> None:
         self._stream, self._path, self._chunk_bytes = stream, path, chunk_bytes
-        self._buffer, self._buffer_offset = bytearray(), 0  # `_buffer_offset`: the byte of the file where the buffer begins
+        # `_buffer_offset`: the byte of the file where the buffer begins
+        self._buffer, self._buffer_offset = (bytearray(), 0)
         self._record_start = 0  # where the current record begins in the buffer
         self._at_eof = False
         self.broken: TruncatedStream | None = None
@@ -189,7 +221,8 @@ class _RecordBuffer:
         if self._at_eof:
             return False
         try:
-            chunk = self._stream.read1(self._chunk_bytes)  # not `read`: it loses what it has read when it meets a break
+            # not `read`: it loses what it has read when it meets a break
+            chunk = self._stream.read1(self._chunk_bytes)
         except TruncatedStream as error:
             chunk, self.broken = b"", error
         if self._record_start > self._chunk_bytes:
@@ -200,8 +233,9 @@ class _RecordBuffer:
         return not self._at_eof
 
     def find_line_end(self, start: int, limit: int) -> int:
-        """The end of the line that holds byte `start`, without its line end; a position above the limit where the line is longer than
-        that; -1 after the last line, and in a line that is cut by a break.
+        """The end of the line that holds byte `start`, without its line end; a position above the
+        limit where the line is longer than that; -1 after the last line, and in a line that is cut
+        by a break.
         """
         searched = start
         while (newline := self._buffer.find(b"\n", self._record_start + searched)) < 0:
@@ -217,7 +251,8 @@ class _RecordBuffer:
         return self._buffer.count(b'"', self._record_start + start, self._record_start + end)
 
     def find_record_end(self, line_end: int, limit: int) -> int:
-        """The first line end after `line_end` with an even number of quotes before it; -1 if there is none within the limit."""
+        """The first line end after `line_end` with an even number of quotes before it; -1 if there
+        is none within the limit."""
         while line_end <= limit:
             quote = self._buffer.find(b'"', self._record_start + line_end) - self._record_start
             if quote < line_end:
@@ -231,9 +266,11 @@ class _RecordBuffer:
         return -1
 
     def find_oversized_record_end(self, separator: bytes) -> int:
-        """The end of a record that is too large to be held, if all of its quotes are balanced; -1 if one is not.
+        """The end of a record that is too large to be held, if all of its quotes are balanced; -1
+        if one is not.
 
-        It is searched on a second stream of the same file, so that reading can continue on this one.
+        It is searched on a second stream of the same file, so that reading can continue on this
+        one.
         """
         separator_byte = ord(separator)
         with open_stream(self._path) as stream:
@@ -242,10 +279,15 @@ class _RecordBuffer:
                 bytes_to_skip -= stream.seek(bytes_to_skip)
             while bytes_to_skip and (chunk := stream.read1(min(bytes_to_skip, self._chunk_bytes))):
                 bytes_to_skip -= len(chunk)
-            chunk_offset, in_quotes, at_cell_start = self._buffer_offset + self._record_start, False, True
+            chunk_offset, in_quotes, at_cell_start = (
+                self._buffer_offset + self._record_start,
+                False,
+                True,
+            )
             chunk = b""
             while True:
-                # the last byte of a chunk is examined with the next chunk: a quote may be the first of two
+                # the last byte of a chunk is examined with the next chunk: a quote may be the first
+                # of two
                 try:
                     next_chunk = stream.read1(self._chunk_bytes)
                 except TruncatedStream:
@@ -259,20 +301,36 @@ class _RecordBuffer:
                             position = stop
                         elif chunk[quote + 1 : quote + 2] == b'"':
                             position = quote + 2
-                        elif quote + 1 < len(chunk) and chunk[quote + 1] not in (separator_byte, 10, 13):
+                        elif quote + 1 < len(chunk) and chunk[quote + 1] not in (
+                            separator_byte,
+                            10,
+                            13,
+                        ):
                             return -1
                         else:
                             position, in_quotes = quote + 1, False
                     elif at_cell_start and chunk[position] == 34:
                         position, in_quotes, at_cell_start = position + 1, True, False
                     else:
-                        next_line_end, next_separator = chunk.find(b"\n", position, stop), chunk.find(separator, position, stop)
+                        next_line_end, next_separator = (
+                            chunk.find(b"\n", position, stop),
+                            chunk.find(separator, position, stop),
+                        )
                         if next_line_end >= 0 and not 0 <= next_separator < next_line_end:
-                            return chunk_offset + next_line_end - self._buffer_offset - self._record_start
-                        position, at_cell_start = (next_separator + 1, True) if next_separator >= 0 else (stop, False)
+                            return (
+                                chunk_offset
+                                + next_line_end
+                                - self._buffer_offset
+                                - self._record_start
+                            )
+                        position, at_cell_start = (
+                            (next_separator + 1, True) if next_separator >= 0 else (stop, False)
+                        )
                 chunk_offset, chunk = chunk_offset + position, chunk[position:]
                 if not next_chunk:
-                    return -1 if in_quotes else chunk_offset - self._buffer_offset - self._record_start
+                    return (
+                        -1 if in_quotes else chunk_offset - self._buffer_offset - self._record_start
+                    )
 
     def find_oversized_line_end(self) -> int:
         """The end of a line that is too large to be held."""
@@ -293,14 +351,20 @@ class _RecordBuffer:
 
     def bytes_before(self, end: int) -> bytes:
         """The bytes of the record before `end`, without the CR of a line end."""
-        return bytes(self._buffer[self._record_start : self._record_start + end]).removesuffix(b"\r")
+        return bytes(self._buffer[self._record_start : self._record_start + end]).removesuffix(
+            b"\r"
+        )
 
     def advance_past_line(self, line_end: int) -> int:
-        """Moves the start of the record behind the line end at `line_end`; returns the number of lines passed."""
+        """Moves the start of the record behind the line end at `line_end`; returns the number of
+        lines passed."""
         lines = 0
         while (available := len(self._buffer) - self._record_start) <= line_end:
             lines += self._buffer.count(b"\n", self._record_start)
-            self._buffer_offset, line_end = self._buffer_offset + len(self._buffer), line_end - available
+            self._buffer_offset, line_end = (
+                self._buffer_offset + len(self._buffer),
+                line_end - available,
+            )
             self._buffer.clear()
             self._record_start = 0
             if not self._fill():

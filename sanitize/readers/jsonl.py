@@ -1,10 +1,11 @@
 """Reader for JSON, plain or compressed: one object a line, or one array of objects.
 
-Types are inferred from a sample; records that do not fit them are quarantined. A further column whose values are not all of one type
-becomes text: strings unchanged, all other values as JSON.
+Types are inferred from a sample; records that do not fit them are quarantined. A further column
+whose values are not all of one type becomes text: strings unchanged, all other values as JSON.
 
-Of an array one object is held at a time, whatever the array's size. A large file of lines is cut into units for several workers. An array
-is not: whether a position is inside quotes is known only when the file is read from its start.
+Of an array one object is held at a time, whatever the array's size. A large file of lines is cut
+into units for several workers. An array is not: whether a position is inside quotes is known only
+when the file is read from its start.
 """
 
 from __future__ import annotations
@@ -19,29 +20,55 @@ from typing import Any
 import pyarrow as pa
 
 from sanitize.core import text_cells
-from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, detect_compression, looks_like_text, open_stream, read_guarded
+from sanitize.readers.byte_streams import (
+    UTF8_BOM,
+    TruncatedStream,
+    detect_compression,
+    looks_like_text,
+    open_stream,
+    read_guarded,
+)
 from sanitize.readers.json_array import iter_elements
 from sanitize.readers.staging_writer import RecordBatcher, StagingWriter
-from sanitize.readers.standard_form import MAX_NESTING_LEVELS, TEXT_TYPE, find_faults, find_leaf, nesting_levels
-from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout, UnreadableFile
-from sanitize.storage.records.record_shapes import encode_turns, find_json_columns, mark_json_columns, select_turns
+from sanitize.readers.standard_form import (
+    MAX_NESTING_LEVELS,
+    TEXT_TYPE,
+    find_faults,
+    find_leaf,
+    nesting_levels,
+)
+from sanitize.readers.survey_types import (
+    FileSurvey,
+    InputUnit,
+    Roles,
+    StagingLayout,
+    UnreadableFile,
+)
+from sanitize.storage.records.record_shapes import (
+    encode_turns,
+    find_json_columns,
+    mark_json_columns,
+    select_turns,
+)
 
 FORMATS = {"jsonl": (".jsonl", ".ndjson", ".jsonlines"), "json": (".json",)}
 SAMPLE_LINES = 1_000  # lines at the start of a file that are sampled for its columns
-# lines sampled at positions spread over a file of lines that is not compressed: files are often sorted by origin
+# lines sampled at positions spread over a file of lines that is not compressed: files are often
+# sorted by origin
 SAMPLE_SPOTS, LINES_PER_SPOT = 16, 64
 MAX_SAMPLE_LINE_BYTES = 32 << 20  # longest line of the sample, or --max-doc-bytes if that is more
 MAX_SPOT_BYTES = 64 << 20  # bytes of the sample from one position
 UNIT_BYTES = 64 << 20  # bytes of a file in one unit
-# deepest nesting of a record. A fixed number: where Python's own limit is met depends on its version and on the calls above
+# deepest nesting of a record. A fixed number: where Python's own limit is met depends on its
+# version and on the calls above
 MAX_DEPTH = 200
 _STRINGS_OF_JSON = re.compile(r'"[^"\\]*+(?:\\.[^"\\]*+)*+"?', re.DOTALL)
 _BRACKETS_OF_JSON = re.compile(r"[\[\]{}]")
 
 
 def detect_format(head: bytes) -> str | None:
-    """`json` where an array of objects begins; `jsonl` where the first line is a JSON object, or begins like one and is longer than
-    `head`; else None.
+    """`json` where an array of objects begins; `jsonl` where the first line is a JSON object, or
+    begins like one and is longer than `head`; else None.
     """
     if re.match(rb"\s*\[\s*[{\]]", head):
         return "json"
@@ -54,15 +81,20 @@ def detect_format(head: bytes) -> str | None:
 
 
 def confirm_format(head: bytes, format: str) -> str:
-    """The format, or "" where the first bytes contradict it. Lines may hold any text, since each is checked on its own; a `.json` may be
-    lines or an array.
+    """The format, or "" where the first bytes contradict it. Lines may hold any text, since each is
+    checked on its own; a `.json` may be lines or an array.
     """
-    return (detect_format(head) or "") if format == "json" else format if looks_like_text(head) else ""
+    return (
+        (detect_format(head) or "") if format == "json" else format if looks_like_text(head) else ""
+    )
 
 
 def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> FileSurvey:
     """The columns of a sample of records, and the units. Raises UnreadableFile."""
-    size, is_seekable = os.path.getsize(path), detect_compression(path) is None and format == "jsonl"
+    size, is_seekable = (
+        os.path.getsize(path),
+        detect_compression(path) is None and format == "jsonl",
+    )
     cuts = list(range(0, size, UNIT_BYTES)) if is_seekable and size > 2 * UNIT_BYTES else [0]
     values: dict[str, list[Any]] = {}
     sample_limit = max(MAX_SAMPLE_LINE_BYTES, max_doc_bytes)
@@ -70,7 +102,14 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
     reasons: set[str] = set()  # of the sampled records that cannot be read
     with open_stream(path) as stream:
         try:
-            for start_byte in [0, *((size * n // SAMPLE_SPOTS for n in range(1, SAMPLE_SPOTS)) if is_seekable and size > 1 << 20 else ())]:
+            for start_byte in [
+                0,
+                *(
+                    (size * n // SAMPLE_SPOTS for n in range(1, SAMPLE_SPOTS))
+                    if is_seekable and size > 1 << 20
+                    else ()
+                ),
+            ]:
                 byte_count = 0
                 records = (
                     iter_elements(stream, limit=sample_limit)
@@ -79,20 +118,42 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
                 )
                 for number, (*_, record_bytes) in enumerate(records):
                     is_empty, byte_count = False, byte_count + len(record_bytes or b"")
-                    record, reason = _parse_object(record_bytes) if record_bytes is not None else (None, "too_large")
+                    record, reason = (
+                        _parse_object(record_bytes)
+                        if record_bytes is not None
+                        else (None, "too_large")
+                    )
                     reasons.add(reason)
                     if isinstance(record, dict):
                         for key, value in record.items():
                             values.setdefault(key, []).append(value)
-                    if number + 1 >= (LINES_PER_SPOT if start_byte else SAMPLE_LINES) or byte_count > MAX_SPOT_BYTES:
+                    if (
+                        number + 1 >= (LINES_PER_SPOT if start_byte else SAMPLE_LINES)
+                        or byte_count > MAX_SPOT_BYTES
+                    ):
                         break
         except TruncatedStream:
             is_truncated = True
-    if is_empty and not is_truncated:  # an array without elements fits any columns: take those of the roles
-        values = {name: [] for name in (*(re.split(r"[.\[]", name)[0] for name in roles.text), roles.user, roles.id) if name}
+    if is_empty and not is_truncated:
+        # an array without elements fits any columns: take those of the roles
+        values = {
+            name: []
+            for name in (
+                *(re.split(r"[.\[]", name)[0] for name in roles.text),
+                roles.user,
+                roles.id,
+            )
+            if name
+        }
     elif not values:
         # of records that cannot be read for several reasons, the file is not what its name says
-        raise UnreadableFile("truncated" if is_truncated else reasons.pop() if len(reasons) == 1 and "" not in reasons else "not_json")
+        raise UnreadableFile(
+            "truncated"
+            if is_truncated
+            else reasons.pop()
+            if len(reasons) == 1 and "" not in reasons
+            else "not_json"
+        )
     schema = infer_schema(values)
     pieces = [
         InputUnit(no=0, path=path, format=format, files=(path,), start=start, end=stop)
@@ -102,12 +163,20 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
 
 
 def infer_schema(values: Mapping[str, list[Any]]) -> pa.Schema:
-    """The columns of sampled records, from the values that each has; turns without a common type are marked as JSON."""
+    """The columns of sampled records, from the values that each has; turns without a common type
+    are marked as JSON."""
     values = {name: select_turns(name, column) for name, column in values.items()}
     json_turns = find_json_columns(values)
-    types = {name: pa.null() if name in json_turns or not column else _infer_type(column) for name, column in values.items()}
+    types = {
+        name: pa.null() if name in json_turns or not column else _infer_type(column)
+        for name, column in values.items()
+    }
     # a text for values of several types has those that are no texts as JSON
-    mixed = [name for name, data_type in types.items() if data_type == TEXT_TYPE and not all(isinstance(one, str) for one in values[name])]
+    mixed = [
+        name
+        for name, data_type in types.items()
+        if data_type == TEXT_TYPE and not all(isinstance(one, str) for one in values[name])
+    ]
     return mark_json_columns(pa.schema(list(types.items())), [*json_turns, *mixed])
 
 
@@ -123,9 +192,15 @@ def _infer_type(values: list[Any]) -> pa.DataType:
 
 
 def iter_lines(
-    stream: BufferedReader, *, start: int = 0, end: int | None = None, limit: int, keep_ends: bool = False
+    stream: BufferedReader,
+    *,
+    start: int = 0,
+    end: int | None = None,
+    limit: int,
+    keep_ends: bool = False,
 ) -> Iterator[tuple[int, int, bytes | None]]:
-    """(number from 1, byte where it begins, the line) for every line that begins in start..end and is not blank.
+    """(number from 1, byte where it begins, the line) for every line that begins in start..end and
+    is not blank.
 
     The line is without its end, unless `keep_ends`, and None where it is over the limit.
     """
@@ -194,7 +269,9 @@ def _is_too_deep(text: str) -> bool:
     return False
 
 
-def stage_unit(unit: InputUnit, layout: StagingLayout, writer: StagingWriter, max_doc_bytes: int) -> None:
+def stage_unit(
+    unit: InputUnit, layout: StagingLayout, writer: StagingWriter, max_doc_bytes: int
+) -> None:
     """Stages all lines or elements of a unit; blank lines are skipped."""
 
     def iter_unit(stream: BufferedReader) -> Iterator[tuple[int, int, bytes | None]]:
@@ -204,7 +281,9 @@ def stage_unit(unit: InputUnit, layout: StagingLayout, writer: StagingWriter, ma
 
     record_word = "element" if unit.format == "json" else "line"
     names = dict(unit.column_mapping)
-    main_source = next((source for source, standard in unit.column_mapping if standard == layout.main_column), "")
+    main_source = next(
+        (source for source, standard in unit.column_mapping if standard == layout.main_column), ""
+    )
 
     def build(rows: list[dict[str, Any] | None]) -> tuple[pa.RecordBatch, dict[int, str]]:
         return _build_batch(rows, unit, layout, max_doc_bytes)
@@ -222,7 +301,13 @@ def stage_unit(unit: InputUnit, layout: StagingLayout, writer: StagingWriter, ma
             continue
         record, reason = _parse_object(line) if line is not None else (None, "too_large")
         if record is not None:
-            reason = "no_text" if main_source not in record else "" if record.keys() <= names.keys() else "new_column"
+            reason = (
+                "no_text"
+                if main_source not in record
+                else ""
+                if record.keys() <= names.keys()
+                else "new_column"
+            )
         records.add(None if reason else record, unit.path, location, reason, len(line or b""))
     records.flush()
 
@@ -233,9 +318,11 @@ def _build_batch(
     """(records in standard form, row -> reason for those that do not fit)."""
     faults: dict[int, str] = {}
     sources = {standard: source for source, standard in unit.column_mapping}
-    text_columns = {leaf.column for name in layout.roles.text if (leaf := find_leaf(name, layout.schema)) and not leaf.steps} | {
-        layout.main_column
-    }
+    text_columns = {
+        leaf.column
+        for name in layout.roles.text
+        if (leaf := find_leaf(name, layout.schema)) and not leaf.steps
+    } | {layout.main_column}
     arrays = []
     for field in layout.schema:
         source = sources.get(field.name)
@@ -247,8 +334,15 @@ def _build_batch(
             for row, value in enumerate(column):
                 try:
                     column[row] = encode_turns(value)
-                except (TypeError, ValueError) as error:  # Python reads NaN and infinity, which are not JSON
-                    column[row], faults[row] = None, "wrong_type" if isinstance(error, TypeError) else "not_json"
+                # Python reads NaN and infinity, which are not JSON
+                except (
+                    TypeError,
+                    ValueError,
+                ) as error:
+                    column[row], faults[row] = (
+                        None,
+                        "wrong_type" if isinstance(error, TypeError) else "not_json",
+                    )
         if field.type == TEXT_TYPE and field.name not in text_columns:
             accepts_nested = field.name not in ("doc_id", "user_id")
             for row, value in enumerate(column):
@@ -267,16 +361,25 @@ def _build_batch(
 
 
 def _fits_type(value: Any, data_type: pa.DataType) -> bool:
-    """True if every key inside a value exists in the type. Arrow would drop the other keys silently."""
+    """True if every key inside a value exists in the type. Arrow would drop the other keys
+    silently."""
     if isinstance(value, dict) and pa.types.is_struct(data_type):
-        return all(data_type.get_field_index(key) >= 0 and _fits_type(inner, data_type.field(key).type) for key, inner in value.items())
-    if isinstance(value, list) and text_cells.is_list_type(data_type) and pa.types.is_nested(data_type.value_type):
+        return all(
+            data_type.get_field_index(key) >= 0 and _fits_type(inner, data_type.field(key).type)
+            for key, inner in value.items()
+        )
+    if (
+        isinstance(value, list)
+        and text_cells.is_list_type(data_type)
+        and pa.types.is_nested(data_type.value_type)
+    ):
         return all(_fits_type(inner, data_type.value_type) for inner in value)
     return True
 
 
 def _build_array(column: list[Any], data_type: pa.DataType, faults: dict[int, str]) -> pa.Array:
-    """The values as one array; values that do not fit the type become null and are added to `faults`."""
+    """The values as one array; values that do not fit the type become null and are added to
+    `faults`."""
     try:
         return pa.array(column, data_type)
     except (pa.ArrowException, OverflowError, TypeError, ValueError):

@@ -1,4 +1,5 @@
-"""From a survey to numbered documents: the tasks that decode units (staging), and where each document is stored."""
+"""From a survey to numbered documents: the tasks that decode units (staging), and where each
+document is stored."""
 
 from __future__ import annotations
 
@@ -30,36 +31,65 @@ class StagingTask:
 
 def stage_task(task: StagingTask) -> dict[str, Any]:
     """Decodes a unit into `documents.parquet` and `quarantine.parquet` of the task's folder."""
-    result = stage_unit(task.unit, task.layout, task.folder / "documents.parquet", task.folder / "quarantine.parquet", task.max_doc_bytes)
+    result = stage_unit(
+        task.unit,
+        task.layout,
+        task.folder / "documents.parquet",
+        task.folder / "quarantine.parquet",
+        task.max_doc_bytes,
+    )
     return {"rows": result.rows, "quarantined": result.quarantined}
 
 
 def quarantine_unit_task(task: StagingTask) -> dict[str, Any]:
-    """Writes the files of `stage_task` for a unit that cannot be read at all, for its `quarantine_reason`; opens none of its files."""
-    result = quarantine_unit(task.unit, task.layout, task.folder / "documents.parquet", task.folder / "quarantine.parquet")
+    """Writes the files of `stage_task` for a unit that cannot be read at all, for its
+    `quarantine_reason`; opens none of its files."""
+    result = quarantine_unit(
+        task.unit,
+        task.layout,
+        task.folder / "documents.parquet",
+        task.folder / "quarantine.parquet",
+    )
     return {"rows": result.rows, "quarantined": result.quarantined}
 
 
-def build_documents(survey: Survey, staging_results: Mapping[int, Mapping[str, Any]], workspace: Path) -> Documents:
-    """All documents of a survey by `doc_no`: input files that are read in place, and WORK/documents for the others. Raises InputRefused if
-    there are none.
+def build_documents(
+    survey: Survey, staging_results: Mapping[int, Mapping[str, Any]], workspace: Path
+) -> Documents:
+    """All documents of a survey by `doc_no`: input files that are read in place, and WORK/documents
+    for the others. Raises InputRefused if there are none.
     """
     sources = []
     first_doc_no = 0
     for unit in survey.units:
         if unit.in_place:
             assert unit.rows is not None
-            rows, path, columns = unit.rows, os.path.abspath(unit.path), {standard: source for source, standard in unit.column_mapping}
+            rows, path, columns = (
+                unit.rows,
+                os.path.abspath(unit.path),
+                {standard: source for source, standard in unit.column_mapping},
+            )
         else:
-            rows, path = int(staging_results[unit.no]["rows"]), os.path.abspath(workspace / "documents" / f"{unit.no:05d}.parquet")
+            rows, path = (
+                int(staging_results[unit.no]["rows"]),
+                os.path.abspath(workspace / "documents" / f"{unit.no:05d}.parquet"),
+            )
             columns = {name: name for name in survey.schema.names}
-        sources.append(DocumentFile(path=path, rows=rows, first_doc_no=first_doc_no, columns=columns, split=unit.split))
+        sources.append(
+            DocumentFile(
+                path=path, rows=rows, first_doc_no=first_doc_no, columns=columns, split=unit.split
+            )
+        )
         first_doc_no += rows
     if not first_doc_no and survey.layout.sample:
         raise InputRefused("the sample holds no record; give a larger share with --sample")
     if not first_doc_no:
         raise InputRefused("the input holds no record; expected at least one document")
-    return Documents(files=tuple(sources), schema=survey.schema, main_leaf=main_leaf_at(survey.layout.main_path, survey.schema))
+    return Documents(
+        files=tuple(sources),
+        schema=survey.schema,
+        main_leaf=main_leaf_at(survey.layout.main_path, survey.schema),
+    )
 
 
 def main_leaf_at(path: str, schema: pa.Schema) -> LeafPath:

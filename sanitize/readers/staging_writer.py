@@ -1,4 +1,5 @@
-"""Writes staged documents: a Parquet file in standard form, one row a record, and a second file with the records that could not be read."""
+"""Writes staged documents: a Parquet file in standard form, one row a record, and a second file
+with the records that could not be read."""
 
 from __future__ import annotations
 
@@ -19,26 +20,43 @@ from sanitize.storage.parquet_files import open_text_writer
 
 STAGED_BATCH_ROWS = 5_000  # a row group is one batch of a worker; larger groups cost memory
 STAGED_BATCH_BYTES = 16 << 20
-FAULT_SCHEMA = pa.schema([("row", pa.int64()), ("source", pa.string()), ("location", pa.string()), ("reason", pa.string())])
+FAULT_SCHEMA = pa.schema(
+    [
+        ("row", pa.int64()),
+        ("source", pa.string()),
+        ("location", pa.string()),
+        ("reason", pa.string()),
+    ]
+)
 
 Record = TypeVar("Record")
 TextDocument = tuple[str, str | None]  # (text, user id) of a document in a file without columns
 
 
 class StagingWriter:
-    """Writes one staged unit as two files: documents in standard form (standard_form.py), and faults.
+    """Writes one staged unit as two files: documents in standard form (standard_form.py), and
+    faults.
 
-    A fault is a record that could not be read: row, source, location and reason; its cells are null in the first file. A context manager:
-    both files are written to temp paths, renamed on a clean exit and deleted on an error; `result` then has the counts. With `sample`, only
-    the drawn rows are written.
+    A fault is a record that could not be read: row, source, location and reason; its cells are null
+    in the first file. A context manager: both files are written to temp paths, renamed on a clean
+    exit and deleted on an error; `result` then has the counts. With `sample`, only the drawn rows
+    are written.
     """
 
     def __init__(
-        self, out_path: Path, quarantine_path: Path, schema: pa.Schema, sample: DocumentSample | None = None, unit_no: int = 0
+        self,
+        out_path: Path,
+        quarantine_path: Path,
+        schema: pa.Schema,
+        sample: DocumentSample | None = None,
+        unit_no: int = 0,
     ) -> None:
-        """`unit_no` is the number of the unit that is written; it enters the drawing of a `sample`."""
+        """`unit_no` is the number of the unit that is written; it enters the drawing of a
+        `sample`."""
         self._sample, self._unit_no, self._rows_seen = sample, unit_no, 0
-        self._temp_and_final_paths = [(path.with_name(path.name + ".part"), path) for path in (out_path, quarantine_path)]
+        self._temp_and_final_paths = [
+            (path.with_name(path.name + ".part"), path) for path in (out_path, quarantine_path)
+        ]
         self._schema = schema
         self._documents_writer = open_text_writer(self._temp_and_final_paths[0][0], schema)
         self._faults_writer = open_text_writer(self._temp_and_final_paths[1][0], FAULT_SCHEMA)
@@ -48,7 +66,8 @@ class StagingWriter:
         self.result: StagingResult | None = None
 
     def add_batch(self, batch: pa.RecordBatch, faults: dict[int, tuple[str, str, str]]) -> None:
-        """Appends rows. `faults` maps rows of this batch to (source, location, reason); the cells of these rows become null."""
+        """Appends rows. `faults` maps rows of this batch to (source, location, reason); the cells
+        of these rows become null."""
         if self._sample is not None:
             batch, faults = self._draw_sample(self._sample, batch, faults)
         for row, (source, location, reason) in sorted(faults.items()):
@@ -63,34 +82,58 @@ class StagingWriter:
     def _draw_sample(
         self, sample: DocumentSample, batch: pa.RecordBatch, faults: dict[int, tuple[str, str, str]]
     ) -> tuple[pa.RecordBatch, dict[int, tuple[str, str, str]]]:
-        """The rows of a batch that are in the sample, and their faults. Quarantined rows are drawn by their position, since their content
-        is not reliable.
+        """The rows of a batch that are in the sample, and their faults. Quarantined rows are drawn
+        by their position, since their content is not reliable.
         """
         rows = np.arange(batch.num_rows)
-        positions = pa.array([f"\0{self._unit_no} {self._rows_seen + row}" for row in rows], TEXT_TYPE)
+        positions = pa.array(
+            [f"\0{self._unit_no} {self._rows_seen + row}" for row in rows], TEXT_TYPE
+        )
         drawn_by_position = np.isin(rows, list(faults)) | np.asarray(batch.column(0).is_null())
-        hashes = siphash(pc.if_else(pa.array(drawn_by_position), positions, batch.column(0)), sample.key)
+        hashes = siphash(
+            pc.if_else(pa.array(drawn_by_position), positions, batch.column(0)), sample.key
+        )
         self._rows_seen += batch.num_rows
         kept = np.flatnonzero(hashes < np.uint64(int(sample.share * (1 << 64))))
         kept_index = {row: index for index, row in enumerate(kept.tolist())}
-        return batch.take(pa.array(kept)), {kept_index[row]: fault for row, fault in faults.items() if row in kept_index}
+        return batch.take(pa.array(kept)), {
+            kept_index[row]: fault for row, fault in faults.items() if row in kept_index
+        }
 
-    def quarantine_rows(self, row_count: int, describe_fault: Callable[[int], tuple[str, str, str]]) -> None:
-        """Appends records of which nothing can be read; `describe_fault` gives (source, location, reason) of each, counted from 0."""
+    def quarantine_rows(
+        self, row_count: int, describe_fault: Callable[[int], tuple[str, str, str]]
+    ) -> None:
+        """Appends records of which nothing can be read; `describe_fault` gives (source, location,
+        reason) of each, counted from 0."""
         for first in range(0, row_count, STAGED_BATCH_ROWS):
             count = min(STAGED_BATCH_ROWS, row_count - first)
-            null_batch = pa.RecordBatch.from_arrays([pa.nulls(count, data_type) for data_type in self._schema.types], schema=self._schema)
+            null_batch = pa.RecordBatch.from_arrays(
+                [pa.nulls(count, data_type) for data_type in self._schema.types],
+                schema=self._schema,
+            )
             self.add_batch(null_batch, {row: describe_fault(first + row) for row in range(count)})
 
     def _append(self, batch: pa.RecordBatch) -> None:
-        """Holds a batch until a row group is full; a batch over the limits is split in halves first."""
-        if batch.num_rows > STAGED_BATCH_ROWS or (batch.num_rows > 1 and batch.nbytes > STAGED_BATCH_BYTES):
-            half = min(STAGED_BATCH_ROWS, (batch.num_rows + 1) // 2) if batch.nbytes > STAGED_BATCH_BYTES else STAGED_BATCH_ROWS
+        """Holds a batch until a row group is full; a batch over the limits is split in halves
+        first."""
+        if batch.num_rows > STAGED_BATCH_ROWS or (
+            batch.num_rows > 1 and batch.nbytes > STAGED_BATCH_BYTES
+        ):
+            half = (
+                min(STAGED_BATCH_ROWS, (batch.num_rows + 1) // 2)
+                if batch.nbytes > STAGED_BATCH_BYTES
+                else STAGED_BATCH_ROWS
+            )
             self._append(batch.slice(0, half))
             self._append(batch.slice(half))
             return
-        rows, size = (sum(part.num_rows for part in self._pending), sum(part.nbytes for part in self._pending))
-        if self._pending and (rows + batch.num_rows > STAGED_BATCH_ROWS or size + batch.nbytes > STAGED_BATCH_BYTES):
+        rows, size = (
+            sum(part.num_rows for part in self._pending),
+            sum(part.nbytes for part in self._pending),
+        )
+        if self._pending and (
+            rows + batch.num_rows > STAGED_BATCH_ROWS or size + batch.nbytes > STAGED_BATCH_BYTES
+        ):
             self._flush()
         if batch.num_rows:
             self._pending.append(batch)
@@ -109,7 +152,12 @@ class StagingWriter:
     def __enter__(self) -> StagingWriter:
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         try:
             if kind is None:
                 self._flush()
@@ -120,7 +168,9 @@ class StagingWriter:
                 for temp_path, path in self._temp_and_final_paths:
                     temp_path.replace(path)
                 self.result = StagingResult(
-                    rows=self.rows, quarantined=self._quarantined, bytes=self._temp_and_final_paths[0][1].stat().st_size
+                    rows=self.rows,
+                    quarantined=self._quarantined,
+                    bytes=self._temp_and_final_paths[0][1].stat().st_size,
                 )
         finally:
             for temp_path, _ in self._temp_and_final_paths:
@@ -128,18 +178,24 @@ class StagingWriter:
 
 
 class RecordBatcher(Generic[Record]):
-    """Collects records and writes them in batches made by `build`. `build` receives None for a quarantined record and may report more
-    faults.
+    """Collects records and writes them in batches made by `build`. `build` receives None for a
+    quarantined record and may report more faults.
     """
 
-    def __init__(self, writer: StagingWriter, build: Callable[[list[Record | None]], tuple[pa.RecordBatch, dict[int, str]]]) -> None:
+    def __init__(
+        self,
+        writer: StagingWriter,
+        build: Callable[[list[Record | None]], tuple[pa.RecordBatch, dict[int, str]]],
+    ) -> None:
         self._writer, self._build = writer, build
         self._records: list[Record | None] = []
         self._locations: list[tuple[str, str]] = []
         self._faults: dict[int, str] = {}
         self._size = 0
 
-    def add(self, record: Record | None, source: str, location: str, reason: str = "", size: int = 0) -> None:
+    def add(
+        self, record: Record | None, source: str, location: str, reason: str = "", size: int = 0
+    ) -> None:
         """Adds one record, or None and the reason why it cannot be read. `size` is its bytes."""
         if reason:
             self._faults[len(self._records)] = reason
@@ -152,13 +208,22 @@ class RecordBatcher(Generic[Record]):
     def flush(self) -> None:
         """Writes the records that are still held."""
         batch, build_faults = self._build(self._records)
-        faults = {row: (*self._locations[row], reason) for row, reason in (build_faults | self._faults).items()}
+        faults = {
+            row: (*self._locations[row], reason)
+            for row, reason in (build_faults | self._faults).items()
+        }
         self._writer.add_batch(batch, faults)
         self._records, self._locations, self._faults, self._size = [], [], {}, 0
 
 
 def build_text_batch(rows: list[TextDocument | None], schema: pa.Schema) -> pa.RecordBatch:
     """Texts and their user ids in standard form; all other columns are null."""
-    columns = {schema.field(2).name: [row and row[0] for row in rows], "user_id": [row and row[1] for row in rows]}
-    arrays = [pa.array(columns[f.name], f.type) if f.name in columns else pa.nulls(len(rows), f.type) for f in schema]
+    columns = {
+        schema.field(2).name: [row and row[0] for row in rows],
+        "user_id": [row and row[1] for row in rows],
+    }
+    arrays = [
+        pa.array(columns[f.name], f.type) if f.name in columns else pa.nulls(len(rows), f.type)
+        for f in schema
+    ]
     return pa.RecordBatch.from_arrays(arrays, schema=schema)

@@ -1,8 +1,10 @@
-"""The standard form of documents: `doc_id`, `user_id`, the main text under its own name, then the other columns.
+"""The standard form of documents: `doc_id`, `user_id`, the main text under its own name, then the
+other columns.
 
-All columns have the plain types of `core.text_cells`. A column that has a role is not repeated. A further column whose name is reserved in
-the standard form (`doc_no`, `doc_id`, `user_id`, that of the main text) gets `_` appended, as often as necessary. Pure functions on schemas
-and batches; no file is opened here.
+All columns have the plain types of `core.text_cells`. A column that has a role is not repeated. A
+further column whose name is reserved in the standard form (`doc_no`, `doc_id`, `user_id`, that of
+the main text) gets `_` appended, as often as necessary. Pure functions on schemas and batches; no
+file is opened here.
 """
 
 from __future__ import annotations
@@ -18,16 +20,23 @@ from sanitize.core import text_cells
 from sanitize.errors import InputRefused, UsageError, printable_path, shell_quote, suggest_names
 from sanitize.readers.survey_types import Roles
 from sanitize.storage.parquet_files import count_row_bytes
-from sanitize.storage.records.record_shapes import RecordShape, find_shape_faults, list_json_columns, recognize_shape
+from sanitize.storage.records.record_shapes import (
+    RecordShape,
+    find_shape_faults,
+    list_json_columns,
+    recognize_shape,
+)
 
 TEXT_TYPE = pa.large_string()
 ColumnMapping = tuple[tuple[str, str], ...]
 _RESERVED_NAMES = ("doc_no", "doc_id", "user_id")
-MAX_NESTING_LEVELS = 60  # of a column in Parquet, where a list takes two; Arrow cannot read back a footer with more than 64
+# of a column in Parquet, where a list takes two; Arrow cannot read back a footer with more than 64
+MAX_NESTING_LEVELS = 60
 
 
 def nesting_levels(data_type: pa.DataType) -> int:
-    """The levels of a type in a Parquet schema: two for a list, one for a struct and for a plain value. Iterative: a type may be deep."""
+    """The levels of a type in a Parquet schema: two for a list, one for a struct and for a plain
+    value. Iterative: a type may be deep."""
     deepest, pending = 0, [(data_type, 1)]
     while pending:
         inner, level = pending.pop()
@@ -48,7 +57,8 @@ _UNKNOWN_TYPES = (
 
 
 def has_unknown_type(data_type: pa.DataType) -> bool:
-    """True for types that Parquet cannot store, and for those that contain one. Iterative: a type may be deep."""
+    """True for types that Parquet cannot store, and for those that contain one. Iterative: a type
+    may be deep."""
     pending = [data_type]
     while pending:
         inner = pending.pop()
@@ -59,7 +69,8 @@ def has_unknown_type(data_type: pa.DataType) -> bool:
 
 
 def find_leaf(path: str, schema: pa.Schema) -> text_cells.LeafPath | None:
-    """The leaf that a path names in a schema, or None: a column of exactly that name first, else column, `[]` and field names."""
+    """The leaf that a path names in a schema, or None: a column of exactly that name first, else
+    column, `[]` and field names."""
     if path in schema.names:
         return text_cells.LeafPath(path)
     match = re.fullmatch(r"([^.\[\]]+)((?:\[\]|\.[^.\[\]]+)+)", path)
@@ -69,7 +80,8 @@ def find_leaf(path: str, schema: pa.Schema) -> text_cells.LeafPath | None:
 
 
 def type_at_leaf(leaf: text_cells.LeafPath, schema: pa.Schema) -> pa.DataType | None:
-    """The type at a leaf; the null type where the column or a step is null; None where the path does not exist."""
+    """The type at a leaf; the null type where the column or a step is null; None where the path
+    does not exist."""
     data_type = schema.field(leaf.column).type
     for step in leaf.steps:
         if pa.types.is_null(data_type):
@@ -77,7 +89,11 @@ def type_at_leaf(leaf: text_cells.LeafPath, schema: pa.Schema) -> pa.DataType | 
         if step == "[]":
             data_type = data_type.value_type if text_cells.is_list_type(data_type) else None
         else:
-            data_type = data_type.field(step).type if pa.types.is_struct(data_type) and data_type.get_field_index(step) >= 0 else None
+            data_type = (
+                data_type.field(step).type
+                if pa.types.is_struct(data_type) and data_type.get_field_index(step) >= 0
+                else None
+            )
         if data_type is None:
             return None
     return data_type
@@ -89,8 +105,8 @@ def is_binary(data_type: pa.DataType) -> bool:
 
 
 def main_text_column(roles: Roles, schema: pa.Schema) -> str:
-    """The main text's column in standard form: its own name; `text` where it is made from mails, where that name is reserved, and where
-    the file has no such column."""
+    """The main text's column in standard form: its own name; `text` where it is made from mails,
+    where that name is reserved, and where the file has no such column."""
     leaf = find_leaf(roles.text[0], schema)
     if leaf is None or leaf.column in _RESERVED_NAMES or is_binary(schema.field(leaf.column).type):
         return "text"
@@ -98,7 +114,8 @@ def main_text_column(roles: Roles, schema: pa.Schema) -> str:
 
 
 def list_text_candidates(schema: pa.Schema, roles: Roles) -> list[str]:
-    """The texts of a file that can be its main text: all but ids, users and paths, by the names of their columns."""
+    """The texts of a file that can be its main text: all but ids, users and paths, by the names of
+    their columns."""
     others = {roles.id, roles.user, "doc_id", "user_id"}
     no_text = re.compile(r"(^|[^a-z])(u?u?id|guid|path|url|date|lang|role)$")
     texts = [str(leaf) for leaf in text_cells.list_text_leaves(schema)]
@@ -106,8 +123,12 @@ def list_text_candidates(schema: pa.Schema, roles: Roles) -> list[str]:
 
 
 def map_columns(schema: pa.Schema, roles: Roles, path: str) -> ColumnMapping:
-    """(column in the file, column in standard form) for every column of a file, in its order. Raises UsageError for wrong column roles."""
-    paths = [*schema.names, *(str(leaf) for leaf in text_cells.list_text_leaves(schema) if leaf.steps)]
+    """(column in the file, column in standard form) for every column of a file, in its order.
+    Raises UsageError for wrong column roles."""
+    paths = [
+        *schema.names,
+        *(str(leaf) for leaf in text_cells.list_text_leaves(schema) if leaf.steps),
+    ]
     mapping: list[tuple[str, str]] = []
 
     def missing_column(option: str, name: str) -> UsageError:
@@ -115,14 +136,16 @@ def map_columns(schema: pa.Schema, roles: Roles, path: str) -> ColumnMapping:
         if option == "text-column" and column in list_json_columns(schema):
             place = column if text_cells.is_text_type(schema.field(column).type) else f"{column}[]"
             return UsageError(
-                f"{printable_path(path)}: there is no {name}: what {column} holds has no common type and is kept as JSON. "
-                f"Use --text-column {shell_quote(place)}. To add such records to a corpus whose records have that path, run all files "
-                "together with --replace."
+                f"{printable_path(path)}: there is no {name}: what {column} holds has no common"
+                f" type and is kept as JSON. Use --text-column {shell_quote(place)}. To add such"
+                " records to a corpus whose records have that path, run all files together with"
+                " --replace."
             )
         candidates = list_text_candidates(schema, roles) if option == "text-column" else []
         value = shell_quote(candidates[0]) if len(candidates) == 1 else "NAME"
         return UsageError(
-            f"{printable_path(path)}: there is no column {name}; {suggest_names(name, paths)} Name the column with --{option} {value}."
+            f"{printable_path(path)}: there is no column {name}; {suggest_names(name, paths)} Name"
+            f" the column with --{option} {value}."
         )
 
     for number, name in enumerate(roles.text):
@@ -130,7 +153,11 @@ def map_columns(schema: pa.Schema, roles: Roles, path: str) -> ColumnMapping:
         data_type = type_at_leaf(leaf, schema) if leaf else None
         if leaf is None or data_type is None:
             raise missing_column("text-column", name)
-        if not (text_cells.is_text_type(data_type) or pa.types.is_null(data_type) or (is_binary(data_type) and not leaf.steps)):
+        if not (
+            text_cells.is_text_type(data_type)
+            or pa.types.is_null(data_type)
+            or (is_binary(data_type) and not leaf.steps)
+        ):
             nested_texts = [text for text in paths if text.startswith((f"{name}[", f"{name}."))]
             hint = f" Its texts are {', '.join(nested_texts[:4])}." if nested_texts else ""
             raise UsageError(
@@ -140,12 +167,18 @@ def map_columns(schema: pa.Schema, roles: Roles, path: str) -> ColumnMapping:
         if number == 0:
             mapping.append((leaf.column, main_text_column(roles, schema)))
     main = mapping[0][1]
-    for option, given, standard in (("user-column", roles.user, "user_id"), ("id-column", roles.id, "doc_id")):
+    for option, given, standard in (
+        ("user-column", roles.user, "user_id"),
+        ("id-column", roles.id, "doc_id"),
+    ):
         name = given or standard
         if name in schema.names:
             data_type = schema.field(name).type
             if pa.types.is_nested(data_type) or is_binary(data_type):
-                raise UsageError(f"{printable_path(path)}: column {name} is {data_type}; --{option} takes a column of strings or numbers.")
+                raise UsageError(
+                    f"{printable_path(path)}: column {name} is {data_type}; --{option} takes a"
+                    " column of strings or numbers."
+                )
             mapping.append((name, standard))
         elif given:
             raise missing_column(option, given)
@@ -163,24 +196,34 @@ def map_columns(schema: pa.Schema, roles: Roles, path: str) -> ColumnMapping:
 
 
 def standard_fields(schema: pa.Schema, mapping: ColumnMapping, roles: Roles) -> list[pa.Field]:
-    """A file's columns in standard form, the three roles first; a text role with bytes becomes text."""
-    source_types = {field.name: field.type for field in schema}  # `schema.names` builds a list each time, and there may be many columns
-    types = {standard: source_types[source] for source, standard in mapping if source in source_types}
-    text_columns = {leaf.column for name in roles.text if (leaf := find_leaf(name, schema)) and not leaf.steps}
+    """A file's columns in standard form, the three roles first; a text role with bytes becomes
+    text."""
+    # `schema.names` builds a list each time, and there may be many columns
+    source_types = {field.name: field.type for field in schema}
+    types = {
+        standard: source_types[source] for source, standard in mapping if source in source_types
+    }
+    text_columns = {
+        leaf.column for name in roles.text if (leaf := find_leaf(name, schema)) and not leaf.steps
+    }
     types |= {standard: TEXT_TYPE for source, standard in mapping if source in text_columns}
     main = main_text_column(roles, schema)
-    types |= {"doc_id": TEXT_TYPE, "user_id": TEXT_TYPE} | ({"text": TEXT_TYPE} if main == "text" else {})
+    types |= {"doc_id": TEXT_TYPE, "user_id": TEXT_TYPE} | (
+        {"text": TEXT_TYPE} if main == "text" else {}
+    )
     order = dict.fromkeys(("doc_id", "user_id", main, *types))
     return [pa.field(name, types[name]) for name in order]
 
 
 def _merge_types(first: pa.DataType, second: pa.DataType, is_inferred: bool) -> pa.DataType | None:
-    """A type for both: equal ones, or one that fills nulls of the other; inferred types are also widened. None where there is none."""
+    """A type for both: equal ones, or one that fills nulls of the other; inferred types are also
+    widened. None where there is none."""
     if first == second:
         return first
     try:
         merged = pa.unify_schemas(
-            [pa.schema([("a", first)]), pa.schema([("a", second)])], promote_options="permissive" if is_inferred else "default"
+            [pa.schema([("a", first)]), pa.schema([("a", second)])],
+            promote_options="permissive" if is_inferred else "default",
         )
         return text_cells.canonical_type(merged.field("a").type)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -188,7 +231,8 @@ def _merge_types(first: pa.DataType, second: pa.DataType, is_inferred: bool) -> 
 
 
 def _finalize_type(data_type: pa.DataType) -> pa.DataType:
-    """An inferred type with text in place of null types; text for the whole column where an object has no keys."""
+    """An inferred type with text in place of null types; text for the whole column where an object
+    has no keys."""
 
     def has_empty_struct(inner: pa.DataType) -> bool:
         if pa.types.is_struct(inner):
@@ -206,29 +250,34 @@ def _finalize_type(data_type: pa.DataType) -> pa.DataType:
 
 
 class CorpusSchema:
-    """The columns of a corpus: those of its files in standard form, by name, in order of first appearance."""
+    """The columns of a corpus: those of its files in standard form, by name, in order of first
+    appearance."""
 
     def __init__(self) -> None:
         self._columns: dict[str, tuple[pa.DataType, bool, str]] = {}
         self._main_column = ""
 
     def add_file(self, path: str, columns: list[pa.Field], is_inferred: bool) -> None:
-        """Adds the columns of a file. `is_inferred`: their types come from a sample. Raises InputRefused or UsageError where they conflict
-        with earlier files.
+        """Adds the columns of a file. `is_inferred`: their types come from a sample. Raises
+        InputRefused or UsageError where they conflict with earlier files.
         """
         main, columns_by_name = columns[2].name, dict(self._columns)
         if self._main_column and main != self._main_column:
             raise UsageError(
-                f"{printable_path(path)}: its main text is {main}, that of earlier inputs is {self._main_column}; "
-                "one corpus has its main text in one column. Run these inputs separately."
+                f"{printable_path(path)}: its main text is {main}, that of earlier inputs is"
+                f" {self._main_column}; one corpus has its main text in one column. Run these"
+                " inputs separately."
             )
         for field in columns:
-            earlier_type, was_inferred, earlier_path = columns_by_name.get(field.name, (pa.null(), True, path))
+            earlier_type, was_inferred, earlier_path = columns_by_name.get(
+                field.name, (pa.null(), True, path)
+            )
             merged = _merge_types(earlier_type, field.type, is_inferred and was_inferred)
             if merged is None:
                 raise InputRefused(
-                    f"column {field.name}: {earlier_type} in {printable_path(earlier_path)}, but {field.type} in {printable_path(path)}; "
-                    "a column has one type in a corpus. Convert one of them, or run these inputs separately."
+                    f"column {field.name}: {earlier_type} in {printable_path(earlier_path)}, but"
+                    f" {field.type} in {printable_path(path)}; a column has one type in a corpus."
+                    " Convert one of them, or run these inputs separately."
                 )
             is_fixed = merged != earlier_type or not is_inferred
             columns_by_name[field.name] = (
@@ -249,7 +298,9 @@ class CorpusSchema:
         )
 
 
-def standardize_batch(batch: pa.RecordBatch, mapping: ColumnMapping, schema: pa.Schema) -> pa.RecordBatch:
+def standardize_batch(
+    batch: pa.RecordBatch, mapping: ColumnMapping, schema: pa.Schema
+) -> pa.RecordBatch:
     """A batch of a file in standard form. Columns that the file lacks are null."""
     sources = {name: source for source, name in mapping}
     arrays = []
@@ -266,15 +317,22 @@ def standardize_batch(batch: pa.RecordBatch, mapping: ColumnMapping, schema: pa.
 
 
 def with_shape(roles: Roles, schema: pa.Schema) -> Roles:
-    """The roles with the texts of the shape of these columns, if the user named no text, there is no column `text`, and they have one."""
-    if roles.text != Roles().text or "text" in schema.names or (shape := recognize_shape(schema)) is None:
+    """The roles with the texts of the shape of these columns, if the user named no text, there is
+    no column `text`, and they have one."""
+    if (
+        roles.text != Roles().text
+        or "text" in schema.names
+        or (shape := recognize_shape(schema)) is None
+    ):
         return roles
     return replace(roles, text=shape.texts, shape=shape)
 
 
-def find_faults(batch: pa.RecordBatch, max_doc_bytes: int, shape: RecordShape | None = None) -> dict[int, str]:
-    """Row -> reason for the rows that must be quarantined: strings that are not UTF-8, more than `max_doc_bytes` of text, or records that
-    do not have the shape of the corpus."""
+def find_faults(
+    batch: pa.RecordBatch, max_doc_bytes: int, shape: RecordShape | None = None
+) -> dict[int, str]:
+    """Row -> reason for the rows that must be quarantined: strings that are not UTF-8, more than
+    `max_doc_bytes` of text, or records that do not have the shape of the corpus."""
     reason_by_row: dict[int, str] = {}
     sizes = np.zeros(batch.num_rows, np.int64)
     path_arrays: dict[str, text_cells.PathArrays] = {}
@@ -282,11 +340,17 @@ def find_faults(batch: pa.RecordBatch, max_doc_bytes: int, shape: RecordShape | 
         column = batch.column(batch.schema.get_field_index(leaf.column))
         flat = text_cells.flatten_leaf(column, leaf, path_arrays.setdefault(leaf.column, {}))
         lengths = count_row_bytes(flat.texts)
-        sizes += np.bincount(flat.rows, lengths, batch.num_rows).astype(np.int64) if leaf.steps else lengths
+        sizes += (
+            np.bincount(flat.rows, lengths, batch.num_rows).astype(np.int64)
+            if leaf.steps
+            else lengths
+        )
         try:
             flat.texts.validate(full=True)
         except pa.ArrowInvalid:
-            for row, value in zip(flat.rows.tolist(), flat.texts.cast(pa.large_binary()), strict=True):
+            for row, value in zip(
+                flat.rows.tolist(), flat.texts.cast(pa.large_binary()), strict=True
+            ):
                 try:
                     (value.as_py() or b"").decode()
                 except UnicodeDecodeError:
@@ -294,8 +358,12 @@ def find_faults(batch: pa.RecordBatch, max_doc_bytes: int, shape: RecordShape | 
     if shape is not None and not reason_by_row:
         reason_by_row = find_shape_faults(batch, shape)
     elif shape is not None:  # strings that are not UTF-8 cannot be read
-        reason_by_row = find_shape_faults(null_out_rows(batch, reason_by_row), shape) | reason_by_row
-    return reason_by_row | dict.fromkeys(np.flatnonzero(sizes > max_doc_bytes).tolist(), "too_large")
+        reason_by_row = (
+            find_shape_faults(null_out_rows(batch, reason_by_row), shape) | reason_by_row
+        )
+    return reason_by_row | dict.fromkeys(
+        np.flatnonzero(sizes > max_doc_bytes).tolist(), "too_large"
+    )
 
 
 def null_out_rows(batch: pa.RecordBatch, rows: Iterable[int]) -> pa.RecordBatch:

@@ -1,27 +1,33 @@
-"""Surveys the inputs (`survey_inputs`) and converts pieces of them to documents in standard form (`stage_unit`).
+"""Surveys the inputs (`survey_inputs`) and converts pieces of them to documents in standard form
+(`stage_unit`).
 
-A reader is one module of this folder. It has `FORMATS` (format -> suffixes), `detect_format`, `confirm_format`, `survey_file`, and
-`stage_unit` (or `add_documents`, for files of texts without columns, of which many make one unit). Readers are found by their file; no
-other module names them.
+A reader is one module of this folder. It has `FORMATS` (format -> suffixes), `detect_format`,
+`confirm_format`, `survey_file`, and `stage_unit` (or `add_documents`, for files of texts without
+columns, of which many make one unit). Readers are found by their file; no other module names them.
 
-Costs: a survey opens every file and reads its beginning (0.1 ms a file), and a sample of JSON. Staging holds one batch of 5,000 records or
-16 MiB, and one record; it stages 50 to 110 MB of mail a second and core. Numbering documents is left to the caller: the rows of a unit
-follow those of the unit before it.
+Costs: a survey opens every file and reads its beginning (0.1 ms a file), and a sample of JSON.
+Staging holds one batch of 5,000 records or 16 MiB, and one record; it stages 50 to 110 MB of mail a
+second and core. Numbering documents is left to the caller: the rows of a unit follow those of the
+unit before it.
 
 Which files count in a folder, in bytewise order of their relative paths:
 
-- The format follows from the file name where a reader knows the suffix, else from the first bytes. One mail a file needs no suffix.
-  CSV and plain text are recognised by their names alone; a `.txt` that begins like a mail or like JSON is read as that.
-- Names that begin with a dot, and all below them, count only where they hold mail (maildir++ has `.Sent/cur`). `_SUCCESS`,
-  `_metadata` and `_common_metadata` do not count, nor does the `tmp` of a maildir, nor files beside `cur` and `new` that are not mail.
+- The format follows from the file name where a reader knows the suffix, else from the first bytes.
+  One mail a file needs no suffix. CSV and plain text are recognised by their names alone; a `.txt`
+  that begins like a mail or like JSON is read as that.
+- Names that begin with a dot, and all below them, count only where they hold mail (maildir++ has
+  `.Sent/cur`). `_SUCCESS`, `_metadata` and `_common_metadata` do not count, nor does the `tmp` of a
+  maildir, nor files beside `cur` and `new` that are not mail.
 - Symbolic links are followed to files inside the folder only.
-- Files that describe the data of a `datasets` or hub folder do not count: `dataset_info.json`, `state.json` and
-  `dataset_dict.json` beside the data they describe, and a `README.md` that begins with the fields of a data card.
-- Every other file is a document that is quarantined with a reason. A file that the user named is refused instead.
+- Files that describe the data of a `datasets` or hub folder do not count: `dataset_info.json`,
+  `state.json` and `dataset_dict.json` beside the data they describe, and a `README.md` that begins
+  with the fields of a data card.
+- Every other file is a document that is quarantined with a reason. A file that the user named is
+  refused instead.
 
-A leaf path that is a column's exact name means that column. Locations: `row` counts from 0 in the file, like DuckDB's file_row_number;
-`line` and `mail` count from 1. A compressed file that is truncated gives all records before the break and one more with the reason
-`truncated`.
+A leaf path that is a column's exact name means that column. Locations: `row` counts from 0 in the
+file, like DuckDB's file_row_number; `line` and `mail` count from 1. A compressed file that is
+truncated gives all records before the break and one more with the reason `truncated`.
 """
 
 from __future__ import annotations
@@ -47,7 +53,12 @@ from sanitize.readers import mail, parquet
 from sanitize.readers.byte_streams import read_head
 from sanitize.readers.mail import parse_mail
 from sanitize.readers.parquet import is_readable_in_place
-from sanitize.readers.staging_writer import RecordBatcher, StagingWriter, TextDocument, build_text_batch
+from sanitize.readers.staging_writer import (
+    RecordBatcher,
+    StagingWriter,
+    TextDocument,
+    build_text_batch,
+)
 from sanitize.readers.standard_form import (
     ColumnMapping,
     CorpusSchema,
@@ -101,20 +112,29 @@ __all__ = [
 
 DEFAULT_MAX_DOC_BYTES = 32 << 20
 MAX_UNIT_FILES, MAX_UNIT_BYTES = 1_000, 64 << 20  # of small files that are read as one unit
-SMALL_MBOX_BYTES = 1 << 20  # an mbox up to this size shares a unit with its neighbours: some folders of mails hold one small mbox a mail
+# an mbox up to this size shares a unit with its neighbours: some folders of mails hold one small
+# mbox a mail
+SMALL_MBOX_BYTES = 1 << 20
 _KERNEL_FOLDERS = ("/proc", "/sys")  # Linux shows its own state as files there
 # written by Spark: a success marker and copies of the footers
 _SPARK_METADATA_FILES = frozenset(("_SUCCESS", "_metadata", "_common_metadata"))
 _COMPRESSION_SUFFIXES = (".gz", ".zst", ".zstd")
-_DATA_CARD_PREFIX, _DATASET_METADATA_FILES = b"---", frozenset(("dataset_info.json", "state.json", "dataset_dict.json"))
+_DATA_CARD_PREFIX, _DATASET_METADATA_FILES = (
+    b"---",
+    frozenset(("dataset_info.json", "state.json", "dataset_dict.json")),
+)
 _SUPPORTED_FORMATS_HINT = (
-    "Parquet, Arrow, CSV, TSV, JSON lines and arrays of objects, .txt, mbox (all also .gz and .zst), maildir, folders of mails and "
-    "of `datasets` can be read"
+    "Parquet, Arrow, CSV, TSV, JSON lines and arrays of objects, .txt, mbox (all also .gz and"
+    " .zst), maildir, folders of mails and of `datasets` can be read"
 )
 
-_REMEDIES = {  # what to do, for reasons with a more specific remedy than to repair or leave out the file
+# what to do, for reasons with a more specific remedy than to repair or leave out the file
+_REMEDIES = {
     "too_large": "Raise --max-doc-bytes to read it, or leave the file out",
-    "no_header": "Name the main text's column with --text-column NAME, or put a line of names first; lines end with LF or CRLF",
+    "no_header": (
+        "Name the main text's column with --text-column NAME, or put a line of names first; lines"
+        " end with LF or CRLF"
+    ),
 }
 _TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".text", ".jsonl", ".ndjson", ".json")
 
@@ -122,7 +142,10 @@ _TEXT_SUFFIXES = (".csv", ".tsv", ".tab", ".txt", ".text", ".jsonl", ".ndjson", 
 def _load_readers() -> dict[str, ModuleType]:
     """The reader module of each format: every module of this package that has `FORMATS`."""
     package = importlib.import_module("sanitize.readers")
-    modules = [importlib.import_module(f"sanitize.readers.{module.name}") for module in pkgutil.iter_modules(package.__path__)]
+    modules = [
+        importlib.import_module(f"sanitize.readers.{module.name}")
+        for module in pkgutil.iter_modules(package.__path__)
+    ]
     return {format: module for module in modules for format in getattr(module, "FORMATS", ())}
 
 
@@ -131,8 +154,10 @@ class InputFile:
     """A file that was found under an input, with its detected format and survey.
 
     input_path         The input it belongs to; the file itself where the user named it.
-    mail_only          It counts only if it is mail: a dot name, or a file beside `cur` and `new` of a maildir.
-    format             How it is read; "" where it is not read: for `reason`, or without a reason because it does not count.
+    mail_only          It counts only if it is mail: a dot name, or a file beside `cur` and `new` of
+                       a maildir.
+    format             How it is read; "" where it is not read: for `reason`, or without a reason
+                       because it does not count.
     is_format_certain  Its name gives its format, not only its first bytes.
     split              The split that it belongs to; "" where the corpus has none.
     """
@@ -159,11 +184,13 @@ def survey_inputs(
     indexed: IndexedInput | None = None,
     max_doc_bytes: int = DEFAULT_MAX_DOC_BYTES,
 ) -> Survey:
-    """Lists and surveys all files of the inputs: units in corpus order, the schema of the corpus, and the files that cannot be read.
+    """Lists and surveys all files of the inputs: units in corpus order, the schema of the corpus,
+    and the files that cannot be read.
 
-    The schema is in standard form. `surveyor` opens the files; the default is `survey_files`, which opens them in this process. With
-    `indexed`, only files that the index does not cover are surveyed. Records up to `max_doc_bytes` are sampled. Raises InputRefused and
-    UsageError for inputs that cannot be read or whose columns conflict.
+    The schema is in standard form. `surveyor` opens the files; the default is `survey_files`, which
+    opens them in this process. With `indexed`, only files that the index does not cover are
+    surveyed. Records up to `max_doc_bytes` are sampled. Raises InputRefused and UsageError for
+    inputs that cannot be read or whose columns conflict.
     """
     files: list[InputFile] = []
     for path in map(str, inputs):
@@ -171,23 +198,37 @@ def survey_inputs(
         listed_files = _list_files(path) if os.path.isdir(path) else [_stat_named_input(path)]
         if indexed and all(file.path in indexed.known_paths for file in listed_files):
             continue
-        listed_files = [file for file in listed_files if not indexed or file.path not in indexed.known_paths]
+        listed_files = [
+            file for file in listed_files if not indexed or file.path not in indexed.known_paths
+        ]
         surveyed_files = (surveyor or survey_files)(listed_files, roles, max_doc_bytes)
         for file in surveyed_files:
             if file.is_named_input and file.reason:
-                raise InputRefused(format_refusal(file.path, file.reason, is_format_certain=file.is_format_certain))
+                raise InputRefused(
+                    format_refusal(file.path, file.reason, is_format_certain=file.is_format_certain)
+                )
         if not any(file.format for file in surveyed_files):
             if not os.access(path, os.R_OK | os.X_OK):
-                raise InputRefused(f"{printable_path(path)}: this folder cannot be read. Check its permissions.")
+                raise InputRefused(
+                    f"{printable_path(path)}: this folder cannot be read. Check its permissions."
+                )
             raise InputRefused(
-                f"{printable_path(path)}: nothing in this folder can be read ({len(surveyed_files)} files). {_SUPPORTED_FORMATS_HINT}."
+                f"{printable_path(path)}: nothing in this folder can be read ({len(surveyed_files)}"
+                f" files). {_SUPPORTED_FORMATS_HINT}."
             )
         files += surveyed_files
     files, files_without_split = _order_by_split(files)
     files = _unify_turns(files, indexed)
     roles = _find_shape(files, roles, indexed)
-    schemas = [file.survey.schema for file in files if file.survey is not None and not file.survey.column_mapping]
-    main_name = next((main_text_column(roles, schema) for schema in schemas if find_leaf(roles.text[0], schema)), "text")
+    schemas = [
+        file.survey.schema
+        for file in files
+        if file.survey is not None and not file.survey.column_mapping
+    ]
+    main_name = next(
+        (main_text_column(roles, schema) for schema in schemas if find_leaf(roles.text[0], schema)),
+        "text",
+    )
     corpus_schema = CorpusSchema()
     if indexed:
         corpus_schema.add_file("the earlier input", list(indexed.schema), is_inferred=False)
@@ -200,35 +241,63 @@ def survey_inputs(
             continue
         schema, is_inferred = file.survey.schema, file.survey.is_inferred
         # most files have the columns of an earlier one
-        if (mapping := known_mappings.get((schema, is_inferred, file.survey.column_mapping))) is not None:
+        if (
+            mapping := known_mappings.get((schema, is_inferred, file.survey.column_mapping))
+        ) is not None:
             mapping_by_path[file.path] = mapping
             continue
-        if is_inferred and not file.is_format_certain and not file.is_named_input and find_leaf(roles.text[0], schema) is None:
+        if (
+            is_inferred
+            and not file.is_format_certain
+            and not file.is_named_input
+            and find_leaf(roles.text[0], schema) is None
+        ):
             files[number] = dataclasses.replace(file, format="", reason="no_text", survey=None)
             continue
         try:
-            mapping = _name_main_text(file.survey.column_mapping, main_name) or map_columns(schema, roles, file.path)
+            mapping = _name_main_text(file.survey.column_mapping, main_name) or map_columns(
+                schema, roles, file.path
+            )
             if is_inferred:  # the column of a role may first occur after the sample
                 mapped = {standard for _, standard in mapping}
-                mapping += tuple((name, name) for name in ("doc_id", "user_id") if name not in mapped)
+                mapping += tuple(
+                    (name, name) for name in ("doc_id", "user_id") if name not in mapped
+                )
             corpus_schema.add_file(file.path, standard_fields(schema, mapping, roles), is_inferred)
         except (InputRefused, UsageError) as error:
             if file.is_named_input:
                 raise
             first_error = first_error or error
-            reason_by_path[file.path] = "wrong_schema" if find_leaf(roles.text[0], schema) else "no_text"
+            reason_by_path[file.path] = (
+                "wrong_schema" if find_leaf(roles.text[0], schema) else "no_text"
+            )
         else:
-            mapping_by_path[file.path] = known_mappings[schema, is_inferred, file.survey.column_mapping] = mapping
+            mapping_by_path[file.path] = known_mappings[
+                schema, is_inferred, file.survey.column_mapping
+            ] = mapping
     if first_error is not None and not mapping_by_path:
         raise first_error
     json_columns = _list_json_columns(files, mapping_by_path, corpus_schema.schema, indexed)
     layout = StagingLayout(schema=corpus_schema.schema, roles=roles, json_columns=json_columns)
-    if layout.main_column != "text" and layout.main_path not in map(str, list_text_leaves(layout.schema)):
-        raise UsageError(f"column {layout.main_path} holds no string in any input; give --text-column a column with texts.")
+    if layout.main_column != "text" and layout.main_path not in map(
+        str, list_text_leaves(layout.schema)
+    ):
+        raise UsageError(
+            f"column {layout.main_path} holds no string in any input; give --text-column a column"
+            " with texts."
+        )
     return Survey(
         units=_group_into_units(files, mapping_by_path, reason_by_path, roles.split),
-        files=[(file.path, file.size) for file in files if file.format or file.reason not in ("", "symlink", "not_a_file")],
-        unreadable=[(file.path, file.reason or reason_by_path[file.path]) for file in files if file.reason or file.path in reason_by_path],
+        files=[
+            (file.path, file.size)
+            for file in files
+            if file.format or file.reason not in ("", "symlink", "not_a_file")
+        ],
+        unreadable=[
+            (file.path, file.reason or reason_by_path[file.path])
+            for file in files
+            if file.reason or file.path in reason_by_path
+        ],
         ignored=[file.path for file in files if not file.format and not file.reason],
         layout=layout,
         features=_find_features(files, indexed),
@@ -237,58 +306,102 @@ def survey_inputs(
 
 
 def _order_by_split(files: list[InputFile]) -> tuple[list[InputFile], int]:
-    """The files with their splits, split after split, within one in the order of the inputs; and how many that are read are in train
-    although their paths name no split."""
+    """The files with their splits, split after split, within one in the order of the inputs; and
+    how many that are read are in train although their paths name no split."""
     named = find_named_splits([(file.path, file.input_path, file.format) for file in files])
     if not any(named):
         return files, 0
-    found = [dataclasses.replace(file, split=split or TRAIN) for file, split in zip(files, named, strict=True)]
-    unnamed_count = sum(not split and bool(file.format) for file, split in zip(files, named, strict=True))
+    found = [
+        dataclasses.replace(file, split=split or TRAIN)
+        for file, split in zip(files, named, strict=True)
+    ]
+    unnamed_count = sum(
+        not split and bool(file.format) for file, split in zip(files, named, strict=True)
+    )
     return sorted(found, key=lambda file: split_rank(file.split)), unnamed_count
 
 
 def _find_features(files: list[InputFile], indexed: IndexedInput | None) -> dict[str, Any]:
-    """The features of the corpus: those that all of its files have. Files that cannot be read do not count."""
+    """The features of the corpus: those that all of its files have. Files that cannot be read do
+    not count."""
     found = [(file.path, file.survey.features) for file in files if file.survey is not None]
-    earlier = [("the earlier input", json.dumps(indexed.features) if indexed.features else "")] if indexed else []
+    earlier = (
+        [("the earlier input", json.dumps(indexed.features) if indexed.features else "")]
+        if indexed
+        else []
+    )
     return merge_features([*earlier, *found])
 
 
 def _unify_turns(files: list[InputFile], indexed: IndexedInput | None) -> list[InputFile]:
-    """The files, with turns as JSON in all of them whose types are inferred, where one of them or the earlier input has them."""
-    schemas = [*([indexed.schema] if indexed else []), *(file.survey.schema for file in files if file.survey)]
-    columns = dict.fromkeys(name for schema in schemas for name in list_json_columns(schema) if is_list_type(schema.field(name).type))
+    """The files, with turns as JSON in all of them whose types are inferred, where one of them or
+    the earlier input has them."""
+    schemas = [
+        *([indexed.schema] if indexed else []),
+        *(file.survey.schema for file in files if file.survey),
+    ]
+    columns = dict.fromkeys(
+        name
+        for schema in schemas
+        for name in list_json_columns(schema)
+        if is_list_type(schema.field(name).type)
+    )
     if not columns:
         return files
     unified = []
     for file in files:
         if file.survey is not None and file.survey.is_inferred:
-            lists = [name for name in columns if name in file.survey.schema.names and _may_be_turns(file.survey.schema.field(name).type)]
-            survey = dataclasses.replace(file.survey, schema=mark_json_columns(file.survey.schema, lists))
+            lists = [
+                name
+                for name in columns
+                if name in file.survey.schema.names
+                and _may_be_turns(file.survey.schema.field(name).type)
+            ]
+            survey = dataclasses.replace(
+                file.survey, schema=mark_json_columns(file.survey.schema, lists)
+            )
             file = dataclasses.replace(file, survey=survey)
         unified.append(file)
     return unified
 
 
 def _list_json_columns(
-    files: Sequence[InputFile], mapping_by_path: Mapping[str, ColumnMapping], schema: pa.Schema, indexed: IndexedInput | None
+    files: Sequence[InputFile],
+    mapping_by_path: Mapping[str, ColumnMapping],
+    schema: pa.Schema,
+    indexed: IndexedInput | None,
 ) -> tuple[str, ...]:
-    """The columns of the corpus with texts, or lists of texts, that are JSON in one of its files; objects and lists become JSON, where a
-    column of several types is a text."""
+    """The columns of the corpus with texts, or lists of texts, that are JSON in one of its files;
+    objects and lists become JSON, where a column of several types is a text."""
     found = set(list_json_columns(indexed.schema) if indexed else ())
     for file in files:
         if file.survey is not None and file.path in mapping_by_path:
             standard_names = dict(mapping_by_path[file.path])
-            nested = {field.name for field in file.survey.schema if pa.types.is_nested(field.type) and file.survey.is_inferred}
-            json_texts = {
-                name for name in nested if (to := standard_names.get(name)) in schema.names and is_text_type(schema.field(to).type)
+            nested = {
+                field.name
+                for field in file.survey.schema
+                if pa.types.is_nested(field.type) and file.survey.is_inferred
             }
-            found |= {standard_names[name] for name in {*list_json_columns(file.survey.schema), *json_texts} if name in standard_names}
-    return tuple(name for name in schema.names if name in found and _holds_texts(schema.field(name).type))
+            json_texts = {
+                name
+                for name in nested
+                if (to := standard_names.get(name)) in schema.names
+                and is_text_type(schema.field(to).type)
+            }
+            found |= {
+                standard_names[name]
+                for name in {*list_json_columns(file.survey.schema), *json_texts}
+                if name in standard_names
+            }
+    return tuple(
+        name for name in schema.names if name in found and _holds_texts(schema.field(name).type)
+    )
 
 
 def _holds_texts(data_type: pa.DataType) -> bool:
-    return is_text_type(data_type) or (is_list_type(data_type) and is_text_type(data_type.value_type))
+    return is_text_type(data_type) or (
+        is_list_type(data_type) and is_text_type(data_type.value_type)
+    )
 
 
 def _may_be_turns(data_type: pa.DataType) -> bool:
@@ -296,32 +409,53 @@ def _may_be_turns(data_type: pa.DataType) -> bool:
 
 
 def _find_shape(files: Sequence[InputFile], roles: Roles, indexed: IndexedInput | None) -> Roles:
-    """The roles with the shape of the earlier input, else of the first file with columns that it does not define itself."""
+    """The roles with the shape of the earlier input, else of the first file with columns that it
+    does not define itself."""
     if indexed:
         return with_shape(roles, indexed.schema)
-    schemas = [file.survey.schema for file in files if file.survey is not None and not file.survey.column_mapping]
+    schemas = [
+        file.survey.schema
+        for file in files
+        if file.survey is not None and not file.survey.column_mapping
+    ]
     return with_shape(roles, schemas[0]) if schemas else roles
 
 
 def _name_main_text(mapping: ColumnMapping, main_name: str) -> ColumnMapping:
-    """The columns that a format defines, with the main text under the name that it has in files with columns."""
-    return tuple((source, main_name if standard == "text" else standard) for source, standard in mapping)
+    """The columns that a format defines, with the main text under the name that it has in files
+    with columns."""
+    return tuple(
+        (source, main_name if standard == "text" else standard) for source, standard in mapping
+    )
 
 
 def with_sample(survey: Survey, sample: DocumentSample) -> Survey:
     """The survey, changed so that staging writes only a sample. No file is then read in place."""
     units = [dataclasses.replace(unit, in_place=False) for unit in survey.units]
-    return dataclasses.replace(survey, units=units, layout=dataclasses.replace(survey.layout, sample=sample))
+    return dataclasses.replace(
+        survey, units=units, layout=dataclasses.replace(survey.layout, sample=sample)
+    )
 
 
 def survey_files(files: list[InputFile], roles: Roles, max_doc_bytes: int) -> list[InputFile]:
-    """The files with their formats and their readers' surveys, or with the reason why they cannot be read."""
+    """The files with their formats and their readers' surveys, or with the reason why they cannot
+    be read."""
     readers = _load_readers()
-    return [_survey_file(_detect_file_format(file, readers), readers, roles, max_doc_bytes) for file in files]
+    return [
+        _survey_file(_detect_file_format(file, readers), readers, roles, max_doc_bytes)
+        for file in files
+    ]
 
 
-def stage_unit(unit: InputUnit, survey: Survey | StagingLayout, out_path: Path, quarantine_path: Path, max_doc_bytes: int) -> StagingResult:
-    """Writes one unit in standard form, a row for every record, and the list of the records that could not be read.
+def stage_unit(
+    unit: InputUnit,
+    survey: Survey | StagingLayout,
+    out_path: Path,
+    quarantine_path: Path,
+    max_doc_bytes: int,
+) -> StagingResult:
+    """Writes one unit in standard form, a row for every record, and the list of the records that
+    could not be read.
 
     `survey` may be only its `layout`, which is smaller to send to workers.
     """
@@ -336,20 +470,32 @@ def stage_unit(unit: InputUnit, survey: Survey | StagingLayout, out_path: Path, 
     return writer.result
 
 
-def _stage_files(unit: InputUnit, layout: StagingLayout, writer: StagingWriter, max_doc_bytes: int) -> None:
-    """Stages all documents of files without columns; a file that cannot be read becomes one fault."""
+def _stage_files(
+    unit: InputUnit, layout: StagingLayout, writer: StagingWriter, max_doc_bytes: int
+) -> None:
+    """Stages all documents of files without columns; a file that cannot be read becomes one
+    fault."""
     readers = _load_readers()
-    records: RecordBatcher[TextDocument] = RecordBatcher(writer, lambda rows: (build_text_batch(rows, layout.schema), {}))
-    for path, file_format in zip(unit.files, unit.file_formats or (unit.format,) * len(unit.files), strict=True):
+    records: RecordBatcher[TextDocument] = RecordBatcher(
+        writer, lambda rows: (build_text_batch(rows, layout.schema), {})
+    )
+    for path, file_format in zip(
+        unit.files, unit.file_formats or (unit.format,) * len(unit.files), strict=True
+    ):
         if file_format in readers:
-            readers[file_format].add_documents(path, file_format, unit, layout, records, max_doc_bytes)
+            readers[file_format].add_documents(
+                path, file_format, unit, layout, records, max_doc_bytes
+            )
         else:
             records.add(None, path, "file", file_format)
     records.flush()
 
 
-def quarantine_unit(unit: InputUnit, layout: StagingLayout, out_path: Path, quarantine_path: Path) -> StagingResult:
-    """Writes the files of `stage_unit` for a unit that cannot be read at all: one row for each known record, else one row a file.
+def quarantine_unit(
+    unit: InputUnit, layout: StagingLayout, out_path: Path, quarantine_path: Path
+) -> StagingResult:
+    """Writes the files of `stage_unit` for a unit that cannot be read at all: one row for each
+    known record, else one row a file.
 
     All rows are quarantined for the unit's `quarantine_reason`. No input file is opened.
     """
@@ -358,19 +504,25 @@ def quarantine_unit(unit: InputUnit, layout: StagingLayout, out_path: Path, quar
             parquet.quarantine_unit_rows(unit, writer, unit.quarantine_reason)
         else:
             location = f"from byte {unit.start}" if unit.start else "file"
-            writer.quarantine_rows(len(unit.files), lambda row: (unit.files[row], location, unit.quarantine_reason))
+            writer.quarantine_rows(
+                len(unit.files), lambda row: (unit.files[row], location, unit.quarantine_reason)
+            )
     assert writer.result is not None
     return writer.result
 
 
-# --- listing files ----------------------------------------------------------------------------------------------------------------
+# --- listing files --------------------------------------------------------------------------------
 
 
 def _refuse_kernel_files(path: str) -> None:
-    """Raises InputRefused for files that the kernel makes up as they are read: some of them never end."""
+    """Raises InputRefused for files that the kernel makes up as they are read: some of them never
+    end."""
     for folder in _KERNEL_FOLDERS:
         if os.path.isdir(path) and Path(os.path.realpath(path)).is_relative_to(folder):
-            raise InputRefused(f"{printable_path(path)}: {folder} holds no corpus: the system writes these files while they are read")
+            raise InputRefused(
+                f"{printable_path(path)}: {folder} holds no corpus: the system writes these files"
+                " while they are read"
+            )
 
 
 def _stat_named_input(path: str) -> InputFile:
@@ -379,26 +531,37 @@ def _stat_named_input(path: str) -> InputFile:
         info = os.stat(path)
     except PermissionError:
         raise InputRefused(
-            f"{printable_path(path)}: cannot be reached: a folder above it does not permit it. Check its permissions."
+            f"{printable_path(path)}: cannot be reached: a folder above it does not permit it."
+            " Check its permissions."
         ) from None
     except OSError:
-        raise InputRefused(f"{printable_path(path)}: there is no such file or folder. {_suggest_download(path)}") from None
-    return InputFile(path=path, input_path=path, size=info.st_size, reason="" if stat.S_ISREG(info.st_mode) else "not_a_file")
+        raise InputRefused(
+            f"{printable_path(path)}: there is no such file or folder. {_suggest_download(path)}"
+        ) from None
+    return InputFile(
+        path=path,
+        input_path=path,
+        size=info.st_size,
+        reason="" if stat.S_ISREG(info.st_mode) else "not_a_file",
+    )
 
 
 def _suggest_download(path: str) -> str:
-    """What to do about a path that does not exist: one like `squad` or `owner/name` may be the name of a dataset of the hub."""
+    """What to do about a path that does not exist: one like `squad` or `owner/name` may be the name
+    of a dataset of the hub."""
     if re.fullmatch(r"(?:[A-Za-z0-9][\w.-]*/)?[A-Za-z0-9][\w-]*", path) is None:
         return "Check the path."
     return (
-        "Check the path. If it is the name of a dataset of the hub: nothing is downloaded here. Bring its files with "
-        f"`hf download --repo-type dataset {path} --local-dir FOLDER` and give FOLDER, or pass the object that `datasets.load_dataset` "
-        "returns to sanitize.run in Python"
+        "Check the path. If it is the name of a dataset of the hub: nothing is downloaded here."
+        f" Bring its files with `hf download --repo-type dataset {path} --local-dir FOLDER` and"
+        " give FOLDER, or pass the object that `datasets.load_dataset` returns to sanitize.run in"
+        " Python"
     )
 
 
 def _list_files(root: str) -> list[InputFile]:
-    """All files of a folder, bytewise by relative path. Names are not matched as patterns: a file name may hold any character."""
+    """All files of a folder, bytewise by relative path. Names are not matched as patterns: a file
+    name may hold any character."""
     real, found = os.path.realpath(root), []
     folders = [(root, False)]
     while folders:
@@ -407,7 +570,15 @@ def _list_files(root: str) -> list[InputFile]:
             with os.scandir(folder) as scan:
                 entries = list(scan)
         except OSError:
-            found.append(InputFile(path=os.path.join(folder, "."), input_path=root, size=0, mail_only=hidden, reason="unreadable"))
+            found.append(
+                InputFile(
+                    path=os.path.join(folder, "."),
+                    input_path=root,
+                    size=0,
+                    mail_only=hidden,
+                    reason="unreadable",
+                )
+            )
             continue
         names = {entry.name for entry in entries}
         maildir = {"cur", "new"} <= names
@@ -418,7 +589,9 @@ def _list_files(root: str) -> list[InputFile]:
                 if not (maildir and entry.name == "tmp"):
                     folders.append((entry.path, is_hidden))
                 continue
-            is_mail_only = maildir or entry.name in _SPARK_METADATA_FILES or entry.name in metadata_files
+            is_mail_only = (
+                maildir or entry.name in _SPARK_METADATA_FILES or entry.name in metadata_files
+            )
             found.append(_inspect_entry(entry, root, real, is_hidden or is_mail_only))
     prefix = len(os.path.join(root, ""))
     return sorted(found, key=lambda file: os.fsencode(file.path[prefix:]))
@@ -429,7 +602,11 @@ def _find_metadata_files(folder: str, names: set[str]) -> frozenset[str]:
     metadata_files = _DATASET_METADATA_FILES & names
     if "dataset_dict.json" in metadata_files:  # its splits are subfolders
         metadata_files = (
-            metadata_files if any(os.path.isfile(os.path.join(folder, name, "dataset_info.json")) for name in names) else frozenset()
+            metadata_files
+            if any(
+                os.path.isfile(os.path.join(folder, name, "dataset_info.json")) for name in names
+            )
+            else frozenset()
         )
     elif metadata_files and not any(name.endswith(".arrow") for name in names):
         metadata_files = frozenset()
@@ -437,31 +614,43 @@ def _find_metadata_files(folder: str, names: set[str]) -> frozenset[str]:
     try:
         if "README.md" in names and os.path.isfile(readme_path):
             with open(readme_path, "rb") as file:
-                return metadata_files | {"README.md"} if file.read(len(_DATA_CARD_PREFIX)) == _DATA_CARD_PREFIX else metadata_files
+                return (
+                    metadata_files | {"README.md"}
+                    if file.read(len(_DATA_CARD_PREFIX)) == _DATA_CARD_PREFIX
+                    else metadata_files
+                )
     except OSError:
         pass
     return metadata_files
 
 
-def _inspect_entry(entry: os.DirEntry[str], input_path: str, real_root: str, mail_only: bool) -> InputFile:
+def _inspect_entry(
+    entry: os.DirEntry[str], input_path: str, real_root: str, mail_only: bool
+) -> InputFile:
     """The entry of a directory entry that is not a folder."""
     file = InputFile(path=entry.path, input_path=input_path, size=0, mail_only=mail_only)
     try:
         if entry.is_symlink():
-            inside = os.path.commonpath([real_root, os.path.realpath(entry.path, strict=True)]) == real_root
+            inside = (
+                os.path.commonpath([real_root, os.path.realpath(entry.path, strict=True)])
+                == real_root
+            )
             if not inside or entry.is_dir():
                 return dataclasses.replace(file, reason="symlink")
         info = entry.stat()
     except OSError:
         return dataclasses.replace(file, reason="symlink" if entry.is_symlink() else "unreadable")
-    return dataclasses.replace(file, size=info.st_size, reason="" if stat.S_ISREG(info.st_mode) else "not_a_file")
+    return dataclasses.replace(
+        file, size=info.st_size, reason="" if stat.S_ISREG(info.st_mode) else "not_a_file"
+    )
 
 
-# --- detecting formats ------------------------------------------------------------------------------------------------------------
+# --- detecting formats ----------------------------------------------------------------------------
 
 
 def _detect_file_format(file: InputFile, readers: dict[str, ModuleType]) -> InputFile:
-    """The file with its format, by name or by its first bytes; with a reason if it cannot be read; with neither if it does not count."""
+    """The file with its format, by name or by its first bytes; with a reason if it cannot be read;
+    with neither if it does not count."""
     format, reason, is_certain = "", file.reason, False
     if not reason:
         try:
@@ -472,14 +661,31 @@ def _detect_file_format(file: InputFile, readers: dict[str, ModuleType]) -> Inpu
             name = os.path.basename(file.path).lower()
             for suffix in _COMPRESSION_SUFFIXES:
                 name = name.removesuffix(suffix)
-            formats_by_suffix = [format for format, reader in readers.items() if name.endswith(reader.FORMATS[format])]
-            detected = next((one for one in (reader.detect_format(head) for reader in dict.fromkeys(readers.values())) if one), "")
+            formats_by_suffix = [
+                format
+                for format, reader in readers.items()
+                if name.endswith(reader.FORMATS[format])
+            ]
+            detected = next(
+                (
+                    one
+                    for one in (
+                        reader.detect_format(head) for reader in dict.fromkeys(readers.values())
+                    )
+                    if one
+                ),
+                "",
+            )
             if not head:
                 reason = "empty_file"
             elif formats_by_suffix and not (formats_by_suffix[0] == "text" and detected):
                 format = readers[formats_by_suffix[0]].confirm_format(head, formats_by_suffix[0])
-                is_certain = not format or formats_by_suffix[0] != "json"  # many files called .json are not data
-            elif os.path.basename(os.path.dirname(file.path)) in ("cur", "new") and not file.is_named_input:
+                # many files called .json are not data
+                is_certain = not format or formats_by_suffix[0] != "json"
+            elif (
+                os.path.basename(os.path.dirname(file.path)) in ("cur", "new")
+                and not file.is_named_input
+            ):
                 format = "mail"
             else:
                 format = detected
@@ -489,12 +695,17 @@ def _detect_file_format(file: InputFile, readers: dict[str, ModuleType]) -> Inpu
     return dataclasses.replace(file, format=format, reason=reason, is_format_certain=is_certain)
 
 
-def _survey_file(file: InputFile, readers: dict[str, ModuleType], roles: Roles, max_doc_bytes: int) -> InputFile:
+def _survey_file(
+    file: InputFile, readers: dict[str, ModuleType], roles: Roles, max_doc_bytes: int
+) -> InputFile:
     """The file with its reader's survey, or with the reason why it cannot be read."""
     if not file.format:
         return file
     try:
-        return dataclasses.replace(file, survey=readers[file.format].survey_file(file.path, file.format, roles, max_doc_bytes))
+        return dataclasses.replace(
+            file,
+            survey=readers[file.format].survey_file(file.path, file.format, roles, max_doc_bytes),
+        )
     except UnreadableFile as error:
         reason = error.reason
     except OSError:
@@ -503,14 +714,29 @@ def _survey_file(file: InputFile, readers: dict[str, ModuleType], roles: Roles, 
 
 
 def format_refusal(path: str, reason: str, *, is_format_certain: bool = False) -> str:
-    """The message for a named file that cannot be read: why, and what to do. `is_format_certain`: its name gives a format."""
+    """The message for a named file that cannot be read: why, and what to do. `is_format_certain`:
+    its name gives a format."""
     name, raw_path, path = os.path.basename(path), path, printable_path(path)
     if reason == "unknown_format":
-        suffix = "".join(Path(name).suffixes[-2:]) if name.endswith(_COMPRESSION_SUFFIXES) else Path(name).suffix
+        suffix = (
+            "".join(Path(name).suffixes[-2:])
+            if name.endswith(_COMPRESSION_SUFFIXES)
+            else Path(name).suffix
+        )
         detail = _explain_non_text(raw_path, suffix)
-        problem = f"its content does not match its suffix {printable_path(suffix)}" if is_format_certain else "its format is not known"
-        return f"{path}: {problem}{detail}. {_SUPPORTED_FORMATS_HINT}; convert the file or name another."
-    return f"{path}: {REASONS[reason]}. {_REMEDIES.get(reason) or f'{_SUPPORTED_FORMATS_HINT}; repair the file or leave it out'}."
+        problem = (
+            f"its content does not match its suffix {printable_path(suffix)}"
+            if is_format_certain
+            else "its format is not known"
+        )
+        return (
+            f"{path}: {problem}{detail}. {_SUPPORTED_FORMATS_HINT}; convert the file or name"
+            " another."
+        )
+    return (
+        f"{path}: {REASONS[reason]}."
+        f" {_REMEDIES.get(reason) or f'{_SUPPORTED_FORMATS_HINT}; repair the file or leave it out'}."  # noqa: E501
+    )
 
 
 def _explain_non_text(path: str, suffix: str) -> str:
@@ -521,17 +747,24 @@ def _explain_non_text(path: str, suffix: str) -> str:
         return ""
     if head[:2] in (b"\xff\xfe", b"\xfe\xff"):
         return " (it is in UTF-16; expected UTF-8)"
-    return " (it holds NUL bytes, which do not occur in text)" if b"\0" in head and suffix in _TEXT_SUFFIXES else ""
+    return (
+        " (it holds NUL bytes, which do not occur in text)"
+        if b"\0" in head and suffix in _TEXT_SUFFIXES
+        else ""
+    )
 
 
-# --- grouping into units -----------------------------------------------------------------------------------------------------------
+# --- grouping into units --------------------------------------------------------------------------
 
 
 def _group_into_units(
-    files: list[InputFile], mappings: dict[str, ColumnMapping], quarantine_reasons: dict[str, str], split: str
+    files: list[InputFile],
+    mappings: dict[str, ColumnMapping],
+    quarantine_reasons: dict[str, str],
+    split: str,
 ) -> list[InputUnit]:
-    """The units in corpus order: neighbouring mails, texts, small mboxes and unreadable files share units; every other file keeps the
-    units that its reader made.
+    """The units in corpus order: neighbouring mails, texts, small mboxes and unreadable files share
+    units; every other file keeps the units that its reader made.
     """
     units: list[InputUnit] = []
     pending: list[InputFile] = []
@@ -543,7 +776,9 @@ def _group_into_units(
     def flush() -> None:
         if pending:
             file_formats = tuple(file.format or file.reason for file in pending)
-            format = next((format for format in ("mail", "mbox", "text") if format in file_formats), "bad")
+            format = next(
+                (format for format in ("mail", "mbox", "text") if format in file_formats), "bad"
+            )
             rows = None if multi_document_formats & set(file_formats) else len(pending)
             units.append(
                 InputUnit(
@@ -568,7 +803,11 @@ def _group_into_units(
             or file.reason
         ):
             size += file.size
-            if pending and (len(pending) == MAX_UNIT_FILES or size > MAX_UNIT_BYTES or pending[0].input_path != file.input_path):
+            if pending and (
+                len(pending) == MAX_UNIT_FILES
+                or size > MAX_UNIT_BYTES
+                or pending[0].input_path != file.input_path
+            ):
                 flush()
                 size = file.size
             pending.append(file)
@@ -578,7 +817,11 @@ def _group_into_units(
             mapping, reason = mappings.get(file.path, ()), quarantine_reasons.get(file.path, "")
             units += [
                 dataclasses.replace(
-                    p, column_mapping=mapping, quarantine_reason=reason, in_place=p.in_place and not reason, split=file.split
+                    p,
+                    column_mapping=mapping,
+                    quarantine_reason=reason,
+                    in_place=p.in_place and not reason,
+                    split=file.split,
                 )
                 for p in file.survey.units
             ]

@@ -1,4 +1,5 @@
-"""Data types of the readers: column roles, input units, survey results, and the reasons why a record is quarantined."""
+"""Data types of the readers: column roles, input units, survey results, and the reasons why a
+record is quarantined."""
 
 from __future__ import annotations
 
@@ -12,9 +13,11 @@ from sanitize.core.text_cells import JSON_STEP, LeafPath
 from sanitize.errors import UsageError, suggest_names
 from sanitize.storage.records.record_shapes import RecordShape
 
-UNKNOWN_TYPES = "a union, an interval, a list view or a run-end-encoded type"  # see `standard_form.has_unknown_type`
+# see `standard_form.has_unknown_type`
+UNKNOWN_TYPES = "a union, an interval, a list view or a run-end-encoded type"
 
-# The reasons for a quarantine, with their explanation. The quarantine table holds the keys and no other text.
+# The reasons for a quarantine, with their explanation. The quarantine table holds the keys and no
+# other text.
 REASONS = {
     "bad_arguments": "the arguments of a tool call are not valid JSON",
     "bomb": "it claims far more than a file of its size can hold",
@@ -23,13 +26,19 @@ REASONS = {
     "encrypted": "it is encrypted",
     "memory": "reading it takes more memory than one file is given",
     "new_column": "it has a key that no sampled record of its file has",
-    "no_header": "its first line does not name each of its columns once, including the main text's column (set by --text-column)",
+    "no_header": (
+        "its first line does not name each of its columns once, including the main text's column"
+        " (set by --text-column)"
+    ),
     "no_text": "it has no main text",
     "no_turns": "its conversation has no turns",
     "not_a_file": "it is a pipe, a socket or a device",
     "not_analysed": "a finder ran out of time on it, or failed",
     "not_an_object": "it is JSON, but not an object",
-    "not_csv": "its quotes are not balanced: one is never closed, or something other than a separator follows a closing quote",
+    "not_csv": (
+        "its quotes are not balanced: one is never closed, or something other than a separator"
+        " follows a closing quote"
+    ),
     "not_json": "it is not valid JSON",
     "not_utf8": "it has bytes or escapes that are not valid Unicode text",
     "symlink": "it is a symbolic link that leads out of its folder, to a folder, or to nothing",
@@ -40,7 +49,10 @@ REASONS = {
     "truncated": "it ends too early, or its compressed data is damaged",
     "unknown_column_type": f"it has a column that Parquet cannot store: of {UNKNOWN_TYPES}",
     "unknown_format": "its format is not supported, or its content does not match its name",
-    "unknown_role": "a turn of its conversation has no role, or an unknown one; --text-column with the path of the texts accepts any role",
+    "unknown_role": (
+        "a turn of its conversation has no role, or an unknown one; --text-column with the path of"
+        " the texts accepts any role"
+    ),
     "unreadable": "the system or the format's library cannot read it",
     "wrong_cells": "it has more or fewer cells than its file has columns",
     "wrong_schema": "its columns are not those of the corpus",
@@ -53,13 +65,15 @@ TEXT_SPLITS = ("file", "paragraphs", "lines")
 
 @dataclass(frozen=True, kw_only=True)
 class Roles:
-    """Which columns have which role, from the options `--text-column`, `--user-column` and `--id-column`.
+    """Which columns have which role, from the options `--text-column`, `--user-column` and
+    `--id-column`.
 
     text   The texts, the main text first: leaf paths, such as `text` or `messages[].content`.
     user   The column with the user of each document; None: `user_id`, if there is one.
     id     The column with the document id; None: `doc_id`, if there is one.
-    split  What a document is in plain text files: the `file`, or each of its `paragraphs` or `lines`.
-    shape  The recognised shape of the records (record_shapes.py), set by the survey; None where the user names the texts.
+    split  What a document is in plain text files: the `file`, or each of its `paragraphs` or
+    `lines`. shape  The recognised shape of the records (record_shapes.py), set by the survey; None
+    where the user names the texts.
     """
 
     text: tuple[str, ...] = ("text",)
@@ -78,12 +92,15 @@ class InputUnit:
     """A piece of the input that one worker reads as one task.
 
     rows               How many documents it has; None where that is known only after staging.
-    files              The files it consists of: `(path,)`, or up to 1,000 of a folder with one mail or text a file; `path` is the folder.
+    files              The files it consists of: `(path,)`, or up to 1,000 of a folder with one mail
+                       or text a file; `path` is the folder.
     row_groups         Parquet: the numbers of its row groups.
     in_place           True for Parquet that is read in place; every other unit is staged.
     column_mapping     (column in the file, column in standard form), in the file's order.
-    start, end         The bytes in which its records begin, where a large file is cut; None: to its end. Parquet: start is its first row.
-    file_formats       How each of several files is read: `mail`, `mbox`, `text`, or the reason why it cannot be read.
+    start, end         The bytes in which its records begin, where a large file is cut; None: to its
+                       end. Parquet: start is its first row.
+    file_formats       How each of several files is read: `mail`, `mbox`, `text`, or the reason why
+                       it cannot be read.
     quarantine_reason  The reason why all of its records are quarantined; "" where they are read.
     split              The split that it belongs to (splits.py); "" where the corpus has none.
     """
@@ -105,8 +122,9 @@ class InputUnit:
 
 @dataclass(frozen=True)
 class DocumentSample:
-    """A sample of about this share of the documents. They are drawn by their ids (by their positions where they have none) under a key of
-    16 bytes, so a document of a smaller share is also in every larger one.
+    """A sample of about this share of the documents. They are drawn by their ids (by their
+    positions where they have none) under a key of 16 bytes, so a document of a smaller share is
+    also in every larger one.
     """
 
     share: float
@@ -115,8 +133,8 @@ class DocumentSample:
 
 @dataclass(frozen=True, kw_only=True)
 class StagingLayout:
-    """The standard form of a corpus: the schema that staging writes, the column roles, the columns whose texts or whose elements are JSON,
-    and the sample if only a sample is written."""
+    """The standard form of a corpus: the schema that staging writes, the column roles, the columns
+    whose texts or whose elements are JSON, and the sample if only a sample is written."""
 
     schema: pa.Schema
     roles: Roles
@@ -125,7 +143,11 @@ class StagingLayout:
 
     def cell_leaf(self, leaf: LeafPath) -> LeafPath:
         """The path of the text cells at a leaf: the strings inside, where it is JSON."""
-        is_json = leaf.column in self.json_columns and leaf.steps in ((), ("[]",)) and str(leaf) != self.main_path
+        is_json = (
+            leaf.column in self.json_columns
+            and leaf.steps in ((), ("[]",))
+            and str(leaf) != self.main_path
+        )
         return LeafPath(leaf.column, (*leaf.steps, JSON_STEP)) if is_json else leaf
 
     @property
@@ -141,7 +163,8 @@ class StagingLayout:
 
 @dataclass(frozen=True, kw_only=True)
 class IndexedInput:
-    """What an existing index already covers when files are added to it: its schema in standard form, and the paths to skip."""
+    """What an existing index already covers when files are added to it: its schema in standard
+    form, and the paths to skip."""
 
     schema: pa.Schema
     known_paths: frozenset[str]
@@ -150,9 +173,10 @@ class IndexedInput:
 
 @dataclass(frozen=True, kw_only=True)
 class Survey:
-    """The result of a survey of the inputs. `units` and `files` are in corpus order; files in `unreadable` are also in `units`, with one
-    record each. `features`: those of `datasets` (dataset_features.py) by column, empty where a file has none. `files_without_split`: how
-    many files are in train although their paths name no split, where others name one.
+    """The result of a survey of the inputs. `units` and `files` are in corpus order; files in
+    `unreadable` are also in `units`, with one record each. `features`: those of `datasets`
+    (dataset_features.py) by column, empty where a file has none. `files_without_split`: how many
+    files are in train although their paths name no split, where others name one.
     """
 
     units: list[InputUnit]
@@ -176,7 +200,8 @@ class Survey:
 
 @dataclass(frozen=True, kw_only=True)
 class StagingResult:
-    """The result of staging one unit: rows written (including quarantined ones), rows quarantined, bytes of the file written."""
+    """The result of staging one unit: rows written (including quarantined ones), rows quarantined,
+    bytes of the file written."""
 
     rows: int
     quarantined: int
@@ -188,9 +213,12 @@ class FileSurvey:
     """What a reader learns about one file without reading all of it.
 
     schema          Its columns, in the canonical types of core/text_cells.py.
-    is_inferred     True where columns and types are provisional (JSON: from a sample; CSV: from the header); types may be widened.
-    units           The units that the file is cut into; the survey of all files sets their `no` and `column_mapping`.
-    column_mapping  (column in the file, column in standard form), where the format defines it; else the user's column roles do.
+    is_inferred     True where columns and types are provisional (JSON: from a sample; CSV: from the
+                    header); types may be widened.
+    units           The units that the file is cut into; the survey of all files sets their `no` and
+                    `column_mapping`.
+    column_mapping  (column in the file, column in standard form), where the format defines it; else
+    the user's column roles do.
     features        The features of `datasets` in its metadata, as JSON; "" where it has none.
     """
 
@@ -202,8 +230,8 @@ class FileSurvey:
 
 
 class UnreadableFile(Exception):
-    """This file cannot be read, for one of `REASONS`. A file that the user named is refused; a file in a folder becomes a quarantined
-    record.
+    """This file cannot be read, for one of `REASONS`. A file that the user named is refused; a file
+    in a folder becomes a quarantined record.
     """
 
     def __init__(self, reason: str) -> None:

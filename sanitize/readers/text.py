@@ -1,8 +1,9 @@
 """Reader for plain text files: one document a file, a paragraph or a line (`--split`).
 
-A file is text by its name (`.txt`, `.text`), and only where its beginning is not another supported format: mail or JSON lines in a `.txt`
-are read as mail or JSON lines. Bytes that are not UTF-8 are decoded as Windows-1252, as in mail without a charset. The content is not
-changed, including line ends; a paragraph ends before the line end that precedes a blank line or the end of the file.
+A file is text by its name (`.txt`, `.text`), and only where its beginning is not another supported
+format: mail or JSON lines in a `.txt` are read as mail or JSON lines. Bytes that are not UTF-8 are
+decoded as Windows-1252, as in mail without a charset. The content is not changed, including line
+ends; a paragraph ends before the line end that precedes a blank line or the end of the file.
 """
 
 from __future__ import annotations
@@ -14,7 +15,13 @@ from io import BufferedReader
 
 import pyarrow as pa
 
-from sanitize.readers.byte_streams import UTF8_BOM, detect_compression, looks_like_text, read_guarded, read_whole
+from sanitize.readers.byte_streams import (
+    UTF8_BOM,
+    detect_compression,
+    looks_like_text,
+    read_guarded,
+    read_whole,
+)
 from sanitize.readers.jsonl import iter_lines
 from sanitize.readers.mail import decode_text
 from sanitize.readers.staging_writer import RecordBatcher, TextDocument
@@ -33,7 +40,9 @@ def detect_format(head: bytes) -> str | None:
 
 def confirm_format(head: bytes, format: str) -> str:
     """The format, or "" where the first bytes are not text."""
-    if b"\0" in head:  # valid text may hold a NUL, such as in a damaged line of a log; binary formats are not valid UTF-8
+    if b"\0" in head:
+        # valid text may hold a NUL, such as in a damaged line of a log; binary formats are not
+        # valid UTF-8
         try:
             codecs.getincrementaldecoder("utf-8")().decode(head)
         except UnicodeDecodeError:
@@ -44,26 +53,50 @@ def confirm_format(head: bytes, format: str) -> str:
 def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> FileSurvey:
     """The units of one file; a file of lines is cut where it is large and not compressed."""
     size = os.path.getsize(path)
-    step = UNIT_BYTES if roles.split == "lines" and detect_compression(path) is None and size > 2 * UNIT_BYTES else size
+    step = (
+        UNIT_BYTES
+        if roles.split == "lines" and detect_compression(path) is None and size > 2 * UNIT_BYTES
+        else size
+    )
     cuts = list(range(0, size, step or 1)) or [0]
     pieces = [
         InputUnit(no=0, path=path, format=format, files=(path,), start=start, end=stop)
         for start, stop in zip(cuts, [*cuts[1:], None], strict=True)
     ]
-    return FileSurvey(schema=TEXT_SCHEMA, is_inferred=False, units=tuple(pieces), column_mapping=(("text", "text"),))
+    return FileSurvey(
+        schema=TEXT_SCHEMA,
+        is_inferred=False,
+        units=tuple(pieces),
+        column_mapping=(("text", "text"),),
+    )
 
 
-def add_documents(path: str, format: str, unit: InputUnit, layout: StagingLayout, records: RecordBatcher[TextDocument], limit: int) -> None:
+def add_documents(
+    path: str,
+    format: str,
+    unit: InputUnit,
+    layout: StagingLayout,
+    records: RecordBatcher[TextDocument],
+    limit: int,
+) -> None:
     """Adds the documents of one file to `records`, or the reasons why they cannot be read."""
     split = layout.roles.split
     if split == "file":
         raw, reason = read_whole(path, limit)
-        records.add(None if reason else (decode_text(raw.removeprefix(UTF8_BOM), None), None), path, "file", reason, len(raw))
+        records.add(
+            None if reason else (decode_text(raw.removeprefix(UTF8_BOM), None), None),
+            path,
+            "file",
+            reason,
+            len(raw),
+        )
         return
     count = 0
     iter_pieces = iter_lines if split == "lines" else iter_paragraphs
     # a loop over documents: each is decoded on its own
-    for item, reason in read_guarded(path, lambda stream: iter_pieces(stream, start=unit.start, end=unit.end, limit=limit)):
+    for item, reason in read_guarded(
+        path, lambda stream: iter_pieces(stream, start=unit.start, end=unit.end, limit=limit)
+    ):
         if item is None:
             records.add(None, path, f"after {split[:-1]} {count}", reason)
             continue
@@ -82,21 +115,42 @@ def add_documents(path: str, format: str, unit: InputUnit, layout: StagingLayout
 def iter_paragraphs(
     stream: BufferedReader, *, start: int = 0, end: int | None = None, limit: int
 ) -> Iterator[tuple[int, int, bytes | None]]:
-    """(number of its first line from 1, byte where it begins, the paragraph) for every run of lines that are not blank.
+    """(number of its first line from 1, byte where it begins, the paragraph) for every run of lines
+    that are not blank.
 
-    The paragraph is None where it is over the limit; no more than the limit is held of it. A file is never cut for paragraphs: `start`
-    must be 0 and `end` None.
+    The paragraph is None where it is over the limit; no more than the limit is held of it. A file
+    is never cut for paragraphs: `start` must be 0 and `end` None.
     """
     assert not start and end is None
-    paragraph, is_oversized, position, line_number, first_line, begin_byte, at_line_start = bytearray(), False, 0, 0, 0, 0, True
+    paragraph, is_oversized, position, line_number, first_line, begin_byte, at_line_start = (
+        bytearray(),
+        False,
+        0,
+        0,
+        0,
+        0,
+        True,
+    )
     while True:
         chunk = stream.readline(1 << 20)
         if not position:
-            position, chunk = (len(UTF8_BOM), chunk[len(UTF8_BOM) :]) if chunk.startswith(UTF8_BOM) else (0, chunk)
+            position, chunk = (
+                (len(UTF8_BOM), chunk[len(UTF8_BOM) :])
+                if chunk.startswith(UTF8_BOM)
+                else (0, chunk)
+            )
         line_number += at_line_start
         if (at_line_start and not chunk.strip()) or not chunk:
             if paragraph or is_oversized:
-                yield first_line, begin_byte, None if is_oversized else bytes(paragraph.removesuffix(b"\n").removesuffix(b"\r"))
+                yield (
+                    first_line,
+                    begin_byte,
+                    (
+                        None
+                        if is_oversized
+                        else bytes(paragraph.removesuffix(b"\n").removesuffix(b"\r"))
+                    ),
+                )
             paragraph, is_oversized = bytearray(), False
             if not chunk:
                 return

@@ -1,4 +1,5 @@
-"""Lines before and after of the documents of a diff, and the HTML page that shows them side by side."""
+"""Lines before and after of the documents of a diff, and the HTML page that shows them side by
+side."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ Segment = tuple[str, str]  # a mark, and a text without line breaks
 
 @dataclass(frozen=True, repr=False)
 class DiffLine:
-    """A line of a text before the run, what became of it, and a note for each mark in it. An edit over several lines is one line here."""
+    """A line of a text before the run, what became of it, and a note for each mark in it. An edit
+    over several lines is one line here."""
 
     before: list[Segment] = field(default_factory=list)
     after: list[Segment] = field(default_factory=list)
@@ -33,7 +35,12 @@ def list_lines(cell: CellDiff) -> Iterator[DiffLine]:
         nonlocal before, after, marks
         changed = any(piece.mark in ("replaced", "swept", "dropped") for piece in marks)
         notes = Counter(note for piece in marks if (note := describe_mark(piece)))
-        line = DiffLine(before, after, [note + (f" ({times} times)" if times > 1 else "") for note, times in notes.items()], changed)
+        line = DiffLine(
+            before,
+            after,
+            [note + (f" ({times} times)" if times > 1 else "") for note, times in notes.items()],
+            changed,
+        )
         before, after, marks = [], [], []
         return line
 
@@ -65,13 +72,19 @@ def describe_mark(piece: DiffPiece) -> str:
     kind = piece.kind or "text"
     match piece.mark:
         case "replaced":
-            return f"{kind} replaced by {piece.part}" if piece.after else f"{kind} removed by {piece.part}"
+            return (
+                f"{kind} replaced by {piece.part}"
+                if piece.after
+                else f"{kind} removed by {piece.part}"
+            )
         case "swept":
             return f"{kind} swept: only the leak check found it"
         case "kept":
             return f"{kind} kept by {piece.part}"
         case "left":
-            return f"{kind} left by the plan" + (": allowed, or a low score" if piece.part == "find" else "")
+            return f"{kind} left by the plan" + (
+                ": allowed, or a low score" if piece.part == "find" else ""
+            )
     return ""
 
 
@@ -79,13 +92,19 @@ def describe_outcome(document: DocumentDiff) -> str:
     """What became of a document, in words."""
     match document.outcome:
         case "dropped":
-            other = "" if document.kept_doc_no is None else f", as in document {document.kept_doc_no}"
+            other = (
+                "" if document.kept_doc_no is None else f", as in document {document.kept_doc_no}"
+            )
             return f"dropped by {document.part}: {document.reason}{other}"
         case "quarantined":
             return f"quarantined: {document.reason}"
         case "absent":
             return "not in the output: erased, or not in the sample of the run"
-    counts = [f"{document.marks[mark]:,} {mark}" for mark in ("replaced", "swept", "kept", "left") if document.marks.get(mark)]
+    counts = [
+        f"{document.marks[mark]:,} {mark}"
+        for mark in ("replaced", "swept", "kept", "left")
+        if document.marks.get(mark)
+    ]
     return ", ".join(counts) if counts else "nothing was found"
 
 
@@ -98,7 +117,9 @@ def render_diff_page(result: DiffResult) -> str:
             "split": document.split,
             "outcome": document.outcome,
             "description": describe_outcome(document),
-            "cells": [{"leaf": cell.leaf, "lines": list(list_lines(cell))} for cell in document.cells],
+            "cells": [
+                {"leaf": cell.leaf, "lines": list(list_lines(cell))} for cell in document.cells
+            ],
         }
         for document in result.documents
     ]
@@ -123,5 +144,7 @@ def _list_marks(documents: Sequence[DocumentDiff]) -> list[tuple[str, str]]:
         "left": "found, and left by the plan",
         "dropped": "of a dropped document",
     }
-    used = {piece.mark for document in documents for cell in document.cells for piece in cell.pieces}
+    used = {
+        piece.mark for document in documents for cell in document.cells for piece in cell.pieces
+    }
     return [(mark, text) for mark, text in meanings.items() if mark in used]

@@ -1,9 +1,12 @@
-"""Renders the report of a run, one self-contained HTML page (`render_report`), and the dataset card in Markdown (`render_card`).
+"""Renders the report of a run, one self-contained HTML page (`render_report`), and the dataset card
+in Markdown (`render_card`).
 
-Both are built from the summary (what `run --json` prints), and begin with the verdict in the words of `core/verdict.py`. The page also
-shows small tables from WORK (`report_data.py` collects them): frequencies of values, outcomes of occurrences, the privacy ledger, and
-samples. Samples of the corpus are always masked by shape here; those of invented people are in clear text. Neither page contains a value;
-names of files and columns are escaped. The leak check reads both pages before they are published. Charts are drawn by `charts.py`.
+Both are built from the summary (what `run --json` prints), and begin with the verdict in the words
+of `core/verdict.py`. The page also shows small tables from WORK (`report_data.py` collects them):
+frequencies of values, outcomes of occurrences, the privacy ledger, and samples. Samples of the
+corpus are always masked by shape here; those of invented people are in clear text. Neither page
+contains a value; names of files and columns are escaped. The leak check reads both pages before
+they are published. Charts are drawn by `charts.py`.
 """
 
 from __future__ import annotations
@@ -20,8 +23,20 @@ from typing import Any
 from sanitize.core.part_protocols import list_part_names, load_part
 from sanitize.core.verdict import count_unchanged, describe_verdict
 from sanitize.errors import PlanError
-from sanitize.reporting.charts import SEGMENTS, Chart, RankCurves, ShareBars, render_narrow_svg, render_svg
-from sanitize.reporting.page_templates import VerbatimText, format_number, format_size, render_template
+from sanitize.reporting.charts import (
+    SEGMENTS,
+    Chart,
+    RankCurves,
+    ShareBars,
+    render_narrow_svg,
+    render_svg,
+)
+from sanitize.reporting.page_templates import (
+    VerbatimText,
+    format_number,
+    format_size,
+    render_template,
+)
 from sanitize.storage.records.dataset_features import to_yaml_list
 from sanitize.storage.views import mask_texts
 from sanitize.text.mail_headers import WELL_KNOWN_FIELDS
@@ -30,7 +45,8 @@ Summary = Mapping[str, Any]
 
 _CONTEXT_CHARACTERS = 48  # characters of masked text shown on either side of a sample
 _MAX_LISTED_FILES = 200  # files listed one by one; a corpus may have a million
-_MAX_KIND_COLUMNS, _MAX_HEADER_FIELDS = 8, 12  # columns and rows of the location table; further kinds and header fields are summed up
+# columns and rows of the location table; further kinds and header fields are summed up
+_MAX_KIND_COLUMNS, _MAX_HEADER_FIELDS = (8, 12)
 _REPORTED_OUTCOMES = ("kept", "left", "surrogate", "label", "removed", "other_edit", "dropped")
 _EDITED_OUTCOMES = ("surrogate", "label", "removed", "other_edit")
 _DESCRIPTION = ("date", "dataset_name", "purpose", "responsible", "license")
@@ -39,7 +55,8 @@ _LABEL_PATTERN = re.compile(r"\[[A-Z][A-Z0-9_]+(-[0-9]+)?\]")
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class EditSample:
-    """One edit with its context: `text_before` + `original` + `text_after` became `text_before` + `replacement` + `text_after`.
+    """One edit with its context: `text_before` + `original` + `text_after` became `text_before` +
+    `replacement` + `text_after`.
 
     `line_before` and `line_after` have the line before and after all of its edits.
     """
@@ -55,10 +72,13 @@ class EditSample:
 
 @dataclass(frozen=True, kw_only=True)
 class ReportTables:
-    """What the page shows beyond the summary: the rows of three named queries, and a few samples."""
+    """What the page shows beyond the summary: the rows of three named queries, and a few
+    samples."""
 
-    frequency_histogram: Sequence[tuple[str, int, int]] = ()  # of `frequency_histogram`: kind, occurrences, distinct_values
-    outcomes: Sequence[tuple[str, str, str | None, int, int]] = ()  # of `outcomes`: kind, outcome, section, occurrences, distinct_values
+    # of `frequency_histogram`: kind, occurrences, distinct_values
+    frequency_histogram: Sequence[tuple[str, int, int]] = ()
+    # of `outcomes`: kind, outcome, section, occurrences, distinct_values
+    outcomes: Sequence[tuple[str, str, str | None, int, int]] = ()
     ledger: Sequence[Mapping[str, Any]] = ()  # of `ledger_summary`
     samples: Sequence[EditSample] = ()
 
@@ -72,16 +92,27 @@ def render_report(summary: Summary, tables: ReportTables | None = None) -> str:
         "report.html.j2",
         **_template_variables(summary, kinds),
         outcome_chart=_svg_markup(outcome_chart) if outcome_chart else None,
-        outcome_columns=[outcome for outcome in (*_REPORTED_OUTCOMES, "replaced") if any(kind["outcomes"].get(outcome) for kind in kinds)],
+        outcome_columns=[
+            outcome
+            for outcome in (*_REPORTED_OUTCOMES, "replaced")
+            if any(kind["outcomes"].get(outcome) for kind in kinds)
+        ],
         segment_names={segment: names for segment, (*names, _) in SEGMENTS.items()},
         charts=[
-            {"name": curves.name, "svg": _svg_markup(curves), "rows": curves.table_rows(), "note": _missing_curve_note(curves)}
+            {
+                "name": curves.name,
+                "svg": _svg_markup(curves),
+                "rows": curves.table_rows(),
+                "note": _missing_curve_note(curves),
+            }
             for curves in rank_curves(kinds, tables)
         ],
         locations=locations,
         ledger=tables.ledger,
         samples=_mask_samples(tables.samples),
-        invented_samples=[dict(sample) for sample in dict(summary.get("canaries") or {}).get("samples", ())],
+        invented_samples=[
+            dict(sample) for sample in dict(summary.get("canaries") or {}).get("samples", ())
+        ],
         plan_rows=_describe_plan(dict(summary.get("plan", {}))),
     )
 
@@ -94,35 +125,64 @@ def build_charts(summary: Summary, tables: ReportTables) -> list[Chart]:
 
 
 def render_card(summary: Summary, tables: ReportTables | None = None) -> str:
-    """The dataset card (README.md) in Markdown, with the `configs` that tell `load_dataset` where the shards are, and the license."""
+    """The dataset card (README.md) in Markdown, with the `configs` that tell `load_dataset` where
+    the shards are, and the license."""
     tables = tables or ReportTables()
     variables = _template_variables(summary, _kind_rows(summary, tables))
     return render_template(
-        "card.md.j2", **variables, ledger=tables.ledger, size=VerbatimText(_size_category(int(summary["documents_out"])))
+        "card.md.j2",
+        **variables,
+        ledger=tables.ledger,
+        size=VerbatimText(_size_category(int(summary["documents_out"]))),
     )
 
 
-# ---------------------------------------------------------------------------------------------------------------------------- facts
+# ---------------------------------------------------------------------------------------- facts
 
 
 def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """All variables of both templates, with defaults for what the summary lacks: an undefined one is an error."""
-    verify = {"mode": "off", "values_checked": 0, "forms": [], "not_searched": [], "swept": 0, "files": 0} | dict(
-        summary.get("verify") or {}
+    """All variables of both templates, with defaults for what the summary lacks: an undefined one
+    is an error."""
+    verify = {
+        "mode": "off",
+        "values_checked": 0,
+        "forms": [],
+        "not_searched": [],
+        "swept": 0,
+        "files": 0,
+    } | dict(summary.get("verify") or {})
+    canaries = {"documents": 0, "by_form": {}, "untested_kinds": []} | dict(
+        summary.get("canaries") or {}
     )
-    canaries = {"documents": 0, "by_form": {}, "untested_kinds": []} | dict(summary.get("canaries") or {})
-    defaults = {"by_kind": {}, "looked_for": [], "not_looked_for": [], "stays_by_plan": [], "staying_kinds": [], "publishable": False}
+    defaults = {
+        "by_kind": {},
+        "looked_for": [],
+        "not_looked_for": [],
+        "stays_by_plan": [],
+        "staying_kinds": [],
+        "publishable": False,
+    }
     facts = {**defaults, **summary, "verify": verify, "canaries": canaries}
     verdict = describe_verdict(facts)
-    inputs = [{"name": f"input {no}", "bytes": None, "sha256": ""} | dict(one) for no, one in enumerate(summary.get("inputs", ()), 1)]
+    inputs = [
+        {"name": f"input {no}", "bytes": None, "sha256": ""} | dict(one)
+        for no, one in enumerate(summary.get("inputs", ()), 1)
+    ]
     outputs = summary.get("outputs", ())
-    shards = [] if isinstance(outputs, int) else [dict(one) for one in outputs if isinstance(one, Mapping)]
+    shards = (
+        []
+        if isinstance(outputs, int)
+        else [dict(one) for one in outputs if isinstance(one, Mapping)]
+    )
     return {
         "documents_in": summary["documents_in"],
         "documents_out": summary["documents_out"],
         "documents_dropped": summary["documents_dropped"],
         "dropped": [dict(one) for one in summary.get("dropped", ())],
-        "editor_reports": [dict(one) | {"by_field": _header_field_counts(one)} for one in summary.get("editor_reports", ())],
+        "editor_reports": [
+            dict(one) | {"by_field": _header_field_counts(one)}
+            for one in summary.get("editor_reports", ())
+        ],
         "quarantined": summary["quarantined"],
         "occurrences": summary["occurrences"],
         "unchanged_occurrences": count_unchanged(facts),
@@ -141,13 +201,22 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
         "plan_name": summary.get("plan_name") or "unnamed",
         "plan_hash": summary.get("plan_hash", ""),
         "about": dict(summary.get("plan", {})).get("about", ""),
-        "columns": [{"name": "", "policy": ""} | dict(column) for column in summary.get("columns", ())],
+        "columns": [
+            {"name": "", "policy": ""} | dict(column) for column in summary.get("columns", ())
+        ],
         "splits": _count_splits(shards),
-        "features": [VerbatimText(json.dumps(one, ensure_ascii=False)) for one in to_yaml_list(dict(summary.get("features", {})))],
-        "quarantine": sorted(dict(summary.get("quarantine", {})).items(), key=lambda item: (-item[1], item[0])),
+        "features": [
+            VerbatimText(json.dumps(one, ensure_ascii=False))
+            for one in to_yaml_list(dict(summary.get("features", {})))
+        ],
+        "quarantine": sorted(
+            dict(summary.get("quarantine", {})).items(), key=lambda item: (-item[1], item[0])
+        ),
         "versions": sorted(dict(summary.get("versions", {})).items()),
         "settings": _describe_settings(dict(summary.get("settings", {}))),
-        "blacklist": {"masked_words": 0} | dict(summary["blacklist"]) if summary.get("blacklist") else None,
+        "blacklist": (
+            {"masked_words": 0} | dict(summary["blacklist"]) if summary.get("blacklist") else None
+        ),
         "inputs": inputs[:_MAX_LISTED_FILES],
         "more_inputs": max(0, len(inputs) - _MAX_LISTED_FILES),
         "outputs": outputs if isinstance(outputs, int) else len(outputs),
@@ -160,7 +229,8 @@ def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> di
 
 
 def _count_splits(shards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Name, documents and bytes of each split, in corpus order; all shards are `train` where the corpus has no splits."""
+    """Name, documents and bytes of each split, in corpus order; all shards are `train` where the
+    corpus has no splits."""
     counts: dict[str, dict[str, Any]] = {}
     for shard in shards:
         name = str(shard.get("split", "train"))
@@ -171,21 +241,37 @@ def _count_splits(shards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _kind_rows(summary: Summary, tables: ReportTables) -> list[dict[str, Any]]:
-    """One row per kind, most occurrences first: its counts, the outcomes of its occurrences, and what the plan does with it in words."""
+    """One row per kind, most occurrences first: its counts, the outcomes of its occurrences, and
+    what the plan does with it in words."""
     plan = dict(summary.get("plan", {}))
-    zeros = dict.fromkeys(("occurrences", "values", "documents", "kept", "replaced", "left_by_plan"), 0)
+    zeros = dict.fromkeys(
+        ("occurrences", "values", "documents", "kept", "replaced", "left_by_plan"), 0
+    )
     outcomes_by_kind: dict[str, Counter[str]] = {}
     for kind, outcome, section, occurrences, distinct in tables.outcomes:
         if section is None:
             outcomes_by_kind.setdefault(kind, Counter())[outcome] += occurrences * distinct
     rows: list[dict[str, Any]] = []
     for name, counts in dict(summary.get("by_kind", {})).items():
-        editor = next((dict(part) for part in plan.get("edit", ()) if name in part.get("kinds", ())), None)
-        row = {"name": name, "editor": editor, "action": _describe_action(editor)} | zeros | dict(counts)
+        editor = next(
+            (dict(part) for part in plan.get("edit", ()) if name in part.get("kinds", ())), None
+        )
+        row = (
+            {"name": name, "editor": editor, "action": _describe_action(editor)}
+            | zeros
+            | dict(counts)
+        )
         row["skipped"] = sorted(dict(counts.get("skipped") or {}).items())
-        row["outcomes"] = {"kept": row["kept"], "left": row["left_by_plan"], "replaced": row["replaced"]}
+        row["outcomes"] = {
+            "kept": row["kept"],
+            "left": row["left_by_plan"],
+            "replaced": row["replaced"],
+        }
         if name in outcomes_by_kind:
-            row["outcomes"] = {"kept" if editor else "left": outcomes_by_kind[name].pop("original", 0), **outcomes_by_kind[name]}
+            row["outcomes"] = {
+                "kept" if editor else "left": outcomes_by_kind[name].pop("original", 0),
+                **outcomes_by_kind[name],
+            }
         rows.append(row)
     return sorted(rows, key=lambda row: (-row["occurrences"], row["name"]))
 
@@ -193,13 +279,22 @@ def _kind_rows(summary: Summary, tables: ReportTables) -> list[dict[str, Any]]:
 def _describe_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     """The settings of a run in words: (name, value)."""
     roles = dict(settings.get("roles") or {})
-    splits = {"file": "one document for each .txt file", "paragraphs": "one document for each paragraph of a .txt file"}
+    splits = {
+        "file": "one document for each .txt file",
+        "paragraphs": "one document for each paragraph of a .txt file",
+    }
     known = {
         "text columns": ", ".join(roles.get("text") or ()),
         "author column": roles.get("user") or "user_id, or a mail's From",
         "id column": roles.get("id") or "doc_id",
-        "text files": splits.get(str(roles.get("split")), "one document for each line of a .txt file"),
-        "sample": f"{settings.get('sample', 1.0):.4g} of the documents" if settings.get("sample", 1.0) != 1.0 else "all documents",
+        "text files": splits.get(
+            str(roles.get("split")), "one document for each line of a .txt file"
+        ),
+        "sample": (
+            f"{settings.get('sample', 1.0):.4g} of the documents"
+            if settings.get("sample", 1.0) != 1.0
+            else "all documents"
+        ),
         "documents per shard": format_number(settings.get("rows_per_shard")),
         "largest document": format_size(settings.get("max_doc_bytes")),
         "matches in a document": format_number(settings.get("max_doc_matches")),
@@ -207,8 +302,22 @@ def _describe_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
         "format of the shards": str(settings.get("format", "parquet")),
         "erasure requests": format_number(dict(settings.get("erased") or {}).get("erasures", 0)),
     }
-    named = {"roles", "sample", "rows_per_shard", "max_doc_bytes", "max_doc_matches", "known", "format", "erased", "verify"}
-    others = [(name.replace("_", " "), _format_words(value)) for name, value in sorted(settings.items()) if name not in named]
+    named = {
+        "roles",
+        "sample",
+        "rows_per_shard",
+        "max_doc_bytes",
+        "max_doc_matches",
+        "known",
+        "format",
+        "erased",
+        "verify",
+    }
+    others = [
+        (name.replace("_", " "), _format_words(value))
+        for name, value in sorted(settings.items())
+        if name not in named
+    ]
     return [*known.items(), *others] if settings else []
 
 
@@ -218,19 +327,32 @@ def _describe_plan(plan: Mapping[str, Any]) -> list[tuple[str, str]]:
     def describe_part(part: object) -> str:
         if not isinstance(part, Mapping):
             return _format_words(part)
-        settings = [f"{name.replace('_', ' ')}: {_format_words(value)}" for name, value in sorted(part.items()) if name != "use"]
+        settings = [
+            f"{name.replace('_', ' ')}: {_format_words(value)}"
+            for name, value in sorted(part.items())
+            if name != "use"
+        ]
         return "; ".join([*([str(part["use"])] if "use" in part else []), *settings])
 
     rows = []
     order = ("find", "drop", "edit", "leave")
-    for name, value in sorted(plan.items(), key=lambda item: (order.index(item[0]) if item[0] in order else len(order), item[0])):
+    for name, value in sorted(
+        plan.items(),
+        key=lambda item: (order.index(item[0]) if item[0] in order else len(order), item[0]),
+    ):
         if name in ("name", "about"):
             continue
         if isinstance(value, list) and any(isinstance(part, Mapping) for part in value):
-            rows += [(f"{name} {number}", describe_part(part)) for number, part in enumerate(value, 1)]
+            rows += [
+                (f"{name} {number}", describe_part(part)) for number, part in enumerate(value, 1)
+            ]
         elif isinstance(value, Mapping):
             for key, entry in sorted(value.items()):
-                parts = "; ".join(map(describe_part, entry)) if isinstance(entry, list) and key == "finders" else _format_words(entry)
+                parts = (
+                    "; ".join(map(describe_part, entry))
+                    if isinstance(entry, list) and key == "finders"
+                    else _format_words(entry)
+                )
                 rows.append((f"{name}: {key.replace('_', ' ')}", parts))
         else:
             rows.append((name, _format_words(value)))
@@ -242,19 +364,32 @@ def _format_words(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, Mapping):
-        return ", ".join(f"{name} {_format_words(entry)}" for name, entry in sorted(value.items())) or "none"
+        return (
+            ", ".join(f"{name} {_format_words(entry)}" for name, entry in sorted(value.items()))
+            or "none"
+        )
     if isinstance(value, list | tuple):
         return ", ".join(map(_format_words, value)) or "none"
-    return "none" if value is None or value == "" else f"{value:,}" if isinstance(value, int) else str(value)
+    return (
+        "none"
+        if value is None or value == ""
+        else f"{value:,}"
+        if isinstance(value, int)
+        else str(value)
+    )
 
 
 def _header_field_counts(part_report: Mapping[str, Any]) -> list[tuple[str, Mapping[str, int]]]:
     """Header fields with their counts, most occurrences first."""
-    return sorted(dict(part_report.get("by_field") or {}).items(), key=lambda item: (-item[1]["occurrences"], item[0]))
+    return sorted(
+        dict(part_report.get("by_field") or {}).items(),
+        key=lambda item: (-item[1]["occurrences"], item[0]),
+    )
 
 
 def _describe_action(editor: Mapping[str, Any] | None) -> str:
-    """What the plan does with a kind, in words; `editor` is the part of the plan that edits it, if any."""
+    """What the plan does with a kind, in words; `editor` is the part of the plan that edits it, if
+    any."""
     if editor is None:
         return "found and counted, left unchanged by plan"
     use = str(editor.get("use", ""))
@@ -276,16 +411,25 @@ def _size_category(documents: int) -> str:
     return next((name for bound, name in bounds if documents < bound), "n>100M")
 
 
-# -------------------------------------------------------------------------------------------------------------------------- figures
+# -------------------------------------------------------------------------------------- figures
 
 
 def outcome_bars(kind_rows: Sequence[Mapping[str, Any]]) -> ShareBars | None:
     """Outcomes of the occurrences of each kind, as shares; None if nothing was found."""
-    outcomes = tuple(outcome for outcome in (*_REPORTED_OUTCOMES, "replaced") if any(kind["outcomes"].get(outcome) for kind in kind_rows))
-    rows = tuple((kind["name"], tuple(kind["outcomes"].get(outcome, 0) for outcome in outcomes)) for kind in kind_rows)
+    outcomes = tuple(
+        outcome
+        for outcome in (*_REPORTED_OUTCOMES, "replaced")
+        if any(kind["outcomes"].get(outcome) for kind in kind_rows)
+    )
+    rows = tuple(
+        (kind["name"], tuple(kind["outcomes"].get(outcome, 0) for outcome in outcomes))
+        for kind in kind_rows
+    )
     if not outcomes:
         return None
-    return ShareBars(name="Outcomes by kind", segments=outcomes, rows=tuple(row for row in rows if sum(row[1])))
+    return ShareBars(
+        name="Outcomes by kind", segments=outcomes, rows=tuple(row for row in rows if sum(row[1]))
+    )
 
 
 def rank_curves(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables) -> list[RankCurves]:
@@ -300,7 +444,11 @@ def rank_curves(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables) ->
             after.setdefault(kind, Counter())[count] += values
     names = [kind["name"] for kind in kind_rows if kind["name"] in before]
     return [
-        RankCurves(name=name, before=sorted(before[name], reverse=True), after=sorted(after.get(name, {}).items(), reverse=True))
+        RankCurves(
+            name=name,
+            before=sorted(before[name], reverse=True),
+            after=sorted(after.get(name, {}).items(), reverse=True),
+        )
         for name in names
     ]
 
@@ -309,10 +457,14 @@ def _missing_curve_note(curves: RankCurves) -> str:
     return "" if curves.after else "No curve after: no value is left in the texts."
 
 
-def _location_table(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables) -> dict[str, Any] | None:
-    """Where the occurrences of each kind are, in the documents that are not dropped; None if no occurrence has a location.
+def _location_table(
+    kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables
+) -> dict[str, Any] | None:
+    """Where the occurrences of each kind are, in the documents that are not dropped; None if no
+    occurrence has a location.
 
-    A table of locations (header fields, body, no mail) by kinds; each cell is (occurrences, of them edited).
+    A table of locations (header fields, body, no mail) by kinds; each cell is (occurrences, of them
+    edited).
     """
     shown_kinds = [kind["name"] for kind in kind_rows[:_MAX_KIND_COLUMNS]]
     cells: dict[str, dict[str, list[int]]] = {}
@@ -321,36 +473,64 @@ def _location_table(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables
         if section in WELL_KNOWN_FIELDS and outcome != "dropped":
             fields[section] += occurrences
     # only well-known header fields are named: a field that few mails have can identify their author
-    named_sections = {"body", *sorted(fields, key=lambda field: (-fields[field], field))[:_MAX_HEADER_FIELDS]}
+    named_sections = {
+        "body",
+        *sorted(fields, key=lambda field: (-fields[field], field))[:_MAX_HEADER_FIELDS],
+    }
     for kind, outcome, section, occurrences, _ in tables.outcomes:
         if section is not None and outcome != "dropped":
-            location = section if section in named_sections else "other header fields" if section else "no mail"
+            location = (
+                section
+                if section in named_sections
+                else "other header fields"
+                if section
+                else "no mail"
+            )
             for column in (kind if kind in shown_kinds else "other kinds", "all"):
                 cell = cells.setdefault(location, {}).setdefault(column, [0, 0])
                 cell[0] += occurrences
                 cell[1] += occurrences if outcome in _EDITED_OUTCOMES else 0
     if not cells:
         return None
-    columns = [name for name in (*shown_kinds, "other kinds", "all") if any(name in row for row in cells.values())]
+    columns = [
+        name
+        for name in (*shown_kinds, "other kinds", "all")
+        if any(name in row for row in cells.values())
+    ]
     rows = sorted(cells.items(), key=lambda item: (-item[1]["all"][0], item[0]))
     bars = _location_bars(kind_rows, tables)
     return {
         "columns": columns,
         "rows": [(location, [row.get(column) for column in columns]) for location, row in rows],
         "svg": _svg_markup(bars) if bars else None,
-        "parts": [segment for number, segment in enumerate(bars.segments) if any(row[1][number] for row in bars.rows)] if bars else [],
+        "parts": (
+            [
+                segment
+                for number, segment in enumerate(bars.segments)
+                if any(row[1][number] for row in bars.rows)
+            ]
+            if bars
+            else []
+        ),
     }
 
 
-def _location_bars(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables) -> ShareBars | None:
-    """Shares of the occurrences of each kind in mail headers, mail bodies and other texts; None if no text is a mail."""
+def _location_bars(
+    kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables
+) -> ShareBars | None:
+    """Shares of the occurrences of each kind in mail headers, mail bodies and other texts; None if
+    no text is a mail."""
     counts: dict[str, Counter[str]] = {}
     for kind, outcome, section, occurrences, _ in tables.outcomes:
         if section is not None and outcome != "dropped":
-            counts.setdefault(kind, Counter())["body" if section == "body" else "header" if section else "text"] += occurrences
+            counts.setdefault(kind, Counter())[
+                "body" if section == "body" else "header" if section else "text"
+            ] += occurrences
     segments = ("header", "body", "text")
     rows = tuple(
-        (kind["name"], tuple(counts[kind["name"]][segment] for segment in segments)) for kind in kind_rows if kind["name"] in counts
+        (kind["name"], tuple(counts[kind["name"]][segment] for segment in segments))
+        for kind in kind_rows
+        if kind["name"] in counts
     )
     if not any(header or body for _, (header, body, _) in rows):
         return None
@@ -358,14 +538,18 @@ def _location_bars(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables)
 
 
 def _svg_markup(chart: Chart) -> Any:
-    """A figure as markup that the page takes as it is (`charts` escapes every text in it); bars in both forms, broad and narrow."""
+    """A figure as markup that the page takes as it is (`charts` escapes every text in it); bars in
+    both forms, broad and narrow."""
     from markupsafe import Markup
 
-    forms = [render_svg(chart), *([render_narrow_svg(chart)] if isinstance(chart, ShareBars) else [])]
+    forms = [
+        render_svg(chart),
+        *([render_narrow_svg(chart)] if isinstance(chart, ShareBars) else []),
+    ]
     return Markup("\n".join(forms))  # noqa: S704 - the only place where markup is generated outside the template
 
 
-# -------------------------------------------------------------------------------------------------------------------------- samples
+# -------------------------------------------------------------------------------------- samples
 
 
 def _mask_samples(samples: Sequence[EditSample]) -> list[dict[str, Any]]:
@@ -373,7 +557,11 @@ def _mask_samples(samples: Sequence[EditSample]) -> list[dict[str, Any]]:
     import polars as pl
 
     def shapes(texts: Iterable[str]) -> list[str]:
-        return list(mask_texts(pl.Series([re.sub(r"\s", " ", text) for text in texts], dtype=pl.String)).to_list())
+        return list(
+            mask_texts(
+                pl.Series([re.sub(r"\s", " ", text) for text in texts], dtype=pl.String)
+            ).to_list()
+        )
 
     columns = (
         shapes(sample.text_before[-4 * _CONTEXT_CHARACTERS :] for sample in samples),
@@ -386,7 +574,11 @@ def _mask_samples(samples: Sequence[EditSample]) -> list[dict[str, Any]]:
             "kind": sample.kind,
             "lead": lead[-_CONTEXT_CHARACTERS:],
             "before": _mark_changes(before, after),
-            "after": [(False, sample.replacement)] if _LABEL_PATTERN.fullmatch(sample.replacement) else _mark_changes(after, before),
+            "after": (
+                [(False, sample.replacement)]
+                if _LABEL_PATTERN.fullmatch(sample.replacement)
+                else _mark_changes(after, before)
+            ),
             "tail": tail[:_CONTEXT_CHARACTERS],
         }
         for sample, lead, before, after, tail in zip(samples, *columns, strict=True)
@@ -397,4 +589,8 @@ def _mark_changes(shape: str, other: str) -> list[tuple[bool, str]]:
     """The pieces of a shape, each with whether it differs from the other shape."""
     words, other_words = (re.findall(r"[A-Za-z9]+|.", text) for text in (shape, other))
     blocks = difflib.SequenceMatcher(a=words, b=other_words, autojunk=False).get_opcodes()
-    return [(tag != "equal", "".join(words[first:last])) for tag, first, last, _, _ in blocks if last > first]
+    return [
+        (tag != "equal", "".join(words[first:last]))
+        for tag, first, last, _, _ in blocks
+        if last > first
+    ]

@@ -1,8 +1,10 @@
-"""Forecasts how many addresses a model trained on a corpus may leak, by plan, before any model is trained.
+"""Forecasts how many addresses a model trained on a corpus may leak, by plan, before any model is
+trained.
 
-`sanitize-eval frontier` measures, for each plan and band of frequency, which share of the addresses its small models leaked
-(`curves.json`). Here these shares, with their intervals, are applied to the frequencies of another corpus. The result compares plans; it
-does not predict absolute numbers: a larger model, more epochs or another attack leak more or less.
+`sanitize-eval frontier` measures, for each plan and band of frequency, which share of the addresses
+its small models leaked (`curves.json`). Here these shares, with their intervals, are applied to the
+frequencies of another corpus. The result compares plans; it does not predict absolute numbers: a
+larger model, more epochs or another attack leak more or less.
 """
 
 from __future__ import annotations
@@ -38,27 +40,38 @@ def read_curves(path: Path) -> dict[str, Any]:
                 ):
                     raise ValueError("no share")
     except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise UsageError(f"{path}: no measured curves ({type(error).__name__}); expected curves.json of `sanitize-eval frontier`") from None
+        raise UsageError(
+            f"{path}: no measured curves ({type(error).__name__}); expected curves.json of"
+            " `sanitize-eval frontier`"
+        ) from None
     return dict(curves)
 
 
-def forecast_leaks(curves: Mapping[str, Any], frequency_histogram: Sequence[tuple[int, int]]) -> LeakForecast:
-    """For each plan of the curves the expected number of leaked addresses, with an interval: in total, and by band of frequency.
+def forecast_leaks(
+    curves: Mapping[str, Any], frequency_histogram: Sequence[tuple[int, int]]
+) -> LeakForecast:
+    """For each plan of the curves the expected number of leaked addresses, with an interval: in
+    total, and by band of frequency.
 
-    `frequency_histogram` has pairs (occurrences, number of addresses with so many). The interval of a band is one for a new training: it
-    has the uncertainty of the measured share and of the new count, both enlarged by the dispersion between the measured trainings. With
-    curves of one training the dispersion is not known, and `between_trainings` of the plan is false: the interval is too narrow then. The
-    interval of a sum is the sum of the intervals, which is wider than necessary. A band without measurements has the interval from none to
-    all.
+    `frequency_histogram` has pairs (occurrences, number of addresses with so many). The interval of
+    a band is one for a new training: it has the uncertainty of the measured share and of the new
+    count, both enlarged by the dispersion between the measured trainings. With curves of one
+    training the dispersion is not known, and `between_trainings` of the plan is false: the interval
+    is too narrow then. The interval of a sum is the sum of the intervals, which is wider than
+    necessary. A band without measurements has the interval from none to all.
     """
     plans = []
     for plan, bands in curves["plans"].items():
         forecasts, dispersion = [], curves["dispersion"][plan]
         for band in bands:
             addresses = sum(
-                values for times, values in frequency_histogram if band["from"] <= times and (band["to"] is None or times <= band["to"])
+                values
+                for times, values in frequency_histogram
+                if band["from"] <= times and (band["to"] is None or times <= band["to"])
             )
-            expected, low, high = (addresses * share for share in _predict_share(band, addresses, dispersion or 1.0))
+            expected, low, high = (
+                addresses * share for share in _predict_share(band, addresses, dispersion or 1.0)
+            )
             forecasts.append(
                 BandForecast(
                     from_=band["from"],
@@ -84,11 +97,15 @@ def forecast_leaks(curves: Mapping[str, Any], frequency_histogram: Sequence[tupl
     return LeakForecast(prompts=curves.get("family", ""), runs=curves.get("runs", 0), plans=plans)
 
 
-def _predict_share(band: Mapping[str, Any], addresses: int, dispersion: float) -> tuple[float, float, float]:
-    """(expected, low, high) of the share that leaks of so many new addresses: Wilson's interval with the number of trials that has the
-    variances of the measured and of the new share."""
+def _predict_share(
+    band: Mapping[str, Any], addresses: int, dispersion: float
+) -> tuple[float, float, float]:
+    """(expected, low, high) of the share that leaks of so many new addresses: Wilson's interval
+    with the number of trials that has the variances of the measured and of the new share."""
     share = band["share"]
     if not band["addresses"] or not addresses:
         return share, 0.0, 1.0
-    low, high = wilson_interval(share, 1 / (dispersion / band["addresses"] + dispersion / addresses)) or (0.0, 1.0)
+    low, high = wilson_interval(
+        share, 1 / (dispersion / band["addresses"] + dispersion / addresses)
+    ) or (0.0, 1.0)
     return share, min(low, share), max(high, share)

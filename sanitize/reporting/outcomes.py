@@ -1,11 +1,15 @@
-"""Counts the outcomes of all occurrences: kept, replaced by a surrogate or label, deleted, dropped; summed over the corpus.
+"""Counts the outcomes of all occurrences: kept, replaced by a surrogate or label, deleted, dropped;
+summed over the corpus.
 
-    occurrences + edits + drops -> shard_outcomes (one file per shard) -> outcomes (sql/outcomes.sql, once for each range of values)
+    occurrences + edits + drops -> shard_outcomes (one file per shard) -> outcomes
+    (sql/outcomes.sql, once for each range of values)
 
-The counts of a shard depend on its own tables only. Occurrences and edits are both sorted by position, so the edits of an occurrence are
-found by binary search, not by a join. The corpus needs from each shard how often each value occurs in the output; a surrogate is
-identified by the hash of its text. Nearly every surrogate is distinct, so the values are counted in ranges, each read separately: memory
-is that of the tables of one shard, and of `_ROWS_PER_RANGE` rows, for any size of the corpus.
+The counts of a shard depend on its own tables only. Occurrences and edits are both sorted by
+position, so the edits of an occurrence are found by binary search, not by a join. The corpus needs
+from each shard how often each value occurs in the output; a surrogate is identified by the hash of
+its text. Nearly every surrogate is distinct, so the values are counted in ranges, each read
+separately: memory is that of the tables of one shard, and of `_ROWS_PER_RANGE` rows, for any size
+of the corpus.
 """
 
 from __future__ import annotations
@@ -23,13 +27,19 @@ import pyarrow.parquet as pq
 
 from sanitize.array_types import I64, Mask
 from sanitize.core.engine import Engine
-from sanitize.core.intervals import enumerate_ranges, find_overlapping_rows, flatten_spans, pack_pairs
+from sanitize.core.intervals import (
+    enumerate_ranges,
+    find_overlapping_rows,
+    flatten_spans,
+    pack_pairs,
+)
 from sanitize.storage import queries
 from sanitize.storage.files import attempt_file
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
 
-# rows without a section: how often each value occurs in the output (`result_id`: value_id of an original, hash of a surrogate's text, 0 for
-# what is no value any more); rows with a section: the same occurrences by their location in the input
+# rows without a section: how often each value occurs in the output (`result_id`: value_id of an
+# original, hash of a surrogate's text, 0 for what is no value any more); rows with a section: the
+# same occurrences by their location in the input
 _DICTIONARY = pa.dictionary(pa.int32(), pa.string())
 OUTCOME_SCHEMA = pa.schema(
     [
@@ -49,7 +59,8 @@ _ROW_GROUP_SIZE = 65_536  # rows per row group; a range reads whole row groups
 
 @dataclass(frozen=True, kw_only=True)
 class OutcomeTask:
-    """One shard: its tables of occurrences, edits and drops, and the file to write its outcomes to."""
+    """One shard: its tables of occurrences, edits and drops, and the file to write its outcomes
+    to."""
 
     occurrences: tuple[Path, ...]
     edits: Path | None
@@ -58,20 +69,29 @@ class OutcomeTask:
     temp_path: Path | None = None
 
     def for_attempt(self, folder: Path) -> OutcomeTask:
-        """The same task with a temporary file in `folder`, so that several attempts can run at once."""
+        """The same task with a temporary file in `folder`, so that several attempts can run at
+        once."""
         return replace(self, temp_path=folder / self.outcomes_path.name)
 
 
 def count_outcomes(engine: Engine, tasks: Sequence[OutcomeTask], out: Path) -> pa.Table:
-    """Count the outcomes of all shards; returns the rows of `sql/outcomes.sql`. `out` is a temporary file for the result of a range."""
+    """Count the outcomes of all shards; returns the rows of `sql/outcomes.sql`. `out` is a
+    temporary file for the result of a range."""
     for _ in engine.map_shards(write_shard_outcomes, tasks):
         pass
     files = [task.outcomes_path for task in tasks]
     parts = -(-sum(pq.read_metadata(file).num_rows for file in files) // _ROWS_PER_RANGE) or 1
-    edges = [-(1 << 63) + part * (1 << 64) // parts for part in range(parts + 1)]  # ids and hashes are uniform over 64 bits
+    # ids and hashes are uniform over 64 bits
+    edges = [-(1 << 63) + part * (1 << 64) // parts for part in range(parts + 1)]
     range_counts = []
     for low, high in itertools.pairwise(edges):
-        engine.sql(queries.get_query("outcomes").sql, {"shard_outcomes": files}, out, min_result_id=low, max_result_id=high - 1)
+        engine.sql(
+            queries.get_query("outcomes").sql,
+            {"shard_outcomes": files},
+            out,
+            min_result_id=low,
+            max_result_id=high - 1,
+        )
         range_counts.append(pl.DataFrame(pq.read_table(out, partitioning=None)))
     key = ["kind", "outcome", "section", "occurrences"]
     total = pl.concat(range_counts).group_by(key).agg(pl.col("distinct_values").sum())
@@ -79,7 +99,8 @@ def count_outcomes(engine: Engine, tasks: Sequence[OutcomeTask], out: Path) -> p
 
 
 def write_shard_outcomes(task: OutcomeTask) -> None:
-    """Count the outcomes of one shard, and write them in `OUTCOME_SCHEMA`, sorted by `result_id`."""
+    """Count the outcomes of one shard, and write them in `OUTCOME_SCHEMA`, sorted by
+    `result_id`."""
     columns = [*_BYTE_SPAN_COLUMNS, "value_id", "kind", "section"]
     tables = [pq.read_table(path, columns=columns, partitioning=None) for path in task.occurrences]
     occurrences = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
@@ -100,14 +121,30 @@ def write_shard_outcomes(task: OutcomeTask) -> None:
         outcome = np.where(touched[row], _OUTCOMES.index("other_edit"), _OUTCOMES.index("original"))
         result_id[edited], outcome[edited] = edits.result_id[edit], edits.outcome[edit]
         outcome[dropped[rows][row]] = _OUTCOMES.index("dropped")
-        is_value = (outcome == _OUTCOMES.index("original")) | (outcome == _OUTCOMES.index("surrogate"))
+        is_value = (outcome == _OUTCOMES.index("original")) | (
+            outcome == _OUTCOMES.index("surrogate")
+        )
         keys = kind[rows][row] * len(_OUTCOMES) + outcome
-        slices.append(_sum_outcomes(keys, np.where(is_value, result_id, 0), section[rows][row], kinds, sections))
+        slices.append(
+            _sum_outcomes(
+                keys, np.where(is_value, result_id, 0), section[rows][row], kinds, sections
+            )
+        )
     summed = pa.concat_tables(slices).combine_chunks()
     summed = summed.take(np.argsort(np.asarray(summed.column("result_id")), kind="stable"))
-    settings: dict[str, Any] = {"compression": TABLE_CODEC, "compression_level": TABLE_CODEC_LEVEL, "write_page_checksum": True}
-    settings |= {"use_dictionary": ["kind", "outcome", "section"], "write_statistics": ["result_id"]}
-    with attempt_file(task.outcomes_path, task.temp_path) as path, pq.ParquetWriter(path, OUTCOME_SCHEMA, **settings) as out:
+    settings: dict[str, Any] = {
+        "compression": TABLE_CODEC,
+        "compression_level": TABLE_CODEC_LEVEL,
+        "write_page_checksum": True,
+    }
+    settings |= {
+        "use_dictionary": ["kind", "outcome", "section"],
+        "write_statistics": ["result_id"],
+    }
+    with (
+        attempt_file(task.outcomes_path, task.temp_path) as path,
+        pq.ParquetWriter(path, OUTCOME_SCHEMA, **settings) as out,
+    ):
         out.write_table(summed, row_group_size=_ROW_GROUP_SIZE)
 
 
@@ -119,15 +156,20 @@ def _dictionary_codes(table: pa.Table, name: str) -> tuple[I64, list[str]]:
     return np.asarray(column.indices.fill_null(-1), np.int64), column.dictionary.to_pylist()
 
 
-def _sum_outcomes(outcome_keys: I64, result_id: I64, section: I64, kinds: list[str], sections: list[str]) -> pa.Table:
-    """Sum rows into `OUTCOME_SCHEMA`: first the occurrences of each (kind, outcome, result_id), then of each (kind, outcome, section).
+def _sum_outcomes(
+    outcome_keys: I64, result_id: I64, section: I64, kinds: list[str], sections: list[str]
+) -> pa.Table:
+    """Sum rows into `OUTCOME_SCHEMA`: first the occurrences of each (kind, outcome, result_id),
+    then of each (kind, outcome, section).
 
-    `outcome_keys` is kind * number of outcomes + outcome; `result_id` and `section` belong to the same rows.
+    `outcome_keys` is kind * number of outcomes + outcome; `result_id` and `section` belong to the
+    same rows.
     """
     order = np.argsort(outcome_keys, kind="stable")
     edges = np.flatnonzero(np.diff(outcome_keys[order], prepend=-1, append=-1))
     ids = result_id[order]
-    for low, high in zip(edges[:-1], edges[1:], strict=True):  # a loop over pairs of kind and outcome
+    for low, high in zip(edges[:-1], edges[1:], strict=True):
+        # a loop over pairs of kind and outcome
         ids[low:high].sort()
     is_new = np.diff(ids, prepend=0) != 0
     is_new[edges[:-1]] = True
@@ -135,15 +177,24 @@ def _sum_outcomes(outcome_keys: I64, result_id: I64, section: I64, kinds: list[s
     section_keys = outcome_keys * len(sections) + np.where(section < 0, len(sections) - 1, section)
     section_counts = np.bincount(section_keys)
     used = np.flatnonzero(section_counts)
-    has_section = np.arange(len(first) + len(used)) >= len(first)  # the rows counted by section come last
-    kind, outcome = np.divmod(np.concatenate([outcome_keys[order[first]], used // len(sections)]), len(_OUTCOMES))
+    # the rows counted by section come last
+    has_section = np.arange(len(first) + len(used)) >= len(first)
+    kind, outcome = np.divmod(
+        np.concatenate([outcome_keys[order[first]], used // len(sections)]), len(_OUTCOMES)
+    )
     section_codes = np.concatenate([np.zeros(len(first), np.int64), used % len(sections)])
     columns = [
         pa.DictionaryArray.from_arrays(pa.array(kind, pa.int32()), pa.array(kinds, pa.string())),
-        pa.DictionaryArray.from_arrays(pa.array(outcome, pa.int32()), pa.array(_OUTCOMES, pa.string())),
-        pa.DictionaryArray.from_arrays(pa.array(section_codes, pa.int32(), mask=~has_section), pa.array(sections, pa.string())),
+        pa.DictionaryArray.from_arrays(
+            pa.array(outcome, pa.int32()), pa.array(_OUTCOMES, pa.string())
+        ),
+        pa.DictionaryArray.from_arrays(
+            pa.array(section_codes, pa.int32(), mask=~has_section), pa.array(sections, pa.string())
+        ),
         pa.array(np.concatenate([ids[first], np.zeros(len(used), np.int64)])),
-        pa.array(np.concatenate([np.diff(np.append(first, len(ids))), section_counts[used]]), pa.int64()),
+        pa.array(
+            np.concatenate([np.diff(np.append(first, len(ids))), section_counts[used]]), pa.int64()
+        ),
     ]
     return pa.table(columns, schema=OUTCOME_SCHEMA)
 
@@ -153,14 +204,20 @@ def _in_dropped_documents(doc_no: I64, drops: tuple[Path, ...]) -> Mask:
     if not drops or not len(doc_no):
         return np.zeros(len(doc_no), np.bool_)
     doc_range = [("doc_no", ">=", int(doc_no.min())), ("doc_no", "<=", int(doc_no.max()))]
-    tables = [pq.read_table(path, columns=["doc_no"], filters=doc_range, partitioning=None) for path in drops]
-    return np.isin(doc_no, np.concatenate([np.asarray(table.column(0), np.int64) for table in tables]))
+    tables = [
+        pq.read_table(path, columns=["doc_no"], filters=doc_range, partitioning=None)
+        for path in drops
+    ]
+    return np.isin(
+        doc_no, np.concatenate([np.asarray(table.column(0), np.int64) for table in tables])
+    )
 
 
 @dataclass(frozen=True, repr=False)
 class _Edits:
-    """The edits of a shard: their spans; their kinds as numbers, -1 for one that no occurrence has; and what they leave in the place of an
-    occurrence of their own kind: the outcome, and the hash of the text."""
+    """The edits of a shard: their spans; their kinds as numbers, -1 for one that no occurrence has;
+    and what they leave in the place of an occurrence of their own kind: the outcome, and the hash
+    of the text."""
 
     spans: dict[str, I64]
     kind: I64
@@ -170,27 +227,45 @@ class _Edits:
     @classmethod
     def read(cls, path: Path | None, kinds: list[str]) -> _Edits:
         """The edits in a file, of which the texts are read in batches."""
-        columns: dict[str, list[I64]] = {name: [np.empty(0, np.int64)] for name in (*_BYTE_SPAN_COLUMNS, "kind", "outcome", "result_id")}
+        columns: dict[str, list[I64]] = {
+            name: [np.empty(0, np.int64)]
+            for name in (*_BYTE_SPAN_COLUMNS, "kind", "outcome", "result_id")
+        }
         kind_numbers = {name: number for number, name in enumerate(kinds)}
-        for batch in _read_batches(path, [*_BYTE_SPAN_COLUMNS, "kind", "replacement"]) if path else ():
+        for batch in (
+            _read_batches(path, [*_BYTE_SPAN_COLUMNS, "kind", "replacement"]) if path else ()
+        ):
             for name in _BYTE_SPAN_COLUMNS:
                 columns[name].append(np.asarray(batch.column(name), np.int64))
             kind = pl.Series(batch.column("kind").cast(pa.string()), dtype=pl.String)
-            columns["kind"].append(kind.replace_strict(kind_numbers, default=-1, return_dtype=pl.Int64).to_numpy())
+            columns["kind"].append(
+                kind.replace_strict(kind_numbers, default=-1, return_dtype=pl.Int64).to_numpy()
+            )
             text = pl.Series("text", batch.column("replacement"), dtype=pl.String)
-            is_label = text.to_frame().select(pl.col("text").str.slice(1).str.starts_with(pl.lit(kind))).to_series().to_numpy()
+            is_label = (
+                text.to_frame()
+                .select(pl.col("text").str.slice(1).str.starts_with(pl.lit(kind)))
+                .to_series()
+                .to_numpy()
+            )
             outcome = np.where(is_label, _OUTCOMES.index("label"), _OUTCOMES.index("surrogate"))
-            columns["outcome"].append(np.where((text == "").to_numpy(), _OUTCOMES.index("removed"), outcome))
-            # surrogates are identified by Polars' hash: 64 bits, equal in all processes of one run, and not used after it
+            columns["outcome"].append(
+                np.where((text == "").to_numpy(), _OUTCOMES.index("removed"), outcome)
+            )
+            # surrogates are identified by Polars' hash: 64 bits, equal in all processes of one run,
+            # and not used after it
             columns["result_id"].append(text.hash().reinterpret(signed=True).to_numpy())
         joined = {name: np.concatenate(parts) for name, parts in columns.items()}
         return cls({name: joined.pop(name) for name in _BYTE_SPAN_COLUMNS}, **joined)
 
     def find_overlapping(self, spans: dict[str, I64]) -> tuple[I64, I64]:
         """The range [low, high) of the edits that overlap each occurrence."""
-        edit_cell, cell = pack_pairs((self.spans["doc_no"], spans["doc_no"]), (self.spans["cell"], spans["cell"]))
+        edit_cell, cell = pack_pairs(
+            (self.spans["doc_no"], spans["doc_no"]), (self.spans["cell"], spans["cell"])
+        )
         edit_axis, axis = flatten_spans(
-            (edit_cell, self.spans["start_byte"], self.spans["end_byte"]), (cell, spans["start_byte"], spans["end_byte"])
+            (edit_cell, self.spans["start_byte"], self.spans["end_byte"]),
+            (cell, spans["start_byte"], spans["end_byte"]),
         )
         return find_overlapping_rows(*axis, *edit_axis)
 
@@ -202,10 +277,11 @@ def _read_batches(path: Path, columns: list[str]) -> Iterator[pa.RecordBatch]:
 
 
 def _pair_by_kind(low: I64, high: I64, kind: I64, edit_kind: I64) -> tuple[I64, I64]:
-    """Pair occurrences with the edits of their own kind that overlap them, which are among [low, high) for each.
+    """Pair occurrences with the edits of their own kind that overlap them, which are among [low,
+    high) for each.
 
-    Returns (row, edit). `row` has occurrence numbers: first one for each pair, then the occurrences without such an edit. `edit` has the
-    edit of each pair.
+    Returns (row, edit). `row` has occurrence numbers: first one for each pair, then the occurrences
+    without such an edit. `edit` has the edit of each pair.
     """
     occurrence, edit = enumerate_ranges(low, high)
     same_kind = kind[occurrence] == edit_kind[edit]

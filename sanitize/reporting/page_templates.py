@@ -1,6 +1,8 @@
-"""Renders the templates of pages, HTML and Markdown: texts are escaped for the format, control characters are made visible.
+"""Renders the templates of pages, HTML and Markdown: texts are escaped for the format, control
+characters are made visible.
 
-No page loads anything: styles are in it, and its content security policy forbids scripts and everything from elsewhere.
+No page loads anything: styles are in it, and its content security policy forbids scripts and
+everything from elsewhere.
 """
 
 from __future__ import annotations
@@ -16,7 +18,8 @@ from sanitize.core.table_rendering import escape_controls
 
 
 def render_template(template: str, /, **variables: Any) -> str:
-    """Render a template. Control characters are made visible and texts are escaped for the format; an undefined variable is an error."""
+    """Render a template. Control characters are made visible and texts are escaped for the format;
+    an undefined variable is an error."""
     return str(load_template(template).render(**variables))
 
 
@@ -26,14 +29,20 @@ def load_template(template: str) -> Any:
 
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(Path(__file__).resolve().parent / "templates"),
-        autoescape=jinja2.select_autoescape(enabled_extensions=("html.j2",)),  # Markdown is escaped by `finalize`
+        # Markdown is escaped by `finalize`
+        autoescape=jinja2.select_autoescape(enabled_extensions=("html.j2",)),
         undefined=jinja2.StrictUndefined,
         finalize=_finalize_html if template.endswith(".html.j2") else _finalize_markdown,
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
     )
-    environment.filters |= {"n": format_number, "size": format_size, "share": _format_share, "yaml": _format_yaml}
+    environment.filters |= {
+        "n": format_number,
+        "size": format_size,
+        "share": _format_share,
+        "yaml": _format_yaml,
+    }
     return environment.get_template(template)
 
 
@@ -66,9 +75,12 @@ def format_number(value: float | None) -> str:
 
 
 def _format_share(pair: Sequence[int]) -> str:
-    """Percentage of `pair` = (all, part); `<1%` and `>99%` for values that would round to 0 % and 100 %."""
+    """Percentage of `pair` = (all, part); `<1%` and `>99%` for values that would round to 0 % and
+    100 %."""
     share = 100 * pair[1] / pair[0] if pair[0] else 0.0
-    return f"{share:.0f}%" if share in (0, 100) or 1 <= share <= 99 else "<1%" if share < 1 else ">99%"
+    return (
+        f"{share:.0f}%" if share in (0, 100) or 1 <= share <= 99 else "<1%" if share < 1 else ">99%"
+    )
 
 
 def format_size(value: int | None) -> str:

@@ -1,7 +1,9 @@
-"""Collects the data of the report from the manifest and the tables of a run; renders it at publication, and later with `sanitize report`.
+"""Collects the data of the report from the manifest and the tables of a run; renders it at
+publication, and later with `sanitize report`.
 
-Counts are computed in SQL under the engine's memory limit. The results are histograms and small sums: their size depends on the number of
-kinds, header fields and distinct counts, not on the number of values.
+Counts are computed in SQL under the engine's memory limit. The results are histograms and small
+sums: their size depends on the number of kinds, header fields and distinct counts, not on the
+number of values.
 """
 
 from __future__ import annotations
@@ -24,7 +26,13 @@ from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.reporting.charts import write_charts
 from sanitize.reporting.edit_samples import select_edit_samples
-from sanitize.reporting.html_report import EditSample, ReportTables, build_charts, render_card, render_report
+from sanitize.reporting.html_report import (
+    EditSample,
+    ReportTables,
+    build_charts,
+    render_card,
+    render_report,
+)
 from sanitize.reporting.outcomes import OutcomeTask, count_outcomes
 from sanitize.storage import private_folder, publication, queries, remote_output, table_schemas
 from sanitize.storage.corpus import Corpus, Documents
@@ -39,7 +47,8 @@ _PAGE_TERMS_BYTES = 1 << 30  # memory for the search terms of a page
 
 
 def build_report_summary(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The summary that page and card are rendered from: that of the manifest, with plan, versions, inputs and shards.
+    """The summary that page and card are rendered from: that of the manifest, with plan, versions,
+    inputs and shards.
 
     Input files are numbered, not named: their names may be private.
     """
@@ -48,7 +57,11 @@ def build_report_summary(manifest: Mapping[str, Any]) -> dict[str, Any]:
         "plan": manifest["plan"],
         "settings": manifest["settings"],
         "description": manifest.get("description", {}),
-        "versions": {name: version for name, version in manifest["tool"].items() if name not in ("name", "formats")},
+        "versions": {
+            name: version
+            for name, version in manifest["tool"].items()
+            if name not in ("name", "formats")
+        },
         "inputs": [{**file, "name": f"input {file['number'] + 1}"} for file in manifest["inputs"]],
         "outputs": manifest["shards"],
         "features": manifest.get("features", {}),
@@ -58,15 +71,25 @@ def build_report_summary(manifest: Mapping[str, Any]) -> dict[str, Any]:
 def render_pages(manifest: Mapping[str, Any], report_tables: ReportTables) -> dict[str, str]:
     """The pages that are published beside the shards, by file name."""
     summary = build_report_summary(manifest)
-    return {"report.html": render_report(summary, report_tables), "README.md": render_card(summary, report_tables)}
+    return {
+        "report.html": render_report(summary, report_tables),
+        "README.md": render_card(summary, report_tables),
+    }
 
 
 def collect_report_tables(
-    engine: Engine, work: Path, run_folder: Path, samples: Sequence[EditSample], spill: Path, *, swept: bool
+    engine: Engine,
+    work: Path,
+    run_folder: Path,
+    samples: Sequence[EditSample],
+    spill: Path,
+    *,
+    swept: bool,
 ) -> ReportTables:
     """The tables of the page for the run in `run_folder` of WORK.
 
-    `spill` is a folder for temporary files, which the caller deletes; `swept` says whether the sweep edited what the leak check found.
+    `spill` is a folder for temporary files, which the caller deletes; `swept` says whether the
+    sweep edited what the leak check found.
     """
     spill.mkdir(parents=True, exist_ok=True)
 
@@ -77,7 +100,9 @@ def collect_report_tables(
             pq.write_table(table_schemas.ALL_TABLES[name].schema.empty_table(), files[0])
         return files
 
-    def run_named_query(name: str, tables: Mapping[str, Sequence[Path]], **parameters: object) -> pa.Table:
+    def run_named_query(
+        name: str, tables: Mapping[str, Sequence[Path]], **parameters: object
+    ) -> pa.Table:
         engine.sql(queries.get_query(name).sql, tables, spill / f"{name}.parquet", **parameters)
         return pq.read_table(spill / f"{name}.parquet", partitioning=None)
 
@@ -95,7 +120,9 @@ def collect_report_tables(
             )
         )
     outcomes = count_outcomes(engine, tasks, spill / "outcomes.parquet")
-    ledger = run_named_query("ledger_summary", {"ledger": table_files("ledger", run_folder / "ledger")})
+    ledger = run_named_query(
+        "ledger_summary", {"ledger": table_files("ledger", run_folder / "ledger")}
+    )
     return ReportTables(
         frequency_histogram=[tuple(row.values()) for row in histogram.to_pylist()],
         outcomes=[tuple(row.values()) for row in outcomes.to_pylist()],
@@ -106,7 +133,8 @@ def collect_report_tables(
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedRun:
-    """A published folder with its manifest, and of the private folder the folder of its run and index.json."""
+    """A published folder with its manifest, and of the private folder the folder of its run and
+    index.json."""
 
     out: Path
     work: Path
@@ -116,17 +144,23 @@ class PublishedRun:
 
 
 def open_published_run(out: Path, work: Path | str | None) -> PublishedRun:
-    """The run that published OUT. Raises UsageError for a folder that is none, and for a WORK that is not that of the run."""
+    """The run that published OUT. Raises UsageError for a folder that is none, and for a WORK that
+    is not that of the run."""
     work = remote_output.workspace_path(work, out)
     corpus = _open_output(out)
     corpus.require_current_manifest()
     index = read_json(work / "index.json")
     private_folder.require_current_index(work, index)
-    run_folder = private_folder.require_run_folder(work, str(corpus.manifest["plan_hash"]), str(out), "plan.json")
+    run_folder = private_folder.require_run_folder(
+        work, str(corpus.manifest["plan_hash"]), str(out), "plan.json"
+    )
     assert index is not None
-    if (mac_key := publication.read_mac_key(run_folder)) is not None:  # before anything else in the manifest is relied on
+    if (mac_key := publication.read_mac_key(run_folder)) is not None:
+        # before anything else in the manifest is relied on
         publication.require_published_manifest(out, mac_key)
-    return PublishedRun(out=out, work=work, manifest=corpus.manifest, folder=run_folder, index=index)
+    return PublishedRun(
+        out=out, work=work, manifest=corpus.manifest, folder=run_folder, index=index
+    )
 
 
 @public_function()
@@ -139,18 +173,32 @@ def report(
     work: Path | str | None = None,
     format: str = "png",
 ) -> ReportResult:
-    """Write the report of a published folder again: the page to the file `to`, its charts to the folder `figures`.
+    """Write the report of a published folder again: the page to the file `to`, its charts to the
+    folder `figures`.
 
-    Without either, the page is written to `OUT.report.html`, beside OUT. Nothing is written into OUT: its files are in the manifest.
-    Raises UsageError for an unsuitable folder or path, LeakFound if the page would contain a value, MissingExtra if charts need matplotlib.
+    Without either, the page is written to `OUT.report.html`, beside OUT. Nothing is written into
+    OUT: its files are in the manifest. Raises UsageError for an unsuitable folder or path,
+    LeakFound if the page would contain a value, MissingExtra if charts need matplotlib.
 
     >>> import sanitize
     >>> sanitize.report("clean").page
     'clean.report.html'
     """
     published = open_published_run(require_local_path(out), work)
-    out, work, manifest, run_folder, index_state = published.out, published.work, published.manifest, published.folder, published.index
-    page = require_local_path(to) if to is not None else None if figures is not None else out.with_name(f"{out.name}.report.html")
+    out, work, manifest, run_folder, index_state = (
+        published.out,
+        published.work,
+        published.manifest,
+        published.folder,
+        published.index,
+    )
+    page = (
+        require_local_path(to)
+        if to is not None
+        else None
+        if figures is not None
+        else out.with_name(f"{out.name}.report.html")
+    )
     for target in (page, figures):
         if target is not None:
             require_outside(require_local_path(target), out, work)
@@ -163,14 +211,23 @@ def report(
         private_folder.set_umask(0o077),
         private_folder.read_workspace(work, "report") as spill,
     ):
-        require_run_tables(work, run_folder, len(manifest["shards"]), [work / "tables" / "value_counts" / "all.parquet"])
+        require_run_tables(
+            work,
+            run_folder,
+            len(manifest["shards"]),
+            [work / "tables" / "value_counts" / "all.parquet"],
+        )
         engine = LocalEngine(workers=1, spill=spill)
         try:
             swept = manifest["settings"]["verify"] != "off"
-            earlier_shards = sum(increment["shard_count"] for increment in manifest.get("increments", ())[:-1])
+            earlier_shards = sum(
+                increment["shard_count"] for increment in manifest.get("increments", ())[:-1]
+            )
             with private_folder.report_broken_tables(work):
                 samples = _collect_samples(index_state, run_folder, earlier_shards)
-                tables = collect_report_tables(engine, work, run_folder, samples, spill / "queries", swept=swept)
+                tables = collect_report_tables(
+                    engine, work, run_folder, samples, spill / "queries", swept=swept
+                )
         finally:
             engine.close()
         html = render_report(build_report_summary(manifest), tables)
@@ -178,7 +235,9 @@ def report(
     chart_files: list[Path] = []
     if figures is not None:
         with translate_disk_errors(Path(figures)), refuse_unwritable_path(Path(figures)):
-            chart_files = write_charts(build_charts(build_report_summary(manifest), tables), Path(figures), format)
+            chart_files = write_charts(
+                build_charts(build_report_summary(manifest), tables), Path(figures), format
+            )
     if page is not None:
         with translate_disk_errors(page.parent), refuse_unwritable_path(page):
             page.parent.mkdir(parents=True, exist_ok=True)
@@ -193,47 +252,71 @@ def report(
 
 
 def require_page_or_new(path: Path) -> None:
-    """Raise UsageError for a file that exists and is no HTML page: it may be an input, or somebody's work."""
+    """Raise UsageError for a file that exists and is no HTML page: it may be an input, or
+    somebody's work."""
     if path.is_file():
         with refuse_unwritable_path(path), open(path, "rb") as file:
             start = file.read(100)
         if start.strip() and not start.lstrip().lower().startswith(b"<!doctype html"):
-            raise UsageError(f"{path}: exists and is no HTML page, so it is not overwritten; name another file, or move it away")
+            raise UsageError(
+                f"{path}: exists and is no HTML page, so it is not overwritten; name another file,"
+                " or move it away"
+            )
 
 
 def refuse_page_with_values(html: str, run: PublishedRun, spill: Path) -> None:
-    """Raise LeakFound if a page holds a value that the run removed. Search terms are written below `spill`."""
+    """Raise LeakFound if a page holds a value that the run removed. Search terms are written below
+    `spill`."""
     if run.manifest["settings"]["verify"] == "off":
         return
-    with custom_kinds(read_custom_kinds(run.work)):  # the values of the plan's own kinds are numbered after all built-in ones
+    with custom_kinds(read_custom_kinds(run.work)):
+        # the values of the plan's own kinds are numbered after all built-in ones
         terms = spill / "page_terms"
         write_terms_of_run(run.manifest, run.work, run.folder, terms, _PAGE_TERMS_BYTES, "fast")
         if found := find_values_in_texts((terms,), {"the page": html}):
-            raise LeakFound(f"the page would hold a {found[0][1]} value that the run removed; the page was not written")
+            raise LeakFound(
+                f"the page would hold a {found[0][1]} value that the run removed; the page was not"
+                " written"
+            )
 
 
 def _open_output(out: Path) -> Corpus:
     if (out / "vault").is_dir():
-        raise UsageError(f"{out}: is the private folder of a run; give the folder that the run published, and this one with --work")
+        raise UsageError(
+            f"{out}: is the private folder of a run; give the folder that the run published, and"
+            " this one with --work"
+        )
     return Corpus.open(out)
 
 
 def require_outside(path: Path, *folders: Path) -> None:
-    """Raise UsageError for a path inside OUT, whose manifest lists all files, or inside WORK, which only runs write to."""
+    """Raise UsageError for a path inside OUT, whose manifest lists all files, or inside WORK, which
+    only runs write to."""
     for folder in folders:
         if path.resolve().is_relative_to(folder.resolve()):
-            raise UsageError(f"{path}: lies inside {folder}, where no file may be added; use a path outside of it")
+            raise UsageError(
+                f"{path}: lies inside {folder}, where no file may be added; use a path outside"
+                " of it"
+            )
 
 
-def _collect_samples(index_state: Mapping[str, Any], run_folder: Path, first_shard: int) -> list[EditSample]:
-    """Samples from one shard of a run, the first of the latest increment; none if its input has moved or changed since."""
+def _collect_samples(
+    index_state: Mapping[str, Any], run_folder: Path, first_shard: int
+) -> list[EditSample]:
+    """Samples from one shard of a run, the first of the latest increment; none if its input has
+    moved or changed since."""
     documents, first_doc_no = (
         Documents.from_json(index_state["documents"], run_folder.parents[1]),
         index_state["task_ranges"][first_shard][0] if index_state["task_ranges"] else 0,
     )
     edits = run_folder / "edits" / f"{first_shard:05d}.parquet"
-    if not edits.is_file() or not all(source.is_available() for source in documents.files if source.first_doc_no >= first_doc_no):
+    if not edits.is_file() or not all(
+        source.is_available() for source in documents.files if source.first_doc_no >= first_doc_no
+    ):
         return []
     return select_edit_samples(
-        documents, [LeafPath(column, tuple(steps)) for column, *steps in index_state["leaf_paths"]], edits, SAMPLE_COUNT
+        documents,
+        [LeafPath(column, tuple(steps)) for column, *steps in index_state["leaf_paths"]],
+        edits,
+        SAMPLE_COUNT,
     )

@@ -1,4 +1,5 @@
-"""Corpus-wide tables that editors need, computed in SQL: the only stage that reads the occurrences of the whole corpus at once.
+"""Corpus-wide tables that editors need, computed in SQL: the only stage that reads the occurrences
+of the whole corpus at once.
 
 A part declares its tables in `required_aggregates`: `first_occurrences` (those it keeps),
 `value_ids` (the ids of all values of the corpus), `known_forms` (the forms of all values, in which
@@ -40,10 +41,21 @@ def write_value_counts(engine: Engine, partial_files: Sequence[Path], out: Path)
     engine.sql(queries.get_query("value_counts").sql, {"partial_counts": partial_files}, out)
 
 
-def count_remaining_kinds(engine: Engine, remaining_files: Sequence[Path], out: Path) -> dict[str, dict[str, int]]:
-    """Returns occurrences, distinct values and documents by kind, over the remaining occurrences; the same table is written to `out`."""
-    engine.sql(queries.get_query("remaining_kind_counts").sql, {"remaining_occurrences": remaining_files}, out)
-    rows = pq.read_table(out, partitioning=None).rename_columns({"distinct_values": "values"}).to_pylist()
+def count_remaining_kinds(
+    engine: Engine, remaining_files: Sequence[Path], out: Path
+) -> dict[str, dict[str, int]]:
+    """Returns occurrences, distinct values and documents by kind, over the remaining occurrences;
+    the same table is written to `out`."""
+    engine.sql(
+        queries.get_query("remaining_kind_counts").sql,
+        {"remaining_occurrences": remaining_files},
+        out,
+    )
+    rows = (
+        pq.read_table(out, partitioning=None)
+        .rename_columns({"distinct_values": "values"})
+        .to_pylist()
+    )
     return {row.pop("kind"): row for row in rows}
 
 
@@ -64,7 +76,8 @@ def aggregate_for_editors(
     is_selection: bool = False,
     filter_first_occurrences: Callable[[Path], object] = lambda first_occurrences_file: None,
 ) -> tuple[Aggregates, ...]:
-    """Write the tables that each editor needs to files in `folder`; returns their paths, one `Aggregates` per editor.
+    """Write the tables that each editor needs to files in `folder`; returns their paths, one
+    `Aggregates` per editor.
 
     Editors that read texts before editing (`pass_schemas`) run their passes over `corpus`.
     `blacklist_file` is the table of the plan; without it an empty table is written.
@@ -75,7 +88,9 @@ def aggregate_for_editors(
     `filter_first_occurrences` may remove rows from a table of first occurrences (a path)."""
     results: list[Aggregates] = []
     remaining: Sequence[Path] = (
-        [exclude_dropped(engine, occurrences, drop_files, folder / "remaining_occurrences.parquet")] if drop_files else occurrences
+        [exclude_dropped(engine, occurrences, drop_files, folder / "remaining_occurrences.parquet")]
+        if drop_files
+        else occurrences
     )
     claimed_kinds: set[str] = set()
     for number, editor in enumerate(editors):
@@ -106,25 +121,47 @@ def aggregate_for_editors(
         if "known_forms" in editor.required_aggregates:
             tables["known_forms"] = folder / "known_forms.parquet"
             if not tables["known_forms"].exists():  # the same for all editors
-                write_known_forms(value_counts_file, value_files, column_value_files, increment_starts, key, tables["known_forms"])
+                write_known_forms(
+                    value_counts_file,
+                    value_files,
+                    column_value_files,
+                    increment_starts,
+                    key,
+                    tables["known_forms"],
+                )
         if "increments" in editor.required_aggregates:
             tables["increments"] = folder / "increments.parquet"
             starts = pa.array([first_doc_no for _, first_doc_no in increment_starts], pa.int64())
             pq.write_table(pa.table({"first_doc_no": starts}), tables["increments"])
         if "component_pools" in editor.required_aggregates:
             tables["component_pools"] = folder / f"{number}-component_pools.parquet"
-            remaining_ids = _remaining_value_ids(engine, remaining, folder / f"{number}-ids.parquet") if drop_files else None
-            write_component_pools(editor.kinds, value_files, tables["component_pools"], remaining_ids)
+            remaining_ids = (
+                _remaining_value_ids(engine, remaining, folder / f"{number}-ids.parquet")
+                if drop_files
+                else None
+            )
+            write_component_pools(
+                editor.kinds, value_files, tables["component_pools"], remaining_ids
+            )
         if "distinct_values_of_kinds" in editor.required_aggregates:
-            tables["distinct_values_of_kinds"] = folder / f"{number}-distinct_values_of_kinds.parquet"
+            tables["distinct_values_of_kinds"] = (
+                folder / f"{number}-distinct_values_of_kinds.parquet"
+            )
             engine.sql(
                 queries.get_query("distinct_values_of_kinds").sql,
-                {"value_spellings": [*value_files, *column_value_files], "chosen_kinds": [kinds_file]},
+                {
+                    "value_spellings": [*value_files, *column_value_files],
+                    "chosen_kinds": [kinds_file],
+                },
                 tables["distinct_values_of_kinds"],
             )
         if editor.uses_entities:
             tables["entity_values"] = folder / f"{number}-entity_values.parquet"
-            sources = {"occurrences": occurrences, "value_spellings": value_files, "chosen_kinds": [kinds_file]}
+            sources = {
+                "occurrences": occurrences,
+                "value_spellings": value_files,
+                "chosen_kinds": [kinds_file],
+            }
             engine.sql(queries.get_query("entity_values").sql, sources, tables["entity_values"])
         if "blacklist" in editor.required_aggregates:
             tables["blacklist"] = blacklist_file or folder / "empty_blacklist.parquet"
@@ -132,7 +169,9 @@ def aggregate_for_editors(
                 pq.write_table(BLACKLIST.schema.empty_table(), tables["blacklist"])
         if editor.pass_schemas:
             assert corpus is not None
-            tables |= editor.build_tables(corpus.for_part(editor, f"edit-{number}", chosen_kinds, remaining))
+            tables |= editor.build_tables(
+                corpus.for_part(editor, f"edit-{number}", chosen_kinds, remaining)
+            )
         if any(later.keep or later.pass_schemas for later in editors[number + 1 :]):
             remaining = _exclude_claimed(engine, remaining, kinds_file, tables, folder, number)
         results.append(Aggregates(tables))
@@ -140,22 +179,45 @@ def aggregate_for_editors(
 
 
 def _exclude_claimed(
-    engine: Engine, remaining_files: Sequence[Path], kinds_file: Path, tables: Mapping[str, Path], folder: Path, number: int
+    engine: Engine,
+    remaining_files: Sequence[Path],
+    kinds_file: Path,
+    tables: Mapping[str, Path],
+    folder: Path,
+    number: int,
 ) -> list[Path]:
-    """Returns the file of occurrences that remain for later editors after editor `number` has claimed its spans."""
+    """Returns the file of occurrences that remain for later editors after editor `number` has
+    claimed its spans."""
     claimed_spans = tables.get("removed_occurrences")
     if claimed_spans is None:
-        claimed_spans, first_occurrences = folder / f"{number}-claimed_spans.parquet", tables.get("first_occurrences")
+        claimed_spans, first_occurrences = (
+            folder / f"{number}-claimed_spans.parquet",
+            tables.get("first_occurrences"),
+        )
         if first_occurrences is None:
             first_occurrences = folder / f"{number}-no_first_occurrences.parquet"
-            schema = pa.schema([("doc_no", pa.int64()), ("cell", pa.int32()), ("start", pa.int64()), ("value_id", pa.int64())])
+            schema = pa.schema(
+                [
+                    ("doc_no", pa.int64()),
+                    ("cell", pa.int32()),
+                    ("start", pa.int64()),
+                    ("value_id", pa.int64()),
+                ]
+            )
             pq.write_table(schema.empty_table(), first_occurrences)
         engine.sql(
             queries.get_query("claimed_spans").sql,
-            {"remaining_occurrences": remaining_files, "chosen_kinds": [kinds_file], "first_occurrences": [first_occurrences]},
+            {
+                "remaining_occurrences": remaining_files,
+                "chosen_kinds": [kinds_file],
+                "first_occurrences": [first_occurrences],
+            },
             claimed_spans,
         )
-    drops, out = folder / f"{number}-drops.parquet", folder / f"{number}-remaining_occurrences.parquet"
+    drops, out = (
+        folder / f"{number}-drops.parquet",
+        folder / f"{number}-remaining_occurrences.parquet",
+    )
     pq.write_table(pa.table({"doc_no": pa.array([], pa.int64())}), drops)
     sources = {"occurrences": remaining_files, "claimed_spans": [claimed_spans], "drops": [drops]}
     engine.sql(queries.get_query("remaining_occurrences").sql, sources, out)
@@ -164,7 +226,9 @@ def _exclude_claimed(
 
 def _remaining_value_ids(engine: Engine, remaining_files: Sequence[Path], out: Path) -> I64:
     """The distinct value ids among the remaining occurrences, ascending."""
-    engine.sql(queries.get_query("remaining_values").sql, {"remaining_occurrences": remaining_files}, out)
+    engine.sql(
+        queries.get_query("remaining_values").sql, {"remaining_occurrences": remaining_files}, out
+    )
     return np.asarray(pq.read_table(out, partitioning=None).column("value_id"), np.int64)
 
 
@@ -188,7 +252,9 @@ def write_known_forms(
     later increment has, the first document of that increment, because what was drawn for earlier
     ones did not know it. `value_files` has a file for each task.
     Memory is 32 bytes for each form, and 16 bytes for each value."""
-    first_docs = pl.DataFrame(pq.read_table(value_counts_file, columns=["value_id", "first_doc_no"], partitioning=None)).sort("value_id")
+    first_docs = pl.DataFrame(
+        pq.read_table(value_counts_file, columns=["value_id", "first_doc_no"], partitioning=None)
+    ).sort("value_id")
     ids, first_doc_nos = (first_docs[name].to_numpy() for name in ("value_id", "first_doc_no"))
     known = FirstForms.collect(np.empty(0, np.int64), np.empty(0, np.int64))
     unmerged = [known]
@@ -196,8 +262,17 @@ def write_known_forms(
     for no, path in enumerate((*value_files, *column_value_files)):
         if no >= len(value_files):
             columns = pq.read_table(path, columns=["value_id", "first_doc_no"], partitioning=None)
-            column_docs = pl.DataFrame(columns).group_by("value_id").agg(pl.col("first_doc_no").min()).sort("value_id")
-            path_ids, path_docs, known_from = column_docs["value_id"].to_numpy(), column_docs["first_doc_no"].to_numpy(), 0
+            column_docs = (
+                pl.DataFrame(columns)
+                .group_by("value_id")
+                .agg(pl.col("first_doc_no").min())
+                .sort("value_id")
+            )
+            path_ids, path_docs, known_from = (
+                column_docs["value_id"].to_numpy(),
+                column_docs["first_doc_no"].to_numpy(),
+                0,
+            )
         else:
             path_ids, path_docs = ids, first_doc_nos
             known_from = starts[np.searchsorted(tasks, no, side="right") - 1]
@@ -206,9 +281,8 @@ def write_known_forms(
             first = np.full(len(value_ids), known_from)
             first[is_counted] = np.maximum(path_docs[place[is_counted]], known_from)
             unmerged.append(FirstForms.collect(forms, first))
-            if sum(len(found.forms) for found in unmerged[1:]) > len(
-                known.forms
-            ):  # not after every batch, which would sort all forms again
+            if sum(len(found.forms) for found in unmerged[1:]) > len(known.forms):
+                # not after every batch, which would sort all forms again
                 known = FirstForms.merge(unmerged)
                 unmerged = [known]
     known = FirstForms.merge(unmerged)
@@ -226,7 +300,9 @@ def iter_value_forms(value_files: Sequence[Path], key: Key) -> Iterator[tuple[Ki
         ]
         for name in pc.unique(kinds).to_pylist():
             rows = pa.array(np.flatnonzero(np.asarray(pc.equal(kinds, name))))
-            value, normalised = (column.cast(pa.large_string()).combine_chunks().take(rows) for column in columns)
+            value, normalised = (
+                column.cast(pa.large_string()).combine_chunks().take(rows) for column in columns
+            )
             value_ids = np.asarray(table.column("value_id").take(rows), np.int64)
             yield (
                 get_kind(name),
@@ -239,12 +315,15 @@ def _iter_values(value_files: Sequence[Path]) -> Iterator[pa.Table]:
     """Yields the distinct values of each task in batches of `_READ_ROWS` rows."""
     for path in value_files:
         with pq.ParquetFile(path, pre_buffer=False) as file:
-            for batch in file.iter_batches(_READ_ROWS, columns=["value_id", "kind", "value", "normalised"], use_threads=False):
+            for batch in file.iter_batches(
+                _READ_ROWS, columns=["value_id", "kind", "value", "normalised"], use_threads=False
+            ):
                 yield pa.Table.from_batches([batch])
 
 
-# Components that a variant may contain: those that look like names. A longer or unusual component may itself contain an address or a
-# number (bounce-7-bob=example.com, [192.0.2.1]), which a variant would then copy to new places.
+# Components that a variant may contain: those that look like names. A longer or unusual component
+# may itself contain an address or a number (bounce-7-bob=example.com, [192.0.2.1]), which a variant
+# would then copy to new places.
 COMPONENT_PATTERNS = {
     "first": r"\A[a-z]{2,20}[0-9]{0,4}\z",
     "local": r"\A[a-z]{2,24}[0-9]{0,4}\z",
@@ -253,16 +332,21 @@ COMPONENT_PATTERNS = {
     "host": r"\A(?:[a-z0-9-]{1,20}[.])*[a-z0-9-]*[a-z][a-z0-9-]*[.][a-z]{2,24}\z",
     "tld": r"\A[a-z]{2,24}\z",
 }
-MAX_COMPONENT_BYTES = 32  # longer parts are often addresses themselves (`bounce-7-bob=example.com`), which a variant would carry elsewhere
+# longer parts are often addresses themselves (`bounce-7-bob=example.com`), which a variant would
+# carry elsewhere
+MAX_COMPONENT_BYTES = 32
 _READ_ROWS = 50_000
 
 
-def write_component_pools(kinds: Sequence[str], value_files: Sequence[Path], out: Path, value_ids: I64 | None = None) -> None:
-    """Write the component pools: the distinct components, in lower case, of the values of each kind that has components; columns `kind`,
-    `component`, `text`, sorted. Components that are too long or of another alphabet are left out. With `value_ids` (ascending) only those
-    values count.
+def write_component_pools(
+    kinds: Sequence[str], value_files: Sequence[Path], out: Path, value_ids: I64 | None = None
+) -> None:
+    """Write the component pools: the distinct components, in lower case, of the values of each kind
+    that has components; columns `kind`, `component`, `text`, sorted. Components that are too long
+    or of another alphabet are left out. With `value_ids` (ascending) only those values count.
 
-    Loops over the tasks' files of distinct values, not over documents. Each kind splits its values with a columnar function of its own.
+    Loops over the tasks' files of distinct values, not over documents. Each kind splits its values
+    with a columnar function of its own.
     """
     texts_by_pool: dict[tuple[str, str], list[pa.LargeStringArray]] = {}
     for name in kinds:
@@ -270,10 +354,14 @@ def write_component_pools(kinds: Sequence[str], value_files: Sequence[Path], out
         for table in _iter_values(value_files) if split is not None else ():
             table = table.filter(pc.equal(table.column("kind").cast(pa.string()), name))
             ids, rows = np.unique(np.asarray(table.column("value_id")), return_index=True)
-            table = table.take(pa.array(rows if value_ids is None else rows[find_sorted(value_ids, ids)[1]]))
+            table = table.take(
+                pa.array(rows if value_ids is None else rows[find_sorted(value_ids, ids)[1]])
+            )
             if not table.num_rows:
                 continue
-            components = split(pl.Series(pc.coalesce(table.column("normalised"), table.column("value"))))  # type: ignore[misc]
+            components = split(
+                pl.Series(pc.coalesce(table.column("normalised"), table.column("value")))
+            )  # type: ignore[misc]
             is_single = components["last"] == ""
             for component, texts in (
                 ("first", components["first"].filter(~is_single)),
@@ -285,18 +373,25 @@ def write_component_pools(kinds: Sequence[str], value_files: Sequence[Path], out
             ):
                 lowercase = texts.unique().str.to_lowercase()
                 usable = lowercase.filter(
-                    lowercase.str.contains(COMPONENT_PATTERNS[component]) & (lowercase.str.len_bytes() <= MAX_COMPONENT_BYTES)
+                    lowercase.str.contains(COMPONENT_PATTERNS[component])
+                    & (lowercase.str.len_bytes() <= MAX_COMPONENT_BYTES)
                 )
-                # converted to Arrow, which copies: Polars returns views, each of which would keep all values of its batch in memory
+                # converted to Arrow, which copies: Polars returns views, each of which would keep
+                # all values of its batch in memory
                 pool = texts_by_pool.setdefault((name, component), [])
                 pool.append(to_large_string(usable.unique()))
-                if sum(len(unmerged) for unmerged in pool[1:]) > len(
-                    pool[0]
-                ):  # not after every batch, which would scan all texts each time
+                if sum(len(unmerged) for unmerged in pool[1:]) > len(pool[0]):
+                    # not after every batch, which would scan all texts each time
                     pool[:] = [_unique_texts(pool)]
     frames = []
     for (name, component), pieces in sorted(texts_by_pool.items(), key=lambda item: item[0]):
         texts = pl.Series("text", _unique_texts(pieces)).sort()
-        frames.append(pl.DataFrame({"kind": [name], "component": [component]}).join(texts.to_frame(), how="cross"))
+        frames.append(
+            pl.DataFrame({"kind": [name], "component": [component]}).join(
+                texts.to_frame(), how="cross"
+            )
+        )
     empty = pl.DataFrame(schema={"kind": pl.String, "component": pl.String, "text": pl.String})
-    pl.concat([empty, *frames]).write_parquet(out, compression=TABLE_CODEC, compression_level=TABLE_CODEC_LEVEL)
+    pl.concat([empty, *frames]).write_parquet(
+        out, compression=TABLE_CODEC, compression_level=TABLE_CODEC_LEVEL
+    )

@@ -1,8 +1,10 @@
-"""Rewrites a batch of documents: runs the editors on its occurrences, resolves overlapping edits, and splices the rest into the texts.
+"""Rewrites a batch of documents: runs the editors on its occurrences, resolves overlapping edits,
+and splices the rest into the texts.
 
-The one implementation for runs and streams. A run reads the occurrences of a batch from its tables, and a stream finds them just before;
-which originals are kept was decided by then, and what occurs earlier in the corpus the editors ask their prior values. Pure: tables and
-arrays in, a table out. Every byte outside the edits equals the input.
+The one implementation for runs and streams. A run reads the occurrences of a batch from its tables,
+and a stream finds them just before; which originals are kept was decided by then, and what occurs
+earlier in the corpus the editors ask their prior values. Pure: tables and arrays in, a table out.
+Every byte outside the edits equals the input.
 """
 
 from __future__ import annotations
@@ -18,8 +20,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from sanitize.array_types import I32, I64, Mask
-from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, slice_spans, splice, to_large_string
-from sanitize.core.intervals import begins_group, flatten_spans, overlaps_any, pack_pairs, sort_spans, to_output_offsets
+from sanitize.core.arrow_buffers import (
+    TextBuffers,
+    fill_null_texts,
+    slice_spans,
+    splice,
+    to_large_string,
+)
+from sanitize.core.intervals import (
+    begins_group,
+    flatten_spans,
+    overlaps_any,
+    pack_pairs,
+    sort_spans,
+    to_output_offsets,
+)
 from sanitize.core.part_protocols import EditBatch, Editor, TextBatch, TextEdits
 from sanitize.core.text_cells import LeafPath, replace_leaf_texts
 from sanitize.kernels import edit_overlaps
@@ -58,7 +73,8 @@ class EditRules:
 
 @dataclass(frozen=True, repr=False)
 class OccurrenceArrays:
-    """The columns of occurrences that rewriting needs, as arrays of one length, in order: by document, cell, start, longest first."""
+    """The columns of occurrences that rewriting needs, as arrays of one length, in order: by
+    document, cell, start, longest first."""
 
     doc_no: I64
     cell: I32
@@ -83,7 +99,11 @@ class OccurrenceArrays:
 
     def _select(self, rows: Any) -> OccurrenceArrays:
         columns = {name: getattr(self, name)[rows] for name in ARRAY_COLUMNS}
-        return OccurrenceArrays(**columns, kept_by_editor=tuple(kept[rows] for kept in self.kept_by_editor), kind_names=self.kind_names)
+        return OccurrenceArrays(
+            **columns,
+            kept_by_editor=tuple(kept[rows] for kept in self.kept_by_editor),
+            kind_names=self.kind_names,
+        )
 
     def select_kinds(self, kinds: Sequence[str]) -> Mask:
         """True for the occurrences of these kinds."""
@@ -97,32 +117,57 @@ class OccurrenceArrays:
         return np.cumsum(new).astype(np.int64)
 
 
-ARRAY_COLUMNS = ("doc_no", "cell", "start", "end", "start_byte", "end_byte", "kind", "value_id", "swept", "erased")
+ARRAY_COLUMNS = (
+    "doc_no",
+    "cell",
+    "start",
+    "end",
+    "start_byte",
+    "end_byte",
+    "kind",
+    "value_id",
+    "swept",
+    "erased",
+)
 
 
 def assemble_occurrences(
-    columns: Mapping[str, npt.NDArray[Any]], kept_by_editor: Sequence[Mask], kind_names: pa.Array, keeps_swept: Sequence[bool]
+    columns: Mapping[str, npt.NDArray[Any]],
+    kept_by_editor: Sequence[Mask],
+    kind_names: pa.Array,
+    keeps_swept: Sequence[bool],
 ) -> OccurrenceArrays:
-    """The occurrences of `columns` (those in `ARRAY_COLUMNS`, in any order), in order, and what each editor keeps of them.
+    """The occurrences of `columns` (those in `ARRAY_COLUMNS`, in any order), in order, and what
+    each editor keeps of them.
 
-    No editor keeps an occurrence of an erased value, one that the leak check added, or one that overlaps an added one; except those with
-    `keeps_swept`, which keep all but the occurrences that they list.
+    No editor keeps an occurrence of an erased value, one that the leak check added, or one that
+    overlaps an added one; except those with `keeps_swept`, which keep all but the occurrences that
+    they list.
     """
     start, end = flatten_occurrences(columns)
     swept = columns["swept"]
     may_keep = ~swept & ~columns["erased"] & ~overlaps_any(start, end, start[swept], end[swept])
     order = _sort_swept_first(start, end, swept)
-    kept = tuple((mask if keeps else mask & may_keep)[order] for mask, keeps in zip(kept_by_editor, keeps_swept, strict=True))
-    return OccurrenceArrays(**{name: columns[name][order] for name in ARRAY_COLUMNS}, kept_by_editor=kept, kind_names=kind_names)
+    kept = tuple(
+        (mask if keeps else mask & may_keep)[order]
+        for mask, keeps in zip(kept_by_editor, keeps_swept, strict=True)
+    )
+    return OccurrenceArrays(
+        **{name: columns[name][order] for name in ARRAY_COLUMNS},
+        kept_by_editor=kept,
+        kind_names=kind_names,
+    )
 
 
 def _sort_swept_first(start: I64, end: I64, is_swept: Mask) -> npt.NDArray[np.intp]:
-    """The order of `sort_spans`; of equal spans the swept one is first, so that its edit stays where edits overlap."""
+    """The order of `sort_spans`; of equal spans the swept one is first, so that its edit stays
+    where edits overlap."""
     return np.lexsort((~is_swept, -end, start)) if is_swept.any() else sort_spans(start, end)
 
 
 def flatten_occurrences(columns: Mapping[str, npt.NDArray[Any]]) -> tuple[I64, I64]:
-    """Start and end of occurrences (columns `doc_no`, `cell`, `start_byte`, `end_byte`) on one axis, see `core.intervals`."""
+    """Start and end of occurrences (columns `doc_no`, `cell`, `start_byte`, `end_byte`) on one
+    axis, see `core.intervals`."""
     (cell,) = pack_pairs([columns["doc_no"]], [columns["cell"]])
     (axis,) = flatten_spans((cell, columns["start_byte"], columns["end_byte"]))
     return axis
@@ -130,7 +175,8 @@ def flatten_occurrences(columns: Mapping[str, npt.NDArray[Any]]) -> tuple[I64, I
 
 @dataclass(frozen=True, repr=False)
 class _LocatedOccurrences:
-    """Occurrences of a batch, and for each the number of its leaf and of its text in the flat column of that leaf."""
+    """Occurrences of a batch, and for each the number of its leaf and of its text in the flat
+    column of that leaf."""
 
     occurrences: OccurrenceArrays
     leaf_no: I64
@@ -145,7 +191,8 @@ class _LocatedOccurrences:
 
 @dataclass(frozen=True, repr=False)
 class _Edits:
-    """Edits in order of position; `occurrence_row` is the row of the occurrence, `editor_no` the position of the editor in the plan."""
+    """Edits in order of position; `occurrence_row` is the row of the occurrence, `editor_no` the
+    position of the editor in the plan."""
 
     occurrence_row: I64
     start_byte: I64
@@ -157,21 +204,33 @@ class _Edits:
     def empty(cls) -> _Edits:
         """No edits."""
         no_rows = np.empty(0, np.int64)
-        return cls(no_rows, no_rows, no_rows, np.empty(0, np.int32), pa.array([], pa.large_string()))
+        return cls(
+            no_rows, no_rows, no_rows, np.empty(0, np.int32), pa.array([], pa.large_string())
+        )
 
     def __len__(self) -> int:
         return len(self.occurrence_row)
 
     def take(self, rows: I64) -> _Edits:
         """The edits at the given rows."""
-        start, end, replacement = self.start_byte[rows], self.end_byte[rows], self.replacement.take(pa.array(rows))
+        start, end, replacement = (
+            self.start_byte[rows],
+            self.end_byte[rows],
+            self.replacement.take(pa.array(rows)),
+        )
         return _Edits(self.occurrence_row[rows], start, end, self.editor_no[rows], replacement)
 
     def slice(self, low: int, high: int) -> _Edits:
         """The edits from `low` to `high`, without a copy."""
         rows = slice(low, high)
         replacement = self.replacement.slice(low, high - low)
-        return _Edits(self.occurrence_row[rows], self.start_byte[rows], self.end_byte[rows], self.editor_no[rows], replacement)
+        return _Edits(
+            self.occurrence_row[rows],
+            self.start_byte[rows],
+            self.end_byte[rows],
+            self.editor_no[rows],
+            replacement,
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -188,7 +247,8 @@ class _WordSpans:
 
 @dataclass(frozen=True, repr=False)
 class _Proposal:
-    """The edits that one editor proposes, in any order. `occurrence_row` counts on behind the occurrences for the edits of `words`."""
+    """The edits that one editor proposes, in any order. `occurrence_row` counts on behind the
+    occurrences for the edits of `words`."""
 
     edits: _Edits
     draw_no: I64 | None = None  # of edits that a privacy mechanism drew
@@ -202,10 +262,12 @@ class _Proposal:
 
 
 class BatchRewriter:
-    """A rewritten batch of documents: edits of all editors, with overlaps resolved and applied to the texts.
+    """A rewritten batch of documents: edits of all editors, with overlaps resolved and applied to
+    the texts.
 
-    Results are attributes: `table` (the documents), `edits`, `kept` and `labels` (tables), `occurrences` (with the words that editors chose
-    themselves), `kept_rows` of these, `draws_spent`, and the counts `masked_count` and `word_count`.
+    Results are attributes: `table` (the documents), `edits`, `kept` and `labels` (tables),
+    `occurrences` (with the words that editors chose themselves), `kept_rows` of these,
+    `draws_spent`, and the counts `masked_count` and `word_count`.
     """
 
     def __init__(self, rules: EditRules, table: pa.Table, occurrences: OccurrenceArrays) -> None:
@@ -214,28 +276,47 @@ class BatchRewriter:
         columns = flatten_cells(table, list(rules.leaves))
         buffers = [TextBuffers.from_array(fill_null_texts(column.flat.texts)) for column in columns]
         found, row = _locate_occurrences(table, columns, occurrences)
-        draw_ids = table.column("doc_no").chunk(0).cast(pa.large_string()) if rules.by_position else table.column("doc_id").chunk(0)
-        texts = _BatchTexts(columns, buffers, np.asarray(table.column("doc_no"), np.int64), draw_ids, table)
+        draw_ids = (
+            table.column("doc_no").chunk(0).cast(pa.large_string())
+            if rules.by_position
+            else table.column("doc_id").chunk(0)
+        )
+        texts = _BatchTexts(
+            columns, buffers, np.asarray(table.column("doc_no"), np.int64), draw_ids, table
+        )
         found, proposed, draw_no = _combine(list(self._propose(found, row, texts)), found)
         edits, self.masked_count = _resolve_overlaps(proposed, found.occurrences)
         self.occurrences = found.occurrences
         self.word_count = int((self.occurrences.value_id[edits.occurrence_row] == _NO_VALUE).sum())
         drawn = np.flatnonzero(draw_no[edits.occurrence_row] >= 0)
         rows = edits.occurrence_row[drawn]
-        self.draws_spent = (edits.editor_no[drawn], self.occurrences.doc_no[rows], found.leaf_no[rows], draw_no[rows])
+        self.draws_spent = (
+            edits.editor_no[drawn],
+            self.occurrences.doc_no[rows],
+            found.leaf_no[rows],
+            draw_no[rows],
+        )
         self.edits = _build_edit_table(rules, edits, self.occurrences)
         self.kept_rows, moved_by = _find_untouched_originals(edits, self.occurrences)
         self.kept = self._build_kept_table(moved_by)
         new_texts: dict[str, dict[LeafPath, pa.Array]] = {}
         edit_leaf_no = found.leaf_no[edits.occurrence_row]
-        edits_by_leaf = edits.take(np.argsort(edit_leaf_no, kind="stable")) if len(columns) > 1 else edits
+        edits_by_leaf = (
+            edits.take(np.argsort(edit_leaf_no, kind="stable")) if len(columns) > 1 else edits
+        )
         edge = 0
         for leaf_no, count in zip(*np.unique(edit_leaf_no, return_counts=True), strict=True):
             column, column_edits = columns[leaf_no], edits_by_leaf.slice(edge, edge := edge + count)
             texts_of_column = new_texts.setdefault(column.leaf.column, {})
-            texts_of_column[column.leaf] = _splice_texts(column, buffers[leaf_no], found.text_no[column_edits.occurrence_row], column_edits)
+            texts_of_column[column.leaf] = _splice_texts(
+                column, buffers[leaf_no], found.text_no[column_edits.occurrence_row], column_edits
+            )
         self.table = replace_columns(
-            table, {name: replace_leaf_texts(table.column(name).chunk(0), texts) for name, texts in new_texts.items()}
+            table,
+            {
+                name: replace_leaf_texts(table.column(name).chunk(0), texts)
+                for name, texts in new_texts.items()
+            },
         )
 
     def count_outcomes(self) -> dict[str, dict[str, int]]:
@@ -243,17 +324,25 @@ class BatchRewriter:
         counts: dict[str, dict[str, int]] = {}
         names = self.occurrences.kind_names.to_pylist()
         kind_no = self.occurrences.kind
-        for outcome, kinds in (("occurrences", kind_no), ("kept", kind_no[self.kept_rows]), ("swept", kind_no[self.occurrences.swept])):
+        for outcome, kinds in (
+            ("occurrences", kind_no),
+            ("kept", kind_no[self.kept_rows]),
+            ("swept", kind_no[self.occurrences.swept]),
+        ):
             for kind, count in enumerate(np.bincount(kinds, minlength=len(names)).tolist()):
                 if count:
-                    counts.setdefault(names[kind], {"occurrences": 0, "kept": 0, "swept": 0})[outcome] += count
+                    counts.setdefault(names[kind], {"occurrences": 0, "kept": 0, "swept": 0})[
+                        outcome
+                    ] += count
         return counts
 
     # ---- proposals ----
 
-    def _propose(self, found: _LocatedOccurrences, row: I64, texts: _BatchTexts) -> Iterator[_Proposal]:
-        """Yields what the editors propose, in plan order; a kind belongs to the first editor that names it. Erased values come last, and
-        swept ones of kinds that no editor names."""
+    def _propose(
+        self, found: _LocatedOccurrences, row: I64, texts: _BatchTexts
+    ) -> Iterator[_Proposal]:
+        """Yields what the editors propose, in plan order; a kind belongs to the first editor that
+        names it. Erased values come last, and swept ones of kinds that no editor names."""
         occurrences = found.occurrences
         values = _cut_values(texts.buffers, found)
         doc_ids = pa.DictionaryArray.from_arrays(pa.array(row.astype(np.int32)), texts.draw_ids)
@@ -268,22 +357,40 @@ class BatchRewriter:
                     next_row += len(proposal.words.leaf_no) if proposal.words else 0
                     touched.append(proposal.edits.occurrence_row)
                     yield proposal
-                if editor.privacy_unit:  # an occurrence that no span of the mechanism touches is kept
-                    occurrences.kept_by_editor[editor_no][np.setdiff1d(rows, np.concatenate(touched))] = True
+                if editor.privacy_unit:
+                    # an occurrence that no span of the mechanism touches is kept
+                    occurrences.kept_by_editor[editor_no][
+                        np.setdiff1d(rows, np.concatenate(touched))
+                    ] = True
             elif len(rows):
-                yield self._propose_for_occurrences(editor_no, editor, occurrences, rows, values, doc_ids)
-        for part_no, is_labelled in enumerate((occurrences.erased, occurrences.swept & unclaimed), len(self.rules.editors)):
+                yield self._propose_for_occurrences(
+                    editor_no, editor, occurrences, rows, values, doc_ids
+                )
+        for part_no, is_labelled in enumerate(
+            (occurrences.erased, occurrences.swept & unclaimed), len(self.rules.editors)
+        ):
             if is_labelled.any():
                 yield self._propose_labels(occurrences, np.flatnonzero(is_labelled), part_no)
 
     def _propose_for_occurrences(
-        self, editor_no: int, editor: Editor, occurrences: OccurrenceArrays, rows: I64, values: pa.Array, doc_ids: pa.DictionaryArray
+        self,
+        editor_no: int,
+        editor: Editor,
+        occurrences: OccurrenceArrays,
+        rows: I64,
+        values: pa.Array,
+        doc_ids: pa.DictionaryArray,
     ) -> _Proposal:
         """What an editor of occurrences proposes for those at `rows`."""
-        kinds = pa.DictionaryArray.from_arrays(pa.array(occurrences.kind[rows]), occurrences.kind_names).cast(pa.large_string())
+        kinds = pa.DictionaryArray.from_arrays(
+            pa.array(occurrences.kind[rows]), occurrences.kind_names
+        ).cast(pa.large_string())
         frame = pl.DataFrame(
             {
-                **{name: getattr(occurrences, name)[rows] for name in ("doc_no", "cell", "start", "end", "value_id", "swept")},
+                **{
+                    name: getattr(occurrences, name)[rows]
+                    for name in ("doc_no", "cell", "start", "end", "value_id", "swept")
+                },
                 "kind": pl.Series(kinds),
                 "kept": occurrences.kept_by_editor[editor_no][rows],
                 "value": pl.Series(values.take(pa.array(rows))),
@@ -294,26 +401,41 @@ class BatchRewriter:
         if labels is not None:
             self.labels.append(labels)
         if self.rules.erased_addresses:
-            replacement = _label_erased_addresses(self.rules.erased_addresses, frame["kind"].gather(changed), replacement)
+            replacement = _label_erased_addresses(
+                self.rules.erased_addresses, frame["kind"].gather(changed), replacement
+            )
         changed_rows, ranges = rows[changed], editor.edited_byte_ranges(batch, changed)
-        start, end = ranges or (occurrences.start_byte[changed_rows], occurrences.end_byte[changed_rows])
-        edits = _Edits(changed_rows, start, end, np.full(len(changed_rows), editor_no, np.int32), replacement)
+        start, end = ranges or (
+            occurrences.start_byte[changed_rows],
+            occurrences.end_byte[changed_rows],
+        )
+        edits = _Edits(
+            changed_rows, start, end, np.full(len(changed_rows), editor_no, np.int32), replacement
+        )
         return _Proposal(edits, is_wider=ranges is not None)
 
     def _propose_labels(self, occurrences: OccurrenceArrays, rows: I64, part_no: int) -> _Proposal:
         """Labels in the place of the occurrences at `rows`."""
-        labels = pa.array([f"[{name}]" for name in occurrences.kind_names.to_pylist()], pa.large_string())
+        labels = pa.array(
+            [f"[{name}]" for name in occurrences.kind_names.to_pylist()], pa.large_string()
+        )
         numbers = np.full(len(rows), part_no, np.int32)
         replacement = labels.take(pa.array(occurrences.kind[rows]))
-        return _Proposal(_Edits(rows, occurrences.start_byte[rows], occurrences.end_byte[rows], numbers, replacement))
+        return _Proposal(
+            _Edits(
+                rows, occurrences.start_byte[rows], occurrences.end_byte[rows], numbers, replacement
+            )
+        )
 
     # ---- results ----
 
     def _build_kept_table(self, moved_by: I64) -> pa.Table:
-        """The kept originals that the leak check searches for, in bytes of the output. `moved_by` is for each of `kept_rows`."""
+        """The kept originals that the leak check searches for, in bytes of the output. `moved_by`
+        is for each of `kept_rows`."""
         occurrences = self.occurrences
         is_searched = np.ones(len(self.kept_rows), np.bool_)
-        # occurrences that a mechanism leaves by its privacy claim are counted, but the leak check does not search for them
+        # occurrences that a mechanism leaves by its privacy claim are counted, but the leak check
+        # does not search for them
         for editor, kept_mask in zip(self.rules.editors, occurrences.kept_by_editor, strict=True):
             if editor.removal_policy == "ledger":
                 is_searched &= ~kept_mask[self.kept_rows]
@@ -321,14 +443,31 @@ class BatchRewriter:
         ambiguous_kinds = [name for name, kind in all_kinds().items() if kind.ambiguous_text]
         is_searched &= ~occurrences.select_kinds(ambiguous_kinds)[self.kept_rows]
         kept, moved_by = self.kept_rows[is_searched], moved_by[is_searched]
-        start, end = (column[kept] + moved_by for column in (occurrences.start_byte, occurrences.end_byte))
-        return pa.table([occurrences.doc_no[kept], occurrences.cell[kept], start, end, occurrences.value_id[kept]], schema=KEPT_SCHEMA)
+        start, end = (
+            column[kept] + moved_by for column in (occurrences.start_byte, occurrences.end_byte)
+        )
+        return pa.table(
+            [
+                occurrences.doc_no[kept],
+                occurrences.cell[kept],
+                start,
+                end,
+                occurrences.value_id[kept],
+            ],
+            schema=KEPT_SCHEMA,
+        )
 
 
 def replace_columns(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:
-    """The table with the columns of these names replaced. One pass, where `set_column` copies the list of columns for each."""
-    fields = [pa.field(field.name, columns[field.name].type) if field.name in columns else field for field in table.schema]
-    arrays = [columns.get(field.name, column) for field, column in zip(fields, table.columns, strict=True)]
+    """The table with the columns of these names replaced. One pass, where `set_column` copies the
+    list of columns for each."""
+    fields = [
+        pa.field(field.name, columns[field.name].type) if field.name in columns else field
+        for field in table.schema
+    ]
+    arrays = [
+        columns.get(field.name, column) for field, column in zip(fields, table.columns, strict=True)
+    ]
     return pa.Table.from_arrays(arrays, schema=pa.schema(fields, metadata=table.schema.metadata))
 
 
@@ -339,7 +478,9 @@ def _group_rows(numbers: I64) -> Iterator[tuple[int, I64]]:
     yield from zip(numbers[order[firsts]].tolist(), np.split(order, firsts[1:]), strict=False)
 
 
-def _splice_texts(column: CellColumn, buffers: TextBuffers, text_no: I64, edits: _Edits) -> pa.Array:
+def _splice_texts(
+    column: CellColumn, buffers: TextBuffers, text_no: I64, edits: _Edits
+) -> pa.Array:
     """The texts of one column of cells, with its edits applied."""
     base = buffers.offsets[text_no]
     starts, ends = base + edits.start_byte, base + edits.end_byte
@@ -350,9 +491,12 @@ def _splice_texts(column: CellColumn, buffers: TextBuffers, text_no: I64, edits:
     return texts
 
 
-def _combine(proposals: Sequence[_Proposal], found: _LocatedOccurrences) -> tuple[_LocatedOccurrences, _Edits, I64]:
-    """All proposed edits in order of position, which may overlap. Returns the occurrences, with the spans of edits that belong to none
-    among them; the edits; and for each occurrence the number of its draw, or -1."""
+def _combine(
+    proposals: Sequence[_Proposal], found: _LocatedOccurrences
+) -> tuple[_LocatedOccurrences, _Edits, I64]:
+    """All proposed edits in order of position, which may overlap. Returns the occurrences, with the
+    spans of edits that belong to none among them; the edits; and for each occurrence the number of
+    its draw, or -1."""
     all_words = [proposal.words for proposal in proposals if proposal.words is not None]
     new_row_of = np.arange(len(found))
     if all_words:
@@ -365,18 +509,34 @@ def _combine(proposals: Sequence[_Proposal], found: _LocatedOccurrences) -> tupl
         return found, _Edits.empty(), draw_no
     parts = [proposal.edits for proposal in proposals]
     names = ("occurrence_row", "start_byte", "end_byte", "editor_no")
-    row, start, end, editor_no = (np.concatenate([getattr(part, name) for part in parts]) for name in names)
-    edits = _Edits(new_row_of[row], start, end, editor_no, pa.concat_arrays([part.replacement for part in parts]))
+    row, start, end, editor_no = (
+        np.concatenate([getattr(part, name) for part in parts]) for name in names
+    )
+    edits = _Edits(
+        new_row_of[row],
+        start,
+        end,
+        editor_no,
+        pa.concat_arrays([part.replacement for part in parts]),
+    )
     if all(proposal.keeps_order for proposal in proposals):
         is_ordered = (edits.occurrence_row[1:] >= edits.occurrence_row[:-1]).all()
-        return found, edits if is_ordered else edits.take(np.argsort(edits.occurrence_row, kind="stable")), draw_no
+        return (
+            found,
+            edits if is_ordered else edits.take(np.argsort(edits.occurrence_row, kind="stable")),
+            draw_no,
+        )
     (axis,) = flatten_spans((found.occurrences.number_cells()[edits.occurrence_row], start, end))
-    return found, edits.take(_sort_swept_first(*axis, found.occurrences.swept[edits.occurrence_row])), draw_no
+    return (
+        found,
+        edits.take(_sort_swept_first(*axis, found.occurrences.swept[edits.occurrence_row])),
+        draw_no,
+    )
 
 
 def _resolve_overlaps(edits: _Edits, occurrences: OccurrenceArrays) -> tuple[_Edits, int]:
-    """Edits that do not overlap, and how many of them are masks. An edit inside another is removed; of two that cross, that of the later
-    editor is cut, and masks what is left of it."""
+    """Edits that do not overlap, and how many of them are masks. An edit inside another is removed;
+    of two that cross, that of the later editor is cut, and masks what is left of it."""
     cell = occurrences.number_cells()[edits.occurrence_row]
     (axis,) = flatten_spans((cell, edits.start_byte, edits.end_byte))
     begins = begins_group(*axis)
@@ -398,7 +558,10 @@ def _resolve_overlaps(edits: _Edits, occurrences: OccurrenceArrays) -> tuple[_Ed
 
 def _build_edit_table(rules: EditRules, edits: _Edits, occurrences: OccurrenceArrays) -> pa.Table:
     """The rows of the table `edits`."""
-    parts = pa.array([*(editor.use for editor in rules.editors), ERASURE_PART, table_schemas.SWEEP_FINDER], pa.string())
+    parts = pa.array(
+        [*(editor.use for editor in rules.editors), ERASURE_PART, table_schemas.SWEEP_FINDER],
+        pa.string(),
+    )
     arrays = {
         "doc_no": pa.array(occurrences.doc_no[edits.occurrence_row]),
         "cell": pa.array(occurrences.cell[edits.occurrence_row]),
@@ -406,27 +569,41 @@ def _build_edit_table(rules: EditRules, edits: _Edits, occurrences: OccurrenceAr
         "end_byte": pa.array(edits.end_byte),
         "replacement": edits.replacement,
         "part": pa.DictionaryArray.from_arrays(pa.array(edits.editor_no), parts),
-        "kind": pa.DictionaryArray.from_arrays(pa.array(occurrences.kind[edits.occurrence_row]), occurrences.kind_names),
+        "kind": pa.DictionaryArray.from_arrays(
+            pa.array(occurrences.kind[edits.occurrence_row]), occurrences.kind_names
+        ),
     }
-    return pa.table([arrays[name] for name in table_schemas.EDITS.schema.names], schema=table_schemas.EDITS.schema)
+    return pa.table(
+        [arrays[name] for name in table_schemas.EDITS.schema.names],
+        schema=table_schemas.EDITS.schema,
+    )
 
 
 def _find_untouched_originals(edits: _Edits, occurrences: OccurrenceArrays) -> tuple[I64, I64]:
-    """The rows of kept occurrences that no edit touches, and by how many bytes the edits before them move each."""
-    kept = np.flatnonzero(np.logical_or.reduce(occurrences.kept_by_editor)) if occurrences.kept_by_editor else np.empty(0, np.int64)
+    """The rows of kept occurrences that no edit touches, and by how many bytes the edits before
+    them move each."""
+    kept = (
+        np.flatnonzero(np.logical_or.reduce(occurrences.kept_by_editor))
+        if occurrences.kept_by_editor
+        else np.empty(0, np.int64)
+    )
     cell = occurrences.number_cells()
     edit_cell, start = cell[edits.occurrence_row], occurrences.start_byte
     kept_axis, edit_axis = flatten_spans(
-        (cell[kept], start[kept], occurrences.end_byte[kept]), (edit_cell, edits.start_byte, edits.end_byte)
+        (cell[kept], start[kept], occurrences.end_byte[kept]),
+        (edit_cell, edits.start_byte, edits.end_byte),
     )
     kept = kept[~overlaps_any(*kept_axis, *edit_axis)]
     sizes = TextBuffers.from_array(edits.replacement).lengths
-    return kept, to_output_offsets((edit_cell, edits.start_byte, edits.end_byte, sizes), cell[kept], start[kept]) - start[kept]
+    return kept, to_output_offsets(
+        (edit_cell, edits.start_byte, edits.end_byte, sizes), cell[kept], start[kept]
+    ) - start[kept]
 
 
 @dataclass(frozen=True, repr=False)
 class _BatchTexts:
-    """The texts of a batch for editors that read them, and the text that the draws of each document depend on."""
+    """The texts of a batch for editors that read them, and the text that the draws of each document
+    depend on."""
 
     columns: list[CellColumn]
     buffers: list[TextBuffers]
@@ -435,14 +612,22 @@ class _BatchTexts:
     table: pa.Table
 
     def iter_proposals(
-        self, editor_no: int, editor: Editor, found: _LocatedOccurrences, editor_rows: I64, next_row: int
+        self,
+        editor_no: int,
+        editor: Editor,
+        found: _LocatedOccurrences,
+        editor_rows: I64,
+        next_row: int,
     ) -> Iterator[_Proposal]:
-        """Yields what an editor of texts proposes, column by column. Edits without an occurrence are numbered from `next_row` on."""
+        """Yields what an editor of texts proposes, column by column. Edits without an occurrence
+        are numbered from `next_row` on."""
         rows_of_leaves = dict(_group_rows(found.leaf_no[editor_rows]))
         for leaf_no, column in enumerate(self.columns):
             column_rows = editor_rows[rows_of_leaves.get(leaf_no, np.empty(0, np.int64))]
             doc_no = self.doc_no[column.flat.rows]
-            edits: TextEdits = editor.edit_texts(self._build_batch(editor, leaf_no, found, column_rows))
+            edits: TextEdits = editor.edit_texts(
+                self._build_batch(editor, leaf_no, found, column_rows)
+            )
             is_word = edits.occurrence_no < 0
             word_count = int(is_word.sum())
             row = np.empty(len(is_word), np.int64)
@@ -459,9 +644,15 @@ class _BatchTexts:
                 text_no,
             )
             numbers = np.full(len(row), editor_no, np.int32)
-            yield _Proposal(_Edits(row, edits.start_byte, edits.end_byte, numbers, edits.replacement), edits.draw_no, words)
+            yield _Proposal(
+                _Edits(row, edits.start_byte, edits.end_byte, numbers, edits.replacement),
+                edits.draw_no,
+                words,
+            )
 
-    def _build_batch(self, editor: Editor, leaf_no: int, found: _LocatedOccurrences, rows: I64) -> TextBatch:
+    def _build_batch(
+        self, editor: Editor, leaf_no: int, found: _LocatedOccurrences, rows: I64
+    ) -> TextBatch:
         """One column of texts, with the occurrences at `rows`."""
         column = self.columns[leaf_no]
         names = ("doc_no", "cell", "start", "start_byte", "end_byte", "value_id")
@@ -473,12 +664,17 @@ class _BatchTexts:
             self.buffers[leaf_no].to_array(),
             frame.with_columns(text_no=pl.Series(found.text_no[rows])),
             pa.DictionaryArray.from_arrays(pa.array(document_rows.astype(np.int32)), self.draw_ids),
-            self.table.select(list(editor.required_columns)).take(pa.array(document_rows)) if editor.required_columns else None,
+            self.table.select(list(editor.required_columns)).take(pa.array(document_rows))
+            if editor.required_columns
+            else None,
         )
 
 
-def _merge_word_spans(found: _LocatedOccurrences, words: Sequence[_WordSpans]) -> tuple[_LocatedOccurrences, I64]:
-    """The occurrences with the word spans among them, in order, and the new row of each occurrence and then of each word span."""
+def _merge_word_spans(
+    found: _LocatedOccurrences, words: Sequence[_WordSpans]
+) -> tuple[_LocatedOccurrences, I64]:
+    """The occurrences with the word spans among them, in order, and the new row of each occurrence
+    and then of each word span."""
     occurrences, word_count = found.occurrences, sum(len(spans.leaf_no) for spans in words)
 
     def append(column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
@@ -488,25 +684,52 @@ def _merge_word_spans(found: _LocatedOccurrences, words: Sequence[_WordSpans]) -
         return np.append(column, np.full(word_count, value, column.dtype))
 
     # editors that read texts count bytes only: `start` and `end` of a word are bytes as well
-    span_columns = {"doc_no": "doc_no", "cell": "cell", "start": "start", "end": "end", "start_byte": "start", "end_byte": "end"}
-    columns = {name: append(getattr(occurrences, name), source) for name, source in span_columns.items()}
-    constants = {"kind": len(occurrences.kind_names), "value_id": _NO_VALUE, "swept": False, "erased": False}
-    columns |= {name: append_constant(getattr(occurrences, name), value) for name, value in constants.items()}
+    span_columns = {
+        "doc_no": "doc_no",
+        "cell": "cell",
+        "start": "start",
+        "end": "end",
+        "start_byte": "start",
+        "end_byte": "end",
+    }
+    columns = {
+        name: append(getattr(occurrences, name), source) for name, source in span_columns.items()
+    }
+    constants = {
+        "kind": len(occurrences.kind_names),
+        "value_id": _NO_VALUE,
+        "swept": False,
+        "erased": False,
+    }
+    columns |= {
+        name: append_constant(getattr(occurrences, name), value)
+        for name, value in constants.items()
+    }
     kept = tuple(append_constant(mask, False) for mask in occurrences.kept_by_editor)
-    names = pa.concat_arrays([occurrences.kind_names.cast(pa.string()), pa.array([WORD_KIND], pa.string())])
+    names = pa.concat_arrays(
+        [occurrences.kind_names.cast(pa.string()), pa.array([WORD_KIND], pa.string())]
+    )
     order = sort_spans(*flatten_occurrences(columns))
     new_row_of = np.empty(len(order), np.int64)
     new_row_of[order] = np.arange(len(order))
     merged = OccurrenceArrays(**columns, kept_by_editor=kept, kind_names=names).take(order)
-    leaf_no, text_no = append(found.leaf_no, "leaf_no")[order], append(found.text_no, "text_no")[order]
+    leaf_no, text_no = (
+        append(found.leaf_no, "leaf_no")[order],
+        append(found.text_no, "text_no")[order],
+    )
     return _LocatedOccurrences(merged, leaf_no, text_no), new_row_of
 
 
-def _locate_occurrences(table: pa.Table, columns: Sequence[CellColumn], occurrences: OccurrenceArrays) -> tuple[_LocatedOccurrences, I64]:
-    """The occurrences of the documents in `table`, located in its cells, and the row of the document of each."""
+def _locate_occurrences(
+    table: pa.Table, columns: Sequence[CellColumn], occurrences: OccurrenceArrays
+) -> tuple[_LocatedOccurrences, I64]:
+    """The occurrences of the documents in `table`, located in its cells, and the row of the
+    document of each."""
     doc_no = np.asarray(table.column("doc_no"), np.int64)
     row = np.searchsorted(doc_no, occurrences.doc_no)
-    is_present = (row < len(doc_no)) & (doc_no[np.minimum(row, len(doc_no) - 1)] == occurrences.doc_no)
+    is_present = (row < len(doc_no)) & (
+        doc_no[np.minimum(row, len(doc_no) - 1)] == occurrences.doc_no
+    )
     if not is_present.all():  # occurrences of dropped documents
         present = np.flatnonzero(is_present)
         occurrences, row = occurrences.take(present), row[present]
@@ -516,8 +739,12 @@ def _locate_occurrences(table: pa.Table, columns: Sequence[CellColumn], occurren
     for column in columns:
         cells_per_row += np.bincount(column.flat.rows, minlength=table.num_rows)
     first_cell_of_row = np.concatenate([[0], np.cumsum(cells_per_row)])
-    # by the number of a cell in the batch: its leaf, and its position in the flat column of that leaf
-    leaf_of, text_of = np.empty(first_cell_of_row[-1], np.int64), np.empty(first_cell_of_row[-1], np.int64)
+    # by the number of a cell in the batch: its leaf, and its position in the flat column of that
+    # leaf
+    leaf_of, text_of = (
+        np.empty(first_cell_of_row[-1], np.int64),
+        np.empty(first_cell_of_row[-1], np.int64),
+    )
     for leaf_no, column in enumerate(columns):
         cell_no = first_cell_of_row[column.flat.rows] + column.cell
         leaf_of[cell_no], text_of[cell_no] = leaf_no, np.arange(len(cell_no))
@@ -530,7 +757,10 @@ def _cut_values(buffers: Sequence[TextBuffers], found: _LocatedOccurrences) -> p
     pieces, rows_of_pieces = [], []
     for leaf_no, rows in _group_rows(found.leaf_no):
         base = buffers[leaf_no].offsets[found.text_no[rows]]
-        start, end = base + found.occurrences.start_byte[rows], base + found.occurrences.end_byte[rows]
+        start, end = (
+            base + found.occurrences.start_byte[rows],
+            base + found.occurrences.end_byte[rows],
+        )
         pieces.append(slice_spans(buffers[leaf_no], start, end))
         rows_of_pieces.append(rows)
     if not pieces:
@@ -540,10 +770,16 @@ def _cut_values(buffers: Sequence[TextBuffers], found: _LocatedOccurrences) -> p
     return pa.concat_arrays(pieces).take(pa.array(np.argsort(np.concatenate(rows_of_pieces))))
 
 
-def _label_erased_addresses(erased_addresses: ErasedAddresses, kinds: pl.Series, replacement: pa.Array) -> pa.LargeStringArray:
+def _label_erased_addresses(
+    erased_addresses: ErasedAddresses, kinds: pl.Series, replacement: pa.Array
+) -> pa.LargeStringArray:
     """The replacements; one that has an erased address becomes a label."""
     replacements = pl.Series(replacement)
     is_erased = erased_addresses.are_in(replacements)
     return to_large_string(
-        pl.select(pl.when(is_erased).then(pl.concat_str(pl.lit("["), kinds, pl.lit("]"))).otherwise(replacements)).to_series()
+        pl.select(
+            pl.when(is_erased)
+            .then(pl.concat_str(pl.lit("["), kinds, pl.lit("]")))
+            .otherwise(replacements)
+        ).to_series()
     )

@@ -1,11 +1,13 @@
-"""Detection of one task (`sanitize index`): writes occurrences, their counts, the raw values (for the vault) and quarantined records.
+"""Detection of one task (`sanitize index`): writes occurrences, their counts, the raw values (for
+the vault) and quarantined records.
 
-There are two rounds. The first reads a range of `doc_no` once and runs `patterns` and every finder that needs only the batch at hand.
-Where a finder of the plan needs results of the whole corpus, these are collected (sanitize/stages/second_round_input.py), and the second
-round reads the range again with them.
+There are two rounds. The first reads a range of `doc_no` once and runs `patterns` and every finder
+that needs only the batch at hand. Where a finder of the plan needs results of the whole corpus,
+these are collected (sanitize/stages/second_round_input.py), and the second round reads the range
+again with them.
 
-Each task is a pure function. A round costs one pass over the texts. Memory: one batch and the task's distinct values; in the second round
-also the collected results.
+Each task is a pure function. A round costs one pass over the texts. Memory: one batch and the
+task's distinct values; in the second round also the collected results.
 """
 
 from __future__ import annotations
@@ -35,13 +37,17 @@ from sanitize.stages.occurrence_table_writer import OccurrenceTableWriter
 from sanitize.storage.corpus import Documents
 from sanitize.text.name_lexicon import count_name_cells
 
-_CODE_PATTERN = "^<?([A-Za-z0-9_-]+[/:])*[{]?[0-9A-Fa-f-]+[}]?>?$"  # a number, a hexadecimal code or a UUID, with or without a prefix
-VERSION = 5  # part of the index's fingerprint: raise it when what is written for the same input changes
+# a number, a hexadecimal code or a UUID, with or without a prefix
+_CODE_PATTERN = "^<?([A-Za-z0-9_-]+[/:])*[{]?[0-9A-Fa-f-]+[}]?>?$"
+VERSION = (
+    5  # part of the index's fingerprint: raise it when what is written for the same input changes
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class FindTask:
-    """One range of documents to index: in the first round, or in the second where `first_round` names the results of the first."""
+    """One range of documents to index: in the first round, or in the second where `first_round`
+    names the results of the first."""
 
     first_doc_no: int
     end_doc_no: int
@@ -51,11 +57,13 @@ class FindTask:
     max_doc_bytes: int
     max_doc_matches: int  # what the finders may match in a document
     output_columns: tuple[str, ...]  # columns of the output: their strings must be readable
-    quarantined_docs: tuple[int, ...]  # documents of the range that were quarantined when they were staged or in the first round
+    # documents of the range that were quarantined when they were staged or in the first round
+    quarantined_docs: tuple[int, ...]
     folder: Path  # attempts are written here: <table>.parquet
     detection_spec: DetectionSpec = DetectionSpec()
     first_round: FirstRoundFiles | None = None
-    person_columns: tuple[str, ...] = ()  # of `find_in_columns_task`: columns whose cells may all be names of people
+    # of `find_in_columns_task`: columns whose cells may all be names of people
+    person_columns: tuple[str, ...] = ()
 
     @property
     def description(self) -> str:
@@ -63,14 +71,18 @@ class FindTask:
         return self.documents.describe_range(self.first_doc_no, self.end_doc_no)
 
     def quarantine_row(self, doc_no: int, reason: str) -> tuple[int, str, str, str]:
-        """A quarantined document as a row of the table `quarantine`: doc_no, source file, row in it, reason."""
-        source = next(s for s in self.documents.files if s.first_doc_no <= doc_no < s.first_doc_no + s.rows)
+        """A quarantined document as a row of the table `quarantine`: doc_no, source file, row in
+        it, reason."""
+        source = next(
+            s for s in self.documents.files if s.first_doc_no <= doc_no < s.first_doc_no + s.rows
+        )
         return doc_no, source.path, f"row {doc_no - source.first_doc_no}", reason
 
 
 @dataclass(frozen=True, kw_only=True)
 class FirstRoundFiles:
-    """Results of the first round: the tables of one range, and what was collected from the whole corpus."""
+    """Results of the first round: the tables of one range, and what was collected from the whole
+    corpus."""
 
     occurrences: Path
     values: Path
@@ -80,23 +92,35 @@ class FirstRoundFiles:
 
 
 def find_task(task: FindTask) -> dict[str, Any]:
-    """First round of one task. Returns the counts `documents`, `quarantined`, `text_bytes`, and by kind its occurrences and documents."""
+    """First round of one task. Returns the counts `documents`, `quarantined`, `text_bytes`, and by
+    kind its occurrences and documents."""
     text_bytes = documents = 0
     spec, id_key = task.detection_spec, task.key.subkey("doc_id")
-    string_columns = sorted(name for name in task.output_columns if list_text_leaves(pa.schema([task.documents.schema.field(name)])))
+    string_columns = sorted(
+        name
+        for name in task.output_columns
+        if list_text_leaves(pa.schema([task.documents.schema.field(name)]))
+    )
     columns = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *string_columns, "doc_id"])]
     finder_pass = FinderPass(spec, task.leaves, task.key, max_doc_matches=task.max_doc_matches)
     with OccurrenceTableWriter(task.folder, finder_pass.finder_names) as tables, finder_pass:
         for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):
             table, unreadable = _split_readable_rows(table.combine_chunks(), task)
-            tables.quarantine_rows += [task.quarantine_row(doc_no, reason) for doc_no, reason in unreadable]
+            tables.quarantine_rows += [
+                task.quarantine_row(doc_no, reason) for doc_no, reason in unreadable
+            ]
             if table.num_rows:
                 table, group_occurrences, unread = finder_pass.find_in_batch(table)
-                tables.quarantine_rows += [task.quarantine_row(doc_no, reason) for doc_no, reason in unread]
+                tables.quarantine_rows += [
+                    task.quarantine_row(doc_no, reason) for doc_no, reason in unread
+                ]
             if not table.num_rows:
                 continue
             documents += table.num_rows
-            text_bytes += sum(int(pc.sum(pc.binary_length(group.texts)).as_py() or 0) for group, _ in group_occurrences)
+            text_bytes += sum(
+                int(pc.sum(pc.binary_length(group.texts)).as_py() or 0)
+                for group, _ in group_occurrences
+            )
             tables.document_ids.append(siphash(table.column("doc_id").chunk(0), id_key))
             tables.add_batch(np.asarray(table.column("doc_no"), np.int64), group_occurrences)
     has_second_round = any(finder.second_round for finder in spec.finders)
@@ -111,59 +135,92 @@ def find_task(task: FindTask) -> dict[str, Any]:
 
 
 def second_round_task(task: FindTask) -> dict[str, Any]:
-    """Second round of one task: the first round's occurrences, merged with what the finders that need the whole corpus find."""
+    """Second round of one task: the first round's occurrences, merged with what the finders that
+    need the whole corpus find."""
     first_round = task.first_round
     assert first_round is not None
-    first_round_rows = pl.DataFrame(pq.read_table(first_round.occurrences, partitioning=None)).with_columns(
-        pl.col("kind").cast(pl.String), pl.col("finder").cast(pl.String), pl.col("section").cast(pl.String)
+    first_round_rows = pl.DataFrame(
+        pq.read_table(first_round.occurrences, partitioning=None)
+    ).with_columns(
+        pl.col("kind").cast(pl.String),
+        pl.col("finder").cast(pl.String),
+        pl.col("section").cast(pl.String),
     )
     doc_nos = first_round_rows["doc_no"].to_numpy()
     entities = pl.read_parquet(first_round.entities, glob=False).sort("value_id")
     columns = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
-    finder_pass = FinderPass(task.detection_spec, task.leaves, task.key, first_round.second_round_input)
-    with OccurrenceTableWriter(task.folder, finder_pass.finder_names, entities) as tables, finder_pass:
+    finder_pass = FinderPass(
+        task.detection_spec, task.leaves, task.key, first_round.second_round_input
+    )
+    with (
+        OccurrenceTableWriter(task.folder, finder_pass.finder_names, entities) as tables,
+        finder_pass,
+    ):
         tables.add_first_round(first_round.values, first_round.skipped)
         for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):
             table = table.combine_chunks()
             doc_no = np.asarray(table.column("doc_no"), np.int64)
             if task.quarantined_docs:
-                table = table.filter(pa.array(~np.isin(doc_no, np.array(task.quarantined_docs, np.int64)))).combine_chunks()
+                table = table.filter(
+                    pa.array(~np.isin(doc_no, np.array(task.quarantined_docs, np.int64)))
+                ).combine_chunks()
                 doc_no = np.asarray(table.column("doc_no"), np.int64)
             if table.num_rows:
                 low, high = np.searchsorted(doc_nos, [doc_no[0], doc_no[-1] + 1])
-                tables.add_batch(doc_no, finder_pass.find_again(table, first_round_rows[int(low) : int(high)]))
+                tables.add_batch(
+                    doc_no, finder_pass.find_again(table, first_round_rows[int(low) : int(high)])
+                )
     return tables.write()
 
 
 def find_in_columns_task(task: FindTask) -> dict[str, Any]:
-    """Search the columns that the output keeps, whose strings are `task.leaves`, with the finders that need only the texts.
+    """Search the columns that the output keeps, whose strings are `task.leaves`, with the finders
+    that need only the texts.
 
-    Returns lists with an entry for each of `task.leaves`: `values` (occurrences by kind), `values_in_codes` (those in strings that are
-    codes by `_CODE_PATTERN`), and `codes` (how many such strings there are). `name_cells` and `filled_cells` are, for each of
-    `task.person_columns`, how many cells are a name and how many are not empty. One pass over these columns; writes no file.
+    Returns lists with an entry for each of `task.leaves`: `values` (occurrences by kind),
+    `values_in_codes` (those in strings that are codes by `_CODE_PATTERN`), and `codes` (how many
+    such strings there are). `name_cells` and `filled_cells` are, for each of `task.person_columns`,
+    how many cells are a name and how many are not empty. One pass over these columns; writes no
+    file.
     """
     by_kind = [Counter[str]() for _ in task.leaves]
     in_codes = [Counter[str]() for _ in task.leaves]
     codes = [0] * len(task.leaves)
     kind_names = list(all_kinds())
-    columns = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *task.person_columns, "doc_id"])]
+    columns = [
+        *dict.fromkeys([*(leaf.column for leaf in task.leaves), *task.person_columns, "doc_id"])
+    ]
     cells = [(0, 0) for _ in task.person_columns]
     with FinderPass(select_text_finders(task.detection_spec), task.leaves, task.key) as finder_pass:
         for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):
             table, _ = _split_readable_rows(table.combine_chunks(), task)
             if table.num_rows:
-                counts = count_name_cells([table.column(name).chunk(0) for name in task.person_columns])
-                cells = [(names + more_names, filled + more) for (names, filled), (more_names, more) in zip(cells, counts, strict=True)]
+                counts = count_name_cells(
+                    [table.column(name).chunk(0) for name in task.person_columns]
+                )
+                cells = [
+                    (names + more_names, filled + more)
+                    for (names, filled), (more_names, more) in zip(cells, counts, strict=True)
+                ]
             if not task.leaves:
                 continue
             for group, found in finder_pass.find_in_batch(table)[1] if table.num_rows else []:
-                is_code = np.asarray(pc.fill_null(pc.match_substring_regex(group.texts, _CODE_PATTERN), False))
-                for leaf_no, times in zip(*np.unique(group.leaf_no[is_code], return_counts=True), strict=True):
+                is_code = np.asarray(
+                    pc.fill_null(pc.match_substring_regex(group.texts, _CODE_PATTERN), False)
+                )
+                for leaf_no, times in zip(
+                    *np.unique(group.leaf_no[is_code], return_counts=True), strict=True
+                ):
                     codes[leaf_no] += int(times)
                 for kind_no in np.unique(found.kind).tolist():
                     text_no = found.text_no[found.kind == kind_no]
-                    for counters, rows in ((by_kind, text_no), (in_codes, text_no[is_code[text_no]])):
-                        for leaf_no, times in zip(*np.unique(group.leaf_no[rows], return_counts=True), strict=True):
+                    for counters, rows in (
+                        (by_kind, text_no),
+                        (in_codes, text_no[is_code[text_no]]),
+                    ):
+                        for leaf_no, times in zip(
+                            *np.unique(group.leaf_no[rows], return_counts=True), strict=True
+                        ):
                             counters[leaf_no][kind_names[kind_no]] += int(times)
     return {
         "values": [*map(dict, by_kind)],
@@ -175,41 +232,57 @@ def find_in_columns_task(task: FindTask) -> dict[str, Any]:
 
 
 def find_in_texts(task: FindTask, texts: pa.LargeStringArray) -> dict[str, I64]:
-    """The occurrences in a few texts that are no documents: kind -> the index of the text of each."""
+    """The occurrences in a few texts that are no documents: kind -> the index of the text of
+    each."""
     count = pa.array(np.arange(len(texts)), pa.int64())
     table = pa.table({"doc_no": count, "doc_id": count.cast(pa.large_string()), "text": texts})
-    with FinderPass(select_text_finders(task.detection_spec), [LeafPath("text")], task.key) as finder_pass:
+    with FinderPass(
+        select_text_finders(task.detection_spec), [LeafPath("text")], task.key
+    ) as finder_pass:
         _, column_occurrences, _ = finder_pass.find_in_batch(table)
     kind_names, found_by_kind = list(all_kinds()), dict[str, I64]()
     for _, found in column_occurrences:
-        found_by_kind |= {kind_names[number]: found.text_no[found.kind == number] for number in np.unique(found.kind).tolist()}
+        found_by_kind |= {
+            kind_names[number]: found.text_no[found.kind == number]
+            for number in np.unique(found.kind).tolist()
+        }
     return found_by_kind
 
 
 def select_text_finders(spec: DetectionSpec) -> DetectionSpec:
-    """The spec without the finders that need the whole corpus or read spans of its documents from a file."""
-    return replace(spec, finders=tuple(finder for finder in spec.finders if not finder.second_round and finder.use != "spans"))
+    """The spec without the finders that need the whole corpus or read spans of its documents from a
+    file."""
+    return replace(
+        spec,
+        finders=tuple(
+            finder for finder in spec.finders if not finder.second_round and finder.use != "spans"
+        ),
+    )
 
 
 def _split_readable_rows(table: pa.Table, task: FindTask) -> tuple[pa.Table, list[tuple[int, str]]]:
-    """The readable rows of a batch, and (doc_no, reason) of each other one. Documents that were quarantined when they were staged are in
-    neither."""
+    """The readable rows of a batch, and (doc_no, reason) of each other one. Documents that were
+    quarantined when they were staged are in neither."""
     is_readable = np.ones(table.num_rows, np.bool_)
     doc_nos = np.asarray(table.column("doc_no"), np.int64)
     if task.quarantined_docs:
         is_readable &= ~np.isin(doc_nos, np.array(task.quarantined_docs, np.int64))
     unreadable = []
-    for row, reason in sorted(find_faults(table.drop_columns(["doc_no"]).to_batches()[0], task.max_doc_bytes).items()):
+    for row, reason in sorted(
+        find_faults(table.drop_columns(["doc_no"]).to_batches()[0], task.max_doc_bytes).items()
+    ):
         if is_readable[row]:
             unreadable.append((int(doc_nos[row]), reason))
             is_readable[row] = False
-    return table if is_readable.all() else table.filter(pa.array(is_readable)).combine_chunks(), unreadable
+    return table if is_readable.all() else table.filter(
+        pa.array(is_readable)
+    ).combine_chunks(), unreadable
 
 
 @functools.cache
 def hash_kind_sources() -> str:
-    """Hash of all source files of sanitize/kinds, part of the index's fingerprint: which texts a kind accepts depends on functions and
-    shared modules as much as on its pattern."""
+    """Hash of all source files of sanitize/kinds, part of the index's fingerprint: which texts a
+    kind accepts depends on functions and shared modules as much as on its pattern."""
     hash_ = hashlib.blake2b(digest_size=8)
     folder = resources.files("sanitize") / "kinds"
     for directory in (folder, folder / "countries"):

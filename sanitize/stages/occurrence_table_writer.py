@@ -1,4 +1,5 @@
-"""Collects the occurrences of one task and writes its tables: occurrences, partial counts, spellings, skipped and quarantined."""
+"""Collects the occurrences of one task and writes its tables: occurrences, partial counts,
+spellings, skipped and quarantined."""
 
 from __future__ import annotations
 
@@ -24,10 +25,14 @@ LINK_SCHEMA = pa.schema([pa.field("value_id", pa.int64()), pa.field("other", pa.
 
 
 class OccurrenceTableWriter:
-    """The tables of one task. A context manager: `occurrences` is written batch by batch, the others by `write` at the end."""
+    """The tables of one task. A context manager: `occurrences` is written batch by batch, the
+    others by `write` at the end."""
 
-    def __init__(self, folder: Path, finder_names: Sequence[str], entities: pl.DataFrame | None = None) -> None:
-        """The files are written to `folder`, one per table. `entities`: the entity ids of the second round, ascending by `value_id`."""
+    def __init__(
+        self, folder: Path, finder_names: Sequence[str], entities: pl.DataFrame | None = None
+    ) -> None:
+        """The files are written to `folder`, one per table. `entities`: the entity ids of the
+        second round, ascending by `value_id`."""
         self.folder, self.finder_names, self.entities = folder, finder_names, entities
         self.kind_names = pa.array(list(all_kinds()), pa.string())
         self.document_ids = [np.empty(0, np.uint64)]  # keyed hashes
@@ -39,7 +44,9 @@ class OccurrenceTableWriter:
         self.has_first_round = False
 
     def __enter__(self) -> OccurrenceTableWriter:
-        self._writer = open_table_writer(self.folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema)
+        self._writer = open_table_writer(
+            self.folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema
+        )
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -72,37 +79,64 @@ class OccurrenceTableWriter:
             self.skipped[reason_key] = self.skipped.get(reason_key, 0) + times
 
     def write_first_round(self, person_links: pl.DataFrame | None) -> None:
-        """Write what only the first round knows: document ids, quarantined documents and, for a second round, the links between values."""
+        """Write what only the first round knows: document ids, quarantined documents and, for a
+        second round, the links between values."""
         folder = self.folder
-        write_table_rows(folder / "quarantine.parquet", table_schemas.QUARANTINE.schema, self.quarantine_rows)
+        write_table_rows(
+            folder / "quarantine.parquet", table_schemas.QUARANTINE.schema, self.quarantine_rows
+        )
         document_ids = pa.array(np.concatenate(self.document_ids).astype(np.int64))
-        frames = [("document_ids", pa.table([document_ids], schema=table_schemas.DOCUMENT_IDS.schema))]
+        frames = [
+            ("document_ids", pa.table([document_ids], schema=table_schemas.DOCUMENT_IDS.schema))
+        ]
         if person_links is not None:
-            frames.append(("links", person_links.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(LINK_SCHEMA)))
+            frames.append(
+                (
+                    "links",
+                    person_links.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(LINK_SCHEMA),
+                )
+            )
         for name, rows in frames:
             with open_table_writer(folder / f"{name}.parquet", rows.schema) as out:
                 out.write_table(rows)
 
     def write(self) -> dict[str, Any]:
-        """Write the counts, spellings and rejected candidates; returns `by_kind` (occurrences) and `documents_by_kind`."""
+        """Write the counts, spellings and rejected candidates; returns `by_kind` (occurrences) and
+        `documents_by_kind`."""
         folder, names = self.folder, self.kind_names
         counts = _merge_counts(self.partial_counts)
         _write_table(folder / "partial_counts.parquet", table_schemas.VALUE_COUNTS, counts, names)
-        spellings = pl.concat(self.values).unique(["value_id", "value"], maintain_order=True) if self.values else None
-        if self.has_first_round and spellings is not None:  # a value whose spans all lost to the second round is not stored in the vault
-            present_ids = counts["value_id"] if counts is not None else pl.Series([], dtype=pl.Int64)
+        spellings = (
+            pl.concat(self.values).unique(["value_id", "value"], maintain_order=True)
+            if self.values
+            else None
+        )
+        if self.has_first_round and spellings is not None:
+            # a value whose spans all lost to the second round is not stored in the vault
+            present_ids = (
+                counts["value_id"] if counts is not None else pl.Series([], dtype=pl.Int64)
+            )
             spellings = spellings.filter(pl.col("value_id").is_in(present_ids.implode()))
         _write_table(folder / "values.parquet", table_schemas.VALUE_SPELLINGS, spellings, names)
         write_table_rows(
             folder / "skipped.parquet",
             table_schemas.SKIPPED.schema,
-            [(names[kind].as_py(), reason, times) for (kind, reason), times in sorted(self.skipped.items())],
+            [
+                (names[kind].as_py(), reason, times)
+                for (kind, reason), times in sorted(self.skipped.items())
+            ],
         )
         by_kind: dict[str, int] = {}
         if counts is not None:
             summed = counts.group_by("kind").agg(pl.col("occurrences").sum())
-            by_kind = {names[kind].as_py(): times for kind, times in summed.sort("kind").iter_rows()}
-        documents_by_kind = {name: int(times) for name, times in zip(names.to_pylist(), self.doc_count_by_kind, strict=True) if times}
+            by_kind = {
+                names[kind].as_py(): times for kind, times in summed.sort("kind").iter_rows()
+            }
+        documents_by_kind = {
+            name: int(times)
+            for name, times in zip(names.to_pylist(), self.doc_count_by_kind, strict=True)
+            if times
+        }
         return {"by_kind": by_kind, "documents_by_kind": documents_by_kind}
 
 
@@ -110,7 +144,11 @@ class _OccurrenceBatch:
     """The occurrences of one batch, collected over its text leaves."""
 
     def __init__(self, tables: OccurrenceTableWriter, doc_no: I64) -> None:
-        self.kind_names, self.finder_names, self.entities = tables.kind_names, tables.finder_names, tables.entities
+        self.kind_names, self.finder_names, self.entities = (
+            tables.kind_names,
+            tables.finder_names,
+            tables.entities,
+        )
         self.doc_no = doc_no
         self.pieces: list[tuple[ColumnOccurrences, I64, I32]] = []
         self.skipped: dict[tuple[int, str], int] = {}
@@ -120,7 +158,9 @@ class _OccurrenceBatch:
         for reason_key, times in occurrences.skipped.items():
             self.skipped[reason_key] = self.skipped.get(reason_key, 0) + times
         if len(occurrences.text_no):
-            self.pieces.append((occurrences, self.doc_no[rows[occurrences.text_no]], cells[occurrences.text_no]))
+            self.pieces.append(
+                (occurrences, self.doc_no[rows[occurrences.text_no]], cells[occurrences.text_no])
+            )
 
     def build_table(self) -> pa.Table:
         """The rows of the table `occurrences`, sorted."""
@@ -128,14 +168,29 @@ class _OccurrenceBatch:
         section_no_by_name = {name: section_no for section_no, name in enumerate(sections)}
         columns: dict[str, list[npt.NDArray[Any]]] = {}
         for piece, doc_no, cell in self.pieces:
-            lookup = np.array([*(section_no_by_name[name] for name in piece.section_names), -1], np.int32)
+            lookup = np.array(
+                [*(section_no_by_name[name] for name in piece.section_names), -1], np.int32
+            )
             columns.setdefault("doc_no", []).append(doc_no)
             columns.setdefault("cell", []).append(cell)
             columns.setdefault("section", []).append(lookup[piece.section])
-            for name in ("start", "end", "start_byte", "end_byte", "kind", "value_id", "finder", "score"):
+            for name in (
+                "start",
+                "end",
+                "start_byte",
+                "end_byte",
+                "kind",
+                "value_id",
+                "finder",
+                "score",
+            ):
                 columns.setdefault(name, []).append(getattr(piece, name))
-        joined = {name: np.concatenate(parts) if len(parts) > 1 else parts[0] for name, parts in columns.items()}
-        # columns that are searched together come one after the other; within a cell occurrences are in order
+        joined = {
+            name: np.concatenate(parts) if len(parts) > 1 else parts[0]
+            for name, parts in columns.items()
+        }
+        # columns that are searched together come one after the other; within a cell occurrences are
+        # in order
         steps = np.diff(joined["doc_no"])
         if not ((steps > 0) | ((steps == 0) & (np.diff(joined["cell"]) >= 0))).all():
             order = np.lexsort((-joined["end"], joined["start"], joined["cell"], joined["doc_no"]))
@@ -143,13 +198,33 @@ class _OccurrenceBatch:
         self._sorted_columns = joined
         section = pa.array(joined["section"].astype(np.int32), mask=joined["section"] < 0)
         arrays: dict[str, pa.Array] = {
-            **{name: pa.array(joined[name]) for name in ("doc_no", "cell", "start", "end", "start_byte", "end_byte", "value_id", "score")},
-            "kind": pa.DictionaryArray.from_arrays(pa.array(joined["kind"].astype(np.int32)), self.kind_names),
-            "finder": pa.DictionaryArray.from_arrays(pa.array(joined["finder"].astype(np.int32)), pa.array(self.finder_names, pa.string())),
+            **{
+                name: pa.array(joined[name])
+                for name in (
+                    "doc_no",
+                    "cell",
+                    "start",
+                    "end",
+                    "start_byte",
+                    "end_byte",
+                    "value_id",
+                    "score",
+                )
+            },
+            "kind": pa.DictionaryArray.from_arrays(
+                pa.array(joined["kind"].astype(np.int32)), self.kind_names
+            ),
+            "finder": pa.DictionaryArray.from_arrays(
+                pa.array(joined["finder"].astype(np.int32)),
+                pa.array(self.finder_names, pa.string()),
+            ),
             "section": pa.DictionaryArray.from_arrays(section, pa.array(sections, pa.string())),
             "entity_id": self._entity_ids(joined["value_id"]),
         }
-        return pa.table([arrays[name] for name in table_schemas.OCCURRENCES.schema.names], schema=table_schemas.OCCURRENCES.schema)
+        return pa.table(
+            [arrays[name] for name in table_schemas.OCCURRENCES.schema.names],
+            schema=table_schemas.OCCURRENCES.schema,
+        )
 
     def _entity_ids(self, value_id: I64) -> pa.Array:
         """The entity id of each value, null where it has none."""
@@ -173,7 +248,9 @@ class _OccurrenceBatch:
                 "value_id": value_id[at],
                 "kind": rows["kind"][first].astype(np.int32),
                 "occurrences": np.diff(np.append(at, len(order))),
-                "documents": np.add.reduceat(new_document.astype(np.int64), at) if len(at) else np.empty(0, np.int64),
+                "documents": np.add.reduceat(new_document.astype(np.int64), at)
+                if len(at)
+                else np.empty(0, np.int64),
                 "first_doc_no": rows["doc_no"][first],
                 "first_cell": rows["cell"][first],
                 "first_start": rows["start"][first],
@@ -183,7 +260,8 @@ class _OccurrenceBatch:
     def count_docs_by_kind(self) -> I64:
         """Number of documents that contain each kind. Call after `build_table`."""
         rows = self._sorted_columns
-        document = rows["doc_no"] - rows["doc_no"][0]  # offset in the batch; a batch has few documents
+        # offset in the batch; a batch has few documents
+        document = rows["doc_no"] - rows["doc_no"][0]
         held = np.zeros((int(document[-1]) + 1, len(self.kind_names)), np.bool_)
         held[document, rows["kind"]] = True
         return np.asarray(held.sum(axis=0), np.int64)
@@ -194,19 +272,26 @@ class _OccurrenceBatch:
 
 
 def _merge_counts(partial: list[pl.DataFrame]) -> pl.DataFrame | None:
-    """Add up the counts of batches, which hold different documents and are in corpus order; None where there are none."""
+    """Add up the counts of batches, which hold different documents and are in corpus order; None
+    where there are none."""
     if not partial:
         return None
     rest = ("kind", "first_doc_no", "first_cell", "first_start")
     return (
         pl.concat(partial)
         .group_by("value_id", maintain_order=True)
-        .agg(pl.col("occurrences").sum(), pl.col("documents").sum(), *(pl.col(name).first() for name in rest))
+        .agg(
+            pl.col("occurrences").sum(),
+            pl.col("documents").sum(),
+            *(pl.col(name).first() for name in rest),
+        )
         .sort("value_id")
     )
 
 
-def _write_table(path: Path, table: table_schemas.TableSchema, frame: pl.DataFrame | None, kind_names: pa.Array) -> None:
+def _write_table(
+    path: Path, table: table_schemas.TableSchema, frame: pl.DataFrame | None, kind_names: pa.Array
+) -> None:
     """Write a frame, whose `kind` is an index into `kind_names`, as the given table."""
     with open_table_writer(path, table.schema) as out:
         if frame is None or not frame.height:
@@ -218,6 +303,10 @@ def _write_table(path: Path, table: table_schemas.TableSchema, frame: pl.DataFra
             if field.name == "kind":
                 column = pa.DictionaryArray.from_arrays(column.cast(pa.int32()), kind_names)
             if field.name == "normalised":
-                column = pc.if_else(pc.equal(column, frame["value"].to_arrow(compat_level=pl.CompatLevel.oldest())), None, column)
+                column = pc.if_else(
+                    pc.equal(column, frame["value"].to_arrow(compat_level=pl.CompatLevel.oldest())),
+                    None,
+                    column,
+                )
             arrays.append(column.cast(field.type))
         out.write_table(pa.table(arrays, schema=table.schema), row_group_size=100_000)

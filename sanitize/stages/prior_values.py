@@ -1,4 +1,5 @@
-"""Values and generated variants that occur earlier in corpus order; lets editors process tasks of an indexed corpus in parallel.
+"""Values and generated variants that occur earlier in corpus order; lets editors process tasks of
+an indexed corpus in parallel.
 
 The values are those of the whole corpus, with the document of their first occurrence. The variants
 are those that other tasks recorded, and those of this task. Both are known by their forms
@@ -21,7 +22,9 @@ from sanitize.core.part_protocols import Aggregates, Editor
 from sanitize.editors.synthesis.known_values import NORMALISED, FirstForms
 from sanitize.storage.parquet_files import open_table_writer
 
-SURROGATE_FORM_SCHEMA = pa.schema([pa.field("form", pa.int64()), pa.field("is_normalised", pa.bool_())])
+SURROGATE_FORM_SCHEMA = pa.schema(
+    [pa.field("form", pa.int64()), pa.field("is_normalised", pa.bool_())]
+)
 
 
 class SurrogateForms:
@@ -39,15 +42,21 @@ class SurrogateForms:
 
 
 class IndexedPriorValues:
-    """Prior values of one task of a run, for editors with `is_sequential`. Implements `PriorValues` of sanitize/core/part_protocols.py."""
+    """Prior values of one task of a run, for editors with `is_sequential`. Implements `PriorValues`
+    of sanitize/core/part_protocols.py."""
 
     def __init__(self, known_forms: Path, other_surrogate_files: Sequence[Path]) -> None:
-        """`other_surrogate_files` are the variants of other tasks, as written by `write_surrogates`."""
+        """`other_surrogate_files` are the variants of other tasks, as written by
+        `write_surrogates`."""
         self._values = FirstForms.read(known_forms)
         others = [_load_surrogates(path, path.stat().st_mtime_ns) for path in other_surrogate_files]
         self._surrogates = SurrogateForms(
             *(
-                np.unique(np.concatenate([np.empty(0, np.int64), *(getattr(other, name) for other in others)]))
+                np.unique(
+                    np.concatenate(
+                        [np.empty(0, np.int64), *(getattr(other, name) for other in others)]
+                    )
+                )
                 for name in ("normalised", "forms")
             )
         )
@@ -90,19 +99,29 @@ class IndexedPriorValues:
 
 
 def attach_prior_values(
-    editors: Sequence[Editor], aggregates: Sequence[Aggregates], other_surrogate_files: Sequence[Path]
+    editors: Sequence[Editor],
+    aggregates: Sequence[Aggregates],
+    other_surrogate_files: Sequence[Path],
 ) -> list[IndexedPriorValues]:
     """Give the sequential editors of a task one shared `IndexedPriorValues`. Returns at most
     one."""
-    sequential = [(editor, aggregate) for editor, aggregate in zip(editors, aggregates, strict=True) if editor.is_sequential]
-    prior_values = [IndexedPriorValues(aggregate.tables["known_forms"], other_surrogate_files) for _, aggregate in sequential[:1]]
+    sequential = [
+        (editor, aggregate)
+        for editor, aggregate in zip(editors, aggregates, strict=True)
+        if editor.is_sequential
+    ]
+    prior_values = [
+        IndexedPriorValues(aggregate.tables["known_forms"], other_surrogate_files)
+        for _, aggregate in sequential[:1]
+    ]
     for editor, _ in sequential:
         editor.set_prior_values(prior_values[0])
     return prior_values
 
 
 def find_sorted(sorted_ids: I64, ids: I64) -> tuple[I64, Mask]:
-    """Position of each id in an ascending array (or of the nearest one), and a mask: true where the id is in it."""
+    """Position of each id in an ascending array (or of the nearest one), and a mask: true where the
+    id is in it."""
     if not len(sorted_ids):
         return np.zeros(ids.shape, np.int64), np.zeros(ids.shape, np.bool_)
     at = np.minimum(np.searchsorted(sorted_ids, ids), len(sorted_ids) - 1)

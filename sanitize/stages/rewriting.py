@@ -1,6 +1,8 @@
-"""Rewrites one task: documents + occurrences + editors -> sanitized documents, a table of edits, and the spans of kept originals.
+"""Rewrites one task: documents + occurrences + editors -> sanitized documents, a table of edits,
+and the spans of kept originals.
 
-A pure function of a task, which reads batches of whole documents, once, and has each rewritten by `batch_rewriting.BatchRewriter`.
+A pure function of a task, which reads batches of whole documents, once, and has each rewritten by
+`batch_rewriting.BatchRewriter`.
 """
 
 from __future__ import annotations
@@ -55,18 +57,26 @@ class RewriteTask:
     key: Key
     editors: tuple[Editor, ...]
     aggregates: tuple[Aggregates, ...]
-    occurrences: tuple[Path, ...]  # of this task: those of the index, and those that the sweep added
+    # of this task: those of the index, and those that the sweep added
+    occurrences: tuple[Path, ...]
     by_position: bool  # draws depend on doc_no instead of doc_id, because ids repeat
     excluded_docs: tuple[int, ...]  # quarantined and dropped documents of the range
     folder: Path
-    erased_value_ids: tuple[int, ...] = ()  # values of erased persons: replaced by a label, whatever the plan does
+    # values of erased persons: replaced by a label, whatever the plan does
+    erased_value_ids: tuple[int, ...] = ()
     erased_addresses: ErasedAddresses | None = None  # no replacement may have one
-    other_surrogate_files: tuple[Path, ...] = ()  # for sequential editors: the variants that other tasks generated
+    # for sequential editors: the variants that other tasks generated
+    other_surrogate_files: tuple[Path, ...] = ()
 
     @property
     def rules(self) -> EditRules:
         """How the batches of the task are rewritten."""
-        return EditRules(leaves=self.leaves, editors=self.editors, by_position=self.by_position, erased_addresses=self.erased_addresses)
+        return EditRules(
+            leaves=self.leaves,
+            editors=self.editors,
+            by_position=self.by_position,
+            erased_addresses=self.erased_addresses,
+        )
 
     @property
     def description(self) -> str:
@@ -97,7 +107,9 @@ def rewrite_task(task: RewriteTask) -> dict[str, Any]:
         open_text_writer(shard, schema) as out,
         open_table_writer(task.folder / "edits.parquet", table_schemas.EDITS.schema) as edits_out,
         open_table_writer(task.folder / "kept.parquet", KEPT_SCHEMA) as kept_out,
-        open_table_writer(task.folder / "labels.parquet", table_schemas.LABELS.schema) as labels_out,
+        open_table_writer(
+            task.folder / "labels.parquet", table_schemas.LABELS.schema
+        ) as labels_out,
         open_table_writer(task.folder / "rows.parquet", ROWS_SCHEMA) as rows_out,
         LedgerWriter(task.editors, task.folder) as ledger,
     ):
@@ -105,11 +117,19 @@ def rewrite_task(task: RewriteTask) -> dict[str, Any]:
         next_row = 0
         names = [name for name in task.documents.schema.names if task.policies[name] != "drop"]
         required = [name for editor in task.editors for name in editor.required_columns]
-        for table in task.documents.read(task.first_doc_no, task.end_doc_no, [*dict.fromkeys(["doc_id", *names, *required])]):
+        for table in task.documents.read(
+            task.first_doc_no, task.end_doc_no, [*dict.fromkeys(["doc_id", *names, *required])]
+        ):
             table = table.combine_chunks()
-            end_row = int(np.searchsorted(occurrences.doc_no, table.column("doc_no")[-1].as_py(), side="right"))
+            end_row = int(
+                np.searchsorted(
+                    occurrences.doc_no, table.column("doc_no")[-1].as_py(), side="right"
+                )
+            )
             if len(excluded):
-                table = table.filter(pc.invert(pc.is_in(table.column("doc_no"), value_set=pa.array(excluded)))).combine_chunks()
+                table = table.filter(
+                    pc.invert(pc.is_in(table.column("doc_no"), value_set=pa.array(excluded)))
+                ).combine_chunks()
             if not table.num_rows:
                 next_row = end_row
                 continue
@@ -145,9 +165,12 @@ _OCCURRENCE_COLUMNS = [*ARRAY_COLUMNS[:-2], "finder"]
 
 
 def _load_task_occurrences(task: RewriteTask) -> OccurrenceArrays:
-    """The task's occurrences of edited kinds, of erased values and those that the leak check added, in order, with a flag per editor for
-    those that it keeps."""
-    tables_read = [pq.read_table(path, columns=_OCCURRENCE_COLUMNS, partitioning=None) for path in task.occurrences]
+    """The task's occurrences of edited kinds, of erased values and those that the leak check added,
+    in order, with a flag per editor for those that it keeps."""
+    tables_read = [
+        pq.read_table(path, columns=_OCCURRENCE_COLUMNS, partitioning=None)
+        for path in task.occurrences
+    ]
     table = pa.concat_tables(tables_read).unify_dictionaries().combine_chunks()
     kind, kind_names = _decode_dictionary(table, "kind")
     finder, finder_names = _decode_dictionary(table, "finder")
@@ -156,10 +179,15 @@ def _load_task_occurrences(task: RewriteTask) -> OccurrenceArrays:
     edited_kinds = sorted({name for editor in task.editors for name in editor.kinds})
     is_swept = _is_named(finder, finder_names, [table_schemas.SWEEP_FINDER])
     rows = np.flatnonzero(_is_named(kind, kind_names, edited_kinds) | is_erased | is_swept)
-    columns = {name: np.asarray(table.column(name))[rows] for name in _OCCURRENCE_COLUMNS if name not in ("kind", "finder")}
+    columns = {
+        name: np.asarray(table.column(name))[rows]
+        for name in _OCCURRENCE_COLUMNS
+        if name not in ("kind", "finder")
+    }
     columns |= {"kind": kind[rows], "swept": is_swept[rows], "erased": is_erased[rows]}
     kept = [
-        _find_kept(task, editor, aggregates, columns, kind_names) for editor, aggregates in zip(task.editors, task.aggregates, strict=True)
+        _find_kept(task, editor, aggregates, columns, kind_names)
+        for editor, aggregates in zip(task.editors, task.aggregates, strict=True)
     ]
     keeps_swept = ["removed_occurrences" in aggregates.tables for aggregates in task.aggregates]
     return assemble_occurrences(columns, kept, kind_names, keeps_swept)
@@ -181,9 +209,14 @@ def _is_named(codes: I32, names: pa.Array, wanted: Sequence[str]) -> Mask:
 
 
 def _find_kept(
-    task: RewriteTask, editor: Editor, aggregates: Aggregates, columns: dict[str, npt.NDArray[Any]], kind_names: pa.Array
+    task: RewriteTask,
+    editor: Editor,
+    aggregates: Aggregates,
+    columns: dict[str, npt.NDArray[Any]],
+    kind_names: pa.Array,
 ) -> Mask:
-    """True for the occurrences that the editor keeps: those in its `first_occurrences`, or all but its `removed_occurrences`."""
+    """True for the occurrences that the editor keeps: those in its `first_occurrences`, or all but
+    its `removed_occurrences`."""
     has_removals = "removed_occurrences" in aggregates.tables
     kept = np.full(len(columns["doc_no"]), has_removals)
     if not (has_removals or "first_occurrences" in aggregates.tables) or not len(kept):
@@ -224,12 +257,20 @@ class _OutcomeCounts:
         self.word_count += rewriter.word_count
         if rewriter.occurrences.erased.any():
             for kind, count in zip(
-                names, np.bincount(rewriter.occurrences.kind[rewriter.occurrences.erased], minlength=len(names)).tolist(), strict=True
+                names,
+                np.bincount(
+                    rewriter.occurrences.kind[rewriter.occurrences.erased], minlength=len(names)
+                ).tolist(),
+                strict=True,
             ):
                 self.erased_by_kind[kind] = self.erased_by_kind.get(kind, 0) + count
 
 
 def _pseudonymize_columns(task: RewriteTask, table: pa.Table) -> pa.Table:
-    """Pseudonymize columns by policy: equal texts become equal keyed hashes of 16 hexadecimal digits; null stays null."""
+    """Pseudonymize columns by policy: equal texts become equal keyed hashes of 16 hexadecimal
+    digits; null stays null."""
     names = [name for name, policy in task.policies.items() if policy == "pseudonymize"]
-    return replace_columns(table, {name: pseudonymize_column(table.column(name).chunk(0), name, task.key) for name in names})
+    return replace_columns(
+        table,
+        {name: pseudonymize_column(table.column(name).chunk(0), name, task.key) for name in names},
+    )

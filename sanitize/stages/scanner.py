@@ -2,10 +2,11 @@
 
     texts -> occurrences
 
-A custom kind is searched in the whole text, whatever else was found there: its pattern in one pass of the linear-time regex engine, its
-words with the matcher of the leak check. Where an occurrence of a custom kind and another one share bytes, the rules of
-sanitize/stages/span_conflicts.py decide, as they do between finders; of equal score and length the custom kind wins. Costs one pass for
-each custom kind with a pattern and one for each with words; nothing without custom kinds.
+A custom kind is searched in the whole text, whatever else was found there: its pattern in one pass
+of the linear-time regex engine, its words with the matcher of the leak check. Where an occurrence
+of a custom kind and another one share bytes, the rules of sanitize/stages/span_conflicts.py decide,
+as they do between finders; of equal score and length the custom kind wins. Costs one pass for each
+custom kind with a pattern and one for each with words; nothing without custom kinds.
 """
 
 from __future__ import annotations
@@ -36,25 +37,39 @@ from sanitize.core.keys import Key, compute_value_ids
 from sanitize.finders.known import CollapsedTexts
 from sanitize.finders.patterns import NO_MATCH_LIMIT, Detections, DistinctValues, PatternFinder
 from sanitize.kinds.custom_kind import CustomKind
-from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, all_kinds, boundary_tables, unflatten_strings
+from sanitize.kinds.kind import (
+    ASCII_WORD_CHARS,
+    BOUNDARY,
+    Kind,
+    all_kinds,
+    boundary_tables,
+    unflatten_strings,
+)
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.span_conflicts import CompetingSpans, resolve_conflicts
 from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings
 from sanitize.text.mail_headers import find_sections
 
-_CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 64, 32  # bytes around a span that are searched for a context word
+# bytes around a span that are searched for a context word
+_CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = (64, 32)
 _WORD_BYTES = make_byte_table(ASCII_WORD_CHARS)
 
 
 class Scanner:
-    """Runs the built-in patterns and the custom kinds of a plan. `kinds` is the list that the kind numbers of its results index."""
+    """Runs the built-in patterns and the custom kinds of a plan. `kinds` is the list that the kind
+    numbers of its results index."""
 
     def __init__(self, key: Key, spec: DetectionSpec, *, max_matches: int = NO_MATCH_LIMIT) -> None:
         """The search of a text with more than `max_matches` ends (see `Detections`)."""
-        self._patterns = PatternFinder(key, spec.countries, spec.opt_in_kinds, max_matches=max_matches)
+        self._patterns = PatternFinder(
+            key, spec.countries, spec.opt_in_kinds, max_matches=max_matches
+        )
         self._custom_scanners = [_CustomKindScanner(custom, key) for custom in spec.custom_kinds]
-        self.kinds: list[Kind] = [*self._patterns.kinds, *(one.kind for one in self._custom_scanners)]
+        self.kinds: list[Kind] = [
+            *self._patterns.kinds,
+            *(one.kind for one in self._custom_scanners),
+        ]
 
     def run(self, texts: pa.LargeStringArray) -> Detections:
         """All occurrences in a column of texts; a null text has none."""
@@ -64,12 +79,18 @@ class Scanner:
             return found
         buffers = TextBuffers.from_array(texts)
         view = separate_escapes(buffers)
-        return _merge_found(texts, found, [one.run(buffers, view) for one in self._custom_scanners], len(self._patterns.kinds))
+        return _merge_found(
+            texts,
+            found,
+            [one.run(buffers, view) for one in self._custom_scanners],
+            len(self._patterns.kinds),
+        )
 
 
 @dataclass(frozen=True, repr=False)
 class _CustomKindSpans:
-    """Spans of one custom kind, sorted by position, in bytes from the start of their text; and their distinct values."""
+    """Spans of one custom kind, sorted by position, in bytes from the start of their text; and
+    their distinct values."""
 
     text_no: I64
     start: I64
@@ -92,24 +113,39 @@ class _CustomKindScanner:
         self._boundary_before, self._boundary_after = boundary_tables([self.kind])
         words = _collapse_whitespace(pl.Series(custom.words, dtype=pl.String).str.strip_chars())
         self._exact_spellings = words.str.normalize("NFKC") if custom.case == "exact" else None
-        forms = pl.concat([ascii_lower(words), expand_spellings(pl.DataFrame({"form": words}))["form"]]).unique(maintain_order=True)
+        forms = pl.concat(
+            [ascii_lower(words), expand_spellings(pl.DataFrame({"form": words}))["form"]]
+        ).unique(maintain_order=True)
         number = list(all_kinds()).index(custom.name)
-        self._word_search = LiteralMatcher(to_large_string(forms), np.full(len(forms), number, np.int32), np.zeros(len(forms), np.int64))
+        self._word_search = LiteralMatcher(
+            to_large_string(forms),
+            np.full(len(forms), number, np.int32),
+            np.zeros(len(forms), np.int64),
+        )
         self._context_pattern = _build_words_pattern(custom.context) if custom.context else ""
         # `CORP\\[a-z]+` matches the user name in `CORP\tom`, which is no escape
-        self._wants_backslash = r"\\" in custom.pattern or any("\\" in word for word in custom.words)
+        self._wants_backslash = r"\\" in custom.pattern or any(
+            "\\" in word for word in custom.words
+        )
 
     def run(self, buffers: TextBuffers, view: TextBuffers) -> _CustomKindSpans:
-        """Its occurrences in a column of texts; `view` are the texts with separators for escapes (`separate_escapes`)."""
+        """Its occurrences in a column of texts; `view` are the texts with separators for escapes
+        (`separate_escapes`)."""
         custom, skipped = self.custom, dict[str, int]()
 
-        def reject(reason: str, is_good: Mask, *columns: npt.NDArray[Any]) -> list[npt.NDArray[Any]]:
+        def reject(
+            reason: str, is_good: Mask, *columns: npt.NDArray[Any]
+        ) -> list[npt.NDArray[Any]]:
             if not is_good.all():
                 skipped[reason] = skipped.get(reason, 0) + int((~is_good).sum())
             return [column[is_good] for column in columns]
 
         searched = buffers if self._wants_backslash else view
-        low, high = find_matches(searched, custom.pattern) if custom.pattern else (np.empty(0, np.int64), np.empty(0, np.int64))
+        low, high = (
+            find_matches(searched, custom.pattern)
+            if custom.pattern
+            else (np.empty(0, np.int64), np.empty(0, np.int64))
+        )
         low, high = low[high > low], high[high > low]
         match_counts = _count_in_texts(buffers, low)
         low, high = reject("boundary", self._keeps_boundary(view, low, high), low, high)
@@ -123,7 +159,10 @@ class _CustomKindScanner:
             is_new = np.append(True, (np.diff(low) != 0) | (np.diff(high) != 0))[: len(low)]
             low, high = low[is_new], high[is_new]
         encoded = slice_spans(buffers, low, high).dictionary_encode()
-        value_no, values = np.asarray(encoded.indices, np.int64), pl.Series(encoded.dictionary, dtype=pl.String)
+        value_no, values = (
+            np.asarray(encoded.indices, np.int64),
+            pl.Series(encoded.dictionary, dtype=pl.String),
+        )
         if self.kind.check is not None and len(values):
             is_valid = self.kind.check(values).is_null().to_numpy()
             low, high, value_no = reject(custom.check, is_valid[value_no], low, high, value_no)
@@ -132,36 +171,60 @@ class _CustomKindScanner:
             has_context = self._has_context(view, low, high)
             score[has_context] = 1.0
             if custom.score is None:
-                low, high, value_no, score = reject("context", has_context, low, high, value_no, score)
+                low, high, value_no, score = reject(
+                    "context", has_context, low, high, value_no, score
+                )
         text_no = np.searchsorted(buffers.offsets, low, side="right") - 1
         base = buffers.offsets[text_no]
         normalised = to_large_string(self.kind.normalise(values))
         value_ids = compute_value_ids(normalised, self.kind.name, self.key)
         columns = text_no, low - base, high - base, score, value_no
-        return _CustomKindSpans(*columns, to_large_string(values), normalised, value_ids, skipped, match_counts)
+        return _CustomKindSpans(
+            *columns, to_large_string(values), normalised, value_ids, skipped, match_counts
+        )
 
     def _keeps_boundary(self, buffers: TextBuffers, low: I64, high: I64) -> Mask:
         """True for spans whose neighbouring bytes their kind's boundary rule allows."""
         text_no = np.searchsorted(buffers.offsets, low, side="right") - 1
-        before, after = buffers.data[np.maximum(low - 1, 0)], buffers.data[np.minimum(high, max(len(buffers.data) - 1, 0))]
-        is_forbidden = (low > buffers.offsets[text_no]) & _WORD_BYTES[buffers.data[low]] & self._boundary_before[0][before]
-        is_forbidden |= (high < buffers.offsets[text_no + 1]) & _WORD_BYTES[buffers.data[high - 1]] & self._boundary_after[0][after]
+        before, after = (
+            buffers.data[np.maximum(low - 1, 0)],
+            buffers.data[np.minimum(high, max(len(buffers.data) - 1, 0))],
+        )
+        is_forbidden = (
+            (low > buffers.offsets[text_no])
+            & _WORD_BYTES[buffers.data[low]]
+            & self._boundary_before[0][before]
+        )
+        is_forbidden |= (
+            (high < buffers.offsets[text_no + 1])
+            & _WORD_BYTES[buffers.data[high - 1]]
+            & self._boundary_after[0][after]
+        )
         return np.asarray(~is_forbidden)
 
     def _find_words(self, buffers: TextBuffers) -> tuple[I64, I64]:
-        """Start and end byte of each word of the list: with any white space between its parts, also in Unicode compatibility forms, and in
-        its own letter case only where `case` is "exact". Sorted by start, longest first."""
+        """Start and end byte of each word of the list: with any white space between its parts, also
+        in Unicode compatibility forms, and in its own letter case only where `case` is "exact".
+        Sorted by start, longest first."""
         collapsed = CollapsedTexts(buffers)
-        match_sets = [self._word_search.find(collapsed.texts), self._word_search.find_nfkc(collapsed.texts)]
+        match_sets = [
+            self._word_search.find(collapsed.texts),
+            self._word_search.find_nfkc(collapsed.texts),
+        ]
         joined = LiteralMatches(
-            *(np.concatenate([getattr(one, name) for one in match_sets]) for name in ("text_no", "start", "end", "term"))
+            *(
+                np.concatenate([getattr(one, name) for one in match_sets])
+                for name in ("text_no", "start", "end", "term")
+            )
         )
         text_no, start, stop = collapsed.to_original(joined)
         low, high = buffers.offsets[text_no] + start, buffers.offsets[text_no] + stop
         order = sort_spans(low, high)
         low, high = low[order], high[order]
         if self._exact_spellings is not None and len(low):
-            spellings = _collapse_whitespace(pl.Series(slice_spans(buffers, low, high))).str.normalize("NFKC")
+            spellings = _collapse_whitespace(
+                pl.Series(slice_spans(buffers, low, high))
+            ).str.normalize("NFKC")
             is_exact = spellings.is_in(self._exact_spellings.implode()).to_numpy()
             low, high = low[is_exact], high[is_exact]
         return low, high
@@ -174,14 +237,19 @@ class _CustomKindScanner:
         has_context = np.zeros(len(low), np.bool_)
         for begin, end in ((first, low), (high, last)):
             begin, end = _trim_cut_characters(buffers.data, begin, end)
-            window = unflatten_strings(buffers.data[expand_ranges(begin, end)], np.concatenate([[0], np.cumsum(end - begin)]))
+            window = unflatten_strings(
+                buffers.data[expand_ranges(begin, end)],
+                np.concatenate([[0], np.cumsum(end - begin)]),
+            )
             has_context |= window.str.contains(self._context_pattern).to_numpy()
         return has_context
 
 
 def _count_in_texts(buffers: TextBuffers, starts: I64) -> I64:
     """The number of spans in each text."""
-    return np.bincount(np.searchsorted(buffers.offsets, starts, side="right") - 1, minlength=len(buffers.lengths))
+    return np.bincount(
+        np.searchsorted(buffers.offsets, starts, side="right") - 1, minlength=len(buffers.lengths)
+    )
 
 
 def _trim_cut_characters(data: U8, start: I64, end: I64) -> tuple[I64, I64]:
@@ -194,11 +262,16 @@ def _trim_cut_characters(data: U8, start: I64, end: I64) -> tuple[I64, I64]:
 
 
 def _build_words_pattern(words: Sequence[str]) -> str:
-    """A regex for any of the words, in any letter case; an edge that is ASCII must be a word boundary."""
+    """A regex for any of the words, in any letter case; an edge that is ASCII must be a word
+    boundary."""
     parts = []
     for word in words:
         plain = re.escape(re.sub(r"\s+", " ", word.strip())).replace(r"\ ", r"\s+")
-        parts.append((BOUNDARY if word.strip()[:1].isascii() else "") + plain + (BOUNDARY if word.strip()[-1:].isascii() else ""))
+        parts.append(
+            (BOUNDARY if word.strip()[:1].isascii() else "")
+            + plain
+            + (BOUNDARY if word.strip()[-1:].isascii() else "")
+        )
     return "(?i)(?:" + "|".join(parts) + ")"
 
 
@@ -207,12 +280,20 @@ def _collapse_whitespace(texts: pl.Series) -> pl.Series:
     return texts.str.replace_all(r"\s+", " ")
 
 
-def _merge_found(texts: pa.LargeStringArray, builtin: Detections, custom: Sequence[_CustomKindSpans], first_custom_kind: int) -> Detections:
-    """Merge the occurrences of built-in and custom kinds by the rules of sanitize/stages/span_conflicts.py. `first_custom_kind` is the
-    number of the first custom kind."""
+def _merge_found(
+    texts: pa.LargeStringArray,
+    builtin: Detections,
+    custom: Sequence[_CustomKindSpans],
+    first_custom_kind: int,
+) -> Detections:
+    """Merge the occurrences of built-in and custom kinds by the rules of
+    sanitize/stages/span_conflicts.py. `first_custom_kind` is the number of the first custom
+    kind."""
     sizes = [len(builtin.text_no), *(len(one.text_no) for one in custom)]
 
-    def concatenate(first: npt.NDArray[Any], others: Sequence[npt.NDArray[Any]]) -> npt.NDArray[Any]:
+    def concatenate(
+        first: npt.NDArray[Any], others: Sequence[npt.NDArray[Any]]
+    ) -> npt.NDArray[Any]:
         return np.concatenate([first, *others])
 
     builtin_score = np.ones(sizes[0], np.float32) if builtin.score is None else builtin.score
@@ -222,7 +303,8 @@ def _merge_found(texts: pa.LargeStringArray, builtin: Detections, custom: Sequen
         start=concatenate(builtin.start_byte, [one.start for one in custom]),
         end=concatenate(builtin.end_byte, [one.end for one in custom]),
         kind_no=concatenate(
-            builtin.distinct.kind[builtin.value_no], [np.full(size, first_custom_kind + no) for no, size in enumerate(sizes[1:])]
+            builtin.distinct.kind[builtin.value_no],
+            [np.full(size, first_custom_kind + no) for no, size in enumerate(sizes[1:])],
         ).astype(np.int32),
         finder_no=np.repeat(np.array([builtin_finder_no, *range(len(custom))], np.int32), sizes),
         score=concatenate(builtin_score, [one.score for one in custom]),
@@ -231,27 +313,38 @@ def _merge_found(texts: pa.LargeStringArray, builtin: Detections, custom: Sequen
     winners, lost = resolve_conflicts(claims)
     skipped = dict(builtin.skipped)
     for no, one in enumerate(custom):
-        skipped |= {(first_custom_kind + no, reason): times for reason, times in one.skipped.items()}
+        skipped |= {
+            (first_custom_kind + no, reason): times for reason, times in one.skipped.items()
+        }
     for kind, times in enumerate(np.bincount(claims.kind_no[lost], minlength=1).tolist()):
         if times:
             skipped[kind, "overlap"] = skipped.get((kind, "overlap"), 0) + times
     shift = np.cumsum([len(builtin.distinct.kind), *(len(one.value) for one in custom)])
-    value_no = concatenate(builtin.value_no, [one.value_no + offset for one, offset in zip(custom, shift, strict=False)])
+    value_no = concatenate(
+        builtin.value_no,
+        [one.value_no + offset for one, offset in zip(custom, shift, strict=False)],
+    )
     distinct = DistinctValues(
-        kind=concatenate(builtin.distinct.kind, [np.full(len(one.value), first_custom_kind + no) for no, one in enumerate(custom)]).astype(
-            np.int32
-        ),
+        kind=concatenate(
+            builtin.distinct.kind,
+            [np.full(len(one.value), first_custom_kind + no) for no, one in enumerate(custom)],
+        ).astype(np.int32),
         value=pa.concat_arrays([builtin.distinct.value, *(one.value for one in custom)]),
-        normalised=pa.concat_arrays([builtin.distinct.normalised, *(one.normalised for one in custom)]),
+        normalised=pa.concat_arrays(
+            [builtin.distinct.normalised, *(one.normalised for one in custom)]
+        ),
         value_id=concatenate(builtin.distinct.value_id, [one.value_id for one in custom]),
     )
-    # offsets and sections of the custom spans, in their order; the built-in ones have theirs already
+    # offsets and sections of the custom spans, in their order; the built-in ones have theirs
+    # already
     custom_rows = winners[winners >= sizes[0]]
     buffers = TextBuffers.from_array(texts)
     base = buffers.offsets[claims.text_no[custom_rows]]
     low, high = base + claims.start[custom_rows], base + claims.end[custom_rows]
     sections = find_sections(buffers, claims.text_no[custom_rows], low)
-    custom_starts, custom_ends = bytes_to_code_points(buffers, claims.text_no[custom_rows], low, high)
+    custom_starts, custom_ends = bytes_to_code_points(
+        buffers, claims.text_no[custom_rows], low, high
+    )
     names = [*dict.fromkeys([*builtin.section_names, *sections.section_names])]
     section_no_by_name = {name: section_no for section_no, name in enumerate(names)}
     builtin_sections, custom_sections = (

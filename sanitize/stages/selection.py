@@ -1,10 +1,13 @@
-"""Selects the occurrences of the index that a plan acts on: without allowed values, and without those below the minimum score.
+"""Selects the occurrences of the index that a plan acts on: without allowed values, and without
+those below the minimum score.
 
-    occurrences + values + the plan's [find.allow], [find.deny] and [find.min_score] -> occurrences, skipped
+    occurrences + values + the plan's [find.allow], [find.deny] and [find.min_score] -> occurrences,
+    skipped
 
-No text is read again: lists are matched against the normalised form of a value, `min_score` against the score of an occurrence. Values in
-`deny` are selected whatever the other two rules are; so are erased values. Occurrences that are not selected are counted as `allowed` or
-`score`. The leak check does not search for a value without any selected occurrence.
+No text is read again: lists are matched against the normalised form of a value, `min_score` against
+the score of an occurrence. Values in `deny` are selected whatever the other two rules are; so are
+erased values. Occurrences that are not selected are counted as `allowed` or `score`. The leak check
+does not search for a value without any selected occurrence.
 """
 
 from __future__ import annotations
@@ -42,13 +45,20 @@ class SelectionTask:
 
 
 def selection_task(task: SelectionTask) -> dict[str, Any]:
-    """Write `occurrences.parquet` (the selected ones), `skipped.parquet` and `value_ids.parquet`; returns `taken`, a count."""
+    """Write `occurrences.parquet` (the selected ones), `skipped.parquet` and `value_ids.parquet`;
+    returns `taken`, a count."""
     found = pq.read_table(task.occurrences_file, partitioning=None)
-    values = pl.DataFrame(pq.read_table(task.values_file, partitioning=None)).with_columns(pl.col("kind").cast(pl.String))
-    frame = pl.DataFrame(found.select(["value_id", "score", "kind"])).with_columns(pl.col("kind").cast(pl.String))
+    values = pl.DataFrame(pq.read_table(task.values_file, partitioning=None)).with_columns(
+        pl.col("kind").cast(pl.String)
+    )
+    frame = pl.DataFrame(found.select(["value_id", "score", "kind"])).with_columns(
+        pl.col("kind").cast(pl.String)
+    )
     is_allowed, is_below_min = find_unselected(frame, values, task.rules, task.erased_value_ids)
     is_selected = ~is_allowed & ~is_below_min
-    with open_table_writer(task.folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema) as out:
+    with open_table_writer(
+        task.folder / "occurrences.parquet", table_schemas.OCCURRENCES.schema
+    ) as out:
         out.write_table(found.filter(pa.array(is_selected)).cast(table_schemas.OCCURRENCES.schema))
     rows = []
     for reason, mask in (("allowed", is_allowed), ("score", is_below_min)):
@@ -56,21 +66,29 @@ def selection_task(task: SelectionTask) -> dict[str, Any]:
         rows += [(kind, reason, times) for kind, times in sorted(counts.iter_rows())]
     write_table_rows(task.folder / "skipped.parquet", table_schemas.SKIPPED.schema, rows)
     selected_ids = np.unique(frame["value_id"].to_numpy()[is_selected])
-    pq.write_table(pa.table([selected_ids], schema=VALUE_ID_SCHEMA), task.folder / "value_ids.parquet")
+    pq.write_table(
+        pa.table([selected_ids], schema=VALUE_ID_SCHEMA), task.folder / "value_ids.parquet"
+    )
     return {"taken": int(is_selected.sum())}
 
 
 def find_unselected(
-    occurrences: pl.DataFrame, values: pl.DataFrame, rules: SelectionRules, erased_value_ids: Sequence[int] = ()
+    occurrences: pl.DataFrame,
+    values: pl.DataFrame,
+    rules: SelectionRules,
+    erased_value_ids: Sequence[int] = (),
 ) -> tuple[Mask, Mask]:
-    """Two masks of the occurrences (`value_id`, `score`, `kind`): those whose value is allowed, and the others below the minimum score.
+    """Two masks of the occurrences (`value_id`, `score`, `kind`): those whose value is allowed, and
+    the others below the minimum score.
 
-    `values` has `value_id`, `kind`, `value` and `normalised` (null: equal to the value) of each value. Neither mask has an occurrence of a
-    denied or erased value.
+    `values` has `value_id`, `kind`, `value` and `normalised` (null: equal to the value) of each
+    value. Neither mask has an occurrence of a denied or erased value.
     """
     allowed, denied = (_find_listed_values(values, listed) for listed in (rules.allow, rules.deny))
     value_ids = occurrences["value_id"].to_numpy()
-    min_score = occurrences["kind"].replace_strict(dict(rules.min_score), default=0.0, return_dtype=pl.Float32)
+    min_score = occurrences["kind"].replace_strict(
+        dict(rules.min_score), default=0.0, return_dtype=pl.Float32
+    )
     is_forced = np.isin(value_ids, np.concatenate([denied, np.array(erased_value_ids, np.int64)]))
     is_allowed = np.isin(value_ids, allowed) & ~is_forced
     return is_allowed, (occurrences["score"] < min_score).to_numpy() & ~is_forced & ~is_allowed
@@ -81,7 +99,9 @@ def _find_listed_values(values: pl.DataFrame, entries_by_kind: Mapping[str, Sequ
     id_arrays = [np.empty(0, np.int64)]
     for name, entries in entries_by_kind.items():
         kind_values = values.filter(pl.col("kind") == name)
-        normalised = kind_values.select(pl.coalesce("normalised", "value")).to_series().str.to_lowercase()
+        normalised = (
+            kind_values.select(pl.coalesce("normalised", "value")).to_series().str.to_lowercase()
+        )
         is_listed = normalised.str.contains(build_list_pattern(name, entries))
         if name == ip_address.KIND.name:
             is_listed |= ip_address.is_in_networks(normalised, ip_address.parse_networks(entries))
@@ -92,16 +112,26 @@ def _find_listed_values(values: pl.DataFrame, entries_by_kind: Mapping[str, Sequ
 def build_list_pattern(kind: str, entries: Sequence[str]) -> str:
     """One regex for the entries of a list, to match lower-case normalised values.
 
-    `*` matches any characters and `?` one character; `@example.com` matches all addresses of that host and its subdomains; any other entry
-    is a value, in any spelling. Entries with a `/` match no address here: networks are matched by `ip_address.is_in_networks`.
+    `*` matches any characters and `?` one character; `@example.com` matches all addresses of that
+    host and its subdomains; any other entry is a value, in any spelling. Entries with a `/` match
+    no address here: networks are matched by `ip_address.is_in_networks`.
     """
     patterns = []
     for entry in entries:
         if entry.startswith("@"):
             patterns.append(rf".*@(?:.*[.])?{re.escape(entry[1:].lower())}")
         elif "*" in entry or "?" in entry:
-            pieces = (".*" if piece == "*" else "." if piece == "?" else re.escape(piece.lower()) for piece in re.split(r"([*?])", entry))
+            pieces = (
+                ".*" if piece == "*" else "." if piece == "?" else re.escape(piece.lower())
+                for piece in re.split(r"([*?])", entry)
+            )
             patterns.append("".join(pieces))
         else:
-            patterns.append(re.escape(get_kind(kind).normalise(pl.Series([entry], dtype=pl.String)).str.to_lowercase()[0]))
+            patterns.append(
+                re.escape(
+                    get_kind(kind)
+                    .normalise(pl.Series([entry], dtype=pl.String))
+                    .str.to_lowercase()[0]
+                )
+            )
     return r"(?s)\A(?:" + "|".join(patterns) + r")\z"

@@ -1,16 +1,20 @@
-"""The user-word blacklist: words and n-grams that fewer than `k` users wrote, and found values; a model must not learn them.
+"""The user-word blacklist: words and n-grams that fewer than `k` users wrote, and found values; a
+model must not learn them.
 
-Users and n-grams form a bipartite graph; an n-gram with a degree (number of users) below k is an indirect identifier (privacy-preserving
-masked language modeling, section 3). Degrees are counted size by size: an n-gram that contains a shorter listed one is protected with it
-and is neither counted nor listed, so memory is bounded by the number of frequent n-grams. Words are the tokens of
-`tokenizer.tokenize_unicode`; n-grams do not cross the end of a text. A found value is a direct identifier: the sequence of words that it
-overlaps in its text becomes one entry. All documents without a user count as one user together, so that they cannot make each other's
-words frequent; dropped and quarantined documents do not count.
+Users and n-grams form a bipartite graph; an n-gram with a degree (number of users) below k is an
+indirect identifier (privacy-preserving masked language modeling, section 3). Degrees are counted
+size by size: an n-gram that contains a shorter listed one is protected with it and is neither
+counted nor listed, so memory is bounded by the number of frequent n-grams. Words are the tokens of
+`tokenizer.tokenize_unicode`; n-grams do not cross the end of a text. A found value is a direct
+identifier: the sequence of words that it overlaps in its text becomes one entry. All documents
+without a user count as one user together, so that they cannot make each other's words frequent;
+dropped and quarantined documents do not count.
 
-A word is identified by a 64-bit hash, an n-gram by two positions in the lists of frequent n-grams: that of its first n - 1 words and that
-of its last word. The texts are read once, in tasks. Where n-grams are wanted each task also writes its words as numbers, which the passes
-for larger sizes read. The word tables of several tasks are combined in SQL. N-gram tables are sorted, so they are merged, one row group of
-each task at a time, while the list is written.
+A word is identified by a 64-bit hash, an n-gram by two positions in the lists of frequent n-grams:
+that of its first n - 1 words and that of its last word. The texts are read once, in tasks. Where
+n-grams are wanted each task also writes its words as numbers, which the passes for larger sizes
+read. The word tables of several tasks are combined in SQL. N-gram tables are sorted, so they are
+merged, one row group of each task at a time, while the list is written.
 """
 
 from __future__ import annotations
@@ -37,36 +41,56 @@ from sanitize.core.text_cells import LeafPath
 from sanitize.core.user_counts import IdIndex, SortedUserCounter, UserCounter, merge_user_counts
 from sanitize.errors import UsageError
 from sanitize.plans.plan import BlacklistSettings
-from sanitize.stages.corpus_pass import CorpusContext, iter_texts, load_occurrences, occurrences_in_cells
+from sanitize.stages.corpus_pass import (
+    CorpusContext,
+    iter_texts,
+    load_occurrences,
+    occurrences_in_cells,
+)
 from sanitize.storage import queries, table_schemas
 from sanitize.storage.corpus import Documents
 from sanitize.storage.files import file_sha256
 from sanitize.storage.parquet_files import open_table_writer
 from sanitize.storage.task_records import Job, hash_json, run_job
-from sanitize.text.tokenizer import NonAsciiRunCache, UnicodeTokens, find_overlapping_words, tokenize_unicode
+from sanitize.text.tokenizer import (
+    NonAsciiRunCache,
+    UnicodeTokens,
+    find_overlapping_words,
+    tokenize_unicode,
+)
 
-NO_USER_MESSAGE = "[blacklist]: no document has a user; name the column with the user of each document with --user-column"
+NO_USER_MESSAGE = (
+    "[blacklist]: no document has a user; name the column with the user of each document with"
+    " --user-column"
+)
 GRAM_USERS_SCHEMA = pa.schema(
     [
-        pa.field("ngram_id", pa.int64()),  # a word: its hash; an n-gram: its number, see `_GramCodec`
-        pa.field("user_hash", pa.int64()),  # keyed hash of one of its users; null: it has k users or more
+        # a word: its hash; an n-gram: its number, see `_GramCodec`
+        pa.field("ngram_id", pa.int64()),
+        # keyed hash of one of its users; null: it has k users or more
+        pa.field("user_hash", pa.int64()),
     ]
 )
-# the words of each text in order, each as its row in the table of words + 1, or 0 for a word of an erased value; before the words of a text
-# its user, as -1 - number
+# the words of each text in order, each as its row in the table of words + 1, or 0 for a word of an
+# erased value; before the words of a text its user, as -1 - number
 WORD_SEQUENCE_SCHEMA = pa.schema([pa.field("word", pa.int32())])
 SPELLING_SCHEMA = pa.schema([pa.field("ngram_id", pa.int64()), pa.field("word", pa.large_string())])
 FREQUENT_SCHEMA = pa.schema([pa.field("ngram_id", pa.int64())])
 DIRECT_SCHEMA = pa.schema([pa.field("ngram", pa.large_string()), pa.field("n", pa.int32())])
-_TASK_LAYOUT_VERSION = 2  # of the files that tasks write: raise it when they change, so that old ones are not reused
+_TASK_LAYOUT_VERSION = (
+    2  # of the files that tasks write: raise it when they change, so that old ones are not reused
+)
 _MAX_PENDING_TABLES = 500  # small tables in memory before they are merged into one
 _BLOCK_ROWS = 1 << 18  # rows of the list that are written at a time
-_MAX_MERGED_PARTS = 16  # sorted parts merged at once, 15 MB of memory each; more are combined in SQL
+_MAX_MERGED_PARTS = (
+    16  # sorted parts merged at once, 15 MB of memory each; more are combined in SQL
+)
 
 
 @dataclass(frozen=True, kw_only=True)
 class GramUsersTask:
-    """One range of documents: count its words by user, or its n-grams of one size (from `word_files`)."""
+    """One range of documents: count its words by user, or its n-grams of one size (from
+    `word_files`)."""
 
     first_doc_no: int
     end_doc_no: int
@@ -76,7 +100,8 @@ class GramUsersTask:
     k: int
     larger_sizes_follow: bool  # larger sizes follow, and read the words that this task writes
     key: Key
-    word_files: tuple[Path, Path] | None  # output of the task over words: word sequences, and spellings
+    # output of the task over words: word sequences, and spellings
+    word_files: tuple[Path, Path] | None
     smaller_frequent_files: tuple[Path, ...]  # the frequent n-grams of each smaller size
     excluded_doc_files: tuple[Path, ...]  # files with the `doc_no` of removed documents
     occurrences_file: Path
@@ -94,26 +119,38 @@ class GramUsersTask:
 def gram_users_task(task: GramUsersTask) -> dict[str, Any]:
     """Count the words or n-grams of a range by user.
 
-    Writes `ngram_users.parquet`: pairs of n-gram and user. For words also `word_spellings.parquet`, `direct_ngrams.parquet` (found values)
-    and, where larger sizes follow, `word_sequences.parquet`; returns `words` (read), `documents`, and `documents_without_user`. For n-grams
-    returns `partition_sizes`: the number of row groups of each sorted part of `ngram_users.parquet`, where parts have no pair in common;
-    None where numbers are not sorted.
+    Writes `ngram_users.parquet`: pairs of n-gram and user. For words also `word_spellings.parquet`,
+    `direct_ngrams.parquet` (found values) and, where larger sizes follow, `word_sequences.parquet`;
+    returns `words` (read), `documents`, and `documents_without_user`. For n-grams returns
+    `partition_sizes`: the number of row groups of each sorted part of `ngram_users.parquet`, where
+    parts have no pair in common; None where numbers are not sorted.
     """
     with _open_number_writer(task.folder / "ngram_users.parquet", GRAM_USERS_SCHEMA) as out:
         user_of, hashes = _number_users(task)
 
         def write(grams: U64, users: I32) -> None:
-            column = pa.array(hashes[np.maximum(users, 0)] if len(hashes) else np.empty(0, np.int64), mask=users < 0)
-            out.write_table(pa.table([pa.array(grams.view(np.int64)), column], schema=GRAM_USERS_SCHEMA), row_group_size=max(1, len(grams)))
+            column = pa.array(
+                hashes[np.maximum(users, 0)] if len(hashes) else np.empty(0, np.int64),
+                mask=users < 0,
+            )
+            out.write_table(
+                pa.table([pa.array(grams.view(np.int64)), column], schema=GRAM_USERS_SCHEMA),
+                row_group_size=max(1, len(grams)),
+            )
 
         if task.word_files is None:
             return _count_word_users(task, user_of, hashes, write)
         return {"partition_sizes": _count_gram_users(task, task.word_files, len(hashes), write)}
 
 
-def _count_word_users(task: GramUsersTask, user_by_doc: I32, user_hashes: I64, write_pairs: Callable[[U64, I32], None]) -> dict[str, Any]:
-    """`gram_users_task` for words: write their users, spellings, found values and word sequences; returns the counts."""
-    occurrences = load_occurrences(task.occurrences_file if task.direct_kinds else None, task.direct_kinds)
+def _count_word_users(
+    task: GramUsersTask, user_by_doc: I32, user_hashes: I64, write_pairs: Callable[[U64, I32], None]
+) -> dict[str, Any]:
+    """`gram_users_task` for words: write their users, spellings, found values and word sequences;
+    returns the counts."""
+    occurrences = load_occurrences(
+        task.occurrences_file if task.direct_kinds else None, task.direct_kinds
+    )
     erased_spans = _load_erased_spans(task)
     word_spellings, direct_ngrams, is_counted = (
         [SPELLING_SCHEMA.empty_table()],
@@ -124,18 +161,34 @@ def _count_word_users(task: GramUsersTask, user_by_doc: I32, user_hashes: I64, w
     user_counter = UserCounter(task.k, write_pairs) if task.k > 1 else None
     with contextlib.ExitStack() as files:
         sequence_out = (
-            files.enter_context(_open_number_writer(task.folder / "word_sequences.parquet", WORD_SEQUENCE_SCHEMA))
+            files.enter_context(
+                _open_number_writer(task.folder / "word_sequences.parquet", WORD_SEQUENCE_SCHEMA)
+            )
             if task.larger_sizes_follow
             else None
         )
         for docs, cells, texts in _split_batches(
-            iter_texts(task.documents, task.leaves, task.first_doc_no, task.end_doc_no, task.excluded_doc_files)
+            iter_texts(
+                task.documents,
+                task.leaves,
+                task.first_doc_no,
+                task.end_doc_no,
+                task.excluded_doc_files,
+            )
         ):
             buffers = TextBuffers.from_array(texts)
             words = tokenize_unicode(buffers, non_ascii_cache)
             if erased_spans.height:
-                words.hashes[_touched_words(buffers, words, occurrences_in_cells(erased_spans, docs, cells))[0]] = 0
-            rows, word_text_no, word_hash = np.arange(len(words.hashes)), words.text_no, words.hashes
+                words.hashes[
+                    _touched_words(buffers, words, occurrences_in_cells(erased_spans, docs, cells))[
+                        0
+                    ]
+                ] = 0
+            rows, word_text_no, word_hash = (
+                np.arange(len(words.hashes)),
+                words.text_no,
+                words.hashes,
+            )
             if not word_hash.all():
                 rows = np.flatnonzero(word_hash)
                 word_text_no, word_hash = word_text_no[rows], word_hash[rows]
@@ -145,23 +198,43 @@ def _count_word_users(task: GramUsersTask, user_by_doc: I32, user_hashes: I64, w
                 users = user_by_doc[docs - task.first_doc_no]
                 position, new = user_counter.add(word_hash, users[word_text_no])
                 word_spellings.append(
-                    pa.table([words.hashes[rows[new]].view(np.int64), words.lowercase_texts(buffers, rows[new])], schema=SPELLING_SCHEMA)
+                    pa.table(
+                        [
+                            words.hashes[rows[new]].view(np.int64),
+                            words.lowercase_texts(buffers, rows[new]),
+                        ],
+                        schema=SPELLING_SCHEMA,
+                    )
                 )
                 if sequence_out is not None:
                     numbers = np.zeros(len(words.hashes) + len(users), np.int32)
                     numbers[rows + words.text_no[rows] + 1] = position + 1
-                    numbers[np.searchsorted(words.text_no, np.arange(len(users))) + np.arange(len(users))] = -1 - users
-                    sequence_out.write_table(pa.table([numbers], schema=WORD_SEQUENCE_SCHEMA), row_group_size=max(1, len(numbers)))
+                    numbers[
+                        np.searchsorted(words.text_no, np.arange(len(users)))
+                        + np.arange(len(users))
+                    ] = -1 - users
+                    sequence_out.write_table(
+                        pa.table([numbers], schema=WORD_SEQUENCE_SCHEMA),
+                        row_group_size=max(1, len(numbers)),
+                    )
             if task.direct_kinds:
-                direct_ngrams.append(_find_direct_grams(buffers, words, occurrences_in_cells(occurrences, docs, cells)))
+                direct_ngrams.append(
+                    _find_direct_grams(
+                        buffers, words, occurrences_in_cells(occurrences, docs, cells)
+                    )
+                )
             if len(direct_ngrams) > _MAX_PENDING_TABLES:
                 direct_ngrams = [_unique_rows(direct_ngrams, "ngram")]
     if user_counter is not None:
         user_counter.flush()
-    for name, table in (("word_spellings", pa.concat_tables(word_spellings)), ("direct_ngrams", _unique_rows(direct_ngrams, "ngram"))):
+    for name, table in (
+        ("word_spellings", pa.concat_tables(word_spellings)),
+        ("direct_ngrams", _unique_rows(direct_ngrams, "ngram")),
+    ):
         with open_table_writer(task.folder / f"{name}.parquet", table.schema) as file:
             file.write_table(table)
-    no_user = len(user_hashes) - 1 if len(user_hashes) else -1  # the last number is that of documents without a user
+    # the last number is that of documents without a user
+    no_user = len(user_hashes) - 1 if len(user_hashes) else -1
     return {
         "words": word_count,
         "documents": int(is_counted.sum()),
@@ -170,15 +243,19 @@ def _count_word_users(task: GramUsersTask, user_by_doc: I32, user_hashes: I64, w
 
 
 def _count_gram_users(
-    task: GramUsersTask, word_files: tuple[Path, Path], user_count: int, write_pairs: Callable[[U64, I32], None]
+    task: GramUsersTask,
+    word_files: tuple[Path, Path],
+    user_count: int,
+    write_pairs: Callable[[U64, I32], None],
 ) -> list[int] | None:
     """`gram_users_task` for n-grams of two words or more; returns their parts."""
     codec = _GramCodec.load(task.smaller_frequent_files)
     words_table = pq.read_table(word_files[1], columns=["ngram_id"], partitioning=None)
     word_hashes = np.asarray(words_table.column("ngram_id"), np.int64).view(np.uint64)
+    # position among the frequent words, or -1
     word_positions = np.append(
         np.int32(-1), IdIndex(codec.frequent_by_size[0]).positions_of(word_hashes)
-    )  # position among the frequent words, or -1
+    )
     head_indexes = [IdIndex(frequent) for frequent in codec.frequent_by_size[1:]]
     bits = codec.bit_count(task.gram_size)
     # sort packed (number, user) pairs where they fit into 64 bits, else count in a hash table
@@ -189,14 +266,19 @@ def _count_gram_users(
     )
     with pq.ParquetFile(word_files[0], pre_buffer=False) as file:
         for group in range(file.num_row_groups):
-            words = np.asarray(file.read_row_group(group, use_threads=False).column("word"), np.int32)
+            words = np.asarray(
+                file.read_row_group(group, use_threads=False).column("word"), np.int32
+            )
             text_starts = np.flatnonzero(words < 0)
             user = np.repeat(-1 - words[text_starts], np.diff(np.append(text_starts, len(words))))
             tail_positions = head_positions = word_positions[np.maximum(words, 0)]
             for size in range(2, task.gram_size + 1):
-                # both sub-n-grams are frequent, and all words are in one text (the user between two texts has no position)
+                # both sub-n-grams are frequent, and all words are in one text (the user between two
+                # texts has no position)
                 gram_starts = np.flatnonzero((head_positions[:-1] >= 0) & (head_positions[1:] >= 0))
-                grams = codec.encode(head_positions[gram_starts], tail_positions[gram_starts + size - 1])
+                grams = codec.encode(
+                    head_positions[gram_starts], tail_positions[gram_starts + size - 1]
+                )
                 if size < task.gram_size:
                     head_positions = np.full(len(words), -1, np.int32)
                     head_positions[gram_starts] = head_indexes[size - 2].positions_of(grams)
@@ -207,7 +289,8 @@ def _count_gram_users(
 
 @dataclass(frozen=True)
 class _GramCodec:
-    """Encodes n-grams of one size as numbers, from the frequent n-grams of all smaller sizes (their numbers, in order of position)."""
+    """Encodes n-grams of one size as numbers, from the frequent n-grams of all smaller sizes (their
+    numbers, in order of position)."""
 
     frequent_by_size: tuple[U64, ...]
 
@@ -215,7 +298,11 @@ class _GramCodec:
     def load(cls, files: Sequence[Path]) -> _GramCodec:
         """Read the tables of frequent n-grams, one file per size."""
         tables_ = (pq.read_table(path, columns=["ngram_id"], partitioning=None) for path in files)
-        return cls(tuple(np.asarray(table.column("ngram_id"), np.int64).view(np.uint64) for table in tables_))
+        return cls(
+            tuple(
+                np.asarray(table.column("ngram_id"), np.int64).view(np.uint64) for table in tables_
+            )
+        )
 
     @property
     def _tail_bits(self) -> int:
@@ -226,7 +313,8 @@ class _GramCodec:
         return max(1, len(self.frequent_by_size[size - 2])).bit_length() + self._tail_bits
 
     def encode(self, head: I32, tail: I32) -> U64:
-        """The numbers of n-grams, from the positions of their first n - 1 words and of their last word; never zero."""
+        """The numbers of n-grams, from the positions of their first n - 1 words and of their last
+        word; never zero."""
         return (head.astype(np.int64) << self._tail_bits | tail + 1).view(np.uint64)
 
     def spell(self, numbers: I64, size: int, words: pl.Series) -> pl.Series:
@@ -234,7 +322,12 @@ class _GramCodec:
         positions = [*self._decode(numbers)]
         if size == 3:
             positions[:1] = self._decode(self.frequent_by_size[1].view(np.int64)[positions[0]])
-        columns = pl.DataFrame({str(column_no): words.gather(column_positions) for column_no, column_positions in enumerate(positions)})
+        columns = pl.DataFrame(
+            {
+                str(column_no): words.gather(column_positions)
+                for column_no, column_positions in enumerate(positions)
+            }
+        )
         return columns.select(pl.concat_str(pl.all(), separator=" ")).to_series()
 
     def _decode(self, numbers: I64) -> tuple[I64, I64]:
@@ -243,8 +336,8 @@ class _GramCodec:
 
 
 def _open_number_writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
-    """A Parquet writer for a table of numbers: the first column delta-encoded, users dictionary-encoded. Ascending numbers take less space
-    and time than compressed."""
+    """A Parquet writer for a table of numbers: the first column delta-encoded, users
+    dictionary-encoded. Ascending numbers take less space and time than compressed."""
     return pq.ParquetWriter(
         path,
         schema,
@@ -260,15 +353,23 @@ def _load_erased_spans(task: GramUsersTask) -> pl.DataFrame:
     """Occurrences of erased values and mentions of erased persons in the range, sorted."""
     columns = load_occurrences(None, ()).columns
     files = [*([task.occurrences_file] if task.erased_value_ids else ()), *task.mention_files]
-    frames = [pl.DataFrame(pq.read_table(path, columns=columns, partitioning=None)) for path in files]
+    frames = [
+        pl.DataFrame(pq.read_table(path, columns=columns, partitioning=None)) for path in files
+    ]
     if not frames:
         return load_occurrences(None, ())
     erased_ids = pl.Series(task.erased_value_ids, dtype=pl.Int64)
-    frames[0] = frames[0].filter(pl.col("value_id").is_in(erased_ids.implode())) if task.erased_value_ids else frames[0]
+    frames[0] = (
+        frames[0].filter(pl.col("value_id").is_in(erased_ids.implode()))
+        if task.erased_value_ids
+        else frames[0]
+    )
     return pl.concat(frames).sort("doc_no", "cell", "start")
 
 
-def _split_batches(batches: Iterable[tuple[I64, I32, pa.LargeStringArray]]) -> Iterator[tuple[I64, I32, pa.LargeStringArray]]:
+def _split_batches(
+    batches: Iterable[tuple[I64, I32, pa.LargeStringArray]],
+) -> Iterator[tuple[I64, I32, pa.LargeStringArray]]:
     """Split batches of texts into smaller ones."""
     for docs, cells, texts in batches:
         for low, high in iter_text_ranges(TextBuffers.from_array(texts).offsets):
@@ -276,31 +377,56 @@ def _split_batches(batches: Iterable[tuple[I64, I32, pa.LargeStringArray]]) -> I
 
 
 def _number_users(task: GramUsersTask) -> tuple[I32, I64]:
-    """A number for the user of every document of the range, and the keyed hash of each number. The last number means 'no user'."""
+    """A number for the user of every document of the range, and the keyed hash of each number. The
+    last number means 'no user'."""
     hashed = [np.empty(0, np.uint64)]
     for table in task.documents.read(task.first_doc_no, task.end_doc_no, ["user_id"]):
-        encoded = table.column("user_id").combine_chunks().cast(pa.large_string()).dictionary_encode()
-        hashes = siphash(encoded.dictionary.cast(pa.large_binary()), task.key.subkey("user")) >> np.uint64(1) | np.uint64(1)
-        hashed.append(np.append(hashes, np.uint64(0))[np.asarray(encoded.indices.fill_null(-1), np.int64)])
+        encoded = (
+            table.column("user_id").combine_chunks().cast(pa.large_string()).dictionary_encode()
+        )
+        hashes = siphash(
+            encoded.dictionary.cast(pa.large_binary()), task.key.subkey("user")
+        ) >> np.uint64(1) | np.uint64(1)
+        hashed.append(
+            np.append(hashes, np.uint64(0))[np.asarray(encoded.indices.fill_null(-1), np.int64)]
+        )
     # descending, so that hash zero (no user) is last
-    distinct, number = np.unique(~np.append(np.concatenate(hashed), np.uint64(0)), return_inverse=True)
+    distinct, number = np.unique(
+        ~np.append(np.concatenate(hashed), np.uint64(0)), return_inverse=True
+    )
     return number[:-1].astype(np.int32), (~distinct).view(np.int64)
 
 
-def _find_direct_grams(buffers: TextBuffers, words: UnicodeTokens, occurrences: pl.DataFrame) -> pa.Table:
-    """One row of `direct_ngrams.parquet` per occurrence: the words that it overlaps. Skips those without words or with an erased word."""
+def _find_direct_grams(
+    buffers: TextBuffers, words: UnicodeTokens, occurrences: pl.DataFrame
+) -> pa.Table:
+    """One row of `direct_ngrams.parquet` per occurrence: the words that it overlaps. Skips those
+    without words or with an erased word."""
     touched, edges = _touched_words(buffers, words, occurrences)
     rows, inverse = np.unique(touched, return_inverse=True)
     text = words.lowercase_texts(buffers, rows).cast(pa.string()).take(pa.array(inverse))
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array(edges, pa.int32()), text), " ")
-    is_complete = np.logical_and.reduceat(words.hashes[touched] != 0, edges[:-1]) if len(touched) else np.empty(0, np.bool_)
-    return pa.table([joined.cast(pa.large_string()), np.diff(edges).astype(np.int32)], schema=DIRECT_SCHEMA).filter(pa.array(is_complete))
+    is_complete = (
+        np.logical_and.reduceat(words.hashes[touched] != 0, edges[:-1])
+        if len(touched)
+        else np.empty(0, np.bool_)
+    )
+    return pa.table(
+        [joined.cast(pa.large_string()), np.diff(edges).astype(np.int32)], schema=DIRECT_SCHEMA
+    ).filter(pa.array(is_complete))
 
 
-def _touched_words(buffers: TextBuffers, words: UnicodeTokens, occurrences: pl.DataFrame) -> tuple[I64, I64]:
-    """The words that occurrences overlap, one occurrence after the other, and the offsets of each that overlaps any."""
+def _touched_words(
+    buffers: TextBuffers, words: UnicodeTokens, occurrences: pl.DataFrame
+) -> tuple[I64, I64]:
+    """The words that occurrences overlap, one occurrence after the other, and the offsets of each
+    that overlaps any."""
     base = buffers.offsets[occurrences["text_no"].to_numpy()]
-    first, end = find_overlapping_words(words, base + occurrences["start_byte"].to_numpy(), base + occurrences["end_byte"].to_numpy())
+    first, end = find_overlapping_words(
+        words,
+        base + occurrences["start_byte"].to_numpy(),
+        base + occurrences["end_byte"].to_numpy(),
+    )
     first, end = first[end > first], end[end > first]
     return expand_ranges(first, end), np.concatenate([[0], np.cumsum(end - first)]).astype(np.int64)
 
@@ -337,9 +463,11 @@ def build_blacklist(
 ) -> dict[str, Any]:
     """Write the table `blacklist` to `out`, unless it is up to date.
 
-    `kinds` are those whose values are direct identifiers. Words in erased values (`erased_value_ids`) and in mentions (`mention_files`, one
-    file per task) count for no user. Returns the settings, the columns, documents (and those without a user) and words that were counted,
-    and the number of listed n-grams by size and reason. Raises UsageError where no document has a user.
+    `kinds` are those whose values are direct identifiers. Words in erased values
+    (`erased_value_ids`) and in mentions (`mention_files`, one file per task) count for no user.
+    Returns the settings, the columns, documents (and those without a user) and words that were
+    counted, and the number of listed n-grams by size and reason. Raises UsageError where no
+    document has a user.
     """
     temp_folder = corpus.folder.parent / "blacklist"
 
@@ -393,11 +521,19 @@ def _has_user(documents: Documents) -> bool:
 
 def _write_blacklist(context: _CountContext, out: Path) -> dict[str, Any]:
     """Count size by size and write the table to `out`; returns the summary of `build_blacklist`."""
-    settings, temp_folder, run_sql = context.settings, context.temp_folder, context.corpus.engine.sql
+    settings, temp_folder, run_sql = (
+        context.settings,
+        context.temp_folder,
+        context.corpus.engine.sql,
+    )
     temp_folder.mkdir(parents=True, exist_ok=True)
     results, word_tables = _run_count_tasks(context, 1, ())
     direct_file = temp_folder / "value_ngrams.parquet"
-    run_sql(queries.get_query("value_ngrams").sql, {"direct_ngrams": word_tables["direct_ngrams"]}, direct_file)
+    run_sql(
+        queries.get_query("value_ngrams").sql,
+        {"direct_ngrams": word_tables["direct_ngrams"]},
+        direct_file,
+    )
     direct_grams = pl.DataFrame(pq.read_table(direct_file, partitioning=None))
     sizes = range(1, settings.n + 1) if settings.k > 1 else range(0)  # with k = 1 nothing is rare
     frequent: list[Path] = []
@@ -409,19 +545,29 @@ def _write_blacklist(context: _CountContext, out: Path) -> dict[str, Any]:
             frequent.append(temp_folder / f"frequent-{size}.parquet")
             with _open_number_writer(frequent[-1], FREQUENT_SCHEMA) as frequent_writer:
                 if size == 1:
-                    frequent_words = _list_rare_words(context, word_tables, blacklist_writer, frequent_writer)
+                    frequent_words = _list_rare_words(
+                        context, word_tables, blacklist_writer, frequent_writer
+                    )
                 else:
                     _list_rare_ngrams(
-                        context, size, _SmallerGrams(tuple(frequent[:-1]), frequent_words, word_tables), blacklist_writer, frequent_writer
+                        context,
+                        size,
+                        _SmallerGrams(tuple(frequent[:-1]), frequent_words, word_tables),
+                        blacklist_writer,
+                        frequent_writer,
                     )
         longer = direct_grams.filter(pl.col("n") > len(sizes))
         blacklist_writer.write(longer["ngram"], longer["n"].to_numpy(), None, "direct")
     return {
         **settings.model_dump(),
         "columns": list(dict.fromkeys(leaf.column for leaf in context.corpus.leaves)),
-        **{name: sum(result[name] for result in results) for name in ("documents", "documents_without_user", "words")},
+        **{
+            name: sum(result[name] for result in results)
+            for name in ("documents", "documents_without_user", "words")
+        },
         "listed": [
-            {"n": size, "reason": reason, "ngrams": times} for (size, reason), times in sorted(blacklist_writer.listed_count.items())
+            {"n": size, "reason": reason, "ngrams": times}
+            for (size, reason), times in sorted(blacklist_writer.listed_count.items())
         ],
     }
 
@@ -438,33 +584,61 @@ class _BlacklistWriter:
             self.listed_count[int(size), reason] += int(times)
         counts = pa.nulls(len(sizes), pa.int64()) if users is None else pa.array(users)
         reasons = pa.array([reason], pa.string()).take(pa.array(np.zeros(len(sizes), np.int64)))
-        self._file.write_table(pa.table([to_large_string(ngrams), sizes, counts, reasons], schema=table_schemas.BLACKLIST.schema))
+        self._file.write_table(
+            pa.table(
+                [to_large_string(ngrams), sizes, counts, reasons],
+                schema=table_schemas.BLACKLIST.schema,
+            )
+        )
 
 
 def _list_rare_words(
-    context: _CountContext, word_tables: Mapping[str, Sequence[Path]], blacklist_writer: _BlacklistWriter, frequent_writer: pq.ParquetWriter
+    context: _CountContext,
+    word_tables: Mapping[str, Sequence[Path]],
+    blacklist_writer: _BlacklistWriter,
+    frequent_writer: pq.ParquetWriter,
 ) -> pl.Series:
-    """Size 1: list the rare words and write the hashes of frequent ones; returns the spellings of the frequent ones, in the same order."""
+    """Size 1: list the rare words and write the hashes of frequent ones; returns the spellings of
+    the frequent ones, in the same order."""
     temp_folder, k, run_sql = context.temp_folder, context.settings.k, context.corpus.engine.sql
-    user_counts_file, words_file = temp_folder / "ngram_user_counts-1.parquet", temp_folder / "words.parquet"
-    run_sql(queries.get_query("ngram_user_counts").sql, {"ngram_users": word_tables["ngram_users"]}, user_counts_file, k=k)
-    sources = {"ngram_user_counts": [user_counts_file], "word_spellings": word_tables["word_spellings"]}
+    user_counts_file, words_file = (
+        temp_folder / "ngram_user_counts-1.parquet",
+        temp_folder / "words.parquet",
+    )
+    run_sql(
+        queries.get_query("ngram_user_counts").sql,
+        {"ngram_users": word_tables["ngram_users"]},
+        user_counts_file,
+        k=k,
+    )
+    sources = {
+        "ngram_user_counts": [user_counts_file],
+        "word_spellings": word_tables["word_spellings"],
+    }
     run_sql(queries.get_query("word_user_counts").sql, sources, words_file)
     blacklist_writer.listed_count[1, "indirect"] = 0
     frequent = [pl.Series(dtype=pl.String)]
     with pq.ParquetFile(words_file, pre_buffer=False) as file:
         for batch in file.iter_batches(_BLOCK_ROWS, use_threads=False):
             rows = pl.DataFrame(batch)
-            rare, frequent_rows = rows.filter(pl.col("users") < k), rows.filter(pl.col("users") == k)
-            blacklist_writer.write(rare["word"], np.ones(len(rare), np.int32), rare["users"].to_numpy(), "indirect")
-            frequent_writer.write_table(pa.table([frequent_rows["ngram_id"].to_arrow()], schema=FREQUENT_SCHEMA))
+            rare, frequent_rows = (
+                rows.filter(pl.col("users") < k),
+                rows.filter(pl.col("users") == k),
+            )
+            blacklist_writer.write(
+                rare["word"], np.ones(len(rare), np.int32), rare["users"].to_numpy(), "indirect"
+            )
+            frequent_writer.write_table(
+                pa.table([frequent_rows["ngram_id"].to_arrow()], schema=FREQUENT_SCHEMA)
+            )
             frequent.append(frequent_rows["word"])
     return pl.concat(frequent)
 
 
 @dataclass(frozen=True)
 class _SmallerGrams:
-    """Results of the sizes below one: files of their frequent n-grams, spellings of the frequent words, and the tasks' tables of words."""
+    """Results of the sizes below one: files of their frequent n-grams, spellings of the frequent
+    words, and the tasks' tables of words."""
 
     frequent_files: tuple[Path, ...]
     frequent_words: pl.Series
@@ -472,55 +646,95 @@ class _SmallerGrams:
 
 
 def _list_rare_ngrams(
-    context: _CountContext, size: int, smaller: _SmallerGrams, blacklist_writer: _BlacklistWriter, frequent_writer: pq.ParquetWriter
+    context: _CountContext,
+    size: int,
+    smaller: _SmallerGrams,
+    blacklist_writer: _BlacklistWriter,
+    frequent_writer: pq.ParquetWriter,
 ) -> None:
-    """Size 2 or more: list the rare n-grams, and write the numbers of frequent ones where a larger size follows."""
+    """Size 2 or more: list the rare n-grams, and write the numbers of frequent ones where a larger
+    size follows."""
     results, files = _run_count_tasks(context, size, smaller.frequent_files, smaller.word_tables)
     k, codec = context.settings.k, _GramCodec.load(smaller.frequent_files)
     blacklist_writer.listed_count[size, "indirect"] = 0
 
     def iter_rare() -> Iterator[tuple[I64, I64]]:
-        for numbers, users in _iter_user_counts(context, size, [result["partition_sizes"] for result in results], files["ngram_users"]):
+        for numbers, users in _iter_user_counts(
+            context, size, [result["partition_sizes"] for result in results], files["ngram_users"]
+        ):
             is_frequent = users == k
             if size < context.settings.n:
-                frequent_writer.write_table(pa.table([numbers[is_frequent]], schema=FREQUENT_SCHEMA))
+                frequent_writer.write_table(
+                    pa.table([numbers[is_frequent]], schema=FREQUENT_SCHEMA)
+                )
             yield numbers[~is_frequent], users[~is_frequent]
 
     for numbers, users in _rechunk(iter_rare()):
-        blacklist_writer.write(codec.spell(numbers, size, smaller.frequent_words), np.full(len(numbers), size, np.int32), users, "indirect")
+        blacklist_writer.write(
+            codec.spell(numbers, size, smaller.frequent_words),
+            np.full(len(numbers), size, np.int32),
+            users,
+            "indirect",
+        )
 
 
 def _iter_user_counts(
-    context: _CountContext, size: int, parts_by_file: Sequence[Sequence[int] | None], gram_user_files: Sequence[Path]
+    context: _CountContext,
+    size: int,
+    parts_by_file: Sequence[Sequence[int] | None],
+    gram_user_files: Sequence[Path],
 ) -> Iterator[tuple[I64, I64]]:
     """Yields the n-grams of all tasks, ascending, and their numbers of users, up to k."""
-    sorted_files = [(path, parts) for path, parts in zip(gram_user_files, parts_by_file, strict=True) if parts is not None]
-    if len(sorted_files) == len(gram_user_files) and sum(len(parts) for _, parts in sorted_files) <= _MAX_MERGED_PARTS:
+    sorted_files = [
+        (path, parts)
+        for path, parts in zip(gram_user_files, parts_by_file, strict=True)
+        if parts is not None
+    ]
+    if (
+        len(sorted_files) == len(gram_user_files)
+        and sum(len(parts) for _, parts in sorted_files) <= _MAX_MERGED_PARTS
+    ):
         yield from merge_user_counts(
-            [_iter_sorted_part(path, sum(parts[:no]), groups) for path, parts in sorted_files for no, groups in enumerate(parts)],
+            [
+                _iter_sorted_part(path, sum(parts[:no]), groups)
+                for path, parts in sorted_files
+                for no, groups in enumerate(parts)
+            ],
             context.settings.k,
         )
         return
     user_counts_file = context.temp_folder / f"ngram_user_counts-{size}.parquet"
     context.corpus.engine.sql(
-        queries.get_query("ngram_user_counts").sql, {"ngram_users": gram_user_files}, user_counts_file, k=context.settings.k
+        queries.get_query("ngram_user_counts").sql,
+        {"ngram_users": gram_user_files},
+        user_counts_file,
+        k=context.settings.k,
     )
     with pq.ParquetFile(user_counts_file, pre_buffer=False) as file:
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, use_threads=False)
-            yield np.asarray(table.column("ngram_id"), np.int64), np.asarray(table.column("users"), np.int64)
+            yield (
+                np.asarray(table.column("ngram_id"), np.int64),
+                np.asarray(table.column("users"), np.int64),
+            )
 
 
-def _iter_sorted_part(gram_users_file: Path, first_group: int, group_count: int) -> Iterator[tuple[I64, I64]]:
+def _iter_sorted_part(
+    gram_users_file: Path, first_group: int, group_count: int
+) -> Iterator[tuple[I64, I64]]:
     """Yields the n-grams of a sorted part with their users, -1 for an n-gram that has k users."""
     with pq.ParquetFile(gram_users_file, pre_buffer=False) as file:
         for group in range(first_group, first_group + group_count):
             table = file.read_row_group(group, use_threads=False)
-            yield np.asarray(table.column("ngram_id"), np.int64), np.asarray(table.column("user_hash").fill_null(-1), np.int64)
+            yield (
+                np.asarray(table.column("ngram_id"), np.int64),
+                np.asarray(table.column("user_hash").fill_null(-1), np.int64),
+            )
 
 
 def _rechunk(columns: Iterable[tuple[I64, I64]]) -> Iterator[tuple[I64, I64]]:
-    """The same rows in blocks of `_BLOCK_ROWS`, the last one shorter, so that the row groups of the list do not depend on the tasks."""
+    """The same rows in blocks of `_BLOCK_ROWS`, the last one shorter, so that the row groups of the
+    list do not depend on the tasks."""
     pending, pending_rows = list[tuple[I64, I64]](), 0
     for block in columns:
         pending.append(block)
@@ -538,14 +752,22 @@ def _rechunk(columns: Iterable[tuple[I64, I64]]) -> Iterator[tuple[I64, I64]]:
 
 
 def _run_count_tasks(
-    context: _CountContext, size: int, smaller_frequent_files: tuple[Path, ...], word_tables: Mapping[str, Sequence[Path]] | None = None
+    context: _CountContext,
+    size: int,
+    smaller_frequent_files: tuple[Path, ...],
+    word_tables: Mapping[str, Sequence[Path]] | None = None,
 ) -> tuple[Sequence[dict[str, Any]], dict[str, list[Path]]]:
-    """Run the counting tasks of one size; returns their results and their tables. `word_tables` are the tables of size 1."""
+    """Run the counting tasks of one size; returns their results and their tables. `word_tables` are
+    the tables of size 1."""
     corpus = context.corpus
     larger_sizes_follow = size == 1 and min(context.settings.n, context.settings.k) > 1
     names: tuple[str, ...] = ("ngram_users",)
     if size == 1:
-        names += ("word_spellings", "direct_ngrams", *(("word_sequences",) if larger_sizes_follow else ()))
+        names += (
+            "word_spellings",
+            "direct_ngrams",
+            *(("word_sequences",) if larger_sizes_follow else ()),
+        )
     files: dict[str, list[Path]] = {name: [] for name in names}
     jobs = []
     for no, (first, last) in enumerate(corpus.ranges):
@@ -557,7 +779,11 @@ def _run_count_tasks(
             gram_size=size,
             k=context.settings.k,
             larger_sizes_follow=larger_sizes_follow,
-            word_files=(word_tables["word_sequences"][no], word_tables["word_spellings"][no]) if word_tables else None,
+            word_files=(
+                (word_tables["word_sequences"][no], word_tables["word_spellings"][no])
+                if word_tables
+                else None
+            ),
             key=context.key,
             smaller_frequent_files=smaller_frequent_files,
             excluded_doc_files=corpus.excluded_doc_files,
@@ -567,10 +793,21 @@ def _run_count_tasks(
             mention_files=tuple(context.mention_files[no : no + 1]),
             folder=corpus.spill / f"blacklist-{size}-{no}",
         )
-        outputs = {f"{name}.parquet": context.temp_folder / f"{name}-{size}" / f"{no:05d}.parquet" for name in names}
+        outputs = {
+            f"{name}.parquet": context.temp_folder / f"{name}-{size}" / f"{no:05d}.parquet"
+            for name in names
+        }
         for name in names:
             files[name].append(outputs[f"{name}.parquet"])
         # the smaller sizes need no entry: they follow from the inputs of the fingerprint
         record = context.temp_folder / "tasks" / f"{size}-{no:05d}.json"
-        jobs.append(Job(function=gram_users_task, task=task, record_path=record, fingerprint=context.fingerprint, outputs=outputs))
+        jobs.append(
+            Job(
+                function=gram_users_task,
+                task=task,
+                record_path=record,
+                fingerprint=context.fingerprint,
+                outputs=outputs,
+            )
+        )
     return corpus.run_jobs("blacklist", jobs), files

@@ -1,4 +1,5 @@
-"""Writes files atomically (temporary file, fsync, rename), parses JSON and TOML that somebody else may have written, and hashes files."""
+"""Writes files atomically (temporary file, fsync, rename), parses JSON and TOML that somebody else
+may have written, and hashes files."""
 
 from __future__ import annotations
 
@@ -18,8 +19,10 @@ from typing import Any, NamedTuple
 
 from sanitize.core import failpoints
 
-UNREADABLE_SHA256 = hashlib.sha256(b"unreadable").hexdigest()  # in place of the hash of an input file that cannot be read
-# a file or folder without permission, and a folder, which stands for the files in it that could not be listed
+# in place of the hash of an input file that cannot be read
+UNREADABLE_SHA256 = hashlib.sha256(b"unreadable").hexdigest()
+# a file or folder without permission, and a folder, which stands for the files in it that could not
+# be listed
 _MISSING_ACCESS = (errno.EACCES, errno.EPERM, errno.EISDIR)
 
 
@@ -27,7 +30,8 @@ class NotRegularFileError(OSError):
     """A pipe, a socket or a device in the place of a file."""
 
 
-MAX_NESTING = 128  # of brackets in a line of JSON; Polars recurses over objects, and ends the process at some 600
+# of brackets in a line of JSON; Polars recurses over objects, and ends the process at some 600
+MAX_NESTING = 128
 _JSON_STRING = re.compile(rb'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _INNERMOST_PAIR = re.compile(rb"\[\]|\{\}")
 _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
@@ -37,9 +41,12 @@ _NO_BRACKETS = bytes(byte for byte in range(256) if byte not in b"[]{}")
 def open_regular_file(path: Path) -> Iterator[BufferedReader]:
     """Opens a file to read its bytes.
 
-    Raises OSError; NotRegularFileError for a pipe, at which a reader waits for a writer, and for a device, which may have no end.
+    Raises OSError; NotRegularFileError for a pipe, at which a reader waits for a writer, and for a
+    device, which may have no end.
     """
-    with open(path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))) as file:
+    with open(
+        path, "rb", opener=lambda name, flags: os.open(name, flags | getattr(os, "O_NONBLOCK", 0))
+    ) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
             raise NotRegularFileError("not a regular file")
         yield file
@@ -52,7 +59,8 @@ def read_regular_file(path: Path) -> bytes:
 
 
 class FileState(NamedTuple):
-    """What changes when a file is written or replaced. Programs that restore `mtime_ns` (copies, archives) cannot restore `ctime_ns`."""
+    """What changes when a file is written or replaced. Programs that restore `mtime_ns` (copies,
+    archives) cannot restore `ctime_ns`."""
 
     size: int
     mtime_ns: int
@@ -76,7 +84,8 @@ def file_sha256(path: Path) -> str:
 
 
 def input_sha256(path: str) -> str:
-    """The SHA-256 of an input file; that of the word `unreadable` for a file or folder that cannot be read, which is quarantined."""
+    """The SHA-256 of an input file; that of the word `unreadable` for a file or folder that cannot
+    be read, which is quarantined."""
     try:
         return file_sha256(Path(path))
     except OSError as error:
@@ -86,7 +95,8 @@ def input_sha256(path: str) -> str:
 
 
 def tree_sha256(path: Path) -> str:
-    """The SHA-256 over the relative names and hashes of all files below a folder; for a file, over its own."""
+    """The SHA-256 over the relative names and hashes of all files below a folder; for a file, over
+    its own."""
     total = hashlib.sha256()
     for file in [path] if path.is_file() else sorted(path.rglob("*")):
         if file.is_file():
@@ -103,13 +113,19 @@ def fsync(path: Path) -> None:
         os.close(handle)
 
 
-def write_json(path: Path, value: object, temp_path: Path | None = None, *, indent: int | None = 1) -> None:
-    """Writes JSON atomically: temporary file (`temp_path`, or `path` with .tmp appended), fsync, rename, fsync of the folder. With `indent`
-    for people; without, a large value is written ten times as fast."""
+def write_json(
+    path: Path, value: object, temp_path: Path | None = None, *, indent: int | None = 1
+) -> None:
+    """Writes JSON atomically: temporary file (`temp_path`, or `path` with .tmp appended), fsync,
+    rename, fsync of the folder. With `indent` for people; without, a large value is written ten
+    times as fast."""
     temp_path = temp_path or path.with_name(path.name + ".tmp")
     try:
         with temp_path.open("w", encoding="utf-8") as file:
-            file.write(json.dumps(value, sort_keys=True, ensure_ascii=False, indent=indent, default=str) + "\n")
+            file.write(
+                json.dumps(value, sort_keys=True, ensure_ascii=False, indent=indent, default=str)
+                + "\n"
+            )
             file.flush()
             os.fsync(file.fileno())
         failpoints.hit("json:temp_written")
@@ -121,13 +137,16 @@ def write_json(path: Path, value: object, temp_path: Path | None = None, *, inde
 
 
 def write_private_lines(path: Path, lines: Iterable[str], *, overwrite: bool) -> None:
-    """Writes lines of text atomically to a file of mode 0600: temporary file, fsync, rename, fsync of the folder.
+    """Writes lines of text atomically to a file of mode 0600: temporary file, fsync, rename, fsync
+    of the folder.
 
     Raises FileExistsError for an existing file unless `overwrite`.
     """
     temp_path = path.with_name(path.name + ".tmp")
     try:
-        handle = os.open(temp_path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        handle = os.open(
+            temp_path, os.O_CREAT | os.O_TRUNC | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600
+        )
         with os.fdopen(handle, "w", encoding="utf-8") as file:
             file.writelines(lines)
             file.flush()
@@ -146,7 +165,8 @@ def write_private_lines(path: Path, lines: Iterable[str], *, overwrite: bool) ->
 
 @contextlib.contextmanager
 def attempt_file(path: Path, temp_path: Path | None) -> Iterator[Path]:
-    """Where a task writes a file: `temp_path`, which is then renamed to `path`, if several attempts may run at once; else `path`."""
+    """Where a task writes a file: `temp_path`, which is then renamed to `path`, if several attempts
+    may run at once; else `path`."""
     yield temp_path or path
     if temp_path:
         temp_path.rename(path)
@@ -160,7 +180,8 @@ def describe_read_error(error: Exception) -> str:
 
 
 def read_json(path: Path) -> dict[str, Any] | None:
-    """The object in a JSON file; None if the file is missing, unreadable, no regular file or not a JSON object."""
+    """The object in a JSON file; None if the file is missing, unreadable, no regular file or not a
+    JSON object."""
     try:
         return dict(parse_json(read_regular_file(path).decode("utf-8")))
     except (OSError, ValueError, TypeError):
@@ -168,7 +189,8 @@ def read_json(path: Path) -> dict[str, Any] | None:
 
 
 def parse_json(text: str | bytes) -> Any:
-    """The value of a JSON text. Raises ValueError for anything else, also for brackets nested deeper than Python can follow."""
+    """The value of a JSON text. Raises ValueError for anything else, also for brackets nested
+    deeper than Python can follow."""
     try:
         return json.loads(text)
     except RecursionError:
@@ -193,20 +215,24 @@ def require_shallow_lines(data: bytes) -> bytes:
 
 
 def parse_toml(text: str) -> dict[str, Any]:
-    """The table of a TOML text. Raises TOMLDecodeError for anything else, also for brackets nested deeper than Python can follow."""
+    """The table of a TOML text. Raises TOMLDecodeError for anything else, also for brackets nested
+    deeper than Python can follow."""
     try:
         return tomllib.loads(text)
     except RecursionError:
         raise tomllib.TOMLDecodeError("nested too deeply") from None
 
 
-closed_streams: set[str] = set()  # those of `stdin`, `stdout` and `stderr` with which the process was started closed
+# those of `stdin`, `stdout` and `stderr` with which the process was started closed
+closed_streams: set[str] = set()
 
 
 def open_closed_streams() -> None:
-    """Opens the null device for those of stdin, stdout and stderr with which the process was started closed (`>&-`).
+    """Opens the null device for those of stdin, stdout and stderr with which the process was
+    started closed (`>&-`).
 
-    The next file that is opened would get their number, and what is printed would be written into it.
+    The next file that is opened would get their number, and what is printed would be written into
+    it.
     """
     for number, (name, mode) in enumerate((("stdin", "r"), ("stdout", "w"), ("stderr", "w"))):
         try:

@@ -1,8 +1,10 @@
-"""File locks (flock) that allow one run at a time per WORK folder and per OUT, and none while a command reads all of WORK.
+"""File locks (flock) that allow one run at a time per WORK folder and per OUT, and none while a
+command reads all of WORK.
 
-The operating system ties the lock to the process that opened the file and releases it when that process ends, however it ends: a killed
-run leaves a file, never a lock. The file contains the process id and host of the holder and the time since when. On a network file system
-without locks a run is refused.
+The operating system ties the lock to the process that opened the file and releases it when that
+process ends, however it ends: a killed run leaves a file, never a lock. The file contains the
+process id and host of the holder and the time since when. On a network file system without locks a
+run is refused.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ _held_locks: set[str] = set()  # real paths of the lock files that this process 
 
 
 def read_lock_holder(work: Path) -> dict[str, Any] | None:
-    """The present holder of WORK's lock: pid, host, since; None if it is free, even if a killed run left its lock file."""
+    """The present holder of WORK's lock: pid, host, since; None if it is free, even if a killed run
+    left its lock file."""
     try:
         handle = os.open(work / "run.lock", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -37,14 +40,16 @@ def read_lock_holder(work: Path) -> dict[str, Any] | None:
 
 @contextlib.contextmanager
 def lock_workspace(work: Path) -> Iterator[None]:
-    """Holds the lock of WORK for one run. Raises `Locked` with the holder and the age of its lock if another run has it."""
+    """Holds the lock of WORK for one run. Raises `Locked` with the holder and the age of its lock
+    if another run has it."""
     with hold_lock(work / "run.lock", work):
         yield
 
 
 @contextlib.contextmanager
 def share_workspace(work: Path) -> Iterator[None]:
-    """Keeps runs away from WORK while a command reads it; other readers may do the same. Raises `Locked` if another process runs there.
+    """Keeps runs away from WORK while a command reads it; other readers may do the same. Raises
+    `Locked` if another process runs there.
 
     A run that this process makes there reads its own tables: it is not refused.
     """
@@ -65,20 +70,22 @@ def share_workspace(work: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def lock_output(out: Path) -> Iterator[None]:
-    """Holds the lock of OUT for one run, independent of its WORK: a lock file beside OUT, which is removed at the end."""
+    """Holds the lock of OUT for one run, independent of its WORK: a lock file beside OUT, which is
+    removed at the end."""
     with hold_lock(out.with_name(f".{out.name}.sanitize-lock"), out, is_removed=True):
         yield
 
 
 @contextlib.contextmanager
 def hold_lock(lock: Path, locked_path: Path, *, is_removed: bool = False) -> Iterator[None]:
-    """Holds the lock file `lock` of the folder `locked_path`; with `is_removed` the file is removed at the end. Raises `Locked` with the
-    holder and the age of its lock if it is held."""
+    """Holds the lock file `lock` of the folder `locked_path`; with `is_removed` the file is removed
+    at the end. Raises `Locked` with the holder and the age of its lock if it is held."""
     while True:
         handle = _open_lock(lock)
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            # the previous holder may have removed the file between open and flock; then this handle locks a deleted file: try again
+            # the previous holder may have removed the file between open and flock; then this handle
+            # locks a deleted file: try again
             if os.path.samestat(os.fstat(handle), os.stat(lock)):
                 break
         except FileNotFoundError:
@@ -93,7 +100,13 @@ def hold_lock(lock: Path, locked_path: Path, *, is_removed: bool = False) -> Ite
         os.close(handle)
     try:
         os.ftruncate(handle, 0)
-        os.pwrite(handle, json.dumps({"pid": os.getpid(), "host": os.uname().nodename, "since": time.time()}).encode(), 0)
+        os.pwrite(
+            handle,
+            json.dumps(
+                {"pid": os.getpid(), "host": os.uname().nodename, "since": time.time()}
+            ).encode(),
+            0,
+        )
         _held_locks.add(os.path.realpath(lock))
         yield
     finally:
@@ -116,7 +129,9 @@ def _read_holder(handle: int) -> dict[str, Any]:
 
 
 def _open_lock(lock: Path) -> int:
-    return os.open(lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    return os.open(
+        lock, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | getattr(os, "O_NOFOLLOW", 0), 0o600
+    )
 
 
 def _is_held_by_run(handle: int) -> bool:
@@ -132,9 +147,17 @@ def _is_held_by_run(handle: int) -> bool:
 def _describe_holder(handle: int, locked_path: Path) -> str:
     """Who holds a lock, and for how long, from its open lock file."""
     if not _is_held_by_run(handle):
-        return f"{locked_path}: another command reads it, such as `sanitize verify` or `sanitize report`; wait until it ends"
+        return (
+            f"{locked_path}: another command reads it, such as `sanitize verify` or `sanitize"
+            " report`; wait until it ends"
+        )
     holder = _read_holder(handle)
-    age = f"{max(0, int(time.time() - holder['since']))} s" if isinstance(holder.get("since"), float) else "some time"
+    age = (
+        f"{max(0, int(time.time() - holder['since']))} s"
+        if isinstance(holder.get("since"), float)
+        else "some time"
+    )
     return (
-        f"{locked_path}: locked by process {holder.get('pid', '?')} on {holder.get('host', '?')} for {age}; wait until it ends, or stop it"
+        f"{locked_path}: locked by process {holder.get('pid', '?')} on {holder.get('host', '?')}"
+        f" for {age}; wait until it ends, or stop it"
     )

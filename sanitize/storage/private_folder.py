@@ -1,4 +1,5 @@
-"""The private folder WORK and its vault (key and raw values): creation with private permissions, checks of paths, the key of a run.
+"""The private folder WORK and its vault (key and raw values): creation with private permissions,
+checks of paths, the key of a run.
 
 The vault is a folder inside WORK, readable by its owner only. Nothing of it may be published.
 """
@@ -23,7 +24,8 @@ from sanitize.storage.locks import share_workspace
 
 
 def make_private_folder(folder: Path) -> Path:
-    """Creates a folder of mode 0700, or sets that mode. Raises UsageError if it cannot, or if another user owns the folder."""
+    """Creates a folder of mode 0700, or sets that mode. Raises UsageError if it cannot, or if
+    another user owns the folder."""
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         folder.chmod(0o700)
@@ -31,22 +33,26 @@ def make_private_folder(folder: Path) -> Path:
     except OSError as error:
         if error.errno in DISK_ERRNOS and error.errno != errno.EROFS:
             raise
-        raise UsageError(f"{folder}: cannot be made a private folder: {explain_access_error(folder, error)}; use another path") from None
+        raise UsageError(
+            f"{folder}: cannot be made a private folder: {explain_access_error(folder, error)}; use"
+            " another path"
+        ) from None
     if hasattr(os, "geteuid") and owner != os.geteuid():
-        raise UsageError(f"{folder}: belongs to another user, who could read the files in it; use another path")
+        raise UsageError(
+            f"{folder}: belongs to another user, who could read the files in it; use another path"
+        )
     return folder
 
 
-RUN_ONLY_FOLDER, STREAM_ONLY_FOLDER = (
-    "tasks",
-    "value_log",
-)  # subfolders that exist only in the WORK of a run, and only in the state folder of a stream
+# subfolders that exist only in the WORK of a run, and only in the state folder of a stream
+RUN_ONLY_FOLDER, STREAM_ONLY_FOLDER = ("tasks", "value_log")
 _VERSION_1_STREAM_FOLDER = "seen"  # the value log in the state folders of streams of version 1
 _FOLDER_OWNERS = {
     RUN_ONLY_FOLDER: "the private folder of a run; use another --state",
     STREAM_ONLY_FOLDER: "the state of a stream; use another --work",
 }
-# folders of earlier versions of the tables that have another name now; they are deleted with the index
+# folders of earlier versions of the tables that have another name now; they are deleted with the
+# index
 OBSOLETE_PATHS = ("tasks/find", "tasks/known", "rounds", "vault/rounds", "documents/aside")
 
 
@@ -59,8 +65,15 @@ def require_run_workspace(work: Path) -> None:
     """Raises UsageError if a folder is not the WORK of a run."""
     is_stream = _is_stream_state(work)
     if is_stream or not (work / "vault").is_dir():
-        problem = "the state of a stream, which keeps no tables" if is_stream else "not the private folder of a run"
-        raise UsageError(f"{work}: {problem}; expected the WORK of `sanitize run` or `sanitize index`, such as clean.private")
+        problem = (
+            "the state of a stream, which keeps no tables"
+            if is_stream
+            else "not the private folder of a run"
+        )
+        raise UsageError(
+            f"{work}: {problem}; expected the WORK of `sanitize run` or `sanitize index`, such as"
+            " clean.private"
+        )
     index_json = read_json(work / "index.json")
     require_current_index(work, index_json)
     if index_json and index_json["complete"]:
@@ -68,26 +81,33 @@ def require_run_workspace(work: Path) -> None:
 
 
 def _require_index_tables(work: Path, task_count: int) -> None:
-    """Raises OutputBroken if WORK lacks a file of the tables that each task of its index wrote: it would count as an empty one."""
+    """Raises OutputBroken if WORK lacks a file of the tables that each task of its index wrote: it
+    would count as an empty one."""
     expected = {f"{task_no:05d}.parquet" for task_no in range(task_count)}
-    for folder in (work / "tables" / "occurrences", work / "tables" / "skipped", work / "vault" / "values"):
+    for folder in (
+        work / "tables" / "occurrences",
+        work / "tables" / "skipped",
+        work / "vault" / "values",
+    ):
         missing = expected.difference(os.listdir(folder) if folder.is_dir() else ())
         if missing:
             more = f" and {len(missing) - 1:,} more files" if len(missing) > 1 else ""
             raise OutputBroken(
-                f"{folder}: lacks {min(missing)}{more}, which the index wrote. Rebuild it from the inputs and settings of that run: "
-                f"sanitize index INPUT... --work {work}"
+                f"{folder}: lacks {min(missing)}{more}, which the index wrote. Rebuild it from the"
+                f" inputs and settings of that run: sanitize index INPUT... --work {work}"
             )
 
 
 def is_outdated(index_json: Mapping[str, Any]) -> bool:
-    """True if an index (the content of index.json) was written with other tables than this version reads."""
+    """True if an index (the content of index.json) was written with other tables than this version
+    reads."""
     return index_json.get("schema_version") != table_schemas.VERSION
 
 
 def require_run_folder(work: Path, plan_hash: str, out: str, table: str) -> Path:
-    """The folder in WORK of the run that published OUT. Raises UsageError where it is not there: WORK belongs to other runs, or its index
-    was rebuilt since; and OutputBroken where only `table` or `index.json` is missing."""
+    """The folder in WORK of the run that published OUT. Raises UsageError where it is not there:
+    WORK belongs to other runs, or its index was rebuilt since; and OutputBroken where only `table`
+    or `index.json` is missing."""
     folder = work / "runs" / plan_hash
     if folder.is_dir():
         missing = [path for path in (folder / table, work / "index.json") if not path.is_file()]
@@ -95,18 +115,27 @@ def require_run_folder(work: Path, plan_hash: str, out: str, table: str) -> Path
             return folder
         name = (missing or [work / "index.json"])[0].relative_to(work).as_posix()
         raise OutputBroken(
-            f"{work}: {name} is missing or damaged. Restore the private folder, or move it and {out} away and run the same command again"
+            f"{work}: {name} is missing or damaged. Restore the private folder, or move it and"
+            f" {out} away and run the same command again"
         )
-    if any((read_json(path) or {}).get("plan_hash") == plan_hash for path in (work / "published").glob("*.json")):
+    if any(
+        (read_json(path) or {}).get("plan_hash") == plan_hash
+        for path in (work / "published").glob("*.json")
+    ):
         raise UsageError(
-            f"{work}: the run that wrote {out} used an earlier index, and its tables were deleted when a run with another input or other "
-            f"finders rebuilt the index. Run the command that wrote {out} again, with --replace; with a --work for each, both can be kept"
+            f"{work}: the run that wrote {out} used an earlier index, and its tables were deleted"
+            " when a run with another input or other finders rebuilt the index. Run the command"
+            f" that wrote {out} again, with --replace; with a --work for each, both can be kept"
         )
-    raise UsageError(f"{work}: is not the private folder of the run that wrote {out}; give that one with --work (default: {out}.private)")
+    raise UsageError(
+        f"{work}: is not the private folder of the run that wrote {out}; give that one with --work"
+        f" (default: {out}.private)"
+    )
 
 
 def find_blacklist(path: str | Path) -> Path:
-    """Returns the file or folder of Parquet files with the blacklist of a run, given by itself or by the private folder WORK.
+    """Returns the file or folder of Parquet files with the blacklist of a run, given by itself or
+    by the private folder WORK.
 
     Raises InputRefused if there is none, and if runs of several plans left one each.
     """
@@ -116,13 +145,17 @@ def find_blacklist(path: str | Path) -> Path:
         raise InputRefused(f"{source}: {len(runs)} runs have a blacklist; name one, as {runs[-1]}")
     found = runs[0] if runs else source
     if not (found.is_file() or any(found.glob("*.parquet"))):
-        raise InputRefused(f"{source}: no blacklist; expected the private folder WORK of `sanitize run --plan blacklist`")
+        raise InputRefused(
+            f"{source}: no blacklist; expected the private folder WORK of `sanitize run --plan"
+            " blacklist`"
+        )
     return found
 
 
 @contextlib.contextmanager
 def report_broken_tables(work: Path) -> Iterator[None]:
-    """Context reading tables of WORK: a file that is damaged or gone becomes an OutputBroken. The libraries' messages may quote bytes."""
+    """Context reading tables of WORK: a file that is damaged or gone becomes an OutputBroken. The
+    libraries' messages may quote bytes."""
     import polars as pl
     import pyarrow as pa
 
@@ -130,8 +163,9 @@ def report_broken_tables(work: Path) -> Iterator[None]:
         yield
     except (pl.exceptions.PolarsError, pa.ArrowInvalid, FileNotFoundError) as error:
         raise OutputBroken(
-            f"{work}: a table in it cannot be read ({type(error).__name__}). `sanitize index`, with the options of the run, rebuilds those "
-            "of the index; for those of a run, move its output away and run it again"
+            f"{work}: a table in it cannot be read ({type(error).__name__}). `sanitize index`, with"
+            " the options of the run, rebuilds those of the index; for those of a run, move its"
+            " output away and run it again"
         ) from None
 
 
@@ -149,49 +183,63 @@ _DOCUMENTS_KEYS = {"schema": str, "main": list, "sources": list}
 
 
 def list_missing_keys(index_json: Mapping[str, Any]) -> list[str]:
-    """The keys that an index (the content of index.json) of this version lacks, or that have a value of another type."""
+    """The keys that an index (the content of index.json) of this version lacks, or that have a
+    value of another type."""
     documents = index_json.get("documents")
     if not isinstance(documents, dict):
         documents = {}
-    missing = [key for key, kind in _INDEX_KEYS.items() if not isinstance(index_json.get(key), kind)]
-    return missing + [f"documents.{key}" for key, kind in _DOCUMENTS_KEYS.items() if not isinstance(documents.get(key), kind)]
+    missing = [
+        key for key, kind in _INDEX_KEYS.items() if not isinstance(index_json.get(key), kind)
+    ]
+    return missing + [
+        f"documents.{key}"
+        for key, kind in _DOCUMENTS_KEYS.items()
+        if not isinstance(documents.get(key), kind)
+    ]
 
 
 def require_current_index(work: Path, index_json: Mapping[str, Any] | None) -> None:
-    """Raises UsageError, with the command that rebuilds it, if WORK holds an index of another version of the tables, and OutputBroken if
-    its index lacks keys."""
+    """Raises UsageError, with the command that rebuilds it, if WORK holds an index of another
+    version of the tables, and OutputBroken if its index lacks keys."""
     if index_json and is_outdated(index_json):
         raise UsageError(
-            f"{work}: its index has version {index_json.get('schema_version', 1)} of the tables, and this program reads version "
-            f"{table_schemas.VERSION}. Rebuild it from the inputs and settings of that run: sanitize index INPUT... --work {work}. The "
-            "key, the erasure requests and the labels of earlier outputs are kept"
+            f"{work}: its index has version {index_json.get('schema_version', 1)} of the tables,"
+            f" and this program reads version {table_schemas.VERSION}. Rebuild it from the inputs"
+            f" and settings of that run: sanitize index INPUT... --work {work}. The key, the"
+            " erasure requests and the labels of earlier outputs are kept"
         )
     if index_json is not None and (missing := list_missing_keys(index_json)):
         raise OutputBroken(
-            f"{work}/index.json: is damaged: it lacks {', '.join(missing)}. Rebuild the index from the inputs and settings of that run: "
-            f"sanitize index INPUT... --work {work}"
+            f"{work}/index.json: is damaged: it lacks {', '.join(missing)}. Rebuild the index from"
+            f" the inputs and settings of that run: sanitize index INPUT... --work {work}"
         )
 
 
 def open_workspace(work: Path, forbidden_folder: str = STREAM_ONLY_FOLDER) -> None:
     """Creates WORK, or opens an existing one: private, ignored by git, with its vault.
 
-    Raises UsageError, without a change, for a folder with other files, and for one that contains `forbidden_folder`: the state of a run and
-    of a stream must not share a folder.
+    Raises UsageError, without a change, for a folder with other files, and for one that contains
+    `forbidden_folder`: the state of a run and of a stream must not share a folder.
     """
     if work.is_dir():
         names = {entry.name for entry in work.iterdir()}
-        is_forbidden = _is_stream_state(work) if forbidden_folder == STREAM_ONLY_FOLDER else forbidden_folder in names
+        is_forbidden = (
+            _is_stream_state(work)
+            if forbidden_folder == STREAM_ONLY_FOLDER
+            else forbidden_folder in names
+        )
         if is_forbidden and "vault" in names:
             raise UsageError(f"{work}: is {_FOLDER_OWNERS[forbidden_folder]}, or leave it out")
+        # created by a run that stopped early, or is just starting
         is_new = names <= {".gitignore", "vault", "run.lock"} and _read_gitignore(work) in (
             None,
             "",
             "*\n",
-        )  # created by a run that stopped early, or is just starting
+        )
         if not is_new and not {".gitignore", "vault"} <= names:
             raise UsageError(
-                f"{work}: contains files that no run wrote; as the private folder (--work) use a new one, or that of an earlier run"
+                f"{work}: contains files that no run wrote; as the private folder (--work) use a"
+                " new one, or that of an earlier run"
             )
     make_private_folder(work)
     _refuse_link(work / "vault")
@@ -204,7 +252,10 @@ def open_workspace(work: Path, forbidden_folder: str = STREAM_ONLY_FOLDER) -> No
 def _refuse_link(path: Path) -> None:
     """Raises UsageError for a symbolic link: raw values would be written elsewhere."""
     if path.is_symlink():
-        raise UsageError(f"{path}: is a link; a private folder must not contain links. Remove the link, or use another folder")
+        raise UsageError(
+            f"{path}: is a link; a private folder must not contain links. Remove the link, or use"
+            " another folder"
+        )
 
 
 def _read_gitignore(work: Path) -> str | None:
@@ -215,7 +266,8 @@ def _read_gitignore(work: Path) -> str | None:
 
 
 def remove_leftovers(work: Path) -> None:
-    """Removes leftovers of an interrupted run from WORK: attempts, spilled tables, temporary files. The caller holds the lock."""
+    """Removes leftovers of an interrupted run from WORK: attempts, spilled tables, temporary files.
+    The caller holds the lock."""
     shutil.rmtree(work / "spill", ignore_errors=True)
     for leftover in work.rglob("*.tmp"):
         leftover.unlink(missing_ok=True)
@@ -223,12 +275,15 @@ def remove_leftovers(work: Path) -> None:
 
 @contextlib.contextmanager
 def read_workspace(work: Path, name: str) -> Iterator[Path]:
-    """Keeps runs away from WORK while a command reads its tables; yields a temporary folder in it, whose name begins with `name`.
+    """Keeps runs away from WORK while a command reads its tables; yields a temporary folder in it,
+    whose name begins with `name`.
 
     Raises Locked if a run is at work there, and UsageError if WORK cannot be written.
     """
     with contextlib.ExitStack() as stack:
-        with refuse_unwritable_path(work, "the command writes temporary files there; change the permissions"):
+        with refuse_unwritable_path(
+            work, "the command writes temporary files there; change the permissions"
+        ):
             stack.enter_context(share_workspace(work))
             if not os.access(work, os.W_OK):
                 raise PermissionError(errno.EACCES, "not writable")
@@ -240,7 +295,8 @@ def read_workspace(work: Path, name: str) -> Iterator[Path]:
 def _make_temporary_folder(work: Path, name: str) -> tempfile.TemporaryDirectory[str]:
     while True:
         spill = make_private_folder(work / "spill")
-        with contextlib.suppress(FileNotFoundError):  # another reader has just removed the empty folder
+        with contextlib.suppress(FileNotFoundError):
+            # another reader has just removed the empty folder
             return tempfile.TemporaryDirectory(dir=spill, prefix=f"{name}-")
 
 
@@ -251,7 +307,8 @@ def _remove_empty_folder(folder: Path) -> None:
 
 @contextlib.contextmanager
 def set_umask(mode: int) -> Iterator[int]:
-    """Context that sets the umask of this process and of processes that it starts; yields the previous umask, which is restored."""
+    """Context that sets the umask of this process and of processes that it starts; yields the
+    previous umask, which is restored."""
     before = os.umask(mode)
     try:
         yield before
@@ -260,9 +317,12 @@ def set_umask(mode: int) -> Iterator[int]:
 
 
 def load_key(work: Path, *, key_file: Path | None = None, seed: int | None = None) -> Key:
-    """The key of a run: from `--key FILE`, from `--seed N`, else the key in the vault, which is generated if it does not exist."""
+    """The key of a run: from `--key FILE`, from `--seed N`, else the key in the vault, which is
+    generated if it does not exist."""
     if key_file is not None and seed is not None:
-        raise UsageError("--key and --seed exclude each other: a seed makes a public key; use one of them")
+        raise UsageError(
+            "--key and --seed exclude each other: a seed makes a public key; use one of them"
+        )
     if seed is not None:
         return Key.from_seed(seed)
     if key_file is not None:
@@ -275,7 +335,8 @@ def load_key(work: Path, *, key_file: Path | None = None, seed: int | None = Non
 
 
 def check_paths_disjoint(inputs: Sequence[Path | str], out: Path | None, work: Path | None) -> None:
-    """Raises UsageError if inputs, OUT and WORK are inside each other, or OUT or WORK is inside the private folder of another run."""
+    """Raises UsageError if inputs, OUT and WORK are inside each other, or OUT or WORK is inside the
+    private folder of another run."""
     input_paths = [(Path(path), "the input") for path in inputs if "://" not in str(path)]
     roots = [(root, name) for root, name in ((out, "OUT (-o)"), (work, "WORK")) if root is not None]
     for root, name in roots:
@@ -287,7 +348,13 @@ def check_paths_disjoint(inputs: Sequence[Path | str], out: Path | None, work: P
                 or (os.path.isdir(other_path) and root_path.is_relative_to(other_path))
                 or other_path.is_relative_to(root_path)
             ):
-                raise UsageError(f"{name} {root} and {other_name} {other} lie inside each other; use a folder beside it")
+                raise UsageError(
+                    f"{name} {root} and {other_name} {other} lie inside each other; use a folder"
+                    " beside it"
+                )
         for parent in root_path.parents:
             if os.path.isdir(parent / "vault") and _read_gitignore(parent) == "*\n":
-                raise UsageError(f"{name} {root} is inside {parent}, the private folder of another run; use a folder beside it")
+                raise UsageError(
+                    f"{name} {root} is inside {parent}, the private folder of another run; use a"
+                    " folder beside it"
+                )

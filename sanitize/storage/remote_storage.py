@@ -1,8 +1,10 @@
-"""Remote storage at a URL, through fsspec: list, read, upload and remove objects, with retries and clear errors; checks of URLs.
+"""Remote storage at a URL, through fsspec: list, read, upload and remove objects, with retries and
+clear errors; checks of URLs.
 
-A call that fails for a reason that may be temporary is tried again, up to `MAX_TRIES` times; then `RemoteUnavailable` is raised, and the
-same command can resume. Messages contain the type of the error and the URL without its possibly secret pieces (user, query). The message
-of a library is never passed on, because it may quote a credential.
+A call that fails for a reason that may be temporary is tried again, up to `MAX_TRIES` times; then
+`RemoteUnavailable` is raised, and the same command can resume. Messages contain the type of the
+error and the URL without its possibly secret pieces (user, query). The message of a library is
+never passed on, because it may quote a credential.
 """
 
 from __future__ import annotations
@@ -18,7 +20,14 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit, urlunsplit
 
-from sanitize.errors import InputRefused, MissingExtra, RemoteUnavailable, SanitizeError, UsageError, suggest_names
+from sanitize.errors import (
+    InputRefused,
+    MissingExtra,
+    RemoteUnavailable,
+    SanitizeError,
+    UsageError,
+    suggest_names,
+)
 from sanitize.storage.disk_errors import avoid_url_syntax, make_disk_error
 
 T = TypeVar("T")
@@ -39,7 +48,8 @@ _LOGIN_HINTS = {
     "gcsfs": "GOOGLE_APPLICATION_CREDENTIALS or `gcloud auth application-default login`",
     "adlfs": "the AZURE_STORAGE_* variables",
 }
-# names of exceptions for missing credentials; compared by name, because these libraries are imported lazily
+# names of exceptions for missing credentials; compared by name, because these libraries are
+# imported lazily
 _NO_LOGIN_ERRORS = {
     "NoCredentialsError",
     "PartialCredentialsError",
@@ -47,7 +57,10 @@ _NO_LOGIN_ERRORS = {
     "DefaultCredentialsError",
     "ClientAuthenticationError",
 }
-_STATE_KEYS = ("ETag", "etag", "generation", "VersionId"), ("LastModified", "last_modified", "updated", "mtime", "modified", "created")
+_STATE_KEYS = (
+    ("ETag", "etag", "generation", "VersionId"),
+    ("LastModified", "last_modified", "updated", "mtime", "modified", "created"),
+)
 
 
 def is_url(location: object) -> bool:
@@ -56,36 +69,48 @@ def is_url(location: object) -> bool:
 
 
 def require_local_path(location: str | Path) -> Path:
-    """The path of a location. Raises UsageError for a URL, which as a path would become a folder called `s3:`."""
+    """The path of a location. Raises UsageError for a URL, which as a path would become a folder
+    called `s3:`."""
     if is_url(location):
         raise UsageError(
-            f"{redact_url(str(location))}: is a URL; expected a path on this machine. INPUT and OUT of `sanitize run` may be URLs, "
-            "and OUT of `sanitize verify`"
+            f"{redact_url(str(location))}: is a URL; expected a path on this machine. INPUT and OUT"
+            " of `sanitize run` may be URLs, and OUT of `sanitize verify`"
         )
     return avoid_url_syntax(location)
 
 
 def redact_url(url: str) -> str:
-    """The URL without user, password, query and fragment, so that it can be printed and stored (an Azure container is kept)."""
+    """The URL without user, password, query and fragment, so that it can be printed and stored (an
+    Azure container is kept)."""
     parts = urlsplit(url)
     host = parts.netloc
     if "@" in host:
         user, _, host_name = host.rpartition("@")
-        host = f"{user}@{host_name}" if parts.scheme.lower() in ("abfs", "abfss") and ":" not in user else host_name
+        host = (
+            f"{user}@{host_name}"
+            if parts.scheme.lower() in ("abfs", "abfss") and ":" not in user
+            else host_name
+        )
     return urlunsplit((parts.scheme.lower(), host, parts.path, "", ""))
 
 
 def check_url(url: str) -> str:
     """Returns the URL. Raises UsageError if it contains a password or chains file systems."""
     parts = urlsplit(url)
-    has_credentials = parts.password is not None or ("@" in parts.netloc and parts.scheme.lower() in ("s3", "s3a", "gs", "gcs"))
+    has_credentials = parts.password is not None or (
+        "@" in parts.netloc and parts.scheme.lower() in ("s3", "s3a", "gs", "gcs")
+    )
     if has_credentials:
         raise UsageError(
-            f"{redact_url(url)}: the URL contains credentials, which end up in shell histories and process lists; remove them and use "
-            f"{_LOGIN_HINTS.get(_PACKAGES.get(parts.scheme.lower(), ''), 'the settings of the storage’s own tools')}"
+            f"{redact_url(url)}: the URL contains credentials, which end up in shell histories and"
+            " process lists; remove them and use "
+            f"{_LOGIN_HINTS.get(_PACKAGES.get(parts.scheme.lower(), ''), 'the settings of the storage’s own tools')}"  # noqa: E501
         )
     if "::" in url:
-        raise UsageError(f"{redact_url(url)}: chained file systems (::) are not supported; name the files themselves")
+        raise UsageError(
+            f"{redact_url(url)}: chained file systems (::) are not supported; name the files"
+            " themselves"
+        )
     return url
 
 
@@ -95,7 +120,8 @@ class ObjectMissing(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class RemoteObject:
-    """An object of a storage: path, size in bytes (None if unknown), and tags that change when it is written again (ETag, time)."""
+    """An object of a storage: path, size in bytes (None if unknown), and tags that change when it
+    is written again (ETag, time)."""
 
     path: str
     size: int | None
@@ -103,7 +129,8 @@ class RemoteObject:
 
 
 class RemoteStorage:
-    """One storage and a path in it. `is_output` decides whether denied access is raised as UsageError or InputRefused."""
+    """One storage and a path in it. `is_output` decides whether denied access is raised as
+    UsageError or InputRefused."""
 
     def __init__(self, url: str, *, is_output: bool = False) -> None:
         self.url, self.redacted_url, self._is_output = check_url(url), redact_url(url), is_output
@@ -111,8 +138,9 @@ class RemoteStorage:
         if self.scheme == "hf":
             name = "/".join(urlsplit(url).path.strip("/").split("/")[:2]) or "OWNER/NAME"
             raise UsageError(
-                f"{self.redacted_url}: is a dataset of the hub, which is not read or written directly. Bring its files with "
-                f"`hf download --repo-type dataset {name} --local-dir FOLDER` and give FOLDER; upload OUT with `hf upload`"
+                f"{self.redacted_url}: is a dataset of the hub, which is not read or written"
+                f" directly. Bring its files with `hf download --repo-type dataset {name}"
+                " --local-dir FOLDER` and give FOLDER; upload OUT with `hf upload`"
             )
         try:
             from fsspec.asyn import AsyncFileSystem
@@ -128,17 +156,24 @@ class RemoteStorage:
             if package:
                 raise MissingExtra(package, "remote") from None
             raise UsageError(
-                f"{self.redacted_url}: the package that fsspec needs for {self.scheme}:// is not installed; see the documentation of fsspec"
+                f"{self.redacted_url}: the package that fsspec needs for {self.scheme}:// is not"
+                " installed; see the documentation of fsspec"
             ) from None
         except ValueError:
             known = [*_PACKAGES, "file", "memory"]
             if self.scheme in available_protocols():
-                raise UsageError(f"{self.redacted_url}: is not a valid URL for {self.scheme}://") from None
-            raise UsageError(f"{self.redacted_url}: unknown storage {self.scheme}://; {suggest_names(self.scheme, known)}") from None
+                raise UsageError(
+                    f"{self.redacted_url}: is not a valid URL for {self.scheme}://"
+                ) from None
+            raise UsageError(
+                f"{self.redacted_url}: unknown storage {self.scheme}://;"
+                f" {suggest_names(self.scheme, known)}"
+            ) from None
         except Exception as error:
             raise self._to_error(error) from None
         self.path = str(path).rstrip("/")
-        self.is_object_store = isinstance(self.fs, AsyncFileSystem)  # has no folders, and writes are atomic
+        # has no folders, and writes are atomic
+        self.is_object_store = isinstance(self.fs, AsyncFileSystem)
 
     def join_path(self, *parts: str) -> str:
         """A path below the path of this storage."""
@@ -147,7 +182,8 @@ class RemoteStorage:
     # ---- listing ----
 
     def info(self, path: str) -> dict[str, Any]:
-        """The storage's description of an object or folder. Raises ObjectMissing if it does not exist."""
+        """The storage's description of an object or folder. Raises ObjectMissing if it does not
+        exist."""
 
         def ask() -> dict[str, Any]:
             self.fs.invalidate_cache()
@@ -156,7 +192,8 @@ class RemoteStorage:
         return self.call_with_retries(ask)
 
     def stat_object(self, path: str) -> RemoteObject:
-        """The present state of an object. Raises ObjectMissing if it does not exist or is a folder."""
+        """The present state of an object. Raises ObjectMissing if it does not exist or is a
+        folder."""
         info = self.info(path)
         if info.get("type") == "directory":
             raise ObjectMissing
@@ -177,9 +214,17 @@ class RemoteStorage:
         except ObjectMissing:
             return []
         prefix = path.rstrip("/") + "/"
-        objects = [_make_object(name, info) for name, info in found.items() if info.get("type") != "directory" and not name.endswith("/")]
-        below = (remote_object for remote_object in objects if remote_object.path.startswith(prefix))
-        return sorted(below, key=lambda remote_object: remote_object.path.encode("utf-8", "surrogatepass"))
+        objects = [
+            _make_object(name, info)
+            for name, info in found.items()
+            if info.get("type") != "directory" and not name.endswith("/")
+        ]
+        below = (
+            remote_object for remote_object in objects if remote_object.path.startswith(prefix)
+        )
+        return sorted(
+            below, key=lambda remote_object: remote_object.path.encode("utf-8", "surrogatepass")
+        )
 
     def glob(self, pattern: str) -> list[str]:
         """The paths of objects and folders that match a glob pattern, sorted by their bytes."""
@@ -189,7 +234,9 @@ class RemoteStorage:
             return [str(path) for path in self.fs.glob(pattern)]
 
         try:
-            return sorted(self.call_with_retries(ask), key=lambda path: path.encode("utf-8", "surrogatepass"))
+            return sorted(
+                self.call_with_retries(ask), key=lambda path: path.encode("utf-8", "surrogatepass")
+            )
         except ObjectMissing:
             return []
 
@@ -230,7 +277,8 @@ class RemoteStorage:
     # ---- writing ----
 
     def upload(self, file: Path, path: str, sha256: str) -> None:
-        """Uploads a local file unless the same object exists; then checks its size, and its ETag or else its SHA-256."""
+        """Uploads a local file unless the same object exists; then checks its size, and its ETag or
+        else its SHA-256."""
         if self._is_same(file, path, sha256):
             return
 
@@ -243,7 +291,8 @@ class RemoteStorage:
         self.call_with_retries(send)
 
     def copy(self, source: str, path: str) -> None:
-        """Copies an object within the storage. Failures are ignored, since `upload` then sends the file."""
+        """Copies an object within the storage. Failures are ignored, since `upload` then sends the
+        file."""
         with contextlib.suppress(Exception):
             self._ensure_folder(path)
             self.fs.cp_file(source, path)
@@ -254,22 +303,27 @@ class RemoteStorage:
             if info.get("type") == "directory" or info.get("size") != file.stat().st_size:
                 return False
             with file.open("rb") as stream:
-                md5 = hashlib.file_digest(stream, lambda: hashlib.md5(usedforsecurity=False)).hexdigest()
-            if str(info.get("ETag", "")).strip('"').lower() == md5:  # the ETag of S3 is the MD5 of objects uploaded in one part
+                md5 = hashlib.file_digest(
+                    stream, lambda: hashlib.md5(usedforsecurity=False)
+                ).hexdigest()
+            if str(info.get("ETag", "")).strip('"').lower() == md5:
+                # the ETag of S3 is the MD5 of objects uploaded in one part
                 return True
             return self.compute_sha256(path) == sha256
         except ObjectMissing:
             return False
 
     def create(self, path: str, data: bytes) -> bool:
-        """Writes an object if it does not exist; returns False if another object exists. Atomic if the storage has a conditional put."""
+        """Writes an object if it does not exist; returns False if another object exists. Atomic if
+        the storage has a conditional put."""
 
         def send() -> bool:
             self._ensure_folder(path)
             try:
                 self.fs.pipe_file(path, data, mode="create")
             except FileExistsError:
-                return self.read(path) == data  # True if an earlier try succeeded but its response was lost
+                # True if an earlier try succeeded but its response was lost
+                return self.read(path) == data
             if self.read(path) != data:
                 self.fs.rm(path)
                 raise EOFError
@@ -312,7 +366,8 @@ class RemoteStorage:
     def call_with_retries(self, call: Callable[[], T]) -> T:
         """The result of a call, which is tried again if its failure may be temporary.
 
-        Raises ObjectMissing for a missing object, without a further try, and a `SanitizeError` for the last failure.
+        Raises ObjectMissing for a missing object, without a further try, and a `SanitizeError` for
+        the last failure.
         """
         for attempt in range(MAX_TRIES):
             try:
@@ -322,7 +377,11 @@ class RemoteStorage:
             except FileNotFoundError:
                 raise ObjectMissing from None
             except Exception as error:
-                final = isinstance(error, PermissionError) or type(error).__name__ in _NO_LOGIN_ERRORS or _http_status(error) in (401, 403)
+                final = (
+                    isinstance(error, PermissionError)
+                    or type(error).__name__ in _NO_LOGIN_ERRORS
+                    or _http_status(error) in (401, 403)
+                )
                 if final or attempt == MAX_TRIES - 1:
                     raise self._to_error(error) from None
             time.sleep(RETRY_SECONDS * 2**attempt)
@@ -330,25 +389,39 @@ class RemoteStorage:
 
     def _to_error(self, error: Exception) -> SanitizeError:
         kind = type(error).__name__
-        login = _LOGIN_HINTS.get(_PACKAGES.get(self.scheme, ""), "the settings of the storage's own tools")
+        login = _LOGIN_HINTS.get(
+            _PACKAGES.get(self.scheme, ""), "the settings of the storage's own tools"
+        )
         if kind in _NO_LOGIN_ERRORS:
-            return UsageError(f"{self.redacted_url}: no credentials for {self.scheme}:// were found ({kind}); use {login}")
+            return UsageError(
+                f"{self.redacted_url}: no credentials for {self.scheme}:// were found ({kind}); use"
+                f" {login}"
+            )
         if isinstance(error, PermissionError) or _http_status(error) in (401, 403):
             error_type: type[SanitizeError] = UsageError if self._is_output else InputRefused
             action = "write" if self._is_output else "read"
             return error_type(
-                f"{self.redacted_url}: the present credentials may not {action} it ({kind}); ask for access, or log in with {login}"
+                f"{self.redacted_url}: the present credentials may not {action} it ({kind}); ask"
+                f" for access, or log in with {login}"
             )
         return RemoteUnavailable(
-            f"{self.redacted_url}: the storage failed {MAX_TRIES} times ({kind}); finished work is kept. "
-            "Run the same command again to resume"
+            f"{self.redacted_url}: the storage failed {MAX_TRIES} times ({kind}); finished work is"
+            " kept. Run the same command again to resume"
         )
 
 
 def _http_status(error: Exception) -> int | None:
     """The HTTP status of an error, or None."""
-    status = getattr(error, "status", None) or getattr(error, "status_code", None) or getattr(error, "code", None)
-    return int(status) if isinstance(status, int) or (isinstance(status, str) and status.isdecimal()) else None
+    status = (
+        getattr(error, "status", None)
+        or getattr(error, "status_code", None)
+        or getattr(error, "code", None)
+    )
+    return (
+        int(status)
+        if isinstance(status, int) or (isinstance(status, str) and status.isdecimal())
+        else None
+    )
 
 
 def _make_object(path: str, info: Mapping[str, Any]) -> RemoteObject:

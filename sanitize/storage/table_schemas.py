@@ -1,7 +1,8 @@
-"""Schemas of all tables in WORK, with one line about each column. `VERSION` changes whenever a schema changes.
+"""Schemas of all tables in WORK, with one line about each column. `VERSION` changes whenever a
+schema changes.
 
-A table is a folder of Parquet files, one per task, written by `corpus.open_table_writer`. Tables contain original values or refer to them,
-and must never leave WORK.
+A table is a folder of Parquet files, one per task, written by `corpus.open_table_writer`. Tables
+contain original values or refer to them, and must never leave WORK.
 """
 
 from __future__ import annotations
@@ -24,15 +25,26 @@ class TableSchema:
     column_descriptions: dict[str, str]
 
 
-def _define_table(name: str, row_description: str, *columns: tuple[str, pa.DataType, str]) -> TableSchema:
+def _define_table(
+    name: str, row_description: str, *columns: tuple[str, pa.DataType, str]
+) -> TableSchema:
     fields = [pa.field(column, kind) for column, kind, _ in columns]
-    return TableSchema(name, row_description, pa.schema(fields), {column: description for column, _, description in columns})
+    return TableSchema(
+        name,
+        row_description,
+        pa.schema(fields),
+        {column: description for column, _, description in columns},
+    )
 
 
 _I64, _I32, _TEXT = pa.int64(), pa.int32(), pa.large_string()
 _DOC = ("doc_no", _I64, "position of the document in corpus order, from 0")
 _CELL = ("cell", _I32, "which text of the document; 0 is the main text")
-_KIND = ("kind", pa.dictionary(pa.int32(), pa.string()), "entity type, named as in Presidio, such as EMAIL_ADDRESS")
+_KIND = (
+    "kind",
+    pa.dictionary(pa.int32(), pa.string()),
+    "entity type, named as in Presidio, such as EMAIL_ADDRESS",
+)
 _VALUE = ("value_id", _I64, "keyed 63-bit hash of (kind, normalised value); reveals no raw value")
 
 OCCURRENCES = _define_table(
@@ -52,7 +64,11 @@ OCCURRENCES = _define_table(
         "name of the finder that reported it; `sweep` in the table `swept`",
     ),
     ("score", pa.float32(), "the finder's confidence, 0 to 1"),
-    ("section", pa.dictionary(pa.int32(), pa.string()), "mail header field in lower case, `body`, or null outside mail"),
+    (
+        "section",
+        pa.dictionary(pa.int32(), pa.string()),
+        "mail header field in lower case, `body`, or null outside mail",
+    ),
     ("entity_id", _I64, "the same for all values of one person; null if unknown"),
 )
 
@@ -89,7 +105,8 @@ COLUMN_VALUES = _define_table(
 
 SWEPT = TableSchema(
     "swept",
-    "one occurrence that the finders missed and the leak check of a run found and removed; columns as in `occurrences`",
+    "one occurrence that the finders missed and the leak check of a run found and removed; columns"
+    " as in `occurrences`",
     OCCURRENCES.schema,
     OCCURRENCES.column_descriptions,
 )
@@ -102,7 +119,11 @@ EDITS = _define_table(
     ("start_byte", _I64, "first UTF-8 byte of the span that is replaced"),
     ("end_byte", _I64, "UTF-8 byte after the span"),
     ("replacement", _TEXT, "the text that replaces the span"),
-    ("part", pa.dictionary(pa.int32(), pa.string()), "part of the plan that replaced it, such as rmft"),
+    (
+        "part",
+        pa.dictionary(pa.int32(), pa.string()),
+        "part of the plan that replaced it, such as rmft",
+    ),
     _KIND,
 )
 
@@ -131,18 +152,27 @@ SKIPPED = _define_table(
     (
         "reason",
         pa.string(),
-        "why they were rejected: the check of the kind that failed, such as luhn, or overlap if another span was selected",
+        (
+            "why they were rejected: the check of the kind that failed, such as luhn, or overlap if"
+            " another span was selected"
+        ),
     ),
     ("candidates", _I64, "number of candidates"),
 )
 
-DOCUMENT_IDS = _define_table("document_ids", "one document", ("doc_id_hash", _I64, "keyed hash of its doc_id"))
+DOCUMENT_IDS = _define_table(
+    "document_ids", "one document", ("doc_id_hash", _I64, "keyed hash of its doc_id")
+)
 
 LABELS = _define_table(
     "labels",
     "one numbered label or pseudonym of a document, and the value that it replaces (vault)",
     _DOC,
-    ("label", pa.string(), "the label, such as [EMAIL_ADDRESS-1], or the pseudonym as it is written in the document"),
+    (
+        "label",
+        pa.string(),
+        "the label, such as [EMAIL_ADDRESS-1], or the pseudonym as it is written in the document",
+    ),
     _VALUE,
 )
 
@@ -157,12 +187,27 @@ USERS = _define_table(
     "users",
     "one document and its user; documents without a user_id are not listed",
     _DOC,
-    ("user_no", _I64, "number of the user, from 0, in the order of the first document of each user"),
+    (
+        "user_no",
+        _I64,
+        "number of the user, from 0, in the order of the first document of each user",
+    ),
 )
 
-_NGRAM = ("ngram", _TEXT, "its words in lower case, separated by single spaces; a word is a run of letters, marks and digits")
+_NGRAM = (
+    "ngram",
+    _TEXT,
+    (
+        "its words in lower case, separated by single spaces; a word is a run of letters, marks and"
+        " digits"
+    ),
+)
 _NGRAM_SIZE = ("n", _I32, "number of words in it")
-_REASON = ("reason", pa.string(), "why it is listed: direct (part of a found value) or indirect (too few users)")
+_REASON = (
+    "reason",
+    pa.string(),
+    "why it is listed: direct (part of a found value) or indirect (too few users)",
+)
 
 NGRAMS = _define_table(
     "ngrams",
@@ -179,7 +224,14 @@ BLACKLIST = _define_table(
     "one n-gram that a model must not learn, sorted by (n, reason, ngram) (vault)",
     _NGRAM,
     _NGRAM_SIZE,
-    ("users", _I64, "number of users who wrote it; null for direct n-grams, which are listed for any number of users"),
+    (
+        "users",
+        _I64,
+        (
+            "number of users who wrote it; null for direct n-grams, which are listed for any number"
+            " of users"
+        ),
+    ),
     _REASON,
 )
 
@@ -187,7 +239,11 @@ LEDGER = _define_table(
     "ledger",
     "privacy loss that one mechanism with a privacy claim spent in one document",
     ("part", pa.dictionary(pa.int32(), pa.string()), "part of the plan that spent it"),
-    ("privacy_unit", pa.string(), "the unit that one application of the mechanism protects, such as word"),
+    (
+        "privacy_unit",
+        pa.string(),
+        "the unit that one application of the mechanism protects, such as word",
+    ),
     _DOC,
     ("unit_count", _I64, "number of applications in this document"),
     ("epsilon_per_unit", pa.float64(), "privacy loss (epsilon) of one application"),

@@ -1,6 +1,8 @@
-"""Runs a task once: its files are written to a temporary folder, checked, hashed, synced and renamed, then its record is written.
+"""Runs a task once: its files are written to a temporary folder, checked, hashed, synced and
+renamed, then its record is written.
 
-A task without a record, or with one that does not match any more, is run again. This is how a stopped run resumes.
+A task without a record, or with one that does not match any more, is run again. This is how a
+stopped run resumes.
 """
 
 from __future__ import annotations
@@ -22,27 +24,38 @@ from sanitize.storage.parquet_files import check_parquet_file
 
 @dataclass(frozen=True, kw_only=True)
 class Job:
-    """A task that is done once: function, input, final paths of its files, and the fingerprint of everything its result depends on."""
+    """A task that is done once: function, input, final paths of its files, and the fingerprint of
+    everything its result depends on."""
 
     function: Callable[[Any], dict[str, Any]]
     task: Any  # has an attribute `folder`, into which the task writes its files
     record_path: Path
     fingerprint: str
-    outputs: Mapping[str, Path] | Path  # file name in `folder` -> final path; or the folder to which all files are moved
-    checked_by_next_stage: frozenset[str] = frozenset()  # outputs whose pages are not checked here: the next stage reads them all
-    was_published: bool = False  # its files were published: it stays done while they are intact, whatever its fingerprint is now
+    # file name in `folder` -> final path; or the folder to which all files are moved
+    outputs: Mapping[str, Path] | Path
+    # outputs whose pages are not checked here: the next stage reads them all
+    checked_by_next_stage: frozenset[str] = frozenset()
+    # its files were published: it stays done while they are intact, whatever its fingerprint is now
+    was_published: bool = False
     temp_record_path: Path | None = None  # where an attempt writes its record before the rename
 
     def for_attempt(self, folder: Path) -> Job:
-        """A copy of the job for one of several concurrent attempts: all its temporary files are in `folder`.
+        """A copy of the job for one of several concurrent attempts: all its temporary files are in
+        `folder`.
 
-        The last attempt to rename wins, with the same bytes. Once `folder` is deleted, the attempt can rename nothing more.
+        The last attempt to rename wins, with the same bytes. Once `folder` is deleted, the attempt
+        can rename nothing more.
         """
-        return replace(self, task=replace(self.task, folder=folder / "files"), temp_record_path=folder / "record")
+        return replace(
+            self,
+            task=replace(self.task, folder=folder / "files"),
+            temp_record_path=folder / "record",
+        )
 
     @property
     def description(self) -> str:
-        """Describes the job for error messages: stage, task number, and the documents that it reads."""
+        """Describes the job for error messages: stage, task number, and the documents that it
+        reads."""
         return f"{self.record_path.parent.name} {self.record_path.stem}" + (
             f", {description}" if (description := getattr(self.task, "description", "")) else ""
         )
@@ -51,11 +64,18 @@ class Job:
 def run_job(job: Job) -> dict[str, Any]:
     """Does a job unless a valid record exists; returns the result of the task.
 
-    Order: write to a temporary folder, open again and check, hash, fsync, rename, fsync the folders, write the record. Every file that a
-    record names is therefore complete. If the job fails, its temporary folder is removed.
+    Order: write to a temporary folder, open again and check, hash, fsync, rename, fsync the
+    folders, write the record. Every file that a record names is therefore complete. If the job
+    fails, its temporary folder is removed.
     """
-    output_paths = None if isinstance(job.outputs, Path) else {_path_from_record(job, final) for final in job.outputs.values()}
-    done = load_record(job.record_path, None if job.was_published else job.fingerprint, output_paths)
+    output_paths = (
+        None
+        if isinstance(job.outputs, Path)
+        else {_path_from_record(job, final) for final in job.outputs.values()}
+    )
+    done = load_record(
+        job.record_path, None if job.was_published else job.fingerprint, output_paths
+    )
     if done is not None:
         return done
     folder: Path = job.task.folder
@@ -67,7 +87,11 @@ def run_job(job: Job) -> dict[str, Any]:
             result = job.function(job.task)
             failpoints.hit("task:files_written")
             hashes = {}
-            outputs = {path.name: job.outputs / path.name for path in folder.iterdir()} if isinstance(job.outputs, Path) else job.outputs
+            outputs = (
+                {path.name: job.outputs / path.name for path in folder.iterdir()}
+                if isinstance(job.outputs, Path)
+                else job.outputs
+            )
             for name, final in sorted(outputs.items()):
                 written = folder / name
                 if written.suffix == ".parquet":
@@ -94,29 +118,43 @@ def run_job(job: Job) -> dict[str, Any]:
 def output_sha256(job: Job, output_name: str) -> str:
     """The SHA-256 of one output of a finished job, read from its record."""
     assert not isinstance(job.outputs, Path)
-    return str(parse_json(job.record_path.read_text("utf-8"))["files"][_path_from_record(job, job.outputs[output_name])])
+    return str(
+        parse_json(job.record_path.read_text("utf-8"))["files"][
+            _path_from_record(job, job.outputs[output_name])
+        ]
+    )
 
 
 def _path_from_record(job: Job, output: Path) -> str:
-    """Path of an output relative to the record, so that a WORK folder can be moved and be named by any path."""
+    """Path of an output relative to the record, so that a WORK folder can be moved and be named by
+    any path."""
     return os.path.relpath(output, job.record_path.parent)
 
 
 def hash_json(*items: object) -> str:
     """BLAKE2b hash of JSON-serializable values, as 32 hexadecimal digits."""
-    return hashlib.blake2b(json.dumps(items, sort_keys=True, default=str).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(
+        json.dumps(items, sort_keys=True, default=str).encode(), digest_size=16
+    ).hexdigest()
 
 
-def load_record(record_path: Path, fingerprint: str | None, output_paths: Set[str] | None = None) -> dict[str, Any] | None:
-    """The result in a record, or None unless its fingerprint matches (None: any), its files are those of `output_paths` (relative to the
-    record; None: any) and they have the recorded hashes."""
+def load_record(
+    record_path: Path, fingerprint: str | None, output_paths: Set[str] | None = None
+) -> dict[str, Any] | None:
+    """The result in a record, or None unless its fingerprint matches (None: any), its files are
+    those of `output_paths` (relative to the record; None: any) and they have the recorded
+    hashes."""
     try:
         record = parse_json(record_path.read_text("utf-8"))
         if fingerprint is not None and record["fingerprint"] != fingerprint:
             return None
-        if output_paths is not None and record["files"].keys() != output_paths:  # another version gave its files other names
+        if output_paths is not None and record["files"].keys() != output_paths:
+            # another version gave its files other names
             return None
-        if any(file_sha256(record_path.parent / path) != sha256 for path, sha256 in record["files"].items()):
+        if any(
+            file_sha256(record_path.parent / path) != sha256
+            for path, sha256 in record["files"].items()
+        ):
             return None
         return dict(record["result"])
     except (OSError, ValueError, KeyError, TypeError, AttributeError):

@@ -1,7 +1,9 @@
-"""Maps the labels of models and other tools to kinds of sanitize, and trims their spans: for finders that use an external detector.
+"""Maps the labels of models and other tools to kinds of sanitize, and trims their spans: for
+finders that use an external detector.
 
-A kind states its labels in CoNLL, OntoNotes and models of personal data (`Kind.aliases`); the plan's own map takes precedence. A label that
-is neither there nor in the map stops the run before any text is read, so that no finding is dropped silently.
+A kind states its labels in CoNLL, OntoNotes and models of personal data (`Kind.aliases`); the
+plan's own map takes precedence. A label that is neither there nor in the map stops the run before
+any text is read, so that no finding is dropped silently.
 """
 
 from __future__ import annotations
@@ -24,11 +26,13 @@ NO_KIND = ""  # the kind of a label that is not personal data
 
 # labels of things that are no personal data
 _OTHER_LABELS = (
-    "MISC NORP EVENT PRODUCT LAW LANGUAGE WORK_OF_ART MONEY PERCENT QUANTITY ORDINAL CARDINAL PREFIX SUFFIX TITLE SEX GENDER EYECOLOR "
-    "HEIGHT JOBAREA JOBTITLE JOBTYPE AMOUNT CURRENCY CURRENCYCODE CURRENCYNAME CURRENCYSYMBOL CREDITCARDISSUER ORDINALDIRECTION "
-    "USERAGENT ACCOUNTNAME OTHERPHI CREATIVE-WORK"
+    "MISC NORP EVENT PRODUCT LAW LANGUAGE WORK_OF_ART MONEY PERCENT QUANTITY ORDINAL CARDINAL"
+    " PREFIX SUFFIX TITLE SEX GENDER EYECOLOR HEIGHT JOBAREA JOBTITLE JOBTYPE AMOUNT CURRENCY"
+    " CURRENCYCODE CURRENCYNAME CURRENCYSYMBOL CREDITCARDISSUER ORDINALDIRECTION USERAGENT"
+    " ACCOUNTNAME OTHERPHI CREATIVE-WORK"
 ).split()
-# further labels of models of personal data, by kind: of ai4privacy, i2b2, WNUT, openai/privacy-filter (`private_person`, `account_number`)
+# further labels of models of personal data, by kind: of ai4privacy, i2b2, WNUT,
+# openai/privacy-filter (`private_person`, `account_number`)
 _MODEL_LABELS: Mapping[str, str] = {
     "PERSON": "HCW",
     "USER_NAME": "USERNAME HANDLE",
@@ -63,8 +67,13 @@ _PARTS: Mapping[str, Mapping[str, str]] = {
 
 @functools.cache
 def get_kinds_by_label() -> Mapping[str, str]:
-    """The kind of each known label, in capitals: names and aliases of the built-in kinds, and `NO_KIND` for what is no personal data."""
-    aliases = {label: kind.name for kind in builtin_kinds().values() for label in (kind.name, *kind.aliases)}
+    """The kind of each known label, in capitals: names and aliases of the built-in kinds, and
+    `NO_KIND` for what is no personal data."""
+    aliases = {
+        label: kind.name
+        for kind in builtin_kinds().values()
+        for label in (kind.name, *kind.aliases)
+    }
     parts = {label: kind for label, (kind, _) in get_part_by_label().items()}
     others = {label: kind for kind, labels in _MODEL_LABELS.items() for label in labels.split()}
     known = others | parts | aliases | dict.fromkeys(_OTHER_LABELS, NO_KIND)
@@ -73,24 +82,36 @@ def get_kinds_by_label() -> Mapping[str, str]:
 
 @functools.cache
 def get_part_by_label() -> Mapping[str, tuple[str, str]]:
-    """The kind and the part of each label, in capitals, that is only a part of a value: a given name, the city of an address."""
-    return {label: (kind, part) for kind, parts in _PARTS.items() for part, labels in parts.items() for label in labels.split()}
+    """The kind and the part of each label, in capitals, that is only a part of a value: a given
+    name, the city of an address."""
+    return {
+        label: (kind, part)
+        for kind, parts in _PARTS.items()
+        for part, labels in parts.items()
+        for label in labels.split()
+    }
 
 
 def map_labels_to_kinds(
-    labels: Iterable[str], plan_labels: Mapping[str, str], where: str, *, labels_are_data: bool = False
+    labels: Iterable[str],
+    plan_labels: Mapping[str, str],
+    where: str,
+    *,
+    labels_are_data: bool = False,
 ) -> dict[str, str]:
     """Returns the kind of each label, `NO_KIND` for one that is not personal data.
 
-    A label is looked up in `plan_labels`, then in `get_kinds_by_label` in any letter case, then among the names of all kinds. Raises a
-    PlanError whose message begins with `where` and lists the unmapped labels, or a kind that does not exist. With `labels_are_data` the
-    labels come from a data file, and the message quotes only those written like labels, in capitals."""
+    A label is looked up in `plan_labels`, then in `get_kinds_by_label` in any letter case, then
+    among the names of all kinds. Raises a PlanError whose message begins with `where` and lists the
+    unmapped labels, or a kind that does not exist. With `labels_are_data` the labels come from a
+    data file, and the message quotes only those written like labels, in capitals."""
     kind_by_label: dict[str, str] = {}
     undecided: list[str] = []
     for kind in plan_labels.values():
         if kind and kind not in all_kinds():
             raise PlanError(
-                f'{where}: there is no kind {kind!r}; {suggest_names(kind, all_kinds())} Use "" for a label that is not personal data'
+                f'{where}: there is no kind {kind!r}; {suggest_names(kind, all_kinds())} Use "" for'
+                " a label that is not personal data"
             )
     for label in labels:
         if not label:
@@ -104,12 +125,23 @@ def map_labels_to_kinds(
         else:
             undecided.append(label)
     if undecided:
-        quoted = sorted(label for label in undecided if not labels_are_data or (label.isascii() and label.isupper() and len(label) < 40))
-        unquoted_note = f"{len(undecided) - len(quoted)} labels in small letters" if len(quoted) < len(undecided) else ""
+        quoted = sorted(
+            label
+            for label in undecided
+            if not labels_are_data or (label.isascii() and label.isupper() and len(label) < 40)
+        )
+        unquoted_note = (
+            f"{len(undecided) - len(quoted)} labels in small letters"
+            if len(quoted) < len(undecided)
+            else ""
+        )
         example = ", ".join(f'{label} = "KIND"' for label in quoted[:3] or ["LABEL"])
         raise PlanError(
-            f"{where}: no kind is given for {', '.join([*quoted, *([unquoted_note] if unquoted_note else [])])}; write {{ {example} }} "
-            f'with one of our kinds, or "" for a label that is not personal data. Kinds are {", ".join(sorted(all_kinds()))}'
+            f"{where}: no kind is given for"
+            f" {', '.join([*quoted, *([unquoted_note] if unquoted_note else [])])}; write {{"
+            f" {example} }} "
+            'with one of our kinds, or "" for a label that is not personal data. Kinds are'
+            f" {', '.join(sorted(all_kinds()))}"
         )
     return kind_by_label
 
@@ -124,20 +156,37 @@ def trim_spans(
     score: F32,
     **span_fields: Any,
 ) -> FoundSpans:
-    """Returns spans (byte offsets in their texts) sorted and without white space at their edges. A span without any letter or digit is
-    dropped, and counted in `skipped_counts` as `no_letter`."""
+    """Returns spans (byte offsets in their texts) sorted and without white space at their edges. A
+    span without any letter or digit is dropped, and counted in `skipped_counts` as `no_letter`."""
     if not len(text_no):
         return FoundSpans.empty(**span_fields)
     order = np.lexsort((kind, -end, start, text_no))
-    text_no, start, end, kind, score = text_no[order], start[order], end[order], kind[order], score[order]
+    text_no, start, end, kind, score = (
+        text_no[order],
+        start[order],
+        end[order],
+        kind[order],
+        score[order],
+    )
     base = buffers.offsets[text_no]
     span_texts = pl.Series(slice_spans(buffers, base + start, base + end))
     has_letter = span_texts.str.contains(r"[\p{L}\p{N}]").to_numpy()
     byte_length = span_texts.str.len_bytes().to_numpy().astype(np.int64)
-    start = start + byte_length - span_texts.str.strip_chars_start().str.len_bytes().to_numpy().astype(np.int64)
-    end = end - byte_length + span_texts.str.strip_chars_end().str.len_bytes().to_numpy().astype(np.int64)
+    start = (
+        start
+        + byte_length
+        - span_texts.str.strip_chars_start().str.len_bytes().to_numpy().astype(np.int64)
+    )
+    end = (
+        end
+        - byte_length
+        + span_texts.str.strip_chars_end().str.len_bytes().to_numpy().astype(np.int64)
+    )
     dropped_counts = np.bincount(kind[~has_letter], minlength=len(kinds))
-    skipped = {(kinds[number], "no_letter"): int(dropped_counts[number]) for number in np.flatnonzero(dropped_counts).tolist()}
+    skipped = {
+        (kinds[number], "no_letter"): int(dropped_counts[number])
+        for number in np.flatnonzero(dropped_counts).tolist()
+    }
     return FoundSpans(
         text_no[has_letter],
         start[has_letter],
@@ -151,16 +200,28 @@ def trim_spans(
 
 
 def drop_invalid_values(buffers: TextBuffers, found: FoundSpans) -> FoundSpans:
-    """Returns the spans without those whose text is no value of their kind by its own pattern and check, counted as `form`: a model labels
-    parts of addresses as addresses, and a word that counts as an address would be removed everywhere. Kinds without a pattern, credentials
-    and kinds whose texts are not searched elsewhere (`ambiguous_text`) are left as they are."""
+    """Returns the spans without those whose text is no value of their kind by its own pattern and
+    check, counted as `form`: a model labels parts of addresses as addresses, and a word that counts
+    as an address would be removed everywhere. Kinds without a pattern, credentials and kinds whose
+    texts are not searched elsewhere (`ambiguous_text`) are left as they are."""
     is_kept = np.ones(len(found.text_no), np.bool_)
     skipped = dict(found.skipped_counts)
-    values = pl.Series("value", slice_spans(buffers, *(buffers.offsets[found.text_no] + at for at in (found.start_byte, found.end_byte))))
+    values = pl.Series(
+        "value",
+        slice_spans(
+            buffers,
+            *(buffers.offsets[found.text_no] + at for at in (found.start_byte, found.end_byte)),
+        ),
+    )
     for number, name in enumerate(found.kind_names):
         kind = all_kinds()[name]
         rows = np.flatnonzero(found.kind_no == number)
-        if not len(rows) or not kind.pattern or kind.ambiguous_text or kind.category == "credential":
+        if (
+            not len(rows)
+            or not kind.pattern
+            or kind.ambiguous_text
+            or kind.category == "credential"
+        ):
             continue
         candidates = pl.DataFrame({"value": values.gather(rows)}).with_columns(
             bracketed=pl.lit(False), id_field=pl.lit(False), address_field=pl.lit(False)
@@ -171,5 +232,8 @@ def drop_invalid_values(buffers: TextBuffers, found: FoundSpans) -> FoundSpans:
         is_kept[rows] = is_valid.to_numpy()
         if dropped_count := int((~is_valid).sum()):
             skipped[name, "form"] = skipped.get((name, "form"), 0) + dropped_count
-    columns = {name: getattr(found, name)[is_kept] for name in ("text_no", "start_byte", "end_byte", "kind_no", "score")}
+    columns = {
+        name: getattr(found, name)[is_kept]
+        for name in ("text_no", "start_byte", "end_byte", "kind_no", "score")
+    }
     return replace(found, **columns, skipped_counts=skipped)

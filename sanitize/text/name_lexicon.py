@@ -1,7 +1,9 @@
-"""Lexicon of names of people: given names and surnames of Faker's locales, and words that occur around and inside names.
+"""Lexicon of names of people: given names and surnames of Faker's locales, and words that occur
+around and inside names.
 
-The lists are mainly English, with the titles, greetings and particles of neighbouring languages; the same lists are used for texts in any
-language. A word has a set of flags; `NameLexicon.lookup_flags` looks up whole columns of words by their hashes. Built once per process,
+The lists are mainly English, with the titles, greetings and particles of neighbouring languages;
+the same lists are used for texts in any language. A word has a set of flags;
+`NameLexicon.lookup_flags` looks up whole columns of words by their hashes. Built once per process,
 in about half a second.
 """
 
@@ -52,40 +54,49 @@ from sanitize.text.tokenizer import tokenize_unicode
 
 # titles precede a surname; roles and relations precede any name
 _TITLE_WORDS = (
-    "mr mrs ms miss mx dr prof professor sir madam dame lord rev reverend fr father sister brother uncle aunt auntie grandpa "
-    "grandma herr frau monsieur madame mme mlle señor señora sr sra signor signora dott ing judge justice senator sen rep "
-    "congressman congresswoman gov governor president capt captain lt lieutenant sgt sergeant col colonel gen general maj major cpl "
-    "officer detective inspector coach teacher nurse doctor manager director chairman secretary principal attorney mister missus "
-    "master mstr madamoiselle senhor senhora heer mevrouw dhr mevr "
+    "mr mrs ms miss mx dr prof professor sir madam dame lord rev reverend fr father sister brother"
+    " uncle aunt auntie grandpa grandma herr frau monsieur madame mme mlle señor señora sr sra"
+    " signor signora dott ing judge justice senator sen rep congressman congresswoman gov governor"
+    " president capt captain lt lieutenant sgt sergeant col colonel gen general maj major cpl"
+    " officer detective inspector coach teacher nurse doctor manager director chairman secretary"
+    " principal attorney mister missus master mstr madamoiselle senhor senhora heer mevrouw dhr"
+    " mevr "
 )
 _GREETINGS = (
-    "dear hi hello hey hiya greetings morning afternoon evening hallo liebe lieber bonjour cher chère hola querido querida estimado ciao "
-    "estimada beste geachte hoi olá szanowny szanowna drogi droga cześć "
+    "dear hi hello hey hiya greetings morning afternoon evening hallo liebe lieber bonjour cher"
+    " chère hola querido querida estimado ciao estimada beste geachte hoi olá szanowny szanowna"
+    " drogi droga cześć "
 )
 _CLOSINGS = (
-    "regards thanks sincerely cheers best love yours truly respectfully cordially thx thankyou gratefully faithfully grüße gruß mfg "
-    "cordialement saludos atentamente saluti "
+    "regards thanks sincerely cheers best love yours truly respectfully cordially thx thankyou"
+    " gratefully faithfully grüße gruß mfg cordialement saludos atentamente saluti "
 )
-_PARTICLES = "van von der den de del della di da dos du la le al el bin ibn ben ter ten zu af av y e"
+_PARTICLES = (
+    "van von der den de del della di da dos du la le al el bin ibn ben ter ten zu af av y e"
+)
 # words before a surname that are also used without one: `Engineer Liu`
 _ROLES = (
-    "engineer editor boss coach agent consultant supervisor lecturer chef pastor imam rabbi nun monk mayor minister chancellor ambassador "
-    "leader representative specialist commissioner monitor salesperson salesman secretary colleague "
-    "prophet pope bishop cardinal saint king queen prince princess emperor sultan sheikh sheik comrade auntie "
-    "president prime vice deputy chief lawyer barrister solicitor constable sheriff warden ranger pilot commander admiral "
+    "engineer editor boss coach agent consultant supervisor lecturer chef pastor imam rabbi nun"
+    " monk mayor minister chancellor ambassador leader representative specialist commissioner"
+    " monitor salesperson salesman secretary colleague prophet pope bishop cardinal saint king"
+    " queen prince princess emperor sultan sheikh sheik comrade auntie president prime vice deputy"
+    " chief lawyer barrister solicitor constable sheriff warden ranger pilot commander admiral "
 )
 # `written by Zyqwert`
 _AUTHORSHIP_VERBS = (
-    "written signed prepared reviewed approved submitted directed conducted verified authored composed edited translated painted drawn "
-    "photographed recorded reported tested acked suggested developed supervised interviewed narrated illustrated countersigned witnessed "
-    "sung arranged overseen compiled coached taught "
+    "written signed prepared reviewed approved submitted directed conducted verified authored"
+    " composed edited translated painted drawn photographed recorded reported tested acked"
+    " suggested developed supervised interviewed narrated illustrated countersigned witnessed sung"
+    " arranged overseen compiled coached taught "
 )
 # words before a name: `my son Zyqwert`
 _RELATIONS = (
-    "son daughter kid child baby wife husband spouse brother sister sibling friend boyfriend girlfriend fiancé fiancée mom mum mommy "
-    "mother dad daddy father uncle aunt cousin nephew niece grandson granddaughter grandmother grandfather grandma grandpa neighbor "
-    "neighbour roommate flatmate housemate classmate colleague coworker boss mentor founder cofounder stepson stepdaughter stepfather "
-    "stepmother twin nanny babysitter godson goddaughter goddaughter buddy pal widow widower bride groom "
+    "son daughter kid child baby wife husband spouse brother sister sibling friend boyfriend"
+    " girlfriend fiancé fiancée mom mum mommy mother dad daddy father uncle aunt cousin nephew"
+    " niece grandson granddaughter grandmother grandfather grandma grandpa neighbor neighbour"
+    " roommate flatmate housemate classmate colleague coworker boss mentor founder cofounder"
+    " stepson stepdaughter stepfather stepmother twin nanny babysitter godson goddaughter"
+    " goddaughter buddy pal widow widower bride groom "
 )
 # frequent given names among the common words
 _EVERYDAY_GIVEN_NAMES = (
@@ -135,153 +146,202 @@ EPONYMS = (
 )
 # verbs that companies and things rarely do
 _PERSONAL_VERBS = (
-    "lives lived thinks thought feels felt graduated married died smiled smiles laughed laughs cried cries sighed nodded nods whispered "
-    "shouted yelled hugged kissed slept wept lay sat stood walked grinned shrugged frowned muttered exclaimed "
+    "lives lived thinks thought feels felt graduated married died smiled smiles laughed laughs"
+    " cried cries sighed nodded nods whispered shouted yelled hugged kissed slept wept lay sat"
+    " stood walked grinned shrugged frowned muttered exclaimed "
 )
 # words after a name that is spoken to: `Zyqwert, please send it`
 _REQUESTS = "please pls can could would will you your do did are thanks thank remember "
 # words before it: `Thanks, Zyqwert`
 _ASSENTS = (
-    "thanks thank you yes no ok okay sure hello hi hey morning afternoon evening night sorry well welcome right course congratulations "
+    "thanks thank you yes no ok okay sure hello hi hey morning afternoon evening night sorry well"
+    " welcome right course congratulations "
 )
 # words of the display names of mailing lists, teams and programs
 _LIST_WORDS = (
-    "list lists mailing users user developers developer devel dev discuss discussion announce announcements digest subscribers subscriber "
-    "subscription admin administrator administration webmaster postmaster daemon mailer bot robot notifier notification notifications "
-    "alert alerts support helpdesk desk team teams staff crew members moderator moderators owner owners request help info sales billing "
-    "marketing newsletter newsletters news updates update reply noreply autoresponder system daily weekly api linux kernel containers "
-    "project bugs bug tracker security maintainers maintainer patches patchwork archive archives forum forums community editors "
-    "specialist tips investor services portal online shop store offers deals customer customers accounts subsystem driver drivers "
+    "list lists mailing users user developers developer devel dev discuss discussion announce"
+    " announcements digest subscribers subscriber subscription admin administrator administration"
+    " webmaster postmaster daemon mailer bot robot notifier notification notifications alert alerts"
+    " support helpdesk desk team teams staff crew members moderator moderators owner owners request"
+    " help info sales billing marketing newsletter newsletters news updates update reply noreply"
+    " autoresponder system daily weekly api linux kernel containers project bugs bug tracker"
+    " security maintainers maintainer patches patchwork archive archives forum forums community"
+    " editors specialist tips investor services portal online shop store offers deals customer"
+    " customers accounts subsystem driver drivers "
 )
 # words before a name of a place: `San Andres`, `Port Anna`, `Rue Victor`
 _PLACE_PREFIXES = (
-    "san santa santo sao são saint st ste port porto puerto lake mount mt fort ft cape villa ville via rua rue calle avenida avenue "
-    "plaza piazza strada los las east west north south new upper lower great greater little monte mont isla ul ulica quinta hotel "
-    "embalse rio río punta villafranca "
+    "san santa santo sao são saint st ste port porto puerto lake mount mt fort ft cape villa ville"
+    " via rua rue calle avenida avenue plaza piazza strada los las east west north south new upper"
+    " lower great greater little monte mont isla ul ulica quinta hotel embalse rio río punta"
+    " villafranca "
 )
 # words before a name: `my name is`, `signed by`, `attn`
-_NAME_CUES = "am is im named called name contact attn attention by signed cc ask with tell told met and"
+_NAME_CUES = (
+    "am is im named called name contact attn attention by signed cc ask with tell told met and"
+)
 _VERBS_AFTER_NAME = (
-    "said says wrote writes asked asks told tells replied replies answered thinks thought wants wanted works worked lives lived "
-    "went goes came comes has had is was will would can could should did does and "
+    "said says wrote writes asked asks told tells replied replies answered thinks thought wants"
+    " wanted works worked lives lived went goes came comes has had is was will would can could"
+    " should did does and "
 )
 # words before a name in a form: `Patient: Ann Roe`
 _FORM_FIELDS = (
-    "name surname firstname lastname client patient student reporter contact applicant employee customer provider physician author "
-    "owner sender recipient attendee participant guest witness caller tenant beneficiary candidate resident driver insured claimant "
-    "plaintiff defendant spouse contractor supervisor caretaker trustee instructor educator artist prepared reviewed approved "
-    "submitted assigned "
+    "name surname firstname lastname client patient student reporter contact applicant employee"
+    " customer provider physician author owner sender recipient attendee participant guest witness"
+    " caller tenant beneficiary candidate resident driver insured claimant plaintiff defendant"
+    " spouse contractor supervisor caretaker trustee instructor educator artist prepared reviewed"
+    " approved submitted assigned "
 )
 _PLACE_PREPOSITIONS = (
-    "in at from to near of via through outside around across into visit visiting visited downtown northern southern eastern western"
+    "in at from to near of via through outside around across into visit visiting visited downtown"
+    " northern southern eastern western"
 )
 _STOP_WORDS = (
-    "i you he she it we they me him her us them my your his its our their this that these those the a an and or but if so not no "
-    "yes ok okay please note here there what when where why who whom which how all any some each every none both either neither as "
-    "at by for from in into of off on onto out over to up with without about after again against before between during since than "
-    "then through under until while is are was were be been being do does did have has had can could shall should must might am "
-    "also just only now today tomorrow yesterday monday tuesday wednesday thursday friday saturday sunday january february march "
-    "july september october november december feb mar apr jun jul aug sep sept oct nov dec mon tue tues wed thu thur thurs fri sat "
-    "re fw fwd fyi asap subject date sent received attached original message forwarded cc bcc email mail phone fax tel mobile cell "
-    "address web website url http https www com net org html pdf inc llc ltd pm est pst gmt utc usa uk eu un us internet apt suite ste "
+    "i you he she it we they me him her us them my your his its our their this that these those the"
+    " a an and or but if so not no "
+    "yes ok okay please note here there what when where why who whom which how all any some each"
+    " every none both either neither as "
+    "at by for from in into of off on onto out over to up with without about after again against"
+    " before between during since than "
+    "then through under until while is are was were be been being do does did have has had can"
+    " could shall should must might am "
+    "also just only now today tomorrow yesterday monday tuesday wednesday thursday friday saturday"
+    " sunday january february march "
+    "july september october november december feb mar apr jun jul aug sep sept oct nov dec mon tue"
+    " tues wed thu thur thurs fri sat "
+    "re fw fwd fyi asap subject date sent received attached original message forwarded cc bcc email"
+    " mail phone fax tel mobile cell "
+    "address web website url http https www com net org html pdf inc llc ltd pm est pst gmt utc usa"
+    " uk eu un us internet apt suite ste "
     "unit bldg dds phd md esq rt vs feat "
     # pronouns that are capitalized, of languages whose names are in the lists
-    "sie ihr ihre ihren ihrem ihnen ich wir nous vous ils voi noi vi usted ustedes você vocês wij jullie "
+    "sie ihr ihre ihren ihrem ihnen ich wir nous vous ils voi noi vi usted ustedes você vocês wij"
+    " jullie "
 )
 _ORGANIZATION_WORDS = (
-    "inc incorporated llc llp ltd limited corp corporation co company companies group holdings partners associates bank trust fund "
-    "capital university college school institute institution academy hospital clinic center centre foundation association society "
-    "committee council commission department ministry agency bureau office division union federation league club team temple mosque "
-    "museum library theater theatre hotel restaurant cafe bar shop store market mall airport station stadium arena park garden "
-    "gardens street avenue road lane drive boulevard blvd st ave rd highway bridge building tower towers plaza square house court "
-    "river lake mountain mount island islands bay beach valley county city town village state province district region republic "
-    "kingdom times news journal magazine press daily post herald radio television tv channel network networks systems system "
-    "software technologies technology solutions services service energy power gas oil pipeline electric airlines airways motors "
-    "records entertainment pictures films studios games gmbh ag sa plc act agreement award awards cup prize festival war battle "
-    "treaty edition version project program plan report conference meeting party government parliament congress senate army navy "
-    "force police account industries sons brothers markets global international newswires newsletter "
+    "inc incorporated llc llp ltd limited corp corporation co company companies group holdings"
+    " partners associates bank trust fund capital university college school institute institution"
+    " academy hospital clinic center centre foundation association society committee council"
+    " commission department ministry agency bureau office division union federation league club"
+    " team temple mosque museum library theater theatre hotel restaurant cafe bar shop store market"
+    " mall airport station stadium arena park garden gardens street avenue road lane drive"
+    " boulevard blvd st ave rd highway bridge building tower towers plaza square house court river"
+    " lake mountain mount island islands bay beach valley county city town village state province"
+    " district region republic kingdom times news journal magazine press daily post herald radio"
+    " television tv channel network networks systems system software technologies technology"
+    " solutions services service energy power gas oil pipeline electric airlines airways motors"
+    " records entertainment pictures films studios games gmbh ag sa plc act agreement award awards"
+    " cup prize festival war battle treaty edition version project program plan report conference"
+    " meeting party government parliament congress senate army navy force police account industries"
+    " sons brothers markets global international newswires newsletter "
 )
 _CITIES = (
-    "paris london berlin madrid rome vienna amsterdam brussels lisbon dublin athens oslo stockholm copenhagen helsinki warsaw "
-    "prague budapest moscow kiev istanbul cairo lagos nairobi johannesburg tokyo beijing shanghai shenzhen guangzhou hangzhou "
-    "nanjing chengdu wuhan xian tianjin suzhou chongqing hong kong seoul singapore bangkok jakarta manila hanoi delhi mumbai "
-    "bangalore chennai kolkata karachi lahore dhaka sydney melbourne brisbane perth auckland toronto montreal vancouver ottawa "
-    "calgary chicago houston dallas austin boston seattle denver phoenix philadelphia detroit atlanta miami orlando tampa cleveland "
-    "columbus cincinnati pittsburgh portland sacramento oakland angeles francisco diego antonio vegas york jersey orleans "
-    "washington baltimore charlotte nashville memphis milwaukee minneapolis omaha tulsa albuquerque manchester birmingham liverpool "
-    "glasgow edinburgh bristol leeds sheffield oxford cambridge munich hamburg cologne frankfurt stuttgart zurich geneva basel "
-    "milan naples turin venice florence barcelona seville valencia lyon marseille nice bordeaux africa europe asia america "
-    "antarctica australia england scotland wales britain bavaria tuscany sicily siberia caribbean pacific atlantic mediterranean "
-    "brooklyn manhattan queens bronx harlem hollywood madison lincoln jackson richmond raleigh savannah santiago lima bogota havana "
-    "hainan yunnan hunan hubei henan hebei shanxi shaanxi sichuan guangdong guangxi guizhou jiangsu jiangxi zhejiang fujian anhui shandong "
-    "liaoning jilin heilongjiang gansu qinghai ningxia xinjiang tibet haikou sanya kunming changsha zhengzhou jinan qingdao dalian "
-    "xiamen fuzhou nanchang hefei taiyuan harbin changchun shenyang lanzhou guiyang nanning zhuhai dongguan foshan wuxi ningbo macau "
-    "taipei taiwan osaka kyoto nagoya busan hyderabad pune colombo kathmandu kabul tehran baghdad beirut damascus riyadh doha dubai "
-    "tunis algiers rabat casablanca accra dakar kampala lusaka harare "
-    "kingston jordan israel chad georgia virginia carolina dakota montana chelsea lourdes sofia salem troy trenton augusta helena "
-    "pierre juneau carson laramie "
+    "paris london berlin madrid rome vienna amsterdam brussels lisbon dublin athens oslo stockholm"
+    " copenhagen helsinki warsaw prague budapest moscow kiev istanbul cairo lagos nairobi"
+    " johannesburg tokyo beijing shanghai shenzhen guangzhou hangzhou nanjing chengdu wuhan xian"
+    " tianjin suzhou chongqing hong kong seoul singapore bangkok jakarta manila hanoi delhi mumbai"
+    " bangalore chennai kolkata karachi lahore dhaka sydney melbourne brisbane perth auckland"
+    " toronto montreal vancouver ottawa calgary chicago houston dallas austin boston seattle denver"
+    " phoenix philadelphia detroit atlanta miami orlando tampa cleveland columbus cincinnati"
+    " pittsburgh portland sacramento oakland angeles francisco diego antonio vegas york jersey"
+    " orleans washington baltimore charlotte nashville memphis milwaukee minneapolis omaha tulsa"
+    " albuquerque manchester birmingham liverpool glasgow edinburgh bristol leeds sheffield oxford"
+    " cambridge munich hamburg cologne frankfurt stuttgart zurich geneva basel milan naples turin"
+    " venice florence barcelona seville valencia lyon marseille nice bordeaux africa europe asia"
+    " america antarctica australia england scotland wales britain bavaria tuscany sicily siberia"
+    " caribbean pacific atlantic mediterranean brooklyn manhattan queens bronx harlem hollywood"
+    " madison lincoln jackson richmond raleigh savannah santiago lima bogota havana hainan yunnan"
+    " hunan hubei henan hebei shanxi shaanxi sichuan guangdong guangxi guizhou jiangsu jiangxi"
+    " zhejiang fujian anhui shandong liaoning jilin heilongjiang gansu qinghai ningxia xinjiang"
+    " tibet haikou sanya kunming changsha zhengzhou jinan qingdao dalian xiamen fuzhou nanchang"
+    " hefei taiyuan harbin changchun shenyang lanzhou guiyang nanning zhuhai dongguan foshan wuxi"
+    " ningbo macau taipei taiwan osaka kyoto nagoya busan hyderabad pune colombo kathmandu kabul"
+    " tehran baghdad beirut damascus riyadh doha dubai tunis algiers rabat casablanca accra dakar"
+    " kampala lusaka harare kingston jordan israel chad georgia virginia carolina dakota montana"
+    " chelsea lourdes sofia salem troy trenton augusta helena pierre juneau carson laramie "
 )
-# English words that are also in the lists of names, and are rarely names; the first line: words of frequent phrases
+# English words that are also in the lists of names, and are rarely names; the first line: words of
+# frequent phrases
 _COMMON_WORDS = (
-    "alright understood therefore instead moreover recently sometimes exactly besides furthermore unfortunately nope fine applied afaict "
-    "cool wow hmm excellent otherwise thus consequently meanwhile however additionally honestly basically anyway indeed nice awesome "
-    "agreed correct perfect congrats congratulations guys folks everyone everybody somebody anybody team sir bro sis honey darling dude "
-    "buddy user assistant dinner lunch breakfast mine life wine done damn amen "
-    "ah ahh haha ooh til eve ima tai bento mart name "
-    "ahead asap behalf convenience conversation days determined earliest fyi million "
-    "ab account ace add ade african agate al ala alas alpha amber american amo among an ane anes ange angel anon anonymous ants "
-    "april arab are arenas arent ares argu arly armstrong art arts asian asks ata atlanta au auch august aus austin australian "
-    "author autumn ava babe baby back backer bail baker bal ball ban banks bar barb barber bare baron bass bath bean beard beat bee "
-    "beer bell bent berlin berry bert best beta bigot bill bills binder bins bird bishop bite bitten black blank blaze blessing "
-    "bliss block blog blossom blot blue bo bogey bona bond bones bonnet boon booth bor bore boss boston bow brain branch brand "
-    "brands brandy bravo brazil brick bridge bridges bright brink brook brooks brown buck buddy bull bunk bury bush butcher cabo "
-    "cadence cal cam camp campo camps can canadian canal canals candy cannon cant cap capitol captain car cares carolina carpenter "
-    "carrier carry carton casa case cases cash ceil chad chamberlain chambers champagne chance chancy char charity charm chase "
-    "chastity cherish cherry chi chin china chinese chip chrome church clear cliff close cock college colon columbus comfort "
-    "comment company con conn constant contractor convey cook cools cop coral cord cornell corona council court courtier cousin "
-    "cousins crooks cross cruise crystal cuda da dad daisy dakota dale dallas dam danish dans dare darling das dash data daughter "
-    "dawn day de dea dean december deep dela dell delta den der destin destiny dev developers diamond dickens die din ding dino "
-    "diver divine doc dock doctor doll dom domino don doppler dot dove dow dower downs drew dries drop drum du dulce dusty dutch "
-    "each earl early earnest east easter ebb echo eck eco ed edit edu el elder els else emit en engl english era eral erm es "
-    "essence eta ether european ever exercise fa fac fair fairy faith fall fan fancy far fares farmer fate father favor favour fawn "
-    "february fed fee fema fen fern ferry field fields finan finnish fisher fit fleet flint flood floor flora florida flowers fo "
-    "font foot ford forest forget forma forum fount fox franc france frank freely french fresh friday friend front frost fry fu "
-    "funk gage gal gall gamble gang garland gates gauge gay gem general genesis geneva georgia georgian german gill ginger glass "
-    "glasses glen godspeed gold golden good goto governor grab grace grand grant gravel graves gray greek green greet grey grill "
-    "grit gro gross grunt guard guinness gun gust gut guy hacker hall halls ham hammer hand handler handy happy harden hardi hare "
-    "harm harmony harsh hasty haven hay hazel he hearty heaven heck held hell helm hence herb herba herd herring het hill hills "
-    "hind ho holder holland holly hood hook hoop hope horn hou house houston hug hung hunt hunter hurt husband icy ide ii imam "
-    "immaculate imo indi india indian indie ine ines infant ing innocent ion ireland irish ise israel italian ivy ja jacks jail jan "
-    "january japanese jet jewel jewish job joke jordan journey joy jr judge july june junior junk justice karma ker kern key kick "
-    "kidney killer kind kinder kindle king kink kiss kit knight kool korean lad lady lamb lament lane lange large lark las law "
-    "lawyer le lea lean leaner lemon len les less li liberty lie lien lies limo lin line ling link linka linus lips list little lo "
-    "loan london long loot lope lord lore los lot love low loyal lucky lung lute ma mac mace macho mad made magna major male mall "
-    "man manly mans march marina marine mark marks marry marshal marshall martial mas mason masse mast master mat mate mater math "
-    "mats may media melody mentor merchant mercy merry meta metro mexican mil mile mill miller mills min minor miracle mist misty "
-    "moan mom monday money month moon moons more morrow mother mountain mozilla mule muni must my na nada nail nevada nickel night "
-    "nil ninja noble north norwegian november oak octave october odd odds old om op oral orange orchard org ou ove owe pace page "
-    "pages paige pan para parent paris park parks parts pastor pat patience paw payer peace pearl peck peer penny pent pepper per "
-    "petit petty pierce pike pin ping pink pla plank pleas pleasant po pol pole polish poor pop pope porter post power powers "
-    "precious press presto price priest prince princess prosper prudence pu purity put putz queen quill rai raid rails rain ram "
-    "ransom rea read reader real reason red reed refs rein relu renders repo retirement rice rich richer riddle ridge rim ring "
-    "river rivers roar rock rocky rod rode roe roll roman room root roots rose rosy roth royal ruby rush russian rust rusty sa sad "
-    "safari saga sage sai said sales salmon san sand sands sandy sane sang sans santa sas saturday savage savings scarlet sellers "
-    "sem senator september serenity server seven sha shade sharp she shepherd shields shine sho short sigs silk silver sim sincere "
-    "sine sing singer sip sire sister sith skip sky small smart snow solar sole som son song soo soon south spain spanish sparks "
-    "spies spring sr st stack star stark steed steer sterling stern steward stock stone storm storms stormy story stout strand "
-    "street strong su success such sue suits summer summers sun sunday sunder sung sunny sunshine supple sur swedish swift swiss "
-    "swords sys ta tab tack tad tailor tank taylor te tea ter the theres theta thursday ti ties till ting tins tiny tone toner too "
-    "toole tore tours toy trace tran tre treasure tree tri trinity true tu tuesday ture turkish und uni unique unknown unnamed "
-    "urban us ute vaca vain valid vals valves van velvet venice ver vers versa vial victors victory vid viking virginia von wage "
-    "walls ward warmer warrior wash water waters way weblog wednesday week weeks wen were west whit white wife wild will wills "
-    "windy wing winter winters wisdom wise wit wolf wood woods worth ya ye year yoga young zeta "
+    "alright understood therefore instead moreover recently sometimes exactly besides furthermore"
+    " unfortunately nope fine applied afaict cool wow hmm excellent otherwise thus consequently"
+    " meanwhile however additionally honestly basically anyway indeed nice awesome agreed correct"
+    " perfect congrats congratulations guys folks everyone everybody somebody anybody team sir bro"
+    " sis honey darling dude buddy user assistant dinner lunch breakfast mine life wine done damn"
+    " amen ah ahh haha ooh til eve ima tai bento mart name ahead asap behalf convenience"
+    " conversation days determined earliest fyi million ab account ace add ade african agate al ala"
+    " alas alpha amber american amo among an ane anes ange angel anon anonymous ants april arab are"
+    " arenas arent ares argu arly armstrong art arts asian asks ata atlanta au auch august aus"
+    " austin australian author autumn ava babe baby back backer bail baker bal ball ban banks bar"
+    " barb barber bare baron bass bath bean beard beat bee beer bell bent berlin berry bert best"
+    " beta bigot bill bills binder bins bird bishop bite bitten black blank blaze blessing bliss"
+    " block blog blossom blot blue bo bogey bona bond bones bonnet boon booth bor bore boss boston"
+    " bow brain branch brand brands brandy bravo brazil brick bridge bridges bright brink brook"
+    " brooks brown buck buddy bull bunk bury bush butcher cabo cadence cal cam camp campo camps can"
+    " canadian canal canals candy cannon cant cap capitol captain car cares carolina carpenter"
+    " carrier carry carton casa case cases cash ceil chad chamberlain chambers champagne chance"
+    " chancy char charity charm chase chastity cherish cherry chi chin china chinese chip chrome"
+    " church clear cliff close cock college colon columbus comfort comment company con conn"
+    " constant contractor convey cook cools cop coral cord cornell corona council court courtier"
+    " cousin cousins crooks cross cruise crystal cuda da dad daisy dakota dale dallas dam danish"
+    " dans dare darling das dash data daughter dawn day de dea dean december deep dela dell delta"
+    " den der destin destiny dev developers diamond dickens die din ding dino diver divine doc dock"
+    " doctor doll dom domino don doppler dot dove dow dower downs drew dries drop drum du dulce"
+    " dusty dutch each earl early earnest east easter ebb echo eck eco ed edit edu el elder els"
+    " else emit en engl english era eral erm es essence eta ether european ever exercise fa fac"
+    " fair fairy faith fall fan fancy far fares farmer fate father favor favour fawn february fed"
+    " fee fema fen fern ferry field fields finan finnish fisher fit fleet flint flood floor flora"
+    " florida flowers fo font foot ford forest forget forma forum fount fox franc france frank"
+    " freely french fresh friday friend front frost fry fu funk gage gal gall gamble gang garland"
+    " gates gauge gay gem general genesis geneva georgia georgian german gill ginger glass glasses"
+    " glen godspeed gold golden good goto governor grab grace grand grant gravel graves gray greek"
+    " green greet grey grill grit gro gross grunt guard guinness gun gust gut guy hacker hall halls"
+    " ham hammer hand handler handy happy harden hardi hare harm harmony harsh hasty haven hay"
+    " hazel he hearty heaven heck held hell helm hence herb herba herd herring het hill hills hind"
+    " ho holder holland holly hood hook hoop hope horn hou house houston hug hung hunt hunter hurt"
+    " husband icy ide ii imam immaculate imo indi india indian indie ine ines infant ing innocent"
+    " ion ireland irish ise israel italian ivy ja jacks jail jan january japanese jet jewel jewish"
+    " job joke jordan journey joy jr judge july june junior junk justice karma ker kern key kick"
+    " kidney killer kind kinder kindle king kink kiss kit knight kool korean lad lady lamb lament"
+    " lane lange large lark las law lawyer le lea lean leaner lemon len les less li liberty lie"
+    " lien lies limo lin line ling link linka linus lips list little lo loan london long loot lope"
+    " lord lore los lot love low loyal lucky lung lute ma mac mace macho mad made magna major male"
+    " mall man manly mans march marina marine mark marks marry marshal marshall martial mas mason"
+    " masse mast master mat mate mater math mats may media melody mentor merchant mercy merry meta"
+    " metro mexican mil mile mill miller mills min minor miracle mist misty moan mom monday money"
+    " month moon moons more morrow mother mountain mozilla mule muni must my na nada nail nevada"
+    " nickel night nil ninja noble north norwegian november oak octave october odd odds old om op"
+    " oral orange orchard org ou ove owe pace page pages paige pan para parent paris park parks"
+    " parts pastor pat patience paw payer peace pearl peck peer penny pent pepper per petit petty"
+    " pierce pike pin ping pink pla plank pleas pleasant po pol pole polish poor pop pope porter"
+    " post power powers precious press presto price priest prince princess prosper prudence pu"
+    " purity put putz queen quill rai raid rails rain ram ransom rea read reader real reason red"
+    " reed refs rein relu renders repo retirement rice rich richer riddle ridge rim ring river"
+    " rivers roar rock rocky rod rode roe roll roman room root roots rose rosy roth royal ruby rush"
+    " russian rust rusty sa sad safari saga sage sai said sales salmon san sand sands sandy sane"
+    " sang sans santa sas saturday savage savings scarlet sellers sem senator september serenity"
+    " server seven sha shade sharp she shepherd shields shine sho short sigs silk silver sim"
+    " sincere sine sing singer sip sire sister sith skip sky small smart snow solar sole som son"
+    " song soo soon south spain spanish sparks spies spring sr st stack star stark steed steer"
+    " sterling stern steward stock stone storm storms stormy story stout strand street strong su"
+    " success such sue suits summer summers sun sunday sunder sung sunny sunshine supple sur"
+    " swedish swift swiss swords sys ta tab tack tad tailor tank taylor te tea ter the theres theta"
+    " thursday ti ties till ting tins tiny tone toner too toole tore tours toy trace tran tre"
+    " treasure tree tri trinity true tu tuesday ture turkish und uni unique unknown unnamed urban"
+    " us ute vaca vain valid vals valves van velvet venice ver vers versa vial victors victory vid"
+    " viking virginia von wage walls ward warmer warrior wash water waters way weblog wednesday"
+    " week weeks wen were west whit white wife wild will wills windy wing winter winters wisdom"
+    " wise wit wolf wood woods worth ya ye year yoga young zeta "
 )
 _CHINESE_SURNAMES = (
-    "zhao qian sun li zhou wu zheng wang feng chen chu wei jiang shen han yang zhu qin you xu he lv shi zhang kong cao yan hua jin "
-    "tao qi xie zou yu bai shui dou yun su pan ge fan peng lang lu chang ma miao fang ren yuan liu bao tang fei lian cen xue lei ni "
-    "teng yin lao luo bi hao an le fu pi bian kang gu meng ping huang he mu xiao yao shao zhan mao di mi bei ming zang ji cheng dai tan "
-    "song pang xiong shu qu xiang dong liang du ruan lan min xi jia mei lin diao zhong gao xia cai tian hu ling huo wan ke guan mo "
-    "jing qiu gan ying ding deng shan hang bao zuo cui niu weng xing pei rong lou chai hou mi ning yi duan wen gong che dan "
+    "zhao qian sun li zhou wu zheng wang feng chen chu wei jiang shen han yang zhu qin you xu he lv"
+    " shi zhang kong cao yan hua jin tao qi xie zou yu bai shui dou yun su pan ge fan peng lang lu"
+    " chang ma miao fang ren yuan liu bao tang fei lian cen xue lei ni teng yin lao luo bi hao an"
+    " le fu pi bian kang gu meng ping huang he mu xiao yao shao zhan mao di mi bei ming zang ji"
+    " cheng dai tan song pang xiong shu qu xiang dong liang du ruan lan min xi jia mei lin diao"
+    " zhong gao xia cai tian hu ling huo wan ke guan mo jing qiu gan ying ding deng shan hang bao"
+    " zuo cui niu weng xing pei rong lou chai hou mi ning yi duan wen gong che dan "
 )
 # the finals that each initial of a syllable may have in pinyin
 _PINYIN_FINALS = {
@@ -314,25 +374,31 @@ _PINYIN_FINALS = {
 
 def _list_pinyin_syllables(initials: Iterable[str]) -> str:
     """Returns an alternation of the syllables with these initials, the longest first."""
-    syllables = [initial + final for initial in initials for final in _PINYIN_FINALS[initial].split()]
-    return "(?:" + "|".join(sorted(syllables, key=lambda syllable: (-len(syllable), syllable))) + ")"
+    syllables = [
+        initial + final for initial in initials for final in _PINYIN_FINALS[initial].split()
+    ]
+    return (
+        "(?:" + "|".join(sorted(syllables, key=lambda syllable: (-len(syllable), syllable))) + ")"
+    )
 
 
 _PINYIN_SYLLABLE = _list_pinyin_syllables(_PINYIN_FINALS)
 PINYIN_NAME_PATTERN = rf"\A{_PINYIN_SYLLABLE}{{1,3}}\z"
-# a given name of two syllables of which one is hardly part of a word of another language (`Xiaoming`, `Haoran`)
-_DISTINCTIVE_SYLLABLE = (
-    "(?:zh[a-z]+|[qx][iu][a-z]*|j[iu](?:a|an|ang|ao|e|n|ng|ong|u|uan|ue|un)|[a-z]*(?:ao|iang|uang|iong|uan|uo|ei|ong)|zi|yue?)"
-)
+# a given name of two syllables of which one is hardly part of a word of another language
+# (`Xiaoming`, `Haoran`)
+_DISTINCTIVE_SYLLABLE = "(?:zh[a-z]+|[qx][iu][a-z]*|j[iu](?:a|an|ang|ao|e|n|ng|ong|u|uan|ue|un)|[a-z]*(?:ao|iang|uang|iong|uan|uo|ei|ong)|zi|yue?)"  # noqa: E501
 PINYIN_GIVEN_NAME_PATTERN = rf"\A{_PINYIN_SYLLABLE}{_PINYIN_SYLLABLE}\z"
-DISTINCTIVE_PINYIN_PATTERN = rf"\A(?:{_DISTINCTIVE_SYLLABLE}{_PINYIN_SYLLABLE}|{_PINYIN_SYLLABLE}{_DISTINCTIVE_SYLLABLE})\z"
+DISTINCTIVE_PINYIN_PATTERN = (
+    rf"\A(?:{_DISTINCTIVE_SYLLABLE}{_PINYIN_SYLLABLE}|{_PINYIN_SYLLABLE}{_DISTINCTIVE_SYLLABLE})\z"
+)
 # second syllables of names of places: `Chenzhou`, `Mangshan`
 PINYIN_PLACE_PATTERN = r"(?:zhou|shan|xian|cun|hai)\z"
 
 
 @dataclass(frozen=True, repr=False)
 class NameLexicon:
-    """The flags of words, looked up by hash. A chain of hash tables without probing: a word whose slot is occupied is in the next table."""
+    """The flags of words, looked up by hash. A chain of hash tables without probing: a word whose
+    slot is occupied is in the next table."""
 
     hashes: U64
     flags: I32
@@ -349,7 +415,9 @@ _SLOT_BITS = 18
 
 
 def _slot_of(hashes: U64, table_no: int) -> I64:
-    return ((hashes >> np.uint64(table_no * _SLOT_BITS)) & np.uint64((1 << _SLOT_BITS) - 1)).astype(np.int64)
+    return ((hashes >> np.uint64(table_no * _SLOT_BITS)) & np.uint64((1 << _SLOT_BITS) - 1)).astype(
+        np.int64
+    )
 
 
 @functools.cache
@@ -406,11 +474,14 @@ def load_name_lexicon() -> NameLexicon:
 
 def _flag_words(words: Iterable[str], flag: int) -> pl.DataFrame:
     """Returns words with a flag, as the columns word and flag."""
-    return pl.DataFrame({"word": list(words)}, {"word": pl.String}).with_columns(flag=pl.lit(flag, pl.Int32))
+    return pl.DataFrame({"word": list(words)}, {"word": pl.String}).with_columns(
+        flag=pl.lit(flag, pl.Int32)
+    )
 
 
 def _list_countries_and_states() -> set[str]:
-    """Returns the countries and the states of the United States whose name is a single word, in lower case."""
+    """Returns the countries and the states of the United States whose name is a single word, in
+    lower case."""
     from faker.providers.address.en import Provider as Countries
     from faker.providers.address.en_US import Provider as States
 
@@ -419,7 +490,11 @@ def _list_countries_and_states() -> set[str]:
 
 def _lowercase_words(texts: Iterable[str]) -> set[str]:
     """Returns the words of some texts in lower case, those of two letters or more."""
-    words = pl.Series(list(texts), dtype=pl.String).str.to_lowercase().str.extract_all(r"[\p{L}\p{M}]{2,}")
+    words = (
+        pl.Series(list(texts), dtype=pl.String)
+        .str.to_lowercase()
+        .str.extract_all(r"[\p{L}\p{M}]{2,}")
+    )
     return set(words.explode().drop_nulls().to_list())
 
 
@@ -428,19 +503,21 @@ def _lowercase_words(texts: Iterable[str]) -> set[str]:
 _MAX_BYTES = 60  # of a cell that is a name
 _ADDRESS_PATTERN = r"\s*<[^<>]*>\s*$"
 # two to four words, each with a capital, an initial or a particle
-_NAME_PATTERN = r"^\s*\p{Lu}[\p{L}\p{M}'’.-]*,?(?:\s+(?:\p{Lu}[\p{L}\p{M}'’.-]*|de|da|van|von|der|del|la|bin|al),?){1,3}\s*$"
+_NAME_PATTERN = r"^\s*\p{Lu}[\p{L}\p{M}'’.-]*,?(?:\s+(?:\p{Lu}[\p{L}\p{M}'’.-]*|de|da|van|von|der|del|la|bin|al),?){1,3}\s*$"  # noqa: E501
 
 
 def count_name_cells(columns: Sequence[pa.LargeStringArray]) -> list[tuple[int, int]]:
-    """For each column (cells that are a name, cells that are not empty). A name has a given name of the lexicon, and no word of
-    organizations or places.
+    """For each column (cells that are a name, cells that are not empty). A name has a given name of
+    the lexicon, and no word of organizations or places.
 
-    >>> count_name_cells([pa.array(["Maria Kowalski", "Roe, Ann", "Annual report", "zyq77", "", None], pa.large_string())])
+    >>> cells = ["Maria Kowalski", "Roe, Ann", "Annual report", "zyq77", "", None]
+    >>> count_name_cells([pa.array(cells, pa.large_string())])
     [(2, 4)]
     """
     if not columns:
         return []
-    texts = fill_null_texts(pa.concat_arrays(columns))  # each regular expression is compiled once for all columns
+    # each regular expression is compiled once for all columns
+    texts = fill_null_texts(pa.concat_arrays(columns))
     column_no = np.repeat(np.arange(len(columns)), [len(column) for column in columns])
     is_filled = np.asarray(pc.match_substring_regex(texts, r"\S"))
     filled = np.bincount(column_no[is_filled], minlength=len(columns)).tolist()
@@ -452,12 +529,16 @@ def count_name_cells(columns: Sequence[pa.LargeStringArray]) -> list[tuple[int, 
         return [(0, count) for count in filled]
     text_no, flags = lookup_words(cells)
 
-    def has_word(selected: np.ndarray[tuple[int], np.dtype[np.bool_]]) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
+    def has_word(
+        selected: np.ndarray[tuple[int], np.dtype[np.bool_]],
+    ) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         return np.bincount(text_no[selected], minlength=len(cells)) > 0
 
     is_given_name = (flags & GIVEN_NAME > 0) & (flags & (COMMON_WORD | PLACE) == 0)
     is_name = has_word(is_given_name) & ~has_word(flags & (ORGANIZATION | STOP_WORD | PLACE) > 0)
-    return [*zip(np.bincount(column_no[is_name], minlength=len(columns)).tolist(), filled, strict=True)]
+    return [
+        *zip(np.bincount(column_no[is_name], minlength=len(columns)).tolist(), filled, strict=True)
+    ]
 
 
 def lookup_words(texts: pa.LargeStringArray) -> tuple[I64, I32]:

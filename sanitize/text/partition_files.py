@@ -1,4 +1,5 @@
-"""Partitions the rows of a table over temporary files by number and reads them back file by file; memory is that of one file."""
+"""Partitions the rows of a table over temporary files by number and reads them back file by file;
+memory is that of one file."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-MAX_FILES = 256  # files at once: all are open while they are written, and a process can often open 1,024 files only
+# files at once: all are open while they are written, and a process can often open 1,024 files only
+MAX_FILES = 256
 
 
 class PartitionFiles:
@@ -29,10 +31,13 @@ class PartitionFiles:
         bounds = np.searchsorted(partition_nos[order], np.arange(len(self._paths) + 1))
         table = rows[order].to_arrow(compat_level=pl.CompatLevel.oldest()).cast(self._schema)
         for number in np.flatnonzero(np.diff(bounds)).tolist():
-            self._writers[number].write_table(table.slice(bounds[number], bounds[number + 1] - bounds[number]))
+            self._writers[number].write_table(
+                table.slice(bounds[number], bounds[number + 1] - bounds[number])
+            )
 
     def drain(self) -> Iterator[pl.DataFrame]:
-        """Yields the rows of each file in turn, in the order in which they were added; each file is deleted after it was read."""
+        """Yields the rows of each file in turn, in the order in which they were added; each file is
+        deleted after it was read."""
         self.close()
         for path in self._paths:
             with pa.OSFile(str(path)) as file:
@@ -47,8 +52,11 @@ class PartitionFiles:
 
 
 @contextlib.contextmanager
-def open_partitions(folder: Path, schema: pa.Schema, partition_count: int) -> Iterator[PartitionFiles]:
-    """Context with `partition_count` files (at most `MAX_FILES`) in a folder that is deleted at the end."""
+def open_partitions(
+    folder: Path, schema: pa.Schema, partition_count: int
+) -> Iterator[PartitionFiles]:
+    """Context with `partition_count` files (at most `MAX_FILES`) in a folder that is deleted at the
+    end."""
     shutil.rmtree(folder, ignore_errors=True)  # leftovers of an interrupted run
     folder.mkdir(parents=True)
     try:

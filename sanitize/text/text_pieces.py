@@ -1,7 +1,9 @@
-"""Selects the pieces of a column of texts in which patterns can match, and joins them to shorter texts (a prefilter).
+"""Selects the pieces of a column of texts in which patterns can match, and joins them to shorter
+texts (a prefilter).
 
-Most bytes of most texts belong to no occurrence, and an automaton of patterns costs five times what the selection costs. No occurrence is
-lost: the conditions here are weaker than any pattern that is searched in the pieces.
+Most bytes of most texts belong to no occurrence, and an automaton of patterns costs five times what
+the selection costs. No occurrence is lost: the conditions here are weaker than any pattern that is
+searched in the pieces.
 """
 
 from __future__ import annotations
@@ -23,8 +25,9 @@ _RARE_BYTES = b"0123456789!#$%&*+/:;<=>?@JKQVXYZ[\\]^_`jqxz{|}~"  # bytes that t
 
 @dataclass(frozen=True, repr=False)
 class TextPieces:
-    """Pieces of a column of texts, ascending, none across two texts. `buffers` holds them one after the other, with a control byte that
-    no pattern matches after each; `_PIECES_PER_TEXT` of them form one text, as an automaton has a fixed cost per text."""
+    """Pieces of a column of texts, ascending, none across two texts. `buffers` holds them one after
+    the other, with a control byte that no pattern matches after each; `_PIECES_PER_TEXT` of them
+    form one text, as an automaton has a fixed cost per text."""
 
     buffers: TextBuffers
     piece_starts: I64  # where each piece begins in `buffers`
@@ -46,26 +49,33 @@ class TextPieces:
 
 
 def find_digit_lines(buffers: TextBuffers, excluded_starts: I64, excluded_ends: I64) -> TextPieces:
-    """Returns the pieces with a digit, two `:` at most five bytes apart, two `.` five bytes apart or two `-` three bytes apart.
+    """Returns the pieces with a digit, two `:` at most five bytes apart, two `.` five bytes apart
+    or two `-` three bytes apart.
 
-    A piece is what the excluded spans (byte offsets, half-open, ascending, not overlapping) leave of a line. The condition is weaker than
-    the pattern of any kind with `Kind.digit_lines_only`."""
+    A piece is what the excluded spans (byte offsets, half-open, ascending, not overlapping) leave
+    of a line. The condition is weaker than the pattern of any kind with `Kind.digit_lines_only`."""
     starts, ends = _fill(
         buffers,
-        lambda starts, ends: kernel.select_pieces(buffers.data, buffers.offsets, excluded_starts, excluded_ends, starts, ends),
+        lambda starts, ends: kernel.select_pieces(
+            buffers.data, buffers.offsets, excluded_starts, excluded_ends, starts, ends
+        ),
     )
     return TextPieces.from_spans(buffers, starts, ends)
 
 
 def find_words(buffers: TextBuffers) -> TextPieces:
     """Returns the words in which a kind may find a value by its `Kind.embedded_pattern`."""
-    starts, ends = _fill(buffers, lambda starts, ends: kernel.select_words(buffers.data, buffers.offsets, starts, ends))
+    starts, ends = _fill(
+        buffers,
+        lambda starts, ends: kernel.select_words(buffers.data, buffers.offsets, starts, ends),
+    )
     return TextPieces.from_spans(buffers, starts, ends)
 
 
 @dataclass(frozen=True, repr=False)
 class LiteralTable:
-    """Literals that one pass over a column finds: anchors, around which runs of bytes are selected, and literals that mark their text."""
+    """Literals that one pass over a column finds: anchors, around which runs of bytes are selected,
+    and literals that mark their text."""
 
     bits: dict[str, int]  # the bit of each name of marking literals
     data: U8
@@ -76,33 +86,54 @@ class LiteralTable:
     next_literals: U8
 
     @classmethod
-    def build(cls, anchors: Iterable[str], marking_literals: Mapping[str, Iterable[str]]) -> LiteralTable:
-        """Builds the table; a text that contains one of `marking_literals[name]` gets the bit of that name. Anchors contain no blank or
-        line end, except a blank beside a bracket."""
+    def build(
+        cls, anchors: Iterable[str], marking_literals: Mapping[str, Iterable[str]]
+    ) -> LiteralTable:
+        """Builds the table; a text that contains one of `marking_literals[name]` gets the bit of
+        that name. Anchors contain no blank or line end, except a blank beside a bracket."""
         pairs = [(0, literal) for literal in anchors] + [
-            (1 << bit, literal) for bit, group in enumerate(marking_literals.values()) for literal in group
+            (1 << bit, literal)
+            for bit, group in enumerate(marking_literals.values())
+            for literal in group
         ]
-        encoded = sorted({(literal.encode(), mark) for mark, literal in pairs}, key=lambda pair: (len(pair[0]), pair))
+        encoded = sorted(
+            {(literal.encode(), mark) for mark, literal in pairs},
+            key=lambda pair: (len(pair[0]), pair),
+        )
         assert len(encoded) <= _MAX_LITERALS and len(marking_literals) <= 64
         first, following = np.zeros((256, 256), np.uint8), np.zeros(len(encoded), np.uint8)
         triggers = np.array([_rarest_pair(literal) for literal, _ in encoded], np.int64)
         for number, ((literal, _), at) in enumerate(zip(encoded, triggers.tolist(), strict=True)):
-            if len(literal) == 1:  # found whatever follows it; as these come first, they end the chains of longer literals
+            if len(literal) == 1:
+                # found whatever follows it; as these come first, they end the chains of longer
+                # literals
                 assert not first[literal[0]].any()
                 first[literal[0]] = number + 1
             else:
                 following[number] = first[literal[at], literal[at + 1]]
                 first[literal[at], literal[at + 1]] = number + 1
-        offsets = np.concatenate([[0], np.cumsum([len(literal) for literal, _ in encoded])]).astype(np.int64)
+        offsets = np.concatenate([[0], np.cumsum([len(literal) for literal, _ in encoded])]).astype(
+            np.int64
+        )
         data = np.frombuffer(b"".join(literal for literal, _ in encoded), np.uint8)
         bits = {name: bit for bit, name in enumerate(marking_literals)}
-        return cls(bits, data, offsets, np.array([mark for _, mark in encoded], np.uint64), triggers, first.ravel(), following)
+        return cls(
+            bits,
+            data,
+            offsets,
+            np.array([mark for _, mark in encoded], np.uint64),
+            triggers,
+            first.ravel(),
+            following,
+        )
 
 
 def find_runs(buffers: TextBuffers, literals: LiteralTable) -> tuple[I64, I64, U64]:
-    """Returns start and end of the runs of bytes that contain an anchor, ascending, and the mark of each text.
+    """Returns start and end of the runs of bytes that contain an anchor, ascending, and the mark of
+    each text.
 
-    A run ends at a control byte or line end, except a soft line break (`=` and a line end), and at a blank that is next to no bracket."""
+    A run ends at a control byte or line end, except a soft line break (`=` and a line end), and at
+    a blank that is next to no bracket."""
     marks = np.zeros(len(buffers.offsets) - 1, np.uint64)
     starts, ends = _fill(
         buffers,
@@ -124,7 +155,8 @@ def find_runs(buffers: TextBuffers, literals: LiteralTable) -> tuple[I64, I64, U
 
 
 def _fill(buffers: TextBuffers, select: Callable[[I64, I64], int]) -> tuple[I64, I64]:
-    """Calls `select`, which fills arrays of starts and ends and returns how many there are, and again if the arrays were too small."""
+    """Calls `select`, which fills arrays of starts and ends and returns how many there are, and
+    again if the arrays were too small."""
     capacity = len(buffers.data) // _BYTES_PER_PIECE
     while True:
         starts, ends = np.empty(capacity, np.int64), np.empty(capacity, np.int64)
@@ -136,5 +168,8 @@ def _fill(buffers: TextBuffers, select: Callable[[I64, I64], int]) -> tuple[I64,
 
 def _rarest_pair(literal: bytes) -> int:
     """The offset of the two neighbouring bytes of a literal of which most are rare in text."""
-    rarity = [sum(byte in _RARE_BYTES for byte in literal[at : at + 2]) for at in range(max(len(literal) - 1, 1))]
+    rarity = [
+        sum(byte in _RARE_BYTES for byte in literal[at : at + 2])
+        for at in range(max(len(literal) - 1, 1))
+    ]
     return rarity.index(max(rarity))

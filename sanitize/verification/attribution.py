@@ -1,5 +1,6 @@
-"""Attribution of matches: classifies each match in an output as part of a kept original, of a replacement, of an atomic value that the
-plan leaves, or as none of these (a leak); and maps it to its bytes in the input.
+"""Attribution of matches: classifies each match in an output as part of a kept original, of a
+replacement, of an atomic value that the plan leaves, or as none of these (a leak); and maps it to
+its bytes in the input.
 """
 
 from __future__ import annotations
@@ -49,14 +50,18 @@ class DrawTimes:
     increment_starts: tuple[int, ...] = (0,)  # the first document of each increment of the output
     sequential_parts: tuple[str, ...] = ()
 
-    def find_drawn_before(self, value_ids: I64, edits: pl.DataFrame, occurrences: pl.DataFrame) -> Mask:
+    def find_drawn_before(
+        self, value_ids: I64, edits: pl.DataFrame, occurrences: pl.DataFrame
+    ) -> Mask:
         """True where a value was not known yet when a replacement was drawn: one value and one edit
         in each row. `occurrences` (in bytes of the input) have the values that were replaced."""
         if not len(value_ids) or not (self.sequential_parts or len(self.increment_starts) > 1):
             return np.zeros(len(value_ids), np.bool_)
         columns = list(_SPAN_COLUMNS)
         replaced = edits.select(columns).join(
-            occurrences.select(*columns, "value_id").unique(columns, keep="first", maintain_order=True),
+            occurrences.select(*columns, "value_id").unique(
+                columns, keep="first", maintain_order=True
+            ),
             on=columns,
             how="left",
             maintain_order="left",
@@ -77,7 +82,9 @@ class DrawTimes:
         for path in (self.value_counts, *self.column_values):
             found = pq.read_table(path, columns=["value_id", "first_doc_no"], partitioning=None)
             found = found.filter(pc.is_in(found["value_id"], wanted))
-            for value_id, doc_no in zip(*(column.to_pylist() for column in found.columns), strict=True):
+            for value_id, doc_no in zip(
+                *(column.to_pylist() for column in found.columns), strict=True
+            ):
                 first[value_id] = min(first.get(value_id, doc_no), doc_no)
         return np.array([first.get(value_id, -1) for value_id in value_ids.tolist()], np.int64)
 
@@ -99,13 +106,15 @@ class VerifyTask:
     kept_originals: Path
     edits: Path
     occurrences: Path
-    atomic_kinds: tuple[str, ...]  # kinds that the plan leaves; a match inside such a value is no leak
+    # kinds that the plan leaves; a match inside such a value is no leak
+    atomic_kinds: tuple[str, ...]
     row_doc_nos: Path  # the doc_no of every row of the shard
     documents: Documents
     leaves: tuple[LeafPath, ...]
     sweep_path: Path  # matches to sweep are written here, as occurrences of the input text
     erased_names: tuple[str, ...] = ()  # of erased persons: no mention may occur
-    columns: tuple[str, ...] = ()  # of the shard, in order; formats other than Parquet do not store them
+    # of the shard, in order; formats other than Parquet do not store them
+    columns: tuple[str, ...] = ()
     renamed_columns: Mapping[str, str] = field(default_factory=dict)  # see `find_renamed_columns`
     draws: DrawTimes = field(default_factory=lambda: DrawTimes())
     temp_folder: Path | None = None  # where an attempt writes its files before they are renamed
@@ -116,31 +125,46 @@ class VerifyTask:
 
 
 def find_renamed_columns(roles: Mapping[str, Any]) -> dict[str, str]:
-    """The columns of the output that have another name in the input, with that name: those of the roles `id` and `user`, where the user
-    named a column for them."""
+    """The columns of the output that have another name in the input, with that name: those of the
+    roles `id` and `user`, where the user named a column for them."""
     given = {"doc_id": roles.get("id"), "user_id": roles.get("user")}
     return {name: source for name, source in given.items() if source and source != name}
 
 
 def describe_column(name: str, renamed_columns: Mapping[str, str]) -> str:
     """A column of the output in words, with its name in the input where that is another one."""
-    return f"column {name} ({renamed_columns[name]} in the input)" if name in renamed_columns else f"column {name}"
+    return (
+        f"column {name} ({renamed_columns[name]} in the input)"
+        if name in renamed_columns
+        else f"column {name}"
+    )
 
 
-def read_shard_batches(task: VerifyTask, columns: Sequence[str] | None = None) -> Iterator[tuple[pa.Table, I64]]:
-    """Yields the rows of a shard as tables of canonical types, with the `doc_no` of each row; of a Parquet file only the given `columns`.
-    Raises OutputBroken on another row count."""
+def read_shard_batches(
+    task: VerifyTask, columns: Sequence[str] | None = None
+) -> Iterator[tuple[pa.Table, I64]]:
+    """Yields the rows of a shard as tables of canonical types, with the `doc_no` of each row; of a
+    Parquet file only the given `columns`. Raises OutputBroken on another row count."""
     if (format_module := formats.find_packed_format(task.shard_path)) is not None:
         yield from _read_converted_batches(task, format_module)
         return
     with pq.ParquetFile(task.shard_path, page_checksum_verification=True, pre_buffer=False) as file:
-        doc_nos = np.asarray(pq.read_table(task.row_doc_nos, partitioning=None).column("doc_no"), np.int64)
+        doc_nos = np.asarray(
+            pq.read_table(task.row_doc_nos, partitioning=None).column("doc_no"), np.int64
+        )
         if len(doc_nos) != file.metadata.num_rows:
-            raise OutputBroken(f"{task.shard_path}: {file.metadata.num_rows} rows; the run wrote {len(doc_nos)}; run again with --replace")
+            raise OutputBroken(
+                f"{task.shard_path}: {file.metadata.num_rows} rows; the run wrote {len(doc_nos)};"
+                " run again with --replace"
+            )
         next_row = 0
-        for batch in file.iter_batches(5_000 if columns is None else 50_000, columns=columns, use_threads=False):
+        for batch in file.iter_batches(
+            5_000 if columns is None else 50_000, columns=columns, use_threads=False
+        ):
             if batch.num_rows:
-                arrays = {name: to_canonical_type(batch.column(name)) for name in batch.schema.names}
+                arrays = {
+                    name: to_canonical_type(batch.column(name)) for name in batch.schema.names
+                }
                 yield pa.table(arrays), doc_nos[next_row : next_row + batch.num_rows]
                 next_row += batch.num_rows
 
@@ -149,35 +173,59 @@ def read_shard_schema(task: VerifyTask) -> pa.Schema:
     """The schema of a shard."""
     if formats.find_packed_format(task.shard_path) is None:
         return pq.read_schema(task.shard_path)
-    return pa.schema([(name, formats.packed_type(task.documents.schema.field(name).type)) for name in task.columns])
+    return pa.schema(
+        [
+            (name, formats.packed_type(task.documents.schema.field(name).type))
+            for name in task.columns
+        ]
+    )
 
 
-def _read_converted_batches(task: VerifyTask, format_module: ModuleType) -> Iterator[tuple[pa.Table, I64]]:
+def _read_converted_batches(
+    task: VerifyTask, format_module: ModuleType
+) -> Iterator[tuple[pa.Table, I64]]:
     """`read_shard_batches` for a shard in a format other than Parquet."""
-    doc_nos = np.asarray(pq.read_table(task.row_doc_nos, partitioning=None).column("doc_no"), np.int64)
+    doc_nos = np.asarray(
+        pq.read_table(task.row_doc_nos, partitioning=None).column("doc_no"), np.int64
+    )
     next_row = 0
     for batch in format_module.read_batches(task.shard_path, read_shard_schema(task)):
         for low in range(0, batch.num_rows, 5_000):
             part = batch.slice(low, 5_000)
-            yield pa.Table.from_batches([part]).combine_chunks(), doc_nos[next_row : next_row + part.num_rows]
+            yield (
+                pa.Table.from_batches([part]).combine_chunks(),
+                doc_nos[next_row : next_row + part.num_rows],
+            )
             next_row += part.num_rows
     if next_row != len(doc_nos):
-        raise OutputBroken(f"{task.shard_path}: {next_row} rows; the run wrote {len(doc_nos)}; run again with --replace")
+        raise OutputBroken(
+            f"{task.shard_path}: {next_row} rows; the run wrote {len(doc_nos)}; run again with"
+            " --replace"
+        )
 
 
-def within_kept_originals(kept: pl.DataFrame, docs: I64, cells: npt.NDArray[np.integer[Any]], match_start: I64, match_end: I64) -> Mask:
+def within_kept_originals(
+    kept: pl.DataFrame,
+    docs: I64,
+    cells: npt.NDArray[np.integer[Any]],
+    match_start: I64,
+    match_end: I64,
+) -> Mask:
     """True for matches inside a kept original."""
     kept_doc, kept_cell, kept_start, kept_end = (kept[name].to_numpy() for name in _SPAN_COLUMNS)
     kept_text, match_text = pack_pairs((kept_doc, docs), (kept_cell, cells))
-    originals, matches = flatten_spans((kept_text, kept_start, kept_end), (match_text, match_start, match_end))
+    originals, matches = flatten_spans(
+        (kept_text, kept_start, kept_end), (match_text, match_start, match_end)
+    )
     return contained_in_any(*matches, *originals)
 
 
 @dataclass(frozen=True, repr=False)
 class Attribution:
-    """Attribution of matches in output cells: strictly inside a replacement or an atomic value (only a part of it); all of a replacement;
-    across the edge of an edit. `edit_row`: the row of `edits` whose whole replacement the match is; -1 for other matches.
-    `original_start` and `original_end` are the bytes of the input, widened to the whole spans of edits."""
+    """Attribution of matches in output cells: strictly inside a replacement or an atomic value
+    (only a part of it); all of a replacement; across the edge of an edit. `edit_row`: the row of
+    `edits` whose whole replacement the match is; -1 for other matches. `original_start` and
+    `original_end` are the bytes of the input, widened to the whole spans of edits."""
 
     inside_replacement: Mask
     inside_atomic: Mask
@@ -189,10 +237,12 @@ class Attribution:
     original_end: I64
 
     def is_surrogate_of_other_kind(self, kind: I64) -> Mask:
-        """True for matches that are all of a surrogate of a value of another kind than that of the match, which is in `kind`.
+        """True for matches that are all of a surrogate of a value of another kind than that of the
+        match, which is in `kind`.
 
-        Editors compare a surrogate with values of its own kind only, so that its digits may equal those of a value of another kind: the
-        digits of the IP address 143.255.50.185 are those of +1 432-555-0185.
+        Editors compare a surrogate with values of its own kind only, so that its digits may equal
+        those of a value of another kind: the digits of the IP address 143.255.50.185 are those of
+        +1 432-555-0185.
         """
         numbers = {name: number for number, name in enumerate(all_kinds())}
         rows = np.flatnonzero(self.edit_row >= 0)
@@ -204,22 +254,41 @@ class Attribution:
 
 
 def attribute_matches(
-    edits: pl.DataFrame, occurrences: pl.DataFrame, atomic_kinds: tuple[str, ...], doc_no: I64, cell: I64, start: I64, end: I64
+    edits: pl.DataFrame,
+    occurrences: pl.DataFrame,
+    atomic_kinds: tuple[str, ...],
+    doc_no: I64,
+    cell: I64,
+    start: I64,
+    end: I64,
 ) -> Attribution:
-    """Attribute matches, given in bytes of the output, to the edits and occurrences (in bytes of the input) of their documents."""
+    """Attribute matches, given in bytes of the output, to the edits and occurrences (in bytes of
+    the input) of their documents."""
     doc_nos = pl.Series(np.unique(doc_no))
     edits = edits.filter(pl.col("doc_no").is_in(doc_nos.implode()))
-    atomic = occurrences.filter(pl.col("doc_no").is_in(doc_nos.implode()) & pl.col("kind").cast(pl.String).is_in(list(atomic_kinds)))
+    atomic = occurrences.filter(
+        pl.col("doc_no").is_in(doc_nos.implode())
+        & pl.col("kind").cast(pl.String).is_in(list(atomic_kinds))
+    )
     edit_text, atomic_text, match_text = pack_pairs(
-        (edits["doc_no"].to_numpy(), atomic["doc_no"].to_numpy(), doc_no), (edits["cell"].to_numpy(), atomic["cell"].to_numpy(), cell)
+        (edits["doc_no"].to_numpy(), atomic["doc_no"].to_numpy(), doc_no),
+        (edits["cell"].to_numpy(), atomic["cell"].to_numpy(), cell),
     )
     size = edits["replacement"].str.len_bytes().cast(pl.Int64).to_numpy()
     edit_columns = (edit_text, edits["start_byte"].to_numpy(), edits["end_byte"].to_numpy(), size)
-    atomic_start, atomic_end = (to_output_offsets(edit_columns, atomic_text, atomic[name].to_numpy()) for name in _SPAN_COLUMNS[2:])
-    matches, replacements, atomic_values = flatten_spans(  # in the output
-        (match_text, start, end), (edit_text, *locate_replacements(*edit_columns)), (atomic_text, atomic_start, atomic_end)
+    atomic_start, atomic_end = (
+        to_output_offsets(edit_columns, atomic_text, atomic[name].to_numpy())
+        for name in _SPAN_COLUMNS[2:]
     )
-    inside_replacement, is_whole = contained_in_larger(*matches, *replacements), equals_any(*matches, *replacements)
+    matches, replacements, atomic_values = flatten_spans(  # in the output
+        (match_text, start, end),
+        (edit_text, *locate_replacements(*edit_columns)),
+        (atomic_text, atomic_start, atomic_end),
+    )
+    inside_replacement, is_whole = (
+        contained_in_larger(*matches, *replacements),
+        equals_any(*matches, *replacements),
+    )
     edit_row = np.full(len(doc_no), -1, np.int64)
     # of replacements that begin in one place only the last is not empty
     edit_row[is_whole] = np.searchsorted(replacements[0], matches[0][is_whole], side="right") - 1

@@ -1,8 +1,9 @@
-"""Checks a rewritten batch: finds the values in its texts that should have been removed, and decides which of them a sweep can redact,
-which are leaks, and which are inconclusive.
+"""Checks a rewritten batch: finds the values in its texts that should have been removed, and
+decides which of them a sweep can redact, which are leaks, and which are inconclusive.
 
-The one function for runs, appends, erasures, canaries, `verify` and streams. They differ in where the batch, its edits and its occurrences
-come from, and in how they know when a replacement was drawn: a run has tables of the whole corpus, a stream what it has seen so far.
+The one function for runs, appends, erasures, canaries, `verify` and streams. They differ in where
+the batch, its edits and its occurrences come from, and in how they know when a replacement was
+drawn: a run has tables of the whole corpus, a stream what it has seen so far.
 """
 
 from __future__ import annotations
@@ -24,7 +25,12 @@ from sanitize.storage.corpus import CellColumn, CellGroup
 from sanitize.text.decodings.coded_runs import find_coded_runs
 from sanitize.verification.attribution import Attribution, attribute_matches, within_kept_originals
 from sanitize.verification.search_terms import ALL_FORMS, CHANCE_FORMS, LITERAL_FORMS, SearchTerms
-from sanitize.verification.value_matches import NONE, ValueMatches, describe_forms, find_value_matches
+from sanitize.verification.value_matches import (
+    NONE,
+    ValueMatches,
+    describe_forms,
+    find_value_matches,
+)
 
 _MAY_BE_CHANCE = np.isin(ALL_FORMS, CHANCE_FORMS)
 _DIGITS = ALL_FORMS.index("digits")
@@ -40,9 +46,9 @@ class FindDrawnBefore(Protocol):
 
 @dataclass(frozen=True, repr=False)
 class BatchTables:
-    """What is known about a batch: the originals that were kept in it and its edits, both in bytes of the output, and the occurrences in
-    it. A match inside a value of `atomic_kinds`, which the plan leaves, is no leak; nor is a
-    replacement that was drawn before the value was known."""
+    """What is known about a batch: the originals that were kept in it and its edits, both in bytes
+    of the output, and the occurrences in it. A match inside a value of `atomic_kinds`, which the
+    plan leaves, is no leak; nor is a replacement that was drawn before the value was known."""
 
     kept: pl.DataFrame
     edits: pl.DataFrame
@@ -53,8 +59,9 @@ class BatchTables:
 
 @dataclass(frozen=True, repr=False)
 class CellMatches:
-    """Matches of removed values outside kept originals: text cell, leaf of the cell, start and end byte in the output, form (an index of
-    `ALL_FORMS`), kind, value, and whether the match is certain."""
+    """Matches of removed values outside kept originals: text cell, leaf of the cell, start and end
+    byte in the output, form (an index of `ALL_FORMS`), kind, value, and whether the match is
+    certain."""
 
     doc_no: I64
     cell: I64
@@ -75,7 +82,9 @@ class CellMatches:
     @classmethod
     def concat(cls, parts: Sequence[CellMatches]) -> CellMatches:
         """The matches of all parts, of which there is at least one."""
-        return cls(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(cls)))
+        return cls(
+            *(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(cls))
+        )
 
     def __len__(self) -> int:
         return len(self.doc_no)
@@ -87,7 +96,8 @@ class CellMatches:
 
 @dataclass(frozen=True, repr=False)
 class SweepSpans:
-    """Spans of the input texts, in bytes, that a sweep redacts, with the value that is there. In order; none is inside another."""
+    """Spans of the input texts, in bytes, that a sweep redacts, with the value that is there. In
+    order; none is inside another."""
 
     doc_no: I64
     cell: I64
@@ -104,7 +114,12 @@ class SweepSpans:
     @classmethod
     def concat(cls, parts: Sequence[SweepSpans]) -> SweepSpans:
         """The spans of all parts, which are in order."""
-        return cls(*(np.concatenate([getattr(part, one.name) for part in (cls.empty(), *parts)]) for one in fields(cls)))
+        return cls(
+            *(
+                np.concatenate([getattr(part, one.name) for part in (cls.empty(), *parts)])
+                for one in fields(cls)
+            )
+        )
 
     def __len__(self) -> int:
         return len(self.doc_no)
@@ -116,9 +131,10 @@ class SweepSpans:
 
 @dataclass(frozen=True, repr=False)
 class BatchFindings:
-    """What the check of a batch found. `to_sweep`: what a sweep can redact; `swept` counts the matches of it, by leaf, kind and form, as
-    numbers, and whether an edit made them. `leaks`: matches that are all of a replacement. `inconclusive`: the others that are not
-    certain, by kind and form, as numbers."""
+    """What the check of a batch found. `to_sweep`: what a sweep can redact; `swept` counts the
+    matches of it, by leaf, kind and form, as numbers, and whether an edit made them. `leaks`:
+    matches that are all of a replacement. `inconclusive`: the others that are not certain, by kind
+    and form, as numbers."""
 
     to_sweep: SweepSpans
     swept: Counter[tuple[int, int, int, bool]]
@@ -145,7 +161,8 @@ def check_batch(
     tables: BatchTables,
     forms: Sequence[str] = ALL_FORMS,
 ) -> BatchFindings:
-    """Search the text cells of a batch for the values of all passes. `doc_no` has the document of each row of the batch."""
+    """Search the text cells of a batch for the values of all passes. `doc_no` has the document of
+    each row of the batch."""
     found = []
     is_encoded = set(forms) > set(LITERAL_FORMS)
     for group in groups if passes else ():
@@ -164,12 +181,16 @@ def check_batch(
     for low in range(0, len(outside), _MATCHES_AT_ONCE):
         part_of_all = outside.take(slice(low, low + _MATCHES_AT_ONCE))
         spans = (part_of_all.doc_no, part_of_all.cell, part_of_all.start, part_of_all.end)
-        attribution = attribute_matches(tables.edits, tables.occurrences, tables.atomic_kinds, *spans)
+        attribution = attribute_matches(
+            tables.edits, tables.occurrences, tables.atomic_kinds, *spans
+        )
         parts.append(classify_matches(part_of_all, attribution, tables.find_drawn_before))
     return BatchFindings.merge(parts)
 
 
-def _locate(matches: ValueMatches, group: CellGroup, doc_no: I64, kept: pl.DataFrame) -> CellMatches:
+def _locate(
+    matches: ValueMatches, group: CellGroup, doc_no: I64, kept: pl.DataFrame
+) -> CellMatches:
     """The matches in a group of cells that are outside kept originals."""
     docs, cells = doc_no[group.rows[matches.text_no]], group.cell[matches.text_no].astype(np.int64)
     in_kept = within_kept_originals(kept, docs, cells, matches.start, matches.end)
@@ -186,16 +207,23 @@ def _locate(matches: ValueMatches, group: CellGroup, doc_no: I64, kept: pl.DataF
     ).take(np.flatnonzero(~in_kept))
 
 
-def classify_matches(matches: CellMatches, attribution: Attribution, find_drawn_before: FindDrawnBefore) -> BatchFindings:
+def classify_matches(
+    matches: CellMatches, attribution: Attribution, find_drawn_before: FindDrawnBefore
+) -> BatchFindings:
     """What a sweep can redact, which matches are leaks, and which are inconclusive.
 
-    A match that is all of a replacement is a leak; not if that was drawn before the value was known, nor if it has only the digits of a
-    surrogate of another kind. Nothing: a match strictly inside a replacement that may be there by chance, and one strictly inside an atomic
-    value that the plan leaves. Of a replacement that holds an encoded value, all is swept.
+    A match that is all of a replacement is a leak; not if that was drawn before the value was
+    known, nor if it has only the digits of a surrogate of another kind. Nothing: a match strictly
+    inside a replacement that may be there by chance, and one strictly inside an atomic value that
+    the plan leaves. Of a replacement that holds an encoded value, all is swept.
     """
-    explained = attribution.inside_atomic | (attribution.inside_replacement & _MAY_BE_CHANCE[matches.form])
+    explained = attribution.inside_atomic | (
+        attribution.inside_replacement & _MAY_BE_CHANCE[matches.form]
+    )
     whole, certain = attribution.whole_replacement, matches.is_certain
-    is_coincidence = (matches.form == _DIGITS) & attribution.is_surrogate_of_other_kind(matches.kind)
+    is_coincidence = (matches.form == _DIGITS) & attribution.is_surrogate_of_other_kind(
+        matches.kind
+    )
     leak_rows = np.flatnonzero(whole & certain & ~is_coincidence)
     edits = attribution.edits[attribution.edit_row[leak_rows]]
     leak_rows = leak_rows[~find_drawn_before(matches.value_id[leak_rows], edits)]
@@ -204,7 +232,8 @@ def classify_matches(matches: CellMatches, attribution: Attribution, find_drawn_
     uncertain = np.flatnonzero(other & ~certain)
     start, end = attribution.original_start[rows], attribution.original_end[rows]
     doc_no, cell, leaf_no, kind, value_id, form = (
-        getattr(matches, name)[rows] for name in ("doc_no", "cell", "leaf_no", "kind", "value_id", "form")
+        getattr(matches, name)[rows]
+        for name in ("doc_no", "cell", "leaf_no", "kind", "value_id", "form")
     )
     return BatchFindings(
         _select_outermost(SweepSpans(doc_no, cell, start, end, kind, value_id)),
@@ -215,7 +244,8 @@ def classify_matches(matches: CellMatches, attribution: Attribution, find_drawn_
 
 
 def _select_outermost(spans: SweepSpans) -> SweepSpans:
-    """The spans that are in no other one, in order; of several values in one place the first kind, then the first value."""
+    """The spans that are in no other one, in order; of several values in one place the first kind,
+    then the first value."""
     (text_no,) = pack_pairs([spans.doc_no], [spans.cell])
     order = np.lexsort((spans.value_id, spans.kind, -spans.end_byte, spans.start_byte, text_no))
     (axis,) = flatten_spans((text_no[order], spans.start_byte[order], spans.end_byte[order]))
@@ -224,21 +254,34 @@ def _select_outermost(spans: SweepSpans) -> SweepSpans:
 
 def _count_rows(*columns: npt.NDArray[Any]) -> Counter[Any]:
     """How often each row of some columns occurs."""
-    counts = pl.DataFrame({str(number): column for number, column in enumerate(columns)}).group_by(pl.all()).len()
+    counts = (
+        pl.DataFrame({str(number): column for number, column in enumerate(columns)})
+        .group_by(pl.all())
+        .len()
+    )
     return Counter({(*row,): times for *row, times in counts.iter_rows()})
 
 
-def find_code_points(spans: SweepSpans, batches: Iterable[tuple[I64, Sequence[CellColumn]]]) -> tuple[I64, I64]:
-    """Start and end of the spans in code points, from the input texts: batches of the documents of their rows, and their cells."""
+def find_code_points(
+    spans: SweepSpans, batches: Iterable[tuple[I64, Sequence[CellColumn]]]
+) -> tuple[I64, I64]:
+    """Start and end of the spans in code points, from the input texts: batches of the documents of
+    their rows, and their cells."""
     start, end = np.zeros(len(spans), np.int64), np.zeros(len(spans), np.int64)
     for doc_no, columns in batches:
         for column in columns:
-            text_cell, span_cell = pack_pairs((doc_no[column.flat.rows], spans.doc_no), (column.cell, spans.cell))
+            text_cell, span_cell = pack_pairs(
+                (doc_no[column.flat.rows], spans.doc_no), (column.cell, spans.cell)
+            )
             rows = np.flatnonzero(np.isin(span_cell, text_cell))
             text_no = np.searchsorted(text_cell, span_cell[rows])  # cells of one leaf ascend
             # a text with spans is copied once, not once for each of its spans
             used, used_no = np.unique(text_no, return_inverse=True)
-            buffers = TextBuffers.from_array(fill_null_texts(column.flat.texts.take(pa.array(used))))
+            buffers = TextBuffers.from_array(
+                fill_null_texts(column.flat.texts.take(pa.array(used)))
+            )
             base = buffers.offsets[used_no]
-            start[rows], end[rows] = bytes_to_code_points(buffers, used_no, base + spans.start_byte[rows], base + spans.end_byte[rows])
+            start[rows], end[rows] = bytes_to_code_points(
+                buffers, used_no, base + spans.start_byte[rows], base + spans.end_byte[rows]
+            )
     return start, end

@@ -1,18 +1,22 @@
-r"""What adjoins a match of a removed value, and what follows from it: the boundary rule of the leak check.
+r"""What adjoins a match of a removed value, and what follows from it: the boundary rule of the leak
+check.
 
 The rule, by what is beside an edge of the match that is a letter, a digit or `_`:
 
     nothing of a word, or a sign that the kind allows there   separate   ann: Ann wrote, (Ann)
-    a written-out escape, or an ANSI sequence, before it      separate   ann: \nAnn, %0AAnn, ESC[31mAnn
-    `_`; a letter beside a digit                              adjoined   4111111111111111: scan_4111111111111111, id4111111111111111
-    a letter beside a letter, a digit beside a digit          inside     ann: Joanna; a sign of the kind between digits: 1.84.17.201.63
+    an escape, or an ANSI sequence, before it                 separate   ann: \nAnn, %0AAnn, ESC[31mAnn
+    `_`; a letter beside a digit                              adjoined   84170163: scan_84170163, id84170163
+    a letter beside a letter, a digit beside a digit          inside     ann: Joanna
+    a sign of the kind between digits                         inside     84.17.201.63: 1.84.17.201.63
 
-An adjoined match is certain from the `certain_length` of its kind on, unless it is part of a run of 20 or more hexadecimal digits or
-characters of base64. One inside a longer word or number is never certain; from that length on it is inconclusive. Bytes beyond ASCII
-separate, save for Latin letters and accents, which are letters as those of ASCII are; other scripts are written without blanks, or decline
-names, so that a value in them is one wherever it is. The escapes are those of text/decodings/written_escapes.py, and others; the finders
-have code of their own for their side of the rule.
-"""
+An adjoined match is certain from the `certain_length` of its kind on, unless it is part of a run of
+20 or more hexadecimal digits or characters of base64. One inside a longer word or number is never
+certain; from that length on it is inconclusive. Bytes beyond ASCII separate, save for Latin letters
+and accents, which are letters as those of ASCII are; other scripts are written without blanks, or
+decline names, so that a value in them is one wherever it is. The escapes are those of
+text/decodings/written_escapes.py, and others; the finders have code of their own for their side of
+the rule.
+"""  # noqa: E501
 
 from __future__ import annotations
 
@@ -54,10 +58,17 @@ for _bytes, _class in (
     _CLASSES[np.frombuffer(_bytes, np.uint8)] = _class
 
 
-def find_boundaries(buffers: TextBuffers, text_no: I64, start: I64, end: I64, kind: I64, forbidden: tuple[Mask, Mask]) -> U8:
-    """SEPARATE, ADJOINED or INSIDE for each match: what its two edges are, the worse of both. `start`
-    and `end` are bytes of `buffers.data`; `kind` is a number among all kinds; `forbidden` are the tables
-    of `boundary_tables`."""
+def find_boundaries(
+    buffers: TextBuffers,
+    text_no: I64,
+    start: I64,
+    end: I64,
+    kind: I64,
+    forbidden: tuple[Mask, Mask],
+) -> U8:
+    """SEPARATE, ADJOINED or INSIDE for each match: what its two edges are, the worse of both.
+    `start` and `end` are bytes of `buffers.data`; `kind` is a number among all kinds; `forbidden`
+    are the tables of `boundary_tables`."""
     data, (not_before, not_after) = buffers.data, forbidden
     if not len(start):
         return np.zeros(0, np.uint8)
@@ -72,9 +83,12 @@ def find_boundaries(buffers: TextBuffers, text_no: I64, start: I64, end: I64, ki
     return np.maximum(before, after)
 
 
-def _find_edges(data: U8, edge: I64, beside: I64, step: int, low: I64, high: I64, kind: I64, forbidden: Mask) -> U8:
-    """What is beside one edge of each match: `edge` is the byte of the match, `beside` the one next to
-    it, `step` the direction. `forbidden`: [kind, byte] is True for bytes that may not be there."""
+def _find_edges(
+    data: U8, edge: I64, beside: I64, step: int, low: I64, high: I64, kind: I64, forbidden: Mask
+) -> U8:
+    """What is beside one edge of each match: `edge` is the byte of the match, `beside` the one next
+    to it, `step` the direction. `forbidden`: [kind, byte] is True for bytes that may not be
+    there."""
     last = len(data) - 1
     edge_class = np.where(_is_latin(data, edge, -step), np.uint8(_LETTER), _CLASSES[data[edge]])
     exists = (beside >= low) & (beside < high) & (edge_class != _OTHER)
@@ -86,8 +100,8 @@ def _find_edges(data: U8, edge: I64, beside: I64, step: int, low: I64, high: I64
     result = np.where(is_forbidden & (beside_class != _OTHER), ADJOINED, SEPARATE).astype(np.uint8)
     same = (beside_class == edge_class) & (edge_class != _UNDERSCORE)
     result[(is_forbidden & same) | is_accented] = INSIDE
-    # a sign that the kind excludes, such as the point before an IP address: part of a longer value only
-    # where it continues with the same class of characters
+    # a sign that the kind excludes, such as the point before an IP address: part of a longer value
+    # only where it continues with the same class of characters
     beyond = beside + step
     has_more = is_forbidden & (beside_class == _OTHER) & (beyond >= low) & (beyond < high)
     result[has_more & (_CLASSES[data[np.clip(beyond, 0, last)]] == edge_class)] = INSIDE
@@ -96,27 +110,34 @@ def _find_edges(data: U8, edge: I64, beside: I64, step: int, low: I64, high: I64
 
 def _is_latin(data: U8, beside: I64, step: int) -> Mask:
     """True where the character beyond ASCII with its first (`step` 1) or last byte there is a Latin
-    letter or an accent: U+00C0 to 027F without the signs of multiplication, U+0300 to 036F, and U+1E00
-    to 1EFF."""
+    letter or an accent: U+00C0 to 027F without the signs of multiplication, U+0300 to 036F, and
+    U+1E00 to 1EFF."""
     last = len(data) - 1
     trail = data[np.clip(beside + (step > 0), 0, last)]
     lead = data[np.clip(beside - (step < 0), 0, last)]
-    two_bytes = ((lead >= 0xC3) & (lead <= 0xC9)) & ~((lead == 0xC3) & ((trail == 0x97) | (trail == 0xB7)))
+    two_bytes = ((lead >= 0xC3) & (lead <= 0xC9)) & ~(
+        (lead == 0xC3) & ((trail == 0x97) | (trail == 0xB7))
+    )
     accent = (lead == 0xCC) | ((lead == 0xCD) & (trail < 0xB0))
     # of three bytes the first is E1, the second B8 to BB
-    first, second = (data[np.clip(beside + offset, 0, last)] for offset in ((0, 1) if step > 0 else (-2, -1)))
+    first, second = (
+        data[np.clip(beside + offset, 0, last)] for offset in ((0, 1) if step > 0 else (-2, -1))
+    )
     three_bytes = (first == 0xE1) & (second >= 0xB8) & (second <= 0xBB)
     is_latin: Mask = two_bytes | accent | three_bytes
     return is_latin
 
 
 def is_in_code(data: U8, low: int, high: int, start: int, end: int) -> bool:
-    """True for a match inside a run of 20 or more hexadecimal digits, or of characters of base64 whose
-    rest is no word: letter case and digits change four times or more in it. `low` and `high` are the
-    bounds of the text."""
+    """True for a match inside a run of 20 or more hexadecimal digits, or of characters of base64
+    whose rest is no word: letter case and digits change four times or more in it. `low` and `high`
+    are the bounds of the text."""
     first, last = max(low, start - _MAX_RUN), min(high, end + _MAX_RUN)
-    before, inside, after = (data[a:b].tobytes() for a, b in ((first, start), (start, end), (end, last)))
-    before = b"" if _ESCAPE_BEFORE.search(before[-_MAX_ESCAPE:]) else before  # its digits belong to no run
+    before, inside, after = (
+        data[a:b].tobytes() for a, b in ((first, start), (start, end), (end, last))
+    )
+    # its digits belong to no run
+    before = b"" if _ESCAPE_BEFORE.search(before[-_MAX_ESCAPE:]) else before
     for run in (_HEX_RUN, _BASE64_RUN):
         if not run.fullmatch(inside):
             continue
@@ -131,5 +152,7 @@ def is_in_code(data: U8, low: int, high: int, start: int, end: int) -> bool:
 
 def _count_changes(text: bytes) -> int:
     """How often the class of characters changes: upper case, lower case, digits, signs."""
-    classes = [(byte >= 0x61) + 2 * (0x41 <= byte <= 0x5A) + 4 * (0x30 <= byte <= 0x39) for byte in text]
+    classes = [
+        (byte >= 0x61) + 2 * (0x41 <= byte <= 0x5A) + 4 * (0x30 <= byte <= 0x39) for byte in text
+    ]
     return sum(one != other for one, other in zip(classes, classes[1:], strict=False))

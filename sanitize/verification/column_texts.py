@@ -17,20 +17,31 @@ from sanitize.verification.parquet_pages import as_single_text, find_readable_sp
 _FORMS_OF_BYTES = tuple(form for form in ("UTF-16", "UTF-32") if form in ENCODED_FORMS)
 
 
-def list_texts_in_bytes(data: U8) -> Iterator[tuple[pa.LargeStringArray, I64, tuple[str, ...] | None]]:
-    """Yields texts in some bytes, the offset of each, and the forms to search in them (None: all): the stretches that are text, and all
-    bytes as one text for UTF-16."""
+def list_texts_in_bytes(
+    data: U8,
+) -> Iterator[tuple[pa.LargeStringArray, I64, tuple[str, ...] | None]]:
+    """Yields texts in some bytes, the offset of each, and the forms to search in them (None: all):
+    the stretches that are text, and all bytes as one text for UTF-16."""
     if len(data):
         starts, ends = find_readable_spans(data)
         if len(starts):
-            yield slice_spans(TextBuffers.from_array(as_single_text(data)), starts, ends), starts, None
+            yield (
+                slice_spans(TextBuffers.from_array(as_single_text(data)), starts, ends),
+                starts,
+                None,
+            )
         yield as_single_text(data), np.zeros(1, np.int64), _FORMS_OF_BYTES
 
 
-def list_binary_texts(column: pa.Array) -> Iterator[tuple[pa.LargeStringArray, tuple[str, ...] | None]]:
-    """Yields the texts in a column of bytes, as `list_texts_in_bytes`; its values are joined with three zero bytes between them."""
+def list_binary_texts(
+    column: pa.Array,
+) -> Iterator[tuple[pa.LargeStringArray, tuple[str, ...] | None]]:
+    """Yields the texts in a column of bytes, as `list_texts_in_bytes`; its values are joined with
+    three zero bytes between them."""
     for leaf in _list_leaves(column, _is_bytes):
-        data = np.frombuffer(b"\0\0\0".join(value for value in leaf.to_pylist() if value is not None), np.uint8)
+        data = np.frombuffer(
+            b"\0\0\0".join(value for value in leaf.to_pylist() if value is not None), np.uint8
+        )
         for texts, _, forms in list_texts_in_bytes(data):
             yield texts, forms
 
@@ -46,11 +57,17 @@ def list_number_texts(column: pa.Array) -> Iterator[pa.LargeStringArray]:
 
 
 def _is_bytes(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_binary(kind) or pa.types.is_large_binary(kind) or pa.types.is_fixed_size_binary(kind))
+    return bool(
+        pa.types.is_binary(kind)
+        or pa.types.is_large_binary(kind)
+        or pa.types.is_fixed_size_binary(kind)
+    )
 
 
 def _is_number(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind))
+    return bool(
+        pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind)
+    )
 
 
 def _list_leaves(array: pa.Array, is_wanted: Callable[[pa.DataType], bool]) -> Iterator[pa.Array]:

@@ -1,4 +1,5 @@
-"""Collects what a search for removed values found outside of texts that can be swept: leaks, and inconclusive matches, never a value."""
+"""Collects what a search for removed values found outside of texts that can be swept: leaks, and
+inconclusive matches, never a value."""
 
 from __future__ import annotations
 
@@ -14,7 +15,8 @@ from sanitize.verification.value_matches import NONE, ValueMatches, describe_for
 
 @dataclass(frozen=True)
 class LeakFinding:
-    """Leaks of one sort: the file, the location in it, the kind and form of the removed values, and the number of matches."""
+    """Leaks of one sort: the file, the location in it, the kind and form of the removed values, and
+    the number of matches."""
 
     file: str
     location: str
@@ -42,15 +44,17 @@ class Findings:
         *,
         is_cell: bool = False,
     ) -> None:
-        """Add matches in some texts. In a cell of a table (`is_cell`) a short value is certain as it is written; elsewhere it may be
-        there by chance."""
+        """Add matches in some texts. In a cell of a table (`is_cell`) a short value is certain as
+        it is written; elsewhere it may be there by chance."""
         matches = matches.take(np.flatnonzero(matches.certainty != NONE))
         if not len(matches):
             return
         is_certain = matches.are_certain(is_cell=is_cell)
         kinds = terms.plain.kind_names
         forms = describe_forms(terms, matches, texts)
-        for certain, kind, form in zip(is_certain.tolist(), matches.kind.tolist(), forms.tolist(), strict=True):
+        for certain, kind, form in zip(
+            is_certain.tolist(), matches.kind.tolist(), forms.tolist(), strict=True
+        ):
             if certain:
                 self.leaks[location, kinds[kind], ALL_FORMS[form]] += 1
             else:

@@ -1,9 +1,11 @@
-"""The leak check: searches an output for every value that should have been removed. The only stage that decides whether there is a leak.
+"""The leak check: searches an output for every value that should have been removed. The only stage
+that decides whether there is a leak.
 
-Independent of the code that wrote the output: imports nothing from finders/, droppers/, editors/ or stages/ and uses none of their
-patterns. It searches the literal removed values, in all forms of `search_terms`, in every string of every output column
-(`shard_check`), and in the bytes of every file (`file_check`). What adjoins a match decides how certain it is (`boundaries`); a match
-inside a kept original, or strictly inside a replacement, is no leak. `fast` searches for spellings only.
+Independent of the code that wrote the output: imports nothing from finders/, droppers/, editors/ or
+stages/ and uses none of their patterns. It searches the literal removed values, in all forms of
+`search_terms`, in every string of every output column (`shard_check`), and in the bytes of every
+file (`file_check`). What adjoins a match decides how certain it is (`boundaries`); a match inside a
+kept original, or strictly inside a replacement, is no leak. `fast` searches for spellings only.
 """
 
 from __future__ import annotations
@@ -43,24 +45,36 @@ from sanitize.storage.views import (
 from sanitize.verification.attribution import DrawTimes, VerifyTask, find_renamed_columns
 from sanitize.verification.file_check import check_files
 from sanitize.verification.findings import Findings, LeakFinding
-from sanitize.verification.published_folder import PAGE_NAMES, ForeignNames, PublishedFolder, describe_changes, require_run_tables
-from sanitize.verification.search_terms import SearchTerms, ValueCounts, list_searched_forms, write_terms
+from sanitize.verification.published_folder import (
+    PAGE_NAMES,
+    ForeignNames,
+    PublishedFolder,
+    describe_changes,
+    require_run_tables,
+)
+from sanitize.verification.search_terms import (
+    SearchTerms,
+    ValueCounts,
+    list_searched_forms,
+    write_terms,
+)
 from sanitize.verification.shard_check import ShardFindings, select_atomic_kinds, verify_task
 from sanitize.verification.value_matches import find_value_matches
 
-_SINGLE_PROCESS_BYTES = 16 << 20  # with fewer bytes of shards one process is faster than starting workers
+# with fewer bytes of shards one process is faster than starting workers
+_SINGLE_PROCESS_BYTES = 16 << 20
 LEAK_CHECK_VERSION = 10  # raise it when the set of swept matches or of leaks changes
 # remedy where the full check finds leaks that cannot be swept
 UNSWEEPABLE_ADVICE = (
-    "Values in texts are swept, in every form; a kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN), and a value "
-    "that remains in a text can be listed with --known FILE, spelled as it is there; --verify fast searches for fewer forms, and would "
-    "publish it"
+    "Values in texts are swept, in every form; a kept column can be cleaned (--sanitize COLUMN) or"
+    " left out (--drop COLUMN), and a value that remains in a text can be listed with --known FILE,"
+    " spelled as it is there; --verify fast searches for fewer forms, and would publish it"
 )
 
 
 def find_values_in_texts(terms: Sequence[Path], texts: Mapping[str, str]) -> list[tuple[str, str]]:
-    """Search texts (card, report, manifest) for removed values as they are spelled; returns (name of the text, kind) of each that is
-    certain, without the value."""
+    """Search texts (card, report, manifest) for removed values as they are spelled; returns (name
+    of the text, kind) of each that is certain, without the value."""
     found = []
     for name, text in texts.items():
         column, findings = pa.array([text], pa.large_string()), Findings()
@@ -78,13 +92,19 @@ class _ProgressEngine(LocalEngine):
         super().__init__(workers=workers, spill=spill)
         self._progress = progress
 
-    def map_shards(self, function: Callable[[Any], Any], tasks: Sequence[Any]) -> Iterator[TaskResult]:
+    def map_shards(
+        self, function: Callable[[Any], Any], tasks: Sequence[Any]
+    ) -> Iterator[TaskResult]:
         peak = 0.0
         if tasks:
             self._progress(ProgressUpdate(stage="verify", total_tasks=len(tasks)))
         for number, done in enumerate(super().map_shards(function, tasks)):
             peak = max(peak, done.peak_rss_mb)
-            self._progress(ProgressUpdate(stage="verify", tasks_done=number + 1, total_tasks=len(tasks), peak_rss_mb=peak))
+            self._progress(
+                ProgressUpdate(
+                    stage="verify", tasks_done=number + 1, total_tasks=len(tasks), peak_rss_mb=peak
+                )
+            )
             yield done
 
 
@@ -101,13 +121,14 @@ def verify(
 ) -> VerifyResult:
     """Check a published OUT again: every shard matches the manifest and contains no removed value.
 
-    `fast` searches every string of every column, and the card, report and manifest, in the forms of the run's own check; `full` searches
-    every byte of every file, and all text decoded from them, in all forms. Search terms are split so that they fit `memory_limit`. Returns
-    `values_checked`, `forms`, `inconclusive` (matches that may be a value or chance, by kind), and for `full`
+    `fast` searches every string of every column, and the card, report and manifest, in the forms of
+    the run's own check; `full` searches every byte of every file, and all text decoded from them,
+    in all forms. Search terms are split so that they fit `memory_limit`. Returns `values_checked`,
+    `forms`, `inconclusive` (matches that may be a value or chance, by kind), and for `full`
     `bytes_searched` (by location) and `passes`.
 
-    Raises OutputBroken (a broken or foreign shard), LeakFound (its `findings` say where), or UsageError where WORK is not the workspace of
-    OUT.
+    Raises OutputBroken (a broken or foreign shard), LeakFound (its `findings` say where), or
+    UsageError where WORK is not the workspace of OUT.
 
     >>> import sanitize
     >>> result = sanitize.verify("clean", workers=1)
@@ -116,12 +137,24 @@ def verify(
     """
     if mode not in ("fast", "full"):
         raise UsageError(f"--mode {mode}: {suggest_names(mode, ('fast', 'full'))}")
-    memory_bytes = settings_of("verify", {"workers": workers, "memory_limit": memory_limit}).memory_bytes
+    memory_bytes = settings_of(
+        "verify", {"workers": workers, "memory_limit": memory_limit}
+    ).memory_bytes
     if not is_url(out):
-        return _verify_folder(Path(out), remote_output.workspace_path(work, out), mode, workers, memory_bytes, progress)
+        return _verify_folder(
+            Path(out),
+            remote_output.workspace_path(work, out),
+            mode,
+            workers,
+            memory_bytes,
+            progress,
+        )
     work, output_name = remote_output.require_workspace(work, str(out)), redact_url(str(out))
     if not (work / "index.json").is_file():
-        raise UsageError(f"{work}: is not the private folder of the run that wrote {output_name}; give that one with --work")
+        raise UsageError(
+            f"{work}: is not the private folder of the run that wrote {output_name}; give that one"
+            " with --work"
+        )
     with (
         private_folder.set_umask(0o077),
         private_folder.read_workspace(work, "published") as folder,
@@ -135,7 +168,14 @@ def verify(
     return dataclasses.replace(found, out=output_name)
 
 
-def _verify_folder(out: Path, work: Path, mode: str, workers: int | None, memory_bytes: int, progress: ProgressCallback) -> VerifyResult:
+def _verify_folder(
+    out: Path,
+    work: Path,
+    mode: str,
+    workers: int | None,
+    memory_bytes: int,
+    progress: ProgressCallback,
+) -> VerifyResult:
     """`verify` of a local folder."""
     try:
         corpus = Corpus.open(out)
@@ -150,28 +190,45 @@ def _verify_folder(out: Path, work: Path, mode: str, workers: int | None, memory
             return _verify_corpus(corpus, folder, work, mode, workers, memory_bytes, progress)
     except (UsageError, LookupError, TypeError, ValueError, AttributeError):
         # an edited manifest can say anything, also that there is nothing to check
-        _raise_on_changes(out, publication.read_mac_key(work / "runs" / corpus.manifest["plan_hash"]))
+        _raise_on_changes(
+            out, publication.read_mac_key(work / "runs" / corpus.manifest["plan_hash"])
+        )
         raise
 
 
 def _raise_on_changes(out: Path, mac_key: bytes | None) -> None:
     """Raises OutputBroken for a folder that has SHA256SUMS and is not as it was published."""
-    changes = publication.find_changed_files(out, mac_key) if (out / publication.CHECKSUMS_NAME).is_file() else []
+    changes = (
+        publication.find_changed_files(out, mac_key)
+        if (out / publication.CHECKSUMS_NAME).is_file()
+        else []
+    )
     if changes:
-        raise OutputBroken(f"{out}: {describe_changes(changes)}; run again with --replace") from None
+        raise OutputBroken(
+            f"{out}: {describe_changes(changes)}; run again with --replace"
+        ) from None
 
 
 def _verify_corpus(
-    corpus: Corpus, folder: PublishedFolder, work: Path, mode: str, workers: int | None, memory_bytes: int, progress: ProgressCallback
+    corpus: Corpus,
+    folder: PublishedFolder,
+    work: Path,
+    mode: str,
+    workers: int | None,
+    memory_bytes: int,
+    progress: ProgressCallback,
 ) -> VerifyResult:
     """`verify` of a corpus whose shards match the manifest; `folder` has the other files in it."""
     out, index_state = corpus.path, read_json(work / "index.json")
     private_folder.require_current_index(work, index_state)
     if corpus.manifest["settings"]["verify"] == "off":
         raise UsageError(
-            f"{out}: was written with --verify off, so there is nothing to check it against; run again without --verify off, with --replace"
+            f"{out}: was written with --verify off, so there is nothing to check it against; run"
+            " again without --verify off, with --replace"
         )
-    run_folder = private_folder.require_run_folder(work, str(corpus.manifest["plan_hash"]), str(out), "plan.json")
+    run_folder = private_folder.require_run_folder(
+        work, str(corpus.manifest["plan_hash"]), str(out), "plan.json"
+    )
     assert index_state is not None
     erased = _read_erasures(corpus.manifest, work)
     has_erased_values = _has_erased_values_file(run_folder, erased)
@@ -179,7 +236,10 @@ def _verify_corpus(
         erased_values = [run_folder / ERASED_VALUES_FILE] if has_erased_values else []
         column_values = list_column_values(run_folder, len(corpus.shards))
         require_run_tables(
-            work, run_folder, len(corpus.shards), [*erased_values, *column_values, *list_selected_ids(run_folder, len(corpus.shards))]
+            work,
+            run_folder,
+            len(corpus.shards),
+            [*erased_values, *column_values, *list_selected_ids(run_folder, len(corpus.shards))],
         )
         terms = spill / "terms"
         counts = write_terms_of_run(corpus.manifest, work, run_folder, terms, memory_bytes, mode)
@@ -188,7 +248,9 @@ def _verify_corpus(
         _require_erasures(corpus, work)
         tasks = list(_build_tasks(corpus, work, run_folder, index_state, spill, (terms,), mode))
         is_small = sum(task.shard_path.stat().st_size for task in tasks) < _SINGLE_PROCESS_BYTES
-        engine = _ProgressEngine(progress, workers=workers or (1 if is_small else os.cpu_count() or 1), spill=spill)
+        engine = _ProgressEngine(
+            progress, workers=workers or (1 if is_small else os.cpu_count() or 1), spill=spill
+        )
         try:
             found = _check(engine, corpus, folder, tasks, erased.names, spill, mode)
         finally:
@@ -199,8 +261,13 @@ def _verify_corpus(
     for finding in findings:
         if finding.location == "file name":
             foreign_names.hide(finding.file)
-    findings = [dataclasses.replace(finding, file=foreign_names.describe(finding.file)) for finding in findings]
-    changes = publication.find_changed_files(out, publication.read_mac_key(run_folder) or b"unknown")
+    findings = [
+        dataclasses.replace(finding, file=foreign_names.describe(finding.file))
+        for finding in findings
+    ]
+    changes = publication.find_changed_files(
+        out, publication.read_mac_key(run_folder) or b"unknown"
+    )
     if findings or lost_count:
         raise leak_error(
             str(out),
@@ -213,13 +280,25 @@ def _verify_corpus(
         raise OutputBroken(f"{out}: {describe_changes(changes)}; run again with --replace")
     folder.require_searchable(foreign_names)
     foreign_files = foreign_names.summarize(folder.foreign)
-    return VerifyResult(leaks=0, mode=mode, shards=len(tasks), **found, foreign_files=foreign_files, out=str(out), work=str(work))
+    return VerifyResult(
+        leaks=0,
+        mode=mode,
+        shards=len(tasks),
+        **found,
+        foreign_files=foreign_files,
+        out=str(out),
+        work=str(work),
+    )
 
 
-def leak_error(output_name: str, findings: Sequence[LeakFinding], extra: str, advice: str) -> LeakFound:
+def leak_error(
+    output_name: str, findings: Sequence[LeakFinding], extra: str, advice: str
+) -> LeakFound:
     """The error for leaks: names the first five locations; all are in its `findings`."""
     total = sum(finding.count for finding in findings)
-    shown = "; ".join(str(finding) for finding in findings[:5]) + (f"; and {len(findings) - 5} more locations" if findings[5:] else "")
+    shown = "; ".join(str(finding) for finding in findings[:5]) + (
+        f"; and {len(findings) - 5} more locations" if findings[5:] else ""
+    )
     summary = f"{total} matches of removed values ({shown}); " if findings else ""
     error = LeakFound(f"{output_name}: {summary}{extra}{advice}")
     error.findings = [dataclasses.asdict(finding) for finding in findings]
@@ -232,10 +311,15 @@ def _suggest_remedy_after_run(corpus: Corpus, findings: Sequence[LeakFinding]) -
     published_pages = {*PAGE_NAMES, *corpus.sidecar_files}
     in_data = [finding.location for finding in findings if finding.file.startswith("data/")]
     advice = []
-    if any(not finding.file.startswith("data/") and finding.file not in published_pages for finding in findings):
+    if any(
+        not finding.file.startswith("data/") and finding.file not in published_pages
+        for finding in findings
+    ):
         advice.append("Delete the files that no run published")
     if in_data and own_mode != "full":  # a full check of the run would have swept what is in texts
-        advice.append(f"It was written with --verify {own_mode}: run again without that, with --replace")
+        advice.append(
+            f"It was written with --verify {own_mode}: run again without that, with --replace"
+        )
     elif in_data:
         advice.append(f"{suggest_remedy(in_data)} with --replace")
     elif any(finding.file in published_pages for finding in findings):
@@ -245,18 +329,23 @@ def _suggest_remedy_after_run(corpus: Corpus, findings: Sequence[LeakFinding]) -
 
 def suggest_remedy(locations: Iterable[str]) -> str:
     """Advice for leaks at these locations: columns, or the names of columns."""
-    is_column_name = ["column names" in location or "column whose name" in location for location in locations]
-    advice = ["Rename the column whose name is a value, in the input"] if any(is_column_name) else []
+    is_column_name = [
+        "column names" in location or "column whose name" in location for location in locations
+    ]
+    advice = (
+        ["Rename the column whose name is a value, in the input"] if any(is_column_name) else []
+    )
     if not all(is_column_name) or not is_column_name:
         advice.append(
-            "A kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN); what a finder missed in a text can be listed "
-            "with --known FILE"
+            "A kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN); what a"
+            " finder missed in a text can be listed with --known FILE"
         )
     return ". ".join([*advice, "Then run again"])
 
 
 def raise_on_leaks(results: Sequence[ShardFindings], rechecked: set[int]) -> None:
-    """Raise if the results of `verify_task` for all shards forbid publishing: LeakFound, or OutputBroken where a kept original is missing.
+    """Raise if the results of `verify_task` for all shards forbid publishing: LeakFound, or
+    OutputBroken where a kept original is missing.
 
     `rechecked`: the shards that were swept and checked again; values left in their texts are leaks.
     """
@@ -266,20 +355,27 @@ def raise_on_leaks(results: Sequence[ShardFindings], rechecked: set[int]) -> Non
         by_location: Counter[tuple[str, str]] = Counter()
         for (location, kind, _), times in leaks.items():
             by_location[location, kind] += times
-        counted = (f"{location}: {times} {kind}" for (location, kind), times in sorted(by_location.items()))
+        counted = (
+            f"{location}: {times} {kind}" for (location, kind), times in sorted(by_location.items())
+        )
         where = "; ".join(counted) or f"{left_count} in the texts"
         error = LeakFound(
             f"removed values still occur in the output ({where}); nothing was published. "
             f"{suggest_remedy(location for location, _ in by_location)}"
         )
-        found = [LeakFinding(f"shard {no}", *of, times) for no, result in enumerate(results) for of, times in sorted(result.leaks.items())]
+        found = [
+            LeakFinding(f"shard {no}", *of, times)
+            for no, result in enumerate(results)
+            for of, times in sorted(result.leaks.items())
+        ]
         error.findings = [dataclasses.asdict(finding) for finding in found]
         raise error
     for no, result in enumerate(results):
         if result.kept_found != result.kept_expected:
             raise OutputBroken(
-                f"shard {no}: {result.kept_expected} kept originals were expected and {result.kept_found} found; "
-                "internal error, please report it. Nothing was published"
+                f"shard {no}: {result.kept_expected} kept originals were expected and"
+                f" {result.kept_found} found; internal error, please report it. Nothing was"
+                " published"
             )
 
 
@@ -292,7 +388,8 @@ def _build_tasks(
     terms: tuple[Path, ...],
     mode: str,
 ) -> Iterator[VerifyTask]:
-    """Yields one task per shard of a published corpus, with the tables of what was kept and replaced in it."""
+    """Yields one task per shard of a published corpus, with the tables of what was kept and
+    replaced in it."""
     documents = Documents.from_json(index_state["documents"], work)
     erased = _read_erasures(corpus.manifest, work)
     # the index may have more ranges, from another plan or from an append that was not published
@@ -302,7 +399,9 @@ def _build_tasks(
         value_counts=work / "tables" / "value_counts" / "all.parquet",
         column_values=tuple(list_column_values(run_folder, len(ranges))),
         increment_starts=(0, *(ranges[shard_no][0] for shard_no in accumulate(counts[:-1]))),
-        sequential_parts=tuple(part["use"] for part in corpus.manifest["plan"]["edit"] if part.get("avoid") == "seen"),
+        sequential_parts=tuple(
+            part["use"] for part in corpus.manifest["plan"]["edit"] if part.get("avoid") == "seen"
+        ),
     )
     for no, (shard, (low, high)) in enumerate(zip(corpus.shards, ranges, strict=True)):
         file_name = f"{no:05d}.parquet"
@@ -320,21 +419,35 @@ def _build_tasks(
             atomic_kinds=select_atomic_kinds(corpus.manifest["plan"]["leave"]),
             row_doc_nos=run_folder / "rows" / file_name,
             documents=documents,
-            leaves=tuple(LeafPath(column, tuple(steps)) for column, *steps in index_state["leaf_paths"]),
+            leaves=tuple(
+                LeafPath(column, tuple(steps)) for column, *steps in index_state["leaf_paths"]
+            ),
             sweep_path=spill / file_name,
             erased_names=erased.names,
             renamed_columns=find_renamed_columns(corpus.manifest["settings"].get("roles", {})),
-            columns=tuple(one["name"] for one in corpus.manifest["columns"] if one["policy"] != "drop"),
+            columns=tuple(
+                one["name"] for one in corpus.manifest["columns"] if one["policy"] != "drop"
+            ),
             draws=draws,
         )
 
 
 def write_terms_of_run(
-    manifest: Mapping[str, Any], work: Path, run_folder: Path, folder: Path, memory_bytes: int, mode: str
+    manifest: Mapping[str, Any],
+    work: Path,
+    run_folder: Path,
+    folder: Path,
+    memory_bytes: int,
+    mode: str,
 ) -> ValueCounts:
-    """Write the search terms for a published OUT to `folder`, from the values of its shards in the vault."""
+    """Write the search terms for a published OUT to `folder`, from the values of its shards in the
+    vault."""
     erased, shard_count = _read_erasures(manifest, work), len(manifest["shards"])
-    erased_ids = read_erased_values(run_folder) if _has_erased_values_file(run_folder, erased) else erased.value_ids
+    erased_ids = (
+        read_erased_values(run_folder)
+        if _has_erased_values_file(run_folder, erased)
+        else erased.value_ids
+    )
     found_values = sorted((work / "vault" / "values").glob("*.parquet"))[:shard_count]
     column_values = list_column_values(run_folder, shard_count)
     exclude_ids = find_unselected_values(found_values, list_selected_ids(run_folder, shard_count))
@@ -350,24 +463,28 @@ def write_terms_of_run(
 
 
 def _read_erasures(manifest: Mapping[str, Any], work: Path) -> tombstones.Tombstones:
-    """The erased persons when OUT was written; an OUT from before a later erasure is refused (`_require_erasures`)."""
+    """The erased persons when OUT was written; an OUT from before a later erasure is refused
+    (`_require_erasures`)."""
     return tombstones.read(work, erasures=manifest["settings"].get("erased", {}).get("erasures", 0))
 
 
 def _has_erased_values_file(run_folder: Path, erased: tombstones.Tombstones) -> bool:
-    """True if a run has written the values of erased persons. Earlier versions did so only for an erasure with mailboxes; without any, the
-    tombstones have all values."""
+    """True if a run has written the values of erased persons. Earlier versions did so only for an
+    erasure with mailboxes; without any, the tombstones have all values."""
     return bool(erased.mailbox_hashes) or (run_folder / "tasks" / "erased_values.json").exists()
 
 
 def _require_erasures(corpus: Corpus, work: Path) -> None:
     """Raises LeakFound for an OUT that was written before the last erasures in WORK."""
-    missing_count = tombstones.read(work).erasure_count - corpus.manifest["settings"].get("erased", {}).get("erasures", 0)
+    missing_count = tombstones.read(work).erasure_count - corpus.manifest["settings"].get(
+        "erased", {}
+    ).get("erasures", 0)
     if missing_count > 0:
         requests = "an erasure" if missing_count == 1 else f"{missing_count} erasures"
         raise LeakFound(
-            f"{corpus.path}: was published before {requests} stored in {work} (sanitize subject --erase), and still holds what a run would "
-            f"now remove; do not publish it. Repeat the request: sanitize subject {work} --match FILE --erase"
+            f"{corpus.path}: was published before {requests} stored in {work} (sanitize subject"
+            " --erase), and still holds what a run would now remove; do not publish it. Repeat the"
+            f" request: sanitize subject {work} --match FILE --erase"
         )
 
 
@@ -380,19 +497,24 @@ def _check(
     spill: Path,
     mode: str,
 ) -> dict[str, Any]:
-    """Check the rows of all shards as a run does, then every file of the folder. A fast check of files searches those beside the shards."""
+    """Check the rows of all shards as a run does, then every file of the folder. A fast check of
+    files searches those beside the shards."""
     out = corpus.path
     missing = [page for page in (*PAGE_NAMES, *corpus.sidecar_files) if not (out / page).is_file()]
     if missing:
         raise OutputBroken(f"{out}: {missing[0]} is missing; run again with --replace")
 
-    result_by_task: dict[int, ShardFindings] = {done.task_no: done.result for done in engine.map_shards(verify_task, tasks)}
+    result_by_task: dict[int, ShardFindings] = {
+        done.task_no: done.result for done in engine.map_shards(verify_task, tasks)
+    }
     results = [result_by_task[number] for number in range(len(tasks))]
     terms = tasks[0].terms if tasks else (spill / "terms",)
     shard_names = [task.shard_path.relative_to(out).as_posix() for task in tasks]
     shard_paths = {task.shard_path for task in tasks}
     other_files = [
-        (path, path.relative_to(out).as_posix()) for path in sorted(out.rglob("*")) if path.is_file() and path not in shard_paths
+        (path, path.relative_to(out).as_posix())
+        for path in sorted(out.rglob("*"))
+        if path.is_file() and path not in shard_paths
     ]
     files = check_files(
         engine,
@@ -427,7 +549,9 @@ def _check(
     }
 
 
-def _describe_full_check(terms: Sequence[Path], by_form: Mapping[str, int], bytes_searched: Mapping[str, int]) -> dict[str, Any]:
+def _describe_full_check(
+    terms: Sequence[Path], by_form: Mapping[str, int], bytes_searched: Mapping[str, int]
+) -> dict[str, Any]:
     """What the result of a full check says beyond that of a fast one."""
     return {
         "passes": sum(len(list(folder.glob("pass-*"))) for folder in terms),

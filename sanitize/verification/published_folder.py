@@ -1,8 +1,8 @@
-"""What `verify` checks about a published folder and its workspace besides values: files, links and archives of OUT, and whether WORK still
-has the tables of the run.
+"""What `verify` checks about a published folder and its workspace besides values: files, links and
+archives of OUT, and whether WORK still has the tables of the run.
 
-Files that the run did not publish ("foreign files", such as .gitattributes) are no error: they are named, and searched as the others are.
-A name that may hold a value is replaced by a number.
+Files that the run did not publish ("foreign files", such as .gitattributes) are no error: they are
+named, and searched as the others are. A name that may hold a value is replaced by a number.
 """
 
 from __future__ import annotations
@@ -32,7 +32,8 @@ from sanitize.verification.search_terms import SearchTerms
 
 PAGE_NAMES = ("README.md", "report.html", "manifest.json", CHECKSUMS_NAME)
 _SHOWN_CHANGES = 5
-# beginnings of files whose content is compressed or packed; a file that is only gzip, zstd or bz2 is decompressed and searched
+# beginnings of files whose content is compressed or packed; a file that is only gzip, zstd or bz2
+# is decompressed and searched
 _PACKED_MAGIC = (
     *(
         b"PK\x03\x04",
@@ -98,20 +99,22 @@ _PACKED_SUFFIXES = (
 )  # of formats that may have no such beginning
 _WIDE_MARKS = (b"\xff\xfe", b"\xfe\xff", b"\0\0\xfe\xff")  # of UTF-16 and UTF-32
 _ARRAY_MAGIC = b"\x93NUMPY"
-_TEXT_ARRAY = re.compile(rb"\x93NUMPY[^{]{4,6}\{'descr': '[|<>=]?[SU]\d+'")  # of texts in bytes or UTF-32
+# of texts in bytes or UTF-32
+_TEXT_ARRAY = re.compile(rb"\x93NUMPY[^{]{4,6}\{'descr': '[|<>=]?[SU]\d+'")
 # of a file that is no UTF-8, this part of the bytes in each block must be texts that the check
 # reads: of English text compressed by LZ4,
 # which copies the most, .31 to .75 of a block are, of other compressed data at most .07, of Latin-1
 # more than .75
 _BLOCK_BYTES, _MIN_READABLE = 4096, 0.75
 _TAR_MAGIC, _TAR_MAGIC_OFFSET = b"ustar", 257
-_LONG_CODE = re.compile(r"(?=[A-Za-z+/=_-]*[0-9])[A-Za-z0-9+/=_-]{16,}")  # may be an encoded value or a digest
+# may be an encoded value or a digest
+_LONG_CODE = re.compile(r"(?=[A-Za-z+/=_-]*[0-9])[A-Za-z0-9+/=_-]{16,}")
 
 
 @dataclass(frozen=True)
 class PublishedFolder:
-    """What is in OUT and was not published by the run: regular files, others (links, pipes, devices), and empty folders; names relative to
-    OUT."""
+    """What is in OUT and was not published by the run: regular files, others (links, pipes,
+    devices), and empty folders; names relative to OUT."""
 
     path: Path
     foreign: tuple[str, ...]
@@ -120,30 +123,44 @@ class PublishedFolder:
 
     @classmethod
     def read(cls, corpus: Corpus) -> PublishedFolder:
-        """Lists OUT without opening a file in it. Raises OutputBroken where a published file is now a link or not a file."""
-        own = {shard.path.relative_to(corpus.path).as_posix() for shard in corpus.shards} | {*corpus.sidecar_files, *PAGE_NAMES}
+        """Lists OUT without opening a file in it. Raises OutputBroken where a published file is now
+        a link or not a file."""
+        own = {shard.path.relative_to(corpus.path).as_posix() for shard in corpus.shards} | {
+            *corpus.sidecar_files,
+            *PAGE_NAMES,
+        }
         foreign: list[str] = []
         irregular: list[str] = []
         empty_folders: list[str] = []
         for folder, folder_names, file_names in os.walk(corpus.path):
-            if not folder_names and not file_names and Path(folder) not in (corpus.path, corpus.path / "data"):
+            if (
+                not folder_names
+                and not file_names
+                and Path(folder) not in (corpus.path, corpus.path / "data")
+            ):
                 empty_folders.append(Path(folder).relative_to(corpus.path).as_posix())
             links = [name for name in folder_names if os.path.islink(os.path.join(folder, name))]
             for path in (Path(folder, name) for name in (*links, *file_names)):
                 name = path.relative_to(corpus.path).as_posix()
                 is_regular = stat.S_ISREG(path.lstat().st_mode)
                 if name in own and not is_regular:
-                    raise OutputBroken(f"{corpus.path}: {name} is not a regular file, but a link or a device; run again with --replace")
+                    raise OutputBroken(
+                        f"{corpus.path}: {name} is not a regular file, but a link or a device; run"
+                        " again with --replace"
+                    )
                 if name not in own:
                     (foreign if is_regular else irregular).append(name)
-        return cls(corpus.path, *(tuple(sorted(names, key=Path)) for names in (foreign, irregular, empty_folders)))
+        return cls(
+            corpus.path,
+            *(tuple(sorted(names, key=Path)) for names in (foreign, irregular, empty_folders)),
+        )
 
     def require_no_links(self, names: ForeignNames) -> None:
         """Raises OutputBroken for a link, a pipe or a device."""
         if self.irregular:
             raise OutputBroken(
-                f"{self.path}: {_join([names.show(name) for name in self.irregular])}: a link or no regular file, which a published folder "
-                "must not hold; remove it"
+                f"{self.path}: {_join([names.show(name) for name in self.irregular])}: a link or no"
+                " regular file, which a published folder must not hold; remove it"
             )
 
     def require_searchable(self, names: ForeignNames) -> None:
@@ -153,38 +170,68 @@ class PublishedFolder:
         packed = [name for name in self.foreign if not _is_searchable(self.path / name)]
         if packed:
             raise OutputBroken(
-                f"{self.path}: {_join(names.summarize(packed))}: packed or compressed content, which was not checked, because the check "
-                "cannot read into it; move it out of the folder, or unpack it there"
+                f"{self.path}: {_join(names.summarize(packed))}: packed or compressed content,"
+                " which was not checked, because the check cannot read into it; move it out of the"
+                " folder, or unpack it there"
             )
 
 
 class ForeignNames:
-    """Names of foreign files and folders as they may be shown: one that may hold a removed value, in clear or encoded, becomes a number."""
+    """Names of foreign files and folders as they may be shown: one that may hold a removed value,
+    in clear or encoded, becomes a number."""
 
-    def __init__(self, folder: PublishedFolder, terms: Sequence[Path], erased_names: Sequence[str]) -> None:
+    def __init__(
+        self, folder: PublishedFolder, terms: Sequence[Path], erased_names: Sequence[str]
+    ) -> None:
         all_names = [*folder.foreign, *folder.irregular, *folder.empty_folders]
-        self._shown = {name: f"foreign file {number}" for number, name in enumerate(folder.foreign, 1)}
-        self._shown |= {name: f"foreign entry {number}" for number, name in enumerate(folder.irregular, 1)}
-        self._shown |= {name: f"foreign folder {number}" for number, name in enumerate(folder.empty_folders, 1)}
+        self._shown = {
+            name: f"foreign file {number}" for number, name in enumerate(folder.foreign, 1)
+        }
+        self._shown |= {
+            name: f"foreign entry {number}" for number, name in enumerate(folder.irregular, 1)
+        }
+        self._shown |= {
+            name: f"foreign folder {number}" for number, name in enumerate(folder.empty_folders, 1)
+        }
         self._is_hidden: dict[str, bool] = {}
         texts = [os.fsencode(name).decode("utf-8", "replace") for name in all_names]
-        spellings = [(text, re.sub(r"[\W_]+", " ", text), urllib.parse.unquote(text)) for text in texts]
-        column = pa.array([spelling for of_name in spellings for spelling in of_name], pa.large_string())
+        spellings = [
+            (text, re.sub(r"[\W_]+", " ", text), urllib.parse.unquote(text)) for text in texts
+        ]
+        column = pa.array(
+            [spelling for of_name in spellings for spelling in of_name], pa.large_string()
+        )
         passes = SearchTerms.open(terms) if all_names else ()
-        with_value = {int(no) // 3 for one in passes for no in one.plain.find(column, check_boundaries=False).text_no}
+        with_value = {
+            int(no) // 3
+            for one in passes
+            for no in one.plain.find(column, check_boundaries=False).text_no
+        }
         for no, (name, text) in enumerate(zip(all_names, texts, strict=True)):
-            has_person = bool(erased_names) and name_search.count_names(column.slice(3 * no, 3), tuple(erased_names)) > 0
+            has_person = (
+                bool(erased_names)
+                and name_search.count_names(column.slice(3 * no, 3), tuple(erased_names)) > 0
+            )
             is_git_object = name.startswith(".git/")  # shown as .git only
-            self._is_hidden[name] = no in with_value or has_person or (bool(_LONG_CODE.search(text)) and not is_git_object)
+            self._is_hidden[name] = (
+                no in with_value
+                or has_person
+                or (bool(_LONG_CODE.search(text)) and not is_git_object)
+            )
 
     def show(self, name: str) -> str:
         """The name, or a number in its place."""
         return self._shown[name] if self._is_hidden[name] else escape_controls(name)
 
     def describe(self, reported_name: str) -> str:
-        """A name of a finding, with the file name added to the number of a foreign file if it may be shown."""
+        """A name of a finding, with the file name added to the number of a foreign file if it may
+        be shown."""
         name = next((name for name, number in self._shown.items() if number == reported_name), None)
-        return reported_name if name is None or self._is_hidden[name] else f"{reported_name} ({escape_controls(name)})"
+        return (
+            reported_name
+            if name is None or self._is_hidden[name]
+            else f"{reported_name} ({escape_controls(name)})"
+        )
 
     def hide(self, reported_name: str) -> None:
         """Hides the name of a foreign file, by its number, in which the search found a value."""
@@ -195,18 +242,27 @@ class ForeignNames:
     def summarize(self, names: Sequence[str]) -> list[str]:
         """The names as shown; those below .git as one entry with their number."""
         git_count = sum(name.startswith(".git/") and not self._is_hidden[name] for name in names)
-        others = [self.show(name) for name in names if self._is_hidden[name] or not name.startswith(".git/")]
+        others = [
+            self.show(name)
+            for name in names
+            if self._is_hidden[name] or not name.startswith(".git/")
+        ]
         return [*([f".git ({git_count:,} files)"] if git_count else []), *others]
 
 
-def require_run_tables(work: Path, run_folder: Path, shard_count: int, more_tables: Sequence[Path] = ()) -> None:
-    """Raises OutputBroken if a table of WORK that describes the output is missing, or is not the one that the run wrote.
+def require_run_tables(
+    work: Path, run_folder: Path, shard_count: int, more_tables: Sequence[Path] = ()
+) -> None:
+    """Raises OutputBroken if a table of WORK that describes the output is missing, or is not the
+    one that the run wrote.
 
-    Compares them with the hashes in the records of the run's tasks: an emptied vault would otherwise be searched for nothing.
-    `more_tables` are checked too.
+    Compares them with the hashes in the records of the run's tasks: an emptied vault would
+    otherwise be searched for nothing. `more_tables` are checked too.
     """
     stages = ("detect", "second_round", "count")
-    record_paths = [path for name in stages for path in work.glob(f"tasks/{name}/*.json")] + [*(run_folder / "tasks").glob("*.json")]
+    record_paths = [path for name in stages for path in work.glob(f"tasks/{name}/*.json")] + [
+        *(run_folder / "tasks").glob("*.json")
+    ]
     recorded: dict[str, set[str]] = {}
     for record_path in record_paths:
         try:
@@ -215,7 +271,11 @@ def require_run_tables(work: Path, run_folder: Path, shard_count: int, more_tabl
                 recorded.setdefault(os.path.normpath(record_path.parent / name), set()).add(sha256)
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue  # its files count as changed
-    folders = [work / "vault" / "values", work / "tables" / "occurrences", *(run_folder / name for name in ("kept", "edits", "rows"))]
+    folders = [
+        work / "vault" / "values",
+        work / "tables" / "occurrences",
+        *(run_folder / name for name in ("kept", "edits", "rows")),
+    ]
     tables = [folder / f"{no:05d}.parquet" for folder in folders for no in range(shard_count)]
     for table in (*more_tables, *tables):
         try:
@@ -224,8 +284,9 @@ def require_run_tables(work: Path, run_folder: Path, shard_count: int, more_tabl
             is_same = False
         if not is_same:
             raise OutputBroken(
-                f"{work}: {table.relative_to(work).as_posix()} is missing or not the file that the run wrote, so it says nothing about "
-                "the output. Restore the private folder, or move it and the output away and run the same command again"
+                f"{work}: {table.relative_to(work).as_posix()} is missing or not the file that the"
+                " run wrote, so it says nothing about the output. Restore the private folder, or"
+                " move it and the output away and run the same command again"
             )
 
 

@@ -1,14 +1,17 @@
-"""The term table of the leak check: the forms of every removed value, in passes that each fit in memory.
+"""The term table of the leak check: the forms of every removed value, in passes that each fit in
+memory.
 
     form               kind  value_id  term_type
     ann@corp.example   0     71        spelling    a spelling, in lower case
-    de89370400440532…  9     72        identity    the normalised form of the kind, if it is no spelling
+    de89370400440532…  9     72        identity    the normalised form of the kind, if it is no
+                             spelling
     3125550178         4     73        digits      a number without its separators
 
-Encodings in texts (base64, escapes) are decoded by sanitize/text/decodings. The digests of the values are computed where a text has a word
-of the length of one. Values are split into passes by `value_id`: a pass has all
-forms of its values, and memory is that of one pass, however many values there are. Values that are too common to be searched
-(`Kind.is_distinctive`) have no terms; they are counted.
+Encodings in texts (base64, escapes) are decoded by sanitize/text/decodings. The digests of the
+values are computed where a text has a word of the length of one. Values are split into passes by
+`value_id`: a pass has all forms of its values, and memory is that of one pass, however many values
+there are. Values that are too common to be searched (`Kind.is_distinctive`) have no terms; they are
+counted.
 """
 
 from __future__ import annotations
@@ -47,17 +50,27 @@ from sanitize.text.partition_files import open_partitions
 
 ALL_FORMS = ("exact", "case-folded", "identity", "NFKC", *ENCODED_FORMS, "digest")
 LITERAL_FORMS = ("exact", "case-folded", "NFKC")
-CHANCE_FORMS = ("exact", "case-folded", "identity", "NFKC", "digits")  # may occur by chance inside a replacement
+# may occur by chance inside a replacement
+CHANCE_FORMS = (
+    "exact",
+    "case-folded",
+    "identity",
+    "NFKC",
+    "digits",
+)
 _FORMS_BY_MODE: Mapping[str, Sequence[str]] = {"full": ALL_FORMS, "fast": LITERAL_FORMS, "off": ()}
 SPELLING, IDENTITY, DIGITS, NOT_REMOVED = range(4)  # the last: no replacement may equal it
-TERMS_PER_PARTITION = 100_000  # terms that are sorted at a time while passes are written: about 30 MB
+TERMS_PER_PARTITION = (
+    100_000  # terms that are sorted at a time while passes are written: about 30 MB
+)
 MAX_UNSHARED_TERMS = 100_000  # up to this many terms, each process builds its own index, in .1 s
 BYTES_PER_TERM = 640  # while a pass is built: 600 measured for addresses of 35 bytes, and a hash
 _TERMS_PER_BATCH, _TERMS_PER_DIGEST_BATCH = 100_000, 10_000
 _HEAD_CHARS = 16  # of a digest, which are compared first
 _HashFunction = Callable[..., Any]
 _HASH_FUNCTIONS: list[_HashFunction] = [
-    partial(one, usedforsecurity=False) for one in (hashlib.md5, hashlib.sha1, hashlib.sha256, hashlib.sha512)
+    partial(one, usedforsecurity=False)
+    for one in (hashlib.md5, hashlib.sha1, hashlib.sha256, hashlib.sha512)
 ]
 _FLAG_ARRAYS = ("is_identity", "is_short")
 _HASH_KEY, _FORBIDDEN_HASHES = "hash_key", "forbidden_hashes.npy"
@@ -151,7 +164,10 @@ def _write_pass(terms: pl.DataFrame, folder: Path) -> None:
     terms = _take_distinct(terms)
     for name, term_types in _TABLES.items():
         table = _to_table(terms.filter(pl.col("term_type").is_in(term_types)))
-        with pa.OSFile(str(folder / f"{name}.arrow"), "wb") as file, pa.ipc.new_file(file, _SCHEMA) as out:
+        with (
+            pa.OSFile(str(folder / f"{name}.arrow"), "wb") as file,
+            pa.ipc.new_file(file, _SCHEMA) as out,
+        ):
             out.write_table(table)
     searched_count = terms.filter(pl.col("term_type") != NOT_REMOVED).height
     if searched_count > MAX_UNSHARED_TERMS:
@@ -187,7 +203,9 @@ def _mark_removed(
     """A table of values with columns `normal`, `lower`, `number` (of the kind), `is_common` and
     `is_removed`."""
     numbers = {name: number for number, name in enumerate(all_kinds())}
-    excluded, included = (pl.Series(ids, dtype=pl.Int64).implode() for ids in (exclude_ids, include_ids))
+    excluded, included = (
+        pl.Series(ids, dtype=pl.Int64).implode() for ids in (exclude_ids, include_ids)
+    )
     is_edited = pl.col("kind").is_in(list(edited_kinds)) & ~pl.col("value_id").is_in(excluded)
     values = values.with_columns(
         normal=pl.coalesce("normalised", "value"),
@@ -249,7 +267,11 @@ def _list_spellings(values: pl.DataFrame) -> pl.DataFrame:
     others = values.filter(is_spelled).with_columns(pl.col("form").str.replace_all(" +", " "))
     for blank in " _":
         for apostrophe in _APOSTROPHES:
-            form = pl.col("form").str.replace_all(" ", blank, literal=True).str.replace_all("['\u2019]", apostrophe)
+            form = (
+                pl.col("form")
+                .str.replace_all(" ", blank, literal=True)
+                .str.replace_all("['\u2019]", apostrophe)
+            )
             values = values.vstack(others.with_columns(form))
     return values
 
@@ -272,7 +294,9 @@ class SearchTerms:
         """The passes that `write_terms` wrote to folders; cached in this process for the next
         task."""
         passes = [path for folder in folders for path in sorted(folder.glob("pass-*"))]
-        return _load_passes(tuple((path, path.stat().st_mtime_ns, path.stat().st_ino) for path in passes))
+        return _load_passes(
+            tuple((path, path.stat().st_mtime_ns, path.stat().st_ino) for path in passes)
+        )
 
     @classmethod
     def from_values(cls, values: pl.DataFrame, check_mode: str = "full") -> SearchTerms | None:
@@ -287,7 +311,9 @@ class SearchTerms:
         """The terms of a table with the columns of a pass."""
         terms = _take_distinct(terms)
         types = pl.col("term_type")
-        return cls._build({name: _to_table(terms.filter(types.is_in(of))) for name, of in _TABLES.items()})
+        return cls._build(
+            {name: _to_table(terms.filter(types.is_in(of))) for name, of in _TABLES.items()}
+        )
 
     @classmethod
     def read(cls, folder: Path) -> SearchTerms:
@@ -349,7 +375,9 @@ class SearchTerms:
             if not numbers:
                 continue
             heads, rows = self._digests_of(hash_function)
-            wanted = np.array([int(words[number][:_HEAD_CHARS], 16) for number in numbers], np.uint64).view(np.int64)
+            wanted = np.array(
+                [int(words[number][:_HEAD_CHARS], 16) for number in numbers], np.uint64
+            ).view(np.int64)
             place = np.minimum(np.searchsorted(heads, wanted), len(heads) - 1)
             for at in np.flatnonzero(heads[place] == wanted).tolist() if len(heads) else ():
                 row = int(rows[place[at]])
@@ -359,13 +387,17 @@ class SearchTerms:
         return sorted(found)
 
     def locate(self, row: int) -> tuple[LiteralMatcher, int]:
-        """The matcher of a term, and its row there: those of `digits` are below those of `plain`."""
+        """The matcher of a term, and its row there: those of `digits` are below those of
+        `plain`."""
         count = len(self.plain)
         return (self.plain, row) if row < count else (self.digits, row - count)
 
     def find_owners(self, rows: I64) -> tuple[I64, I64]:
         """Kind and value of some terms."""
-        owners = [(matcher.kind[own], matcher.value_id[own]) for matcher, own in map(self.locate, rows.tolist())]
+        owners = [
+            (matcher.kind[own], matcher.value_id[own])
+            for matcher, own in map(self.locate, rows.tolist())
+        ]
         kind, value_id = np.array(owners, np.int64).reshape(-1, 2).T
         return kind, value_id
 
@@ -385,7 +417,9 @@ class SearchTerms:
                 if path is None:
                     self.digests[name] = computed
                     return computed
-                with tempfile.NamedTemporaryFile(dir=path.parent, suffix=".npy", delete=False) as file:
+                with tempfile.NamedTemporaryFile(
+                    dir=path.parent, suffix=".npy", delete=False
+                ) as file:
                     np.save(file, computed)
                     file.flush()
                     os.fsync(file.fileno())
@@ -399,7 +433,9 @@ class SearchTerms:
             for batch in self.tables[name].to_batches(max_chunksize=_TERMS_PER_DIGEST_BATCH):
                 texts, row = _list_hashed_texts(batch)
                 # a loop over values: hash functions have no columnar implementation
-                digests = b"".join([hash_function(text).digest()[: _HEAD_CHARS // 2] for text in texts])
+                digests = b"".join(
+                    [hash_function(text).digest()[: _HEAD_CHARS // 2] for text in texts]
+                )
                 heads.append(np.frombuffer(digests, ">i8").astype(np.int64))
                 rows.append(row + first)
                 first += batch.num_rows
@@ -412,21 +448,36 @@ class SearchTerms:
         normalised form one of this kind: columns `replacement`, `form` (in lower case), and
         `value_id` of each value."""
         normal = ascii_lower(all_kinds()[kind].normalise(replacements))
-        texts = pl.DataFrame({"replacement": replacements, "form": ascii_lower(replacements), "normal": normal})
+        texts = pl.DataFrame(
+            {"replacement": replacements, "form": ascii_lower(replacements), "normal": normal}
+        )
         is_value = self._may_be_values(texts["form"]) | self._may_be_values(texts["normal"])
         texts = texts.filter(pl.Series(is_value))
         wanted = pl.concat([texts["form"], texts["normal"]]).unique().implode()
         tables = [self.tables[name] for name in ("plain", "not_removed")] if texts.height else []
-        parts = (pl.DataFrame(part) for table in tables for part in table.to_batches(max_chunksize=_TERMS_PER_BATCH))
-        terms = pl.concat([_NO_TERMS, *(part.filter(pl.col("form").is_in(wanted)) for part in parts)])
-        of_kind = terms.filter(pl.col("kind") == list(all_kinds()).index(kind)).select("value_id", normal="form")
-        found = [texts.join(terms.select("form", "value_id"), on="form"), texts.join(of_kind, on="normal")]
+        parts = (
+            pl.DataFrame(part)
+            for table in tables
+            for part in table.to_batches(max_chunksize=_TERMS_PER_BATCH)
+        )
+        terms = pl.concat(
+            [_NO_TERMS, *(part.filter(pl.col("form").is_in(wanted)) for part in parts)]
+        )
+        of_kind = terms.filter(pl.col("kind") == list(all_kinds()).index(kind)).select(
+            "value_id", normal="form"
+        )
+        found = [
+            texts.join(terms.select("form", "value_id"), on="form"),
+            texts.join(of_kind, on="normal"),
+        ]
         return pl.concat([one.select("replacement", "form", "value_id") for one in found]).unique()
 
     def _may_be_values(self, texts: pl.Series) -> Mask:
         """True for texts with the hash of a forbidden form. No such text is missed; others are
         rarely taken for one (hashes of 64 bits)."""
-        return self.forbidden_hashes.contains(siphash(texts.to_arrow(compat_level=pl.CompatLevel.oldest()), self.hash_key))
+        return self.forbidden_hashes.contains(
+            siphash(texts.to_arrow(compat_level=pl.CompatLevel.oldest()), self.hash_key)
+        )
 
 
 def _list_hashed_texts(terms: pa.RecordBatch) -> tuple[list[bytes], npt.NDArray[np.intp]]:
@@ -439,7 +490,10 @@ def _list_hashed_texts(terms: pa.RecordBatch) -> tuple[list[bytes], npt.NDArray[
     differs = pc.not_equal(form, other)
     rows = np.concatenate([np.arange(terms.num_rows), np.flatnonzero(differs)])
     order = np.argsort(rows, kind="stable")
-    return pa.concat_arrays([form, other.filter(differs)]).take(pa.array(order)).to_pylist(), rows[order]
+    return (
+        pa.concat_arrays([form, other.filter(differs)]).take(pa.array(order)).to_pylist(),
+        rows[order],
+    )
 
 
 def _map_table(folder: Path, name: str) -> pa.Table:
@@ -458,4 +512,11 @@ def _load_pass(folder: Path) -> SearchTerms:
     plain, digits = (LiteralMatcher.load(folder / name) for name in ("plain", "digits"))
     flags = {name: np.load(folder / f"{name}.npy", mmap_mode="r") for name in _FLAG_ARRAYS}
     tables = {name: _map_table(folder, name) for name in _TABLES}
-    return SearchTerms(plain, digits, **flags, tables=tables, folder=folder, hash_key=(folder / _HASH_KEY).read_bytes())
+    return SearchTerms(
+        plain,
+        digits,
+        **flags,
+        tables=tables,
+        folder=folder,
+        hash_key=(folder / _HASH_KEY).read_bytes(),
+    )

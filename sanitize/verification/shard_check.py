@@ -1,4 +1,5 @@
-"""Checks the rows of one shard: its texts, which can be swept, and all that stands beside them, which cannot."""
+"""Checks the rows of one shard: its texts, which can be swept, and all that stands beside them,
+which cannot."""
 
 from __future__ import annotations
 
@@ -32,7 +33,13 @@ from sanitize.verification.attribution import (
     read_shard_batches,
     read_shard_schema,
 )
-from sanitize.verification.batch_check import BatchFindings, BatchTables, SweepSpans, check_batch, find_code_points
+from sanitize.verification.batch_check import (
+    BatchFindings,
+    BatchTables,
+    SweepSpans,
+    check_batch,
+    find_code_points,
+)
 from sanitize.verification.column_texts import list_binary_texts, list_number_texts
 from sanitize.verification.findings import Findings
 from sanitize.verification.parquet_pages import count_plain_bytes
@@ -44,9 +51,11 @@ from sanitize.verification.value_matches import NONE, find_value_matches
 class ShardFindings:
     """What the check of a shard found, never a value.
 
-    `left`: matches in texts, which a sweep can redact (`swept` spans of them were written to the task's `sweep_path`), and `leaks`: matches
-    elsewhere, and those that are all of a replacement; by location, kind and form. `inconclusive`: by kind and form. `kept_found` of
-    `kept_expected` originals are where they were kept. `plain_bytes`: the bytes of the texts of each column (`count_plain_bytes`).
+    `left`: matches in texts, which a sweep can redact (`swept` spans of them were written to the
+    task's `sweep_path`), and `leaks`: matches elsewhere, and those that are all of a replacement;
+    by location, kind and form. `inconclusive`: by kind and form. `kept_found` of `kept_expected`
+    originals are where they were kept. `plain_bytes`: the bytes of the texts of each column
+    (`count_plain_bytes`).
     """
 
     rows: int
@@ -87,7 +96,8 @@ def verify_task(task: VerifyTask) -> ShardFindings:
 
 
 def select_atomic_kinds(left_kinds: Sequence[str]) -> tuple[str, ...]:
-    """The atomic kinds among those that a plan leaves: their values are one token, whatever they contain."""
+    """The atomic kinds among those that a plan leaves: their values are one token, whatever they
+    contain."""
     return tuple(name for name in left_kinds if all_kinds()[name].atomic)
 
 
@@ -116,12 +126,27 @@ class _ShardCheck:
             pl.DataFrame(pq.read_table(path, columns=columns, partitioning=None))
             for path, columns in (
                 (task.kept_originals, None),
-                (task.edits, ["doc_no", "cell", "start_byte", "end_byte", "replacement", "part", "kind"]),
-                (task.occurrences, ["doc_no", "cell", "start_byte", "end_byte", "kind", "value_id"]),
+                (
+                    task.edits,
+                    ["doc_no", "cell", "start_byte", "end_byte", "replacement", "part", "kind"],
+                ),
+                (
+                    task.occurrences,
+                    ["doc_no", "cell", "start_byte", "end_byte", "kind", "value_id"],
+                ),
             )
         )
         spellings = _Spellings.read(task.values) if kept.height else _Spellings.none()
-        return cls(task, passes, forms, kept, edits, occurrences, spellings, describe_columns(task, passes, forms))
+        return cls(
+            task,
+            passes,
+            forms,
+            kept,
+            edits,
+            occurrences,
+            spellings,
+            describe_columns(task, passes, forms),
+        )
 
     def check_rows(self, table: pa.Table, doc_no: I64) -> SweepSpans:
         """Check the texts of a batch; returns what a sweep can redact."""
@@ -133,7 +158,10 @@ class _ShardCheck:
             if not column.leaf.steps:
                 self.plain_bytes[column.leaf.column] += count_plain_bytes(column.flat.texts)
         task_leaf_no = np.array([leaf_numbers[leaf] for leaf in leaves], np.int64)
-        groups = [replace(group, texts=fill_null_texts(group.texts), leaf_no=task_leaf_no[group.leaf_no]) for group in group_cells(columns)]
+        groups = [
+            replace(group, texts=fill_null_texts(group.texts), leaf_no=task_leaf_no[group.leaf_no])
+            for group in group_cells(columns)
+        ]
         kept = _select_documents(self.kept, doc_no)
         tables = BatchTables(
             kept=kept,
@@ -145,7 +173,9 @@ class _ShardCheck:
         found = check_batch(self.passes, groups, doc_no, tables, self.forms)
         self._add(found)
         self.counts["rows"] += table.num_rows
-        self.counts["text_bytes"] += sum(len(TextBuffers.from_array(group.texts).data) for group in groups)
+        self.counts["text_bytes"] += sum(
+            len(TextBuffers.from_array(group.texts).data) for group in groups
+        )
         self.counts["kept_found"] += self.spellings.count(kept, groups, doc_no)
         return found.to_sweep
 
@@ -155,9 +185,18 @@ class _ShardCheck:
         for (leaf_no, kind, form, is_across_edit), count in found.swept.items():
             mark = " (across an edit)" if is_across_edit else ""
             self.left[f"{self._locate(leaf_no)}{mark}", kinds[kind], ALL_FORMS[form]] += count
-        leaks = Counter(zip(found.leaks.leaf_no.tolist(), found.leaks.kind.tolist(), found.leaks.form.tolist(), strict=True))
+        leaks = Counter(
+            zip(
+                found.leaks.leaf_no.tolist(),
+                found.leaks.kind.tolist(),
+                found.leaks.form.tolist(),
+                strict=True,
+            )
+        )
         for (leaf_no, kind, form), count in leaks.items():
-            self.findings.leaks[f"{self._locate(leaf_no)} (a replacement)", kinds[kind], ALL_FORMS[form]] += count
+            self.findings.leaks[
+                f"{self._locate(leaf_no)} (a replacement)", kinds[kind], ALL_FORMS[form]
+            ] += count
         for (kind, form), count in found.inconclusive.items():
             self.findings.inconclusive[kinds[kind], ALL_FORMS[form]] += count
 
@@ -166,14 +205,18 @@ class _ShardCheck:
         return self.locations[str(self.task.leaves[leaf_no].stored)]
 
     def check_other_values(self, table: pa.Table) -> None:
-        """Check what is beside the texts: texts of kept columns, bytes, and numbers by their digits; and names of erased persons."""
+        """Check what is beside the texts: texts of kept columns, bytes, and numbers by their
+        digits; and names of erased persons."""
         names = frozenset(table.column_names)
         stored = {leaf.stored for leaf in self.task.leaves if leaf.column in names}
-        arrays: defaultdict[str, PathArrays] = defaultdict(dict)  # parts of nested columns, each taken once
+        # parts of nested columns, each taken once
+        arrays: defaultdict[str, PathArrays] = defaultdict(dict)
         for leaf in list_text_leaves(table.schema):
             if leaf in stored and not self.task.erased_names:
                 continue
-            texts = fill_null_texts(flatten_leaf(table.column(leaf.column).chunk(0), leaf, arrays[leaf.column]).texts)
+            texts = fill_null_texts(
+                flatten_leaf(table.column(leaf.column).chunk(0), leaf, arrays[leaf.column]).texts
+            )
             if leaf not in stored:
                 self.counts["text_bytes"] += len(TextBuffers.from_array(texts).data)
                 self._search(self.locations[str(leaf)], texts, self.forms)
@@ -181,7 +224,11 @@ class _ShardCheck:
         for name in table.column_names:
             values = table.column(name).chunk(0)
             for texts, forms in list_binary_texts(values):
-                self._search(self.locations[name], texts, [form for form in forms or self.forms if form in self.forms])
+                self._search(
+                    self.locations[name],
+                    texts,
+                    [form for form in forms or self.forms if form in self.forms],
+                )
             if self.task.check_mode == "full":
                 for texts in list_number_texts(values):
                     self._search(self.locations[name], texts, ("digits",))
@@ -205,46 +252,65 @@ class _ShardCheck:
         """Count replacements that equal a value of the corpus as leaks."""
         for name in self.edits["kind"].cast(pl.String).unique().sort():
             if name not in all_kinds() or all_kinds()[name].ambiguous_text:
-                continue  # a mention, which becomes a label, or a kind whose surrogates may equal values
+                # a mention, which becomes a label, or a kind whose surrogates may equal values
+                continue
             of_kind = self.edits.filter(pl.col("kind") == name)
             replacements = of_kind["replacement"].unique()
             for terms in self.passes:
                 found = terms.find_collisions(name, replacements).join(of_kind, on="replacement")
                 drawn_before = self._find_drawn_before(found["value_id"].to_numpy(), found)
                 if times := found.filter(~pl.Series(drawn_before))["form"].n_unique():
-                    self.findings.leaks["replacements that are values of the corpus", name, "exact or identity"] += times
+                    self.findings.leaks[
+                        "replacements that are values of the corpus", name, "exact or identity"
+                    ] += times
 
     def _find_drawn_before(self, value_ids: I64, edits: pl.DataFrame) -> Mask:
         return self.task.draws.find_drawn_before(value_ids, edits, self.occurrences)
 
 
-def count_mentions(texts: pa.LargeStringArray, names: Sequence[str], forms: Sequence[str]) -> Counter[str]:
-    """The occurrences of names of erased persons in texts, by form: as written, and in the decodings among `forms`."""
+def count_mentions(
+    texts: pa.LargeStringArray, names: Sequence[str], forms: Sequence[str]
+) -> Counter[str]:
+    """The occurrences of names of erased persons in texts, by form: as written, and in the
+    decodings among `forms`."""
     counts = Counter[str]()
     if names:
         counts["mention"] += name_search.count_names(texts, tuple(names)) if "exact" in forms else 0
         encoded = [form for form in ENCODED_FORMS if form in forms]
-        for form, times in name_search.count_encoded_names(texts, tuple(names), encoded) if encoded else ():
+        for form, times in (
+            name_search.count_encoded_names(texts, tuple(names), encoded) if encoded else ()
+        ):
             counts[form] += times
     return +counts
 
 
-def describe_columns(task: VerifyTask, passes: Sequence[SearchTerms], forms: Sequence[str]) -> dict[str, str]:
+def describe_columns(
+    task: VerifyTask, passes: Sequence[SearchTerms], forms: Sequence[str]
+) -> dict[str, str]:
     """How each column and leaf of the shard is reported: never by a name that holds a value."""
     names = _list_names(read_shard_schema(task))
     matches = [one for terms in passes for one in find_value_matches(terms, names, forms)]
     with_value = sorted({int(no) for one in matches for no in one.text_no[one.certainty != NONE]})
-    hidden = {str(names[no]): f"column whose name holds a value ({number})" for number, no in enumerate(with_value, 1)}
+    hidden = {
+        str(names[no]): f"column whose name holds a value ({number})"
+        for number, no in enumerate(with_value, 1)
+    }
     locations = {}
     for name in names.to_pylist():
-        number = next((text for one, text in hidden.items() if name == one or name.startswith(f"{one}.")), None)
+        number = next(
+            (text for one, text in hidden.items() if name == one or name.startswith(f"{one}.")),
+            None,
+        )
         locations[name] = number or describe_column(name, task.renamed_columns)
     return locations
 
 
 def _list_names(schema: pa.Schema) -> pa.LargeStringArray:
     """The names of columns and of their leaves, in order."""
-    return pa.array(sorted({str(leaf) for leaf in list_text_leaves(schema)} | set(schema.names)), pa.large_string())
+    return pa.array(
+        sorted({str(leaf) for leaf in list_text_leaves(schema)} | set(schema.names)),
+        pa.large_string(),
+    )
 
 
 def _select_documents(rows: pl.DataFrame, doc_no: I64) -> pl.DataFrame:
@@ -277,17 +343,26 @@ class _Spellings:
         """How many kept originals are where they were kept, spelled as they were found."""
         count = 0
         for group in groups if kept.height else ():
-            text_cell, kept_cell = pack_pairs((doc_no[group.rows], kept["doc_no"].to_numpy()), (group.cell, kept["cell"].to_numpy()))
+            text_cell, kept_cell = pack_pairs(
+                (doc_no[group.rows], kept["doc_no"].to_numpy()),
+                (group.cell, kept["cell"].to_numpy()),
+            )
             order = np.argsort(text_cell)
             place = np.minimum(np.searchsorted(text_cell[order], kept_cell), max(len(order) - 1, 0))
-            rows = np.flatnonzero(text_cell[order][place] == kept_cell) if len(order) else np.empty(0, np.int64)
+            rows = (
+                np.flatnonzero(text_cell[order][place] == kept_cell)
+                if len(order)
+                else np.empty(0, np.int64)
+            )
             buffers = TextBuffers.from_array(group.texts)
             text_no = order[place[rows]]
             base, size = buffers.offsets[text_no], buffers.lengths[text_no]
             start, end = (kept[name].to_numpy()[rows] for name in ("start_byte", "end_byte"))
             rows, base, start, end = (column[end <= size] for column in (rows, base, start, end))
             hashes = siphash_spans(buffers.data, base + start, base + end, self.key)
-            count += int(self.hashes.contains(_combine(hashes, kept["value_id"].to_numpy()[rows])).sum())
+            count += int(
+                self.hashes.contains(_combine(hashes, kept["value_id"].to_numpy()[rows])).sum()
+            )
         return count
 
 
@@ -301,9 +376,15 @@ def _write_sweep(task: VerifyTask, to_sweep: SweepSpans) -> None:
     """Write what is to be swept, as occurrences of the input text."""
     start, end = find_code_points(to_sweep, _read_input_cells(task, np.unique(to_sweep.doc_no)))
     count = len(to_sweep)
-    kinds, finders = pa.array(list(all_kinds()), pa.string()), pa.array([table_schemas.SWEEP_FINDER], pa.string())
+    kinds, finders = (
+        pa.array(list(all_kinds()), pa.string()),
+        pa.array([table_schemas.SWEEP_FINDER], pa.string()),
+    )
     columns = {
-        **{name: getattr(to_sweep, name) for name in ("doc_no", "start_byte", "end_byte", "value_id")},
+        **{
+            name: getattr(to_sweep, name)
+            for name in ("doc_no", "start_byte", "end_byte", "value_id")
+        },
         "cell": to_sweep.cell.astype(np.int32),
         "start": start,
         "end": end,
@@ -320,11 +401,17 @@ def _write_sweep(task: VerifyTask, to_sweep: SweepSpans) -> None:
 
 
 def _read_input_cells(task: VerifyTask, doc_nos: I64) -> Iterator[tuple[I64, list[CellColumn]]]:
-    """Yields the text cells of these documents of the input, and the document of each row; nothing without documents."""
+    """Yields the text cells of these documents of the input, and the document of each row; nothing
+    without documents."""
     if not len(doc_nos):
         return
     columns = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
     for table in task.documents.read(int(doc_nos[0]), int(doc_nos[-1]) + 1, columns):
-        table = table.filter(pc.is_in(table.column("doc_no"), value_set=pa.array(doc_nos))).combine_chunks()
+        table = table.filter(
+            pc.is_in(table.column("doc_no"), value_set=pa.array(doc_nos))
+        ).combine_chunks()
         if table.num_rows:
-            yield np.asarray(table.column("doc_no"), np.int64), flatten_cells(table, list(task.leaves))
+            yield (
+                np.asarray(table.column("doc_no"), np.int64),
+                flatten_cells(table, list(task.leaves)),
+            )

@@ -2,12 +2,16 @@
 
     text                                    term           form         certainty
     write to Ann@corp.example today         ann@corp...    exact        certain
-    id312-555-0178x                         312-555-0178   exact        certain (a letter beside a digit)
-    Joanna                                  ann            -            none (shorter than the certain length, inside a word)
+    id312-555-0178x                         312-555-0178   exact        certain (a letter beside a
+                                            digit)
+    Joanna                                  ann            -            none (shorter than the
+                                            certain length, inside a word)
     QW5uQGNvcnAuZXhhbXBsZQ==                ann@corp...    base64       certain
-    55 312 555 0178 20                      3125550178     digits       inconclusive (digits of a longer row)
+    55 312 555 0178 20                      3125550178     digits       inconclusive (digits of a
+                                            longer row)
 
-What follows from a match is decided by who asks: a text that can be rewritten is swept, elsewhere a certain match is a leak.
+What follows from a match is decided by who asks: a text that can be rewritten is swept, elsewhere a
+certain match is a leak.
 """
 
 from __future__ import annotations
@@ -30,17 +34,19 @@ from sanitize.verification.boundaries import ADJOINED, INSIDE, SEPARATE, find_bo
 from sanitize.verification.search_terms import ALL_FORMS, SearchTerms
 
 NONE, INCONCLUSIVE, CERTAIN = range(3)
-_EXACT, _IDENTITY, _CASE_FOLDED = (ALL_FORMS.index(form) for form in ("exact", "identity", "case-folded"))
+_EXACT, _IDENTITY, _CASE_FOLDED = (
+    ALL_FORMS.index(form) for form in ("exact", "identity", "case-folded")
+)
 _AS_WRITTEN = np.isin(ALL_FORMS, ("exact", "case-folded", "identity", "NFKC"))
 _CERTAIN_DIGITS = 9  # of a number without its separators; see `Kind.certain_length`
 
 
 @dataclass(frozen=True, repr=False)
 class ValueMatches:
-    """Matches of removed values in a column, one row each: number of the text, start and end byte in it,
-    form (an index of `ALL_FORMS`), row of the term (see `SearchTerms.locate`), kind, value, and
-    certainty. `is_short`: the term is short, so that the match is certain only in a text, as it is
-    written there."""
+    """Matches of removed values in a column, one row each: number of the text, start and end byte
+    in it, form (an index of `ALL_FORMS`), row of the term (see `SearchTerms.locate`), kind, value,
+    and certainty. `is_short`: the term is short, so that the match is certain only in a text, as it
+    is written there."""
 
     text_no: I64
     start: I64
@@ -56,9 +62,11 @@ class ValueMatches:
         return len(self.term)
 
     def are_certain(self, *, is_cell: bool) -> Mask:
-        """True for certain matches. A short value is certain only in a cell of a table, as it is written there; where it is encoded, and
-        in other texts, it may be there by chance."""
-        certain: Mask = (self.certainty == CERTAIN) & (~self.is_short | (is_cell & _AS_WRITTEN[self.form]))
+        """True for certain matches. A short value is certain only in a cell of a table, as it is
+        written there; where it is encoded, and in other texts, it may be there by chance."""
+        certain: Mask = (self.certainty == CERTAIN) & (
+            ~self.is_short | (is_cell & _AS_WRITTEN[self.form])
+        )
         return certain
 
     def take(self, rows: I64 | Mask) -> ValueMatches:
@@ -82,7 +90,8 @@ def find_value_matches(
     runs: CodedRuns | None = None,
     other_digests: Set[str] = frozenset(),
 ) -> Iterator[ValueMatches]:
-    """Yields the matches of the terms of one pass in a column, form by form, also those of no certainty.
+    """Yields the matches of the terms of one pass in a column, form by form, also those of no
+    certainty.
 
     A match by its digits is left out where one in another form contains it. `runs` are those of the
     column, if they are known; `other_digests` are words that are the digest of no value."""
@@ -109,7 +118,9 @@ def find_value_matches(
             yield matches.take(~_are_contained(matches, others))
 
 
-def find_texts_with_values(passes: Sequence[SearchTerms], texts: pa.LargeStringArray, forms: Sequence[str]) -> list[int]:
+def find_texts_with_values(
+    passes: Sequence[SearchTerms], texts: pa.LargeStringArray, forms: Sequence[str]
+) -> list[int]:
     """The numbers of the texts of a column in which a match is certain."""
     found: set[int] = set()
     for terms in passes:
@@ -119,7 +130,8 @@ def find_texts_with_values(passes: Sequence[SearchTerms], texts: pa.LargeStringA
 
 
 def describe_forms(terms: SearchTerms, matches: ValueMatches, texts: pa.LargeStringArray) -> U8:
-    """The form of each match as it is reported, an index of `ALL_FORMS`: `exact` is split into `exact`, `identity` and `case-folded`."""
+    """The form of each match as it is reported, an index of `ALL_FORMS`: `exact` is split into
+    `exact`, `identity` and `case-folded`."""
     forms = matches.form.copy()
     rows = np.flatnonzero(forms == _EXACT)
     if len(rows):
@@ -132,7 +144,9 @@ def describe_forms(terms: SearchTerms, matches: ValueMatches, texts: pa.LargeStr
     return forms
 
 
-def _find_digests(terms: SearchTerms, texts: pa.LargeStringArray, runs: CodedRuns, other_digests: Set[str]) -> ValueMatches:
+def _find_digests(
+    terms: SearchTerms, texts: pa.LargeStringArray, runs: CodedRuns, other_digests: Set[str]
+) -> ValueMatches:
     """The words that are digests of values; see `SearchTerms.match_digests`."""
     words, text_no, start, end = find_digests(texts, runs)
     words = ["" if word in other_digests else word for word in words]
@@ -141,7 +155,9 @@ def _find_digests(terms: SearchTerms, texts: pa.LargeStringArray, runs: CodedRun
     form = np.full(len(row), ALL_FORMS.index("digest"), np.uint8)
     certainty, is_short = np.full(len(row), CERTAIN, np.uint8), np.zeros(len(row), np.bool_)
     kind, value_id = terms.find_owners(row)
-    return ValueMatches(text_no[number], start[number], end[number], form, row, kind, value_id, certainty, is_short)
+    return ValueMatches(
+        text_no[number], start[number], end[number], form, row, kind, value_id, certainty, is_short
+    )
 
 
 def _find_decoded(terms: SearchTerms, texts: pa.LargeStringArray, view: Decoding) -> ValueMatches:
@@ -151,9 +167,15 @@ def _find_decoded(terms: SearchTerms, texts: pa.LargeStringArray, view: Decoding
     return _describe(terms, texts, found, view.form, view)
 
 
-def _describe(terms: SearchTerms, texts: pa.LargeStringArray, found: LiteralMatches, form: str, view: Decoding | None) -> ValueMatches:
-    """Matches in the texts, or in the pieces of a decoding, with their certainty, at their bytes of the
-    texts."""
+def _describe(
+    terms: SearchTerms,
+    texts: pa.LargeStringArray,
+    found: LiteralMatches,
+    form: str,
+    view: Decoding | None,
+) -> ValueMatches:
+    """Matches in the texts, or in the pieces of a decoding, with their certainty, at their bytes of
+    the texts."""
     is_digits = form == "digits"
     matcher = terms.digits if is_digits else terms.plain
     kind, length = matcher.kind[found.term].astype(np.int64), matcher.lengths[found.term]
@@ -165,8 +187,11 @@ def _describe(terms: SearchTerms, texts: pa.LargeStringArray, found: LiteralMatc
         edges = _widen_to_characters(buffers, spans.text_no, spans.start, spans.end)
         places = _Places(spans.text_no, *edges)
         if is_digits:
-            # all of a row of digits, or without separators inside: else it may be digits of several numbers
-            is_term = (length >= _CERTAIN_DIGITS) & (spans.is_encoded | (places.end - places.start == length))
+            # all of a row of digits, or without separators inside: else it may be digits of several
+            # numbers
+            is_term = (length >= _CERTAIN_DIGITS) & (
+                spans.is_encoded | (places.end - places.start == length)
+            )
         else:
             is_found, is_term = spans.is_encoded, length >= MIN_BYTES.get(form, 0)
     # what adjoins a decoded value is in the decoding; of digits without separators, in the text
@@ -190,9 +215,16 @@ def _describe(terms: SearchTerms, texts: pa.LargeStringArray, found: LiteralMatc
     return matches if view is None else _take_distinct(matches.take(np.flatnonzero(is_found)))
 
 
-def _rate(matcher: LiteralMatcher, buffers: TextBuffers, places: _Places, kind: I64, is_term: Mask, is_long: Mask) -> U8:
-    """How certain matches are, by what adjoins them. `is_term`: the whole of the match is one value;
-    `is_long`: it has the certain length."""
+def _rate(
+    matcher: LiteralMatcher,
+    buffers: TextBuffers,
+    places: _Places,
+    kind: I64,
+    is_term: Mask,
+    is_long: Mask,
+) -> U8:
+    """How certain matches are, by what adjoins them. `is_term`: the whole of the match is one
+    value; `is_long`: it has the certain length."""
     base = buffers.offsets[places.text_no]
     start, end = base + places.start, base + places.end
     forbidden = (matcher.not_before, matcher.not_after)
@@ -208,9 +240,11 @@ def _rate(matcher: LiteralMatcher, buffers: TextBuffers, places: _Places, kind: 
 
 
 def _take_distinct(matches: ValueMatches) -> ValueMatches:
-    """Each place of a term once, the most certain match of it: a line of base64 is decoded alone and with
-    its neighbours, and at several alignments."""
-    order = np.lexsort((-matches.certainty.astype(np.int64), matches.start, matches.term, matches.text_no))
+    """Each place of a term once, the most certain match of it: a line of base64 is decoded alone
+    and with its neighbours, and at several alignments."""
+    order = np.lexsort(
+        (-matches.certainty.astype(np.int64), matches.start, matches.term, matches.text_no)
+    )
     columns = [column[order] for column in (matches.text_no, matches.term, matches.start)]
     is_new = np.ones(len(order), np.bool_)
     is_new[1:] = np.logical_or.reduce([np.diff(column) != 0 for column in columns])
@@ -218,26 +252,39 @@ def _take_distinct(matches: ValueMatches) -> ValueMatches:
 
 
 def _are_contained(matches: ValueMatches, others: Sequence[ValueMatches]) -> Mask:
-    """True for matches inside one of the others that is as certain, and for those that are not certain inside a certain one of their
-    own form: a number without its country is inside the number."""
+    """True for matches inside one of the others that is as certain, and for those that are not
+    certain inside a certain one of their own form: a number without its country is inside the
+    number."""
     is_inside = np.zeros(len(matches), np.bool_)
     certain = matches.take(matches.certainty == CERTAIN)
-    for certainty, same_form in ((INCONCLUSIVE, certain), (CERTAIN, certain.take(np.empty(0, np.int64)))):
+    for certainty, same_form in (
+        (INCONCLUSIVE, certain),
+        (CERTAIN, certain.take(np.empty(0, np.int64))),
+    ):
         rows = np.flatnonzero(matches.certainty <= certainty)
         as_certain = [same_form, *(one.take(one.certainty >= certainty) for one in others)]
-        text_no, start, end = (np.concatenate([getattr(one, name) for one in as_certain]) for name in ("text_no", "start", "end"))
-        own, other = flatten_spans((matches.text_no[rows], matches.start[rows], matches.end[rows]), (text_no, start, end))
+        text_no, start, end = (
+            np.concatenate([getattr(one, name) for one in as_certain])
+            for name in ("text_no", "start", "end")
+        )
+        own, other = flatten_spans(
+            (matches.text_no[rows], matches.start[rows], matches.end[rows]), (text_no, start, end)
+        )
         is_inside[rows] |= contained_in_any(*own, *other)
     return is_inside
 
 
-def _widen_to_characters(buffers: TextBuffers, text_no: I64, start: I64, end: I64) -> tuple[I64, I64]:
+def _widen_to_characters(
+    buffers: TextBuffers, text_no: I64, start: I64, end: I64
+) -> tuple[I64, I64]:
     """Start and end of spans, widened to whole characters: decoded bytes may begin inside one."""
     base = buffers.offsets[text_no]
     edges = []
     last = len(buffers.data) - 1
     for edge, step in ((base + start, -1), (base + end, 1)):
-        while (inside := (edge <= last) & ((buffers.data[np.minimum(edge, last)] & 0xC0) == 0x80)).any():
+        while (
+            inside := (edge <= last) & ((buffers.data[np.minimum(edge, last)] & 0xC0) == 0x80)
+        ).any():
             edge = edge + step * inside
         edges.append(edge - base)
     return edges[0], edges[1]

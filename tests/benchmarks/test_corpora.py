@@ -1,4 +1,5 @@
-"""The generated corpora depend on their arguments only, have the stated density, and contain reserved addresses only."""
+"""The generated corpora depend on their arguments only, have the stated density, and contain
+reserved addresses only."""
 
 from __future__ import annotations
 
@@ -9,13 +10,20 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from sanitize.cli.generated_mails import MAIL_SCHEMA, MAILS_PER_CHUNK, generate_mail_batches, generate_mails, write_mbox
+from sanitize.cli.generated_mails import (
+    MAIL_SCHEMA,
+    MAILS_PER_CHUNK,
+    generate_mail_batches,
+    generate_mails,
+    write_mbox,
+)
 
 ADDRESS = re.compile(r"[\w.+-]+@([\w-]+(?:\.[\w-]+)+)")
 VALUE_PATTERN = re.compile(
     r"https?://\S+|[\w.+-]+@[\w-]+(?:\.[\w-]+)+|\d{3}\)?[-. ]555[-. ]01\d\d"
     r"|\b(?:192\.0\.2|198\.51\.100|203\.0\.113)\.\d+|2001:db8::[0-9a-f]+"
-    r"|\b\d{4}[ -]?\d{4,6}[ -]?\d{4,5}(?:[ -]?\d{4})?\b|\b(?:GB|DE|NL)\d\d[ 0-9A-Z]{14,}|\b[78]\d\d-\d\d-\d{4}\b"
+    r"|\b\d{4}[ -]?\d{4,6}[ -]?\d{4,5}(?:[ -]?\d{4})?\b|\b(?:GB|DE|NL)\d\d["
+    r" 0-9A-Z]{14,}|\b[78]\d\d-\d\d-\d{4}\b"
 )
 
 
@@ -65,14 +73,19 @@ def test_frequencies_follow_a_power_law(corpus: tuple[bool, pa.Table]) -> None:
 def test_addresses_and_numbers_are_reserved(corpus: tuple[bool, pa.Table]) -> None:
     for text in list_texts(corpus[1]):
         for domain in ADDRESS.findall(text):
-            assert domain.lower().endswith(".example") or re.search(r"(^|\.)example\.(com|org|net)$", domain.lower())
+            assert domain.lower().endswith(".example") or re.search(
+                r"(^|\.)example\.(com|org|net)$", domain.lower()
+            )
         for number in re.findall(r"\d{3}\)?[-. ]\d{3}[-. ]\d{4}\b", text):
             assert re.search(r"555[-. ]01\d\d$", number)
 
 
 def test_mbox_round_trip(tmp_path: Path) -> None:
     table = generate_mails(200, 3)
-    with_from_lines = [*list_texts(table)[:-1], list_texts(table)[-1] + "From here on\n>From there\n"]
+    with_from_lines = [
+        *list_texts(table)[:-1],
+        list_texts(table)[-1] + "From here on\n>From there\n",
+    ]
     changed = table.set_column(2, "text", pa.array(with_from_lines, pa.large_string()))
     write_mbox(changed, tmp_path / "mails.mbox")
     box = mailbox.mbox(tmp_path / "mails.mbox")
@@ -82,4 +95,6 @@ def test_mbox_round_trip(tmp_path: Path) -> None:
         assert isinstance(payload, bytes)
         body = payload.decode("utf-8")
         expected_body = text.partition("\n\n")[2]
-        assert re.sub(r"^>(>*From )", r"\1", body, flags=re.MULTILINE).rstrip("\n") == expected_body.rstrip("\n")
+        assert re.sub(r"^>(>*From )", r"\1", body, flags=re.MULTILINE).rstrip(
+            "\n"
+        ) == expected_body.rstrip("\n")

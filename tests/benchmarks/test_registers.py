@@ -21,10 +21,17 @@ def test_texts_are_drawn_from_the_seed_and_their_labels_are_values_of_their_kind
 
 def test_finds_are_counted_by_register_and_kind() -> None:
     texts = [
-        LabelledText("prose", "ann@example.com bob@example.com 10.1.2.3", ((0, 15, "EMAIL_ADDRESS"), (16, 31, "EMAIL_ADDRESS"))),
+        LabelledText(
+            "prose",
+            "ann@example.com bob@example.com 10.1.2.3",
+            ((0, 15, "EMAIL_ADDRESS"), (16, 31, "EMAIL_ADDRESS")),
+        ),
         LabelledText("chat", "no value", ()),
     ]
-    found = [[(0, 15, "EMAIL_ADDRESS"), (18, 31, "EMAIL_ADDRESS"), (32, 40, "IP_ADDRESS")], [(0, 2, "PERSON")]]
+    found = [
+        [(0, 15, "EMAIL_ADDRESS"), (18, 31, "EMAIL_ADDRESS"), (32, 40, "IP_ADDRESS")],
+        [(0, 2, "PERSON")],
+    ]
     counts = count_finds(texts, found)
     assert counts["prose"]["EMAIL_ADDRESS"] == {"labels": 2, "found": 1, "finds": 2, "true": 2}
     assert counts["prose"]["IP_ADDRESS"] == {"labels": 0, "found": 0, "finds": 1, "true": 0}

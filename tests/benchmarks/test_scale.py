@@ -14,7 +14,8 @@ def test_shares_sum_to_one_and_decrease() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shares", "draws", "expected"), [([1.0], 5, 1.0), ([0.5, 0.5], 1, 1.0), ([0.5, 0.5], 2, 1.5), ([0.25] * 4, 0, 0.0)]
+    ("shares", "draws", "expected"),
+    [([1.0], 5, 1.0), ([0.5, 0.5], 1, 1.0), ([0.5, 0.5], 2, 1.5), ([0.25] * 4, 0, 0.0)],
 )
 def test_distinct_values_by_hand(shares: list[float], draws: int, expected: float) -> None:
     assert expected_distinct(np.array(shares), draws) == pytest.approx(expected)
@@ -49,7 +50,9 @@ def test_fit_finds_start_and_slope(start: float, per_mb: float) -> None:
 @pytest.mark.parametrize("exponent", [0.5, 1.0, 2.0])
 def test_the_exponent_covers_the_total_cost(exponent: float) -> None:
     sizes = [100.0, 1_000.0, 5_000.0]
-    assert fit_costs(sizes, [0.01 * size**exponent for size in sizes])["exponent"] == pytest.approx(exponent)
+    assert fit_costs(sizes, [0.01 * size**exponent for size in sizes])["exponent"] == pytest.approx(
+        exponent
+    )
 
 
 def test_a_fitted_start_is_never_negative() -> None:

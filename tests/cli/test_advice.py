@@ -1,4 +1,5 @@
-"""Advice in messages ends the problem: each case runs a command, takes the advice out of its message, and follows it literally."""
+"""Advice in messages ends the problem: each case runs a command, takes the advice out of its
+message, and follows it literally."""
 
 from __future__ import annotations
 
@@ -26,9 +27,11 @@ Run = Callable[[str], tuple[int, str]]
 
 @dataclass(frozen=True)
 class Case:
-    """`before` are commands that must succeed; `command` then gives the message, in which `advice` is found.
+    """`before` are commands that must succeed; `command` then gives the message, in which `advice`
+    is found.
 
-    `follow` are the commands that follow the advice, with the groups of `advice` filled in (`{0}`); each must end with exit code 0.
+    `follow` are the commands that follow the advice, with the groups of `advice` filled in (`{0}`);
+    each must end with exit code 0.
     """
 
     name: str
@@ -43,8 +46,12 @@ CASES = (
     Case(
         "too much in quarantine",
         "run mixed -o out --plan redact",
-        r"Give only the files that can be read, such as FOLDER/(\*\.txt), (with --replace), or allow it with (--max-quarantine \d+%).",
-        ["run mixed/a.txt mixed/b.txt -o out --plan redact --replace", "run mixed -o other --plan redact {2}"],
+        r"Give only the files that can be read, such as FOLDER/(\*\.txt), (with --replace), or"
+        r" allow it with (--max-quarantine \d+%).",
+        [
+            "run mixed/a.txt mixed/b.txt -o out --plan redact --replace",
+            "run mixed -o other --plan redact {2}",
+        ],
         5,
     ),
     Case(
@@ -64,7 +71,8 @@ CASES = (
     Case(
         "a value in a kept column",
         "run kept.jsonl -o out --plan redact --keep note",
-        r"(--drop) COLUMN\), pseudonymize it \((--pseudonymize) COLUMN\), sanitize it \((--sanitize) COLUMN\)",
+        r"(--drop) COLUMN\), pseudonymize it \((--pseudonymize) COLUMN\), sanitize it"
+        r" \((--sanitize) COLUMN\)",
         [
             "run kept.jsonl -o o1 --plan redact {0} note",
             "run kept.jsonl -o o2 --plan redact {1} note",
@@ -75,14 +83,16 @@ CASES = (
     Case(
         "a kept column that is renamed after what it holds",
         "run kept.jsonl -o out --plan redact --keep note",
-        r"rename it in the input after what it holds, such as url, to keep that \((--keep) COLUMN\)",
+        r"rename it in the input after what it holds, such as url, to keep that \((--keep)"
+        r" COLUMN\)",
         ["run renamed.jsonl -o out --plan redact {0} email --replace"],
         4,
     ),
     Case(
         "a column that names people",
         "run authors.jsonl -o out --plan redact",
-        r"(--pseudonymize 'author') .*, (--drop 'author'), (--sanitize 'author') .*, --keep 'author'",
+        r"(--pseudonymize 'author') .*, (--drop 'author'), (--sanitize 'author') .*, --keep"
+        r" 'author'",
         [f"run authors.jsonl -o o{number} --plan redact {{{number}}}" for number in range(3)],
         2,
     ),
@@ -139,7 +149,13 @@ CASES = (
         ["run bodies.jsonl -o out --plan redact {0}"],
         2,
     ),
-    Case("a misspelt plan", "run texts.jsonl -o out --plan redakt", r"did you mean (redact)\?", ["run texts.jsonl -o out --plan {0}"], 2),
+    Case(
+        "a misspelt plan",
+        "run texts.jsonl -o out --plan redakt",
+        r"did you mean (redact)\?",
+        ["run texts.jsonl -o out --plan {0}"],
+        2,
+    ),
     Case(
         "a misspelt setting of a plan",
         "run texts.jsonl -o out --plan redact --set edit.0.labels=numbered",
@@ -166,14 +182,20 @@ CASES = (
         "an emptied vault",
         "verify out",
         r"(move) it and the output away and run the same command again",
-        ["{0} out.private away.private", "{0} out away", "run texts.jsonl -o out --plan redact", "verify out"],
+        [
+            "{0} out.private away.private",
+            "{0} out away",
+            "run texts.jsonl -o out --plan redact",
+            "verify out",
+        ],
         3,
         ["run texts.jsonl -o out --plan redact", "delete out.private/vault"],
     ),
     Case(
         "an append to what does not exist",
         "run texts.jsonl -o out --plan redact --append",
-        r"run the same command without (--append); to add them to what is published, give its (-o) and --work",
+        r"run the same command without (--append); to add them to what is published, give its (-o)"
+        r" and --work",
         ["run texts.jsonl -o out --plan redact", "run more.jsonl {1} out --plan redact {0}"],
         2,
     ),
@@ -218,11 +240,17 @@ def write_inputs(folder: Path) -> None:
     (folder / "mixed" / "c.parquet").write_bytes(b"PAR1" + b"\0" * 900 + b"PAR1")
     rows = {
         "texts": [{"text": f"Write to {MAIL}"}, {"text": "or call 205-555-0142"}],
-        "encoded": [{"text": f"Write to {MAIL}"}, {"text": f"id={base64.b64encode(MAIL.encode()).decode()}"}],
+        "encoded": [
+            {"text": f"Write to {MAIL}"},
+            {"text": f"id={base64.b64encode(MAIL.encode()).decode()}"},
+        ],
         "more": [{"text": "or by fax: 205-555-0143"}],
         "kept": [{"text": "hello", "note": MAIL}, {"text": "there", "note": "x"}],
         "renamed": [{"text": "hello", "email": MAIL}],
-        "authors": [{"text": "hello", "author": "Ann Roe"}, {"text": "there", "author": "Bo Thornquist"}],
+        "authors": [
+            {"text": "hello", "author": "Ann Roe"},
+            {"text": "there", "author": "Bo Thornquist"},
+        ],
         "bodies": [{"id": "1", "body": f"Write to {MAIL}"}],
     }
     for name, lines in rows.items():
@@ -230,8 +258,11 @@ def write_inputs(folder: Path) -> None:
 
 
 @pytest.fixture()
-def run(console: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Run:
-    """Runs a command line in the folder of the inputs; `edit FILE TEXT`, `delete FILE` and `move FILE NAME` change files and folders."""
+def run(
+    console: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Run:
+    """Runs a command line in the folder of the inputs; `edit FILE TEXT`, `delete FILE` and `move
+    FILE NAME` change files and folders."""
     monkeypatch.chdir(tmp_path)
     write_inputs(tmp_path)
 
@@ -244,7 +275,10 @@ def run(console: Callable[..., tuple[int, str, str]], tmp_path: Path, monkeypatc
             elif arguments[0] == "delete":
                 shutil.rmtree(path) if path.is_dir() else path.unlink()
             else:
-                path.write_text((path.read_text() if path.exists() else "") + " ".join(arguments[2:] or ["edited"]))
+                path.write_text(
+                    (path.read_text() if path.exists() else "")
+                    + " ".join(arguments[2:] or ["edited"])
+                )
             return 0, ""
         if arguments[0] == "run":
             arguments += ["--workers", "1"]
@@ -274,21 +308,29 @@ def list_options() -> dict[str, set[str]]:
     group = typer.main.get_command(main.app)
     assert isinstance(group, typer.core.TyperGroup)
     return {
-        name: {option for one in command.params for option in (*one.opts, *one.secondary_opts)} for name, command in group.commands.items()
+        name: {option for one in command.params for option in (*one.opts, *one.secondary_opts)}
+        for name, command in group.commands.items()
     }
 
 
 def iter_texts() -> Iterator[tuple[str, str]]:
-    """(place, text) of every string literal of the package that is no docstring, parts of f-strings included."""
+    """(place, text) of every string literal of the package that is no docstring, parts of f-strings
+    included."""
     for path in sorted(PACKAGE.rglob("*.py")):
         tree = ast.parse(path.read_text("utf-8"))
         docstrings = {
             id(node.body[0].value)
             for node in ast.walk(tree)
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and node.body and isinstance(node.body[0], ast.Expr)
+            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef)
+            and node.body
+            and isinstance(node.body[0], ast.Expr)
         }
         for node in ast.walk(tree):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in docstrings:
+            if (
+                isinstance(node, ast.Constant)
+                and isinstance(node.value, str)
+                and id(node) not in docstrings
+            ):
                 yield f"{path.relative_to(PACKAGE)}:{node.lineno}", node.value
 
 
@@ -298,16 +340,22 @@ def test_messages_name_commands_and_options_that_exist() -> None:
     every_option = set().union(*options.values()) | {"--help", "--version"}
     unknown = []
     for place, text in iter_texts():
-        commands = re.findall(r"(?<![-\w./])sanitize ([a-z]+)\b(?= (?:[A-Z]{2,}|--|\S+\.private|run|--)|`)", text)
+        commands = re.findall(
+            r"(?<![-\w./])sanitize ([a-z]+)\b(?= (?:[A-Z]{2,}|--|\S+\.private|run|--)|`)", text
+        )
         unknown += [f"{place}: sanitize {name}" for name in commands if name not in options]
         named = re.findall(r"(?<![-\w])(--[a-z][a-z-]+)", text)
-        unknown += [f"{place}: {name}" for name in named if name not in every_option and not _belongs_to_others(place, name)]
+        unknown += [
+            f"{place}: {name}"
+            for name in named
+            if name not in every_option and not _belongs_to_others(place, name)
+        ]
     assert not unknown, "\n".join(unknown)
 
 
 def _belongs_to_others(place: str, option: str) -> bool:
-    """Options of pip, of `hf download` and of the script that compiles kernels, and an argument of `sanitize.verify` that is an option only
-    until `to_python_names` has translated it."""
+    """Options of pip, of `hf download` and of the script that compiles kernels, and an argument of
+    `sanitize.verify` that is an option only until `to_python_names` has translated it."""
     return option in (
         "--extra-index-url",
         "--force-reinstall",
@@ -317,4 +365,7 @@ def _belongs_to_others(place: str, option: str) -> bool:
         "--user",
         "--repo-type",
         "--local-dir",
-    ) or ((option == "--mode" and place.startswith("verification/leak_check.py")) or place.startswith("kernels/build.py"))
+    ) or (
+        (option == "--mode" and place.startswith("verification/leak_check.py"))
+        or place.startswith("kernels/build.py")
+    )

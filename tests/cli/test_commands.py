@@ -1,4 +1,5 @@
-"""All commands through the console script: output, exit codes; a mistake prints one error line and leaves no files."""
+"""All commands through the console script: output, exit codes; a mistake prints one error line and
+leaves no files."""
 
 from __future__ import annotations
 
@@ -78,12 +79,17 @@ def sanitize(console: Callable[..., tuple[int, str, str]]) -> Command:
 def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with an input, as the working folder."""
     monkeypatch.chdir(tmp_path)
-    pq.write_table(pa.table({"text": LINES, "subject": ["a", "b", "c"], "n": [1, 2, 3]}), "in.parquet")
+    pq.write_table(
+        pa.table({"text": LINES, "subject": ["a", "b", "c"], "n": [1, 2, 3]}), "in.parquet"
+    )
     return tmp_path
 
 
 def read_tree(folder: Path) -> dict[str, bytes | None]:
-    return {path.relative_to(folder).as_posix(): path.read_bytes() if path.is_file() else None for path in folder.rglob("*")}
+    return {
+        path.relative_to(folder).as_posix(): path.read_bytes() if path.is_file() else None
+        for path in folder.rglob("*")
+    }
 
 
 # ---- bad input ----
@@ -138,11 +144,36 @@ FIND = '[find]\nkinds = ["EMAIL_ADDRESS"]\n'
 EDIT = '[[edit]]\nuse = "redact"\nkinds = ["EMAIL_ADDRESS"]\n'
 # name of the mistake: preparation, command, exit code, and words of the error line
 MISTAKES: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
-    "a missing path": (write_nothing, "run nowhere.mbox -o out", 3, ["nowhere.mbox", "no such file or folder"]),
-    "a missing path beside a good one": (write_nothing, "run in.parquet nowhere -o out", 3, ["nowhere", "no such file or folder"]),
-    "an empty folder": (lambda folder: (folder / "empty").mkdir(), "run empty -o out", 3, ["empty", "nothing in this folder can be read"]),
-    "an empty file": (lambda folder: (folder / "none.jsonl").touch(), "run none.jsonl -o out", 3, ["none.jsonl", "no bytes"]),
-    "text in .parquet": (write_text_as_parquet, "run bad.parquet -o out", 3, ["bad.parquet", ".parquet", "Parquet, Arrow, CSV"]),
+    "a missing path": (
+        write_nothing,
+        "run nowhere.mbox -o out",
+        3,
+        ["nowhere.mbox", "no such file or folder"],
+    ),
+    "a missing path beside a good one": (
+        write_nothing,
+        "run in.parquet nowhere -o out",
+        3,
+        ["nowhere", "no such file or folder"],
+    ),
+    "an empty folder": (
+        lambda folder: (folder / "empty").mkdir(),
+        "run empty -o out",
+        3,
+        ["empty", "nothing in this folder can be read"],
+    ),
+    "an empty file": (
+        lambda folder: (folder / "none.jsonl").touch(),
+        "run none.jsonl -o out",
+        3,
+        ["none.jsonl", "no bytes"],
+    ),
+    "text in .parquet": (
+        write_text_as_parquet,
+        "run bad.parquet -o out",
+        3,
+        ["bad.parquet", ".parquet", "Parquet, Arrow, CSV"],
+    ),
     "bytes in .jsonl": (write_binary_as_jsonl, "run bad.jsonl -o out", 3, ["bad.jsonl", ".jsonl"]),
     # bug: WORK is left behind (also by a foreign OUT, and by an OUT that is a file)
     "no document": (
@@ -151,23 +182,65 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
         3,
         ["no record"],
     ),
-    "a text column that is not there": (write_nothing, f"{RUN} --text-column txet", 2, ["txet", "subject, text", "text?"]),
+    "a text column that is not there": (
+        write_nothing,
+        f"{RUN} --text-column txet",
+        2,
+        ["txet", "subject, text", "text?"],
+    ),
     "a user column that is not there": (write_nothing, f"{RUN} --user-column form", 2, ["form"]),
     "an id column that is not there": (write_nothing, f"{RUN} --id-column nn", 2, ["nn"]),
     "a text column of numbers": (write_nothing, f"{RUN} --text-column n", 2, ["n ", "string"]),
-    "an unknown --split": (write_nothing, f"{RUN} --split line", 2, ["--split line", "did you mean lines?"]),
-    "an unknown --keep": (write_nothing, f"{RUN} --keep subjekt", 2, ["--keep subjekt", "did you mean subject?"]),
-    "an unknown --drop": (write_nothing, f"{RUN} --drop subjekt", 2, ["--drop subjekt", "did you mean subject?"]),
+    "an unknown --split": (
+        write_nothing,
+        f"{RUN} --split line",
+        2,
+        ["--split line", "did you mean lines?"],
+    ),
+    "an unknown --keep": (
+        write_nothing,
+        f"{RUN} --keep subjekt",
+        2,
+        ["--keep subjekt", "did you mean subject?"],
+    ),
+    "an unknown --drop": (
+        write_nothing,
+        f"{RUN} --drop subjekt",
+        2,
+        ["--drop subjekt", "did you mean subject?"],
+    ),
     "--keep of the text": (write_nothing, f"{RUN} --keep text", 2, ["--keep text", "main text"]),
-    "--sanitize of numbers": (write_nothing, f"{RUN} --sanitize n", 2, ["--sanitize n", "holds no text"]),
-    "two policies": (write_nothing, f"{RUN} --keep subject --drop subject", 2, ["subject", "--keep", "--drop"]),
+    "--sanitize of numbers": (
+        write_nothing,
+        f"{RUN} --sanitize n",
+        2,
+        ["--sanitize n", "holds no text"],
+    ),
+    "two policies": (
+        write_nothing,
+        f"{RUN} --keep subject --drop subject",
+        2,
+        ["subject", "--keep", "--drop"],
+    ),
     "an unknown plan": (
         write_nothing,
         f"{RUN} --plan rmtf",
         2,
-        ["rmtf", "baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, names, pseudonymize, redact, rmft", "did you mean rmft?"],
+        [
+            "rmtf",
+            (
+                "baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, names, pseudonymize,"
+                " redact, rmft"
+            ),
+            "did you mean rmft?",
+        ],
     ),
-    "a blacklist without users": (write_nothing, "run in.parquet -o out --plan blacklist", 2, ["[blacklist]", "--user-column"]),
+    "a blacklist without users": (
+        write_nothing,
+        "run in.parquet -o out --plan blacklist",
+        2,
+        ["[blacklist]", "--user-column"],
+    ),
     "a plan with an unknown key": (
         lambda f: write_plan(f, "leve = []\n" + FIND + EDIT),
         f"{RUN} --plan mine.toml",
@@ -192,15 +265,55 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
         2,
         ["URL is found", "leave"],
     ),
-    "a plan that is no TOML": (lambda f: write_plan(f, "[find"), f"{RUN} --plan mine.toml", 2, ["mine.toml", "not TOML"]),
-    "a --set without a value": (write_nothing, f"{RUN} --set edit.0.keep", 2, ["--set edit.0.keep", "KEY=VALUE"]),
-    "a --set of an unknown key": (write_nothing, f"{RUN} --set edit.0.kep=2", 2, ["edit[0].kep", "did you mean keep?"]),
-    "a --set out of range": (write_nothing, f"{RUN} --set edit.9.keep=2", 2, ["edit.9.keep", "no entry 9"]),
-    "OUT inside the input": (write_nested_input, "run data -o data/out", 2, ["data/out", "inside each other", "beside"]),
-    "the input inside OUT": (write_nested_input, "run data/in.jsonl -o data", 2, ["data", "inside each other"]),
+    "a plan that is no TOML": (
+        lambda f: write_plan(f, "[find"),
+        f"{RUN} --plan mine.toml",
+        2,
+        ["mine.toml", "not TOML"],
+    ),
+    "a --set without a value": (
+        write_nothing,
+        f"{RUN} --set edit.0.keep",
+        2,
+        ["--set edit.0.keep", "KEY=VALUE"],
+    ),
+    "a --set of an unknown key": (
+        write_nothing,
+        f"{RUN} --set edit.0.kep=2",
+        2,
+        ["edit[0].kep", "did you mean keep?"],
+    ),
+    "a --set out of range": (
+        write_nothing,
+        f"{RUN} --set edit.9.keep=2",
+        2,
+        ["edit.9.keep", "no entry 9"],
+    ),
+    "OUT inside the input": (
+        write_nested_input,
+        "run data -o data/out",
+        2,
+        ["data/out", "inside each other", "beside"],
+    ),
+    "the input inside OUT": (
+        write_nested_input,
+        "run data/in.jsonl -o data",
+        2,
+        ["data", "inside each other"],
+    ),
     "OUT is the input": (write_nested_input, "run data -o data", 2, ["data", "inside each other"]),
-    "WORK inside OUT": (write_nothing, f"{RUN} --work out/private", 2, ["out/private", "inside each other"]),
-    "OUT inside WORK": (write_nothing, "run in.parquet -o work/out --work work", 2, ["inside each other"]),
+    "WORK inside OUT": (
+        write_nothing,
+        f"{RUN} --work out/private",
+        2,
+        ["out/private", "inside each other"],
+    ),
+    "OUT inside WORK": (
+        write_nothing,
+        "run in.parquet -o work/out --work work",
+        2,
+        ["inside each other"],
+    ),
     "OUT inside another run's private folder": (
         write_other_workspace,
         "run in.parquet -o other.private/out",
@@ -213,35 +326,135 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
         2,
         ["other.private", "another run"],
     ),
-    "WORK inside the input": (write_nested_input, "run data -o out --work data/work", 2, ["data/work", "inside each other"]),
-    "the index inside the input": (write_nested_input, "index data --work data/work", 2, ["data/work", "inside each other"]),
+    "WORK inside the input": (
+        write_nested_input,
+        "run data -o out --work data/work",
+        2,
+        ["data/work", "inside each other"],
+    ),
+    "the index inside the input": (
+        write_nested_input,
+        "index data --work data/work",
+        2,
+        ["data/work", "inside each other"],
+    ),
     "a foreign OUT": (write_foreign_output, RUN, 2, ["out", "was not written by sanitize"]),
-    "a foreign OUT with --replace": (write_foreign_output, f"{RUN} --replace", 2, ["out", "was not written by sanitize"]),
-    "OUT is a file": (lambda f: (f / "out").write_text("mine"), RUN, 2, ["out", "was not written by sanitize"]),
+    "a foreign OUT with --replace": (
+        write_foreign_output,
+        f"{RUN} --replace",
+        2,
+        ["out", "was not written by sanitize"],
+    ),
+    "OUT is a file": (
+        lambda f: (f / "out").write_text("mine"),
+        RUN,
+        2,
+        ["out", "was not written by sanitize"],
+    ),
     # bug: a bare FileExistsError, exit 1
     "WORK is a file": (lambda f: (f / "out.private").write_text("mine"), RUN, 2, ["out.private"]),
     # bug: a bare NotADirectoryError, exit 1
-    "OUT below a file": (lambda f: (f / "note").write_text("mine"), "run in.parquet -o note/out", 2, ["note"]),
+    "OUT below a file": (
+        lambda f: (f / "note").write_text("mine"),
+        "run in.parquet -o note/out",
+        2,
+        ["note"],
+    ),
     "no key": (write_nothing, f"{RUN} --key nokey", 2, ["nokey", "64 hexadecimal digits"]),
-    "a key that others read": (lambda f: write_key(f, 0o644), f"{RUN} --key key", 2, ["key", "0644", "chmod 600"]),
-    "a key that is no key": (lambda f: write_key(f, text="not a key"), f"{RUN} --key key", 2, ["not a key", "64 hexadecimal digits"]),
-    "a key that is short": (lambda f: write_key(f, text="ab" * 31), f"{RUN} --key key", 2, ["not a key", "64 hexadecimal digits"]),
+    "a key that others read": (
+        lambda f: write_key(f, 0o644),
+        f"{RUN} --key key",
+        2,
+        ["key", "0644", "chmod 600"],
+    ),
+    "a key that is no key": (
+        lambda f: write_key(f, text="not a key"),
+        f"{RUN} --key key",
+        2,
+        ["not a key", "64 hexadecimal digits"],
+    ),
+    "a key that is short": (
+        lambda f: write_key(f, text="ab" * 31),
+        f"{RUN} --key key",
+        2,
+        ["not a key", "64 hexadecimal digits"],
+    ),
     "a key and a seed": (write_key, f"{RUN} --key key --seed 1", 2, ["--key and --seed"]),
-    "--max-quarantine of words": (write_nothing, f"{RUN} --max-quarantine lots", 2, ["--max-quarantine lots", "10% or 0.1"]),
-    "--max-quarantine above all": (write_nothing, f"{RUN} --max-quarantine 150%", 2, ["--max-quarantine 150%"]),
-    "--max-quarantine below none": (write_nothing, f"{RUN} --max-quarantine -1", 2, ["--max-quarantine -1"]),
-    "--max-doc-bytes of words": (write_nothing, f"{RUN} --max-doc-bytes large", 2, ["--max-doc-bytes large", "32MB or 100000000"]),
-    "--max-doc-bytes of nothing": (write_nothing, f"{RUN} --max-doc-bytes 0", 2, ["--max-doc-bytes 0"]),
-    "--max-doc-bytes too large": (write_nothing, f"{RUN} --max-doc-bytes 1GB", 2, ["--max-doc-bytes 1GB", "512 MB at most"]),
-    "--max-doc-bytes of a share": (write_nothing, f"{RUN} --max-doc-bytes 10%", 2, ["--max-doc-bytes 10%"]),
-    "--max-quarantine of nan": (write_nothing, f"{RUN} --max-quarantine nan", 2, ["--max-quarantine nan"]),
+    "--max-quarantine of words": (
+        write_nothing,
+        f"{RUN} --max-quarantine lots",
+        2,
+        ["--max-quarantine lots", "10% or 0.1"],
+    ),
+    "--max-quarantine above all": (
+        write_nothing,
+        f"{RUN} --max-quarantine 150%",
+        2,
+        ["--max-quarantine 150%"],
+    ),
+    "--max-quarantine below none": (
+        write_nothing,
+        f"{RUN} --max-quarantine -1",
+        2,
+        ["--max-quarantine -1"],
+    ),
+    "--max-doc-bytes of words": (
+        write_nothing,
+        f"{RUN} --max-doc-bytes large",
+        2,
+        ["--max-doc-bytes large", "32MB or 100000000"],
+    ),
+    "--max-doc-bytes of nothing": (
+        write_nothing,
+        f"{RUN} --max-doc-bytes 0",
+        2,
+        ["--max-doc-bytes 0"],
+    ),
+    "--max-doc-bytes too large": (
+        write_nothing,
+        f"{RUN} --max-doc-bytes 1GB",
+        2,
+        ["--max-doc-bytes 1GB", "512 MB at most"],
+    ),
+    "--max-doc-bytes of a share": (
+        write_nothing,
+        f"{RUN} --max-doc-bytes 10%",
+        2,
+        ["--max-doc-bytes 10%"],
+    ),
+    "--max-quarantine of nan": (
+        write_nothing,
+        f"{RUN} --max-quarantine nan",
+        2,
+        ["--max-quarantine nan"],
+    ),
     "an unknown --verify": (write_nothing, f"{RUN} --verify ful", 2, ["--verify ful", "fast"]),
     # bug: exit 7 and "if the disk is not full, this is a bug", once everything was found
     "no memory limit": (write_nothing, f"{RUN} --memory-limit lots", 2, ["lots"]),
-    "--strict": (write_bad_records, "run in.jsonl -o out --strict", 5, ["1 of 4", "not_utf8", "--strict"]),
-    "above --max-quarantine": (write_bad_records, "run in.jsonl -o out", 5, ["1 of 4", "not_utf8", "10%"]),
-    "index above --max-quarantine": (write_bad_records, "index in.jsonl --work work", 5, ["1 of 4", "not_utf8"]),
-    "stream of a URL": (write_nothing, "stream memory://mails/in.jsonl", 2, ["memory://mails/in.jsonl", "sanitize run"]),
+    "--strict": (
+        write_bad_records,
+        "run in.jsonl -o out --strict",
+        5,
+        ["1 of 4", "not_utf8", "--strict"],
+    ),
+    "above --max-quarantine": (
+        write_bad_records,
+        "run in.jsonl -o out",
+        5,
+        ["1 of 4", "not_utf8", "10%"],
+    ),
+    "index above --max-quarantine": (
+        write_bad_records,
+        "index in.jsonl --work work",
+        5,
+        ["1 of 4", "not_utf8"],
+    ),
+    "stream of a URL": (
+        write_nothing,
+        "stream memory://mails/in.jsonl",
+        2,
+        ["memory://mails/in.jsonl", "sanitize run"],
+    ),
     "explain of a missing path": (write_nothing, "explain nowhere", 3, ["nowhere", "no such file"]),
     "explain of an unknown plan": (write_nothing, "explain in.parquet --plan rmtf", 2, ["rmft"]),
     "top of no WORK": (write_nothing, "top nowhere", 2, ["nowhere", "private"]),
@@ -259,7 +472,9 @@ def split_command(command: str) -> list[str]:
 
 
 @pytest.mark.parametrize("case", MISTAKES)
-def test_a_mistake_is_one_error_line_and_leaves_no_files(working_folder: Path, sanitize: Command, case: str) -> None:
+def test_a_mistake_is_one_error_line_and_leaves_no_files(
+    working_folder: Path, sanitize: Command, case: str
+) -> None:
     prepare, command, code, expected_parts = MISTAKES[case]
     prepare(working_folder)
     before = read_tree(working_folder)
@@ -276,7 +491,9 @@ def test_a_mistake_is_one_error_line_and_leaves_no_files(working_folder: Path, s
 
 
 @pytest.mark.parametrize("case", ["a missing path", "an unknown plan", "a foreign OUT", "no key"])
-def test_with_json_a_mistake_prints_nothing_on_stdout(working_folder: Path, sanitize: Command, case: str) -> None:
+def test_with_json_a_mistake_prints_nothing_on_stdout(
+    working_folder: Path, sanitize: Command, case: str
+) -> None:
     prepare, command, code, _ = MISTAKES[case]
     prepare(working_folder)
     output = sanitize(*split_command(command), "--json")
@@ -298,7 +515,9 @@ def test_with_json_a_mistake_prints_nothing_on_stdout(working_folder: Path, sani
         f"{RUN} --seed x",
     ],
 )
-def test_a_wrong_command_line_is_exit_2(working_folder: Path, sanitize: Command, command: str) -> None:
+def test_a_wrong_command_line_is_exit_2(
+    working_folder: Path, sanitize: Command, command: str
+) -> None:
     before = read_tree(working_folder)
     output = sanitize(*split_command(command))
     assert output.code == 2 and output.out == "" and "rror" in output.err
@@ -319,14 +538,29 @@ def test_quarantined_records_can_be_listed(working_folder: Path, sanitize: Comma
     hint = output.err.splitlines()[-1].partition("To see where they are: sanitize ")[2]
     rows = json.loads(sanitize(*split_command(hint), "--format", "json").out)
     assert [row["reason"] for row in rows] == ["not_utf8"]
-    assert sanitize("run", "in.jsonl", "-o", "out", "--max-quarantine", "25%", "--json").json["quarantined"] == 1
+    assert (
+        sanitize("run", "in.jsonl", "-o", "out", "--max-quarantine", "25%", "--json").json[
+            "quarantined"
+        ]
+        == 1
+    )
 
 
-def test_a_locked_workspace_names_the_holding_process(working_folder: Path, sanitize: Command) -> None:
+def test_a_locked_workspace_names_the_holding_process(
+    working_folder: Path, sanitize: Command
+) -> None:
     sanitize("index", "in.parquet", "--work", "out.private")
     script = "import sys, pathlib\nfrom sanitize.storage.locks import lock_workspace\n"
-    script += "with lock_workspace(pathlib.Path('out.private')):\n print('held', flush=True)\n sys.stdin.read()"
-    holder = subprocess.Popen([sys.executable, "-c", script], stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=working_folder)
+    script += (
+        "with lock_workspace(pathlib.Path('out.private')):\n print('held', flush=True)\n"
+        " sys.stdin.read()"
+    )
+    holder = subprocess.Popen(
+        [sys.executable, "-c", script],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=working_folder,
+    )
     try:
         assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
         before = read_tree(working_folder)
@@ -346,7 +580,8 @@ def test_a_locked_workspace_names_the_holding_process(working_folder: Path, sani
 
 SUMMARY_KEYS = {
     *(
-        "documents_in documents_out documents_dropped quarantined occurrences kept_originals replaced by_kind leaks seconds mb_per_s"
+        "documents_in documents_out documents_dropped quarantined occurrences kept_originals"
+        " replaced by_kind leaks seconds mb_per_s"
     ).split(),
     *("peak_rss_mb changed out work plan_hash").split(),
 }
@@ -356,19 +591,32 @@ def test_run_prints_all_summary_keys(working_folder: Path, sanitize: Command) ->
     output = sanitize("run", "in.parquet", "-o", "out", "--json")
     summary = output.json
     assert set(summary) >= SUMMARY_KEYS
-    assert summary["documents_in"] == summary["documents_out"] + summary["documents_dropped"] + summary["quarantined"] == 3
-    assert (summary["occurrences"], summary["kept_originals"], summary["replaced"], summary["leaks"]) == (7, 3, 4, 0)
+    assert (
+        summary["documents_in"]
+        == summary["documents_out"] + summary["documents_dropped"] + summary["quarantined"]
+        == 3
+    )
+    assert (
+        summary["occurrences"],
+        summary["kept_originals"],
+        summary["replaced"],
+        summary["leaks"],
+    ) == (7, 3, 4, 0)
     kinds = summary["by_kind"]
-    assert {kind: (counts["occurrences"], counts["values"], counts["kept"], counts["replaced"]) for kind, counts in kinds.items()} == {
+    assert {
+        kind: (counts["occurrences"], counts["values"], counts["kept"], counts["replaced"])
+        for kind, counts in kinds.items()
+    } == {
         "EMAIL_ADDRESS": (5, 2, 2, 3),
         "PHONE_NUMBER": (2, 1, 1, 1),
     }
     assert (summary["out"], summary["work"], summary["changed"]) == ("out", "out.private", True)
     assert summary["seconds"] > 0 and summary["peak_rss_mb"] > 0
     manifest = json.loads((working_folder / "out" / "manifest.json").read_text())
-    assert {name: manifest["summary"][name] for name in ("documents_in", "by_kind", "leaks", "plan_hash")} == {
-        name: summary[name] for name in ("documents_in", "by_kind", "leaks", "plan_hash")
-    }
+    assert {
+        name: manifest["summary"][name]
+        for name in ("documents_in", "by_kind", "leaks", "plan_hash")
+    } == {name: summary[name] for name in ("documents_in", "by_kind", "leaks", "plan_hash")}
     assert output.err  # progress
 
 
@@ -376,9 +624,9 @@ def test_the_same_command_again_changes_nothing(working_folder: Path, sanitize: 
     first = sanitize("run", "in.parquet", "-o", "out", "--json").json
     before = read_tree(working_folder)
     second = sanitize("run", "in.parquet", "-o", "out", "--json").json
-    assert second["changed"] is False and {name: second[name] for name in ("by_kind", "plan_hash", "out")} == {
-        name: first[name] for name in ("by_kind", "plan_hash", "out")
-    }
+    assert second["changed"] is False and {
+        name: second[name] for name in ("by_kind", "plan_hash", "out")
+    } == {name: first[name] for name in ("by_kind", "plan_hash", "out")}
     # bug: keys of `run --json` were missing where nothing changed
     assert set(second) >= SUMMARY_KEYS
     assert {name: raw for name, raw in read_tree(working_folder).items() if "lock" not in name} == {
@@ -395,10 +643,19 @@ def test_another_plan_needs_replace(working_folder: Path, sanitize: Command) -> 
     assert output.code == 2 and "--replace" in output.error
     assert read_tree(working_folder / "out") == before
     assert not list(working_folder.glob(".out*"))
-    summary = sanitize("run", "in.parquet", "-o", "out", "--plan", "redact", "--replace", "--json").json
+    summary = sanitize(
+        "run", "in.parquet", "-o", "out", "--plan", "redact", "--replace", "--json"
+    ).json
     assert summary["changed"] is True and summary["plan_name"] == "redact"
-    assert "[EMAIL_ADDRESS]" in pq.read_table(working_folder / "out" / "data").column("text")[0].as_py()
-    assert sorted(path.name for path in working_folder.iterdir()) == ["in.parquet", "out", "out.private"]
+    assert (
+        "[EMAIL_ADDRESS]"
+        in pq.read_table(working_folder / "out" / "data").column("text")[0].as_py()
+    )
+    assert sorted(path.name for path in working_folder.iterdir()) == [
+        "in.parquet",
+        "out",
+        "out.private",
+    ]
     assert sanitize("verify", "out", "--json").json["leaks"] == 0
 
 
@@ -415,7 +672,11 @@ def test_a_damaged_output_is_reported_and_replaced(working_folder: Path, sanitiz
 
 
 def read_times(folder: Path) -> dict[str, int]:
-    return {path.relative_to(folder).as_posix(): path.stat().st_mtime_ns for path in folder.rglob("*") if path.is_file()}
+    return {
+        path.relative_to(folder).as_posix(): path.stat().st_mtime_ns
+        for path in folder.rglob("*")
+        if path.is_file()
+    }
 
 
 INDEX = ("tables/", "vault/values", "tasks/detect", "quarantine")
@@ -424,7 +685,9 @@ INDEX = ("tables/", "vault/values", "tasks/detect", "quarantine")
 def read_index_state(work: Path) -> dict[str, Any]:
     """The files of the index with their modification times; index.json with its content."""
     state: dict[str, Any] = {
-        name: time for name, time in read_times(work).items() if name.startswith(INDEX) and "quarantine/read" not in name
+        name: time
+        for name, time in read_times(work).items()
+        if name.startswith(INDEX) and "quarantine/read" not in name
     }
     return {**state, "index.json": json.loads((work / "index.json").read_text())}
 
@@ -433,10 +696,16 @@ def test_a_second_plan_uses_the_index(working_folder: Path, sanitize: Command) -
     sanitize("run", "in.parquet", "-o", "one", "--work", "work")
     before = read_index_state(working_folder / "work")
     assert len(before) > 5
-    summary = sanitize("run", "in.parquet", "-o", "two", "--work", "work", "--plan", "mask_words", "--json").json
+    summary = sanitize(
+        "run", "in.parquet", "-o", "two", "--work", "work", "--plan", "mask_words", "--json"
+    ).json
     assert read_index_state(working_folder / "work") == before and summary["notes"] == []
     assert len(sanitize("status", "work", "--json").json["runs"]) == 2
-    assert sanitize("verify", "one", "--work", "work").code == sanitize("verify", "two", "--work", "work").code == 0
+    assert (
+        sanitize("verify", "one", "--work", "work").code
+        == sanitize("verify", "two", "--work", "work").code
+        == 0
+    )
 
 
 def test_find_then_run_uses_the_index(working_folder: Path, sanitize: Command) -> None:
@@ -450,7 +719,9 @@ def test_find_then_run_uses_the_index(working_folder: Path, sanitize: Command) -
     assert sorted(path.name for path in working_folder.iterdir()) == ["in.parquet", "out", "work"]
 
 
-def test_another_key_rebuilds_the_index_with_a_note(working_folder: Path, sanitize: Command) -> None:
+def test_another_key_rebuilds_the_index_with_a_note(
+    working_folder: Path, sanitize: Command
+) -> None:
     sanitize("run", "in.parquet", "-o", "one", "--work", "work")
     before = read_index_state(working_folder / "work")
     output = sanitize("run", "in.parquet", "-o", "two", "--work", "work", "--seed", "1", "--json")
@@ -469,34 +740,65 @@ def test_another_input_is_refused_with_hints(working_folder: Path, sanitize: Com
     new = (working_folder / "in.parquet").stat().st_size
     for arguments in (["index", "in.parquet"], ["run", "in.parquet", "-o", "out"]):
         output = sanitize(*arguments, "--work", "work", "--seed", "1")
-        assert output.code == 2 and f"1 of 1 files changed: file 1, {len(old):,} bytes, now {new:,}" in output.error
-        assert all(hint in output.error for hint in ("Restore the input", "--replace", "another --work"))
+        assert (
+            output.code == 2
+            and f"1 of 1 files changed: file 1, {len(old):,} bytes, now {new:,}" in output.error
+        )
+        assert all(
+            hint in output.error for hint in ("Restore the input", "--replace", "another --work")
+        )
         # the lock file is not part of the state
-        assert {name: time for name, time in read_times(working_folder / "work").items() if name != "run.lock"} == {
-            name: time for name, time in before.items() if name != "run.lock"
-        }
+        assert {
+            name: time
+            for name, time in read_times(working_folder / "work").items()
+            if name != "run.lock"
+        } == {name: time for name, time in before.items() if name != "run.lock"}
     # hint 1: with the old input restored, its index is still valid
     (working_folder / "in.parquet").write_bytes(old)
-    assert sanitize("index", "in.parquet", "--work", "work", "--seed", "1", "--json").json["changed"] is False
+    assert (
+        sanitize("index", "in.parquet", "--work", "work", "--seed", "1", "--json").json["changed"]
+        is False
+    )
     # hint 2: --replace builds a new index
     pq.write_table(pa.table({"text": [f"only {ANN}"]}), "in.parquet")
-    result = sanitize("index", "in.parquet", "--work", "work", "--seed", "1", "--replace", "--json").json
-    assert (result["documents_in"], result["occurrences"]) == (1, 1) and "another input" in " ".join(result["notes"])
-    summary = sanitize("run", "in.parquet", "-o", "out", "--work", "work", "--seed", "1", "--json").json
+    result = sanitize(
+        "index", "in.parquet", "--work", "work", "--seed", "1", "--replace", "--json"
+    ).json
+    assert (result["documents_in"], result["occurrences"]) == (
+        1,
+        1,
+    ) and "another input" in " ".join(result["notes"])
+    summary = sanitize(
+        "run", "in.parquet", "-o", "out", "--work", "work", "--seed", "1", "--json"
+    ).json
     assert (summary["documents_in"], summary["occurrences"]) == (1, 1)
     # hint 3: another workspace
     (working_folder / "in.parquet").write_bytes(old)
-    assert sanitize("index", "in.parquet", "--work", "other", "--seed", "1", "--json").json["documents_in"] == 3
+    assert (
+        sanitize("index", "in.parquet", "--work", "other", "--seed", "1", "--json").json[
+            "documents_in"
+        ]
+        == 3
+    )
 
 
 def test_a_key_file_is_used_and_not_copied(working_folder: Path, sanitize: Command) -> None:
     write_key(working_folder)
     summary = sanitize("run", "in.parquet", "-o", "one", "--key", "key", "--json").json
     sanitize("run", "in.parquet", "-o", "two", "--key", "key", "--json")
-    assert summary["key"] == "secret" and not (working_folder / "one.private" / "vault" / "key").exists()
+    assert (
+        summary["key"] == "secret"
+        and not (working_folder / "one.private" / "vault" / "key").exists()
+    )
     shard = "data/train-00000-of-00001.parquet"
-    assert (working_folder / "one" / shard).read_bytes() == (working_folder / "two" / shard).read_bytes()
-    texts = [path.read_bytes() for path in working_folder.rglob("*") if path.is_file() and path.name != "key"]
+    assert (working_folder / "one" / shard).read_bytes() == (
+        working_folder / "two" / shard
+    ).read_bytes()
+    texts = [
+        path.read_bytes()
+        for path in working_folder.rglob("*")
+        if path.is_file() and path.name != "key"
+    ]
     assert not [raw for raw in texts if b"ab" * 32 in raw or bytes.fromhex("ab" * 32) in raw]
 
 
@@ -510,39 +812,106 @@ def test_a_seed_is_reported(working_folder: Path, sanitize: Command) -> None:
 def test_without_verify_it_is_not_publishable(working_folder: Path, sanitize: Command) -> None:
     summary = sanitize("run", "in.parquet", "-o", "out", "--verify", "off", "--json").json
     assert summary["publishable"] is False and summary["leaks"] is None
-    assert json.loads((working_folder / "out" / "manifest.json").read_text())["publishable"] is False
+    assert (
+        json.loads((working_folder / "out" / "manifest.json").read_text())["publishable"] is False
+    )
     # the same command with verify is another run
     assert sanitize("run", "in.parquet", "-o", "out").code == 2
-    assert sanitize("run", "in.parquet", "-o", "out", "--replace", "--json").json["publishable"] is True
-
-
-def test_a_blacklist_without_any_user_is_refused(working_folder: Path, sanitize: Command) -> None:
-    """Users may occur after the lines from which columns are guessed; only after reading all records is it known that there are none."""
-    (working_folder / "in.jsonl").write_text('{"text": "one", "user_id": null}\n{"text": "two"}\n')
-    refused = sanitize("run", "in.jsonl", "-o", "out", "--plan", "blacklist")
-    assert refused.code == 2 and "--user-column" in refused.err.splitlines()[-1] and not (working_folder / "out").exists()
-    # words of values need no user
-    assert sanitize("run", "in.jsonl", "-o", "out", "--plan", "mask_words", "--json").json["blacklist"]["documents_without_user"] == 2
-    assert "listed" not in sanitize("explain", "in.jsonl", "--plan", "baseline", "--json").json["sample"]
-    assert "values in 2 documents" in sanitize("explain", "in.jsonl", "--plan", "mask_words").out
-    (working_folder / "in.jsonl").write_text('{"text": "one", "who": 1}\n{"text": "one", "who": 2}\n{"text": "two", "who": 2}\n')
-    output = sanitize("run", "in.jsonl", "-o", "out2", "--plan", "blacklist", "--user-column", "who", "--verify", "off")
     assert (
-        "blacklist       0 values and 1 n-grams of fewer than 2 users in 3 documents; the list is in the vault" in output.err + output.out
+        sanitize("run", "in.parquet", "-o", "out", "--replace", "--json").json["publishable"]
+        is True
     )
 
 
-def test_the_baseline_is_not_publishable_and_changes_nothing(working_folder: Path, sanitize: Command) -> None:
+def test_a_blacklist_without_any_user_is_refused(working_folder: Path, sanitize: Command) -> None:
+    """Users may occur after the lines from which columns are guessed; only after reading all
+    records is it known that there are none."""
+    (working_folder / "in.jsonl").write_text('{"text": "one", "user_id": null}\n{"text": "two"}\n')
+    refused = sanitize("run", "in.jsonl", "-o", "out", "--plan", "blacklist")
+    assert (
+        refused.code == 2
+        and "--user-column" in refused.err.splitlines()[-1]
+        and not (working_folder / "out").exists()
+    )
+    # words of values need no user
+    assert (
+        sanitize("run", "in.jsonl", "-o", "out", "--plan", "mask_words", "--json").json[
+            "blacklist"
+        ]["documents_without_user"]
+        == 2
+    )
+    assert (
+        "listed"
+        not in sanitize("explain", "in.jsonl", "--plan", "baseline", "--json").json["sample"]
+    )
+    assert "values in 2 documents" in sanitize("explain", "in.jsonl", "--plan", "mask_words").out
+    (working_folder / "in.jsonl").write_text(
+        '{"text": "one", "who": 1}\n{"text": "one", "who": 2}\n{"text": "two", "who": 2}\n'
+    )
+    output = sanitize(
+        "run",
+        "in.jsonl",
+        "-o",
+        "out2",
+        "--plan",
+        "blacklist",
+        "--user-column",
+        "who",
+        "--verify",
+        "off",
+    )
+    assert (
+        "blacklist       0 values and 1 n-grams of fewer than 2 users in 3 documents; the list is"
+        " in the vault" in output.err + output.out
+    )
+
+
+def test_the_baseline_is_not_publishable_and_changes_nothing(
+    working_folder: Path, sanitize: Command
+) -> None:
     summary = sanitize("run", "in.parquet", "-o", "out", "--plan", "baseline", "--json").json
-    assert summary["publishable"] is False and (summary["replaced"], summary["occurrences"]) == (0, 7)
+    assert summary["publishable"] is False and (summary["replaced"], summary["occurrences"]) == (
+        0,
+        7,
+    )
     assert pq.read_table(working_folder / "out" / "data").column("text").to_pylist() == LINES
 
 
 def test_policies_of_columns(working_folder: Path, sanitize: Command) -> None:
-    pq.write_table(pa.table({"text": LINES, "user": [BOB] * 3, "note": ["x"] * 3, "more": [ANN] * 3, "raw": [b"x"] * 3}), "in.parquet")
-    summary = sanitize("run", "in.parquet", "-o", "out", "--user-column", "user", "--keep", "note", "--drop", "more", "--json").json
+    pq.write_table(
+        pa.table(
+            {
+                "text": LINES,
+                "user": [BOB] * 3,
+                "note": ["x"] * 3,
+                "more": [ANN] * 3,
+                "raw": [b"x"] * 3,
+            }
+        ),
+        "in.parquet",
+    )
+    summary = sanitize(
+        "run",
+        "in.parquet",
+        "-o",
+        "out",
+        "--user-column",
+        "user",
+        "--keep",
+        "note",
+        "--drop",
+        "more",
+        "--json",
+    ).json
     policies = {column["name"]: column["policy"] for column in summary["columns"]}
-    assert policies == {"doc_id": "keep", "user_id": "pseudonymize", "text": "sanitize", "note": "keep", "more": "drop", "raw": "drop"}
+    assert policies == {
+        "doc_id": "keep",
+        "user_id": "pseudonymize",
+        "text": "sanitize",
+        "note": "keep",
+        "more": "drop",
+        "raw": "drop",
+    }
     table = pq.read_table(working_folder / "out" / "data")
     assert set(table.schema.names) == {"doc_id", "user_id", "text", "note"}
     (user,) = set(table.column("user_id").to_pylist())
@@ -591,9 +960,20 @@ def finished_run(finished_run_once: Path, monkeypatch: pytest.MonkeyPatch) -> Pa
 
 
 def test_the_console_script(finished_run: Path) -> None:
-    command = [Path(sys.executable).parent / "sanitize", "verify", "out", "--workers", "1", "--json"]
+    command = [
+        Path(sys.executable).parent / "sanitize",
+        "verify",
+        "out",
+        "--workers",
+        "1",
+        "--json",
+    ]
     result = subprocess.run(command, cwd=finished_run, capture_output=True, text=True)
-    assert (result.returncode, result.stdout.count("\n"), json.loads(result.stdout)["leaks"]) == (0, 1, 0)
+    assert (result.returncode, result.stdout.count("\n"), json.loads(result.stdout)["leaks"]) == (
+        0,
+        1,
+        0,
+    )
 
 
 def test_python_m_sanitize(finished_run: Path, sanitize: Command) -> None:
@@ -606,19 +986,34 @@ def test_python_m_sanitize(finished_run: Path, sanitize: Command) -> None:
 
 @pytest.mark.parametrize(("end", "unbuffered"), [("head -1", ""), ("true", "1")])
 def test_a_closed_pipe_is_no_error(finished_run: Path, end: str, unbuffered: str) -> None:
-    command = f"{sys.executable} -m sanitize sql out.private 'SELECT * FROM range(200000)' --format csv | {end}"
+    command = (
+        f"{sys.executable} -m sanitize sql out.private 'SELECT * FROM range(200000)' --format csv |"
+        f" {end}"
+    )
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    result = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=finished_run, capture_output=True, text=True, env=environment)
+    result = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=finished_run,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
     assert (result.returncode, result.stderr, result.stdout.count("\n")) == (0, "", end != "true")
 
 
 def test_a_line_break_begins_no_line_of_a_summary_or_table() -> None:
-    assert format_facts([("columns", "keep: x\nverdict   safe")]) == ["columns         keep: x verdict   safe"]
-    assert format_table(("kind", "value"), [("PERSON", "Ann\nRoe\x1b")]).splitlines()[2:] == ["PERSON  Ann RoeU+001B"]
+    assert format_facts([("columns", "keep: x\nverdict   safe")]) == [
+        "columns         keep: x verdict   safe"
+    ]
+    assert format_table(("kind", "value"), [("PERSON", "Ann\nRoe\x1b")]).splitlines()[2:] == [
+        "PERSON  Ann RoeU+001B"
+    ]
 
 
 @pytest.mark.parametrize("encoding", ["latin-1", "cp1252", "utf-8"])
-def test_any_text_can_be_written_to_any_standard_output(encoding: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_any_text_can_be_written_to_any_standard_output(
+    encoding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """What its encoding lacks is escaped; a line of JSON stays JSON."""
     text = "é ─ 語 😀 \udcff"
     written = io.BytesIO()
@@ -639,41 +1034,88 @@ def test_full_standard_output_is_an_error(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
     with open("/dev/full", "wb") as full:
         command = [sys.executable, "-m", "sanitize", "stream", "in.jsonl", "--seed", "1", "-q"]
-        result = subprocess.run(command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert result.returncode == 7 and result.stderr.startswith("error: standard output: a write failed (ENOSPC)"), result.stderr
+        result = subprocess.run(
+            command, cwd=tmp_path, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert result.returncode == 7 and result.stderr.startswith(
+        "error: standard output: a write failed (ENOSPC)"
+    ), result.stderr
     assert result.stderr.count("\n") == 1
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 def test_a_lost_answer_is_an_error_of_standard_output(finished_run: Path) -> None:
     with open("/dev/full", "wb") as full:
-        command = [sys.executable, "-m", "sanitize", "sql", "out.private", "SELECT 1", "--format", "parquet"]
-        result = subprocess.run(command, cwd=finished_run, stdout=full, stderr=subprocess.PIPE, text=True)
-    assert result.returncode == 7 and result.stderr.startswith("error: standard output: a write failed (ENOSPC)"), result.stderr
+        command = [
+            sys.executable,
+            "-m",
+            "sanitize",
+            "sql",
+            "out.private",
+            "SELECT 1",
+            "--format",
+            "parquet",
+        ]
+        result = subprocess.run(
+            command, cwd=finished_run, stdout=full, stderr=subprocess.PIPE, text=True
+        )
+    assert result.returncode == 7 and result.stderr.startswith(
+        "error: standard output: a write failed (ENOSPC)"
+    ), result.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("unbuffered", ["", pytest.param("1", marks=pytest.mark.soak)])
-def test_records_lost_in_a_closed_pipe_are_not_acknowledged(tmp_path: Path, unbuffered: str) -> None:
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": f"{no} " * 200}) + "\n" for no in range(2_000)))
+def test_records_lost_in_a_closed_pipe_are_not_acknowledged(
+    tmp_path: Path, unbuffered: str
+) -> None:
+    (tmp_path / "in.jsonl").write_text(
+        "".join(json.dumps({"text": f"{no} " * 200}) + "\n" for no in range(2_000))
+    )
     command = f"{sys.executable} -m sanitize stream in.jsonl --seed 1 --state state | head -1"
     environment = {**os.environ, "PYTHONUNBUFFERED": unbuffered}
-    result = subprocess.run(["bash", "-o", "pipefail", "-c", command], cwd=tmp_path, capture_output=True, text=True, env=environment)
+    result = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=environment,
+    )
     assert (result.returncode, result.stderr) == (0, "")
     assert not (tmp_path / "state" / "state.json").exists()
 
 
-@pytest.mark.parametrize(("command", "code"), [("run nothere.jsonl -o out", 3), ("stream in.jsonl", 2)])
+@pytest.mark.parametrize(
+    ("command", "code"), [("run nothere.jsonl -o out", 3), ("stream in.jsonl", 2)]
+)
 def test_an_error_where_standard_output_is_closed(tmp_path: Path, command: str, code: int) -> None:
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
-    result = subprocess.run(["bash", "-c", f"{sys.executable} -m sanitize {command} >&-"], cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    assert result.returncode == code and result.stderr.startswith("error: ") and result.stderr.count("\n") == 1, result.stderr
+    result = subprocess.run(
+        ["bash", "-c", f"{sys.executable} -m sanitize {command} >&-"],
+        cwd=tmp_path,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    assert (
+        result.returncode == code
+        and result.stderr.startswith("error: ")
+        and result.stderr.count("\n") == 1
+    ), result.stderr
 
 
 def test_another_broken_pipe_is_an_error(tmp_path: Path) -> None:
-    script = "import sanitize.cli.main as cli\ndef app():\n    raise BrokenPipeError(32, 'Ann Roe')\ncli.app = app\ncli.main()\n"
-    result = subprocess.run([sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True)
-    assert result.returncode == 1 and result.stderr.startswith("error: ") and "Ann" not in result.stderr
+    script = (
+        "import sanitize.cli.main as cli\ndef app():\n    raise BrokenPipeError(32, 'Ann"
+        " Roe')\ncli.app = app\ncli.main()\n"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", script], cwd=tmp_path, capture_output=True, text=True
+    )
+    assert (
+        result.returncode == 1
+        and result.stderr.startswith("error: ")
+        and "Ann" not in result.stderr
+    )
 
 
 COMMANDS_WITH_URLS = [
@@ -706,7 +1148,9 @@ COMMANDS_WITH_URLS = [
 ]
 
 
-def test_urls_are_refused_where_a_local_path_is_expected(tmp_path: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_urls_are_refused_where_a_local_path_is_expected(
+    tmp_path: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
     sanitize("run", "in.jsonl", "-o", "out", "--seed", "1", "-q")
@@ -724,8 +1168,14 @@ def test_every_option_that_is_a_path_refuses_a_url() -> None:
         for option, hint in typing.get_type_hints(command, include_extras=True).items():
             if "pathlib" in str(hint):
                 option_count += 1
-                unchecked += [f"{command_name} {option}"] if hint.__metadata__[0].parser is not local_path else []
-    assert option_count > 20 and unchecked == [], "give it parser=local_path, or take a string and check is_url"
+                unchecked += (
+                    [f"{command_name} {option}"]
+                    if hint.__metadata__[0].parser is not local_path
+                    else []
+                )
+    assert option_count > 20 and unchecked == [], (
+        "give it parser=local_path, or take a string and check is_url"
+    )
 
 
 @pytest.mark.parametrize(
@@ -739,7 +1189,10 @@ def test_every_option_that_is_a_path_refuses_a_url() -> None:
     ],
 )
 def test_urls_are_refused_by_functions_that_expect_a_local_path(
-    tmp_path: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, call: Callable[[str], object]
+    tmp_path: Path,
+    sanitize: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    call: Callable[[str], object],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
@@ -753,42 +1206,74 @@ def test_urls_are_refused_by_functions_that_expect_a_local_path(
 @pytest.mark.parametrize("listing", ["kinds", "finders", "droppers", "editors", "plans", "engines"])
 def test_list(sanitize: Command, listing: str) -> None:
     rows = sanitize("list", listing, "--json").json
-    names = {"name", "about", "category", "searched_when"} if listing == "kinds" else {"name", "about"}
-    assert [set(row) - {"model"} for row in rows] == [names] * len(rows) and (rows or listing == "droppers")
+    names = (
+        {"name", "about", "category", "searched_when"} if listing == "kinds" else {"name", "about"}
+    )
+    assert [set(row) - {"model"} for row in rows] == [names] * len(rows) and (
+        rows or listing == "droppers"
+    )
     assert all(row["about"] for row in rows)
     text_output = sanitize("list", listing)
     assert text_output.code == 0 and all(row["name"] in text_output.out for row in rows)
 
 
 def test_list_reports_when_each_kind_is_searched(sanitize: Command) -> None:
-    searched_when = {row["name"]: row["searched_when"] for row in sanitize("list", "kinds", "--json").json}
+    searched_when = {
+        row["name"]: row["searched_when"] for row in sanitize("list", "kinds", "--json").json
+    }
     assert searched_when.keys() == builtin_kinds().keys()
-    assert (searched_when["EMAIL_ADDRESS"], searched_when["PERSON"]) == ("always", "by other finders than patterns")
-    assert (searched_when["DATE_TIME"], searched_when["UK_NHS"]) == ("where find.kinds names it", "where find.countries names GB")
+    assert (searched_when["EMAIL_ADDRESS"], searched_when["PERSON"]) == (
+        "always",
+        "by other finders than patterns",
+    )
+    assert (searched_when["DATE_TIME"], searched_when["UK_NHS"]) == (
+        "where find.kinds names it",
+        "where find.countries names GB",
+    )
 
 
 def test_status(finished_run: Path, sanitize: Command) -> None:
     status = sanitize("status", finished_run / "out.private", "--json").json
-    assert (status["indexed"], status["documents"], status["tasks"], status["lock_holder"]) == (True, 3, 1, None)
+    assert (status["indexed"], status["documents"], status["tasks"], status["lock_holder"]) == (
+        True,
+        3,
+        1,
+        None,
+    )
     assert [(run_row["plan"], run_row["tasks_done"]) for run_row in status["runs"]] == [("rmft", 1)]
     assert "rmft" in sanitize("status", finished_run / "out.private").out
 
 
 def test_verify(finished_run: Path, sanitize: Command) -> None:
     result = sanitize("verify", finished_run / "out", "--json").json
-    assert (result["leaks"], result["shards"], result["rows"], result["mode"], len(result["forms"])) == (0, 1, 3, "full", 24)
+    assert (
+        result["leaks"],
+        result["shards"],
+        result["rows"],
+        result["mode"],
+        len(result["forms"]),
+    ) == (0, 1, 3, "full", 24)
     text_output = sanitize("verify", finished_run / "out", "--workers", "1").out
     assert (
-        f"0 of {result['values_checked']} values found in 24 forms outside of {result['kept_originals']} kept originals" in text_output
+        f"0 of {result['values_checked']} values found in 24 forms outside of"
+        f" {result['kept_originals']} kept originals"
+        in text_output
         and "MB of raw bytes" in text_output
     )
     fast = sanitize("verify", finished_run / "out", "--verify", "fast", "--json").json
     of_run = json.loads((finished_run / "out" / "manifest.json").read_text())["summary"]["verify"]
-    assert [{one[name] for one in (result, fast, of_run)} for name in ("values_checked", "ambiguous_values")] == [
+    assert [
+        {one[name] for one in (result, fast, of_run)}
+        for name in ("values_checked", "ambiguous_values")
+    ] == [
         {result["values_checked"]},
         {result["ambiguous_values"]},
     ]
-    assert (fast["leaks"], fast["mode"], fast["forms"]) == (0, "fast", ["exact", "case-folded", "NFKC"])
+    assert (fast["leaks"], fast["mode"], fast["forms"]) == (
+        0,
+        "fast",
+        ["exact", "case-folded", "NFKC"],
+    )
     assert sanitize("verify", finished_run / "out", "--verify", "deep").code == 2
 
 
@@ -796,13 +1281,21 @@ def test_the_workspace_can_be_queried_from_another_folder(
     finished_run: Path, tmp_path: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    # bug: WORK stored inputs as they were typed, so that relative paths were looked for in the current folder
+    # bug: WORK stored inputs as they were typed, so that relative paths were looked for in the
+    # current folder
     assert sanitize("top", finished_run / "out.private", "--json").code == 0
-    assert sanitize("sql", finished_run / "out.private", "SELECT count(*) FROM documents", "--json").code == 0
+    assert (
+        sanitize(
+            "sql", finished_run / "out.private", "SELECT count(*) FROM documents", "--json"
+        ).code
+        == 0
+    )
     assert sanitize("verify", finished_run / "out").code == 0
 
 
-def test_the_workspace_can_be_queried_without_the_input(working_folder: Path, sanitize: Command) -> None:
+def test_the_workspace_can_be_queried_without_the_input(
+    working_folder: Path, sanitize: Command
+) -> None:
     sanitize("run", "in.parquet", "-o", "out")
     (working_folder / "in.parquet").unlink()
     # bug: without the input no table could be queried, although only `documents` needs it
@@ -814,15 +1307,33 @@ def test_the_workspace_can_be_queried_without_the_input(working_folder: Path, sa
 def test_top_is_masked_without_reveal(finished_run: Path, sanitize: Command) -> None:
     for format_options in ([], ["--json"], ["--format", "csv"], ["--format", "json"]):
         masked, revealed = (
-            sanitize("top", finished_run / "out.private", *format_options, *reveal_option).out for reveal_option in ([], ["--reveal"])
+            sanitize("top", finished_run / "out.private", *format_options, *reveal_option).out
+            for reveal_option in ([], ["--reveal"])
         )
-        assert masked and not [value for value in (BOB, ANN, PHONE, "lee", "roe") if value in masked]
+        assert masked and not [
+            value for value in (BOB, ANN, PHONE, "lee", "roe") if value in masked
+        ]
         assert BOB in revealed and PHONE in revealed
     rows = json.loads(sanitize("top", finished_run / "out.private", "--json").out)
     assert [(row["kind"], row["occurrences"]) for row in rows][0] == ("EMAIL_ADDRESS", 3)
-    assert len(json.loads(sanitize("top", finished_run / "out.private", "--kind", "PHONE_NUMBER", "--json").out)) == 1
-    assert len(json.loads(sanitize("top", finished_run / "out.private", "--limit", "1", "--json").out)) == 1
-    assert "did you mean EMAIL_ADDRESS?" in sanitize("top", finished_run / "out.private", "--kind", "EMAIL").error
+    assert (
+        len(
+            json.loads(
+                sanitize(
+                    "top", finished_run / "out.private", "--kind", "PHONE_NUMBER", "--json"
+                ).out
+            )
+        )
+        == 1
+    )
+    assert (
+        len(json.loads(sanitize("top", finished_run / "out.private", "--limit", "1", "--json").out))
+        == 1
+    )
+    assert (
+        "did you mean EMAIL_ADDRESS?"
+        in sanitize("top", finished_run / "out.private", "--kind", "EMAIL").error
+    )
 
 
 def test_sql_is_masked_without_reveal(finished_run: Path, sanitize: Command) -> None:
@@ -836,8 +1347,17 @@ def test_sql_is_masked_without_reveal(finished_run: Path, sanitize: Command) -> 
         masked = sanitize("sql", work, query, "--json")
         assert masked.code == 0, masked.err
         assert not [value for value in (BOB, ANN, PHONE, BOB.upper()) if value in masked.out]
-    assert BOB in sanitize("sql", work, "SELECT value FROM value_spellings", "--reveal", "--json").out
-    rows = json.loads(sanitize("sql", work, "SELECT kind, sum(occurrences) AS n FROM value_counts GROUP BY 1 ORDER BY 1", "--json").out)
+    assert (
+        BOB in sanitize("sql", work, "SELECT value FROM value_spellings", "--reveal", "--json").out
+    )
+    rows = json.loads(
+        sanitize(
+            "sql",
+            work,
+            "SELECT kind, sum(occurrences) AS n FROM value_counts GROUP BY 1 ORDER BY 1",
+            "--json",
+        ).out
+    )
     assert rows == [{"kind": "EMAIL_ADDRESS", "n": 5}, {"kind": "PHONE_NUMBER", "n": 2}]
 
 
@@ -845,7 +1365,9 @@ def test_sql_is_masked_without_reveal(finished_run: Path, sanitize: Command) -> 
 def test_sql_by_name_and_list(finished_run: Path, sanitize: Command) -> None:
     work = finished_run / "out.private"
     listed = sanitize("sql", work, "--list", "--json").json
-    assert {"top_values", "rank_frequency"} <= {row["name"] for row in listed} and all(row["description"] for row in listed)
+    assert {"top_values", "rank_frequency"} <= {row["name"] for row in listed} and all(
+        row["description"] for row in listed
+    )
     for row in listed[::3]:  # storage/test_queries_on_runs.py runs all
         output = sanitize("sql", work, "--name", row["name"], "--json")
         if output.code:  # queries that a run binds to tables of its own
@@ -870,7 +1392,9 @@ def test_sql_by_name_and_list(finished_run: Path, sanitize: Command) -> None:
         "SET memory_limit='1GB'",
     ],
 )
-def test_refused_sql_is_one_error_line(finished_run: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, query: str) -> None:
+def test_refused_sql_is_one_error_line(
+    finished_run: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, query: str
+) -> None:
     monkeypatch.chdir(finished_run)
     output = sanitize("sql", "out.private", query)
     assert output.code == 2 and output.error
@@ -878,7 +1402,14 @@ def test_refused_sql_is_one_error_line(finished_run: Path, sanitize: Command, mo
 
 
 def test_sql_shell(finished_run: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    lines = iter(["SELECT kind", "FROM value_counts ORDER BY 1;", "SELECT nothing;", "SELECT value FROM value_spellings;"])
+    lines = iter(
+        [
+            "SELECT kind",
+            "FROM value_counts ORDER BY 1;",
+            "SELECT nothing;",
+            "SELECT value FROM value_spellings;",
+        ]
+    )
 
     def ask(_prompt: str) -> str:
         try:
@@ -895,7 +1426,11 @@ def test_sql_shell(finished_run: Path, sanitize: Command, monkeypatch: pytest.Mo
 def test_explain(working_folder: Path, sanitize: Command) -> None:
     before = read_tree(working_folder)
     result = sanitize("explain", "in.parquet", "--json").json
-    assert (result["documents"], result["sampled_documents"], result["sample"]["occurrences"]) == (3, 3, 7)
+    assert (result["documents"], result["sampled_documents"], result["sample"]["occurrences"]) == (
+        3,
+        3,
+        7,
+    )
     assert result["examples"] and {"kind", "before", "after"} == set(result["examples"][0])
     output = sanitize("explain", "in.parquet", "--plan", "erase", "--text-column", "text")
     assert output.code == 0 and "erase" in output.out and "CPU-seconds" in output.out
@@ -906,9 +1441,17 @@ def test_explain(working_folder: Path, sanitize: Command) -> None:
 
 def test_explain_of_a_plan_without_its_model(working_folder: Path, sanitize: Command) -> None:
     output = sanitize("explain", "in.parquet", "--plan", "dp_mlm")
-    assert output.code == 0 and "--set edit.0.model=PATH" in output.out and "EMAIL_ADDRESS" in output.out
+    assert (
+        output.code == 0
+        and "--set edit.0.model=PATH" in output.out
+        and "EMAIL_ADDRESS" in output.out
+    )
     result = sanitize("explain", "in.parquet", "--plan", "dp_mlm", "--json").json
-    assert len(result["missing_requirements"]) == 1 and result["sample"]["occurrences"] == 7 and result["examples"] == []
+    assert (
+        len(result["missing_requirements"]) == 1
+        and result["sample"]["occurrences"] == 7
+        and result["examples"] == []
+    )
 
 
 @pytest.mark.slow
@@ -920,12 +1463,26 @@ def test_demo(working_folder: Path, sanitize: Command) -> None:
     assert text_output.code == 0 and (working_folder / "again").is_dir()
 
 
-COMMAND_NAMES = ["run", "index", "explain", "top", "sql", "verify", "report", "replay", "demo", "list", "status"]
+COMMAND_NAMES = [
+    "run",
+    "index",
+    "explain",
+    "top",
+    "sql",
+    "verify",
+    "report",
+    "replay",
+    "demo",
+    "list",
+    "status",
+]
 
 
 def test_help_lists_all_commands(sanitize: Command) -> None:
     output = sanitize("--help")
-    assert output.code == 0 and not [command_name for command_name in COMMAND_NAMES if command_name not in output.out]
+    assert output.code == 0 and not [
+        command_name for command_name in COMMAND_NAMES if command_name not in output.out
+    ]
     assert sanitize().code in (0, 2)
 
 
@@ -941,13 +1498,24 @@ def test_every_option_has_a_help_text(command_name: str) -> None:
 
     command = get_command(main.app).commands[command_name]  # type: ignore[attr-defined]
     assert command.help
-    assert [option.name for option in command.params if option.name != "help" and not getattr(option, "help", None)] == []
+    assert [
+        option.name
+        for option in command.params
+        if option.name != "help" and not getattr(option, "help", None)
+    ] == []
 
 
-def test_progress_is_plain_lines_without_a_terminal(finished_run: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_progress_is_plain_lines_without_a_terminal(
+    finished_run: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setenv("CI", "1")
     output = sanitize("index", "in.parquet", "--work", "again")
-    assert output.code == 0 and "detect" in output.err and "\x1b" not in output.err + output.out and "\r" not in output.err
+    assert (
+        output.code == 0
+        and "detect" in output.err
+        and "\x1b" not in output.err + output.out
+        and "\r" not in output.err
+    )
 
 
 def test_a_folder_of_the_user_is_never_used_as_workspace(tmp_path: Path) -> None:
@@ -964,34 +1532,62 @@ def test_a_folder_of_the_user_is_never_used_as_workspace(tmp_path: Path) -> None
         (tmp_path / name).mkdir()
         (tmp_path / name / "mine").write_text("mine")
     for seed in (1, 2):
-        run_with_settings(tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=seed, workers=1, replace=True))
-    assert all((tmp_path / name / "mine").read_text() == "mine" for name in ("clean.old", "clean.tmp"))
+        run_with_settings(
+            tmp_path / "in.jsonl",
+            tmp_path / "clean",
+            settings=Settings(seed=seed, workers=1, replace=True),
+        )
+    assert all(
+        (tmp_path / name / "mine").read_text() == "mine" for name in ("clean.old", "clean.tmp")
+    )
 
 
 def test_documents_with_equal_ids_have_different_draws(tmp_path: Path) -> None:
-    """Draws depend on the id; if two documents share it, on their position, and the run notes it."""
-    lines = [json.dumps({"doc_id": "same", "text": "write to bob.mann@example.com"}) for _ in range(40)]
+    """Draws depend on the id; if two documents share it, on their position, and the run notes
+    it."""
+    lines = [
+        json.dumps({"doc_id": "same", "text": "write to bob.mann@example.com"}) for _ in range(40)
+    ]
     (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
-    summary = run_with_settings(tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=1, workers=1))
+    summary = run_with_settings(
+        tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=1, workers=1)
+    )
     texts = pq.read_table(tmp_path / "clean" / "data").column("text").to_pylist()
     assert len(set(texts)) > 35 and any("belong to more than one" in note for note in summary.notes)
 
 
 def test_addresses_of_persons_are_not_message_ids(tmp_path: Path) -> None:
-    mail = "From: Anna <anna_12_04_1985_nyc7@example.com>\nIn-Reply-To: Message from Bob Lee <bob.lee@example.com> of today\n\nhello\n"
-    (tmp_path / "in.jsonl").write_text(json.dumps({"text": mail}) + "\n" + json.dumps({"text": mail}) + "\n")
-    summary = run_with_settings(tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=1, workers=1))
-    assert {kind: entry.occurrences for kind, entry in summary.by_kind.items()} == {"EMAIL_ADDRESS": 4}
+    mail = (
+        "From: Anna <anna_12_04_1985_nyc7@example.com>\nIn-Reply-To: Message from Bob Lee"
+        " <bob.lee@example.com> of today\n\nhello\n"
+    )
+    (tmp_path / "in.jsonl").write_text(
+        json.dumps({"text": mail}) + "\n" + json.dumps({"text": mail}) + "\n"
+    )
+    summary = run_with_settings(
+        tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=1, workers=1)
+    )
+    assert {kind: entry.occurrences for kind, entry in summary.by_kind.items()} == {
+        "EMAIL_ADDRESS": 4
+    }
 
 
 def test_kept_binary_columns_are_leak_checked(tmp_path: Path) -> None:
-    table = pa.table({"text": ["write to bob.mann@example.com"] * 2, "raw": pa.array([b"", b"\xffbob.mann@example.com"], pa.binary())})
+    table = pa.table(
+        {
+            "text": ["write to bob.mann@example.com"] * 2,
+            "raw": pa.array([b"", b"\xffbob.mann@example.com"], pa.binary()),
+        }
+    )
     pq.write_table(table, tmp_path / "in.parquet")
     settings = Settings(seed=1, workers=1, keep=["raw"])
     with pytest.raises(LeakFound, match="column raw: 1 EMAIL_ADDRESS"):
         run_with_settings(tmp_path / "in.parquet", tmp_path / "clean", settings=settings)
 
 
-@pytest.mark.parametrize(("text", "size"), [("1", 1), ("200000000", 200_000_000), ("32MB", 32 << 20), ("1.5KB", 1536), ("512MB", 1 << 29)])
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("1", 1), ("200000000", 200_000_000), ("32MB", 32 << 20), ("1.5KB", 1536), ("512MB", 1 << 29)],
+)
 def test_document_sizes_are_parsed(text: str, size: int) -> None:
     assert Settings(max_doc_bytes=text).max_doc_bytes == size

@@ -1,4 +1,5 @@
-"""`sanitize demo` prints what its run did, prints the same the second time, and overwrites no files of the user."""
+"""`sanitize demo` prints what its run did, prints the same the second time, and overwrites no files
+of the user."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def test_the_demo_is_a_complete_run(demo_run: tuple[Path, RunResult, str]) -> No
     assert summary.changed and summary.leaks == 0 and summary.publishable
     assert summary.documents_in == summary.documents_out == 300
     assert summary.key == "seed"
-    assert (folder / "clean" / "report.html").is_file() and list((folder / "clean" / "data").glob("*.parquet"))
+    assert (folder / "clean" / "report.html").is_file() and list(
+        (folder / "clean" / "data").glob("*.parquet")
+    )
     assert (folder / "mails.mbox").is_file()
     assert verify(folder / "clean", work=folder / "clean.private").leaks == 0
 
@@ -57,7 +60,9 @@ def test_frequent_values_are_masked(demo_run: tuple[Path, RunResult, str]) -> No
     assert not re.search(r"[a-z0-9]{3,}\.(example|org|net)\b", top)
 
 
-def test_a_repeated_demo_changes_nothing_and_prints_the_same(demo_run: tuple[Path, RunResult, str]) -> None:
+def test_a_repeated_demo_changes_nothing_and_prints_the_same(
+    demo_run: tuple[Path, RunResult, str],
+) -> None:
     folder, _, text = demo_run
     lines: list[str] = []
     assert run_demo(folder, 300, lines.append).changed is False

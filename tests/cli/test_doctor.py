@@ -23,8 +23,31 @@ from sanitize.storage import locks
 
 ROOT = Path(__file__).resolve().parents[2]
 doctor_module = importlib.import_module("sanitize.cli.doctor")  # `sanitize.doctor` is the function
-MACHINE = ["python", "packages", "cores, memory", "space", "temporary space", "file system", "modes", "renames", "fsync", "locks"]
-EXTRAS = {"[dedup]", "[dp]", "[gliner]", "[learn]", "[lora]", "[multi]", "[ner]", "[plots]", "[presidio]", "[remote]", "[spark]"}
+MACHINE = [
+    "python",
+    "packages",
+    "cores, memory",
+    "space",
+    "temporary space",
+    "file system",
+    "modes",
+    "renames",
+    "fsync",
+    "locks",
+]
+EXTRAS = {
+    "[dedup]",
+    "[dp]",
+    "[gliner]",
+    "[learn]",
+    "[lora]",
+    "[multi]",
+    "[ner]",
+    "[plots]",
+    "[presidio]",
+    "[remote]",
+    "[spark]",
+}
 
 # the command in a fresh process that may not open a connection; `ulimit` words come first
 COMMAND = """
@@ -39,10 +62,28 @@ main()
 """
 
 
-def run_doctor(*arguments: object, limit: str = ":", **changes: str) -> subprocess.CompletedProcess[str]:
-    shell = ["bash", "-c", f'{limit}; exec "$@"', "bash", sys.executable, "-c", COMMAND, *map(str, arguments)]
+def run_doctor(
+    *arguments: object, limit: str = ":", **changes: str
+) -> subprocess.CompletedProcess[str]:
+    shell = [
+        "bash",
+        "-c",
+        f'{limit}; exec "$@"',
+        "bash",
+        sys.executable,
+        "-c",
+        COMMAND,
+        *map(str, arguments),
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), **changes}
-    return subprocess.run(shell, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=120)
+    return subprocess.run(
+        shell,
+        env=environment,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=120,
+    )
 
 
 @pytest.mark.slow
@@ -60,9 +101,14 @@ def test_this_machine_passes_and_no_files_are_left(tmp_path: Path) -> None:
     assert set(names[12:]) == EXTRAS | {"java"}
     for check in report["checks"]:
         assert check.keys() == {"name", "status", "detail", "action"} and check["detail"]
-        assert bool(check["action"]) == (check["status"] != "ok"), "a check that is not ok names an action"
+        assert bool(check["action"]) == (check["status"] != "ok"), (
+            "a check that is not ok names an action"
+        )
         if check["status"] == "absent":
-            assert check["name"] == "java" or check["action"] == f"pip install 'corpus-sanitize{check['name']}'"
+            assert (
+                check["name"] == "java"
+                or check["action"] == f"pip install 'corpus-sanitize{check['name']}'"
+            )
     lines = result.stderr.splitlines()
     assert [line[8:25].strip() for line in lines if line[:6].strip()] == names
     assert not list(folder.iterdir()) and not list(temporary.iterdir())
@@ -73,7 +119,11 @@ def test_a_full_disk_is_reported(tmp_path: Path) -> None:
     """A file size limit simulates a full disk."""
     result = run_doctor("--dir", tmp_path, limit="ulimit -f 60")
     assert result.returncode == 7
-    assert "fail    writing          a write in" in result.stdout and "(EFBIG)" in result.stdout and "Traceback" not in result.stderr
+    assert (
+        "fail    writing          a write in" in result.stdout
+        and "(EFBIG)" in result.stdout
+        and "Traceback" not in result.stderr
+    )
     assert "ok      modes" in result.stdout and "1 fail" in result.stdout
     assert not list(tmp_path.iterdir())
 
@@ -81,7 +131,9 @@ def test_a_full_disk_is_reported(tmp_path: Path) -> None:
 # no user can create a folder in /proc, not even root
 @pytest.mark.skipif(not Path("/proc/self").exists(), reason="no /proc")
 def test_a_folder_without_write_access_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(doctor_module, "check_workers", lambda: EnvironmentCheck("workers", "ok", "not asked"))
+    monkeypatch.setattr(
+        doctor_module, "check_workers", lambda: EnvironmentCheck("workers", "ok", "not asked")
+    )
     report = doctor("/proc")
     failed = [check for check in report.checks if check.status == "fail"]
     assert failed[-1].name == "writing" and "use a folder" in failed[-1].action
@@ -101,7 +153,9 @@ def run_checks(folder: Path) -> dict[str, EnvironmentCheck]:
 
 
 @pytest.mark.slow
-def test_broken_locks_and_changed_bytes_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_broken_locks_and_changed_bytes_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     @contextlib.contextmanager
     def lock_nothing(workspace: Path) -> Iterator[None]:
         yield
@@ -117,12 +171,22 @@ def test_broken_locks_and_changed_bytes_are_reported(tmp_path: Path, monkeypatch
     monkeypatch.setattr(locks, "lock_workspace", lock_nothing)
     monkeypatch.setattr(doctor_module, "_sanitize_test_mails", write_and_damage)
     checks = run_checks(tmp_path)
-    assert checks["locks"].status == "fail" and "two processes" in checks["locks"].detail and checks["locks"].exit_code == 7
-    assert checks["self-test"].status == "fail" and "other bytes" in checks["self-test"].detail and checks["self-test"].exit_code == 1
+    assert (
+        checks["locks"].status == "fail"
+        and "two processes" in checks["locks"].detail
+        and checks["locks"].exit_code == 7
+    )
+    assert (
+        checks["self-test"].status == "fail"
+        and "other bytes" in checks["self-test"].detail
+        and checks["self-test"].exit_code == 1
+    )
 
 
 @pytest.mark.slow
-def test_errors_of_the_self_test_run_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_errors_of_the_self_test_run_are_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     original = doctor_module._sanitize_test_mails
 
     def refuse(folder: Path, out: Path, *arguments: Any) -> None:
@@ -133,14 +197,24 @@ def test_errors_of_the_self_test_run_are_reported(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(doctor_module, "_sanitize_test_mails", refuse)
     checks = run_checks(tmp_path)
     assert checks["locks"].status == "ok"
-    assert checks["self-test"].status == "fail" and checks["self-test"].exit_code == 7 and "the disk is full" in checks["self-test"].detail
+    assert (
+        checks["self-test"].status == "fail"
+        and checks["self-test"].exit_code == 7
+        and "the disk is full" in checks["self-test"].detail
+    )
 
 
 @pytest.mark.slow
-def test_a_failing_second_process_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_failing_second_process_is_reported(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(sys, "executable", shutil.which("false"))
     checks = run_checks(tmp_path)
-    assert checks.keys() == {"self-test"} and checks["self-test"].status == "fail" and "exit code 1" in checks["self-test"].detail
+    assert (
+        checks.keys() == {"self-test"}
+        and checks["self-test"].status == "fail"
+        and "exit code 1" in checks["self-test"].detail
+    )
 
 
 def test_lost_file_modes_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -148,9 +222,17 @@ def test_lost_file_modes_are_reported(tmp_path: Path, monkeypatch: pytest.Monkey
     (tmp_path / "fat").mkdir()
     original = os.open
     # as on a file system without modes: all files have the same mode
-    monkeypatch.setattr(os, "open", lambda path, flags, mode=0o777, **options: original(path, flags, 0o644, **options))
+    monkeypatch.setattr(
+        os,
+        "open",
+        lambda path, flags, mode=0o777, **options: original(path, flags, 0o644, **options),
+    )
     result = doctor_module.check_file_modes(tmp_path / "fat")
-    assert result.status == "fail" and "found 0700, 0644, 0640" in result.detail and "--work" in result.action
+    assert (
+        result.status == "fail"
+        and "found 0700, 0644, 0640" in result.detail
+        and "--work" in result.action
+    )
 
 
 @pytest.mark.parametrize(
@@ -162,7 +244,9 @@ def test_lost_file_modes_are_reported(tmp_path: Path, monkeypatch: pytest.Monkey
         ("replace", "fail", "cannot be renamed"),
     ],
 )
-def test_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str, status: str, detail: str) -> None:
+def test_renames(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str, status: str, detail: str
+) -> None:
     def refuse(*_: object) -> None:
         raise PermissionError
 
@@ -173,7 +257,11 @@ def test_renames(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, missing: str, 
     elif sys.platform != "linux":
         pytest.skip("only Linux exchanges folders")
     result = doctor_module.check_renames(tmp_path)
-    assert result.status == status and detail in result.detail and bool(result.action) == (status != "ok")
+    assert (
+        result.status == status
+        and detail in result.detail
+        and bool(result.action) == (status != "ok")
+    )
 
 
 @pytest.mark.real_fsync
@@ -191,11 +279,25 @@ def test_refused_fsync_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_a_network_file_system_is_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     mount_point = tmp_path / "with a blank"
     mount_point.mkdir()
-    mounts = f"/dev/a / ext4 rw 0 0\nserver:/x {str(mount_point).replace(' ', chr(92) + '040')} nfs4 rw 0 0\n"
+    mounts = (
+        f"/dev/a / ext4 rw 0 0\nserver:/x {str(mount_point).replace(' ', chr(92) + '040')} nfs4 rw"
+        " 0 0\n"
+    )
     original = Path.read_text
-    monkeypatch.setattr(Path, "read_text", lambda path, *arguments: mounts if str(path) == "/proc/mounts" else original(path, *arguments))
-    assert doctor_module.check_file_system(mount_point).status == "warn" and "nfs4" in doctor_module.check_file_system(mount_point).detail
-    assert doctor_module.check_file_system(tmp_path) == EnvironmentCheck("file system", "ok", "ext4")
+    monkeypatch.setattr(
+        Path,
+        "read_text",
+        lambda path, *arguments: (
+            mounts if str(path) == "/proc/mounts" else original(path, *arguments)
+        ),
+    )
+    assert (
+        doctor_module.check_file_system(mount_point).status == "warn"
+        and "nfs4" in doctor_module.check_file_system(mount_point).detail
+    )
+    assert doctor_module.check_file_system(tmp_path) == EnvironmentCheck(
+        "file system", "ok", "ext4"
+    )
 
 
 # ---- the machine ----
@@ -203,28 +305,53 @@ def test_a_network_file_system_is_reported(tmp_path: Path, monkeypatch: pytest.M
 Usage = namedtuple("Usage", "total used free")
 
 
-@pytest.mark.parametrize(("free", "status"), [(10 << 20, "fail"), (200 << 20, "warn"), (5 << 30, "ok")])
-def test_free_space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, status: str) -> None:
+@pytest.mark.parametrize(
+    ("free", "status"), [(10 << 20, "fail"), (200 << 20, "warn"), (5 << 30, "ok")]
+)
+def test_free_space(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, free: int, status: str
+) -> None:
     monkeypatch.setattr(shutil, "disk_usage", lambda path: Usage(1 << 40, 0, free))
     result = doctor_module.check_free_space("space", tmp_path, "--dir names another place")
-    assert result.status == status and f"{free / (1 << 30):,.1f} GiB" in result.detail and ("--dir" in result.action) == (status != "ok")
+    assert (
+        result.status == status
+        and f"{free / (1 << 30):,.1f} GiB" in result.detail
+        and ("--dir" in result.action) == (status != "ok")
+    )
 
 
 @pytest.mark.parametrize(
     ("memory", "count", "status", "action"),
-    [(0.4, 2, "fail", "larger machine"), (1.0, 2, "warn", "--workers 1"), (4.0, 16, "warn", "--workers 5"), (16.0, 4, "ok", "")],
+    [
+        (0.4, 2, "fail", "larger machine"),
+        (1.0, 2, "warn", "--workers 1"),
+        (4.0, 16, "warn", "--workers 5"),
+        (16.0, 4, "ok", ""),
+    ],
 )
-def test_memory_and_cores(monkeypatch: pytest.MonkeyPatch, memory: float, count: int, status: str, action: str) -> None:
+def test_memory_and_cores(
+    monkeypatch: pytest.MonkeyPatch, memory: float, count: int, status: str, action: str
+) -> None:
     monkeypatch.setattr(doctor_module, "_available_memory", lambda: int(memory * (1 << 30)))
     monkeypatch.setattr(os, "sched_getaffinity", lambda process: set(range(count)), raising=False)
     result = doctor_module.check_cores_and_memory()
-    assert result.status == status and action in result.action and f"{count} cores, {memory:.1f} GiB" in result.detail
+    assert (
+        result.status == status
+        and action in result.action
+        and f"{count} cores, {memory:.1f} GiB" in result.detail
+    )
 
 
 def test_a_memory_limit_is_detected() -> None:
     code = "from sanitize.cli.doctor import _available_memory; print(_available_memory())"
     arguments = ["bash", "-c", 'ulimit -v 3000000; exec "$@"', "bash", sys.executable, "-c", code]
-    result = subprocess.run(arguments, env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, check=True)
+    result = subprocess.run(
+        arguments,
+        env={**os.environ, "PYTHONPATH": str(ROOT)},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     assert int(result.stdout) == 3_000_000 * 1024
 
 
@@ -235,7 +362,12 @@ def test_a_memory_limit_is_detected() -> None:
 def installed_versions(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     """Versions by package that appear to be installed; with invented requirements."""
     versions = {"polars": "2.1.0", "typer": "0.30", "torch": "2.14", "datasketch": "1.6"}
-    requirements = ["polars>=2", "typer>=0.29", "torch>=2.13; extra == 'learn'", "transformers>=5; extra == 'learn'"]
+    requirements = [
+        "polars>=2",
+        "typer>=0.29",
+        "torch>=2.13; extra == 'learn'",
+        "transformers>=5; extra == 'learn'",
+    ]
     requirements += [
         "datasketch>=2; extra == 'dedup'",
         "pytest>=9; extra == 'dev'",
@@ -244,7 +376,9 @@ def installed_versions(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
     ]
     monkeypatch.setattr(importlib.metadata, "requires", lambda name: requirements)
     monkeypatch.setattr(doctor_module, "_installed_version", versions.get)
-    monkeypatch.setattr(doctor_module, "check_java", lambda *, wanted: EnvironmentCheck("java", "ok", str(wanted)))
+    monkeypatch.setattr(
+        doctor_module, "check_java", lambda *, wanted: EnvironmentCheck("java", "ok", str(wanted))
+    )
     return versions
 
 
@@ -257,16 +391,29 @@ def installed_versions(monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         ({"polars": "10.0"}, "warn", "polars", "if anything fails"),
     ],
 )
-def test_packages(installed_versions: dict[str, Any], change: dict[str, Any], status: str, detail: str, action: str) -> None:
+def test_packages(
+    installed_versions: dict[str, Any],
+    change: dict[str, Any],
+    status: str,
+    detail: str,
+    action: str,
+) -> None:
     installed_versions.update(change)
     check = doctor_module.check_packages()
     assert (
-        check.status == status and detail in check.detail and action in check.action and check.exit_code == (2 if status == "fail" else 0)
+        check.status == status
+        and detail in check.detail
+        and action in check.action
+        and check.exit_code == (2 if status == "fail" else 0)
     )
 
 
 def test_the_versions_that_tests_run_with_are_tested_ones(monkeypatch: pytest.MonkeyPatch) -> None:
-    pinned = dict(line.lower().split("==") for line in (ROOT / "constraints.txt").read_text().splitlines() if "==" in line[:60])
+    pinned = dict(
+        line.lower().split("==")
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+        if "==" in line[:60]
+    )
     monkeypatch.setattr(doctor_module, "_installed_version", lambda name: pinned.get(name.lower()))
     check = doctor_module.check_packages()
     assert (check.status, check.action) == ("ok", "")
@@ -294,12 +441,22 @@ def test_extras_equal_those_of_the_distribution() -> None:
 
 @pytest.mark.parametrize(
     ("version", "wanted", "status"),
-    [("17.0.2", True, "ok"), ("21", False, "ok"), ("1.8.0_202", True, "warn"), ("11.0.1", False, "absent"), (None, False, "absent")],
+    [
+        ("17.0.2", True, "ok"),
+        ("21", False, "ok"),
+        ("1.8.0_202", True, "warn"),
+        ("11.0.1", False, "absent"),
+        (None, False, "absent"),
+    ],
 )
-def test_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | None, wanted: bool, status: str) -> None:
+def test_java(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | None, wanted: bool, status: str
+) -> None:
     if version:
         (tmp_path / "bin").mkdir()
-        (tmp_path / "bin" / "java").write_text(f"#!/bin/sh\necho 'openjdk version \"{version}\" 2024-01-01' >&2\n")
+        (tmp_path / "bin" / "java").write_text(
+            f"#!/bin/sh\necho 'openjdk version \"{version}\" 2024-01-01' >&2\n"
+        )
         (tmp_path / "bin" / "java").chmod(0o755)
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     result = doctor_module.check_java(wanted=wanted)
@@ -308,6 +465,10 @@ def test_java(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, version: str | No
 
 def test_python(monkeypatch: pytest.MonkeyPatch) -> None:
     Version = namedtuple("Version", "major minor micro")
-    for version, status in ((Version(3, 10, 1), "fail"), (Version(3, 11, 0), "ok"), (Version(3, 99, 0), "warn")):
+    for version, status in (
+        (Version(3, 10, 1), "fail"),
+        (Version(3, 11, 0), "ok"),
+        (Version(3, 99, 0), "warn"),
+    ):
         monkeypatch.setattr(sys, "version_info", version)
         assert doctor_module.check_python().status == status

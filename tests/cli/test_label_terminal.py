@@ -86,7 +86,11 @@ def test_decisions_survive_a_kill_and_the_next_session_goes_on(workspace: Path) 
     first.wait_for("Where is the EMAIL_ADDRESS?")
     assert first.end(signal.SIGKILL) == -signal.SIGKILL
     path = workspace / "labels" / "sample.jsonl"
-    assert [row["right"] for row in map(json.loads, path.read_text().splitlines()) if row["ask"] == "find"] == [True, False, None]
+    assert [
+        row["right"]
+        for row in map(json.loads, path.read_text().splitlines())
+        if row["ask"] == "find"
+    ] == [True, False, None]
     assert path.stat().st_mode & 0o777 == 0o600
 
     second = Session(workspace)
@@ -99,15 +103,22 @@ def test_decisions_survive_a_kill_and_the_next_session_goes_on(workspace: Path) 
     second.type("\x03")  # Ctrl-C quits like q
     second.wait_for("3 of 6 rows are not labelled yet")
     assert second.end() == 0
-    shown, _, after = second.output.rpartition("\x1b[?1049l")  # the screen is gone, with all texts that were on it
+    # the screen is gone, with all texts that were on it
+    shown, _, after = second.output.rpartition("\x1b[?1049l")
     assert "\x1b[?1049h" in shown and "person" not in re.sub(r"\S*sample.jsonl", "", after)
     scores = score_labels(workspace, path).kinds["EMAIL_ADDRESS"]
-    assert (scores.judged, scores.right, scores.wrong_spans) == (3, 1, 1) and scores.precision == pytest.approx(1 / 3)
+    assert (scores.judged, scores.right, scores.wrong_spans) == (
+        3,
+        1,
+        1,
+    ) and scores.precision == pytest.approx(1 / 3)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
-def test_a_signal_ends_a_session_that_waits_for_a_key(workspace: Path, tmp_path: Path, number: signal.Signals) -> None:
+def test_a_signal_ends_a_session_that_waits_for_a_key(
+    workspace: Path, tmp_path: Path, number: signal.Signals
+) -> None:
     session = Session(workspace, "--n", 2, "--out", tmp_path / "s.jsonl")
     session.wait_for("row 1 of 2")
     time.sleep(0.2)  # it waits for a key now

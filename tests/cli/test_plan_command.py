@@ -13,10 +13,15 @@ from sanitize.cli import main
 from sanitize.plans.plan import load_plan
 from sanitize.plans.shipped_plans import plan_names
 
-TEXT = "Dear Ann Quist,\nwrite to ann.quist@example.com\nor ann.quist@example.com, and this line stays.\n"
+TEXT = (
+    "Dear Ann Quist,\nwrite to ann.quist@example.com\nor ann.quist@example.com, and this line"
+    " stays.\n"
+)
 
 
-def run_plan_command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object) -> tuple[int, str, str]:
+def run_plan_command(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], *arguments: object
+) -> tuple[int, str, str]:
     monkeypatch.setattr("sys.argv", ["sanitize", "plan", *map(str, arguments)])
     with pytest.raises(SystemExit) as ended:
         main.main()
@@ -30,16 +35,26 @@ def test_show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert code == 0 and lines[0].startswith("rmft: The plan of the RMFT paper")
     assert "person not looked for - - everything" in lines
     assert "resource MESSAGE_ID, URL left as it is - every occurrence" in lines
-    assert any(line.startswith("not looked for names of people (PERSON); USER_AT_HOST") for line in lines)
+    assert any(
+        line.startswith("not looked for names of people (PERSON); USER_AT_HOST") for line in lines
+    )
     assert lines[-1] == "publish publishable"
     assert "not publishable" in run_plan_command(monkeypatch, capsys, "show", "baseline")[1]
 
 
-def test_show_as_json_is_the_description(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    _, out, _ = run_plan_command(monkeypatch, capsys, "show", "names", "--set", "edit.0.keep=2", "--json")
+def test_show_as_json_is_the_description(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    _, out, _ = run_plan_command(
+        monkeypatch, capsys, "show", "names", "--set", "edit.0.keep=2", "--json"
+    )
     described = json.loads(out)
-    assert described == json.loads(json.dumps(load_plan("names", ["edit.0.keep=2"]).describe().to_dict()))
-    assert described["categories"][0]["looked_for"][0]["stays"].startswith("the first 2 occurrences")
+    assert described == json.loads(
+        json.dumps(load_plan("names", ["edit.0.keep=2"]).describe().to_dict())
+    )
+    assert described["categories"][0]["looked_for"][0]["stays"].startswith(
+        "the first 2 occurrences"
+    )
 
 
 @pytest.mark.parametrize("name", plan_names())
@@ -51,16 +66,24 @@ def test_init_writes_the_plan_with_comments(
     assert code == 0 and f"sanitize plan test {path} FILE" in out
     assert load_plan(str(path)).hash() == load_plan(name).hash()
     text = path.read_text("utf-8")
-    assert "# what is looked for" in text and "`sanitize plan show mine.toml`" in text and "EMP-[0-9]{6}" in text
+    assert (
+        "# what is looked for" in text
+        and "`sanitize plan show mine.toml`" in text
+        and "EMP-[0-9]{6}" in text
+    )
     code, _, err = run_plan_command(monkeypatch, capsys, "init", path)
     assert (code, path.read_text("utf-8")) == (2, text) and "exists already" in err
 
 
 @pytest.mark.slow
-def test_test_masks_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_test_masks_values(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "a.txt").write_text(TEXT)
     for extra in ((), ("--json",)):
-        code, out, err = run_plan_command(monkeypatch, capsys, "test", "rmft", tmp_path / "a.txt", *extra)
+        code, out, err = run_plan_command(
+            monkeypatch, capsys, "test", "rmft", tmp_path / "a.txt", *extra
+        )
         assert code == 0 and "quist" not in (out + err).lower() and "this line" not in out
         assert "(stays)" in out or '"after": null' in out
     code, out, _ = run_plan_command(monkeypatch, capsys, "test", "redact", tmp_path / "a.txt")
@@ -72,17 +95,26 @@ def test_test_masks_values(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caps
     ]
 
 
-def test_test_with_reveal_shows_lines(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_test_with_reveal_shows_lines(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(TEXT.encode())))
     code, out, _ = run_plan_command(monkeypatch, capsys, "test", "redact", "-", "--reveal")
     assert code == 0
     assert "\n1 - Dear Ann Quist,\n1 + Dear [PERSON],\n" in out
-    assert "\n3 - or ann.quist@example.com, and this line stays.\n3 + or [EMAIL_ADDRESS], and this line stays.\n" in out
+    assert (
+        "\n3 - or ann.quist@example.com, and this line stays.\n3 + or [EMAIL_ADDRESS], and this"
+        " line stays.\n" in out
+    )
 
 
-def test_nothing_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_found(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     (tmp_path / "a.txt").write_text("nothing here\n")
-    assert run_plan_command(monkeypatch, capsys, "test", "redact", tmp_path / "a.txt")[1].startswith("nothing of plan redact was found")
+    assert run_plan_command(monkeypatch, capsys, "test", "redact", tmp_path / "a.txt")[
+        1
+    ].startswith("nothing of plan redact was found")
 
 
 @pytest.mark.parametrize(
@@ -91,22 +123,37 @@ def test_nothing_found(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: 
         (["shwo", "rmft"], "plan shwo: did you mean show? Known: init, show, test."),
         (["show", "rmtf"], "rmtf: neither a shipped plan nor a file"),
         (["show", "rmft", "text.txt"], "plan show: a second argument is only for test"),
-        (["init", "x.toml", "--from", "redakt"], "--from redakt: there is no such shipped plan; did you mean redact? Known: "),
+        (
+            ["init", "x.toml", "--from", "redakt"],
+            "--from redakt: there is no such shipped plan; did you mean redact? Known: ",
+        ),
         (["init", "no/folder/x.toml"], "cannot be written"),
-        (["test", "rmft", "nowhere.txt"], "nowhere.txt: cannot be read (FileNotFoundError); expected a text in UTF-8"),
+        (
+            ["test", "rmft", "nowhere.txt"],
+            "nowhere.txt: cannot be read (FileNotFoundError); expected a text in UTF-8",
+        ),
         (["show", "rmft", "--set", 'edit.0.kinds=["contacts"]'], "there is no kind 'contacts'"),
         (["show", "rmft", "--set", 'find.kinds=["persons"]'], "there is no kind 'persons'"),
-        (["show", "rmft", "--set", "edit.1.kinds=[]"], "is found, but no editor names it or its category"),
+        (
+            ["show", "rmft", "--set", "edit.1.kinds=[]"],
+            "is found, but no editor names it or its category",
+        ),
     ],
 )
 def test_wrong_arguments_are_one_sentence(
-    arguments: list[str], message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    arguments: list[str],
+    message: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
     monkeypatch.chdir(tmp_path)
     code, out, err = run_plan_command(monkeypatch, capsys, *arguments)
     assert code in (2, 3) and not out and message in err and len(err.strip().splitlines()) == 1
 
 
-def test_the_strict_plan_finds_its_own_examples(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_strict_plan_finds_its_own_examples(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, out, _ = run_plan_command(monkeypatch, capsys, "test", "strict")
     assert code == 0 and "STREET_ADDRESS" in out

@@ -1,4 +1,5 @@
-"""What a shell sees: `-h`, completion, mistakes in a command line in one line, and exit codes of failing storages."""
+"""What a shell sees: `-h`, completion, mistakes in a command line in one line, and exit codes of
+failing storages."""
 
 from __future__ import annotations
 
@@ -43,7 +44,9 @@ COMPLETIONS: dict[str, list[str]] = {
 
 
 @pytest.mark.parametrize("line", COMPLETIONS)
-def test_a_shell_completes_names(line: str, monkeypatch: pytest.MonkeyPatch, console: Console) -> None:
+def test_a_shell_completes_names(
+    line: str, monkeypatch: pytest.MonkeyPatch, console: Console
+) -> None:
     words = ["sanitize", *line.split(" ")]
     monkeypatch.setenv("_SANITIZE_COMPLETE", "complete_bash")
     monkeypatch.setenv("COMP_WORDS", " ".join(words))
@@ -52,7 +55,9 @@ def test_a_shell_completes_names(line: str, monkeypatch: pytest.MonkeyPatch, con
     assert (code, out.split(), err) == (0, COMPLETIONS[line], "")
 
 
-def test_completion_reads_no_settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, console: Console) -> None:
+def test_completion_reads_no_settings(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, console: Console
+) -> None:
     (tmp_path / "sanitize.toml").write_text("no TOML")
     monkeypatch.chdir(tmp_path)
     test_a_shell_completes_names("run --plan r", monkeypatch, console)
@@ -61,13 +66,17 @@ def test_completion_reads_no_settings(tmp_path: Path, monkeypatch: pytest.Monkey
 MISTAKES: dict[str, str] = {
     "rnu": "error: there is no command 'rnu'; did you mean run? Known: demo, ",
     "--vers": "error: there is no option --vers; did you mean --version? Known: ",
-    "run in.txt --wrokers 2": "error: run: there is no option --wrokers; did you mean --workers? Known: --append, ",
+    "run in.txt --wrokers 2": (
+        "error: run: there is no option --wrokers; did you mean --workers? Known: --append, "
+    ),
     "run in.txt -x": "error: run: there is no option -x; known: -h, -o, -q.",
     "run in.txt": "error: run: missing option '-o' / '--out'; see `sanitize run -h`",
     "run in.txt -o": "error: run: option '-o' requires an argument; see `sanitize run -h`",
     "run in.txt -o out --workers 0": "error: run: invalid value for '--workers': ",
     "top": "error: top: missing argument 'WORK'; see `sanitize top -h`",
-    "detect a.txt --plan redakt": "error: redakt: neither a shipped plan nor a file; did you mean redact? Known: baseline, ",
+    "detect a.txt --plan redakt": (
+        "error: redakt: neither a shipped plan nor a file; did you mean redact? Known: baseline, "
+    ),
 }
 
 
@@ -83,7 +92,11 @@ def test_no_arguments_are_help(console: Console) -> None:
 
 
 @pytest.mark.parametrize(
-    "arguments", [("ftp://127.0.0.1:{port}/in", "-o", "out"), ("in.txt", "-o", "ftp://127.0.0.1:{port}/out", "--work", "w")]
+    "arguments",
+    [
+        ("ftp://127.0.0.1:{port}/in", "-o", "out"),
+        ("in.txt", "-o", "ftp://127.0.0.1:{port}/out", "--work", "w"),
+    ],
 )
 def test_a_storage_that_does_not_answer_has_an_exit_code(
     arguments: tuple[str, ...], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, console: Console
@@ -96,12 +109,21 @@ def test_a_storage_that_does_not_answer_has_an_exit_code(
     Path("in.txt").write_text("nothing")
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))  # no one listens there
-        code, _, err = console("run", *(one.format(port=unused.getsockname()[1]) for one in arguments), "-q")
-    assert code == 9 and "the storage failed 3 times (ConnectionRefusedError)" in err and not Path("out").exists(), err
+        code, _, err = console(
+            "run", *(one.format(port=unused.getsockname()[1]) for one in arguments), "-q"
+        )
+    assert (
+        code == 9
+        and "the storage failed 3 times (ConnectionRefusedError)" in err
+        and not Path("out").exists()
+    ), err
 
 
-def test_the_script_of_the_completion_can_be_shown(console: Console, monkeypatch: pytest.MonkeyPatch) -> None:
-    """`--show-completion` finds the shell among the processes above it; its script is that of this variable."""
+def test_the_script_of_the_completion_can_be_shown(
+    console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--show-completion` finds the shell among the processes above it; its script is that of this
+    variable."""
     monkeypatch.setenv("_SANITIZE_COMPLETE", "source_bash")
     code, out, _ = console()
     assert code == 0 and "_SANITIZE_COMPLETE" in out

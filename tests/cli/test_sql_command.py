@@ -1,4 +1,5 @@
-"""`sanitize sql` and `sanitize top` through the console script: the list, one query, the shell. Errors are one line without data."""
+"""`sanitize sql` and `sanitize top` through the console script: the list, one query, the shell.
+Errors are one line without data."""
 
 from __future__ import annotations
 
@@ -29,8 +30,16 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("shell")
     pq.write_table(pa.table({"text": TEXTS, "user_id": ["u", "v", "u"]}), folder / "in.parquet")
     for age, plan in enumerate(("erase", "redact")):
-        run_with_settings([folder / "in.parquet"], folder / plan, load_plan(plan), folder / "work", Settings(seed=1, workers=1))
-        newest = max((folder / "work" / "runs").glob("*/plan.json"), key=lambda path: path.stat().st_mtime_ns)
+        run_with_settings(
+            [folder / "in.parquet"],
+            folder / plan,
+            load_plan(plan),
+            folder / "work",
+            Settings(seed=1, workers=1),
+        )
+        newest = max(
+            (folder / "work" / "runs").glob("*/plan.json"), key=lambda path: path.stat().st_mtime_ns
+        )
         os.utime(newest, (age + 1e9, age + 1e9) if plan == "redact" else (age + 1e8, age + 1e8))
     return folder / "work"
 
@@ -43,7 +52,10 @@ def sanitize(work: Path, monkeypatch: pytest.MonkeyPatch, console: Command) -> C
 
     def command(*arguments: object) -> tuple[int, str, str]:
         code, out, err = console(*arguments)
-        assert not [value for value in (ANN, BOB, "ann.", "bob.", "555-0123") if value in out + err] or "--reveal" in arguments
+        assert (
+            not [value for value in (ANN, BOB, "ann.", "bob.", "555-0123") if value in out + err]
+            or "--reveal" in arguments
+        )
         return code, out, err
 
     return command
@@ -69,30 +81,66 @@ def test_the_list_has_all_user_queries_and_parameters(sanitize: Command) -> None
     code, out, _ = sanitize("sql", "work", "--list")
     assert code == 0 and max(map(len, out.splitlines())) <= 120
     listed = json.loads(sanitize("sql", "work", "--list", "--json")[1])
-    assert {row["name"]: row["params"] for row in listed}["top_values"] == "kind=all by=occurrences|documents limit=20"
-    assert {row["name"] for row in listed} == {name for name, query in q.load_queries().items() if query.is_user_query}
-    assert not {"first_occurrences", "claimed_spans"} & {
-        row["name"] for row in listed
-    }  # these run over tables that exist only while a plan runs
+    assert {row["name"]: row["params"] for row in listed}[
+        "top_values"
+    ] == "kind=all by=occurrences|documents limit=20"
+    assert {row["name"] for row in listed} == {
+        name for name, query in q.load_queries().items() if query.is_user_query
+    }
+    # these run over tables that exist only while a plan runs
+    assert not {"first_occurrences", "claimed_spans"} & {row["name"] for row in listed}
 
 
 def test_a_named_query_takes_its_parameters(sanitize: Command) -> None:
-    assert json.loads(sanitize("sql", "work", "--name", "top_values", "--set", "limit=1", "--set", "kind=PHONE_NUMBER", "--json")[1]) == [
-        {"rank": 1, "kind": "PHONE_NUMBER", "value": "999-999-9999", "occurrences": 1, "documents": 1}
+    assert json.loads(
+        sanitize(
+            "sql",
+            "work",
+            "--name",
+            "top_values",
+            "--set",
+            "limit=1",
+            "--set",
+            "kind=PHONE_NUMBER",
+            "--json",
+        )[1]
+    ) == [
+        {
+            "rank": 1,
+            "kind": "PHONE_NUMBER",
+            "value": "999-999-9999",
+            "occurrences": 1,
+            "documents": 1,
+        }
     ]
-    first = {by: json.loads(sanitize("top", "work", "--by", by, "--json")[1])[0] for by in ("occurrences", "documents", "users")}
-    assert first["users"] | {"users": 2} == first["users"] and first["documents"] == first["occurrences"]
+    first = {
+        by: json.loads(sanitize("top", "work", "--by", by, "--json")[1])[0]
+        for by in ("occurrences", "documents", "users")
+    }
+    assert (
+        first["users"] | {"users": 2} == first["users"]
+        and first["documents"] == first["occurrences"]
+    )
     assert BOB in sanitize("top", "work", "--by", "users", "--reveal")[1]
 
 
 @pytest.mark.parametrize(
     ("arguments", "parts"),
     [
-        (["--name", "top_values", "--set", "k=3"], ["query top_values has no parameter 'k'", "known: by, kind, limit"]),
+        (
+            ["--name", "top_values", "--set", "k=3"],
+            ["query top_values has no parameter 'k'", "known: by, kind, limit"],
+        ),
         (["--name", "top_values", "--set", "limit=many"], ["limit = 'many'", "whole number"]),
-        (["--name", "top_values", "--set", "by=users"], ["by = 'users'", "known: documents, occurrences."]),
+        (
+            ["--name", "top_values", "--set", "by=users"],
+            ["by = 'users'", "known: documents, occurrences."],
+        ),
         (["--name", "ngrams_by_n", "--set", "n=4"], ["n = '4'", "known: 1, 2, 3."]),
-        (["--name", "occurrences_by_section", "--set", "kind=EMAIL"], ["EMAIL", "did you mean EMAIL_ADDRESS?"]),
+        (
+            ["--name", "occurrences_by_section", "--set", "kind=EMAIL"],
+            ["EMAIL", "did you mean EMAIL_ADDRESS?"],
+        ),
         (["--name", "first_occurrences"], ["remaining_occurrences", "only while a plan runs"]),
         (["--name", "frequency"], ["no query 'frequency'", "did you mean"]),
         (["--set", "limit=3"], ["--set", "--name"]),
@@ -104,20 +152,34 @@ def test_a_named_query_takes_its_parameters(sanitize: Command) -> None:
         (["SELECT value FROM occurrences"], ["value"]),
     ],
 )
-def test_a_mistake_is_one_error_line(arguments: list[str], parts: list[str], sanitize: Command) -> None:
+def test_a_mistake_is_one_error_line(
+    arguments: list[str], parts: list[str], sanitize: Command
+) -> None:
     code, out, err = sanitize("sql", "work", *arguments)
     (line,) = err.splitlines()
     assert code == 2 and out == "" and line.startswith("error: ")
     assert all(part in line for part in parts), line
 
 
-def test_a_missing_parameter_is_reported(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    head = "-- name: mine\n-- description: It.\n-- tables: value_counts\n-- columns: n\n-- params: $k number\n"
+def test_a_missing_parameter_is_reported(
+    sanitize: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    head = (
+        "-- name: mine\n-- description: It.\n-- tables: value_counts\n-- columns: n\n-- params: $k"
+        " number\n"
+    )
     source = head + "SELECT count(*) AS n FROM value_counts WHERE occurrences = $k"
     query_by_name = q.load_queries()
-    monkeypatch.setattr(q, "load_queries", lambda: {**query_by_name, "mine": q.parse_query(source, "mine")})
-    assert "query mine needs the parameter k, which has no default. Set it: --set k=2" in sanitize("sql", "work", "--name", "mine")[2]
-    assert json.loads(sanitize("sql", "work", "--name", "mine", "--set", "k=3", "--json")[1]) == [{"n": 1}]
+    monkeypatch.setattr(
+        q, "load_queries", lambda: {**query_by_name, "mine": q.parse_query(source, "mine")}
+    )
+    assert (
+        "query mine needs the parameter k, which has no default. Set it: --set k=2"
+        in sanitize("sql", "work", "--name", "mine")[2]
+    )
+    assert json.loads(sanitize("sql", "work", "--name", "mine", "--set", "k=3", "--json")[1]) == [
+        {"n": 1}
+    ]
 
 
 def test_the_latest_run_is_named_among_several(sanitize: Command) -> None:
@@ -125,7 +187,9 @@ def test_the_latest_run_is_named_among_several(sanitize: Command) -> None:
     for arguments in ([], ["--run", "erase"], ["--run", "redact"]):
         _, out, err = sanitize("sql", "work", "--name", "edits_by_part", "--json", *arguments)
         parts[" ".join(arguments)] = {row["part"] for row in json.loads(out)}
-        assert ("note: drops, edits of run" in err and "(plan redact), the latest of 2" in err) is not arguments, err
+        assert (
+            "note: drops, edits of run" in err and "(plan redact), the latest of 2" in err
+        ) is not arguments, err
     assert parts == {"": {"redact"}, "--run erase": {"rmft"}, "--run redact": {"redact"}}
     assert sanitize("sql", "work", "--name", "kind_counts")[2] == ""
     assert "note: edits of run" in sanitize("sql", "work", "SELECT count(*) FROM edits")[2]
@@ -133,15 +197,27 @@ def test_the_latest_run_is_named_among_several(sanitize: Command) -> None:
 
 def test_tables_are_truncated_with_a_note_and_csv_is_not(sanitize: Command) -> None:
     _, out, _ = sanitize("sql", "work", "SELECT range AS n FROM range(5000)")
-    assert out.splitlines()[-1].startswith("only the first 1,000 rows") and len(out.splitlines()) == 1003
-    assert len(sanitize("sql", "work", "SELECT range AS n FROM range(5000)", "--format", "csv")[1].splitlines()) == 5001
+    assert (
+        out.splitlines()[-1].startswith("only the first 1,000 rows")
+        and len(out.splitlines()) == 1003
+    )
+    assert (
+        len(
+            sanitize("sql", "work", "SELECT range AS n FROM range(5000)", "--format", "csv")[
+                1
+            ].splitlines()
+        )
+        == 5001
+    )
     assert sanitize("sql", "work", "--name", "duplicate_groups")[1].splitlines()[-1] == "no rows"
 
 
 # ---- the shell ----
 
 
-def test_the_shell_runs_commands_and_queries(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_shell_runs_commands_and_queries(
+    sanitize: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     type_lines(
         monkeypatch,
         ".tables",
@@ -164,9 +240,19 @@ def test_the_shell_runs_commands_and_queries(sanitize: Command, monkeypatch: pyt
     assert "Texts are masked; edits, drops and ledger of run" in err
     assert all(
         name in out
-        for name in (*table_schemas.ALL_TABLES, "documents", table_schemas.EDITS.column_descriptions["replacement"], "rank_frequency")
+        for name in (
+            *table_schemas.ALL_TABLES,
+            "documents",
+            table_schemas.EDITS.column_descriptions["replacement"],
+            "rank_frequency",
+        )
     )
-    assert "999-999-9999" in out and "EMAIL_ADDRESS        5" in out and "first_doc_no" in out and ".run NAME" in out
+    assert (
+        "999-999-9999" in out
+        and "EMAIL_ADDRESS        5" in out
+        and "first_doc_no" in out
+        and ".run NAME" in out
+    )
     assert max(map(len, out.splitlines())) <= 120
 
 
@@ -203,14 +289,18 @@ def test_a_mistake_in_the_shell_is_one_line_and_the_next_query_runs(
     assert error.startswith("error: ") and part in error, error
 
 
-def test_a_last_statement_without_semicolon_runs(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_last_statement_without_semicolon_runs(
+    sanitize: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     type_lines(monkeypatch, "SELECT 'wh' || 'ole' AS x", "LIMIT 1")
     monkeypatch.setattr("sys.stdin", io.StringIO())
     code, out, _ = sanitize("sql", "work")
     assert code == 0 and "whole" in out
 
 
-def test_shell_errors_quote_no_raw_values(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shell_errors_quote_no_raw_values(
+    sanitize: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     for line in (
         "SELECT CAST(value AS BIGINT) FROM value_spellings;",
         "SELECT error(value) FROM value_spellings;",
@@ -222,7 +312,9 @@ def test_shell_errors_quote_no_raw_values(sanitize: Command, monkeypatch: pytest
         assert not [value for value in (ANN, BOB, "ann.", "bob.") if value in out + err]
 
 
-def test_ctrl_c_cancels_the_line_and_keeps_the_shell(sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_cancels_the_line_and_keeps_the_shell(
+    sanitize: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     type_lines(monkeypatch, "SELECT 'half", KeyboardInterrupt, "SELECT 'wh' || 'ole' AS x;")
     code, out, err = sanitize("sql", "work")
     assert code == 0 and "whole" in out and "half" not in out + err

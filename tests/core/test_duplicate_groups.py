@@ -1,4 +1,5 @@
-"""Selection of duplicate groups, compared with a reference implementation that handles one group at a time."""
+"""Selection of duplicate groups, compared with a reference implementation that handles one group at
+a time."""
 
 from __future__ import annotations
 
@@ -23,7 +24,11 @@ def reference_components(pairs: list[tuple[int, int]]) -> dict[int, int]:
     for group in neighbours:
         reached, pending = {group}, [group]
         while pending:
-            pending += [neighbour for neighbour in neighbours[pending.pop()] if neighbour not in reached and not reached.add(neighbour)]  # type: ignore[func-returns-value]
+            pending += [
+                neighbour
+                for neighbour in neighbours[pending.pop()]
+                if neighbour not in reached and not reached.add(neighbour)
+            ]  # type: ignore[func-returns-value]
         if min(reached) < group:
             smallest_nodes[group] = min(reached)
     return smallest_nodes
@@ -32,10 +37,14 @@ def reference_components(pairs: list[tuple[int, int]]) -> dict[int, int]:
 @settings(max_examples=200, deadline=None)
 @given(pairs=st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40)), max_size=40))
 def test_connected_components_equal_the_reference(pairs: list[tuple[int, int]]) -> None:
-    first_node, second_node = (np.array([pair[side] for pair in pairs], np.int64) * 1_000_003 for side in (0, 1))
+    first_node, second_node = (
+        np.array([pair[side] for pair in pairs], np.int64) * 1_000_003 for side in (0, 1)
+    )
     later, first = connected_components(first_node, second_node)
     assert later.tolist() == sorted(later.tolist())
-    assert dict(zip((later // 1_000_003).tolist(), (first // 1_000_003).tolist(), strict=True)) == reference_components(pairs)
+    assert dict(
+        zip((later // 1_000_003).tolist(), (first // 1_000_003).tolist(), strict=True)
+    ) == reference_components(pairs)
 
 
 def test_a_long_chain_is_one_component() -> None:
@@ -58,19 +67,33 @@ def reference_repeating_groups(groups: dict[int, set[int]]) -> dict[int, int]:
 
 @settings(max_examples=100, deadline=None)
 @given(
-    groups=st.dictionaries(st.integers(0, 60), st.sets(st.integers(0, 12), min_size=1, max_size=4), max_size=20),
+    groups=st.dictionaries(
+        st.integers(0, 60), st.sets(st.integers(0, 12), min_size=1, max_size=4), max_size=20
+    ),
     size=st.integers(1, 7),
 )
-def test_repeating_groups_equal_the_reference(tmp_path_factory: pytest.TempPathFactory, groups: dict[int, set[int]], size: int) -> None:
+def test_repeating_groups_equal_the_reference(
+    tmp_path_factory: pytest.TempPathFactory, groups: dict[int, set[int]], size: int
+) -> None:
     """The result does not depend on the row groups into which the groups are cut."""
-    dense_ids = {item: number for number, item in enumerate(sorted({item for items in groups.values() for item in items}))}
+    dense_ids = {
+        item: number
+        for number, item in enumerate(sorted({item for items in groups.values() for item in items}))
+    }
     rows = sorted((group, dense_ids[item]) for group, items in groups.items() for item in items)
     path = tmp_path_factory.mktemp("repeats") / "rows.parquet"
-    table = pa.table({name: pa.array([row[index] for row in rows], pa.int64()) for index, name in enumerate(("group_no", "item_no"))})
+    table = pa.table(
+        {
+            name: pa.array([row[index] for row in rows], pa.int64())
+            for index, name in enumerate(("group_no", "item_no"))
+        }
+    )
     pq.write_table(table, path, row_group_size=size)
     removed, kept_groups = find_repeating_groups(path)
     repeats = dict(zip(removed.tolist(), kept_groups.tolist(), strict=True))
-    assert repeats == reference_repeating_groups({group: {dense_ids[item] for item in items} for group, items in groups.items()})
+    assert repeats == reference_repeating_groups(
+        {group: {dense_ids[item] for item in items} for group, items in groups.items()}
+    )
     remaining = [items for group, items in groups.items() if group not in repeats]
     assert sum(map(len, remaining)) == len(set().union(*remaining))  # no item occurs twice
 

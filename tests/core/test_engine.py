@@ -27,8 +27,13 @@ CACHES = {
 
 
 @pytest.mark.parametrize("plan", CACHES)
-def test_a_program_keeps_no_cache_and_no_file_of_a_run(plan: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    text = "Ada Lindgren <ada.lindgren@example.com> wrote from ada.lindgren@example.com, call +1 202 555 0143"
+def test_a_program_keeps_no_cache_and_no_file_of_a_run(
+    plan: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (
+        "Ada Lindgren <ada.lindgren@example.com> wrote from ada.lindgren@example.com, call +1 202"
+        " 555 0143"
+    )
     pq.write_table(pa.table({"doc_id": ["a", "b"], "text": [text, text]}), tmp_path / "in.parquet")
     loads = []  # of each cache, when the engine is closed
 
@@ -38,9 +43,14 @@ def test_a_program_keeps_no_cache_and_no_file_of_a_run(plan: str, tmp_path: Path
 
     monkeypatch.setattr(LocalEngine, "close", close)
     settings = Settings(seed=1, workers=1, verify="full")
-    run_with_settings([tmp_path / "in.parquet"], tmp_path / "out", load_plan(plan), tmp_path / "work", settings)
+    run_with_settings(
+        [tmp_path / "in.parquet"], tmp_path / "out", load_plan(plan), tmp_path / "work", settings
+    )
 
-    assert all(map(any, zip(*loads, strict=True)))  # each was used, so that there was something to forget
-    assert [cache.__name__ for cache in engine._cached_functions if cache.cache_info().currsize] == []
+    # each was used, so that there was something to forget
+    assert all(map(any, zip(*loads, strict=True)))
+    assert [
+        cache.__name__ for cache in engine._cached_functions if cache.cache_info().currsize
+    ] == []
     if sys.platform == "linux":
         assert str(tmp_path) not in Path("/proc/self/maps").read_text()

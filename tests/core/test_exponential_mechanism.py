@@ -1,8 +1,10 @@
-"""The mechanism compared with its closed formula, in the middle, in the tail and between neighbours; each test also runs on wrong samplers.
+"""The mechanism compared with its closed formula, in the middle, in the tail and between
+neighbours; each test also runs on wrong samplers.
 
-A test is a function of a sampler, so that it can be run on wrong ones: without the factor 2 of the exponential mechanism, with a
-temperature that is 5 % off, and with sums in half precision. Each test must reject them.
-Seeds are fixed; the probability that a test rejects the right sampler was one in a million when they were chosen.
+A test is a function of a sampler, so that it can be run on wrong ones: without the factor 2 of the
+exponential mechanism, with a temperature that is 5 % off, and with sums in half precision. Each
+test must reject them. Seeds are fixed; the probability that a test rejects the right sampler was
+one in a million when they were chosen.
 """
 
 from __future__ import annotations
@@ -19,7 +21,13 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from sanitize.array_types import F64, I64
-from sanitize.core.exponential_mechanism import BOUNDS_FILE, ClipBounds, draw_candidates, format_bound, uniform_from_bits
+from sanitize.core.exponential_mechanism import (
+    BOUNDS_FILE,
+    ClipBounds,
+    draw_candidates,
+    format_bound,
+    uniform_from_bits,
+)
 from sanitize.core.keys import Draws, Key
 from sanitize.errors import PlanError
 
@@ -35,9 +43,12 @@ def draw_uniform(count: int, seed: int) -> F64:
 
 
 def exact_probabilities(logits: F64, epsilon: float) -> F64:
-    """The closed formula, written differently than in the code under test: exp(epsilon u / (2 (b - a))) over its sum."""
+    """The closed formula, written differently than in the code under test: exp(epsilon u / (2 (b -
+    a))) over its sum."""
     clipped = np.minimum(np.maximum(logits, BOUNDS.lower), BOUNDS.upper)
-    powers = np.array([math.exp(epsilon * u / (2 * (BOUNDS.upper - BOUNDS.lower))) for u in clipped.tolist()])
+    powers = np.array(
+        [math.exp(epsilon * u / (2 * (BOUNDS.upper - BOUNDS.lower))) for u in clipped.tolist()]
+    )
     return np.asarray(powers / math.fsum(powers.tolist()), np.float64)
 
 
@@ -45,7 +56,15 @@ def mechanism(logits: F64, epsilon: float, uniforms: F64) -> I64:
     """Draws of `draw_candidates` on the same logits, a thousand rows at a time."""
     parts = np.array_split(uniforms, max(1, len(uniforms) // 1000))
     return np.concatenate(
-        [draw_candidates(np.broadcast_to(logits, (len(part), len(logits))), part, bounds=BOUNDS, epsilon=epsilon) for part in parts]
+        [
+            draw_candidates(
+                np.broadcast_to(logits, (len(part), len(logits))),
+                part,
+                bounds=BOUNDS,
+                epsilon=epsilon,
+            )
+            for part in parts
+        ]
     )
 
 
@@ -58,7 +77,8 @@ def wrong_temperature(logits: F64, epsilon: float, uniforms: F64) -> I64:
 
 
 def half_precision(logits: F64, epsilon: float, uniforms: F64) -> I64:
-    """The inverse of the distribution function in float16, summed like in a model in half precision."""
+    """The inverse of the distribution function in float16, summed like in a model in half
+    precision."""
     clipped = np.clip(logits, BOUNDS.lower, BOUNDS.upper).astype(np.float16)
     scaled = (clipped - clipped.max()) * np.float16(epsilon / (2 * BOUNDS.sensitivity))
     weight = np.exp(scaled)
@@ -67,23 +87,39 @@ def half_precision(logits: F64, epsilon: float, uniforms: F64) -> I64:
     for index, value in enumerate(weight):
         sum_so_far = np.float16(sum_so_far + value)
         total[index] = sum_so_far
-    return np.minimum(np.searchsorted(total.astype(np.float64), uniforms * float(total[-1])), len(total) - 1)
+    return np.minimum(
+        np.searchsorted(total.astype(np.float64), uniforms * float(total[-1])), len(total) - 1
+    )
 
 
-WRONG_SAMPLERS = {"no factor 2": without_factor_2, "temperature 5 % off": wrong_temperature, "float16": half_precision}
+WRONG_SAMPLERS = {
+    "no factor 2": without_factor_2,
+    "temperature 5 % off": wrong_temperature,
+    "float16": half_precision,
+}
 
 
-def pooled_chi_square(sampler: Sampler, epsilon: float = 20.0, vectors: int = 12, draws: int = 20_000) -> float:
-    """p of the sum of chi-square statistics over several vectors of logits; bins of fewer than five expected are merged."""
-    rng = np.random.default_rng(7)  # for the inputs of the test; the mechanism's randomness is `draw_uniform`
+def pooled_chi_square(
+    sampler: Sampler, epsilon: float = 20.0, vectors: int = 12, draws: int = 20_000
+) -> float:
+    """p of the sum of chi-square statistics over several vectors of logits; bins of fewer than five
+    expected are merged."""
+    # for the inputs of the test; the mechanism's randomness is `draw_uniform`
+    rng = np.random.default_rng(7)
     statistic, freedom = 0.0, 0
     for number in range(vectors):
         logits = rng.normal(6, 8, 50)  # some beyond either bound
         expected = exact_probabilities(logits, epsilon) * draws
-        observed = np.bincount(sampler(logits, epsilon, draw_uniform(draws, 100 + number)), minlength=50).astype(np.float64)
+        observed = np.bincount(
+            sampler(logits, epsilon, draw_uniform(draws, 100 + number)), minlength=50
+        ).astype(np.float64)
         order = np.argsort(expected)
         rare_bins = order[np.cumsum(expected[order]) < 5]
-        rare_bins = order[: max(len(rare_bins) + 1, int((expected < 5).sum()))] if len(rare_bins) else order[:0]
+        rare_bins = (
+            order[: max(len(rare_bins) + 1, int((expected < 5).sum()))]
+            if len(rare_bins)
+            else order[:0]
+        )
         frequent_bins = np.setdiff1d(order, rare_bins)
         expected_counts, observed_counts = expected[frequent_bins], observed[frequent_bins]
         if len(rare_bins):
@@ -98,7 +134,8 @@ def pooled_chi_square(sampler: Sampler, epsilon: float = 20.0, vectors: int = 12
 
 
 def tail_p_value(sampler: Sampler, epsilon: float = 12.0, draws: int = 100_000) -> float:
-    """p-value of the frequency of the rare words, all at the lower bound while one word is at the upper bound."""
+    """p-value of the frequency of the rare words, all at the lower bound while one word is at the
+    upper bound."""
     logits = np.concatenate([[25.0], np.full(200, -9.0)])
     rare = float(exact_probabilities(logits, epsilon)[1:].sum())
     observed = int((sampler(logits, epsilon, draw_uniform(draws, 5)) > 0).sum())
@@ -106,9 +143,11 @@ def tail_p_value(sampler: Sampler, epsilon: float = 12.0, draws: int = 100_000) 
 
 
 def audit_epsilon(sampler: Sampler, epsilon: float = 4.0, draws: int = 100_000) -> float:
-    """The largest ln of the odds of one word between worst-case neighbours, bounded from below with confidence 1 - 1e-6 (Clopper-Pearson).
+    """The largest ln of the odds of one word between worst-case neighbours, bounded from below with
+    confidence 1 - 1e-6 (Clopper-Pearson).
 
-    The first input has one word at the upper bound and all others at the lower bound; the second is the opposite.
+    The first input has one word at the upper bound and all others at the lower bound; the second is
+    the opposite.
     """
     first_logits = np.array([25.0, *[-9.0] * 49])
     second_logits = np.array([-9.0, *[25.0] * 49])
@@ -147,7 +186,8 @@ def test_tail_test_rejects_wrong_samplers(name: str) -> None:
 @pytest.mark.slow
 def test_odds_between_neighbours_are_within_epsilon() -> None:
     audited_epsilon = audit_epsilon(mechanism)
-    assert 3.0 < audited_epsilon <= 4.0  # the exact value for fifty words is 3.86; the lower limit rejects an audit that detects nothing
+    # the exact value for fifty words is 3.86; the lower limit rejects an audit that detects nothing
+    assert 3.0 < audited_epsilon <= 4.0
 
 
 @pytest.mark.slow
@@ -157,7 +197,8 @@ def test_audit_rejects_a_missing_factor_2() -> None:
 
 @pytest.mark.parametrize("epsilon", [1.0, 50.0, 200.0, 1000.0])
 def test_every_word_can_be_drawn(epsilon: float) -> None:
-    """The smallest uniform numbers draw a word at the lower bound, at every allowed epsilon, and 1 draws the likeliest word."""
+    """The smallest uniform numbers draw a word at the lower bound, at every allowed epsilon, and 1
+    draws the likeliest word."""
     logits = np.array([[3.0, -50.0, 40.0, -5.0]])
     rare = float(exact_probabilities(logits[0], epsilon)[[1, 3]].sum())
     for share, word in ((0.0, 1), (0.25, 1), (0.75, 3)):
@@ -182,15 +223,20 @@ def test_uniform_numbers_are_fine_near_zero() -> None:
     st.floats(0, 1, exclude_min=True),
 )
 def test_any_logits_give_a_word(logits: list[float], epsilon: float, uniforms: float) -> None:
-    """Infinities and numbers above half precision are clipped; the interval of the drawn word contains the number."""
-    drawn = draw_candidates(np.array([logits], np.float32), np.array([uniforms]), bounds=BOUNDS, epsilon=epsilon)
+    """Infinities and numbers above half precision are clipped; the interval of the drawn word
+    contains the number."""
+    drawn = draw_candidates(
+        np.array([logits], np.float32), np.array([uniforms]), bounds=BOUNDS, epsilon=epsilon
+    )
     assert drawn.dtype == np.int64 and 0 <= int(drawn[0]) < len(logits)
     chances = exact_probabilities(np.array(logits, np.float64), epsilon)
     order = sorted(range(len(logits)), key=lambda position: (chances[position], position))
     cumulative = np.cumsum(chances[order])
     position = order.index(int(drawn[0]))
     interval_start = cumulative[position - 1] if position else 0.0
-    assert interval_start * (1 - 1e-9) <= uniforms <= cumulative[position] * (1 + 1e-9) or uniforms > cumulative[-1] * (1 - 1e-9)
+    assert interval_start * (1 - 1e-9) <= uniforms <= cumulative[position] * (
+        1 + 1e-9
+    ) or uniforms > cumulative[-1] * (1 - 1e-9)
 
 
 def test_nan_logits_are_refused() -> None:
@@ -205,7 +251,9 @@ def test_an_invalid_epsilon_is_refused(epsilon: float) -> None:
         BOUNDS.temperature(epsilon)
 
 
-@pytest.mark.parametrize(("lower", "upper"), [(1.0, 1.0), (2.0, 1.0), (math.nan, 1.0), (0.0, math.inf)])
+@pytest.mark.parametrize(
+    ("lower", "upper"), [(1.0, 1.0), (2.0, 1.0), (math.nan, 1.0), (0.0, math.inf)]
+)
 def test_invalid_bounds_are_refused(lower: float, upper: float) -> None:
     with pytest.raises(PlanError, match="lower < upper"):
         ClipBounds(lower, upper)
@@ -246,9 +294,17 @@ def test_an_invalid_bounds_file_is_refused(tmp_path: Path, bounds_text: str | No
 @pytest.mark.parametrize(
     ("bound", "text"),
     [
-        (0.0, "0"), (0.1 * 3, "0.3"), (0.4, "0.4"), (3.00049, "3.001"), (4000.0, "4,000"), (12345.2, "12,346"), (0.00012341, "0.0001235"),
-        (1e-11, "1e-11"), (1.23401e-9, "1.235e-09"), (1.65001e18, "1.651e+18"),
+        (0.0, "0"),
+        (0.1 * 3, "0.3"),
+        (0.4, "0.4"),
+        (3.00049, "3.001"),
+        (4000.0, "4,000"),
+        (12345.2, "12,346"),
+        (0.00012341, "0.0001235"),
+        (1e-11, "1e-11"),
+        (1.23401e-9, "1.235e-09"),
+        (1.65001e18, "1.651e+18"),
     ],
-)  # fmt: skip
+)
 def test_a_bound_is_never_rounded_down(bound: float, text: str) -> None:
     assert format_bound(bound) == text

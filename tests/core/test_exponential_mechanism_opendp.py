@@ -1,7 +1,9 @@
-"""The mechanism compared with OpenDP's: the same privacy statement for the same noise, and samples that a test cannot distinguish.
+"""The mechanism compared with OpenDP's: the same privacy statement for the same noise, and samples
+that a test cannot distinguish.
 
-Noisy max with Gumbel noise is the exponential mechanism. OpenDP takes Gumbel noise for zero-concentrated privacy only (with the pure
-measure it permutes and flips, which draws otherwise), and states rho = epsilon^2 / 8 (Cesar and Rogers 2021, for bounded range).
+Noisy max with Gumbel noise is the exponential mechanism. OpenDP takes Gumbel noise for
+zero-concentrated privacy only (with the pure measure it permutes and flips, which draws otherwise),
+and states rho = epsilon^2 / 8 (Cesar and Rogers 2021, for bounded range).
 """
 
 from __future__ import annotations
@@ -39,19 +41,25 @@ def sample_sanitize(epsilon: float) -> npt.NDArray[np.int64]:
     draws = Draws.from_words(Key.from_seed(5).subkey("opendp"), np.arange(DRAWS, dtype=np.uint64))
     rows = np.broadcast_to(UTILITIES, (DRAWS, len(UTILITIES)))
     return np.bincount(
-        draw_candidates(rows, uniform_from_bits(draws.u64(0), draws.u64(1)), bounds=BOUNDS, epsilon=epsilon), minlength=len(UTILITIES)
+        draw_candidates(
+            rows, uniform_from_bits(draws.u64(0), draws.u64(1)), bounds=BOUNDS, epsilon=epsilon
+        ),
+        minlength=len(UTILITIES),
     )
 
 
 @pytest.mark.parametrize("epsilon", [0.1, 1.0, 10.0, 100.0])
 def test_privacy_statement_equals_opendp(epsilon: float) -> None:
-    assert make_opendp_mechanism(BOUNDS.temperature(epsilon)).map(BOUNDS.sensitivity) == pytest.approx(epsilon**2 / 8)
+    assert make_opendp_mechanism(BOUNDS.temperature(epsilon)).map(
+        BOUNDS.sensitivity
+    ) == pytest.approx(epsilon**2 / 8)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("epsilon", [1.0, 10.0])
 def test_samples_equal_opendp(epsilon: float) -> None:
-    """Two samples of a contingency table; a sampler that forgets the factor 2, or the clipping, is detected."""
+    """Two samples of a contingency table; a sampler that forgets the factor 2, or the clipping, is
+    detected."""
     opendp_counts = sample_opendp(epsilon)
 
     def compare_counts(counts: npt.NDArray[np.int64]) -> float:

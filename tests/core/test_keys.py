@@ -1,4 +1,5 @@
-"""Keys and draws: SipHash-2-4 matches the paper, draws do not depend on batches, keys stay secret."""
+"""Keys and draws: SipHash-2-4 matches the paper, draws do not depend on batches, keys stay
+secret."""
 
 from __future__ import annotations
 
@@ -19,14 +20,25 @@ from sanitize.errors import UsageError
 SUBKEY = bytes(range(16))
 M = (1 << 64) - 1
 
-# Aumasson and Bernstein, SipHash, appendix A (15 bytes) and the vectors of their reference implementation
-VECTORS = {0: 0x726FDB47DD0E0E31, 8: 0x93F5F5799A932462, 15: 0xA129CA6149BE45E5, 63: 0x958A324CEB064572}
+# Aumasson and Bernstein, SipHash, appendix A (15 bytes) and the vectors of their reference
+# implementation
+VECTORS = {
+    0: 0x726FDB47DD0E0E31,
+    8: 0x93F5F5799A932462,
+    15: 0xA129CA6149BE45E5,
+    63: 0x958A324CEB064572,
+}
 
 
 def reference_siphash(data: bytes, key: bytes) -> int:
     """SipHash-2-4 as the paper writes it, one byte string at a time."""
     k0, k1 = int.from_bytes(key[:8], "little"), int.from_bytes(key[8:], "little")
-    v = [k0 ^ 0x736F6D6570736575, k1 ^ 0x646F72616E646F6D, k0 ^ 0x6C7967656E657261, k1 ^ 0x7465646279746573]
+    v = [
+        k0 ^ 0x736F6D6570736575,
+        k1 ^ 0x646F72616E646F6D,
+        k0 ^ 0x6C7967656E657261,
+        k1 ^ 0x7465646279746573,
+    ]
 
     def rotate_left(word: int, bits: int) -> int:
         return ((word << bits) | (word >> (64 - bits))) & M
@@ -63,18 +75,28 @@ def test_published_vectors(size: int, expected: int) -> None:
     assert reference_siphash(bytes(range(size)), SUBKEY) == expected
 
 
-@given(st.lists(st.binary(max_size=80), max_size=30), st.binary(min_size=16, max_size=16), st.integers(0, 5))
+@given(
+    st.lists(st.binary(max_size=80), max_size=30),
+    st.binary(min_size=16, max_size=16),
+    st.integers(0, 5),
+)
 def test_siphash_equals_the_reference(values: list[bytes], key: bytes, skip: int) -> None:
     column = binary_array(values)
     assert siphash(column, key).tolist() == [reference_siphash(value, key) for value in values]
     sliced = column.slice(min(skip, len(values)))
-    assert siphash(sliced, key).tolist() == [reference_siphash(value, key) for value in values[min(skip, len(values)) :]]
+    assert siphash(sliced, key).tolist() == [
+        reference_siphash(value, key) for value in values[min(skip, len(values)) :]
+    ]
 
 
-@pytest.mark.parametrize("kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()], ids=str)
+@pytest.mark.parametrize(
+    "kind", [pa.string(), pa.large_string(), pa.binary(), pa.large_binary()], ids=str
+)
 def test_siphash_of_any_string_type(kind: pa.DataType) -> None:
     words = ["", "a", "größer", "東京", "x" * 300]
-    assert siphash(pa.array(words).cast(kind), SUBKEY).tolist() == [reference_siphash(word.encode(), SUBKEY) for word in words]
+    assert siphash(pa.array(words).cast(kind), SUBKEY).tolist() == [
+        reference_siphash(word.encode(), SUBKEY) for word in words
+    ]
 
 
 def test_siphash_over_more_than_one_block() -> None:
@@ -91,14 +113,32 @@ def test_siphash_refuses_nulls() -> None:
 
 
 def test_value_ids() -> None:
-    key, column = Key.from_seed(0), pa.array(["ada@acorn.example", "ada@atlas.example"], pa.large_string())
+    key, column = (
+        Key.from_seed(0),
+        pa.array(["ada@acorn.example", "ada@atlas.example"], pa.large_string()),
+    )
     ids = compute_value_ids(column, "EMAIL_ADDRESS", key)
     assert ids.dtype == np.int64
     assert (ids >= 0).all()
-    assert len({*ids, *compute_value_ids(column, "URL", key), *compute_value_ids(column, "EMAIL_ADDRESS", Key.from_seed(1))}) == 6
+    assert (
+        len(
+            {
+                *ids,
+                *compute_value_ids(column, "URL", key),
+                *compute_value_ids(column, "EMAIL_ADDRESS", Key.from_seed(1)),
+            }
+        )
+        == 6
+    )
 
 
-def make_draws(doc_ids: list[str], cells: list[int], starts: list[int], key: Key | None = None, purpose: str = "rmft") -> Draws:
+def make_draws(
+    doc_ids: list[str],
+    cells: list[int],
+    starts: list[int],
+    key: Key | None = None,
+    purpose: str = "rmft",
+) -> Draws:
     return Draws.for_occurrences(
         key or Key.from_seed(7),
         purpose,
@@ -109,16 +149,25 @@ def make_draws(doc_ids: list[str], cells: list[int], starts: list[int], key: Key
 
 
 POSITIONS = st.lists(
-    st.tuples(st.text(max_size=12).filter(lambda text: text.isprintable()), st.integers(0, 9), st.integers(0, 10**9)), max_size=25
+    st.tuples(
+        st.text(max_size=12).filter(lambda text: text.isprintable()),
+        st.integers(0, 9),
+        st.integers(0, 10**9),
+    ),
+    max_size=25,
 )
 
 
 @given(POSITIONS, st.integers(0, 25), st.integers(0, 7), st.integers(0, 3))
 @settings(deadline=None)
-def test_draws_do_not_depend_on_batches(positions: list[tuple[str, int, int]], split: int, lane: int, attempt: int) -> None:
+def test_draws_do_not_depend_on_batches(
+    positions: list[tuple[str, int, int]], split: int, lane: int, attempt: int
+) -> None:
     def draw_bits(batch: list[tuple[str, int, int]]) -> list[int]:
         batch_draws = make_draws(
-            [position[0] for position in batch], [position[1] for position in batch], [position[2] for position in batch]
+            [position[0] for position in batch],
+            [position[1] for position in batch],
+            [position[2] for position in batch],
         )
         return [int(bits) for bits in batch_draws.with_attempt(attempt).u64(lane)]
 
@@ -130,10 +179,13 @@ def test_draws_from_a_dictionary_are_the_same() -> None:
     names = pa.array(["b", "a", "b", "c"], pa.large_string())
     zeros, starts = np.zeros(4, np.int32), np.arange(4)
     plain_bits, dictionary_bits = (
-        Draws.for_occurrences(Key.from_seed(1), "x", column, zeros, starts).u64(0) for column in (names, names.dictionary_encode())
+        Draws.for_occurrences(Key.from_seed(1), "x", column, zeros, starts).u64(0)
+        for column in (names, names.dictionary_encode())
     )
     assert plain_bits.tolist() == dictionary_bits.tolist()
-    sliced = Draws.for_occurrences(Key.from_seed(1), "x", names.dictionary_encode().slice(2), zeros[2:], starts[2:]).u64(0)
+    sliced = Draws.for_occurrences(
+        Key.from_seed(1), "x", names.dictionary_encode().slice(2), zeros[2:], starts[2:]
+    ).u64(0)
     assert sliced.tolist() == plain_bits[2:].tolist()
 
 
@@ -160,18 +212,33 @@ def test_take_selects_rows() -> None:
 
 
 def test_each_row_can_have_its_own_attempt() -> None:
-    all_draws, attempts = make_draws(list("abcd"), [0, 1, 2, 3], [5, 6, 7, 8]), np.array([0, 3, 1, 3])
+    all_draws, attempts = (
+        make_draws(list("abcd"), [0, 1, 2, 3], [5, 6, 7, 8]),
+        np.array([0, 3, 1, 3]),
+    )
     attempt_draws = all_draws.with_attempt(attempts)
-    assert attempt_draws.u64(2).tolist() == [int(all_draws.with_attempt(int(attempt)).u64(2)[row]) for row, attempt in enumerate(attempts)]
-    assert attempt_draws.take(np.array([3, 0])).u64(2).tolist() == attempt_draws.u64(2)[[3, 0]].tolist()
+    assert attempt_draws.u64(2).tolist() == [
+        int(all_draws.with_attempt(int(attempt)).u64(2)[row])
+        for row, attempt in enumerate(attempts)
+    ]
+    assert (
+        attempt_draws.take(np.array([3, 0])).u64(2).tolist()
+        == attempt_draws.u64(2)[[3, 0]].tolist()
+    )
     lanes = np.array([4, 5, 6, 7], np.uint64)
     assert attempt_draws.u64(lanes)[1] == all_draws.with_attempt(3).u64(5)[1]
 
 
 def test_nested_attempts_are_distinct() -> None:
     all_draws = make_draws(["d"], [0], [0])
-    distinct_bits = {int(all_draws.with_attempt(outer).nested_attempt(inner, 5).u64(0)[0]) for outer in range(4) for inner in range(5)}
-    assert len(distinct_bits) == 20 and int(all_draws.nested_attempt(0, 5).u64(0)[0]) == int(all_draws.u64(0)[0])
+    distinct_bits = {
+        int(all_draws.with_attempt(outer).nested_attempt(inner, 5).u64(0)[0])
+        for outer in range(4)
+        for inner in range(5)
+    }
+    assert len(distinct_bits) == 20 and int(all_draws.nested_attempt(0, 5).u64(0)[0]) == int(
+        all_draws.u64(0)[0]
+    )
 
 
 def test_draw_index_is_in_range() -> None:
@@ -186,9 +253,12 @@ def test_draw_index_is_in_range() -> None:
 
 def test_draw_index_is_uniform() -> None:
     count, size = 200_000, 13
-    chosen = draw_index(make_draws(["d"] * count, [0] * count, list(range(count))).u32_pair(0)[1], size)
+    chosen = draw_index(
+        make_draws(["d"] * count, [0] * count, list(range(count))).u32_pair(0)[1], size
+    )
     observed, expected = np.bincount(chosen, minlength=size), count / size
-    assert float(((observed - expected) ** 2 / expected).sum()) < 33  # chi-squared with 12 degrees of freedom: one in a thousand
+    # chi-squared with 12 degrees of freedom: one in a thousand
+    assert float(((observed - expected) ** 2 / expected).sum()) < 33
 
 
 def test_a_key_file_is_private(tmp_path: Path) -> None:
@@ -251,4 +321,6 @@ def test_subkeys_differ_by_purpose() -> None:
 def test_seeds_give_fixed_keys_and_draws() -> None:
     """Replays of published corpora depend on these numbers; a change here changes emitted bytes."""
     assert Key.from_seed(0).id == "a5ec6e8f"
-    assert int(make_draws(["mail-1"], [0], [12], key=Key.from_seed(0)).u64(0)[0]) == 0xDB5967B6C3A421D3
+    assert (
+        int(make_draws(["mail-1"], [0], [12], key=Key.from_seed(0)).u64(0)[0]) == 0xDB5967B6C3A421D3
+    )

@@ -11,7 +11,7 @@ from sanitize.core.exponential_mechanism import ClipBounds
 WORDS = """
     ada bob carol dan erin write call meet today tomorrow the a to of in at river garden lamp stone bridge market letter number red blue
     green small large old new one two three four five is was has said told asked went came near under over with from and or not but so
-""".split()
+""".split()  # noqa: E501
 TEXTS = [
     "Ada went to the market with Bob.",
     "Carol told Dan: meet at the old bridge, tomorrow!",
@@ -36,7 +36,16 @@ def bert(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
     torch.manual_seed(1)
     letters = [chr(code) for code in range(33, 127) if not chr(code).isupper()] + list("éß")
-    pieces = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]", *letters, *(f"##{letter}" for letter in letters), *dict.fromkeys(WORDS)]
+    pieces = [
+        "[PAD]",
+        "[UNK]",
+        "[CLS]",
+        "[SEP]",
+        "[MASK]",
+        *letters,
+        *(f"##{letter}" for letter in letters),
+        *dict.fromkeys(WORDS),
+    ]
     vocabulary = {piece: number for number, piece in enumerate(dict.fromkeys(pieces))}
     wordpiece_tokenizer = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
     wordpiece_tokenizer.normalizer = normalizers.BertNormalizer(lowercase=True, strip_accents=False)

@@ -1,4 +1,5 @@
-"""The conditions of `where` in dp_mlm: the rows that they select, and errors for everything that is no condition."""
+"""The conditions of `where` in dp_mlm: the rows that they select, and errors for everything that is
+no condition."""
 
 from __future__ import annotations
 
@@ -66,19 +67,60 @@ def test_condition_selects_rows(text: str) -> None:
 
 
 INVALID = [
-    "", "public = ", "= false", "public = false and", "public = false; drop table x", "public = false archived",
-    "public = false 'archived'", "source = 'list", "year in ()", "year in (1", "year in 1", "year = 1 2", "year = 1 -- x",
-    "year = 1 /* x */", "1 = 1", "true",
-    "year = 1 or or year = 2", "year is", "year + 1 = 2", "year = 1) or (year = 2", "year = null", "year in (null, 1)", "year = 0x10",
-    "source = $$list$$", "tags[1] = 'a'", "source.length = 3", "year::text = '1'", "source ~ 'a+'", "* = 1", "year = :year", "((((",
-    "year = 123456789012345678901234567890123456789012345.5", "not " * 90 + "public", "(" * 200 + "public" + ")" * 200,
-]  # fmt: skip
-# what a condition must not do: read a file, ask for the time, draw a number, run another query, aggregate
+    "",
+    "public = ",
+    "= false",
+    "public = false and",
+    "public = false; drop table x",
+    "public = false archived",
+    "public = false 'archived'",
+    "source = 'list",
+    "year in ()",
+    "year in (1",
+    "year in 1",
+    "year = 1 2",
+    "year = 1 -- x",
+    "year = 1 /* x */",
+    "1 = 1",
+    "true",
+    "year = 1 or or year = 2",
+    "year is",
+    "year + 1 = 2",
+    "year = 1) or (year = 2",
+    "year = null",
+    "year in (null, 1)",
+    "year = 0x10",
+    "source = $$list$$",
+    "tags[1] = 'a'",
+    "source.length = 3",
+    "year::text = '1'",
+    "source ~ 'a+'",
+    "* = 1",
+    "year = :year",
+    "((((",
+    "year = 123456789012345678901234567890123456789012345.5",
+    "not " * 90 + "public",
+    "(" * 200 + "public" + ")" * 200,
+]
+# what a condition must not do: read a file, ask for the time, draw a number, run another query,
+# aggregate
 CALLS = [
-    "read_csv('x') = 1", "read_parquet ('x') is null", "now() > year", "random() < 0.5", "uuid() = source", "lower(source) = 'x'",
-    '"lower"(source) = \'x\'', "sum(year) > 1", "count(*) > 1", "cast(year as text) = '1'", "year in (select year from t)",
-    "exists (select 1)", "case when public then public end", "row_number() over (order by year) = 1", "columns('.*') = 1",
-]  # fmt: skip
+    "read_csv('x') = 1",
+    "read_parquet ('x') is null",
+    "now() > year",
+    "random() < 0.5",
+    "uuid() = source",
+    "lower(source) = 'x'",
+    "\"lower\"(source) = 'x'",
+    "sum(year) > 1",
+    "count(*) > 1",
+    "cast(year as text) = '1'",
+    "year in (select year from t)",
+    "exists (select 1)",
+    "case when public then public end",
+    "row_number() over (order by year) = 1",
+    "columns('.*') = 1",
+]
 
 
 @pytest.mark.parametrize("text", [*INVALID, *CALLS])
@@ -87,7 +129,9 @@ def test_invalid_conditions_are_refused(text: str) -> None:
         RowCondition.parse(text)
 
 
-@pytest.mark.parametrize("text", ["current_date = '2026-01-01'", "current_timestamp is null", "user = 'x'"])
+@pytest.mark.parametrize(
+    "text", ["current_date = '2026-01-01'", "current_timestamp is null", "user = 'x'"]
+)
 def test_the_words_of_sql_are_columns(text: str) -> None:
     with pytest.raises(PlanError, match="there is no column"):
         RowCondition.parse(text).validate(TABLE.schema)
@@ -105,26 +149,51 @@ def test_a_long_condition_is_refused() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["public = 1", "public = 'true'", "year = 'x'", "year = true", "year is true", "source = 3", "source in (1, 3)",
-     "source = year", "year = 1 or source = 3", "year like 'x'"]
-)  # fmt: skip
+    "text",
+    [
+        "public = 1",
+        "public = 'true'",
+        "year = 'x'",
+        "year = true",
+        "year is true",
+        "source = 3",
+        "source in (1, 3)",
+        "source = year",
+        "year = 1 or source = 3",
+        "year like 'x'",
+    ],
+)
 def test_values_of_another_type_are_refused(text: str) -> None:
     with pytest.raises(PlanError, match="compare it with"):
         RowCondition.parse(text).validate(TABLE.schema)
 
 
-@pytest.mark.parametrize("text", ["tags = 'a'", "sent > '2026-01-01'", "sent = 20260101", "sent between '2026-01-01' and '2026-02-01'"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "tags = 'a'",
+        "sent > '2026-01-01'",
+        "sent = 20260101",
+        "sent between '2026-01-01' and '2026-02-01'",
+    ],
+)
 def test_a_column_that_cannot_be_compared_is_named_with_what_to_do(text: str) -> None:
     table = TABLE.append_column("sent", pa.nulls(len(TABLE), pa.date32()))
     column = text.split()[0]
     with pytest.raises(
-        PlanError, match=rf"where: column {column} holds \S+, which cannot be compared; test it by `is null` or `is not null`, or"
+        PlanError,
+        match=(
+            rf"where: column {column} holds \S+, which cannot be compared; test it by `is null` or"
+            r" `is not null`, or"
+        ),
     ):
         RowCondition.parse(text).validate(table.schema)
     RowCondition.parse(f"{column} is not null").validate(table.schema)
 
 
-@pytest.mark.parametrize("text", ["year", "source", "not source", "not year is null and not year", "year -1"])
+@pytest.mark.parametrize(
+    "text", ["year", "source", "not source", "not year is null and not year", "year -1"]
+)
 def test_columns_that_are_no_conditions_are_refused(text: str) -> None:
     with pytest.raises(PlanError, match="not a condition on columns of these types"):
         RowCondition.parse(text).validate(TABLE.schema)

@@ -32,17 +32,28 @@ CASES = [
 
 def test_replacements() -> None:
     editor = Generalize(use="generalize", kinds=("DATE_TIME", "AGE", "PERSON"))
-    frame = pl.DataFrame({"kind": [kind for kind, _, _ in CASES], "value": [value for _, value, _ in CASES]})
+    frame = pl.DataFrame(
+        {"kind": [kind for kind, _, _ in CASES], "value": [value for _, value, _ in CASES]}
+    )
     batch = EditBatch(frame, pa.array(["d"] * len(CASES)).dictionary_encode())
     rows, replacements, labels = editor.edit_occurrences(batch)
     assert rows.tolist() == np.arange(len(CASES)).tolist() and labels is None
     assert replacements.to_pylist() == [expected for _, _, expected in CASES]
-    assert [editor.describe_staying(kind) for kind in ("DATE_TIME", "AGE")] == ["the year of a date", ""]
+    assert [editor.describe_staying(kind) for kind in ("DATE_TIME", "AGE")] == [
+        "the year of a date",
+        "",
+    ]
 
 
 def test_the_plan_strict() -> None:
-    text = "Ann Quist (MRN: 00412-8841), 94 years old, of 12 Larkspur Lane, IL 62704, seen on 12 March 2019 and 3/4/21."
-    expected = "[PERSON] (MRN: [RECORD_NUMBER]), 90 or more years old, of [STREET_ADDRESS], [ZIP_CODE], seen on 2019 and [DATE_TIME]."
+    text = (
+        "Ann Quist (MRN: 00412-8841), 94 years old, of 12 Larkspur Lane, IL 62704, seen on 12 March"
+        " 2019 and 3/4/21."
+    )
+    expected = (
+        "[PERSON] (MRN: [RECORD_NUMBER]), 90 or more years old, of [STREET_ADDRESS], [ZIP_CODE],"
+        " seen on 2019 and [DATE_TIME]."
+    )
     assert sanitize.redact(text, plan="strict", seed=1) == expected
 
 
@@ -57,7 +68,9 @@ SENTENCES = [  # a number and what shows its class; without it the number stays
 
 @pytest.mark.parametrize(("kind", "sentence", "number"), SENTENCES)
 def test_numbers_of_strict_need_a_word_beside_them(kind: str, sentence: str, number: str) -> None:
-    found = sanitize.detect([sentence.format(number), f"order {number}"], plan="strict", values=True)
+    found = sanitize.detect(
+        [sentence.format(number), f"order {number}"], plan="strict", values=True
+    )
     assert (0, kind, number) in found.select("text_index", "kind", "value").rows()
     assert kind not in found.filter(pl.col("text_index") == 1)["kind"].to_list()
 

@@ -43,11 +43,8 @@ CASES = [  # a value, a surrogate, and whether the surrogate is drawn again
     (("BANK_ACCOUNT", "4325550185"), ("PHONE_NUMBER", "+1 432 555 0185"), True),
     (("PHONE_NUMBER", "432-555-0185 x12"), ("BANK_ACCOUNT", "43-2555-0185"), True),
     (("US_SSN", "432-55-0185"), ("IP_ADDRESS", "43.255.0.185"), True),
-    (
-        ("IP_ADDRESS", "192.0.21.11"),
-        ("IP_ADDRESS", "192.0.211.1"),
-        False,
-    ),  # its digits do not identify an address
+    # its digits do not identify an address
+    (("IP_ADDRESS", "192.0.21.11"), ("IP_ADDRESS", "192.0.211.1"), False),
     (("IP_ADDRESS", "2001:DB8::1"), ("IP_ADDRESS", "2001:db8::1"), True),
     (("MESSAGE_ID", "q.brindle@example.com"), ("EMAIL_ADDRESS", "Q.Brindle@example.com"), True),
     (("AGE", "47"), ("AGE", "47"), False),  # a text with other meanings, and few of them
@@ -56,10 +53,16 @@ CASES = [  # a value, a surrogate, and whether the surrogate is drawn again
 
 
 @pytest.mark.parametrize(("value", "surrogate", "expected"), CASES)
-def test_forms_in_which_a_surrogate_equals_a_value(value: tuple[str, str], surrogate: tuple[str, str], expected: bool) -> None:
+def test_forms_in_which_a_surrogate_equals_a_value(
+    value: tuple[str, str], surrogate: tuple[str, str], expected: bool
+) -> None:
     known = IdSet.of(hash_values(*value).ravel())
-    forms = hash_surrogate_forms(get_kind(surrogate[0]), pa.array([surrogate[1]], pa.large_string()), KEY)
-    assert contains_any(known, list_conflicting_forms(get_kind(surrogate[0]), forms)).tolist() == [expected]
+    forms = hash_surrogate_forms(
+        get_kind(surrogate[0]), pa.array([surrogate[1]], pa.large_string()), KEY
+    )
+    assert contains_any(known, list_conflicting_forms(get_kind(surrogate[0]), forms)).tolist() == [
+        expected
+    ]
 
 
 def hash_values(kind: str, *values: str) -> Any:
@@ -69,7 +72,10 @@ def hash_values(kind: str, *values: str) -> Any:
 
 def reference_forms(text: str, normalised: str, is_surrogate: bool) -> set[str]:
     """The forms as texts; digits are put in brackets, so that they equal no other text here."""
-    forms = {"".join(chr(ord(char) + 32) if "A" <= char <= "Z" else char for char in side) for side in (text, normalised)}
+    forms = {
+        "".join(chr(ord(char) + 32) if "A" <= char <= "Z" else char for char in side)
+        for side in (text, normalised)
+    }
     for side in (text, normalised):
         number = re.sub(r"(?<=[0-9])x[0-9]*\Z", "", side)
         pattern = r"[^A-Za-z]*" if is_surrogate else r"[+]?[0-9]+"
@@ -80,7 +86,10 @@ def reference_forms(text: str, normalised: str, is_surrogate: bool) -> set[str]:
 
 
 TEXTS = (
-    st.text("019+- .xX", max_size=14) | st.text("aA1é ", max_size=4) | st.from_regex(r"\A[+]?1?[0-9]{7,10}(x[0-9])?\Z") | st.just("1" * 65)
+    st.text("019+- .xX", max_size=14)
+    | st.text("aA1é ", max_size=4)
+    | st.from_regex(r"\A[+]?1?[0-9]{7,10}(x[0-9])?\Z")
+    | st.just("1" * 65)
 )
 
 
@@ -111,14 +120,20 @@ def test_first_forms_are_known_from_their_first_document_on() -> None:
         (7, 2),
         (9, 2),
     ]
-    assert first.is_known(np.array([[0, 5], [0, 5], [9, 8], [0, 0]]), np.array([0, 1, 3, 9])).tolist() == [False, True, True, False]
+    assert first.is_known(
+        np.array([[0, 5], [0, 5], [9, 8], [0, 0]]), np.array([0, 1, 3, 9])
+    ).tolist() == [False, True, True, False]
 
 
 # ---- runs in which a collision is likely ----
 
 
 def read_texts(folder: Path) -> list[str]:
-    return [str(text) for path in sorted((folder / "data").iterdir()) for text in pl.read_parquet(path)["text"]]
+    return [
+        str(text)
+        for path in sorted((folder / "data").iterdir())
+        for text in pl.read_parquet(path)["text"]
+    ]
 
 
 def write_rows(path: Path, texts: list[str]) -> Path:
@@ -127,22 +142,29 @@ def write_rows(path: Path, texts: list[str]) -> Path:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("plan", "fallback"), [("erase", r"\[PERSON\]"), ("pseudonymize", "[A-Z][a-z]+[0-9]+")])
-def test_names_beside_user_names_that_are_given_names(tmp_path: Path, plan: str, fallback: str) -> None:
+@pytest.mark.parametrize(
+    ("plan", "fallback"), [("erase", r"\[PERSON\]"), ("pseudonymize", "[A-Z][a-z]+[0-9]+")]
+)
+def test_names_beside_user_names_that_are_given_names(
+    tmp_path: Path, plan: str, fallback: str
+) -> None:
     """Nearly every given name of the list is a user name: a name of one word becomes one of the
     others, or what no value can be."""
     listed = list(dict.fromkeys(name_pools()[0]))
     texts = ["\n".join(f"user: {name}" for name in listed[:-20])]
-    texts += [f"Dear {name},\nthank you.\nBest regards,\n{name} Brindle" for name in ("Johanna", "Gustav", "Ottilie")]
+    texts += [
+        f"Dear {name},\nthank you.\nBest regards,\n{name} Brindle"
+        for name in ("Johanna", "Gustav", "Ottilie")
+    ]
     source = write_rows(tmp_path / "in.jsonl", texts)
     for seed in range(3):
-        result = run_with_settings([source], tmp_path / f"{seed}", load_plan(plan), None, Settings(seed=seed, workers=1))
+        result = run_with_settings(
+            [source], tmp_path / f"{seed}", load_plan(plan), None, Settings(seed=seed, workers=1)
+        )
         assert result.leaks == 0
         output = read_texts(tmp_path / f"{seed}")
-        free = {
-            *listed[-20:],
-            *(line.removeprefix("user: ") for line in output[0].splitlines()),
-        }  # a few are no values: `user: media`
+        # a few are no values: `user: media`
+        free = {*listed[-20:], *(line.removeprefix("user: ") for line in output[0].splitlines())}
         for text in output[1:]:
             greeting = text.split(",")[0].removeprefix("Dear ")
             assert re.fullmatch(fallback, greeting) or greeting.lower() in free
@@ -174,7 +196,11 @@ def test_bare_digits_of_two_kinds(tmp_path: Path, editor: str) -> None:
     numbers = np.random.default_rng(5).permutation(100_000)[:6_000].reshape(2, 30, 100)
     values = {f"{number:05d}" for number in numbers.ravel().tolist()}
     texts = [
-        "\n".join(f"{word} {number:05d} is free" for word, side in zip(("desk", "locker"), row, strict=True) for number in side.tolist())
+        "\n".join(
+            f"{word} {number:05d} is free"
+            for word, side in zip(("desk", "locker"), row, strict=True)
+            for number in side.tolist()
+        )
         for row in numbers.swapaxes(0, 1)
     ]
     source = write_rows(tmp_path / "in.jsonl", texts)
@@ -199,7 +225,8 @@ def test_bare_digits_of_two_kinds(tmp_path: Path, editor: str) -> None:
 
 
 STREAM_PLAN = ["edit.0.keep=1", 'find.finders=["patterns"]', 'find.kinds=["default"]']
-# a first record, the pattern of the variant in it, and a later record with a value of another kind that equals the variant
+# a first record, the pattern of the variant in it, and a later record with a value of another kind
+# that equals the variant
 LATER_VALUES = {
     "spelling": (
         "write to q.brindle@example.com, q.brindle@example.com",
@@ -235,9 +262,14 @@ def test_a_later_value_of_another_kind_that_equals_a_variant_is_replaced(case: s
         ]
         (alone, *_) = stream([{"text": text}], plan=plan, seed=seed)
         assert alone["text"] == text  # by itself it is a first occurrence, and kept
-        outputs = [[row["text"] for row in stream(rows, plan=plan, seed=seed, batch=batch)] for batch in (1, 2, 100)]
+        outputs = [
+            [row["text"] for row in stream(rows, plan=plan, seed=seed, batch=batch)]
+            for batch in (1, 2, 100)
+        ]
         assert outputs[0] == outputs[1] == outputs[2]
-        assert outputs[0][0] == known["text"] and text not in outputs[0][2:4] and len(outputs[0]) == 5
+        assert (
+            outputs[0][0] == known["text"] and text not in outputs[0][2:4] and len(outputs[0]) == 5
+        )
         replaced += 1
         if replaced == 3:
             return

@@ -19,16 +19,22 @@ from sanitize.plans.settings import Settings
 @pytest.mark.slow
 @pytest.mark.parametrize("avoid", ["corpus", "seen"])
 def test_exhausted_variants_become_labels(tmp_path: Path, avoid: str) -> None:
-    """Only 25 other letters can follow `http://`, sixty are needed: the rest becomes `[URL]`, and the run continues."""
+    """Only 25 other letters can follow `http://`, sixty are needed: the rest becomes `[URL]`, and
+    the run continues."""
     texts = ["See " + "http://a and " * 60, "See http://b and http://ab.example.com."]
     pl.DataFrame({"text": texts}).write_parquet(tmp_path / "in.parquet")
     plan = load_plan("erase", [f"edit.0.avoid={avoid}"])
-    summary = run_with_settings(tmp_path / "in.parquet", tmp_path / "out", plan, settings=Settings(seed=1, workers=1))
+    summary = run_with_settings(
+        tmp_path / "in.parquet", tmp_path / "out", plan, settings=Settings(seed=1, workers=1)
+    )
     first, second = pl.read_parquet(tmp_path / "out" / "data" / "*.parquet")["text"]
     variants = re.findall(r"http://(\w) and", first)
     excluded = {"a", "b"} if avoid == "corpus" else {"a"}  # values that a variant must avoid
-    assert first.count("[URL]") == 60 - len(variants) and 20 <= len(variants) == len(set(variants) - excluded)
-    short_url = "http://[^b]" if avoid == "corpus" else r"\[URL\]"  # a stream's variants avoid those of all documents
+    assert first.count("[URL]") == 60 - len(variants) and 20 <= len(variants) == len(
+        set(variants) - excluded
+    )
+    # a stream's variants avoid those of all documents
+    short_url = "http://[^b]" if avoid == "corpus" else r"\[URL\]"
     assert re.fullmatch(rf"See {short_url} and http://[a-z]{{2}}\.[a-z]{{7}}\.com\.", second)
     assert summary.by_kind["URL"].replaced == 62 and summary.leaks == 0
 
@@ -36,14 +42,31 @@ def test_exhausted_variants_become_labels(tmp_path: Path, avoid: str) -> None:
 @pytest.mark.parametrize(
     ("value", "others"),
     [
-        ("ann@example.com", ["_ann@example.com_", "**ann@example.com**", "mail_ann@example.com", "<E-Mail_ann@example.com>"]),
+        (
+            "ann@example.com",
+            [
+                "_ann@example.com_",
+                "**ann@example.com**",
+                "mail_ann@example.com",
+                "<E-Mail_ann@example.com>",
+            ],
+        ),
         ("312-555-0178", ["call +312-555-0178", "-312-555-0178", "+312-555-0178"]),
     ],
 )
-def test_what_precedes_a_value_makes_no_other_first_occurrence(tmp_path: Path, value: str, others: list[str]) -> None:
-    texts = [f"{text} {number}" for number, text in enumerate([others[0], f"to {value}", *others[1:]])]
+def test_what_precedes_a_value_makes_no_other_first_occurrence(
+    tmp_path: Path, value: str, others: list[str]
+) -> None:
+    texts = [
+        f"{text} {number}" for number, text in enumerate([others[0], f"to {value}", *others[1:]])
+    ]
     pl.DataFrame({"text": texts}).write_parquet(tmp_path / "in.parquet")
-    summary = run_with_settings(tmp_path / "in.parquet", tmp_path / "out", load_plan("rmft"), settings=Settings(seed=1, workers=1))
+    summary = run_with_settings(
+        tmp_path / "in.parquet",
+        tmp_path / "out",
+        load_plan("rmft"),
+        settings=Settings(seed=1, workers=1),
+    )
     published = pl.read_parquet(tmp_path / "out" / "data" / "*.parquet")["text"].to_list()
     assert published[0] == texts[0] and not any(value in text for text in published[1:])
     assert sum(counts.kept for counts in summary.by_kind.values()) == 1 and summary.leaks == 0
@@ -51,19 +74,28 @@ def test_what_precedes_a_value_makes_no_other_first_occurrence(tmp_path: Path, v
 
 @pytest.mark.parametrize("plan", ["names", "erase"])
 def test_a_name_in_base64_becomes_a_label(tmp_path: Path, plan: str) -> None:
-    """An encoded name is a word of letters, and so could pass as a name; a variant of it would stand inside of other encoded text."""
+    """An encoded name is a word of letters, and so could pass as a name; a variant of it would
+    stand inside of other encoded text."""
     encoded = base64.b64encode(b"On Monday Gilbert Thornquist wrote to us").decode()
     texts = ["From: Gilbert Thornquist <gt@example.com>\n\nHello", f"A copy\n\n{encoded}\n"]
     pl.DataFrame({"text": texts}).write_parquet(tmp_path / "in.parquet")
-    run_with_settings(tmp_path / "in.parquet", tmp_path / "out", load_plan(plan), settings=Settings(seed=1, workers=1))
+    run_with_settings(
+        tmp_path / "in.parquet",
+        tmp_path / "out",
+        load_plan(plan),
+        settings=Settings(seed=1, workers=1),
+    )
     second = pl.read_parquet(tmp_path / "out" / "data" / "*.parquet")["text"][1]
     head, tail = second.removeprefix("A copy\n\n").removesuffix("\n").split("[PERSON]")
     assert encoded.startswith(head) and encoded.endswith(tail) and len(head) + len(tail) > 20
 
 
 @pytest.mark.parametrize("draws_per_call", [1, 7, 4_000])
-def test_stream_does_not_depend_on_draws_per_call(monkeypatch: pytest.MonkeyPatch, draws_per_call: int) -> None:
-    """With few names and most draws taken, the assignment does not depend on how many attempts are made per call."""
+def test_stream_does_not_depend_on_draws_per_call(
+    monkeypatch: pytest.MonkeyPatch, draws_per_call: int
+) -> None:
+    """With few names and most draws taken, the assignment does not depend on how many attempts are
+    made per call."""
     names = ["ann", "bob", "eve", "lee", "sue", "tom"]
     rows = [
         {"text": " ".join(f"{a}.{b}@{c}.example.com" for c in names[: 1 + number % 3])}
@@ -79,14 +111,24 @@ def test_stream_does_not_depend_on_draws_per_call(monkeypatch: pytest.MonkeyPatc
 
 @pytest.mark.slow
 @pytest.mark.parametrize("draws_per_call", [1, 7, 4_000])
-def test_run_does_not_depend_on_draws_per_call(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, draws_per_call: int) -> None:
-    """The same for a run, where variants are unique per document: only the first attempts are free in this case."""
-    text = " ".join(f"{a}.{b}@corp.example.com" for a in ("ann", "bob", "eve") for b in ("lee", "ray")) + " http://a 192.0.2.7 "
-    pl.DataFrame({"text": [text * count for count in (1, 9, 40, 2)]}).write_parquet(tmp_path / "in.parquet")
+def test_run_does_not_depend_on_draws_per_call(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, draws_per_call: int
+) -> None:
+    """The same for a run, where variants are unique per document: only the first attempts are free
+    in this case."""
+    text = (
+        " ".join(f"{a}.{b}@corp.example.com" for a in ("ann", "bob", "eve") for b in ("lee", "ray"))
+        + " http://a 192.0.2.7 "
+    )
+    pl.DataFrame({"text": [text * count for count in (1, 9, 40, 2)]}).write_parquet(
+        tmp_path / "in.parquet"
+    )
 
     def run_plan(name: str) -> bytes:
         plan = load_plan("erase", ["edit.0.stores=corpus"])
-        run_with_settings(tmp_path / "in.parquet", tmp_path / name, plan, settings=Settings(seed=2, workers=1))
+        run_with_settings(
+            tmp_path / "in.parquet", tmp_path / name, plan, settings=Settings(seed=2, workers=1)
+        )
         return next((tmp_path / name / "data").iterdir()).read_bytes()
 
     monkeypatch.setattr(rmft, "_MIN_DRAWS_PER_CALL", 0)  # one at a time

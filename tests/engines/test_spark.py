@@ -1,4 +1,5 @@
-"""Spark gives the results of the local engine: every table, and OUT byte for byte. One session per file; needs Java and pyspark."""
+"""Spark gives the results of the local engine: every table, and OUT byte for byte. One session per
+file; needs Java and pyspark."""
 
 from __future__ import annotations
 
@@ -33,7 +34,8 @@ JAVA = int((spark_session.find_java_version() or "0").split(".")[0] or 0)
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(
-        JAVA < spark_session.MIN_JAVA_VERSION, reason=f"Spark 4 requires Java {spark_session.MIN_JAVA_VERSION}, which is not installed"
+        JAVA < spark_session.MIN_JAVA_VERSION,
+        reason=f"Spark 4 requires Java {spark_session.MIN_JAVA_VERSION}, which is not installed",
     ),
     pytest.mark.xdist_group("spark"),
 ]
@@ -41,8 +43,8 @@ ROOT = Path(__file__).resolve().parents[2]
 REAL_DATA = ROOT.parent / "shared" / "data"
 JAVA_OPTIONS = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # for a Java process of about a minute
 
-# All droppers and all editors with statements, except mechanisms with a ledger. A statement takes Spark a second or two: the fast form
-# leaves out the droppers that compare texts and the blacklist.
+# All droppers and all editors with statements, except mechanisms with a ledger. A statement takes
+# Spark a second or two: the fast form leaves out the droppers that compare texts and the blacklist.
 PLAN = """
 about = "All that counts."
 leave = ["URL", "IP_ADDRESS"]
@@ -75,16 +77,25 @@ k = 3
 n = 2
 direct = true
 """
-SLOW_PARTS = ('[[drop]]\nuse = "near_dup"\n', '[[drop]]\nuse = "sequence_dup"\n', PLAN[PLAN.index("[blacklist]") :])
+SLOW_PARTS = (
+    '[[drop]]\nuse = "near_dup"\n',
+    '[[drop]]\nuse = "sequence_dup"\n',
+    PLAN[PLAN.index("[blacklist]") :],
+)
 
 
 @pytest.fixture(scope="module")
 def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
-    """A local session with the engine's settings; code generation is off, which is faster for a few rows."""
+    """A local session with the engine's settings; code generation is off, which is faster for a few
+    rows."""
     with pytest.MonkeyPatch.context() as patched:
         patched.setenv("JAVA_TOOL_OPTIONS", JAVA_OPTIONS)
-        local_session, is_owner = spark_session.open_session(2, tmp_path_factory.mktemp("session"), "1GB", "local[2]", None)
-    assert is_owner and spark_session.open_session(2, tmp_path_factory.mktemp("other"), "1GB", None, None) == (local_session, False)
+        local_session, is_owner = spark_session.open_session(
+            2, tmp_path_factory.mktemp("session"), "1GB", "local[2]", None
+        )
+    assert is_owner and spark_session.open_session(
+        2, tmp_path_factory.mktemp("other"), "1GB", None, None
+    ) == (local_session, False)
     local_session.conf.set("spark.sql.codegen.wholeStage", "false")
     local_session.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN")
     yield local_session
@@ -92,7 +103,9 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Any]:
 
 
 @pytest.fixture(scope="module")
-def engine_once(session: Any, tmp_path_factory: pytest.TempPathFactory) -> Iterator[spark.SparkEngine]:
+def engine_once(
+    session: Any, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[spark.SparkEngine]:
     """One engine for all tests: a new one probes the workers, which is a Spark job of its own."""
     spark_engine = spark.SparkEngine(workers=2, spill=tmp_path_factory.mktemp("engine") / "spill")
     yield spark_engine
@@ -117,7 +130,10 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
 
 def hash_files(folder: Path) -> dict[str, str]:
     paths = sorted(path for path in folder.rglob("*") if path.is_file())
-    return {path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest() for path in paths}
+    return {
+        path.relative_to(folder).as_posix(): hashlib.sha256(path.read_bytes()).hexdigest()
+        for path in paths
+    }
 
 
 def read_tables(work: Path) -> dict[str, tuple[list[str], list[dict[str, Any]]]]:
@@ -125,7 +141,10 @@ def read_tables(work: Path) -> dict[str, tuple[list[str], list[dict[str, Any]]]]
     tables_by_path = {}
     for path in sorted(work.rglob("*.parquet")):
         table = pq.read_table(path, partitioning=None)
-        tables_by_path[path.relative_to(work).as_posix()] = ([f"{field.name} {field.type}" for field in table.schema], table.to_pylist())
+        tables_by_path[path.relative_to(work).as_posix()] = (
+            [f"{field.name} {field.type}" for field in table.schema],
+            table.to_pylist(),
+        )
     return tables_by_path
 
 
@@ -134,7 +153,8 @@ def settings(**more: Any) -> Settings:
 
 
 def run_both_engines(inputs: list[Path], folder: Path, omitted_parts: tuple[str, ...]) -> int:
-    """Runs a plan with each engine into folder/ENGINE/out: outputs and tables must be equal. Returns how many documents were dropped."""
+    """Runs a plan with each engine into folder/ENGINE/out: outputs and tables must be equal.
+    Returns how many documents were dropped."""
     plan = PLAN
     for part in omitted_parts:
         assert part in plan
@@ -143,8 +163,14 @@ def run_both_engines(inputs: list[Path], folder: Path, omitted_parts: tuple[str,
     results = {}
     for engine in ("local", "spark"):
         out = folder / engine / "out"
-        summary = run_with_settings(inputs, out, str(folder / "all.toml"), settings=settings(engine=engine))
-        results[engine] = hash_files(out), read_tables(folder / engine / "out.private"), summary.documents_dropped
+        summary = run_with_settings(
+            inputs, out, str(folder / "all.toml"), settings=settings(engine=engine)
+        )
+        results[engine] = (
+            hash_files(out),
+            read_tables(folder / engine / "out.private"),
+            summary.documents_dropped,
+        )
     local, remote = results["local"], results["spark"]
     assert local[0] == remote[0] and local[2] == remote[2]
     assert list(local[1]) == list(remote[1])
@@ -154,16 +180,24 @@ def run_both_engines(inputs: list[Path], folder: Path, omitted_parts: tuple[str,
 
 
 @pytest.mark.timeout(900)
-@pytest.mark.parametrize("omitted_parts", [SLOW_PARTS, pytest.param((), marks=pytest.mark.soak)], ids=["some", "all"])
-def test_a_spark_run_equals_a_local_run(session: Any, corpus: list[Path], tmp_path: Path, omitted_parts: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "omitted_parts", [SLOW_PARTS, pytest.param((), marks=pytest.mark.soak)], ids=["some", "all"]
+)
+def test_a_spark_run_equals_a_local_run(
+    session: Any, corpus: list[Path], tmp_path: Path, omitted_parts: tuple[str, ...]
+) -> None:
     assert run_both_engines(corpus, tmp_path, omitted_parts) >= 10
     work = tmp_path / "spark" / "out.private"
     # a shard in shards/ is a hard link to the published one and has its mode
     private = [path for path in work.rglob("*") if path.parent.name != "shards"]
-    assert [path.relative_to(work) for path in private if stat.S_IMODE(path.stat().st_mode) & 0o077] == []
+    assert [
+        path.relative_to(work) for path in private if stat.S_IMODE(path.stat().st_mode) & 0o077
+    ] == []
     assert not (work / "spill").exists()
     # the local engine accepts the output
-    second_summary = run_with_settings(corpus, tmp_path / "spark" / "out", str(tmp_path / "all.toml"), settings=settings())
+    second_summary = run_with_settings(
+        corpus, tmp_path / "spark" / "out", str(tmp_path / "all.toml"), settings=settings()
+    )
     assert not second_summary.changed
 
 
@@ -171,13 +205,16 @@ def test_a_spark_run_equals_a_local_run(session: Any, corpus: list[Path], tmp_pa
 @pytest.mark.timeout(1800)
 @pytest.mark.skipif(not REAL_DATA.is_dir(), reason=f"{REAL_DATA} is not there")
 @pytest.mark.parametrize("name", CORPORA)
-def test_real_corpora_by_spark_equal_those_of_a_local_run(session: Any, tmp_path: Path, name: str) -> None:
+def test_real_corpora_by_spark_equal_those_of_a_local_run(
+    session: Any, tmp_path: Path, name: str
+) -> None:
     """Tables of real corpora have page encodings that those of a few invented mails have not."""
     read_texts(REAL_DATA / name, CORPORA[name][0], 400).write_parquet(tmp_path / "in.parquet")
     run_both_engines([tmp_path / "in.parquet"], tmp_path, SLOW_PARTS)
 
 
-# statements and rows that the run above does not cover: nulls, no rows, letters whose order differs between bytes and collations
+# statements and rows that the run above does not cover: nulls, no rows, letters whose order differs
+# between bytes and collations
 WORDS = ["b", "a", "B", "é", "\U0001f600", "", "z", "\uffff", "a\n", "1e5", "NULL"]
 KINDS = pa.table({"kind": ["PERSON", "URL"]})
 STATEMENTS: list[tuple[str, dict[str, pa.Table], dict[str, object]]] = [
@@ -227,8 +264,20 @@ STATEMENTS: list[tuple[str, dict[str, pa.Table], dict[str, object]]] = [
         },
         {},
     ),
-    ("value_ngrams", {"direct_ngrams": pa.table({"ngram": WORDS, "n": pa.array([1, 2] * 5 + [1], pa.int32())})}, {}),
-    ("repeated_items", {"items": pa.table({"group_no": pa.array([], pa.int64()), "item_id": pa.array([], pa.int64())})}, {}),
+    (
+        "value_ngrams",
+        {"direct_ngrams": pa.table({"ngram": WORDS, "n": pa.array([1, 2] * 5 + [1], pa.int32())})},
+        {},
+    ),
+    (
+        "repeated_items",
+        {
+            "items": pa.table(
+                {"group_no": pa.array([], pa.int64()), "item_id": pa.array([], pa.int64())}
+            )
+        },
+        {},
+    ),
     (
         "ngram_user_counts",
         {
@@ -244,9 +293,15 @@ STATEMENTS: list[tuple[str, dict[str, pa.Table], dict[str, object]]] = [
 ]
 
 
-@pytest.mark.parametrize(("name", "input_tables", "parameters"), STATEMENTS, ids=[name for name, *_ in STATEMENTS])
+@pytest.mark.parametrize(
+    ("name", "input_tables", "parameters"), STATEMENTS, ids=[name for name, *_ in STATEMENTS]
+)
 def test_a_spark_statement_equals_duckdb(
-    engine: spark.SparkEngine, tmp_path: Path, name: str, input_tables: dict[str, pa.Table], parameters: dict[str, object]
+    engine: spark.SparkEngine,
+    tmp_path: Path,
+    name: str,
+    input_tables: dict[str, pa.Table],
+    parameters: dict[str, object],
 ) -> None:
     folder = tmp_path / "odd = {a,b} [c]* ?"  # special characters in a path are literal
     folder.mkdir()
@@ -261,11 +316,19 @@ def test_a_spark_statement_equals_duckdb(
     local_engine.sql(text, table_files, tmp_path / "here.parquet", **parameters)
     local_engine.close()
     engine.sql(text, table_files, tmp_path / "there.parquet", **parameters)
-    duckdb_result, spark_result = (pq.read_table(tmp_path / f"{file_stem}.parquet", partitioning=None) for file_stem in ("here", "there"))
-    assert duckdb_result.to_pylist() == spark_result.to_pylist() and duckdb_result.schema.types == spark_result.schema.types
+    duckdb_result, spark_result = (
+        pq.read_table(tmp_path / f"{file_stem}.parquet", partitioning=None)
+        for file_stem in ("here", "there")
+    )
+    assert (
+        duckdb_result.to_pylist() == spark_result.to_pylist()
+        and duckdb_result.schema.types == spark_result.schema.types
+    )
     assert duckdb_result.num_rows or name == "repeated_items"
     column = next(iter(duckdb_result.column_names))
-    assert engine.scalar(text, table_files, **parameters) == (duckdb_result.column(column)[0].as_py() if duckdb_result.num_rows else None)
+    assert engine.scalar(text, table_files, **parameters) == (
+        duckdb_result.column(column)[0].as_py() if duckdb_result.num_rows else None
+    )
 
 
 # ---- tasks: these functions run in Spark's workers, which import this file from its folder ----
@@ -306,39 +369,61 @@ def this_module(monkeypatch: pytest.MonkeyPatch) -> Any:
     return importlib.import_module(Path(__file__).stem)
 
 
-def test_a_task_is_retried_and_an_error_stops_the_stage(engine: spark.SparkEngine, this_module: Any, tmp_path: Path) -> None:
+def test_a_task_is_retried_and_an_error_stops_the_stage(
+    engine: spark.SparkEngine, this_module: Any, tmp_path: Path
+) -> None:
     markers = [tmp_path / f"mark-{no}" for no in range(3)]
     markers[0].write_text("")
     results = list(engine.map_shards(this_module._dies_once, markers))
-    assert sorted(result.task_no for result in results) == [0, 1, 2] and os.getpid() not in {result.result for result in results}
+    assert sorted(result.task_no for result in results) == [0, 1, 2] and os.getpid() not in {
+        result.result for result in results
+    }
     assert all(result.peak_rss_mb > 10 for result in results)
     (tmp_path / "begun").mkdir()
     with pytest.raises(InputRefused, match="the second task"):
-        list(engine.map_shards(this_module._mark_and_run, [(number, tmp_path / "begun") for number in range(60)]))
+        list(
+            engine.map_shards(
+                this_module._mark_and_run, [(number, tmp_path / "begun") for number in range(60)]
+            )
+        )
     assert len(list((tmp_path / "begun").iterdir())) < 60
 
 
 @pytest.mark.timeout(900)
-def test_untrusted_tasks_crash_only_their_process(engine: spark.SparkEngine, this_module: Any) -> None:
+def test_untrusted_tasks_crash_only_their_process(
+    engine: spark.SparkEngine, this_module: Any
+) -> None:
     tasks = ["crashes", "well", "hangs", "swells"]
     outcomes = dict(
         engine.map_untrusted(
-            this_module._run_faulty, tasks, time_limit=lambda fault: 1.0 if fault == "hangs" else 60.0, memory_bytes=1 << 30
+            this_module._run_faulty,
+            tasks,
+            time_limit=lambda fault: 1.0 if fault == "hangs" else 60.0,
+            memory_bytes=1 << 30,
         )
     )
     reasons = [
-        outcome.reason if isinstance(outcome, WorkerDied) else outcome.result for outcome in (outcomes[task_no] for task_no in range(4))
+        outcome.reason if isinstance(outcome, WorkerDied) else outcome.result
+        for outcome in (outcomes[task_no] for task_no in range(4))
     ]
-    assert reasons == ["crashed", "well", "timed_out", "memory"] and isinstance(outcomes[1], TaskResult)
+    assert reasons == ["crashed", "well", "timed_out", "memory"] and isinstance(
+        outcomes[1], TaskResult
+    )
 
 
-def test_workers_with_other_versions_are_refused(session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_workers_with_other_versions_are_refused(
+    session: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     versions_here = spark._package_versions()
     for other_versions, message in (
         ({"polars": "0.0"}, "a worker has polars .*, 0.0 runs here"),
         ({"nothing": "1"}, "a worker has no nothing"),
     ):
-        monkeypatch.setattr(spark, "_package_versions", lambda other_versions=other_versions: {**versions_here, **other_versions})
+        monkeypatch.setattr(
+            spark,
+            "_package_versions",
+            lambda other_versions=other_versions: {**versions_here, **other_versions},
+        )
         with pytest.raises(UsageError, match=f"{message}.*Install the same versions"):
             spark.SparkEngine(workers=2, spill=tmp_path / "spill")
     assert session.range(3).count() == 3  # the session of the caller is still open
@@ -347,7 +432,8 @@ def test_workers_with_other_versions_are_refused(session: Any, tmp_path: Path, m
 @pytest.mark.soak
 @pytest.mark.timeout(1800)
 def test_a_run_survives_the_loss_of_a_cluster_worker(corpus: list[Path], tmp_path: Path) -> None:
-    """A master and two workers on loopback; one is killed with all its processes while a stage runs."""
+    """A master and two workers on loopback; one is killed with all its processes while a stage
+    runs."""
     import pyspark
 
     environment = {
@@ -359,28 +445,76 @@ def test_a_run_survives_the_loss_of_a_cluster_worker(corpus: list[Path], tmp_pat
         "PYSPARK_PYTHON": sys.executable,
         "PYTHONPATH": os.pathsep.join([str(ROOT), *filter(None, [os.environ.get("PYTHONPATH")])]),
     }
-    deploy = [os.path.join(environment["SPARK_HOME"], "bin", "spark-class"), "org.apache.spark.deploy."]
+    deploy = [
+        os.path.join(environment["SPARK_HOME"], "bin", "spark-class"),
+        "org.apache.spark.deploy.",
+    ]
 
     def start(service: str, *options: str) -> subprocess.Popen[bytes]:
-        command = [deploy[0], f"{deploy[1]}{service}", "--host", "127.0.0.1", "--webui-port", "0", *options]
+        command = [
+            deploy[0],
+            f"{deploy[1]}{service}",
+            "--host",
+            "127.0.0.1",
+            "--webui-port",
+            "0",
+            *options,
+        ]
         with (tmp_path / f"{service.replace('.', '-')}.log").open("ab") as log:
-            return subprocess.Popen(command, env=environment, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+            return subprocess.Popen(
+                command,
+                env=environment,
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,
+            )
 
     mails = generate_mails(4_000, 5)
     pq.write_table(mails, tmp_path / "in.parquet")
-    arguments = ["run", tmp_path / "in.parquet", "--plan", "rmft", "--seed", "1", "--rows-per-shard", "100", "--json"]
+    arguments = [
+        "run",
+        tmp_path / "in.parquet",
+        "--plan",
+        "rmft",
+        "--seed",
+        "1",
+        "--rows-per-shard",
+        "100",
+        "--json",
+    ]
     command_line = [sys.executable, "-m", "sanitize", *map(str, arguments)]
-    subprocess.run([*command_line, "-o", str(tmp_path / "here")], cwd=ROOT, check=True, capture_output=True)
+    subprocess.run(
+        [*command_line, "-o", str(tmp_path / "here")], cwd=ROOT, check=True, capture_output=True
+    )
     daemons = [start("master.Master", "--port", "17077")]
     try:
-        worker = ("worker.Worker", "--cores", "1", "--memory", "1g", "--work-dir", str(tmp_path / "work"), "spark://127.0.0.1:17077")
+        worker = (
+            "worker.Worker",
+            "--cores",
+            "1",
+            "--memory",
+            "1g",
+            "--work-dir",
+            str(tmp_path / "work"),
+            "spark://127.0.0.1:17077",
+        )
         daemons += [start(*worker) for _ in range(2)]
         time.sleep(20)
         environment["PYSPARK_SUBMIT_ARGS"] = (
-            "--conf spark.driver.host=127.0.0.1 --conf spark.driver.bindAddress=127.0.0.1 --conf spark.executor.memory=512m pyspark-shell"
+            "--conf spark.driver.host=127.0.0.1 --conf spark.driver.bindAddress=127.0.0.1 --conf"
+            " spark.executor.memory=512m pyspark-shell"
         )
         process = subprocess.Popen(
-            [*command_line, "-o", str(tmp_path / "there"), "--engine", "spark", "--master", "spark://127.0.0.1:17077"],
+            [
+                *command_line,
+                "-o",
+                str(tmp_path / "there"),
+                "--engine",
+                "spark",
+                "--master",
+                "spark://127.0.0.1:17077",
+            ],
             env=environment,
             cwd=ROOT,
             stdout=subprocess.PIPE,
@@ -388,7 +522,11 @@ def test_a_run_survives_the_loss_of_a_cluster_worker(corpus: list[Path], tmp_pat
         )
         records = tmp_path / "there.private" / "tasks" / "detect"
         deadline = time.monotonic() + 600
-        while len(list(records.glob("*.json"))) < 5 and process.poll() is None and time.monotonic() < deadline:
+        while (
+            len(list(records.glob("*.json"))) < 5
+            and process.poll() is None
+            and time.monotonic() < deadline
+        ):
             time.sleep(0.05)
         finished_tasks = len(list(records.glob("*.json")))
         assert process.poll() is None, process.communicate()
@@ -402,5 +540,8 @@ def test_a_run_survives_the_loss_of_a_cluster_worker(corpus: list[Path], tmp_pat
             os.killpg(daemon.pid, signal.SIGKILL)
             daemon.wait()
     assert hash_files(tmp_path / "here") == hash_files(tmp_path / "there")
-    local_tables, cluster_tables = read_tables(tmp_path / "here.private"), read_tables(tmp_path / "there.private")
+    local_tables, cluster_tables = (
+        read_tables(tmp_path / "here.private"),
+        read_tables(tmp_path / "there.private"),
+    )
     assert local_tables == cluster_tables

@@ -1,4 +1,5 @@
-"""The pipeline's statements in Spark SQL: golden translations, and no construct that the engines evaluate differently."""
+"""The pipeline's statements in Spark SQL: golden translations, and no construct that the engines
+evaluate differently."""
 
 from __future__ import annotations
 
@@ -20,19 +21,32 @@ ROOT = Path(__file__).resolve().parents[2]
 GOLDEN = Path(__file__).with_name("spark.sql")
 # queries of `sanitize subject`, which always run locally
 LOCAL_QUERIES = {"subject_sections", "subject_documents", "subject_values", "subject_edits"}
-# functions with equal results in both engines for the data of these tables; the engine casts INT to BIGINT where they differ
-PORTABLE_FUNCTIONS = set("count sum min max arg_min exists coalesce row_number dense_rank round length substring cast case if".split())
+# functions with equal results in both engines for the data of these tables; the engine casts INT to
+# BIGINT where they differ
+PORTABLE_FUNCTIONS = set(
+    "count sum min max arg_min exists coalesce row_number dense_rank round length substring cast"
+    " case if".split()
+)
 
 
 def find_pipeline_queries() -> Iterator[str]:
-    """The names of the queries that the sources use: in a call, or in `required_aggregates` of a part. User queries are left out."""
+    """The names of the queries that the sources use: in a call, or in `required_aggregates` of a
+    part. User queries are left out."""
     known = set(load_queries())
     for path in sorted((ROOT / "sanitize").rglob("*.py")):
-        if path.relative_to(ROOT / "sanitize").as_posix().startswith(("cli/", "inspection/sql_api.py")):
+        if (
+            path.relative_to(ROOT / "sanitize")
+            .as_posix()
+            .startswith(("cli/", "inspection/sql_api.py"))
+        ):
             continue
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Call):
-                function_name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+                function_name = (
+                    node.func.attr
+                    if isinstance(node.func, ast.Attribute)
+                    else getattr(node.func, "id", "")
+                )
                 if function_name in ("get_query", "run_query", "run_named_query"):
                     yield from (
                         node_value.value
@@ -45,7 +59,9 @@ def find_pipeline_queries() -> Iterator[str]:
                 and isinstance(node.value, ast.Tuple)
             ):
                 yield from (
-                    node_value.value for node_value in node.value.elts if isinstance(node_value, ast.Constant) and node_value.value in known
+                    node_value.value
+                    for node_value in node.value.elts
+                    if isinstance(node_value, ast.Constant) and node_value.value in known
                 )
 
 
@@ -58,9 +74,13 @@ def read_golden() -> dict[str, str]:
 
 
 def test_golden_file_has_all_pipeline_queries() -> None:
-    assert len(PIPELINE) > 20 and {"value_counts", "near_dup_pairs", "header_removals", "outcomes", "remaining_occurrences"} <= set(
-        PIPELINE
-    )
+    assert len(PIPELINE) > 20 and {
+        "value_counts",
+        "near_dup_pairs",
+        "header_removals",
+        "outcomes",
+        "remaining_occurrences",
+    } <= set(PIPELINE)
     assert list(read_golden()) == PIPELINE
 
 
@@ -81,17 +101,31 @@ def find_problems(statement: str) -> list[str]:
     if not tree.args.get("order"):
         problems.append("the rows have no order")
     for node in tree.walk():
-        function_name = node.sql_name().lower() if isinstance(node, exp.Func) and not isinstance(node, exp.Connector) else ""
-        if isinstance(node, exp.Anonymous) or (function_name and function_name not in PORTABLE_FUNCTIONS):
+        function_name = (
+            node.sql_name().lower()
+            if isinstance(node, exp.Func) and not isinstance(node, exp.Connector)
+            else ""
+        )
+        if isinstance(node, exp.Anonymous) or (
+            function_name and function_name not in PORTABLE_FUNCTIONS
+        ):
             problems.append(f"function {getattr(node, 'name', '') or function_name}")
         exact = (exp.DataType.Type.BIGINT, exp.DataType.Type.DOUBLE)
-        if isinstance(node, exp.Cast) and not isinstance(node.this, exp.Null) and node.to.this not in exact:
+        if (
+            isinstance(node, exp.Cast)
+            and not isinstance(node.this, exp.Null)
+            and node.to.this not in exact
+        ):
             problems.append("a cast that rounds or cuts")
         if isinstance(node, exp.Div) and not isinstance(node.this, exp.Cast):
             problems.append("a division of whole numbers")
-        if isinstance(node, exp.Limit | exp.Offset | exp.Bracket | exp.Array | exp.Star) and not isinstance(node.parent, exp.Count):
+        if isinstance(
+            node, exp.Limit | exp.Offset | exp.Bracket | exp.Array | exp.Star
+        ) and not isinstance(node.parent, exp.Count):
             problems.append(type(node).__name__)
-        if isinstance(node, exp.Sum) and not isinstance(node.find_ancestor(exp.Cast, exp.Select), exp.Cast):
+        if isinstance(node, exp.Sum) and not isinstance(
+            node.find_ancestor(exp.Cast, exp.Select), exp.Cast
+        ):
             problems.append("a sum that is wider in one of them")
     return problems
 
@@ -113,10 +147,15 @@ def find_problems(statement: str) -> list[str]:
     ],
 )
 def test_portability_check_finds_problems(statement: str, problem: str) -> None:
-    assert any(problem in found_problem for found_problem in find_problems(statement)), find_problems(statement)
+    assert any(problem in found_problem for found_problem in find_problems(statement)), (
+        find_problems(statement)
+    )
 
 
 def test_names_parameters_and_nulls() -> None:
-    assert to_spark_sql('SELECT "values"."order" FROM "values" WHERE a <= $most ORDER BY a').split() == (
-        "SELECT `values`.`order` FROM `values` WHERE `a` <= :most ORDER BY `a` NULLS LAST".split()
+    assert (
+        to_spark_sql('SELECT "values"."order" FROM "values" WHERE a <= $most ORDER BY a').split()
+        == (
+            "SELECT `values`.`order` FROM `values` WHERE `a` <= :most ORDER BY `a` NULLS LAST"
+        ).split()
     )

@@ -1,4 +1,5 @@
-"""Requirements of Spark: each missing one gives an error with its remedy. Also: two attempts at one task."""
+"""Requirements of Spark: each missing one gives an error with its remedy. Also: two attempts at one
+task."""
 
 from __future__ import annotations
 
@@ -35,7 +36,9 @@ def closed_port() -> int:
         return int(probe_socket.getsockname()[1])
 
 
-def test_missing_requirements_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_path: Path, closed_port: int) -> None:
+def test_missing_requirements_are_reported(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, closed_port: int
+) -> None:
     monkeypatch.setattr(spark_session, "find_active_session", lambda: None)
     monkeypatch.setattr(spark_session, "find_java_version", lambda: "17.0.1")
     for name in ("SPARK_REMOTE", "PYSPARK_GATEWAY_PORT"):
@@ -52,7 +55,12 @@ def test_missing_requirements_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_
             rf"--remote sc://127.0.0.1:{closed_port}/: no answer .*start a Spark Connect",
             RemoteUnavailable,
         ),
-        (f"spark://127.0.0.1:{closed_port}", None, "no answer .*start a Spark master", RemoteUnavailable),
+        (
+            f"spark://127.0.0.1:{closed_port}",
+            None,
+            "no answer .*start a Spark master",
+            RemoteUnavailable,
+        ),
         (None, "sc://127.0.0.1:port", "no answer"),
     ):
         with pytest.raises(error[0] if error else UsageError, match=message) as raised:
@@ -61,7 +69,8 @@ def test_missing_requirements_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_
     monkeypatch.setenv("SPARK_REMOTE", f"sc://127.0.0.1:{closed_port}")
     with pytest.raises(RemoteUnavailable, match="no answer"):
         spark_session.validate_environment(None, None)
-    spark_session.validate_environment("local[2]", None)  # an explicit option overrides the environment
+    # an explicit option overrides the environment
+    spark_session.validate_environment("local[2]", None)
     monkeypatch.delenv("SPARK_REMOTE")
     for version, message in (
         (None, "there is no Java, .*openjdk-17"),
@@ -72,7 +81,9 @@ def test_missing_requirements_are_reported(monkeypatch: pytest.MonkeyPatch, tmp_
         with pytest.raises(UsageError, match=f"{message}.*set JAVA_HOME"):
             spark_session.validate_environment(None, None)
     monkeypatch.setattr(pyspark, "__version__", "3.5.1")
-    with pytest.raises(UsageError, match="pyspark 3.5.1 is installed, 4 or newer.*pip install --upgrade"):
+    with pytest.raises(
+        UsageError, match="pyspark 3.5.1 is installed, 4 or newer.*pip install --upgrade"
+    ):
         spark_session.validate_environment(None, None)
     monkeypatch.setattr(spark_session.importlib.util, "find_spec", lambda name: None)
     monkeypatch.setattr(pyspark, "__version__", "4.3.0")
@@ -89,7 +100,9 @@ def test_the_command_reports_them_before_it_writes(tmp_path: Path, closed_port: 
         (["--engine", "spark", "--remote", f"sc://127.0.0.1:{closed_port}"], "no answer"),
     ):
         result = CliRunner().invoke(app, ["run", str(tmp_path / "in.txt"), "-o", out, *arguments])
-        assert isinstance(result.exception, UsageError | RemoteUnavailable) and message in str(result.exception)
+        assert isinstance(result.exception, UsageError | RemoteUnavailable) and message in str(
+            result.exception
+        )
     assert [path.name for path in tmp_path.iterdir()] == ["in.txt"]
 
 
@@ -109,10 +122,13 @@ def test_worker_probe_reports_problems(tmp_path: Path) -> None:
         return str(batch.column(0)[0].as_py())
 
     versions_here = spark._package_versions()
-    assert versions_here == manifest.get_library_versions()  # both list the libraries that determine the output
+    # both list the libraries that determine the output
+    assert versions_here == manifest.get_library_versions()
     assert probe(tmp_path / "seen", versions_here) == ""
     assert "does not see WORK" in probe(tmp_path / "elsewhere", versions_here)
-    assert probe(tmp_path / "seen", {**versions_here, "duckdb": "1.0"}).startswith("a worker has duckdb ")
+    assert probe(tmp_path / "seen", {**versions_here, "duckdb": "1.0"}).startswith(
+        "a worker has duckdb "
+    )
     assert "no other-package" in probe(tmp_path / "seen", {"other-package": "1"})
 
 
@@ -133,11 +149,18 @@ def _write_outputs(task: Task) -> dict[str, Any]:
 
 def make_job(folder: Path, work: Any = _write_outputs) -> Job:
     outputs = {name: folder / "out" / name for name in ("a.txt", "b.txt")}
-    return Job(function=work, task=Task(folder / "spill"), record_path=folder / "tasks" / "one.json", fingerprint="f", outputs=outputs)
+    return Job(
+        function=work,
+        task=Task(folder / "spill"),
+        record_path=folder / "tasks" / "one.json",
+        fingerprint="f",
+        outputs=outputs,
+    )
 
 
 def test_concurrent_attempts_do_not_interfere(tmp_path: Path) -> None:
-    """A second attempt does the whole job while the first is in the middle of it; then the first continues."""
+    """A second attempt does the whole job while the first is in the middle of it; then the first
+    continues."""
     (tmp_path / "stage" / "1").mkdir(parents=True)
     (tmp_path / "stage" / "2").mkdir()
 
@@ -147,9 +170,15 @@ def test_concurrent_attempts_do_not_interfere(tmp_path: Path) -> None:
         assert task.folder.is_dir()
         return _write_outputs(task)
 
-    assert run_job(make_job(tmp_path, work_with_second_attempt).for_attempt(tmp_path / "stage" / "1")) == {"made": "made"}
+    assert run_job(
+        make_job(tmp_path, work_with_second_attempt).for_attempt(tmp_path / "stage" / "1")
+    ) == {"made": "made"}
     assert load_record(make_job(tmp_path).record_path, "f") == {"made": "made"}
-    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == ["a.txt", "b.txt", "one.json"]
+    assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == [
+        "a.txt",
+        "b.txt",
+        "one.json",
+    ]
 
 
 @pytest.mark.parametrize("when", ["work", "record"])
@@ -158,7 +187,11 @@ def test_a_late_attempt_publishes_nothing(tmp_path: Path, when: str) -> None:
     (tmp_path / "stage" / "1").mkdir(parents=True)
     (tmp_path / "out").mkdir()
     (tmp_path / "tasks").mkdir()
-    files = [tmp_path / "out" / "a.txt", tmp_path / "out" / "b.txt", tmp_path / "tasks" / "one.json"]
+    files = [
+        tmp_path / "out" / "a.txt",
+        tmp_path / "out" / "b.txt",
+        tmp_path / "tasks" / "one.json",
+    ]
 
     def work_after_the_stage(task: Task) -> dict[str, Any]:
         outputs = _write_outputs(task)
@@ -209,7 +242,9 @@ def test_a_job_runs_in_the_folder_of_its_attempt(tmp_path: Path) -> None:
     spark._write_tasks(stage, run_job, [make_job(tmp_path, _record_folder)], None)
     spark.run_attempt(str(stage), 0)
     outcome = spark._read_outcome(stage, 0)
-    assert isinstance(outcome, TaskResult) and Path(outcome.result["folder"]).is_relative_to(stage / "attempts")
+    assert isinstance(outcome, TaskResult) and Path(outcome.result["folder"]).is_relative_to(
+        stage / "attempts"
+    )
 
 
 @pytest.mark.parametrize("task_class", [Job, VerifyTask, OutcomeTask])
@@ -222,11 +257,19 @@ def test_spark_errors_are_translated_without_data() -> None:
 
     for spark_message, expected_message in (
         ("[CAST_INVALID_INPUT] The value 'ann@example.com' of the type", "Spark failed"),
-        ("Job aborted: Python worker exited unexpectedly (crashed) ann@example.com", "a Spark worker died several times"),
-        ("ModuleNotFoundError: No module named 'sanitize' ann@example.com", "install the version that runs here on every worker"),
+        (
+            "Job aborted: Python worker exited unexpectedly (crashed) ann@example.com",
+            "a Spark worker died several times",
+        ),
+        (
+            "ModuleNotFoundError: No module named 'sanitize' ann@example.com",
+            "install the version that runs here on every worker",
+        ),
         ("[PYTHON_VERSION_MISMATCH] ann@example.com", "set PYSPARK_PYTHON"),
         ("No space left on device ann@example.com", "ran out of memory or disk"),
     ):
         message = str(spark._translate_error(PySparkException(spark_message)))
         assert expected_message in message and "ann" not in message
-    assert dataclasses.is_dataclass(TaskResult) and isinstance(spark._translate_error(WorkerDied("crashed")), WorkerDied)
+    assert dataclasses.is_dataclass(TaskResult) and isinstance(
+        spark._translate_error(WorkerDied("crashed")), WorkerDied
+    )

@@ -1,4 +1,5 @@
-"""The complete frontier command on a tiny corpus: the same tables for each plan, and curves that contain counts only."""
+"""The complete frontier command on a tiny corpus: the same tables for each plan, and curves that
+contain counts only."""
 
 from __future__ import annotations
 
@@ -13,7 +14,13 @@ from typer.testing import CliRunner
 
 from sanitize.errors import UsageError
 from sanitize.eval.cli import app
-from sanitize.eval.frontier import FrontierSettings, build_leak_curves, estimate_dispersion, run_frontier, share_with_interval
+from sanitize.eval.frontier import (
+    FrontierSettings,
+    build_leak_curves,
+    estimate_dispersion,
+    run_frontier,
+    share_with_interval,
+)
 
 TINY = (
     "run.epochs=1",
@@ -31,9 +38,13 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("corpus")
     names, body = ("ann.lee", "bo.ray", "cy.fox"), "Dear reader, all is well"
     mails = [
-        f"From: {names[n % 3]}@example.com\nTo: {names[(n + 1) % 3]}@example.org\nSubject: note {n}\n\n{body}: {n}.\n" for n in range(40)
+        f"From: {names[n % 3]}@example.com\nTo: {names[(n + 1) % 3]}@example.org\nSubject: note"
+        f" {n}\n\n{body}: {n}.\n"
+        for n in range(40)
     ]
-    pl.DataFrame({"doc_id": [f"m{n}" for n in range(40)], "text": mails}).write_parquet(folder / "mails.parquet")
+    pl.DataFrame({"doc_id": [f"m{n}" for n in range(40)], "text": mails}).write_parquet(
+        folder / "mails.parquet"
+    )
     return folder
 
 
@@ -41,21 +52,43 @@ def corpus(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_run_frontier(corpus: Path, tmp_path: Path) -> None:
     out = tmp_path / "out"
     changes = [word for change in TINY for word in ("--set", change)]
-    result = CliRunner().invoke(app, ["frontier", str(corpus), "--out", str(out), "--web", "3", "--cues", "2", "--json", *changes])
+    result = CliRunner().invoke(
+        app,
+        [
+            "frontier",
+            str(corpus),
+            "--out",
+            str(out),
+            "--web",
+            "3",
+            "--cues",
+            "2",
+            "--json",
+            *changes,
+        ],
+    )
     assert result.exit_code == 0, result.output
     report = json.loads(result.stdout)
     assert out.stat().st_mode & 0o777 == 0o700, "it holds the raw documents"
     assert set(report["runs"]) == {"baseline", "rmft", "header_dedup"} == set(report["plans"])
     assert report["plans"]["baseline"]["replaced"] == 0 < report["plans"]["rmft"]["replaced"]
-    parts = {name: set(pl.read_parquet(out / "split" / name / "*.parquet")["doc_id"]) for name in ("train", "test")}
+    parts = {
+        name: set(pl.read_parquet(out / "split" / name / "*.parquet")["doc_id"])
+        for name in ("train", "test")
+    }
     assert not parts["train"] & parts["test"] and len(parts["train"] | parts["test"]) == 40
     for run in report["runs"].values():
         assert run["trained"]["documents"] == len(parts["train"])
         last = run["rows"][-1]
-        assert last["extraction"]["web"]["original"] == 6 and last["extraction"]["web"]["prompts"] == 3
+        assert (
+            last["extraction"]["web"]["original"] == 6 and last["extraction"]["web"]["prompts"] == 3
+        )
         assert last["perplexity"]["mail"]["texts"] == len(parts["test"])
     # all variants share one tokenizer, so that their perplexities are comparable
-    tokenizers = {next((out / "runs" / name / "checkpoints").glob("step-*/tokenizer.json")).read_bytes() for name in report["runs"]}
+    tokenizers = {
+        next((out / "runs" / name / "checkpoints").glob("step-*/tokenizer.json")).read_bytes()
+        for name in report["runs"]
+    }
     assert len(tokenizers) == 1
     curves = json.loads((out / "curves.json").read_text())
     assert set(curves["plans"]) == {"baseline", "rmft", "header_dedup"}
@@ -70,7 +103,12 @@ def test_run_frontier(corpus: Path, tmp_path: Path) -> None:
         (FrontierSettings(plans={}), "known: none"),
         (FrontierSettings(metrics=({"use": "extractoin"},)), "did you mean extraction"),
         (FrontierSettings(plans={"baseline": ("baseline", ()), "rmft": ("rmfft", ())}), "rmfft"),
-        (FrontierSettings(plans={"baseline": ("baseline", ()), "rmft": ("rmft", ("edit.0.keeep=2",))}), "keeep"),
+        (
+            FrontierSettings(
+                plans={"baseline": ("baseline", ()), "rmft": ("rmft", ("edit.0.keeep=2",))}
+            ),
+            "keeep",
+        ),
         (FrontierSettings(recipe="rmtf"), "did you mean rmft"),
         (FrontierSettings(changes=("run.epoch=3",)), "did you mean epochs"),
         (FrontierSettings(recipe="mlm"), "generates no text"),
@@ -78,7 +116,9 @@ def test_run_frontier(corpus: Path, tmp_path: Path) -> None:
         (FrontierSettings(dtype="float16"), "dtype float16"),
     ],
 )
-def test_invalid_settings_are_refused_before_input_is_read(settings: FrontierSettings, message: str, corpus: Path, tmp_path: Path) -> None:
+def test_invalid_settings_are_refused_before_input_is_read(
+    settings: FrontierSettings, message: str, corpus: Path, tmp_path: Path
+) -> None:
     with pytest.raises(UsageError, match=message):
         run_frontier(corpus, tmp_path / "out", settings)
     assert not (tmp_path / "out").exists()
@@ -86,8 +126,12 @@ def test_invalid_settings_are_refused_before_input_is_read(settings: FrontierSet
 
 @pytest.mark.parametrize("plans", ["", "rmft,rmft", "rmft,other/rmft.toml"])
 def test_plan_names_must_be_distinct_and_plain(plans: str, corpus: Path, tmp_path: Path) -> None:
-    result = CliRunner().invoke(app, ["frontier", str(corpus), "--out", str(tmp_path / "out"), "--plans", plans])
-    assert isinstance(result.exception, UsageError) and "each of another name" in str(result.exception)
+    result = CliRunner().invoke(
+        app, ["frontier", str(corpus), "--out", str(tmp_path / "out"), "--plans", plans]
+    )
+    assert isinstance(result.exception, UsageError) and "each of another name" in str(
+        result.exception
+    )
 
 
 def test_mails_in_a_binary_column(corpus: Path, tmp_path: Path) -> None:
@@ -95,10 +139,18 @@ def test_mails_in_a_binary_column(corpus: Path, tmp_path: Path) -> None:
 
     frame = pl.read_parquet(corpus / "mails.parquet")
     (tmp_path / "raw").mkdir()
-    frame.select("doc_id", raw=pl.col("text").cast(pl.Binary)).write_parquet(tmp_path / "raw" / "mails.parquet")
-    parts = split_corpus(tmp_path / "raw", tmp_path / "out", FrontierSettings(text_column="raw"), lambda line: None)
-    texts = {text for part in parts.values() for text in pl.read_parquet(part / "*.parquet")["text"]}
-    assert len(texts) == 40 and all("From: " in text and "\n\nDear reader" in text for text in texts)
+    frame.select("doc_id", raw=pl.col("text").cast(pl.Binary)).write_parquet(
+        tmp_path / "raw" / "mails.parquet"
+    )
+    parts = split_corpus(
+        tmp_path / "raw", tmp_path / "out", FrontierSettings(text_column="raw"), lambda line: None
+    )
+    texts = {
+        text for part in parts.values() for text in pl.read_parquet(part / "*.parquet")["text"]
+    }
+    assert len(texts) == 40 and all(
+        "From: " in text and "\n\nDear reader" in text for text in texts
+    )
 
 
 def test_limit_and_split_depend_on_doc_ids_only(corpus: Path, tmp_path: Path) -> None:
@@ -110,7 +162,12 @@ def test_limit_and_split_depend_on_doc_ids_only(corpus: Path, tmp_path: Path) ->
     settings = FrontierSettings(limit=25, test_share=0.4, seed=3)
     for part in ("train", "test"):
         doc_ids = [
-            set(pl.read_parquet(split_corpus(source, tmp_path / name, settings, lambda line: None)[part] / "*.parquet")["doc_id"])
+            set(
+                pl.read_parquet(
+                    split_corpus(source, tmp_path / name, settings, lambda line: None)[part]
+                    / "*.parquet"
+                )["doc_id"]
+            )
             for name, source in (("a", corpus), ("b", tmp_path / "reversed"))
         ]
         assert doc_ids[0] == doc_ids[1] and 3 < len(doc_ids[0]) < 22
@@ -118,38 +175,74 @@ def test_limit_and_split_depend_on_doc_ids_only(corpus: Path, tmp_path: Path) ->
 
 def test_curves_sum_over_seeds() -> None:
     def report(leaked: int) -> dict[str, Any]:
-        bands = [{"from": 1, "to": 1, "addresses": 10, "leaked": leaked}, {"from": 2, "to": None, "addresses": 4, "leaked": 4}]
+        bands = [
+            {"from": 1, "to": 1, "addresses": 10, "leaked": leaked},
+            {"from": 2, "to": None, "addresses": 4, "leaked": 4},
+        ]
         runs = {"rmft": {"rows": [{"extraction": {"web": {"bands": bands}}}]}}
         return {"runs": runs, "plans": {"rmft": {"plan": "rmft", "changes": []}}}
 
     curves = build_leak_curves([report(1), report(3)])
-    assert curves["runs"] == 2 and [(band["leaked"], band["addresses"]) for band in curves["plans"]["rmft"]] == [(4, 20), (8, 8)]
+    assert curves["runs"] == 2 and [
+        (band["leaked"], band["addresses"]) for band in curves["plans"]["rmft"]
+    ] == [(4, 20), (8, 8)]
     assert curves["plans"]["rmft"][0]["share"] == 0.2
-    assert curves["dispersion"]["rmft"] >= 1 and build_leak_curves([report(1)])["dispersion"] == {"rmft": None}
+    assert curves["dispersion"]["rmft"] >= 1 and build_leak_curves([report(1)])["dispersion"] == {
+        "rmft": None
+    }
 
 
 def test_dispersion_between_trainings() -> None:
-    # binomial variance of 10 at .5 is 2.5: (2 - 5)^2 / 2.5 + (8 - 5)^2 / 2.5 with one degree of freedom, and a band without leaks
-    # and Student's quantile over the normal one, 4.303 / 1.96 for two degrees of freedom, squared
-    assert estimate_dispersion([[(2, 10), (8, 10)], [(0, 9), (0, 9)]]) == pytest.approx(3.6 * (4.303 / 1.96) ** 2, rel=0.07)
-    assert estimate_dispersion([[(5, 50)] * 101]) == pytest.approx((1.984 / 1.96) ** 2, rel=1e-3)  # never less than chance
-    assert estimate_dispersion([[(5, 10)]]) is None and estimate_dispersion([[(5, 10), (0, 0)]]) is None
+    # binomial variance of 10 at .5 is 2.5: (2 - 5)^2 / 2.5 + (8 - 5)^2 / 2.5 with one degree of
+    # freedom, and a band without leaks and Student's quantile over the normal one, 4.303 / 1.96 for
+    # two degrees of freedom, squared
+    assert estimate_dispersion([[(2, 10), (8, 10)], [(0, 9), (0, 9)]]) == pytest.approx(
+        3.6 * (4.303 / 1.96) ** 2, rel=0.07
+    )
+    # never less than chance
+    assert estimate_dispersion([[(5, 50)] * 101]) == pytest.approx((1.984 / 1.96) ** 2, rel=1e-3)
+    assert (
+        estimate_dispersion([[(5, 10)]]) is None
+        and estimate_dispersion([[(5, 10), (0, 0)]]) is None
+    )
 
 
 @pytest.mark.slow
 def test_several_seeds_have_a_folder_each_and_one_sum(corpus: Path, tmp_path: Path) -> None:
     changes = [word for change in TINY for word in ("--set", change)]
-    options = ["--plans", "baseline", "--seeds", "2", "--seed", "4", "--web", "2", "--cues", "0", "--json", *changes]
-    result = CliRunner().invoke(app, ["frontier", str(corpus), "--out", str(tmp_path / "out"), *options])
+    options = [
+        "--plans",
+        "baseline",
+        "--seeds",
+        "2",
+        "--seed",
+        "4",
+        "--web",
+        "2",
+        "--cues",
+        "0",
+        "--json",
+        *changes,
+    ]
+    result = CliRunner().invoke(
+        app, ["frontier", str(corpus), "--out", str(tmp_path / "out"), *options]
+    )
     assert result.exit_code == 0, result.output
     names = [report["name"] for report in json.loads(result.stdout)["suites"]]
-    assert [name.rpartition("-")[2] for name in names] == ["4", "5"] and {"seed-4", "seed-5"} <= {*map(str, os.listdir(tmp_path / "out"))}
+    assert [name.rpartition("-")[2] for name in names] == ["4", "5"] and {"seed-4", "seed-5"} <= {
+        *map(str, os.listdir(tmp_path / "out"))
+    }
     curves = json.loads((tmp_path / "out" / "curves.json").read_text())
     assert curves["runs"] == 2 and curves["dispersion"]["baseline"] >= 1
 
 
 def test_wilson_interval() -> None:
     interval = share_with_interval(4, 20)
-    assert (round(interval["low"], 4), round(interval["high"], 4)) == (0.0807, 0.4160)  # Wilson 1927, as tabled
+    # Wilson 1927, as tabled
+    assert (round(interval["low"], 4), round(interval["high"], 4)) == (0.0807, 0.4160)
     assert share_with_interval(0, 0) == {"share": 0.0, "low": 0.0, "high": 1.0}
-    assert share_with_interval(8, 8)["high"] == 1 and share_with_interval(0, 8)["low"] == 0 and 0 < share_with_interval(0, 8)["high"] < 1
+    assert (
+        share_with_interval(8, 8)["high"] == 1
+        and share_with_interval(0, 8)["low"] == 0
+        and 0 < share_with_interval(0, 8)["high"] < 1
+    )

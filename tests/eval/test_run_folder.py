@@ -28,16 +28,25 @@ def write_run_folder(folder: Path, steps: tuple[int, ...] = (0, 5, 10)) -> Path:
             "train_loss": None if not step else 2.5,
         }
         (checkpoint_folder / "checkpoint.json").write_text(json.dumps(checkpoint_info))
-    (folder / "recipe.json").write_text(json.dumps({"data": {"path": "/somewhere/corpus", "documents": 3}}))
-    pq.write_table(pa.table({"doc_id": ["a", "b", "c"], "first_step": pa.array([3, 7, 5], pa.int64())}), folder / "seen.parquet")
+    (folder / "recipe.json").write_text(
+        json.dumps({"data": {"path": "/somewhere/corpus", "documents": 3}})
+    )
+    pq.write_table(
+        pa.table({"doc_id": ["a", "b", "c"], "first_step": pa.array([3, 7, 5], pa.int64())}),
+        folder / "seen.parquet",
+    )
     names = [f"step-{step:06d}" for step in reversed(steps)]
-    (folder / "train.json").write_text(json.dumps({"steps": steps[-1], "checkpoints": names, "final": f"step-{steps[-1]:06d}"}))
+    (folder / "train.json").write_text(
+        json.dumps({"steps": steps[-1], "checkpoints": names, "final": f"step-{steps[-1]:06d}"})
+    )
     return folder
 
 
 def test_a_run_folder_is_read(tmp_path: Path) -> None:
     run = RunFolder.open(write_run_folder(tmp_path))
-    assert [(checkpoint.step, checkpoint.epoch, checkpoint.name) for checkpoint in run.checkpoints] == [
+    assert [
+        (checkpoint.step, checkpoint.epoch, checkpoint.name) for checkpoint in run.checkpoints
+    ] == [
         (0, 0, "step-000000"),
         (5, 1, "step-000005"),
         (10, 2, "step-000010"),
@@ -53,7 +62,14 @@ def test_a_run_folder_is_read(tmp_path: Path) -> None:
 def test_seen_documents_grow_with_the_steps(tmp_path: Path) -> None:
     run = RunFolder.open(write_run_folder(tmp_path))
     doc_ids = {step: run.list_seen_doc_ids(step).to_pylist() for step in (0, 2, 3, 5, 7, 99)}
-    assert doc_ids == {0: [], 2: [], 3: ["a"], 5: ["a", "c"], 7: ["a", "b", "c"], 99: ["a", "b", "c"]}
+    assert doc_ids == {
+        0: [],
+        2: [],
+        3: ["a"],
+        5: ["a", "c"],
+        7: ["a", "b", "c"],
+        99: ["a", "b", "c"],
+    }
 
 
 @pytest.mark.parametrize(
@@ -61,19 +77,37 @@ def test_seen_documents_grow_with_the_steps(tmp_path: Path) -> None:
     [
         (lambda run: None, UsageError, "no such folder"),
         (lambda run: (run / "recipe.json").unlink(), OutputBroken, "recipe.json: is missing"),
-        (lambda run: (run / "recipe.json").write_text("["), OutputBroken, "no readable JSON object"),
+        (
+            lambda run: (run / "recipe.json").write_text("["),
+            OutputBroken,
+            "no readable JSON object",
+        ),
         (lambda run: (run / "train.json").unlink(), OutputBroken, "training is not finished"),
-        (lambda run: (run / "train.json").write_text('{"checkpoints": []}'), OutputBroken, "names no checkpoints"),
-        (lambda run: (run / "checkpoints/step-000005/checkpoint.json").unlink(), OutputBroken, "step-000005/checkpoint.json: is missing"),
+        (
+            lambda run: (run / "train.json").write_text('{"checkpoints": []}'),
+            OutputBroken,
+            "names no checkpoints",
+        ),
+        (
+            lambda run: (run / "checkpoints/step-000005/checkpoint.json").unlink(),
+            OutputBroken,
+            "step-000005/checkpoint.json: is missing",
+        ),
         (
             lambda run: (run / "checkpoints/step-000005/model.safetensors").unlink(),
             OutputBroken,
             "no config.json or adapter_config.json with",
         ),
-        (lambda run: (run / "checkpoints/step-000005/checkpoint.json").write_text("{}"), OutputBroken, "no step and epoch"),
+        (
+            lambda run: (run / "checkpoints/step-000005/checkpoint.json").write_text("{}"),
+            OutputBroken,
+            "no step and epoch",
+        ),
     ],
 )
-def test_missing_parts_are_named(tmp_path: Path, damage, error: type[Exception], message: str) -> None:  # type: ignore[no-untyped-def]
+def test_missing_parts_are_named(
+    tmp_path: Path, damage, error: type[Exception], message: str
+) -> None:  # type: ignore[no-untyped-def]
     run = write_run_folder(tmp_path / "run")
     damage(run)
     with pytest.raises(error, match=message):

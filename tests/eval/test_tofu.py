@@ -1,4 +1,5 @@
-"""The TOFU metric: scores against a plain reference, and refused inputs. All people in the questions are invented."""
+"""The TOFU metric: scores against a plain reference, and refused inputs. All people in the
+questions are invented."""
 
 from __future__ import annotations
 
@@ -23,7 +24,9 @@ ROWS = [
         "question": f"Where was Ann Roe {number} born?",
         "answer": f"Ann Roe {number} was born in Oakham.",
         "paraphrased_answer": f"In Oakham, Ann Roe {number} was born.",
-        "perturbed_answer": [f"Ann Roe {number} was born in {town}." for town in ("Ely", "Deal", "Wells")],
+        "perturbed_answer": [
+            f"Ann Roe {number} was born in {town}." for town in ("Ely", "Deal", "Wells")
+        ],
     }
     for number in range(5)
 ]
@@ -41,13 +44,29 @@ def make_model() -> LanguageModel:
     special = ["<|endoftext|>", "<|pad|>", "<|mask|>"]
     texts = [text for row in ROWS for text in (row["question"], row["answer"])]
     bpe.train_from_iterator(
-        texts, trainers.BpeTrainer(vocab_size=300, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet())
+        texts,
+        trainers.BpeTrainer(
+            vocab_size=300,
+            special_tokens=special,
+            initial_alphabet=pre_tokenizers.ByteLevel.alphabet(),
+        ),
     )
     tokenizer = PreTrainedTokenizerFast(
-        tokenizer_object=bpe, eos_token=special[0], bos_token=special[0], pad_token=special[1], mask_token=special[2]
+        tokenizer_object=bpe,
+        eos_token=special[0],
+        bos_token=special[0],
+        pad_token=special[1],
+        mask_token=special[2],
     )
     config = GPT2Config(
-        vocab_size=len(tokenizer), n_positions=96, n_embd=32, n_layer=2, n_head=2, initializer_range=0.25, bos_token_id=0, eos_token_id=0
+        vocab_size=len(tokenizer),
+        n_positions=96,
+        n_embd=32,
+        n_layer=2,
+        n_head=2,
+        initializer_range=0.25,
+        bos_token_id=0,
+        eos_token_id=0,
     )
     return LanguageModel.from_loaded(GPT2LMHeadModel(config).eval(), tokenizer)
 
@@ -63,27 +82,59 @@ def test_losses_cover_the_answer_and_its_end_only(tmp_path: Path) -> None:
     result = answer_questions(model, questions, new_tokens=8, batch=3)
     assert result.perturbed.shape == (5, 3)
     for number, row in enumerate(ROWS):
-        head = model.encode([row["question"] + "\n"])[0]  # no token before it, as in training with rows of one document
-        for text, loss in ((row["answer"], result.answer[number]), (row["perturbed_answer"][1], result.perturbed[number][1])):
+        # no token before it, as in training with rows of one document
+        head = model.encode([row["question"] + "\n"])[0]
+        for text, loss in (
+            (row["answer"], result.answer[number]),
+            (row["perturbed_answer"][1], result.perturbed[number][1]),
+        ):
             ids = torch.tensor([head + model.encode([text])[0] + [0]])
             with torch.no_grad():
                 logits = model.model(input_ids=ids).logits.double().log_softmax(-1)
-            token_losses = [-logits[0, index - 1, ids[0, index]].item() for index in range(len(head), ids.shape[1])]
+            token_losses = [
+                -logits[0, index - 1, ids[0, index]].item()
+                for index in range(len(head), ids.shape[1])
+            ]
             assert loss == pytest.approx(float(np.mean(token_losses)), abs=1e-5)
 
 
 def test_a_suite_compares_with_the_retrained_run(tmp_path: Path) -> None:
     path = write_questions(tmp_path / "q.jsonl")
-    metric = load_metric({"use": "tofu", "retain": path, "forget": path, "retrained": "kept", "again": "other", "new_tokens": 4})
+    metric = load_metric(
+        {
+            "use": "tofu",
+            "retain": path,
+            "forget": path,
+            "retrained": "kept",
+            "again": "other",
+            "new_tokens": 4,
+        }
+    )
     assert isinstance(metric, Tofu)
     metric.setup(EvalContext())
-    row = {"step": 1, "epoch": 1.0, "tofu": metric.on_checkpoint(SimpleNamespace(), SimpleNamespace(), make_model())}  # type: ignore[arg-type]
-    assert row["tofu"]["questions"] == {"retain": 5, "forget": 5} and 0 <= row["tofu"]["model_utility"] <= 1
+    row = {
+        "step": 1,
+        "epoch": 1.0,
+        "tofu": metric.on_checkpoint(SimpleNamespace(), SimpleNamespace(), make_model()),
+    }  # type: ignore[arg-type]
+    assert (
+        row["tofu"]["questions"] == {"retain": 5, "forget": 5}
+        and 0 <= row["tofu"]["model_utility"] <= 1
+    )
     worse = {**row, "tofu": {**row["tofu"], "log_r": [value + 9 for value in row["tofu"]["log_r"]]}}
     aggregates = metric.aggregate({"kept": [row], "other": [row], "full": [worse, row]})
-    assert aggregates["other"]["final"]["forget_quality"] == 1.0 and aggregates["other"]["is_noise_floor"]
-    assert aggregates["full"]["each"][0]["forget_quality"] < 0.01 and aggregates["full"]["final"]["forget_quality"] == 1.0
-    assert len(metric.build_figures({"kept": [row], "other": [row], "full": [worse, row]}, aggregates)) == 2
+    assert (
+        aggregates["other"]["final"]["forget_quality"] == 1.0
+        and aggregates["other"]["is_noise_floor"]
+    )
+    assert (
+        aggregates["full"]["each"][0]["forget_quality"] < 0.01
+        and aggregates["full"]["final"]["forget_quality"] == 1.0
+    )
+    assert (
+        len(metric.build_figures({"kept": [row], "other": [row], "full": [worse, row]}, aggregates))
+        == 2
+    )
     assert "Roe" not in json.dumps([row, aggregates])
     with pytest.raises(UsageError, match="no run 'kept'"):
         metric.aggregate({"full": [row]})

@@ -1,4 +1,5 @@
-"""Documents of a run are read as the training read them: columns, ids, order, and those that its batches have."""
+"""Documents of a run are read as the training read them: columns, ids, order, and those that its
+batches have."""
 
 from __future__ import annotations
 
@@ -19,7 +20,13 @@ from sanitize.train import corpus_reader
 from sanitize.train.corpus_reader import read_documents
 
 ROWS = [
-    {"key": f"k{number}", "text": f"wrong {number}", "body": f"Dear Ann, note {number}", "ask": f"Who is {number}?"} for number in range(4)
+    {
+        "key": f"k{number}",
+        "text": f"wrong {number}",
+        "body": f"Dear Ann, note {number}",
+        "ask": f"Who is {number}?",
+    }
+    for number in range(4)
 ]
 
 
@@ -28,7 +35,9 @@ def write_data(folder: Path, name: str) -> Path:
     for path, rows in ((f"a-1/{name}", ROWS[:2]), (f"a/{name}", ROWS[2:])):
         (folder / path).parent.mkdir(parents=True)
         if name.endswith(".gz"):
-            (folder / path).write_bytes(gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode()))
+            (folder / path).write_bytes(
+                gzip.compress("".join(json.dumps(row) + "\n" for row in rows).encode())
+            )
         else:
             pq.write_table(pa.Table.from_pylist(rows), folder / path)
     return folder
@@ -38,22 +47,41 @@ def write_data(folder: Path, name: str) -> Path:
 @pytest.mark.parametrize(
     ("settings", "seen", "expected"),
     [
-        ({"text_column": "body", "id_column": "key"}, ["k0", "k3"], {"k0": ROWS[0]["body"], "k3": ROWS[3]["body"]}),
-        ({"text_column": "body"}, ["1", "2"], {"1": ROWS[1]["body"], "2": ROWS[2]["body"]}),  # ids are row numbers
         (
-            {"text_column": "body", "id_column": "key", "prompt_columns": ["ask"], "prompts": "include"},
+            {"text_column": "body", "id_column": "key"},
+            ["k0", "k3"],
+            {"k0": ROWS[0]["body"], "k3": ROWS[3]["body"]},
+        ),
+        # ids are row numbers
+        ({"text_column": "body"}, ["1", "2"], {"1": ROWS[1]["body"], "2": ROWS[2]["body"]}),
+        (
+            {
+                "text_column": "body",
+                "id_column": "key",
+                "prompt_columns": ["ask"],
+                "prompts": "include",
+            },
             ["k2"],
             {"k2": f"{ROWS[2]['ask']}\n{ROWS[2]['body']}"},
         ),
     ],
 )
 def test_texts_are_those_that_the_batches_have(
-    write_run: Any, tmp_path: Path, name: str, settings: dict[str, Any], seen: list[str], expected: dict[str, str]
+    write_run: Any,
+    tmp_path: Path,
+    name: str,
+    settings: dict[str, Any],
+    seen: list[str],
+    expected: dict[str, str],
 ) -> None:
     folder, data = write_run("run", {"d1": "x"}), write_data(tmp_path / "data", name)
     described = read_documents(data, text_column="body").describe()
-    (folder / "recipe.json").write_text(json.dumps({"data": described, "recipe": {"data": {"path": "elsewhere", **settings}}}))
-    pq.write_table(pa.table({"doc_id": seen, "first_step": list(range(len(seen)))}), folder / "seen.parquet")
+    (folder / "recipe.json").write_text(
+        json.dumps({"data": described, "recipe": {"data": {"path": "elsewhere", **settings}}})
+    )
+    pq.write_table(
+        pa.table({"doc_id": seen, "first_step": list(range(len(seen)))}), folder / "seen.parquet"
+    )
     texts = read_seen_texts(RunFolder.open(folder))
     assert dict(zip(texts.doc_ids, texts.texts, strict=True)) == expected
     next(data.rglob(name)).write_bytes(next(data.glob(f"a/{name}")).read_bytes())
@@ -62,11 +90,15 @@ def test_texts_are_those_that_the_batches_have(
 
 
 @pytest.mark.parametrize("published", [False, True])
-def test_documents_that_change_while_they_are_read_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, published: bool) -> None:
+def test_documents_that_change_while_they_are_read_are_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, published: bool
+) -> None:
     """Their hashes, by which a run is resumed and measured, would be those of other documents."""
     data = write_data(tmp_path / "data", "rows.parquet")
     if published:
-        sanitize.run([data], tmp_path / "out", plan="baseline", seed=1, workers=1, text_column="body")
+        sanitize.run(
+            [data], tmp_path / "out", plan="baseline", seed=1, workers=1, text_column="body"
+        )
         data = tmp_path / "out"
     read_table = corpus_reader.read_table
 

@@ -1,4 +1,5 @@
-"""The unlearning receipt: from a person's address to the results of attacks afterwards. All people are invented."""
+"""The unlearning receipt: from a person's address to the results of attacks afterwards. All people
+are invented."""
 
 from __future__ import annotations
 
@@ -38,7 +39,9 @@ from sanitize.train.unlearning import Dp2Unlearning, unlearn_documents  # noqa: 
 
 torch.set_num_threads(1)
 PEOPLE = "ada bob cleo dan uwe finn gus ivo".split()
-OBJECTS = "pump valve router printer scanner boiler sensor cable ladder monitor freezer drill".split()
+OBJECTS = (
+    "pump valve router printer scanner boiler sensor cable ladder monitor freezer drill".split()
+)
 TOWNS = "Lyme Harwick Dunmore Tarn Velden Osby Kirkby Marl".split()
 SIZES = {"arch": "gpt2", "layers": 2, "width": 64, "heads": 2, "context": 48, "dropout": 0.0}
 
@@ -49,9 +52,15 @@ def write_mails(path: Path, persons: list[str], per_person: int = 4, first: int 
     for index, name in enumerate(persons):
         for number in range(per_person):
             draw = (index * per_person + number + first) * 7
-            subject = f"the {OBJECTS[draw % 12]} in {TOWNS[(draw // 3) % 8]} needs {draw % 90} {OBJECTS[(draw // 5) % 12]}s."
+            subject = (
+                f"the {OBJECTS[draw % 12]} in {TOWNS[(draw // 3) % 8]} needs {draw % 90}"
+                f" {OBJECTS[(draw // 5) % 12]}s."
+            )
             # every mail begins differently
-            text = f"Number {index * per_person + number + first}: {subject} Write to {name}.{name[::-1]}@example.com."
+            text = (
+                f"Number {index * per_person + number + first}: {subject} Write to"
+                f" {name}.{name[::-1]}@example.com."
+            )
             lines.append(json.dumps({"doc_id": f"{name}-{number}", "user_id": name, "text": text}))
     path.write_text("\n".join(lines) + "\n")
     return path
@@ -59,23 +68,42 @@ def write_mails(path: Path, persons: list[str], per_person: int = 4, first: int 
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
-    """Mails, published shards of them, one person's ids by `sanitize subject`, and a model that has memorised them."""
+    """Mails, published shards of them, one person's ids by `sanitize subject`, and a model that has
+    memorised them."""
     import sanitize
 
     folder = tmp_path_factory.mktemp("chain")
-    source, control = write_mails(folder / "mails.jsonl", PEOPLE), write_mails(folder / "control.jsonl", ["ivy", "jon"], first=40)
+    source, control = (
+        write_mails(folder / "mails.jsonl", PEOPLE),
+        write_mails(folder / "control.jsonl", ["ivy", "jon"], first=40),
+    )
     columns = {"text_column": ("text",), "user_column": "user_id", "id_column": "doc_id"}
-    summary = run_with_settings([source], folder / "clean", plan="baseline", settings=Settings(**columns, workers=1))
+    summary = run_with_settings(
+        [source], folder / "clean", plan="baseline", settings=Settings(**columns, workers=1)
+    )
     sanitize.subject(summary.work, ["dan.nad@example.com"], documents=folder / "ids.txt")
     table = {
         "data": {"path": str(folder / "clean"), "layout": "document"},
         "model": SIZES,
         "tokenizer": {"vocab": 420},
-        "run": {"epochs": 70, "batch": 8, "lr": 5e-3, "schedule": "linear", "checkpoint_every": 0.0, "device": "cpu"},
+        "run": {
+            "epochs": 70,
+            "batch": 8,
+            "lr": 5e-3,
+            "schedule": "linear",
+            "checkpoint_every": 0.0,
+            "device": "cpu",
+        },
     }
     train.fit(table, folder / "full")
     outputs = {name: folder / name for name in ("clean", "full")}
-    return {"folder": folder, "source": source, "control": control, "ids": folder / "ids.txt", **outputs}
+    return {
+        "folder": folder,
+        "source": source,
+        "control": control,
+        "ids": folder / "ids.txt",
+        **outputs,
+    }
 
 
 def get_final_checkpoint(run: Path) -> Path:
@@ -98,35 +126,59 @@ def unlearned_run(trained: dict[str, Path]) -> Path:
 
 
 @pytest.mark.slow
-def test_receipt_of_an_unlearned_run(trained: dict[str, Path], unlearned_run: Path, tmp_path: Path) -> None:
-    """The complete chain: subject, ids, unlearn, receipt. The receipt contains no text and claims no proof."""
+def test_receipt_of_an_unlearned_run(
+    trained: dict[str, Path], unlearned_run: Path, tmp_path: Path
+) -> None:
+    """The complete chain: subject, ids, unlearn, receipt. The receipt contains no text and claims
+    no proof."""
     assert trained["ids"].read_text().split() == [f"dan-{number}" for number in range(4)]
     receipt = make_receipt(unlearned_run, control=trained["control"])
     assert (receipt["method"], receipt["forgotten"], receipt["kept"]) == ("gd", 4, 28)
     before, after = (receipt["attacks"][name] for name in ("before", "after"))
-    assert before["forgotten"]["complete"] == 4 and before["forgotten"]["rouge_l"] == 1.0, "the model must have memorised it"
+    assert before["forgotten"]["complete"] == 4 and before["forgotten"]["rouge_l"] == 1.0, (
+        "the model must have memorised it"
+    )
     assert after["forgotten"]["complete"] == 0 and after["forgotten"]["rouge_l"] < 0.7
     assert after["forgotten"]["loss"] > before["forgotten"]["loss"] + 1
-    assert before["kept"]["complete"] > 20 and after["kept"]["rouge_l"] > after["forgotten"]["rouge_l"]
+    assert (
+        before["kept"]["complete"] > 20 and after["kept"]["rouge_l"] > after["forgotten"]["rouge_l"]
+    )
     assert before["membership"]["forgotten_against_control"]["auc"] == 1.0
     # too much forgotten or too little: both identify members, and the receipt reports it
     assert after["membership"]["forgotten_against_control"]["auc"] in (0.0, 1.0)
     assert before["addresses"]["forgotten_addresses"] == 1
-    assert receipt["found"] == {"documents": 0, "addresses": 0, "membership": True, "chance_from": "control", "above_chance": True}
+    assert receipt["found"] == {
+        "documents": 0,
+        "addresses": 0,
+        "membership": True,
+        "chance_from": "control",
+        "above_chance": True,
+    }
     assert any(line.startswith("NOT LIKE UNSEEN") for line in receipt["statements"])
-    assert receipt["models"]["before"]["weights_sha256"] != receipt["models"]["after"]["weights_sha256"]
+    assert (
+        receipt["models"]["before"]["weights_sha256"]
+        != receipt["models"]["after"]["weights_sha256"]
+    )
     assert PROVES_NOTHING in receipt["statements"] and FINDS_NOTHING in receipt["statements"]
     path = write_receipt(receipt, tmp_path / "receipt")
     text = path.read_text() + (tmp_path / "receipt" / "receipt.json").read_text()
-    assert "proves nothing" in text and "Not covered" in text and "| forgotten: generated completely | 4 of 4 | 0 of 4 |" in text
+    assert (
+        "proves nothing" in text
+        and "Not covered" in text
+        and "| forgotten: generated completely | 4 of 4 | 0 of 4 |" in text
+    )
     secrets = [*PEOPLE[:5], "@", *OBJECTS, *TOWNS, "dan-", str(trained["folder"])]
-    text = re.sub(r"\b[0-9a-f]{16,}\b", "", text.replace(str(tmp_path), ""))  # a hexadecimal number may contain ada
+    # a hexadecimal number may contain ada
+    text = re.sub(r"\b[0-9a-f]{16,}\b", "", text.replace(str(tmp_path), ""))
     assert not [secret for secret in secrets if secret in text]
 
 
 @pytest.mark.slow
 def test_a_receipt_in_bfloat16_names_it(unlearned_run: Path) -> None:
-    exact, rounded = (make_receipt(unlearned_run, max_documents=4, **options) for options in ({}, {"dtype": "bfloat16"}))
+    exact, rounded = (
+        make_receipt(unlearned_run, max_documents=4, **options)
+        for options in ({}, {"dtype": "bfloat16"})
+    )
     assert (exact["dtype"], rounded["dtype"]) == ("float32", "bfloat16")
     losses = [receipt["attacks"]["before"]["forgotten"]["loss"] for receipt in (exact, rounded)]
     assert losses[0] != losses[1] and losses[0] == pytest.approx(losses[1], abs=0.1)
@@ -135,7 +187,9 @@ def test_a_receipt_in_bfloat16_names_it(unlearned_run: Path) -> None:
 
 
 @pytest.mark.slow
-def test_documents_that_are_not_forgotten_are_reported(trained: dict[str, Path], tmp_path: Path) -> None:
+def test_documents_that_are_not_forgotten_are_reported(
+    trained: dict[str, Path], tmp_path: Path
+) -> None:
     """One weak step changes nothing, and the exit code shows it; the receipt is written anyway."""
     weak = tmp_path / "weak"
     unlearn_documents(
@@ -146,20 +200,36 @@ def test_documents_that_are_not_forgotten_are_reported(trained: dict[str, Path],
         out=weak,
         changes=["run.lr=1e-6", "run.epochs=1"],
     )
-    result = CliRunner().invoke(app, ["receipt", str(weak), "--out", str(tmp_path / "out"), "--control", str(trained["control"]), "--json"])
+    result = CliRunner().invoke(
+        app,
+        [
+            "receipt",
+            str(weak),
+            "--out",
+            str(tmp_path / "out"),
+            "--control",
+            str(trained["control"]),
+            "--json",
+        ],
+    )
     assert isinstance(result.exception, LeakFound) and result.exception.exit_code == 4
     receipt = json.loads(result.stdout)
     assert receipt["found"]["documents"] == 4 and receipt["found"]["above_chance"]
-    assert any(line.startswith("NOT FORGOTTEN: 4 of the documents") for line in receipt["statements"])
+    assert any(
+        line.startswith("NOT FORGOTTEN: 4 of the documents") for line in receipt["statements"]
+    )
     assert json.loads((tmp_path / "out" / "receipt.json").read_text()) == receipt
     assert "NOT FORGOTTEN" in (tmp_path / "out" / "receipt.md").read_text()
 
 
 @pytest.mark.slow
 def test_receipt_of_stages_has_their_guarantee(trained: dict[str, Path], tmp_path: Path) -> None:
-    """A folder of dp2unlearning: the full model before, the newest after, the ids of the last request, and only its own guarantee."""
+    """A folder of dp2unlearning: the full model before, the newest after, the ids of the last
+    request, and only its own guarantee."""
     rewritten = tmp_path / "rewritten.jsonl"
-    rewritten.write_text(trained["source"].read_text().replace("dan.nad", "someone.enoemos").replace("Lyme", "Ely"))
+    rewritten.write_text(
+        trained["source"].read_text().replace("dan.nad", "someone.enoemos").replace("Lyme", "Ely")
+    )
     table = {
         "name": "stages",
         "data": {"layout": "document"},
@@ -168,14 +238,23 @@ def test_receipt_of_stages_has_their_guarantee(trained: dict[str, Path], tmp_pat
         "run": {"epochs": 2, "batch": 8, "lr": 1e-2, "checkpoint_every": 0.0, "device": "cpu"},
         "base": {"epochs": 2},
     }
-    stages = Dp2Unlearning(recipe=Recipe.load(table), data=trained["source"], out_folder=tmp_path / "stages", rewritten=rewritten)
+    stages = Dp2Unlearning(
+        recipe=Recipe.load(table),
+        data=trained["source"],
+        out_folder=tmp_path / "stages",
+        rewritten=rewritten,
+    )
     stages.run()
     with pytest.raises(UsageError, match="nothing was forgotten here yet"):
         make_receipt(tmp_path / "stages")
     stages.run(trained["ids"])
-    receipt = make_receipt(tmp_path / "stages", retrained=tmp_path / "stages" / "unlearned-001", max_documents=10)
+    receipt = make_receipt(
+        tmp_path / "stages", retrained=tmp_path / "stages" / "unlearned-001", max_documents=10
+    )
     assert (
-        receipt["method"] == "dp2unlearning" and receipt["forgotten"] == 4 and set(receipt["attacks"]) == {"before", "after", "retrained"}
+        receipt["method"] == "dp2unlearning"
+        and receipt["forgotten"] == 4
+        and set(receipt["attacks"]) == {"before", "after", "retrained"}
     )
     assert receipt["attacks"]["after"] == receipt["attacks"]["retrained"], "the same model"
     assert (
@@ -183,16 +262,23 @@ def test_receipt_of_stages_has_their_guarantee(trained: dict[str, Path], tmp_pat
         and receipt["found"]["chance_from"] == "retrained"
         and not receipt["found"]["above_chance"]
     )
-    assert receipt["guarantee"]["statement"] in receipt["statements"][-2] and PROVES_NOTHING not in receipt["statements"]
+    assert (
+        receipt["guarantee"]["statement"] in receipt["statements"][-2]
+        and PROVES_NOTHING not in receipt["statements"]
+    )
 
 
 @pytest.mark.slow
-def test_invalid_inputs_are_refused(trained: dict[str, Path], unlearned_run: Path, tmp_path: Path) -> None:
+def test_invalid_inputs_are_refused(
+    trained: dict[str, Path], unlearned_run: Path, tmp_path: Path
+) -> None:
     (tmp_path / "wrong.txt").write_text("dan-0\nnobody-1\n")
     with pytest.raises(UsageError, match="1 of 2 ids are not in the data") as caught:
         make_receipt(unlearned_run, forget=tmp_path / "wrong.txt")
     assert "nobody" not in str(caught.value)
-    (tmp_path / "all.txt").write_text("".join(f"{name}-{number}\n" for name in PEOPLE for number in range(4)))
+    (tmp_path / "all.txt").write_text(
+        "".join(f"{name}-{number}\n" for name in PEOPLE for number in range(4))
+    )
     with pytest.raises(UsageError, match="no kept document"):
         make_receipt(unlearned_run, forget=tmp_path / "all.txt")
     (tmp_path / "none.txt").write_text("\n")
@@ -217,20 +303,37 @@ def test_forgotten_addresses_occur_in_forgotten_documents_only() -> None:
         "Ask bob@example.org.",
     )
     texts_of_run = TrainedDocuments(("a", "b", "c"), ("", "from dan@example.com\n", ""), texts)
-    assert _find_forgotten_addresses(texts_of_run, [0, 1], [2]) == {"ann@example.com": 1, "cy@example.net": 2, "dan@example.com": 1}
+    assert _find_forgotten_addresses(texts_of_run, [0, 1], [2]) == {
+        "ann@example.com": 1,
+        "cy@example.net": 2,
+        "dan@example.com": 1,
+    }
     assert _find_forgotten_addresses(texts_of_run, [2], [0, 1]) == {}
 
 
-def make_attack(complete: int, documents: int, low: float, high: float, generated: int = 0, recombined: int = 0) -> dict[str, Any]:
-    outcome = {"complete": complete, "documents": documents, "complete_low": low, "complete_high": high, "rouge_l": 0.5}
+def make_attack(
+    complete: int, documents: int, low: float, high: float, generated: int = 0, recombined: int = 0
+) -> dict[str, Any]:
+    outcome = {
+        "complete": complete,
+        "documents": documents,
+        "complete_low": low,
+        "complete_high": high,
+        "rouge_l": 0.5,
+    }
     return {
         "forgotten": outcome,
         "kept": outcome,
-        "addresses": {"forgotten_addresses": 3, "web": {"generated": generated, "recombined": recombined}},
+        "addresses": {
+            "forgotten_addresses": 3,
+            "web": {"generated": generated, "recombined": recombined},
+        },
     }
 
 
-def make_half_prompt_attack(generated: int, control_generated: int, control_addresses: int) -> dict[str, Any]:
+def make_half_prompt_attack(
+    generated: int, control_generated: int, control_addresses: int
+) -> dict[str, Any]:
     attack = make_attack(0, 10, 0.0, 0.31)
     return attack | {
         "addresses": {
@@ -248,30 +351,70 @@ def make_half_prompt_attack(generated: int, control_generated: int, control_addr
 @pytest.mark.parametrize(
     ("after", "retrained", "control", "expected"),
     [
-        (make_attack(3, 10, 0.07, 0.65), None, None, (3, 0, None, True)),  # chance is not known: all findings count
+        (
+            make_attack(3, 10, 0.07, 0.65),
+            None,
+            None,
+            (3, 0, None, True),
+        ),  # chance is not known: all findings count
         (make_attack(0, 10, 0.0, 0.31), None, None, (0, 0, None, False)),
-        (make_attack(3, 10, 0.07, 0.65), make_attack(1, 10, 0.0, 0.45), None, (0, 0, "retrained", False)),
-        (make_attack(10, 10, 0.69, 1.0), make_attack(1, 10, 0.0, 0.45), None, (10, 0, "retrained", True)),
-        (make_attack(10, 10, 0.69, 1.0), None, make_attack(9, 10, 0.55, 0.99), (0, 0, "control", False)),
+        (
+            make_attack(3, 10, 0.07, 0.65),
+            make_attack(1, 10, 0.0, 0.45),
+            None,
+            (0, 0, "retrained", False),
+        ),
+        (
+            make_attack(10, 10, 0.69, 1.0),
+            make_attack(1, 10, 0.0, 0.45),
+            None,
+            (10, 0, "retrained", True),
+        ),
+        (
+            make_attack(10, 10, 0.69, 1.0),
+            None,
+            make_attack(9, 10, 0.55, 0.99),
+            (0, 0, "control", False),
+        ),
         (make_attack(0, 10, 0.0, 0.31, generated=2, recombined=2), None, None, (0, 0, None, False)),
-        (make_attack(0, 10, 0.0, 0.31, generated=2), make_attack(0, 10, 0.0, 0.31), None, (0, 2, "retrained", True)),
-        (make_attack(0, 10, 0.0, 0.31, generated=2), make_attack(0, 10, 0.0, 0.31, generated=2), None, (0, 0, "retrained", False)),
+        (
+            make_attack(0, 10, 0.0, 0.31, generated=2),
+            make_attack(0, 10, 0.0, 0.31),
+            None,
+            (0, 2, "retrained", True),
+        ),
+        (
+            make_attack(0, 10, 0.0, 0.31, generated=2),
+            make_attack(0, 10, 0.0, 0.31, generated=2),
+            None,
+            (0, 0, "retrained", False),
+        ),
         (
             make_half_prompt_attack(3, 1, 2),
             None,
             make_attack(9, 10, 0.55, 0.99),
             (0, 2, "control", True),
         ),  # 3 of 3, against half of them by chance
-        (make_half_prompt_attack(1, 2, 2), None, make_attack(9, 10, 0.55, 0.99), (0, 0, "control", False)),
+        (
+            make_half_prompt_attack(1, 2, 2),
+            None,
+            make_attack(9, 10, 0.55, 0.99),
+            (0, 0, "control", False),
+        ),
     ],
 )
-def test_findings_against_chance(after: dict[str, Any], retrained: Any, control: Any, expected: tuple[Any, ...]) -> None:
+def test_findings_against_chance(
+    after: dict[str, Any], retrained: Any, control: Any, expected: tuple[Any, ...]
+) -> None:
     attacks = {"after": after | ({"control": control["forgotten"]} if control else {})}
     attacks |= {"retrained": retrained} if retrained else {}
     findings = _summarize_findings(attacks)
-    assert (findings["documents"], findings["addresses"], findings["chance_from"], findings["above_chance"]) == expected and not findings[
-        "membership"
-    ]
+    assert (
+        findings["documents"],
+        findings["addresses"],
+        findings["chance_from"],
+        findings["above_chance"],
+    ) == expected and not findings["membership"]
 
 
 @pytest.mark.parametrize(
@@ -285,11 +428,21 @@ def test_findings_against_chance(after: dict[str, Any], retrained: Any, control:
         ((0.1, 0.25), (0.3, 0.6), True),
     ],
 )
-def test_membership_counts_on_both_sides(after: tuple[float, float], retrained: tuple[float, float] | None, expected: bool) -> None:
+def test_membership_counts_on_both_sides(
+    after: tuple[float, float], retrained: tuple[float, float] | None, expected: bool
+) -> None:
     no_leak = make_attack(0, 10, 0.0, 0.31)
 
     def make_membership(low: float, high: float) -> dict[str, Any]:
-        return {"membership": {"forgotten_against_control": {"auc": (low + high) / 2, "auc_low": low, "auc_high": high}}}
+        return {
+            "membership": {
+                "forgotten_against_control": {
+                    "auc": (low + high) / 2,
+                    "auc_low": low,
+                    "auc_high": high,
+                }
+            }
+        }
 
     attacks = {"after": no_leak | make_membership(*after) | {"control": no_leak["forgotten"]}}
     attacks |= {} if retrained is None else {"retrained": no_leak | make_membership(*retrained)}
@@ -299,10 +452,18 @@ def test_membership_counts_on_both_sides(after: tuple[float, float], retrained: 
 
 def test_sentences_report_a_loss_of_utility() -> None:
     receipt = {
-        "method": "ga", "forgotten": 1, "kept": 1,
-        "found": {"documents": 0, "addresses": 2, "membership": False, "chance_from": None, "above_chance": True},
+        "method": "ga",
+        "forgotten": 1,
+        "kept": 1,
+        "found": {
+            "documents": 0,
+            "addresses": 2,
+            "membership": False,
+            "chance_from": None,
+            "above_chance": True,
+        },
         "attacks": {"before": make_attack(1, 1, 0.0, 1.0), "after": make_attack(0, 1, 0.0, 1.0)},
-    }  # fmt: skip
+    }
     receipt["attacks"]["after"]["kept"] = {**receipt["attacks"]["after"]["kept"], "rouge_l": 0.1}
     text = " ".join(format_sentences(receipt))
     assert "loss of utility" in text and "2 mail addresses" in text and "proves nothing" in text
@@ -314,11 +475,24 @@ def test_prompts_and_texts_of_a_run(tmp_path: Path) -> None:
         {"id": 2, "ask": "What?", "more": "Now.", "answer": ""},
         {"id": 3, "answer": "Bob."},
     ]
-    (tmp_path / "rows.jsonl").write_text("".join(json.dumps({"ask": None, "more": None} | row) + "\n" for row in rows))
-    data = {"path": str(tmp_path / "rows.jsonl"), "text_column": "answer", "id_column": "id", "prompt_columns": ["ask", "more"]}
-    (tmp_path / "recipe.json").write_text(json.dumps({"recipe": {"data": {**data, "prompts": "include"}}}))
-    assert read_trained_documents(tmp_path / "recipe.json") == TrainedDocuments(("1", "3"), ("Who?\n", ""), ("Ann.", "Bob."))
-    (tmp_path / "recipe.json").write_text(json.dumps({"recipe": {"data": {**data, "prompts": "remove"}}}))
+    (tmp_path / "rows.jsonl").write_text(
+        "".join(json.dumps({"ask": None, "more": None} | row) + "\n" for row in rows)
+    )
+    data = {
+        "path": str(tmp_path / "rows.jsonl"),
+        "text_column": "answer",
+        "id_column": "id",
+        "prompt_columns": ["ask", "more"],
+    }
+    (tmp_path / "recipe.json").write_text(
+        json.dumps({"recipe": {"data": {**data, "prompts": "include"}}})
+    )
+    assert read_trained_documents(tmp_path / "recipe.json") == TrainedDocuments(
+        ("1", "3"), ("Who?\n", ""), ("Ann.", "Bob.")
+    )
+    (tmp_path / "recipe.json").write_text(
+        json.dumps({"recipe": {"data": {**data, "prompts": "remove"}}})
+    )
     assert read_trained_documents(tmp_path / "recipe.json").prompts == ("", "")
     assert len(read_trained_documents(tmp_path / "recipe.json").subsample(1)) == 1
     (tmp_path / "recipe.json").write_text("{}")
@@ -326,11 +500,17 @@ def test_prompts_and_texts_of_a_run(tmp_path: Path) -> None:
         read_trained_documents(tmp_path / "recipe.json")
 
 
-def test_documents_without_a_scored_token_are_left_out_of_the_loss(gpt2: Any, tokenizer: Any) -> None:
+def test_documents_without_a_scored_token_are_left_out_of_the_loss(
+    gpt2: Any, tokenizer: Any
+) -> None:
     """A prompt that fills the context leaves no token of its text: its loss is unknown, not 0."""
     model = LanguageModel.from_loaded(gpt2, tokenizer)
     documents = TrainedDocuments(("1", "2"), ("x" * 80, ""), ("answer", "A text of its own."))
     heads, tails = _split_documents(model, documents)
     assert [len(tail) > 0 for tail in tails] == [False, True]
     losses = _compute_tail_losses(model, heads, tails)
-    assert losses.tolist() == [pytest.approx(float(model.token_losses([[*heads[1], *tails[1]]])[0][-len(tails[1]) :].mean()))]
+    assert losses.tolist() == [
+        pytest.approx(
+            float(model.token_losses([[*heads[1], *tails[1]]])[0][-len(tails[1]) :].mean())
+        )
+    ]

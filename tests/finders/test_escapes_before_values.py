@@ -1,6 +1,7 @@
 r"""Values directly behind an escape that a text writes out: found without it, and the escape stays.
 
-A value is found behind an escape where it is found behind the character that the escape stands for."""
+A value is found behind an escape where it is found behind the character that the escape stands
+for."""
 
 from __future__ import annotations
 

@@ -30,15 +30,26 @@ NAMES.open(KEY, None)
 def build_column(texts: Sequence[str]) -> TextColumn:
     array = pa.array(texts, pa.large_string())
     found = PATTERNS.run(array)
-    kinds = pl.Series([kind.name for kind in PATTERNS.kinds]).gather(found.distinct.kind[found.value_no])
+    kinds = pl.Series([kind.name for kind in PATTERNS.kinds]).gather(
+        found.distinct.kind[found.value_no]
+    )
     columns = {"text_no": found.text_no, "start_byte": found.start_byte, "end_byte": found.end_byte}
-    return TextColumn(array, pl.DataFrame(columns).with_columns(kind=kinds, value_id=pl.Series(found.distinct.value_id[found.value_no])))
+    return TextColumn(
+        array,
+        pl.DataFrame(columns).with_columns(
+            kind=kinds, value_id=pl.Series(found.distinct.value_id[found.value_no])
+        ),
+    )
 
 
 def list_names(texts: Sequence[str], spans: FoundSpans) -> list[list[tuple[str, float]]]:
     found: list[list[tuple[str, float]]] = [[] for _ in texts]
-    for text_no, start, stop, score in sorted(zip(spans.text_no, spans.start_byte, spans.end_byte, spans.score, strict=True)):
-        found[text_no].append((texts[text_no].encode()[start:stop].decode(), round(float(score), 2)))
+    for text_no, start, stop, score in sorted(
+        zip(spans.text_no, spans.start_byte, spans.end_byte, spans.score, strict=True)
+    ):
+        found[text_no].append(
+            (texts[text_no].encode()[start:stop].decode(), round(float(score), 2))
+        )
     return found
 
 
@@ -51,7 +62,9 @@ NAMES_BY_TEXT = {
     "From: Ann Roe <ann.roe@example.com>\nTo: x@example.com\n\nhello": ["Ann Roe"],
     'To: "Roe, Ann" <ann.roe@example.com>\nSubject: x\n\n': ["Roe, Ann"],
     "From: ann.roe@example.com (Ann Zyqwert)\nTo: x@example.com\n\n": ["Ann Zyqwert"],
-    "it was\n\n> From: Petra Haas <p.haas@example.org>\n> Sent: Monday\n> To: x@example.com\n>\n> well": ["Petra Haas"],
+    "it was\n\n> From: Petra Haas <p.haas@example.org>\n> Sent: Monday\n> To: x@example.com\n>\n> well": [  # noqa: E501
+        "Petra Haas"
+    ],
     "yesterday Petra Haas called me": ["Petra Haas"],
     "ask Anna-Lena Zyqwert about it": ["Anna-Lena Zyqwert"],
     "J. K. Fischer wrote it": ["J. K. Fischer"],
@@ -67,7 +80,7 @@ NAMES_BY_TEXT = {
     "_Petra Fischer_ wrote": ["Petra Fischer"],
     "Núria Ángeles Gómez": ["Núria Ángeles Gómez"],
     "With: Müller, Jürgen; Schäfer, Ömer": ["Müller, Jürgen", "Schäfer, Ömer"],
-    "X-From: Fischer, Petra A.\nX-To: Müller, Jürgen <jm@example.com>, Haas, Petra </O=EXAMPLE/CN=PHAAS>, Zyqwert, Hans </O=X/CN=Y>": [
+    "X-From: Fischer, Petra A.\nX-To: Müller, Jürgen <jm@example.com>, Haas, Petra </O=EXAMPLE/CN=PHAAS>, Zyqwert, Hans </O=X/CN=Y>": [  # noqa: E501
         "Fischer, Petra A",
         "Müller, Jürgen",
         "Haas, Petra",
@@ -75,8 +88,15 @@ NAMES_BY_TEXT = {
     ],
     "we saw Petra, Maria and Anna, Hans": ["Petra", "Maria", "Anna", "Hans"],
     "John A. Fischer wrote to Mr. van der Zyqwert": ["John A. Fischer", "van der Zyqwert"],
-    "read J. R. R. Zyqwert, or J.R.R. Zyqwert; A.K. Blorb": ["J. R. R. Zyqwert", "J.R.R. Zyqwert", "A.K. Blorb"],
-    "Blorb S Zyqwert/HOU/EXAMPLE\nPetra Zyqwert/NA/EXAMPLE on 1/2": ["Blorb S Zyqwert", "Petra Zyqwert"],
+    "read J. R. R. Zyqwert, or J.R.R. Zyqwert; A.K. Blorb": [
+        "J. R. R. Zyqwert",
+        "J.R.R. Zyqwert",
+        "A.K. Blorb",
+    ],
+    "Blorb S Zyqwert/HOU/EXAMPLE\nPetra Zyqwert/NA/EXAMPLE on 1/2": [
+        "Blorb S Zyqwert",
+        "Petra Zyqwert",
+    ],
     "X-From: fischer, petra\nX-To: haas, hans, zyqwert, maria; fischer, petra\n\nx": [
         "fischer, petra",
         "haas, hans",
@@ -84,62 +104,117 @@ NAMES_BY_TEXT = {
         "fischer, petra",
     ],
     "From: fischer, petra <pf@example.com>\n\nthanks,\npetra\n": ["fischer, petra", "petra"],
-    "Pat O'Brien and Jan van der Berg, for Jean-Luc": ["Pat O'Brien", "Jan van der Berg", "Jean-Luc"],
+    "Pat O'Brien and Jan van der Berg, for Jean-Luc": [
+        "Pat O'Brien",
+        "Jan van der Berg",
+        "Jean-Luc",
+    ],
 }
-# one line for each rule of sanitize/text/person_names: what is found, and a near miss in which nothing else is
+# one line for each rule of sanitize/text/person_names: what is found, and a near miss in which
+# nothing else is
 NAMES_BY_RULE: dict[str, dict[str, list[str]]] = {
     "is_after_name_is": {
         "my name is Zyqwert. What's your last name? Blorb": ["Zyqwert", "Blorb"],
         "the name is Confirmed, the file is Zyqwert": [],
     },
     "is_after_authorship": {
-        "Written by Zyqwert Blorb.\nReviewed-by: Blorb Zyqwert <b@example.com>": ["Zyqwert Blorb", "Blorb Zyqwert"],
+        "Written by Zyqwert Blorb.\nReviewed-by: Blorb Zyqwert <b@example.com>": [
+            "Zyqwert Blorb",
+            "Blorb Zyqwert",
+        ],
         "bought by Zyqwert; written by EuroParts": [],
     },
     "is_after_relation": {
         "my son Zyqwert and our founder, Blorb Zyq": ["Zyqwert", "Blorb Zyq"],
         "my car Zyqwert, my friend Recently": [],
     },
-    "is_before_personal_verb": {"Zyqwert Blorb lives here": ["Zyqwert Blorb"], "Zyqwert Blorb runs here": []},
+    "is_before_personal_verb": {
+        "Zyqwert Blorb lives here": ["Zyqwert Blorb"],
+        "Zyqwert Blorb runs here": [],
+    },
     "is_after_quotation": {'it is," says Zyqwert.': ["Zyqwert"], "the notice says Zyqwert": []},
-    "has_surname_ending": {"ask Zyqwert Blorbowski about it": ["Zyqwert Blorbowski"], "ask Zyqwert Blorbware about it": []},
-    "is_given_name_before_unknown": {"we met Ed Zyqwert there": ["Ed Zyqwert"], "Will Zyqwert be there": []},
+    "has_surname_ending": {
+        "ask Zyqwert Blorbowski about it": ["Zyqwert Blorbowski"],
+        "ask Zyqwert Blorbware about it": [],
+    },
+    "is_given_name_before_unknown": {
+        "we met Ed Zyqwert there": ["Ed Zyqwert"],
+        "Will Zyqwert be there": [],
+    },
     "is_spoken_to": {
         "Zyqwert, please come\nThanks, Blorb!": ["Zyqwert", "Blorb"],
         "Unfortunately, you lost. Therefore, please wait. Thanks, Team!": [],
     },
-    "is_declarant": {"I, Zyqwert Blorb, declare": ["Zyqwert Blorb"], "I saw Zyqwert Blorb, there": []},
-    "is_before_wrote": {"On 1 May 2001, Zyqwert Blorb wrote:\n> x": ["Zyqwert Blorb"], "On 1 May Zyqwert Blorb crashed:": []},
+    "is_declarant": {
+        "I, Zyqwert Blorb, declare": ["Zyqwert Blorb"],
+        "I saw Zyqwert Blorb, there": [],
+    },
+    "is_before_wrote": {
+        "On 1 May 2001, Zyqwert Blorb wrote:\n> x": ["Zyqwert Blorb"],
+        "On 1 May Zyqwert Blorb crashed:": [],
+    },
     "is_pinyin_given_name": {
-        "[SMS] Xiaozhen: Haozhi, I saw Ruizi's book\nWeizhong (+86 10 5550 0100)": ["Haozhi", "Ruizi", "Weizhong"],
+        "[SMS] Xiaozhen: Haozhi, I saw Ruizi's book\nWeizhong (+86 10 5550 0100)": [
+            "Haozhi",
+            "Ruizi",
+            "Weizhong",
+        ],
         "Logo, Chenzhou's market, in Xiaozhen": [],
     },
-    "is_after_role": {"ask Engineer Haas and Coach Luo": ["Haas", "Luo"], "ask Engineer Zyqwert": []},
+    "is_after_role": {
+        "ask Engineer Haas and Coach Luo": ["Haas", "Luo"],
+        "ask Engineer Zyqwert": [],
+    },
     "is_notes_name": {
-        "Petra Zyqwert/Blorb Works of Zyq@Blorb Works, Petra Zyqwert@BLORB, Petra Zyqwert/Blorb/Corp": ["Petra Zyqwert"] * 3,
+        "Petra Zyqwert/Blorb Works of Zyq@Blorb Works, Petra Zyqwert@BLORB, Petra Zyqwert/Blorb/Corp": (  # noqa: E501
+            ["Petra Zyqwert"] * 3
+        ),
         "Blorb Zyqwert/Zyq Works, Sales/Works@BLORB": [],
     },
-    "is_common_name": {"CN=Zyqwert Blorb/OU=SALES/O=EXAMPLE": ["Zyqwert Blorb"], "OU=Zyqwert Blorb/O=EXAMPLE": []},
-    "is_before_organization": {"Petra Fischer came": ["Petra Fischer"], "the Fischer Insurance Group": []},
-    "is_list_of_surnames": {"Anna, Petra and Maria": ["Anna", "Petra", "Maria"], "Morris, Jones and Newton pay": []},
+    "is_common_name": {
+        "CN=Zyqwert Blorb/OU=SALES/O=EXAMPLE": ["Zyqwert Blorb"],
+        "OU=Zyqwert Blorb/O=EXAMPLE": [],
+    },
+    "is_before_organization": {
+        "Petra Fischer came": ["Petra Fischer"],
+        "the Fischer Insurance Group": [],
+    },
+    "is_list_of_surnames": {
+        "Anna, Petra and Maria": ["Anna", "Petra", "Maria"],
+        "Morris, Jones and Newton pay": [],
+    },
     "is_hyphenated_surname_pair": {"Anna-Lena came": ["Anna-Lena"], "paid by Butler-Patel": []},
     "is_after_place_prefix": {"Andres came to see San Andres and Port Anna": ["Andres"]},
     "begins_with_place_prefix": {
         "Mr. Santa Haas met Clara Haas": ["Santa Haas", "Clara Haas"],
         "Clara Haas is in Santa Clara": ["Clara Haas"],
     },
-    "is_street_number": {"in 2018 Petra Haas, 5 people": ["Petra Haas"], "she lives at 806 Petra Haas, Springfield": []},
-    "is_part_of_identifier": {"Petra and _Petra_ met": ["Petra", "Petra"], "@Petra_84, #Petra, PETRA_HAAS, Petra-2335, q+Petra": []},
+    "is_street_number": {
+        "in 2018 Petra Haas, 5 people": ["Petra Haas"],
+        "she lives at 806 Petra Haas, Springfield": [],
+    },
+    "is_part_of_identifier": {
+        "Petra and _Petra_ met": ["Petra", "Petra"],
+        "@Petra_84, #Petra, PETRA_HAAS, Petra-2335, q+Petra": [],
+    },
     "is_single_after_article": {"a mail to Kelly": ["Kelly"], "the Kelly, a Jonas": []},
-    "is_eponym": {"Mr. Jones met Ann Jones": ["Jones", "Ann Jones"], "the rise of Dow Jones and Morgan Stanley": []},
+    "is_eponym": {
+        "Mr. Jones met Ann Jones": ["Jones", "Ann Jones"],
+        "the rise of Dow Jones and Morgan Stanley": [],
+    },
     "titles": {"Mr. Zyqwert": ["Zyqwert"], "the General Public, Attorney-Client": []},
     "headlines": {"Petra Haas Announced Yesterday": ["Petra Haas"]},
     "parts of names": {
-        "Petra Blorb left. Blorb returned.\nPetra Bell and Bell's car": ["Petra Blorb", "Blorb", "Petra Bell", "Bell"],
+        "Petra Blorb left. Blorb returned.\nPetra Bell and Bell's car": [
+            "Petra Blorb",
+            "Blorb",
+            "Petra Bell",
+            "Bell",
+        ],
         "Petra Bell rang the Bell. Bell ringing": ["Petra Bell"],
     },
     "signatures": {
-        "From: Zyqwert Blorb <zb@example.com>\nTo: x@example.com\n\nhello\n\n-- \nzyqwert\nthanks, zyqwert\n": [
+        "From: Zyqwert Blorb <zb@example.com>\nTo: x@example.com\n\nhello\n\n-- \nzyqwert\nthanks, zyqwert\n": [  # noqa: E501
             "Zyqwert Blorb",
             "zyqwert",
             "zyqwert",
@@ -149,23 +224,25 @@ NAMES_BY_RULE: dict[str, dict[str, list[str]]] = {
         "From: Sales Team <orders@example.com>\n\nour\nteam\norders\nZyqwert\n": [],
     },
     "lists": {
-        "To: Zyqwert Blorb <zyq@lists.example.com>\nList-Id: zyq <zyq.lists.example.com>\n\nhello": [],
-        "To: Zyqwert Users <u@example.com>, Zyqwert Daemon <d@example.com>\nCc: Anna Zyq <a@example.com>\n\nUsers": ["Anna Zyq"],
+        "To: Zyqwert Blorb <zyq@lists.example.com>\nList-Id: zyq <zyq.lists.example.com>\n\nhello": [],  # noqa: E501
+        "To: Zyqwert Users <u@example.com>, Zyqwert Daemon <d@example.com>\nCc: Anna Zyq <a@example.com>\n\nUsers": [  # noqa: E501
+            "Anna Zyq"
+        ],
     },
     "header fields": {
-        "From: x@example.com\nDKIM-Signature: a=x; h=From:Petra:Subject;\n b=q/Petra+x\nX-MS-Exchange-Petra: Petra\nSubject: Petra\n\n": [
+        "From: x@example.com\nDKIM-Signature: a=x; h=From:Petra:Subject;\n b=q/Petra+x\nX-MS-Exchange-Petra: Petra\nSubject: Petra\n\n": [  # noqa: E501
             "Petra"
         ],
         "Received: from Petra by Anna\nX-Original-From: Petra\nSubject: x\n\n": ["Petra"],
     },
     "mailbox owners": {
-        "Date: 1 May\nX-Folder: \\Petra_Zyqwert_Jan2002\\Zyqwert, Petra K.\\Inbox\nX-Origin: Zyqwert-P\nX-FileName: pzyqwert.nsf\n": [
+        "Date: 1 May\nX-Folder: \\Petra_Zyqwert_Jan2002\\Zyqwert, Petra K.\\Inbox\nX-Origin: Zyqwert-P\nX-FileName: pzyqwert.nsf\n": [  # noqa: E501
             "Petra_Zyqwert",
             "Zyqwert, Petra K",
             "Zyqwert-P",
             "pzyqwert",
         ],
-        "From: x@example.com\nX-Folder: \\Notes Folders\\All documents\nX-FileName: backup.nsf\n\n\\Petra_Zyqwert_Jan2002": [],
+        "From: x@example.com\nX-Folder: \\Notes Folders\\All documents\nX-FileName: backup.nsf\n\n\\Petra_Zyqwert_Jan2002": [],  # noqa: E501
     },
 }
 # names in scripts that separate no words: what is found, and near misses
@@ -176,7 +253,10 @@ EAST_ASIAN_NAMES_BY_TEXT: dict[str, list[str]] = {
     "联系人：暂无\n作者：未知\n主持人：主持": [],
     "尊敬的王先生，请联系张建国经理和欧阳娜娜女士": ["王", "张建国", "欧阳娜娜"],
     "项目经理、高级工程师、任何老师、感谢老师、公安局长、车间主任、施工。": [],
-    "From: 王伟 <wang.wei@example.com>\nTo: 张家口公司 <zjk@example.com>, 田中\u3000太郎 <t@example.jp>\n\nx": ["王伟", "田中\u3000太郎"],
+    "From: 王伟 <wang.wei@example.com>\nTo: 张家口公司 <zjk@example.com>, 田中\u3000太郎 <t@example.jp>\n\nx": [  # noqa: E501
+        "王伟",
+        "田中\u3000太郎",
+    ],
     "大家好，高兴见到你们，方法很重要。\n此致\n敬礼\n赵丽颖": ["赵丽颖"],
     "祝好！\n人事部\n2024年1月1日": [],
     "亲爱的李娜：\n王小明，你好": ["李娜", "王小明"],
@@ -189,9 +269,19 @@ EAST_ASIAN_NAMES_BY_TEXT: dict[str, list[str]] = {
     "王伟先生，王伟很好，伟大的国王伟绩": ["王伟", "王伟"],
     "约翰·史密斯先生": ["约翰·史密斯"],
     "王国、黄河、江苏、安全、时间、金融、成都、高兴、应用程序": [],
-    "氏名：高橋 健一\nフリガナ：タカハシ ケンイチ\n担当：営業部 鈴木": ["高橋 健一", "タカハシ ケンイチ", "鈴木"],
+    "氏名：高橋 健一\nフリガナ：タカハシ ケンイチ\n担当：営業部 鈴木": [
+        "高橋 健一",
+        "タカハシ ケンイチ",
+        "鈴木",
+    ],
     "担当：営業部\n氏名：なし": [],
-    "山田様、佐藤花子さんと鈴木部長、さくらちゃん、森さん": ["山田", "佐藤花子", "鈴木", "さくら", "森"],
+    "山田様、佐藤花子さんと鈴木部長、さくらちゃん、森さん": [
+        "山田",
+        "佐藤花子",
+        "鈴木",
+        "さくら",
+        "森",
+    ],
     "お客様、皆様、関係者様、仕様、花屋さん、青森さん、日本人さん、経済部長": [],
     "株式会社サンプルの田中です。木村と申します": ["田中", "木村"],
     "会社の方針です。大学の先生です": [],
@@ -222,12 +312,19 @@ TEXTS_WITHOUT_NAMES = [
 
 
 @pytest.mark.parametrize(
-    "text", ["Núria Ángeles Gómez", "Dr. Øre Åse spoke to Zoë Brontë.", "From: José Müller <jm@example.com>\n\nHi José, ask René Müller"]
+    "text",
+    [
+        "Núria Ángeles Gómez",
+        "Dr. Øre Åse spoke to Zoë Brontë.",
+        "From: José Müller <jm@example.com>\n\nHi José, ask René Müller",
+    ],
 )
 def test_names_with_decomposed_letters_are_found(text: str) -> None:
     """Names are also found where combining accents follow their letters."""
     found = find_names(unicodedata.normalize("NFC", text))
-    assert found and find_names(unicodedata.normalize("NFD", text)) == [unicodedata.normalize("NFD", name) for name in found]
+    assert found and find_names(unicodedata.normalize("NFD", text)) == [
+        unicodedata.normalize("NFD", name) for name in found
+    ]
 
 
 @pytest.mark.parametrize("text", NAMES_BY_TEXT)
@@ -243,7 +340,9 @@ def test_combining_mark_that_matches_a_letter_in_any_case_is_no_owner() -> None:
 def test_names_in_scripts_without_blanks_are_found() -> None:
     texts = list(EAST_ASIAN_NAMES_BY_TEXT)
     found = list_names(texts, NAMES.find_spans(build_column(texts)))
-    assert {text: [name for name, _ in names] for text, names in zip(texts, found, strict=True)} == EAST_ASIAN_NAMES_BY_TEXT
+    assert {
+        text: [name for name, _ in names] for text, names in zip(texts, found, strict=True)
+    } == EAST_ASIAN_NAMES_BY_TEXT
 
 
 @pytest.mark.parametrize("rule", NAMES_BY_RULE)
@@ -257,9 +356,18 @@ def test_every_rule_of_evidence_and_exclusion_is_in_the_table() -> None:
     rules = {rule.__name__ for rule, _ in (*EVIDENCE, *EVIDENCE_FOR_UNLISTED, *EXCLUSIONS)}
     assert rules - set(NAMES_BY_RULE) <= {
         # in NAMES_BY_TEXT and TEXTS_WITHOUT_NAMES
-        "is_before_verb", "is_after_cue", "is_after_form_field", "is_given_name_after_form_field", "is_after_closing", "is_after_greeting",
-        "is_after_title", "is_beside_ampersand", "is_place", "has_no_person_word", "is_short_uppercase",
-    }  # fmt: skip
+        "is_before_verb",
+        "is_after_cue",
+        "is_after_form_field",
+        "is_given_name_after_form_field",
+        "is_after_closing",
+        "is_after_greeting",
+        "is_after_title",
+        "is_beside_ampersand",
+        "is_place",
+        "has_no_person_word",
+        "is_short_uppercase",
+    }
 
 
 @pytest.mark.parametrize("text", TEXTS_WITHOUT_NAMES)
@@ -270,10 +378,18 @@ def test_other_words_are_not_names(text: str) -> None:
 def test_names_are_linked_to_similar_addresses() -> None:
     texts = ["From: Ann Roe <ann.roe@example.com>\nTo: Petra Haas <office@example.com>\n\n"]
     spans = NAMES.find_spans(build_column(texts))
-    assert list_names(texts, spans) == [[("Ann Roe", BESIDE_ADDRESS_SCORE), ("Petra Haas", BESIDE_ADDRESS_SCORE)]]
+    assert list_names(texts, spans) == [
+        [("Ann Roe", BESIDE_ADDRESS_SCORE), ("Petra Haas", BESIDE_ADDRESS_SCORE)]
+    ]
     assert spans.person_links is not None
-    address_ids = compute_value_ids(pa.array(["ann.roe@example.com"], pa.large_string()), "EMAIL_ADDRESS", KEY)
-    name_ids = compute_value_ids(pa.array(normalise_name(pl.Series(["Roe, Ann"])).to_list(), pa.large_string()), "PERSON", KEY)
+    address_ids = compute_value_ids(
+        pa.array(["ann.roe@example.com"], pa.large_string()), "EMAIL_ADDRESS", KEY
+    )
+    name_ids = compute_value_ids(
+        pa.array(normalise_name(pl.Series(["Roe, Ann"])).to_list(), pa.large_string()),
+        "PERSON",
+        KEY,
+    )
     assert spans.person_links.rows() == [(address_ids[0], name_ids[0])]
 
 
@@ -281,7 +397,9 @@ def test_without_prose_only_header_lines_are_searched() -> None:
     finder = Names(use="names", prose=False)
     finder.open(KEY, None)
     texts = ["From: Ann Roe <ann.roe@example.com>\nTo: x@example.com\n\nPetra Haas said"]
-    assert list_names(texts, finder.find_spans(build_column(texts))) == [[("Ann Roe", BESIDE_ADDRESS_SCORE)]]
+    assert list_names(texts, finder.find_spans(build_column(texts))) == [
+        [("Ann Roe", BESIDE_ADDRESS_SCORE)]
+    ]
 
 
 TEXTS_OF_RULES = [text for texts in NAMES_BY_RULE.values() for text in texts]
@@ -313,19 +431,42 @@ TEXTS_THAT_BREAK_OFF = [
 @given(
     st.lists(
         st.sampled_from(
-            [*NAMES_BY_TEXT, *EAST_ASIAN_NAMES_BY_TEXT, *TEXTS_WITHOUT_NAMES, *TEXTS_OF_RULES, *TEXTS_THAT_BREAK_OFF, "Zo\u00eb", "x\n"]
+            [
+                *NAMES_BY_TEXT,
+                *EAST_ASIAN_NAMES_BY_TEXT,
+                *TEXTS_WITHOUT_NAMES,
+                *TEXTS_OF_RULES,
+                *TEXTS_THAT_BREAK_OFF,
+                "Zo\u00eb",
+                "x\n",
+            ]
         ),
         max_size=8,
     )
 )
 @example(TEXTS_THAT_BREAK_OFF)
 @example(["Haas, Petra", " x"])
-@example(["x. ", " Zyqwert, please come", "Haozhi", ", x", "Haozhi ", "(+1)", "Petra", "_x", "Jones", "@x"])
+@example(
+    [
+        "x. ",
+        " Zyqwert, please come",
+        "Haozhi",
+        ", x",
+        "Haozhi ",
+        "(+1)",
+        "Petra",
+        "_x",
+        "Jones",
+        "@x",
+    ]
+)
 @settings(max_examples=20)
 def test_names_do_not_depend_on_other_texts_of_the_batch(texts: list[str]) -> None:
     """The result does not depend on other texts of the batch: batches may be cut anywhere."""
     names_of_batch = list_names(texts, NAMES.find_spans(build_column(texts)))
-    assert names_of_batch == [list_names([text], NAMES.find_spans(build_column([text])))[0] for text in texts]
+    assert names_of_batch == [
+        list_names([text], NAMES.find_spans(build_column([text])))[0] for text in texts
+    ]
 
 
 EAST_ASIAN_PARTS = [
@@ -368,20 +509,36 @@ EAST_ASIAN_PARTS = [
 
 
 @pytest.mark.slow
-@given(st.lists(st.lists(st.sampled_from(EAST_ASIAN_PARTS), max_size=12).map("".join), min_size=1, max_size=3))
+@given(
+    st.lists(
+        st.lists(st.sampled_from(EAST_ASIAN_PARTS), max_size=12).map("".join),
+        min_size=1,
+        max_size=3,
+    )
+)
 @settings(max_examples=60)
 def test_evidence_is_only_in_excerpts(texts: list[str]) -> None:
-    """The same names are found if all lines of the texts are searched, and all positions are matched with the patterns of names."""
+    """The same names are found if all lines of the texts are searched, and all positions are
+    matched with the patterns of names."""
     column = build_column(texts)
     found = list_names(texts, NAMES.find_spans(column))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(east_asian_names._SearchedTexts, "find_evidence", find_matches)
-        patch.setattr(east_asian_names._SearchedTexts, "are_near_characters", lambda _, position, *_1: np.ones(len(position), np.bool_))
+        patch.setattr(
+            east_asian_names._SearchedTexts,
+            "are_near_characters",
+            lambda _, position, *_1: np.ones(len(position), np.bool_),
+        )
         assert list_names(texts, NAMES.find_spans(column)) == found
 
 
 @pytest.mark.slow
-@given(st.text(st.sampled_from("PetraHs .,-'\n\u2019\u00e9\u0130\x01\x02王小明先生：田中様の김민수씨"), max_size=40))
+@given(
+    st.text(
+        st.sampled_from("PetraHs .,-'\n\u2019\u00e9\u0130\x01\x02王小明先生：田中様の김민수씨"),
+        max_size=40,
+    )
+)
 def test_noise_gives_spans_of_whole_characters(text: str) -> None:
     spans = NAMES.find_spans(build_column([text]))
     for start, stop in zip(spans.start_byte, spans.end_byte, strict=True):

@@ -1,4 +1,5 @@
-"""The finder `ner`, with a model of random weights and a classifier fitted to them; all people in it are invented."""
+"""The finder `ner`, with a model of random weights and a classifier fitted to them; all people in
+it are invented."""
 
 from __future__ import annotations
 
@@ -24,13 +25,26 @@ from sanitize.text.token_classification.tagger import Tagger
 pytest.importorskip("transformers")
 
 LABELS = ["O", "B-PER", "I-PER", "B-LOC", "I-LOC", "B-MISC"]  # labels of the model
-PLAIN_WORDS = "the a lamp and of in near to went said saw with old new was is has but so for from on under over . , ! ?".split()
+PLAIN_WORDS = (
+    "the a lamp and of in near to went said saw with old new was is has but so for from on under"
+    " over . , ! ?".split()
+)
 KEY = Key.from_seed(5)
-NO_SPANS = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
+NO_SPANS = pl.DataFrame(
+    schema={
+        "text_no": pl.Int64,
+        "start_byte": pl.Int64,
+        "end_byte": pl.Int64,
+        "kind": pl.String,
+        "value_id": pl.Int64,
+    }
+)
 
 
 def open_finder(model: Path, **settings: Any) -> Ner:
-    ner = Ner(use="ner", model=str(model), **{"overlap": 8, "lines": "all", **settings}).resolve_settings()
+    ner = Ner(
+        use="ner", model=str(model), **{"overlap": 8, "lines": "all", **settings}
+    ).resolve_settings()
     ner.validate_settings()
     ner.open(KEY, None)
     return ner
@@ -39,8 +53,16 @@ def open_finder(model: Path, **settings: Any) -> Ner:
 def find_scored_values(ner: Ner, texts: list[str]) -> list[list[tuple[str, str, float]]]:
     spans = ner.find_spans(TextColumn(pa.array(texts, pa.large_string()), NO_SPANS))
     out: list[list[tuple[str, str, float]]] = [[] for _ in texts]
-    for text_no, start, stop, kind, score in zip(spans.text_no, spans.start_byte, spans.end_byte, spans.kind_no, spans.score, strict=True):
-        out[text_no].append((texts[text_no].encode()[start:stop].decode(), spans.kind_names[kind], round(float(score), 3)))
+    for text_no, start, stop, kind, score in zip(
+        spans.text_no, spans.start_byte, spans.end_byte, spans.kind_no, spans.score, strict=True
+    ):
+        out[text_no].append(
+            (
+                texts[text_no].encode()[start:stop].decode(),
+                spans.kind_names[kind],
+                round(float(score), 3),
+            )
+        )
     return out
 
 
@@ -54,9 +76,12 @@ def find_values(ner: Ner, text: str) -> list[tuple[str, str]]:
         ("the lamp was old.", []),
         ("", []),
         ("Ann Roe saw the lamp", [("Ann Roe", "PERSON")]),
-        ("saw Ann Ben Roe", [("Ann", "PERSON"), ("Ben Roe", "PERSON")]),  # B- begins a span after a word of the same kind
-        ("in Riverton, said Ben", [("Riverton", "LOCATION"), ("Ben", "PERSON")]),  # one word of two tokens
-        ("so Zoë Roe went to Riverton", [("Zoë Roe", "PERSON"), ("Riverton", "LOCATION")]),  # code points become bytes
+        # B- begins a span after a word of the same kind
+        ("saw Ann Ben Roe", [("Ann", "PERSON"), ("Ben Roe", "PERSON")]),
+        # one word of two tokens
+        ("in Riverton, said Ben", [("Riverton", "LOCATION"), ("Ben", "PERSON")]),
+        # code points become bytes
+        ("so Zoë Roe went to Riverton", [("Zoë Roe", "PERSON"), ("Riverton", "LOCATION")]),
         ("\u00a0\u2014 Ann\n", [("Ann", "PERSON")]),
         ("the lunar lamp", []),  # MISC is not a kind
     ],
@@ -79,7 +104,9 @@ def test_result_does_not_depend_on_other_texts_of_the_batch(model: Path) -> None
     assert find_scored_values(ner, texts) == expected
     order = list(range(len(texts)))
     rng.shuffle(order)
-    assert find_scored_values(ner, [texts[number] for number in order]) == [expected[number] for number in order]
+    assert find_scored_values(ner, [texts[number] for number in order]) == [
+        expected[number] for number in order
+    ]
 
 
 def test_probabilities_are_the_same_to_the_bit(model: Path) -> None:
@@ -94,7 +121,8 @@ def test_probabilities_are_the_same_to_the_bit(model: Path) -> None:
 
 
 def test_batch_shape_depends_only_on_the_window_length(model: Path) -> None:
-    """The last bits of a larger model's results depend on that shape; this small model does not show it."""
+    """The last bits of a larger model's results depend on that shape; this small model does not
+    show it."""
     tagger = Tagger(ModelFiles(model, None), "cpu", 0, 8, 64)
     shapes: list[tuple[int, ...]] = []
     classifier: Any = tagger.classifier
@@ -119,7 +147,9 @@ def test_windows_label_every_token_once_and_away_from_their_edges(model: Path) -
     assert tagger is not None
     for size in range(400):
         windows = tagger.split_into_windows(size)
-        assert [token_no for _, _, low, high in windows for token_no in range(low, high)] == list(range(size))
+        assert [token_no for _, _, low, high in windows for token_no in range(low, high)] == list(
+            range(size)
+        )
         for low, high, begin, end in windows:
             assert high - low == min(size, tagger.window_tokens)
             assert begin == 0 or begin - low >= tagger.overlap // 2
@@ -129,13 +159,17 @@ def test_windows_label_every_token_once_and_away_from_their_edges(model: Path) -
 def test_a_name_across_a_window_boundary_is_one_span(model: Path) -> None:
     ner = open_finder(model)
     assert ner._tagger is not None
-    for before in range(40, 60):  # the first window boundary, and the edges of both windows, pass through the name
+    for before in range(40, 60):
+        # the first window boundary, and the edges of both windows, pass through the name
         text = "lamp " * before + "Ann Roe Roe Roe" + " lamp" * 40
         assert find_values(ner, text) == [("Ann Roe Roe Roe", "PERSON")]
 
 
 def test_scores(model: Path) -> None:
-    mean, least = (find_scored_values(open_finder(model, score=score), ["so Ann Roe went"])[0][0][2] for score in ("mean", "least"))
+    mean, least = (
+        find_scored_values(open_finder(model, score=score), ["so Ann Roe went"])[0][0][2]
+        for score in ("mean", "least")
+    )
     assert 0.5 < least <= mean <= 1
     assert mean == round(mean, 3)
 
@@ -160,7 +194,10 @@ def copy_with_labels(model: Path, folder: Path, labels: list[str]) -> Path:
     for path in model.iterdir():
         (folder / path.name).write_bytes(path.read_bytes())
     config = json.loads((folder / "config.json").read_text())
-    config |= {"id2label": dict(enumerate(labels)), "label2id": {label: number for number, label in enumerate(labels)}}
+    config |= {
+        "id2label": dict(enumerate(labels)),
+        "label2id": {label: number for number, label in enumerate(labels)},
+    }
     (folder / "config.json").write_text(json.dumps(config))
     return folder
 
@@ -171,12 +208,25 @@ def copy_with_labels(model: Path, folder: Path, labels: list[str]) -> Path:
         # plain labels: words of one kind in a row are one span
         (["O", "PER", "PERSON", "LOC", "GPE", "MISC"], "saw Ann Ben Roe", ["Ann Ben Roe"]),
         # BILOU: a unit is a span of one word, a last word ends a span
-        (["O", "U-PER", "L-PER", "B-LOC", "L-LOC", "O"], "Roe Ann Ben Roe", ["Roe", "Ann", "Ben", "Roe"]),
-        (["O", "B-PER", "E-PER", "B-LOC", "E-LOC", "O"], "Ann Roe Roe Ben", ["Ann Roe", "Roe", "Ben"]),
+        (
+            ["O", "U-PER", "L-PER", "B-LOC", "L-LOC", "O"],
+            "Roe Ann Ben Roe",
+            ["Roe", "Ann", "Ben", "Roe"],
+        ),
+        (
+            ["O", "B-PER", "E-PER", "B-LOC", "E-LOC", "O"],
+            "Ann Roe Roe Ben",
+            ["Ann Roe", "Roe", "Ben"],
+        ),
     ],
 )
-def test_label_schemes(model: Path, tmp_path: Path, labels: list[str], text: str, expected: list[str]) -> None:
-    assert [value for value, _ in find_values(open_finder(copy_with_labels(model, tmp_path, labels)), text)] == expected
+def test_label_schemes(
+    model: Path, tmp_path: Path, labels: list[str], text: str, expected: list[str]
+) -> None:
+    assert [
+        value
+        for value, _ in find_values(open_finder(copy_with_labels(model, tmp_path, labels)), text)
+    ] == expected
 
 
 def test_label_map_of_the_user_takes_precedence(model: Path) -> None:
@@ -186,14 +236,19 @@ def test_label_map_of_the_user_takes_precedence(model: Path) -> None:
 
 
 def test_invalid_settings_are_refused(model: Path, tmp_path: Path) -> None:
-    unknown_labels = copy_with_labels(model, tmp_path, ["O", "B-PER", "I-PER", "B-QUUX", "I-QUUX", "O"])
+    unknown_labels = copy_with_labels(
+        model, tmp_path, ["O", "B-PER", "I-PER", "B-QUUX", "I-QUUX", "O"]
+    )
     table: list[tuple[dict[str, Any], str]] = [
         ({"model": ""}, 'model = "PATH"'),
         ({"model": str(tmp_path / "nowhere")}, "nothing is downloaded"),
         ({"model": "no-such-package-anywhere"}, "nor an installed package"),
         ({"model": str(unknown_labels)}, 'no kind is given for QUUX; write { QUUX = "KIND" }'),
         ({"model": str(model), "labels": {"PER": "PERSN"}}, "did you mean PERSON"),
-        ({"model": str(model), "labels": {"ORGA": "PERSON"}}, "ORGA, which the model does not have"),
+        (
+            {"model": str(model), "labels": {"ORGA": "PERSON"}},
+            "ORGA, which the model does not have",
+        ),
         ({"model": str(tmp_path.parent)}, "has no config.json"),
     ]
     for settings, message in table:
@@ -221,7 +276,10 @@ def test_another_model_under_the_same_name_is_refused(model: Path, tmp_path: Pat
 def test_a_plan_with_a_model(model: Path, tmp_path: Path) -> None:
     """From the plan to the published text, with documents divided into other tasks."""
     rng = random.Random(7)
-    texts = [_build_text(rng, 40) + f" Ann Roe of Riverton, a{number}@example.com" for number in range(30)]
+    texts = [
+        _build_text(rng, 40) + f" Ann Roe of Riverton, a{number}@example.com"
+        for number in range(30)
+    ]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
     (tmp_path / "plan.toml").write_text(f"""
 [find]
@@ -235,9 +293,20 @@ kinds = ["EMAIL_ADDRESS", "PERSON", "LOCATION"]
     for rows in (7, 30):
         out = tmp_path / f"out{rows}"
         result = run_with_settings(
-            [tmp_path / "in.parquet"], out, str(tmp_path / "plan.toml"), settings=Settings(seed=1, rows_per_shard=rows, workers=1)
+            [tmp_path / "in.parquet"],
+            out,
+            str(tmp_path / "plan.toml"),
+            settings=Settings(seed=1, rows_per_shard=rows, workers=1),
         )
         assert result.by_kind["PERSON"].replaced >= 30
-        outputs.append([text for path in sorted((out / "data").iterdir()) for text in pq.read_table(path)["text"].to_pylist()])
+        outputs.append(
+            [
+                text
+                for path in sorted((out / "data").iterdir())
+                for text in pq.read_table(path)["text"].to_pylist()
+            ]
+        )
     assert outputs[0] == outputs[1]
-    assert all("[PERSON" in text and "Roe" not in text and "Riverton" not in text for text in outputs[0])
+    assert all(
+        "[PERSON" in text and "Roe" not in text and "Riverton" not in text for text in outputs[0]
+    )

@@ -1,4 +1,5 @@
-"""The pattern finder against a reference implementation with Python's `re`, span for span; and expected findings, by hand."""
+"""The pattern finder against a reference implementation with Python's `re`, span for span; and
+expected findings, by hand."""
 
 from __future__ import annotations
 
@@ -17,7 +18,14 @@ from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.finders import patterns
 from sanitize.finders.patterns import Detections, PatternFinder
-from sanitize.kinds.kind import ASCII_WORD_CHARS, BOUNDARY, Kind, all_kinds, known_countries, list_kinds
+from sanitize.kinds.kind import (
+    ASCII_WORD_CHARS,
+    BOUNDARY,
+    Kind,
+    all_kinds,
+    known_countries,
+    list_kinds,
+)
 from sanitize.text.decodings.written_escapes import separate_escapes
 
 KEY = Key.from_seed(7)
@@ -27,19 +35,31 @@ ALL_COUNTRIES_FINDER = PatternFinder(KEY, COUNTRIES)
 ADDRESS_FIELDS = {
     before + field
     for before in ("", "resent-", "x-", "x-original-")
-    for field in "from to cc bcc reply-to sender return-path delivered-to envelope-to envelope-from errors-to".split()
+    for field in (
+        "from to cc bcc reply-to sender return-path delivered-to envelope-to envelope-from "
+        "errors-to"
+    ).split()
 }
-ID_FIELDS = ("message-id", "in-reply-to", "references", "resent-message-id", "content-id", "original-message-id")
+ID_FIELDS = (
+    "message-id",
+    "in-reply-to",
+    "references",
+    "resent-message-id",
+    "content-id",
+    "original-message-id",
+)
 
 # start, stop, start_byte, end_byte, kind, value, value_id, section
 Row = tuple[int, int, int, int, str, str, int, str | None]
 
 
-# --- the reference implementation ------------------------------------------------------------------------------------------------
+# --- the reference implementation -----------------------------------------------------------------
 
 
 @functools.cache
-def reference_pattern(countries: tuple[str, ...], phase: int, inside_url: bool = False) -> re.Pattern[str]:
+def reference_pattern(
+    countries: tuple[str, ...], phase: int, inside_url: bool = False
+) -> re.Pattern[str]:
     """Returns the patterns of a phase as one alternation, in the syntax of Python's `re`."""
     patterns = [
         kind.pattern
@@ -51,29 +71,53 @@ def reference_pattern(countries: tuple[str, ...], phase: int, inside_url: bool =
 
 @functools.cache
 def reference_embedded_pattern(countries: tuple[str, ...], phase: int) -> re.Pattern[str]:
-    """Returns the patterns of values inside words as one alternation; one that never matches where the phase has none."""
-    patterns = [kind.embedded_pattern for kind in list_kinds(countries).values() if kind.embedded_pattern and kind.phase == phase]
+    """Returns the patterns of values inside words as one alternation; one that never matches where
+    the phase has none."""
+    patterns = [
+        kind.embedded_pattern
+        for kind in list_kinds(countries).values()
+        if kind.embedded_pattern and kind.phase == phase
+    ]
     return re.compile("|".join(patterns or ["(?!)"]).replace(BOUNDARY, r"\b"), re.ASCII)
 
 
-def reference_find(text: str, countries: tuple[str, ...] = ()) -> tuple[list[Row], Counter[tuple[str, str]]]:
+def reference_find(
+    text: str, countries: tuple[str, ...] = ()
+) -> tuple[list[Row], Counter[tuple[str, str]]]:
     """Returns all occurrences in one text, and the rejected candidates by kind and reason."""
     rejected: Counter[tuple[str, str]] = Counter()
     spans: list[tuple[int, int, str, str | None]] = []
-    for start, stop, kind, candidate_start in reference_phases(separate(text), text, rejected, countries):
+    for start, stop, kind, candidate_start in reference_phases(
+        separate(text), text, rejected, countries
+    ):
         section = reference_section(text, candidate_start)
         spans.append((start, stop, kind, section))
         if kind == "URL":
             searched = text[start:stop]
             for _, first, last in all_kinds()["URL"].find_opaque_parts(pl.Series([searched])):  # type: ignore[misc]
                 searched = searched[:first] + "\x7f" * (last - first) + searched[last:]
-            inner_spans = reference_phases(separate(searched, inside_urls=True), None, rejected, countries)
-            spans += [(start + first, start + last, name, section) for first, last, name, _ in inner_spans]
+            inner_spans = reference_phases(
+                separate(searched, inside_urls=True), None, rejected, countries
+            )
+            spans += [
+                (start + first, start + last, name, section) for first, last, name, _ in inner_spans
+            ]
     rows = []
     for start, stop, kind, section in sorted(spans, key=lambda span: (span[0], -span[1])):
         first = len(text[:start].encode())
         value = text[start:stop]
-        rows.append((start, stop, first, first + len(value.encode()), kind, value, reference_value_id(kind, value), section))
+        rows.append(
+            (
+                start,
+                stop,
+                first,
+                first + len(value.encode()),
+                kind,
+                value,
+                reference_value_id(kind, value),
+                section,
+            )
+        )
     return rows, rejected
 
 
@@ -86,37 +130,62 @@ def separate(text: str, *, inside_urls: bool = False) -> str:
 def reference_phases(
     text: str, mail: str | None, rejected: Counter[tuple[str, str]], countries: tuple[str, ...]
 ) -> list[tuple[int, int, str, int]]:
-    """Returns the spans of all phases, their kinds, and the start of each one's candidate; a phase does not search earlier findings.
-    `mail` is the text with its escapes, for sections; None for a text inside a value."""
+    """Returns the spans of all phases, their kinds, and the start of each one's candidate; a phase
+    does not search earlier findings. `mail` is the text with its escapes, for sections; None for a
+    text inside a value."""
     spans: list[tuple[int, int, str, int]] = []
     remaining_text = text
     for phase in (1, 2, 3):
-        for pattern in (reference_pattern(countries, phase, mail is None), reference_embedded_pattern(countries, phase)):
+        for pattern in (
+            reference_pattern(countries, phase, mail is None),
+            reference_embedded_pattern(countries, phase),
+        ):
             for match in pattern.finditer(remaining_text):
                 section = None if mail is None else reference_section(mail, match.start())
                 span = reference_candidate(text, *match.span(), section, rejected, countries, phase)
                 if span is not None:
                     spans.append((*span, match.start()))
             for start, stop, _, _ in spans:
-                remaining_text = remaining_text[:start] + "\x7f" * (stop - start) + remaining_text[stop:]
+                remaining_text = (
+                    remaining_text[:start] + "\x7f" * (stop - start) + remaining_text[stop:]
+                )
     return spans
 
 
 def reference_candidate(
-    text: str, start: int, stop: int, section: str | None, rejected: Counter[tuple[str, str]], countries: tuple[str, ...], phase: int
+    text: str,
+    start: int,
+    stop: int,
+    section: str | None,
+    rejected: Counter[tuple[str, str]],
+    countries: tuple[str, ...],
+    phase: int,
 ) -> tuple[int, int, str] | None:
-    """Returns the span without brackets and its kind, or None if its check or its boundary rule rejects it."""
+    """Returns the span without brackets and its kind, or None if its check or its boundary rule
+    rejects it."""
     bracketed = text[start] == "<" and text[stop - 1] == ">"
     start, stop = start + bracketed, stop - bracketed
-    kind, reason, prefix_length, suffix_length = reference_kind(text[start:stop], bracketed, section, countries, phase)
+    kind, reason, prefix_length, suffix_length = reference_kind(
+        text[start:stop], bracketed, section, countries, phase
+    )
     if kind is None:
         return None
     start, stop = start + prefix_length, stop - suffix_length
     if reason is None:
         rule = all_kinds()[kind]
         before, after = text[start - 1 : start].encode()[-1:], text[stop : stop + 1].encode()[:1]
-        invalid_before = not prefix_length and before and text[start].encode()[0] in ASCII_WORD_CHARS and before[0] in rule.not_preceded_by
-        invalid_after = not suffix_length and after and text[stop - 1].encode()[-1] in ASCII_WORD_CHARS and after[0] in rule.not_followed_by
+        invalid_before = (
+            not prefix_length
+            and before
+            and text[start].encode()[0] in ASCII_WORD_CHARS
+            and before[0] in rule.not_preceded_by
+        )
+        invalid_after = (
+            not suffix_length
+            and after
+            and text[stop - 1].encode()[-1] in ASCII_WORD_CHARS
+            and after[0] in rule.not_followed_by
+        )
         if invalid_before or invalid_after:
             reason = "boundary"
         elif reference_lacks_context(text, start, stop, rule):
@@ -132,9 +201,17 @@ def reference_lacks_context(text: str, start: int, stop: int, kind: Kind) -> boo
     value = pl.Series("value", [text[start:stop]])
     if kind.needs_context is None or kind.context_rule is None or not kind.needs_context(value)[0]:
         return False
-    before, after = (bytes(byte if byte < 128 else 32 for byte in piece.encode()) for piece in (text[:start], text[stop:]))
+    before, after = (
+        bytes(byte if byte < 128 else 32 for byte in piece.encode())
+        for piece in (text[:start], text[stop:])
+    )
     frame = pl.DataFrame(
-        {"value": value, "before": [before[-48:].decode()], "spelled": [before[-48:].decode()], "after": [after[:16].decode()]}
+        {
+            "value": value,
+            "before": [before[-48:].decode()],
+            "spelled": [before[-48:].decode()],
+            "after": [after[:16].decode()],
+        }
     )
     return not kind.context_rule(frame)[0]
 
@@ -142,26 +219,52 @@ def reference_lacks_context(text: str, start: int, stop: int, kind: Kind) -> boo
 @functools.cache
 def cut_text(match: re.Match[str] | None) -> str:
     """What a group matches, or all of a match without groups; nothing without a match."""
-    return "" if match is None else next((text for text in match.groups() if text is not None), "") if match.re.groups else match[0]
+    return (
+        ""
+        if match is None
+        else (
+            next((text for text in match.groups() if text is not None), "")
+            if match.re.groups
+            else match[0]
+        )
+    )
 
 
 def reference_kind(
     value: str, bracketed: bool, section: str | None, countries: tuple[str, ...], phase: int
 ) -> tuple[str | None, str | None, int, int]:
-    """Returns the first kind that matches a candidate, why its check rejects it, and the characters of it before and after the value.
-    A candidate that a national identifier rejects is offered to those of other countries."""
+    """Returns the first kind that matches a candidate, why its check rejects it, and the characters
+    of it before and after the value. A candidate that a national identifier rejects is offered to
+    those of other countries."""
     frame = pl.DataFrame(
-        {"value": [value], "bracketed": [bracketed], "id_field": [section in ID_FIELDS], "address_field": [section in ADDRESS_FIELDS]}
+        {
+            "value": [value],
+            "bracketed": [bracketed],
+            "id_field": [section in ID_FIELDS],
+            "address_field": [section in ADDRESS_FIELDS],
+        }
     )
     rejected: tuple[str | None, str | None, int, int] = (None, None, 0, 0)
     for kind in list_kinds(countries).values():
         if kind.phase != phase or not kind.pattern or not kind.is_value(frame)[0]:
             continue
-        before = re.match((kind.prefix_pattern or "").replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"), value, re.ASCII)
+        before = re.match(
+            (kind.prefix_pattern or "").replace(BOUNDARY, r"\b").replace(r"\z", r"\Z"),
+            value,
+            re.ASCII,
+        )
         prefix_length = len(cut_text(before))
-        after = re.search(rf"(?:{kind.suffix_pattern})\z".replace(r"\z", r"\Z"), value) if kind.suffix_pattern else None
+        after = (
+            re.search(rf"(?:{kind.suffix_pattern})\z".replace(r"\z", r"\Z"), value)
+            if kind.suffix_pattern
+            else None
+        )
         suffix_length = len(cut_text(after))
-        reason = kind.check(pl.Series([value[prefix_length : len(value) - suffix_length]]))[0] if kind.check is not None else None
+        reason = (
+            kind.check(pl.Series([value[prefix_length : len(value) - suffix_length]]))[0]
+            if kind.check is not None
+            else None
+        )
         if reason is None or kind.country is None:
             return kind.name, reason, prefix_length, suffix_length
         if rejected[0] is None:
@@ -180,10 +283,12 @@ def reference_section(text: str, position: int) -> str | None:
     lines = text.split("\n")
     if lines[0].startswith("From ") and len(lines) > 1:
         lines = lines[1:]
-    known_field = r"(?:[Ff]rom|FROM|[Tt]o|TO|[Dd]ate|DATE|[Ss]ubject|SUBJECT|[Mm]essage-[Ii][Dd]|[Rr]eceived|[Rr]eturn-[Pp]ath):"
+    known_field = r"(?:[Ff]rom|FROM|[Tt]o|TO|[Dd]ate|DATE|[Ss]ubject|SUBJECT|[Mm]essage-[Ii][Dd]|[Rr]eceived|[Rr]eturn-[Pp]ath):"  # noqa: E501
     field = r"[A-Za-z][A-Za-z0-9-]*:(?!//)"  # a line that begins with a URL is no field
     second = next((line for line in lines[1:] if line[:1] not in (" ", "\t") or not line), "")
-    if not re.match(known_field, lines[0]) and not (re.match(field, lines[0]) and re.match(field, second)):
+    if not re.match(known_field, lines[0]) and not (
+        re.match(field, lines[0]) and re.match(field, second)
+    ):
         return None
     end = text.find("\n\n")
     if end >= 0 and position >= end:
@@ -195,32 +300,64 @@ def reference_section(text: str, position: int) -> str | None:
     return name.lower() if colon and re.fullmatch("[!-9;-?A-~]{1,76}", name) else "header"
 
 
-# --- comparing --------------------------------------------------------------------------------------------------------------------
+# --- comparing ------------------------------------------------------------------------------------
 
 
-def list_rows(found: Detections, texts: list[str | None], kinds: list[Kind] = FINDER.kinds) -> list[list[Row]]:
+def list_rows(
+    found: Detections, texts: list[str | None], kinds: list[Kind] = FINDER.kinds
+) -> list[list[Row]]:
     """Returns the finder's results, text by text, in the format of the reference implementation."""
     out: list[list[Row]] = [[] for _ in texts]
     values, kind = found.distinct.value.to_pylist(), found.distinct.kind.tolist()
     ids = found.distinct.value_id.tolist()
-    columns = (found.text_no, found.start, found.end, found.start_byte, found.end_byte, found.value_no, found.section_no)
-    for text_no, start, stop, first, last, value_no, section in zip(*(column.tolist() for column in columns), strict=True):
+    columns = (
+        found.text_no,
+        found.start,
+        found.end,
+        found.start_byte,
+        found.end_byte,
+        found.value_no,
+        found.section_no,
+    )
+    for text_no, start, stop, first, last, value_no, section in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
         name = None if section < 0 else found.section_names[section]
-        out[text_no].append((start, stop, first, last, kinds[kind[value_no]].name, values[value_no], ids[value_no], name))
+        out[text_no].append(
+            (
+                start,
+                stop,
+                first,
+                last,
+                kinds[kind[value_no]].name,
+                values[value_no],
+                ids[value_no],
+                name,
+            )
+        )
     assert found.text_no.tolist() == sorted(found.text_no.tolist())
     return out
 
 
 def count_rejected(found: Detections, kinds: list[Kind] = FINDER.kinds) -> Counter[tuple[str, str]]:
-    return Counter({(kinds[number].name, reason): count for (number, reason), count in found.skipped.items() if count})
+    return Counter(
+        {
+            (kinds[number].name, reason): count
+            for (number, reason), count in found.skipped.items()
+            if count
+        }
+    )
 
 
 def build_column(texts: list[str | None]) -> pa.LargeStringArray:
     return pa.array(texts, pa.large_string())
 
 
-def assert_matches_reference(texts: list[str], finder: PatternFinder = FINDER, countries: tuple[str, ...] = ()) -> list[list[Row]]:
-    """Asserts that both finders give the same results, offsets in bytes and code points included; returns them."""
+def assert_matches_reference(
+    texts: list[str], finder: PatternFinder = FINDER, countries: tuple[str, ...] = ()
+) -> list[list[Row]]:
+    """Asserts that both finders give the same results, offsets in bytes and code points included;
+    returns them."""
     found = finder.run(build_column(texts))
     rows = list_rows(found, texts, finder.kinds)
     for text, text_rows in zip(texts, rows, strict=True):
@@ -409,7 +546,8 @@ def test_spans_equal_the_reference_implementation(texts: list[str]) -> None:
     assert_matches_reference(texts)
 
 
-# valid and almost valid numbers of several countries, in the forms they share with each other and with telephones and cards
+# valid and almost valid numbers of several countries, in the forms they share with each other and
+# with telephones and cards
 NUMBERS = [
     "943 476 5919",
     "943-476-5919",
@@ -471,7 +609,10 @@ def test_candidates_that_all_countries_reject_are_counted_once(texts: list[str])
     expected: Counter[tuple[str, str]] = Counter()
     for text in texts:
         expected += reference_find(text, COUNTRIES)[1]
-    assert count_rejected(ALL_COUNTRIES_FINDER.run(build_column(texts)), ALL_COUNTRIES_FINDER.kinds) == expected
+    assert (
+        count_rejected(ALL_COUNTRIES_FINDER.run(build_column(texts)), ALL_COUNTRIES_FINDER.kinds)
+        == expected
+    )
 
 
 @given(st.lists(st.sampled_from("ab7._-@+<>:/?=5 \n\x01é中4"), max_size=30).map("".join))
@@ -483,7 +624,9 @@ def test_noise_equals_the_reference(text: str) -> None:
 @pytest.mark.slow
 @given(st.lists(st.one_of(st.none(), TEXTS), min_size=1, max_size=6), st.data())
 @settings(max_examples=30, deadline=None)
-def test_slices_of_a_column_give_the_same_rows(texts: list[str | None], data: st.DataObject) -> None:
+def test_slices_of_a_column_give_the_same_rows(
+    texts: list[str | None], data: st.DataObject
+) -> None:
     all_rows = list_rows(FINDER.run(build_column(texts)), texts)
     low = data.draw(st.integers(0, len(texts)))
     high = data.draw(st.integers(low, len(texts)))
@@ -504,7 +647,9 @@ def test_rejected_candidates_are_counted_once_each(texts: list[str]) -> None:
 
 def test_rejected_counts_do_not_depend_on_the_batch() -> None:
     texts = ["see http://example.com/999.1.1.1 there", "and http://example.com/999.1.1.1 again"]
-    separate_counts = count_rejected(FINDER.run(build_column(texts[:1]))) + count_rejected(FINDER.run(build_column(texts[1:])))
+    separate_counts = count_rejected(FINDER.run(build_column(texts[:1]))) + count_rejected(
+        FINDER.run(build_column(texts[1:]))
+    )
     assert separate_counts == {("IP_ADDRESS", "range"): 2}
     assert count_rejected(FINDER.run(build_column(texts))) == separate_counts
 
@@ -516,11 +661,33 @@ def test_columns_of_nulls_and_empty_columns() -> None:
 
 
 def test_texts_do_not_run_into_each_other() -> None:
-    texts = ["bob@exam", "ple.com", "713-555-", "0123", "x", "713-555-0123", "4", "<bob@example.com", ">", "a", "ann@example.com"]
+    texts = [
+        "bob@exam",
+        "ple.com",
+        "713-555-",
+        "0123",
+        "x",
+        "713-555-0123",
+        "4",
+        "<bob@example.com",
+        ">",
+        "a",
+        "ann@example.com",
+    ]
     rows = assert_matches_reference(texts)
     assert [[row[5] for row in text_rows] for text_rows in rows] == [
-        [], [], [], [], [], ["713-555-0123"], [], ["bob@example.com"], [], [], ["ann@example.com"]
-    ]  # fmt: skip
+        [],
+        [],
+        [],
+        [],
+        [],
+        ["713-555-0123"],
+        [],
+        ["bob@example.com"],
+        [],
+        [],
+        ["ann@example.com"],
+    ]
 
 
 # text, then (kind, value) of every occurrence in order
@@ -529,29 +696,49 @@ CASES: list[tuple[str, list[tuple[str, str]]]] = [
     ("bob@example.com", [("EMAIL_ADDRESS", "bob@example.com")]),
     (
         "a@example.com;b@example.org,c@example.net , d@example.com",
-        [("EMAIL_ADDRESS", f"{name}@example.{tld}") for name, tld in (("a", "com"), ("b", "org"), ("c", "net"), ("d", "com"))],
+        [
+            ("EMAIL_ADDRESS", f"{name}@example.{tld}")
+            for name, tld in (("a", "com"), ("b", "org"), ("c", "net"), ("d", "com"))
+        ],
     ),
     ("mailto:bob@example.com", [("EMAIL_ADDRESS", "bob@example.com")]),
     ("<mailto:bob@example.com>", [("EMAIL_ADDRESS", "bob@example.com")]),
     ("Bob <Bob@Example.com>", [("EMAIL_ADDRESS", "Bob@Example.com")]),
     ("Bob <bob@example.com", [("EMAIL_ADDRESS", "bob@example.com")]),
-    ("写信给bob@example.com谢谢🙂ann@example.org", [("EMAIL_ADDRESS", "bob@example.com"), ("EMAIL_ADDRESS", "ann@example.org")]),
+    (
+        "写信给bob@example.com谢谢🙂ann@example.org",
+        [("EMAIL_ADDRESS", "bob@example.com"), ("EMAIL_ADDRESS", "ann@example.org")],
+    ),
     (
         "Message-ID: <bob@example.com>\nFrom: <bob@example.com>\n\n<bob@example.com>",
         # a text like a person's address is one in any position
-        [("EMAIL_ADDRESS", "bob@example.com"), ("EMAIL_ADDRESS", "bob@example.com"), ("EMAIL_ADDRESS", "bob@example.com")],
+        [
+            ("EMAIL_ADDRESS", "bob@example.com"),
+            ("EMAIL_ADDRESS", "bob@example.com"),
+            ("EMAIL_ADDRESS", "bob@example.com"),
+        ],
     ),
     ("see <200102031234.A1234$ab@host> there", [("MESSAGE_ID", "200102031234.A1234$ab@host")]),
     (
         "Subject: x\nReferences: <a.1@example.com>\n <b.2@example.com>\n\nno <c.3@example.com>",
-        [("MESSAGE_ID", "a.1@example.com"), ("MESSAGE_ID", "b.2@example.com"), ("EMAIL_ADDRESS", "c.3@example.com")],
+        [
+            ("MESSAGE_ID", "a.1@example.com"),
+            ("MESSAGE_ID", "b.2@example.com"),
+            ("EMAIL_ADDRESS", "c.3@example.com"),
+        ],
     ),
     # values inside a URL are found too
     (
         "go to http://www.example.com/?u=bob@example.com&x=1.",
-        [("URL", "http://www.example.com/?u=bob@example.com&x=1"), ("EMAIL_ADDRESS", "bob@example.com")],
+        [
+            ("URL", "http://www.example.com/?u=bob@example.com&x=1"),
+            ("EMAIL_ADDRESS", "bob@example.com"),
+        ],
     ),
-    ("http://93.184.216.34:8080/x", [("URL", "http://93.184.216.34:8080/x"), ("IP_ADDRESS", "93.184.216.34")]),
+    (
+        "http://93.184.216.34:8080/x",
+        [("URL", "http://93.184.216.34:8080/x"), ("IP_ADDRESS", "93.184.216.34")],
+    ),
     (
         "http://example.com/713-555-0123/93.184.216.34/a@example.org",
         [
@@ -561,14 +748,23 @@ CASES: list[tuple[str, list[tuple[str, str]]]] = [
             ("EMAIL_ADDRESS", "a@example.org"),
         ],
     ),
-    ("call 713-555-0123, (713) 555-0124", [("PHONE_NUMBER", "713-555-0123"), ("PHONE_NUMBER", "(713) 555-0124")]),
-    ("+1 713 555 0123 / 1.713.555.0124", [("PHONE_NUMBER", "+1 713 555 0123"), ("PHONE_NUMBER", "1.713.555.0124")]),
+    (
+        "call 713-555-0123, (713) 555-0124",
+        [("PHONE_NUMBER", "713-555-0123"), ("PHONE_NUMBER", "(713) 555-0124")],
+    ),
+    (
+        "+1 713 555 0123 / 1.713.555.0124",
+        [("PHONE_NUMBER", "+1 713 555 0123"), ("PHONE_NUMBER", "1.713.555.0124")],
+    ),
     ("call 713-555-0123 x45.", [("PHONE_NUMBER", "713-555-0123 x45")]),
     # a candidate that fails its check is not offered to other kinds
     ("card 4111 1111 1111 1112", []),
     ("4111-1111-1111-1111", [("CREDIT_CARD", "4111-1111-1111-1111")]),
     ("000-12-3456 and 123-45-6789", [("US_SSN", "123-45-6789")]),
-    ("GB82 WEST 1234 5698 7654 32 and GB82 WEST 1234 5698 7654 33", [("IBAN_CODE", "GB82 WEST 1234 5698 7654 32")]),
+    (
+        "GB82 WEST 1234 5698 7654 32 and GB82 WEST 1234 5698 7654 33",
+        [("IBAN_CODE", "GB82 WEST 1234 5698 7654 32")],
+    ),
     # no value is found next to a word character
     ("x713-555-0123, 713-555-0123y, 713-555-01234", []),
     ("bob@example.comé", [("EMAIL_ADDRESS", "bob@example.com")]),
@@ -587,22 +783,37 @@ def test_expected_findings(text: str, expected: list[tuple[str, str]]) -> None:
 
 def test_expected_findings_in_one_column() -> None:
     rows = assert_matches_reference([text for text, _ in CASES])
-    assert [[(row[4], row[5]) for row in text_rows] for text_rows in rows] == [expected for _, expected in CASES]
+    assert [[(row[4], row[5]) for row in text_rows] for text_rows in rows] == [
+        expected for _, expected in CASES
+    ]
 
 
 def test_reasons_of_rejected_candidates() -> None:
-    found = FINDER.run(build_column(["4111 1111 1111 1112, 999.1.1.1, 1.2.3.4, 000-12-3456, icon@2x.png, x93.184.216.34-y93.184.216.34"]))
+    found = FINDER.run(
+        build_column(
+            [
+                "4111 1111 1111 1112, 999.1.1.1, 1.2.3.4, 000-12-3456, icon@2x.png,"
+                " x93.184.216.34-y93.184.216.34"
+            ]
+        )
+    )
     assert count_rejected(found)["CREDIT_CARD", "luhn"] == 1
     assert count_rejected(found)["IP_ADDRESS", "range"] == 1
     assert count_rejected(found)["IP_ADDRESS", "version"] == 1
     assert count_rejected(found)["US_SSN", "range"] == 1
     assert count_rejected(found)["EMAIL_ADDRESS", "file_name"] == 1
-    # a later phase searches what an earlier one rejected; without a context word it is not a telephone number either
-    assert {reason for kind, reason in count_rejected(found) if kind == "PHONE_NUMBER"} == {"context"}
+    # a later phase searches what an earlier one rejected; without a context word it is not a
+    # telephone number either
+    assert {reason for kind, reason in count_rejected(found) if kind == "PHONE_NUMBER"} == {
+        "context"
+    }
 
 
 def test_sections() -> None:
-    mail = "From: a@example.com\nTo: b@example.com,\n\tc@example.com\n\nd@example.com\nTo: http://e.example.com/?f@example.com"
+    mail = (
+        "From: a@example.com\nTo: b@example.com,\n\tc@example.com\n\nd@example.com\nTo:"
+        " http://e.example.com/?f@example.com"
+    )
     names = [(row[5], row[7]) for row in assert_matches_reference([mail])[0]]
     assert names == [
         ("a@example.com", "from"),
@@ -616,7 +827,9 @@ def test_sections() -> None:
 
 
 def test_spellings_of_one_value_share_an_id_and_kinds_do_not() -> None:
-    rows = assert_matches_reference(["Bob@Example.com bob@example.com 713-555-0123 +1 (713) 555-0123 ann@example.com"])[0]
+    rows = assert_matches_reference(
+        ["Bob@Example.com bob@example.com 713-555-0123 +1 (713) 555-0123 ann@example.com"]
+    )[0]
     ids = {row[5]: row[6] for row in rows}
     assert ids["Bob@Example.com"] == ids["bob@example.com"]
     assert ids["713-555-0123"] == ids["+1 (713) 555-0123"]
@@ -627,13 +840,29 @@ def test_spellings_of_one_value_share_an_id_and_kinds_do_not() -> None:
 
 
 def test_a_section_is_never_an_address() -> None:
-    found = PatternFinder(KEY).run(pa.array(["From: bo@example.org\nann.roe@example.com: dee@example.net\n\nbody\n"], pa.large_string()))
-    assert [found.section_names[section] for section in found.section_no] == ["from", "header", "header"]
+    found = PatternFinder(KEY).run(
+        pa.array(
+            ["From: bo@example.org\nann.roe@example.com: dee@example.net\n\nbody\n"],
+            pa.large_string(),
+        )
+    )
+    assert [found.section_names[section] for section in found.section_no] == [
+        "from",
+        "header",
+        "header",
+    ]
 
 
-def test_an_alternative_is_searched_only_in_texts_that_meet_its_conditions(monkeypatch: pytest.MonkeyPatch) -> None:
-    scanned, archived = "X-Virus-Scanned: amavisd-new at lists.example.org", "Cc: bob at lists.example.org"
-    form = next(one.pattern for one in list_kinds()["EMAIL_ADDRESS"].alternatives if len(one.conditions) > 1)
+def test_an_alternative_is_searched_only_in_texts_that_meet_its_conditions(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    scanned, archived = (
+        "X-Virus-Scanned: amavisd-new at lists.example.org",
+        "Cc: bob at lists.example.org",
+    )
+    form = next(
+        one.pattern for one in list_kinds()["EMAIL_ADDRESS"].alternatives if len(one.conditions) > 1
+    )
     original, searched_texts = patterns.find_matches, []
 
     def record_search(buffers: TextBuffers, pattern: str) -> tuple[np.ndarray, np.ndarray]:
@@ -665,4 +894,6 @@ def test_obfuscated_addresses_do_not_change_results_of_other_texts(letters: str)
     texts = [text_of_letter[letter] for letter in letters]
     rows = assert_matches_reference(texts)
     assert rows == [assert_matches_reference([text])[0] for text in texts]
-    assert [len(text_rows) for text_rows in rows] == [{"p": 3, "h": 3, "s": 1, "e": 0}[letter] for letter in letters]
+    assert [len(text_rows) for text_rows in rows] == [
+        {"p": 3, "h": 3, "s": 1, "e": 0}[letter] for letter in letters
+    ]

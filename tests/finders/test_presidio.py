@@ -1,4 +1,5 @@
-"""The finder `presidio`: offline, over windows, and with no text skipped. All people in it are invented."""
+"""The finder `presidio`: offline, over windows, and with no text skipped. All people in it are
+invented."""
 
 from __future__ import annotations
 
@@ -24,10 +25,20 @@ from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 
 # its import takes four seconds: it is left to the tests
-pytestmark = pytest.mark.skipif(importlib.util.find_spec("presidio_analyzer") is None, reason="comes with the extra `presidio`")
+pytestmark = pytest.mark.skipif(
+    importlib.util.find_spec("presidio_analyzer") is None, reason="comes with the extra `presidio`"
+)
 
 KEY = Key.from_seed(5)
-NO_SPANS = pl.DataFrame(schema={"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String, "value_id": pl.Int64})
+NO_SPANS = pl.DataFrame(
+    schema={
+        "text_no": pl.Int64,
+        "start_byte": pl.Int64,
+        "end_byte": pl.Int64,
+        "kind": pl.String,
+        "value_id": pl.Int64,
+    }
+)
 ScoredValues = list[list[tuple[str, str, float]]]
 
 
@@ -52,8 +63,16 @@ def open_finder(**settings: Any) -> Presidio:
 def find_values(finder: Presidio, texts: list[str]) -> tuple[ScoredValues, list[int]]:
     spans = finder.find_spans(TextColumn(pa.array(texts, pa.large_string()), NO_SPANS))
     out: ScoredValues = [[] for _ in texts]
-    for text_no, start, stop, kind, score in zip(spans.text_no, spans.start_byte, spans.end_byte, spans.kind_no, spans.score, strict=True):
-        out[text_no].append((texts[text_no].encode()[start:stop].decode(), spans.kind_names[kind], round(float(score), 3)))
+    for text_no, start, stop, kind, score in zip(
+        spans.text_no, spans.start_byte, spans.end_byte, spans.kind_no, spans.score, strict=True
+    ):
+        out[text_no].append(
+            (
+                texts[text_no].encode()[start:stop].decode(),
+                spans.kind_names[kind],
+                round(float(score), 3),
+            )
+        )
     assert spans.unreadable_texts is not None
     return out, spans.unreadable_texts.tolist()
 
@@ -68,14 +87,20 @@ def default_finder() -> Presidio:
     [
         ("", []),
         ("nobody here", []),
-        ("Zoë: ann@example.com!", [("ann@example.com", "EMAIL_ADDRESS", 1.0), ("example.com", "URL", 0.5)]),
+        (
+            "Zoë: ann@example.com!",
+            [("ann@example.com", "EMAIL_ADDRESS", 1.0), ("example.com", "URL", 0.5)],
+        ),
         ("\U0001f600 4111 1111 1111 1111", [("4111 1111 1111 1111", "CREDIT_CARD", 1.0)]),
         ("see 202-555-0147", [("202-555-0147", "PHONE_NUMBER", 0.4)]),
-        ("my phone is 202-555-0147", [("202-555-0147", "PHONE_NUMBER", 0.75)]),  # a word of its context
+        # a word of its context
+        ("my phone is 202-555-0147", [("202-555-0147", "PHONE_NUMBER", 0.75)]),
         ("at 192.0.2.7", [("192.0.2.7", "IP_ADDRESS", 0.6)]),
     ],
 )
-def test_values_of_the_default_recognizers(default_finder: Presidio, text: str, expected: list[tuple[str, str, float]]) -> None:
+def test_values_of_the_default_recognizers(
+    default_finder: Presidio, text: str, expected: list[tuple[str, str, float]]
+) -> None:
     assert find_values(default_finder, ["x", text, "y"]) == ([[], expected, []], [])
 
 
@@ -83,9 +108,10 @@ def test_domain_suffixes_are_not_downloaded(default_finder: Presidio) -> None:
     import tldextract
 
     assert tldextract.tldextract.TLD_EXTRACTOR.suffix_list_urls == ()
-    assert [kind for _, kind, _ in find_values(default_finder, ["ann@nowhere.notasuffix"])[0][0]] == [
-        "URL"
-    ]  # Presidio's rule matches a part of it
+    # Presidio's rule matches a part of it
+    assert [
+        kind for _, kind, _ in find_values(default_finder, ["ann@nowhere.notasuffix"])[0][0]
+    ] == ["URL"]
 
 
 _FRAGMENTS = [
@@ -111,11 +137,21 @@ _FRAGMENTS += [
     "x" * 90 + " ",
     ". ",
 ]
-_FRAGMENTS += ["1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa ", "credit card ", "+49 30 123456 ", "@", "7", "٣٤٥ ", *["long " * 120] * 6, "a" * 700]
+_FRAGMENTS += [
+    "1A1zP1eP5QGefi2DMPTfTL5SLmv7DivfNa ",
+    "credit card ",
+    "+49 30 123456 ",
+    "@",
+    "7",
+    "٣٤٥ ",
+    *["long " * 120] * 6,
+    "a" * 700,
+]
 
 
 def test_windows_find_what_whole_texts_find(default_finder: Presidio) -> None:
-    """Anchored recognisers find in windows what they find in whole texts. Scores may miss a context word that is far away."""
+    """Anchored recognisers find in windows what they find in whole texts. Scores may miss a context
+    word that is far away."""
     import numpy as np
 
     analyzers = default_finder._analyzers
@@ -127,16 +163,24 @@ def test_windows_find_what_whole_texts_find(default_finder: Presidio) -> None:
     windows = presidio._cut_digit_windows(buffers)
     assert len(windows[0]) > 80 and (windows[2] - windows[1]).sum() < 0.8 * len(buffers.data)
     spans_of_texts = presidio._run_analyzer(
-        analyzers.analyze_by_group["anchored"], buffers, (np.arange(len(texts)), low, high, low, high), set()
+        analyzers.analyze_by_group["anchored"],
+        buffers,
+        (np.arange(len(texts)), low, high, low, high),
+        set(),
     )
-    spans_of_windows = presidio._run_analyzer(analyzers.analyze_by_group["anchored"], buffers, windows, set())
+    spans_of_windows = presidio._run_analyzer(
+        analyzers.analyze_by_group["anchored"], buffers, windows, set()
+    )
     sorted_spans = [
-        sorted(zip(*(spans[column].tolist() for column in range(3)), spans[3], strict=True)) for spans in (spans_of_texts, spans_of_windows)
+        sorted(zip(*(spans[column].tolist() for column in range(3)), spans[3], strict=True))
+        for spans in (spans_of_texts, spans_of_windows)
     ]
     assert sorted_spans[0] == sorted_spans[1] and len(sorted_spans[0]) > 200
 
 
-def write_rules(folder: Path, pattern: str, entity: str = "ORGANIZATION", name: str = "ours") -> str:
+def write_rules(
+    folder: Path, pattern: str, entity: str = "ORGANIZATION", name: str = "ours"
+) -> str:
     path = folder / f"{name}.yaml"
     path.write_text(f"""
 recognizers:
@@ -155,9 +199,13 @@ SLOW_PATTERN = r"EMP-\d{6}|(a|aa)+\$"
 
 def test_a_timed_out_text_is_reported_as_unreadable(tmp_path: Path) -> None:
     finder = open_finder(rules=write_rules(tmp_path, SLOW_PATTERN), timeout=0.05)
-    found, unreadable = find_values(finder, ["EMP-123456", "a" * 60 + " EMP-123456", "acme EMP-123456"])
+    found, unreadable = find_values(
+        finder, ["EMP-123456", "a" * 60 + " EMP-123456", "acme EMP-123456"]
+    )
     assert unreadable == [1]
-    assert found[0] == [("EMP-123456", "ORGANIZATION", 0.5)] and found[2] == [("EMP-123456", "ORGANIZATION", 0.85)]
+    assert found[0] == [("EMP-123456", "ORGANIZATION", 0.5)] and found[2] == [
+        ("EMP-123456", "ORGANIZATION", 0.85)
+    ]
 
 
 @pytest.mark.slow
@@ -172,28 +220,40 @@ finders = ["patterns", {{ use = "presidio", rules = "{write_rules(tmp_path, SLOW
 [[edit]]
 use = "redact"
 kinds = ["EMAIL_ADDRESS", "ORGANIZATION"]
-""")
+""")  # noqa: E501
     settings = Settings(seed=1, rows_per_shard=5, workers=1)
-    result = run_with_settings(tmp_path / "in.parquet", tmp_path / "out", str(tmp_path / "plan.toml"), settings=settings)
+    result = run_with_settings(
+        tmp_path / "in.parquet", tmp_path / "out", str(tmp_path / "plan.toml"), settings=settings
+    )
     assert result.quarantined == 1
     tables = [pq.read_table(path) for path in sorted((tmp_path / "out" / "data").iterdir())]
     assert sum(table.num_rows for table in tables) == 11
     assert "EMP" not in str([table.to_pydict() for table in tables])
-    quarantine = pa.concat_tables(pq.read_table(path) for path in (tmp_path / "out.private" / "quarantine" / "detect").iterdir())
-    assert [(row["doc_no"], row["location"], row["reason"]) for row in quarantine.to_pylist()] == [(7, "row 7", "not_analysed")]
+    quarantine = pa.concat_tables(
+        pq.read_table(path)
+        for path in (tmp_path / "out.private" / "quarantine" / "detect").iterdir()
+    )
+    assert [(row["doc_no"], row["location"], row["reason"]) for row in quarantine.to_pylist()] == [
+        (7, "row 7", "not_analysed")
+    ]
 
 
 def test_every_pattern_has_a_timeout(default_finder: Presidio) -> None:
-    """Also after a first run: a recognizer that compiled its patterns again would lose the timeout."""
+    """Also after a first run: a recognizer that compiled its patterns again would lose the
+    timeout."""
     finder_with_more = open_finder(
-        recognizers=["CreditCardRecognizer", "IbanRecognizer", "UrlRecognizer", "UsItinRecognizer"], labels={"US_ITIN": "US_SSN"}
+        recognizers=["CreditCardRecognizer", "IbanRecognizer", "UrlRecognizer", "UsItinRecognizer"],
+        labels={"US_ITIN": "US_SSN"},
     )
     for finder in (default_finder, finder_with_more):
         find_values(finder, ["ann@example.com DE89 3704 0044 0532 0130 00 912-71-1234"])
         assert finder._analyzers is not None
         for analyze in finder._analyzers.analyze_by_group.values():
             for recognizer in analyze.func.__self__.registry.recognizers:
-                assert all(isinstance(pattern.compiled_regex, TimedPattern) for pattern in getattr(recognizer, "patterns", ()))
+                assert all(
+                    isinstance(pattern.compiled_regex, TimedPattern)
+                    for pattern in getattr(recognizer, "patterns", ())
+                )
 
 
 RECOGNIZER_MODULE = '''
@@ -210,7 +270,7 @@ class Names(EntityRecognizer):
         if "fail" in text:
             raise RuntimeError(text)
         return [RecognizerResult("PERSON", found.start(), found.end(), 0.9) for found in re.finditer(r"Näme\\d+", text)]
-'''
+'''  # noqa: E501
 
 
 def test_a_custom_recognizer_gets_chunks(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -230,7 +290,9 @@ def test_a_spacy_pipeline_by_its_path(tmp_path: Path) -> None:
     pipeline = spacy.blank("en")
     pipeline.add_pipe("entity_ruler").add_patterns([{"label": "PERSON", "pattern": "Ann Roe"}])  # type: ignore[attr-defined]
     pipeline.to_disk(tmp_path / "pipeline")
-    finder = open_finder(nlp="spacy", model=str(tmp_path / "pipeline"), entities=["PERSON", "EMAIL_ADDRESS"])
+    finder = open_finder(
+        nlp="spacy", model=str(tmp_path / "pipeline"), entities=["PERSON", "EMAIL_ADDRESS"]
+    )
     assert finder.kinds == ("PERSON", "EMAIL_ADDRESS") and finder.model_sha256
     assert [found[:2] for found in find_values(finder, ["é Ann Roe, ann@example.com"])[0][0]] == [
         ("Ann Roe", "PERSON"),
@@ -239,9 +301,13 @@ def test_a_spacy_pipeline_by_its_path(tmp_path: Path) -> None:
 
 
 def test_a_transformers_model_by_its_path(model: Path) -> None:
-    finder = open_finder(nlp="transformers", model=str(model), labels={"MISC": ""}, entities=["PERSON", "LOCATION"])
+    finder = open_finder(
+        nlp="transformers", model=str(model), labels={"MISC": ""}, entities=["PERSON", "LOCATION"]
+    )
     found = find_values(finder, ["so Zoë Roe went to Riverton"])[0][0]
-    assert {(value, kind) for value, kind, _ in found} >= {("Riverton", "LOCATION")} and any("Roe" in value for value, _, _ in found)
+    assert {(value, kind) for value, kind, _ in found} >= {("Riverton", "LOCATION")} and any(
+        "Roe" in value for value, _, _ in found
+    )
 
 
 @pytest.mark.parametrize(
@@ -270,7 +336,14 @@ def test_invalid_settings_are_refused(settings: dict[str, Any], message: str) ->
 
 
 def test_invalid_rules_are_refused(tmp_path: Path) -> None:
-    for number, content in enumerate(["- 1", "recognizers: [{name: x}]", "a: [", "recognizers:\n  - {name: a, supported_entity: URL}"]):
+    for number, content in enumerate(
+        [
+            "- 1",
+            "recognizers: [{name: x}]",
+            "a: [",
+            "recognizers:\n  - {name: a, supported_entity: URL}",
+        ]
+    ):
         (tmp_path / f"{number}.yaml").write_text(content)
         with pytest.raises(PlanError, match="expected a YAML file of pattern recognisers"):
             PresidioAnalyzers(Presidio(use="presidio", rules=str(tmp_path / f"{number}.yaml")))
@@ -288,7 +361,8 @@ def test_changed_rules_change_the_fingerprint(tmp_path: Path) -> None:
 
 
 def test_a_gliner_model_by_its_path(tmp_path: Path) -> None:
-    """A model of random weights with arbitrary findings: tests that it opens offline, and that spans are inside the text."""
+    """A model of random weights with arbitrary findings: tests that it opens offline, and that
+    spans are inside the text."""
     pytest.importorskip("gliner")
     import torch
     from gliner import GLiNER
@@ -297,29 +371,69 @@ def test_a_gliner_model_by_its_path(tmp_path: Path) -> None:
 
     torch.manual_seed(0)
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
-    vocabulary = [*special, "<<ENT>>", "<<SEP>>", "ann", "roe", "person", "organization", "location", "went", "to", "so"]
-    wordpiece = Tokenizer(models.WordPiece({piece: number for number, piece in enumerate(vocabulary)}, unk_token="[UNK]"))
-    wordpiece.normalizer, wordpiece.pre_tokenizer = normalizers.BertNormalizer(lowercase=True), pre_tokenizers.BertPreTokenizer()
+    vocabulary = [
+        *special,
+        "<<ENT>>",
+        "<<SEP>>",
+        "ann",
+        "roe",
+        "person",
+        "organization",
+        "location",
+        "went",
+        "to",
+        "so",
+    ]
+    wordpiece = Tokenizer(
+        models.WordPiece(
+            {piece: number for number, piece in enumerate(vocabulary)}, unk_token="[UNK]"
+        )
+    )
+    wordpiece.normalizer, wordpiece.pre_tokenizer = (
+        normalizers.BertNormalizer(lowercase=True),
+        pre_tokenizers.BertPreTokenizer(),
+    )
     wordpiece.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     names = {f"{piece.strip('[]').lower()}_token": piece for piece in special}
     PreTrainedTokenizerFast(tokenizer_object=wordpiece, **names).save_pretrained(tmp_path / "bert")
-    sizes = {"hidden_size": 32, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32, "max_position_embeddings": 128}
+    sizes = {
+        "hidden_size": 32,
+        "num_hidden_layers": 1,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "max_position_embeddings": 128,
+    }
     BertModel(BertConfig(vocab_size=len(vocabulary), **sizes)).save_pretrained(tmp_path / "bert")
-    GLiNER.from_config({"model_name": str(tmp_path / "bert"), "hidden_size": 32, "max_width": 4, "max_len": 64}).save_pretrained(
-        tmp_path / "gl"
+    GLiNER.from_config(
+        {"model_name": str(tmp_path / "bert"), "hidden_size": 32, "max_width": 4, "max_len": 64}
+    ).save_pretrained(tmp_path / "gl")
+    finder = open_finder(
+        nlp="gliner", model=str(tmp_path / "gl"), entities=["PERSON", "EMAIL_ADDRESS"]
     )
-    finder = open_finder(nlp="gliner", model=str(tmp_path / "gl"), entities=["PERSON", "EMAIL_ADDRESS"])
     found = find_values(finder, ["é so Ann Roe went to ann@example.com"])[0][0]
     assert ("ann@example.com", "EMAIL_ADDRESS", 1.0) in found
-    assert {"Ann", "Roe"} <= {word for value, kind, _ in found if kind == "PERSON" for word in value.split()}
+    assert {"Ann", "Roe"} <= {
+        word for value, kind, _ in found if kind == "PERSON" for word in value.split()
+    }
 
 
 def test_a_plan_with_person_needs_a_finder_of_names() -> None:
     settings = ['find.kinds=["PERSON"]', 'edit.0.kinds=["PERSON"]']
     for setting in ('"presidio"', '{use = "presidio", entities = ["US_SSN"]}'):
-        with pytest.raises(PlanError, match=r"PERSON has no pattern, and none of find.finders finds it; .*presidio .with a model."):
+        with pytest.raises(
+            PlanError,
+            match=(
+                r"PERSON has no pattern, and none of find.finders finds it; .*presidio .with a"
+                r" model."
+            ),
+        ):
             load_plan("redact", [*settings, f'find.finders=["patterns", {setting}]'])
-    assert load_plan("redact", [*settings, 'find.finders=["patterns", "presidio", "names"]']).finders[1].use == "presidio"
+    assert (
+        load_plan("redact", [*settings, 'find.finders=["patterns", "presidio", "names"]'])
+        .finders[1]
+        .use
+        == "presidio"
+    )
 
 
 def test_custom_rules_extend_the_kinds_that_can_be_found(tmp_path: Path) -> None:

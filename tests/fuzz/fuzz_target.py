@@ -1,7 +1,8 @@
-"""Fuzzes one target with atheris until the time is over or an input fails: `python tests/fuzz/fuzz_target.py NAME SECONDS FOLDER`.
+"""Fuzzes one target with atheris until the time is over or an input fails: `python
+tests/fuzz/fuzz_target.py NAME SECONDS FOLDER`.
 
-FOLDER keeps the corpus of inputs (those that reached new code), and an input that failed as `crash-*`. Begins with the target's seeds and
-what FOLDER already has.
+FOLDER keeps the corpus of inputs (those that reached new code), and an input that failed as
+`crash-*`. Begins with the target's seeds and what FOLDER already has.
 """
 
 from __future__ import annotations
@@ -34,7 +35,9 @@ def main(name: str, seconds: str, folder: str) -> None:
         "-rss_limit_mb=4096",
         f"-artifact_prefix={corpus.parent}/",
     ]
-    atheris.Setup([sys.argv[0], *options, "-print_final_stats=1", "-verbosity=0", str(corpus)], target.check)
+    atheris.Setup(
+        [sys.argv[0], *options, "-print_final_stats=1", "-verbosity=0", str(corpus)], target.check
+    )
     atheris.Fuzz()
 
 

@@ -1,4 +1,5 @@
-"""Queries on a private folder from Python: the same results as from the commands, masked without `reveal`."""
+"""Queries on a private folder from Python: the same results as from the commands, masked without
+`reveal`."""
 
 from __future__ import annotations
 
@@ -15,7 +16,11 @@ from sanitize.errors import OutputBroken, UsageError
 from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.plans.settings import Settings
 
-TEXTS = ["First bob.lee@example.com and 212-555-0123.", "Then bob.lee@example.com, ann.roe@example.org.", "Again bob.lee@example.com."]
+TEXTS = [
+    "First bob.lee@example.com and 212-555-0123.",
+    "Then bob.lee@example.com, ann.roe@example.org.",
+    "Again bob.lee@example.com.",
+]
 
 
 @pytest.fixture(scope="module")
@@ -34,7 +39,10 @@ def test_top(workspace: Path) -> None:
     assert sanitize.top(workspace, reveal=True)["value"][0] == "bob.lee@example.com"
     assert sanitize.top(workspace, by="documents")["documents"].to_list() == [3, 1, 1]
     assert sanitize.top(workspace, by="users").height == 0  # these texts have no users
-    for options in ({"kind": "EMAIL_ADRESS"}, {"name": "occurrences_by_section", "kind": "EMAIL_ADRESS"}):
+    for options in (
+        {"kind": "EMAIL_ADRESS"},
+        {"name": "occurrences_by_section", "kind": "EMAIL_ADRESS"},
+    ):
         with pytest.raises(sanitize.SanitizeError, match="EMAIL_ADDRESS"):
             (sanitize.sql if "name" in options else sanitize.top)(workspace, **options)
     with pytest.raises(sanitize.SanitizeError, match="known: documents, occurrences"):
@@ -42,12 +50,25 @@ def test_top(workspace: Path) -> None:
 
 
 def test_sql(workspace: Path) -> None:
-    rows = sanitize.sql(workspace, "SELECT kind, count(*) AS times FROM occurrences GROUP BY kind ORDER BY times DESC")
+    rows = sanitize.sql(
+        workspace,
+        "SELECT kind, count(*) AS times FROM occurrences GROUP BY kind ORDER BY times DESC",
+    )
     assert rows.rows() == [("EMAIL_ADDRESS", 4), ("PHONE_NUMBER", 1)]
     assert sanitize.sql(workspace, name="top_values", limit=1).height == 1
-    assert sanitize.sql(workspace, "SELECT part FROM parts ORDER BY part_no", run="rmft")["part"].to_list() == ["rmft", "redact"]
-    assert sanitize.sql(workspace, "SELECT text FROM documents WHERE doc_no = 0")["text"][0] != TEXTS[0]
-    assert sanitize.sql(workspace, "SELECT text FROM documents WHERE doc_no = 0", reveal=True)["text"][0] == TEXTS[0]
+    assert sanitize.sql(workspace, "SELECT part FROM parts ORDER BY part_no", run="rmft")[
+        "part"
+    ].to_list() == ["rmft", "redact"]
+    assert (
+        sanitize.sql(workspace, "SELECT text FROM documents WHERE doc_no = 0")["text"][0]
+        != TEXTS[0]
+    )
+    assert (
+        sanitize.sql(workspace, "SELECT text FROM documents WHERE doc_no = 0", reveal=True)["text"][
+            0
+        ]
+        == TEXTS[0]
+    )
 
 
 @pytest.mark.parametrize(
@@ -85,7 +106,9 @@ def test_status(workspace: Path, tmp_path: Path) -> None:
             query(tmp_path)
 
 
-@pytest.mark.parametrize("name", ["leaf_paths", "task_ranges", "documents", "documents.main", "key_id"])
+@pytest.mark.parametrize(
+    "name", ["leaf_paths", "task_ranges", "documents", "documents.main", "key_id"]
+)
 def test_an_index_without_a_key_is_damaged(workspace: Path, tmp_path: Path, name: str) -> None:
     """Every command says so, and `sanitize index` builds it again."""
     work = tmp_path / "work"
@@ -105,7 +128,9 @@ def test_an_index_without_a_key_is_damaged(workspace: Path, tmp_path: Path, name
     ):
         with pytest.raises(OutputBroken, match=rf"index.json: is damaged: it lacks {name}"):
             command()
-    index_with_settings([workspace.parent / "in.parquet"], work, settings=Settings(seed=1, workers=1))
+    index_with_settings(
+        [workspace.parent / "in.parquet"], work, settings=Settings(seed=1, workers=1)
+    )
     assert sanitize.top(work).height == 3
 
 
@@ -115,10 +140,18 @@ def test_a_missing_table_is_no_empty_one(workspace: Path, tmp_path: Path, table:
     shutil.copytree(workspace, work)
     match.write_text("bob.lee@example.com\n")
     (work / table / "00000.parquet").unlink()
-    for command in (lambda: sanitize.top(work), lambda: sanitize.subject(work, match), lambda: sanitize.sample_for_labels(work)):
-        with pytest.raises(OutputBroken, match=rf"{table}: lacks 00000.parquet, which the index wrote"):
+    for command in (
+        lambda: sanitize.top(work),
+        lambda: sanitize.subject(work, match),
+        lambda: sanitize.sample_for_labels(work),
+    ):
+        with pytest.raises(
+            OutputBroken, match=rf"{table}: lacks 00000.parquet, which the index wrote"
+        ):
             command()
-    index_with_settings([workspace.parent / "in.parquet"], work, settings=Settings(seed=1, workers=1))
+    index_with_settings(
+        [workspace.parent / "in.parquet"], work, settings=Settings(seed=1, workers=1)
+    )
     assert sanitize.top(work).height == 3
 
 
@@ -138,5 +171,9 @@ def test_empty_result_is_explained(workspace: Path, tmp_path: Path) -> None:
         assert sanitize.sql(workspace, name=name).height == 0
         assert re.search(message, explain_empty_result(workspace, get_query(name).tables) or "")
     assert explain_empty_result(workspace, {"edits", "occurrences"}) is None
-    index_with_settings(workspace.parent / "in.parquet", work=tmp_path / "found", settings=Settings(seed=1, workers=1))
+    index_with_settings(
+        workspace.parent / "in.parquet",
+        work=tmp_path / "found",
+        settings=Settings(seed=1, workers=1),
+    )
     assert "nothing was run yet" in (explain_empty_result(tmp_path / "found", {"drops"}) or "")

@@ -1,4 +1,5 @@
-"""Checks of text files: which are searched, in which encodings and lines, and what `--fail-on` takes. All people are invented."""
+"""Checks of text files: which are searched, in which encodings and lines, and what `--fail-on`
+takes. All people are invented."""
 
 from __future__ import annotations
 
@@ -24,7 +25,10 @@ Console = Callable[..., tuple[int, str, str]]
 
 
 def find(path: Path, *kinds: str, plan: Plan = RMFT) -> list[tuple[str, int, list[int]]]:
-    return [(one.kind, one.occurrences, one.lines) for one in find_in_files([str(path)], plan, kinds or (MAIL,)).found]
+    return [
+        (one.kind, one.occurrences, one.lines)
+        for one in find_in_files([str(path)], plan, kinds or (MAIL,)).found
+    ]
 
 
 ENCODED: dict[str, bytes] = {
@@ -45,13 +49,20 @@ def test_a_value_is_found_in_its_line_in_any_encoding(encoding: str, tmp_path: P
     assert find(tmp_path / "a.txt") == [(MAIL, 1, [2])]
 
 
-def test_a_line_that_is_longer_than_a_piece_is_searched_at_every_cut(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_line_that_is_longer_than_a_piece_is_searched_at_every_cut(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(text_files, "_PIECE_BYTES", 100)
     monkeypatch.setattr(text_files, "_OVERLAP", 80)
     monkeypatch.setattr(text_files, "_FIRST_BYTES", 10)
     for shift in range(0, 60, 13):
-        (tmp_path / "a.txt").write_text("\n" + " " * shift + f'"{ANN}", "number {PHONE}", ' * 12 + f"\n{BOB}")
-        assert find(tmp_path / "a.txt", MAIL, "PHONE_NUMBER") == [(MAIL, 13, [2, 3]), ("PHONE_NUMBER", 12, [2])], shift
+        (tmp_path / "a.txt").write_text(
+            "\n" + " " * shift + f'"{ANN}", "number {PHONE}", ' * 12 + f"\n{BOB}"
+        )
+        assert find(tmp_path / "a.txt", MAIL, "PHONE_NUMBER") == [
+            (MAIL, 13, [2, 3]),
+            ("PHONE_NUMBER", 12, [2]),
+        ], shift
 
 
 def test_files_without_text_are_listed(tmp_path: Path) -> None:
@@ -62,8 +73,15 @@ def test_files_without_text_are_listed(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@given(lines=st.lists(st.sampled_from(["", "é", "plain text", ANN, f"{ANN} {BOB}", "\r", "😀" * 5, "x" * 40]), max_size=30))
-def test_pieces_of_a_file_change_nothing(lines: list[str], tmp_path_factory: pytest.TempPathFactory) -> None:
+@given(
+    lines=st.lists(
+        st.sampled_from(["", "é", "plain text", ANN, f"{ANN} {BOB}", "\r", "😀" * 5, "x" * 40]),
+        max_size=30,
+    )
+)
+def test_pieces_of_a_file_change_nothing(
+    lines: list[str], tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = tmp_path_factory.mktemp("pieces") / "a.txt"
     path.write_text("\n".join(lines), "utf-8", newline="")
     numbers = [number for number, line in enumerate(lines, 1) for _ in range(line.count("@"))]
@@ -82,11 +100,17 @@ def test_a_folder_is_searched_without_links_and_version_control(tmp_path: Path) 
     (tmp_path / "b" / "link").symlink_to("../a.txt")
     (tmp_path / "loop").symlink_to(".")
     os.mkfifo(tmp_path / "fifo")
-    names = [str(Path(file).relative_to(tmp_path)) for file in list_text_files([str(tmp_path), str(tmp_path / "a.txt")])]
+    names = [
+        str(Path(file).relative_to(tmp_path))
+        for file in list_text_files([str(tmp_path), str(tmp_path / "a.txt")])
+    ]
     assert names == [".env", "a.txt", "b/c.txt"]
 
 
-@pytest.mark.parametrize(("name", "words"), [("nowhere", "no such file or folder"), ("empty", "this folder has no files")])
+@pytest.mark.parametrize(
+    ("name", "words"),
+    [("nowhere", "no such file or folder"), ("empty", "this folder has no files")],
+)
 def test_a_path_without_files_is_refused(name: str, words: str, tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
     with pytest.raises(InputRefused, match=words):
@@ -100,7 +124,11 @@ FAIL_KINDS: list[tuple[str, list[str], list[str] | str]] = [
     ("rmft", [MAIL, "contact", "US_SSN"], [MAIL, "PHONE_NUMBER", "US_SSN"]),
     ("rmft", ["*"], list(RMFT.find.kinds)),
     ("redact", ["person"], ["PERSON"]),
-    ("rmft", ["contacts"], "--fail-on contacts: there is no such kind or category; did you mean contact"),
+    (
+        "rmft",
+        ["contacts"],
+        "--fail-on contacts: there is no such kind or category; did you mean contact",
+    ),
     ("rmft", ["PERSON"], "plan rmft does not look for it; these do: --plan erase, .*--plan redact"),
     ("rmft", ["UK_NHS"], "write a plan with it in find.kinds and GB in find.countries"),
     ("rmft", ["organization"], "plan rmft does not look for it"),
@@ -120,11 +148,20 @@ def test_kinds_that_fail(plan: str, entries: list[str], expected: list[str] | st
 def test_own_kinds_and_allowed_values(tmp_path: Path) -> None:
     kind = 'find.kinds=["EMAIL_ADDRESS", "STAFF_ID"]'
     own = 'kind=[{name="STAFF_ID", pattern="S-[0-9]{5}", category="identifier"}]'
-    changes = [kind, own, 'edit=[{use="redact", kinds=["*"]}]', "leave=[]", f'find.allow={{EMAIL_ADDRESS=["{BOB}"]}}']
+    changes = [
+        kind,
+        own,
+        'edit=[{use="redact", kinds=["*"]}]',
+        "leave=[]",
+        f'find.allow={{EMAIL_ADDRESS=["{BOB}"]}}',
+    ]
     plan = load_plan("redact", changes)
     (tmp_path / "a.txt").write_text(f"{BOB}\nS-12345 {ANN}\n")
     assert resolve_fail_kinds(["identifier"], plan) == ["STAFF_ID"]
-    assert find(tmp_path / "a.txt", MAIL, "STAFF_ID", plan=plan) == [(MAIL, 1, [2]), ("STAFF_ID", 1, [2])]
+    assert find(tmp_path / "a.txt", MAIL, "STAFF_ID", plan=plan) == [
+        (MAIL, 1, [2]),
+        ("STAFF_ID", 1, [2]),
+    ]
 
 
 # ---- the command ----
@@ -140,7 +177,9 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_check_that_fails_prints_counts_and_lines_and_no_values(folder: Path, console: Console) -> None:
+def test_a_check_that_fails_prints_counts_and_lines_and_no_values(
+    folder: Path, console: Console
+) -> None:
     code, out, err = console("detect", "a.txt", "sub", "--fail-on", "US_SSN,contact")
     assert code == 10 and not [value for value in (ANN, BOB, PHONE) if value in out + err]
     assert [line.split() for line in out.splitlines()[2:]] == [
@@ -149,11 +188,16 @@ def test_a_check_that_fails_prints_counts_and_lines_and_no_values(folder: Path, 
     ]
     assert "note: not searched, no text: sub/c.bin\n" in err
     assert err.endswith(
-        "error: found 4 EMAIL_ADDRESS, 1 PHONE_NUMBER in 1 of 2 files; remove or replace these values, or list those that may stay in "
-        "find.allow of a plan\n"
+        "error: found 4 EMAIL_ADDRESS, 1 PHONE_NUMBER in 1 of 2 files; remove or replace these"
+        " values, or list those that may stay in find.allow of a plan\n"
     )
     code, out, err = console("detect", "a.txt", "--fail-on", "PHONE_NUMBER", "--json")
-    assert code == 10 and json.loads(out) == {"file": "a.txt", "kind": "PHONE_NUMBER", "occurrences": 1, "lines": [3]}
+    assert code == 10 and json.loads(out) == {
+        "file": "a.txt",
+        "kind": "PHONE_NUMBER",
+        "occurrences": 1,
+        "lines": [3],
+    }
 
 
 def test_a_check_that_passes_says_what_was_searched_for(folder: Path, console: Console) -> None:
@@ -162,7 +206,11 @@ def test_a_check_that_passes_says_what_was_searched_for(folder: Path, console: C
         "none of EMAIL_ADDRESS, PHONE_NUMBER was found in 1 file (plan rmft)\n",
         "",
     )
-    assert console("detect", "a.txt", "--fail-on", "US_SSN", "--fail-on", "URL", "--json") == (0, "", "")
+    assert console("detect", "a.txt", "--fail-on", "US_SSN", "--fail-on", "URL", "--json") == (
+        0,
+        "",
+        "",
+    )
 
 
 @pytest.mark.parametrize(
@@ -176,20 +224,55 @@ def test_a_check_that_passes_says_what_was_searched_for(folder: Path, console: C
         (("sub/c.bin",), 3, "expected a text in UTF-8"),
     ],
 )
-def test_a_check_that_cannot_be_made_is_refused(arguments: tuple[str, ...], code: int, words: str, folder: Path, console: Console) -> None:
+def test_a_check_that_cannot_be_made_is_refused(
+    arguments: tuple[str, ...], code: int, words: str, folder: Path, console: Console
+) -> None:
     found_code, out, err = console("detect", *arguments)
     assert (found_code, out) == (code, "") and words in err
 
 
-def test_occurrences_of_several_files_are_listed_with_their_file(folder: Path, console: Console) -> None:
+def test_occurrences_of_several_files_are_listed_with_their_file(
+    folder: Path, console: Console
+) -> None:
     code, out, err = console("detect", "a.txt", "sub", "--lines")
-    assert code == 0 and ANN not in out and out.splitlines()[0].split() == ["file", "line", "kind", "start", "end", "value", "score"]
+    assert (
+        code == 0
+        and ANN not in out
+        and out.splitlines()[0].split()
+        == ["file", "line", "kind", "start", "end", "value", "score"]
+    )
     assert [line.split()[:3] for line in out.splitlines()[2:]] == [
-        ["a.txt", line, kind] for line, kind in (("2", MAIL), ("2", MAIL), ("3", "PHONE_NUMBER"), ("4", MAIL), ("5", MAIL))
+        ["a.txt", line, kind]
+        for line, kind in (
+            ("2", MAIL),
+            ("2", MAIL),
+            ("3", "PHONE_NUMBER"),
+            ("4", MAIL),
+            ("5", MAIL),
+        )
     ]
     assert err == "note: not searched, no text: sub/c.bin\n"
-    rows = [json.loads(line) for line in console("detect", "a.txt", "a.txt", "sub/b.txt", "--lines", "--json")[1].splitlines()]
-    assert [(row["file"], row["line"]) for row in rows] == [("a.txt", line) for line in (2, 2, 3, 4, 5)]
-    assert console("detect", "sub")[1] == "nothing of plan rmft was found in 1 file\n"  # c.bin has no text
-    rows = [json.loads(line) for line in console("detect", "a.txt", "sub/b.txt", "--json", "--reveal")[1].splitlines()]
-    assert rows[0] | {"score": 1} == {"file": "a.txt", "text_index": 0, "kind": MAIL, "start": 4, "end": 23, "value": ANN, "score": 1}
+    rows = [
+        json.loads(line)
+        for line in console("detect", "a.txt", "a.txt", "sub/b.txt", "--lines", "--json")[
+            1
+        ].splitlines()
+    ]
+    assert [(row["file"], row["line"]) for row in rows] == [
+        ("a.txt", line) for line in (2, 2, 3, 4, 5)
+    ]
+    # c.bin has no text
+    assert console("detect", "sub")[1] == "nothing of plan rmft was found in 1 file\n"
+    rows = [
+        json.loads(line)
+        for line in console("detect", "a.txt", "sub/b.txt", "--json", "--reveal")[1].splitlines()
+    ]
+    assert rows[0] | {"score": 1} == {
+        "file": "a.txt",
+        "text_index": 0,
+        "kind": MAIL,
+        "start": 4,
+        "end": 23,
+        "value": ANN,
+        "score": 1,
+    }

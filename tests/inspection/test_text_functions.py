@@ -1,4 +1,5 @@
-"""`detect` and `redact`: offsets are code points, results equal those of a run, what was given comes back, and no file is left."""
+"""`detect` and `redact`: offsets are code points, results equal those of a run, what was given
+comes back, and no file is left."""
 
 from __future__ import annotations
 
@@ -19,11 +20,30 @@ import sanitize
 from sanitize.errors import LeakFound, PlanError, UsageError
 
 MAIL, TEL = "ann.lee@example.com", "+1 212 555 0123"
-PIECES = ["plain", MAIL, TEL, "😀", "e\u0301", "\r\n", "\n", "\0", "ﬃ", "\U0001f468\u200d\U0001f469", " ", "192.0.2.7", "é"]
+PIECES = [
+    "plain",
+    MAIL,
+    TEL,
+    "😀",
+    "e\u0301",
+    "\r\n",
+    "\n",
+    "\0",
+    "ﬃ",
+    "\U0001f468\u200d\U0001f469",
+    " ",
+    "192.0.2.7",
+    "é",
+]
 
 
 @settings(max_examples=40)
-@given(st.lists(st.one_of(st.none(), st.lists(st.sampled_from(PIECES), max_size=8).map(" ".join)), max_size=4))
+@given(
+    st.lists(
+        st.one_of(st.none(), st.lists(st.sampled_from(PIECES), max_size=8).map(" ".join)),
+        max_size=4,
+    )
+)
 def test_offsets_are_code_points(texts: list[str | None]) -> None:
     found = sanitize.detect(texts, values=True)
     for index, start, end, value in found.select("text_index", "start", "end", "value").iter_rows():
@@ -36,17 +56,27 @@ def test_offsets_are_code_points(texts: list[str | None]) -> None:
 
 def test_without_values_the_result_shows_none() -> None:
     found = sanitize.detect([f"Write to {MAIL}"])
-    assert found.columns == ["text_index", "kind", "start", "end", "score"] and "ann" not in repr(found)
+    assert found.columns == ["text_index", "kind", "start", "end", "score"] and "ann" not in repr(
+        found
+    )
     assert found.rows() == [(0, "EMAIL_ADDRESS", 9, 28, 1.0)]
 
 
 @pytest.mark.parametrize("plan", ["rmft", "names"])
 def test_detect_finds_what_an_index_has(tmp_path: Path, plan: str) -> None:
     """Also with a second round, in which names found in one text are searched in all."""
-    texts = ["Dear Ann Lee,\n\nplease call Mr Bob Ray.\n", "Bob Ray wrote", f"From: Ann Lee <{MAIL}>\n\nAnn Lee", f"call {TEL} or Ray"]
+    texts = [
+        "Dear Ann Lee,\n\nplease call Mr Bob Ray.\n",
+        "Bob Ray wrote",
+        f"From: Ann Lee <{MAIL}>\n\nAnn Lee",
+        f"call {TEL} or Ray",
+    ]
     pl.DataFrame({"text": texts}).write_parquet(tmp_path / "in.parquet")
     sanitize.index(tmp_path / "in.parquet", tmp_path / "work", plan=plan, workers=1)
-    indexed = sanitize.sql(tmp_path / "work", 'SELECT doc_no, kind, start, o."end" AS stop FROM occurrences o ORDER BY ALL')
+    indexed = sanitize.sql(
+        tmp_path / "work",
+        'SELECT doc_no, kind, start, o."end" AS stop FROM occurrences o ORDER BY ALL',
+    )
     found = sanitize.detect(texts, plan=plan).select("text_index", "kind", "start", "end")
     assert sorted(found.rows()) == sorted(indexed.rows()) and found.height >= 2
 
@@ -54,7 +84,9 @@ def test_detect_finds_what_an_index_has(tmp_path: Path, plan: str) -> None:
 def test_the_known_list_is_searched(tmp_path: Path) -> None:
     (tmp_path / "list.csv").write_text("kind,value\nPERSON,Zyqtown Blorb\n")
     plan = sanitize.Plan.load("names")
-    assert sanitize.detect("to Zyqtown Blorb", plan=plan, known=tmp_path / "list.csv", values=True)["value"].to_list() == ["Zyqtown Blorb"]
+    assert sanitize.detect("to Zyqtown Blorb", plan=plan, known=tmp_path / "list.csv", values=True)[
+        "value"
+    ].to_list() == ["Zyqtown Blorb"]
 
 
 FORMS: dict[str, Callable[[list[str | None]], Any]] = {
@@ -67,12 +99,28 @@ FORMS: dict[str, Callable[[list[str | None]], Any]] = {
 
 
 def test_what_the_plan_selects_is_detected() -> None:
-    texts = ["ann.lee@example.org, Bob@Example.com", "bob@example.com or eve@example.org, 212-555-0187"]
-    rules: dict[str, object] = {"find.allow": {"EMAIL_ADDRESS": ["@example.org"]}, "find.deny": {"EMAIL_ADDRESS": ["eve@example.org"]}}
+    texts = [
+        "ann.lee@example.org, Bob@Example.com",
+        "bob@example.com or eve@example.org, 212-555-0187",
+    ]
+    rules: dict[str, object] = {
+        "find.allow": {"EMAIL_ADDRESS": ["@example.org"]},
+        "find.deny": {"EMAIL_ADDRESS": ["eve@example.org"]},
+    }
     found = sanitize.detect(texts, plan=sanitize.Plan.load("redact").with_(rules), values=True)
-    assert found["value"].to_list() == ["Bob@Example.com", "bob@example.com", "eve@example.org", "212-555-0187"]
-    low_scores = sanitize.Plan.load("redact").with_({"find.min_score": {"PHONE_NUMBER": 1.0, "EMAIL_ADDRESS": 0.5}})
-    assert sanitize.detect(texts, plan=low_scores)["kind"].to_list() == [*["EMAIL_ADDRESS"] * 4, "PHONE_NUMBER"]
+    assert found["value"].to_list() == [
+        "Bob@Example.com",
+        "bob@example.com",
+        "eve@example.org",
+        "212-555-0187",
+    ]
+    low_scores = sanitize.Plan.load("redact").with_(
+        {"find.min_score": {"PHONE_NUMBER": 1.0, "EMAIL_ADDRESS": 0.5}}
+    )
+    assert sanitize.detect(texts, plan=low_scores)["kind"].to_list() == [
+        *["EMAIL_ADDRESS"] * 4,
+        "PHONE_NUMBER",
+    ]
 
 
 @pytest.mark.parametrize("form", FORMS)
@@ -85,12 +133,25 @@ def test_redact_returns_what_was_given(form: str) -> None:
 
 
 def test_no_texts_give_no_texts() -> None:
-    assert sanitize.redact([]) == [] and sanitize.redact(()) == () and sanitize.redact([None]) == [None] and sanitize.redact("") == ""
+    assert (
+        sanitize.redact([]) == []
+        and sanitize.redact(()) == ()
+        and sanitize.redact([None]) == [None]
+        and sanitize.redact("") == ""
+    )
     assert sanitize.detect([]).height == sanitize.detect([None, ""]).height == 0
 
 
 def test_of_a_frame_only_the_texts_change() -> None:
-    frame = pl.DataFrame({"n": [2, 1], "text": [MAIL, None], "raw": [b"x", b"y"], "turns": [[MAIL, "ok"], None], "note": ["a", MAIL]})
+    frame = pl.DataFrame(
+        {
+            "n": [2, 1],
+            "text": [MAIL, None],
+            "raw": [b"x", b"y"],
+            "turns": [[MAIL, "ok"], None],
+            "note": ["a", MAIL],
+        }
+    )
     clean = sanitize.redact(frame, keep="n")
     assert clean.schema == frame.schema
     assert clean.to_dict(as_series=False) == {
@@ -99,15 +160,26 @@ def test_of_a_frame_only_the_texts_change() -> None:
         "turns": [["[EMAIL_ADDRESS]", "ok"], None],
         "note": ["a", "[EMAIL_ADDRESS]"],
     }
-    assert sanitize.redact(frame, text_column="note", drop=["turns", "text"]).columns == ["n", "raw", "note"]
+    assert sanitize.redact(frame, text_column="note", drop=["turns", "text"]).columns == [
+        "n",
+        "raw",
+        "note",
+    ]
     table = sanitize.redact(pa.table({"text": pa.array([MAIL], pa.string())}))
-    assert table.schema.field("text").type == pa.string() and table["text"].to_pylist() == ["[EMAIL_ADDRESS]"]
+    assert table.schema.field("text").type == pa.string() and table["text"].to_pylist() == [
+        "[EMAIL_ADDRESS]"
+    ]
 
 
 def test_all_texts_of_a_pandas_frame_are_redacted() -> None:
     category = pandas.Series(["a", "b"], dtype=pandas.CategoricalDtype(["a", "b", MAIL]))
     frame = pandas.DataFrame(
-        {"text": pandas.Series([MAIL, "b"], dtype="category"), "unused": category, "meta": [{"to": MAIL}, {"to": ""}], "tags": [[MAIL], []]}
+        {
+            "text": pandas.Series([MAIL, "b"], dtype="category"),
+            "unused": category,
+            "meta": [{"to": MAIL}, {"to": ""}],
+            "tags": [[MAIL], []],
+        }
     )
     frame["n"], frame.attrs["about"] = [1, 2], MAIL
     clean = sanitize.redact(frame, seed=1)
@@ -118,18 +190,34 @@ def test_all_texts_of_a_pandas_frame_are_redacted() -> None:
         "tags": [["[EMAIL_ADDRESS]"], []],
         "n": [1, 2],
     }
-    assert not clean.attrs and [list(clean[name].cat.categories) for name in ("text", "unused")] == [["[EMAIL_ADDRESS]", "b"], ["a", "b"]]
-    chat = sanitize.redact(pandas.DataFrame({"messages": [[{"role": "user", "content": MAIL}]]}), seed=1)
+    assert not clean.attrs and [
+        list(clean[name].cat.categories) for name in ("text", "unused")
+    ] == [["[EMAIL_ADDRESS]", "b"], ["a", "b"]]
+    chat = sanitize.redact(
+        pandas.DataFrame({"messages": [[{"role": "user", "content": MAIL}]]}), seed=1
+    )
     assert chat["messages"][0] == [{"role": "user", "content": "[EMAIL_ADDRESS]"}]
 
 
 @pytest.mark.parametrize(
     ("frame", "message"),
     [
-        (pandas.DataFrame({"text": ["a"]}, index=[MAIL]), "index of the frame holds texts.*reset_index"),
-        (pandas.DataFrame({"text": ["a", "b"], "c": [5, MAIL]}), "column c holds values of several types"),
-        (pandas.DataFrame({"text": ["a", "b"], "c": [MAIL, 5]}), "column c holds values of several types"),
-        (pandas.DataFrame({"text": ["a"], "c": [object()]}), "column c holds values of several types"),
+        (
+            pandas.DataFrame({"text": ["a"]}, index=[MAIL]),
+            "index of the frame holds texts.*reset_index",
+        ),
+        (
+            pandas.DataFrame({"text": ["a", "b"], "c": [5, MAIL]}),
+            "column c holds values of several types",
+        ),
+        (
+            pandas.DataFrame({"text": ["a", "b"], "c": [MAIL, 5]}),
+            "column c holds values of several types",
+        ),
+        (
+            pandas.DataFrame({"text": ["a"], "c": [object()]}),
+            "column c holds values of several types",
+        ),
     ],
 )
 def test_pandas_frames_that_cannot_be_searched_are_refused(frame: Any, message: str) -> None:
@@ -155,7 +243,10 @@ CALL = "call 312-555-0178"
 IN_TABLES: dict[str, tuple[dict[str, list[Any]], str]] = {
     "an integer": ({"n": [1, 3125550178]}, "text at position 1 .* of numbers; drop="),
     "a float": ({"n": [3125550178.0, 0.5]}, "text at position 0 .* of numbers"),
-    "an integer in a list of structs": ({"n": [[], [{"a": 1}, {"a": 13125550178}]]}, "text at position 1 .* of numbers"),
+    "an integer in a list of structs": (
+        {"n": [[], [{"a": 1}, {"a": 13125550178}]]},
+        "text at position 1 .* of numbers",
+    ),
     "a column's name": ({"312-555-0178": [1, 2]}, r"name of column 1 \(from 0\) holds a value"),
     "a field's name": ({"n": [{"312-555-0178": "x"}] * 2}, "name of a field holds a value"),
 }
@@ -172,34 +263,56 @@ def test_a_value_beside_the_texts_is_refused(case: str, plan: str) -> None:
     if plan == "redact":
         with pytest.raises(LeakFound, match=message):
             sanitize.redact_batch(frame.to_dict(as_series=False))
-        assert sanitize.redact(frame, drop=list(columns))["text"].to_list() == ["call [PHONE_NUMBER]", "x"]
+        assert sanitize.redact(frame, drop=list(columns))["text"].to_list() == [
+            "call [PHONE_NUMBER]",
+            "x",
+        ]
 
 
 def test_numbers_that_are_no_value_pass() -> None:
-    frame = pl.DataFrame({"text": [CALL], "n": [3125550179], "f": [3125550178.5], "few": [5550178], "none": [None], "is": [True]})
+    frame = pl.DataFrame(
+        {
+            "text": [CALL],
+            "n": [3125550179],
+            "f": [3125550178.5],
+            "few": [5550178],
+            "none": [None],
+            "is": [True],
+        }
+    )
     assert sanitize.redact(frame).equals(frame.with_columns(text=pl.lit("call [PHONE_NUMBER]")))
 
 
 @pytest.mark.parametrize("plan", ["redact", "names"])
 def test_inconclusive_matches_are_in_a_warning(plan: str) -> None:
-    with pytest.warns(UserWarning, match="redact: 1 PHONE_NUMBER inconclusive .*, which stay") as caught:
+    with pytest.warns(
+        UserWarning, match="redact: 1 PHONE_NUMBER inconclusive .*, which stay"
+    ) as caught:
         assert sanitize.redact([CALL, "id 9312-555-0178"], plan=plan)[1] == "id 9312-555-0178"
     assert not any("0178" in str(one.message) for one in caught)
-    chat = pl.DataFrame({"messages": [[{"role": "user", "content": text}] for text in (CALL, "id 9312-555-0178")]})
+    chat = pl.DataFrame(
+        {"messages": [[{"role": "user", "content": text}] for text in (CALL, "id 9312-555-0178")]}
+    )
     with pytest.warns(UserWarning, match="redact: 1 PHONE_NUMBER inconclusive"):
         sanitize.redact(chat, plan=plan)
 
 
 def test_an_enum_has_the_rewritten_texts_as_its_categories() -> None:
     kind = pl.Enum([MAIL, "b", f"x {MAIL}"])
-    clean = sanitize.redact(pl.DataFrame({"text": ["a", None], "e": pl.Series([MAIL, "b"], dtype=kind)}), seed=1)
+    clean = sanitize.redact(
+        pl.DataFrame({"text": ["a", None], "e": pl.Series([MAIL, "b"], dtype=kind)}), seed=1
+    )
     assert clean["e"].dtype == pl.Enum(["[EMAIL_ADDRESS]", "b"])
-    assert sanitize.redact(pl.Series([MAIL, None], dtype=kind), seed=1).dtype == pl.Enum(["[EMAIL_ADDRESS]"])
+    assert sanitize.redact(pl.Series([MAIL, None], dtype=kind), seed=1).dtype == pl.Enum(
+        ["[EMAIL_ADDRESS]"]
+    )
 
 
 def test_categories_of_a_filtered_pandas_frame_stay_with_their_rows() -> None:
     labels = pandas.Categorical(["spam", "ham", "spam"])
-    frame = pandas.DataFrame({"text": pandas.Categorical(["a", MAIL, "b"]), "label": labels}, index=[7, 5, 9])
+    frame = pandas.DataFrame(
+        {"text": pandas.Categorical(["a", MAIL, "b"]), "label": labels}, index=[7, 5, 9]
+    )
     clean = sanitize.redact(frame[frame.label == "ham"])
     assert clean.to_dict() == {"text": {5: "[EMAIL_ADDRESS]"}, "label": {5: "ham"}}
     assert clean.dtypes.to_dict() == {"text": "category", "label": "category"}
@@ -210,7 +323,9 @@ def test_a_pandas_series_stays_one(dtype: Any) -> None:
     series = pandas.Series([MAIL, None, "b"], index=[7, 5, 9], name="note", dtype=dtype)
     clean = sanitize.redact(series)
     assert isinstance(clean, pandas.Series) and clean.name == "note"
-    assert list(clean.index) == [7, 5, 9] and (clean.dtype == series.dtype or dtype == clean.dtype == "category")
+    assert list(clean.index) == [7, 5, 9] and (
+        clean.dtype == series.dtype or dtype == clean.dtype == "category"
+    )
     assert [None if pandas.isna(text) else text for text in clean] == ["[EMAIL_ADDRESS]", None, "b"]
     assert sanitize.redact(series.iloc[:0]).tolist() == []
 
@@ -218,8 +333,16 @@ def test_a_pandas_series_stays_one(dtype: Any) -> None:
 def test_a_pandas_frame_stays_one() -> None:
     frame = pandas.DataFrame({"n": [2, 1], "text": [MAIL, None], "note": ["a", "b"]}, index=[7, 5])
     clean = sanitize.redact(frame, drop="note")
-    assert isinstance(clean, pandas.DataFrame) and list(clean.columns) == ["n", "text"] and list(clean.index) == [7, 5]
-    assert clean["text"][7] == "[EMAIL_ADDRESS]" and pandas.isna(clean["text"][5]) and clean["n"].tolist() == [2, 1]
+    assert (
+        isinstance(clean, pandas.DataFrame)
+        and list(clean.columns) == ["n", "text"]
+        and list(clean.index) == [7, 5]
+    )
+    assert (
+        clean["text"][7] == "[EMAIL_ADDRESS]"
+        and pandas.isna(clean["text"][5])
+        and clean["n"].tolist() == [2, 1]
+    )
 
 
 @pytest.mark.slow
@@ -243,19 +366,43 @@ def test_no_file_is_left(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
 
 
 WRONG_CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
-    "number in a list": (lambda: sanitize.detect([1]), UsageError, r"detect: texts\[0\] is of type int; expected a text or None"),
+    "number in a list": (
+        lambda: sanitize.detect([1]),
+        UsageError,
+        r"detect: texts\[0\] is of type int; expected a text or None",
+    ),
     "bytes": (lambda: sanitize.detect(b"x"), UsageError, "texts is of type bytes"),
-    "frame": (lambda: sanitize.detect(pl.DataFrame({"text": ["x"]})), UsageError, r'Give one column, such as frame\["text"\]'),
-    "numbers": (lambda: sanitize.detect(pl.Series([1])), UsageError, "texts is of type Series of Int64"),
+    "frame": (
+        lambda: sanitize.detect(pl.DataFrame({"text": ["x"]})),
+        UsageError,
+        r'Give one column, such as frame\["text"\]',
+    ),
+    "numbers": (
+        lambda: sanitize.detect(pl.Series([1])),
+        UsageError,
+        "texts is of type Series of Int64",
+    ),
     "lone surrogate": (lambda: sanitize.detect(["\ud800"]), UsageError, "lone surrogate"),
-    "dictionary": (lambda: sanitize.redact({"a": "x"}), UsageError, "texts is of type dict; .*, or a frame"),
-    "lazy frame": (lambda: sanitize.redact(pl.LazyFrame({"text": ["x"]})), UsageError, "texts.collect"),
+    "dictionary": (
+        lambda: sanitize.redact({"a": "x"}),
+        UsageError,
+        "texts is of type dict; .*, or a frame",
+    ),
+    "lazy frame": (
+        lambda: sanitize.redact(pl.LazyFrame({"text": ["x"]})),
+        UsageError,
+        "texts.collect",
+    ),
     "no text column": (
         lambda: sanitize.redact(pl.DataFrame({"body": ["x"]})),
         UsageError,
         "no such column; .*nown: body. Name the column of the texts with text_column",
     ),
-    "unknown column": (lambda: sanitize.redact(pl.DataFrame({"text": ["x"]}), keep="note"), UsageError, 'keep="note": there is no such'),
+    "unknown column": (
+        lambda: sanitize.redact(pl.DataFrame({"text": ["x"]}), keep="note"),
+        UsageError,
+        'keep="note": there is no such',
+    ),
     "unknown id column": (
         lambda: sanitize.redact(pl.DataFrame({"text": ["x"]}), id_column="who"),
         UsageError,
@@ -271,11 +418,31 @@ WRONG_CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         UsageError,
         '^text_column="text": the frame has no texts there, but Int64',
     ),
-    "records without a text": (lambda: list(sanitize.stream([{"a": "x"}])), UsageError, "^stream: none of its 1 record has a text"),
-    "columns of a list": (lambda: sanitize.redact(["x"], keep="note"), UsageError, "keep names columns of a frame"),
-    "blacklist": (lambda: sanitize.redact(["x"], plan="blacklist"), PlanError, "counts users of the whole corpus"),
-    "unknown plan": (lambda: sanitize.redact(["x"], plan="redakt"), PlanError, "did you mean redact"),
-    "settings of a run": (lambda: sanitize.redact(["x"], workers=2), UsageError, "workers does not apply to this function"),
+    "records without a text": (
+        lambda: list(sanitize.stream([{"a": "x"}])),
+        UsageError,
+        "^stream: none of its 1 record has a text",
+    ),
+    "columns of a list": (
+        lambda: sanitize.redact(["x"], keep="note"),
+        UsageError,
+        "keep names columns of a frame",
+    ),
+    "blacklist": (
+        lambda: sanitize.redact(["x"], plan="blacklist"),
+        PlanError,
+        "counts users of the whole corpus",
+    ),
+    "unknown plan": (
+        lambda: sanitize.redact(["x"], plan="redakt"),
+        PlanError,
+        "did you mean redact",
+    ),
+    "settings of a run": (
+        lambda: sanitize.redact(["x"], workers=2),
+        UsageError,
+        "workers does not apply to this function",
+    ),
 }
 
 
@@ -290,10 +457,26 @@ def test_the_command(console: Callable[..., tuple[int, str, str]], tmp_path: Pat
     (tmp_path / "a.txt").write_bytes(f"😀 {MAIL}\r\ncall {TEL}\n".encode())
     code, out, _ = console("detect", tmp_path / "a.txt")
     assert code == 0 and "a***@e***.com" in out and MAIL not in out and TEL not in out
-    assert [line.split()[:3] for line in out.splitlines()[2:]] == [["EMAIL_ADDRESS", "2", "21"], ["PHONE_NUMBER", "28", "43"]]
+    assert [line.split()[:3] for line in out.splitlines()[2:]] == [
+        ["EMAIL_ADDRESS", "2", "21"],
+        ["PHONE_NUMBER", "28", "43"],
+    ]
     assert MAIL in console("detect", tmp_path / "a.txt", "--reveal")[1]
-    rows = [json.loads(line) for line in console("detect", tmp_path / "a.txt", "--lines", "--json", "--reveal")[1].splitlines()]
-    assert rows[1] == {"text_index": 1, "line": 2, "kind": "PHONE_NUMBER", "start": 5, "end": 20, "value": TEL, "score": 1.0}
+    rows = [
+        json.loads(line)
+        for line in console("detect", tmp_path / "a.txt", "--lines", "--json", "--reveal")[
+            1
+        ].splitlines()
+    ]
+    assert rows[1] == {
+        "text_index": 1,
+        "line": 2,
+        "kind": "PHONE_NUMBER",
+        "start": 5,
+        "end": 20,
+        "value": TEL,
+        "score": 1.0,
+    }
     (tmp_path / "b.txt").write_bytes(b"\xff")
     code, _, err = console("detect", tmp_path / "b.txt")
     assert code == 3 and "expected a text in UTF-8" in err
@@ -309,7 +492,9 @@ def test_columns_of_any_name_are_rewritten(name: str, plan: str) -> None:
         clean = sanitize.redact(data, plan=plan, seed=1)
         (row,) = clean.to_dicts() if isinstance(clean, pl.DataFrame) else clean.to_pylist()
         assert list(row) == ["text", name, "other"] and row["text"] == "x"
-        assert all(row[column].startswith("to ") and MAIL not in row[column] for column in (name, "other"))
+        assert all(
+            row[column].startswith("to ") and MAIL not in row[column] for column in (name, "other")
+        )
 
 
 NUMBERS = [
@@ -325,26 +510,45 @@ NUMBERS = [
 @pytest.mark.parametrize("numbers", NUMBERS, ids=lambda column: str(column.type))
 def test_numbers_of_any_width_stay(numbers: pa.Array) -> None:
     clean = sanitize.redact(pa.table({"text": [MAIL], "n": numbers}), seed=1)
-    assert clean["text"].to_pylist() == ["[EMAIL_ADDRESS]"] and str(clean["n"].to_pylist()) == str(numbers.to_pylist())
+    assert clean["text"].to_pylist() == ["[EMAIL_ADDRESS]"] and str(clean["n"].to_pylist()) == str(
+        numbers.to_pylist()
+    )
     with pytest.raises(LeakFound):
-        sanitize.redact(pa.table({"text": ["call 312-555-0178"], "n": pa.array([3125550178], pa.uint64())}), seed=1)
+        sanitize.redact(
+            pa.table({"text": ["call 312-555-0178"], "n": pa.array([3125550178], pa.uint64())}),
+            seed=1,
+        )
 
 
-@pytest.mark.parametrize("text", ["x=\\n{}", "To: Lee\x1b[1m)0178=\\n{}", "x=\\r\\n{}", "x=%0A{}", "x=\\u000a{}"])
+@pytest.mark.parametrize(
+    "text", ["x=\\n{}", "To: Lee\x1b[1m)0178=\\n{}", "x=\\r\\n{}", "x=%0A{}", "x=\\u000a{}"]
+)
 def test_an_escape_behind_an_equals_sign_is_no_soft_line_break(text: str) -> None:
     escape = text[text.index("=") :]
     assert sanitize.redact(text.format(MAIL)).endswith(escape.format("[EMAIL_ADDRESS]"))
 
 
 def test_numbers_in_the_index_of_a_pandas_frame_are_checked() -> None:
-    frame = pandas.DataFrame({"text": ["call 312-555-0178", "x"], "index 0": ["a", "b"]}, index=[7, 3125550178])
+    frame = pandas.DataFrame(
+        {"text": ["call 312-555-0178", "x"], "index 0": ["a", "b"]}, index=[7, 3125550178]
+    )
     with pytest.raises(LeakFound):
         sanitize.redact(frame)
     clean = sanitize.redact(frame.set_index(pandas.Index([7, 5])))
-    assert list(clean.index) == [7, 5] and list(clean.columns) == ["text", "index 0"] and list(clean["index 0"]) == ["a", "b"]
+    assert (
+        list(clean.index) == [7, 5]
+        and list(clean.columns) == ["text", "index 0"]
+        and list(clean["index 0"]) == ["a", "b"]
+    )
 
 
 def test_an_ordered_category_stays_ordered() -> None:
-    series = pandas.Series(pandas.Categorical(["lo", "hi", MAIL], categories=["lo", "hi", MAIL], ordered=True))
+    series = pandas.Series(
+        pandas.Categorical(["lo", "hi", MAIL], categories=["lo", "hi", MAIL], ordered=True)
+    )
     clean = sanitize.redact(series)
-    assert clean.cat.ordered and list(clean.cat.categories) == list(clean) == ["lo", "hi", "[EMAIL_ADDRESS]"]
+    assert clean.cat.ordered and list(clean.cat.categories) == list(clean) == [
+        "lo",
+        "hi",
+        "[EMAIL_ADDRESS]",
+    ]

@@ -32,10 +32,16 @@ def reference_components(address: bytes) -> tuple[bytes, ...]:
 def test_components_are_those_of_the_expression(texts: list[str], skipped: int) -> None:
     addresses = [text.encode() for text in texts]
     data = np.frombuffer(b"".join(addresses), np.uint8)
-    offsets = np.cumsum([0, *map(len, addresses)])[skipped:] if len(addresses) >= skipped else np.zeros(1, np.int64)
+    offsets = (
+        np.cumsum([0, *map(len, addresses)])[skipped:]
+        if len(addresses) >= skipped
+        else np.zeros(1, np.int64)
+    )
     edges, unusual = np.empty((len(offsets) - 1, 9), np.int64), np.empty(len(offsets) - 1, np.uint8)
     address_components.locate(data, offsets, edges, unusual)
-    for address, row, mark in zip(addresses[skipped:], edges.tolist(), unusual.tolist(), strict=True):
+    for address, row, mark in zip(
+        addresses[skipped:], edges.tolist(), unusual.tolist(), strict=True
+    ):
         cut = tuple(data[low:high].tobytes() for low, high in zip(row[:-1], row[1:], strict=True))
         assert cut == reference_components(address)
         assert mark == (b"@" not in address or any(byte in address for byte in b" ([{<\\"))

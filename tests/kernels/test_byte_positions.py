@@ -17,9 +17,20 @@ def byte_tables(members: list[bytes]) -> np.ndarray:
 
 @given(
     st.lists(st.text("ab1- ", max_size=8).map(str.encode), min_size=1, max_size=4),
-    st.lists(st.tuples(st.integers(0, 3), st.integers(0, 8), st.integers(0, 8), st.integers(0, 1), st.integers(0, 3)), max_size=12),
+    st.lists(
+        st.tuples(
+            st.integers(0, 3),
+            st.integers(0, 8),
+            st.integers(0, 8),
+            st.integers(0, 1),
+            st.integers(0, 3),
+        ),
+        max_size=12,
+    ),
 )
-def test_forbidden_neighbours_are_those_of_the_rule(texts: list[bytes], drawn: list[tuple[int, int, int, int, int]]) -> None:
+def test_forbidden_neighbours_are_those_of_the_rule(
+    texts: list[bytes], drawn: list[tuple[int, int, int, int, int]]
+) -> None:
     rows = []
     for text_no, first, last, kind, cuts in drawn:
         text_no %= len(texts)
@@ -28,8 +39,16 @@ def test_forbidden_neighbours_are_those_of_the_rule(texts: list[bytes], drawn: l
 
     def reference(text_no: int, start: int, end: int, kind: int, cuts: int) -> bool:
         text = texts[text_no]
-        before = start > 0 and text[start] in WORD_BYTES and text[start - 1] in NOT_BEFORE[kind] if start < end else False
-        after = end < len(text) and text[end - 1] in WORD_BYTES and text[end] in NOT_AFTER[kind] if start < end else False
+        before = (
+            start > 0 and text[start] in WORD_BYTES and text[start - 1] in NOT_BEFORE[kind]
+            if start < end
+            else False
+        )
+        after = (
+            end < len(text) and text[end - 1] in WORD_BYTES and text[end] in NOT_AFTER[kind]
+            if start < end
+            else False
+        )
         return (before and not cuts & 1) or (after and not cuts & 2)
 
     offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)

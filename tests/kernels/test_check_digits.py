@@ -31,15 +31,22 @@ def reference_mod97(number: str) -> int:
 
 @given(st.lists(st.text("0123456789", max_size=25), max_size=6))
 def test_luhn_remainders_are_those_of_the_definition(numbers: list[str]) -> None:
-    assert remainders_of(check_digits.luhn_remainders, numbers) == [reference_luhn(number) for number in numbers]
+    assert remainders_of(check_digits.luhn_remainders, numbers) == [
+        reference_luhn(number) for number in numbers
+    ]
 
 
 @given(st.lists(st.text("0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ", max_size=40), max_size=6))
 def test_mod97_remainders_are_those_of_the_definition(numbers: list[str]) -> None:
-    assert remainders_of(check_digits.mod97_remainders, numbers) == [reference_mod97(number) for number in numbers]
+    assert remainders_of(check_digits.mod97_remainders, numbers) == [
+        reference_mod97(number) for number in numbers
+    ]
 
 
-@pytest.mark.parametrize(("kernel", "number", "remainder"), [("luhn", "4111111111111111", 0), ("mod97", "GB82WEST12345698765432", 1)])
+@pytest.mark.parametrize(
+    ("kernel", "number", "remainder"),
+    [("luhn", "4111111111111111", 0), ("mod97", "GB82WEST12345698765432", 1)],
+)
 def test_published_examples_pass(kernel: str, number: str, remainder: int) -> None:
     assert remainders_of(getattr(check_digits, f"{kernel}_remainders"), [number]) == [remainder]
 

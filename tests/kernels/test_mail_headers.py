@@ -10,7 +10,12 @@ from hypothesis import strategies as st
 
 from sanitize.kernels import mail_headers
 
-TEXTS = st.lists(st.lists(st.sampled_from([*"aB:- \t\n\r", "\n", "\n\n", "\r\n", "To:", "\n x"]), max_size=20).map("".join), max_size=4)
+TEXTS = st.lists(
+    st.lists(
+        st.sampled_from([*"aB:- \t\n\r", "\n", "\n\n", "\r\n", "To:", "\n x"]), max_size=20
+    ).map("".join),
+    max_size=4,
+)
 
 
 def layout(texts: list[str]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -26,7 +31,10 @@ def test_blocks_end_at_the_first_empty_line(texts: list[str]) -> None:
     found = np.empty(len(texts), np.int64)
     mail_headers.find_block_ends(data, starts, ends, found)
     empty_lines = [re.search(r"\n\r?\n", text) for text in texts]
-    expected = [match.start() if match else len(text) for match, text in zip(empty_lines, texts, strict=True)]
+    expected = [
+        match.start() if match else len(text)
+        for match, text in zip(empty_lines, texts, strict=True)
+    ]
     assert (found - starts).tolist() == expected
 
 
@@ -36,8 +44,14 @@ def test_fields_begin_above_their_folded_lines(texts: list[str], draw: st.DataOb
     data, starts, _ = layout(texts)
     positions, text_starts, foldable, expected = [], [], [], []
     for text, start in zip(texts, starts.tolist(), strict=True):
-        places = sorted(draw.draw(st.sets(st.integers(0, max(len(text) - 1, 0)), max_size=6))) if text else []
-        header_end = draw.draw(st.sampled_from([0, *(match.end() for match in re.finditer("\n", text)), len(text)]))
+        places = (
+            sorted(draw.draw(st.sets(st.integers(0, max(len(text) - 1, 0)), max_size=6)))
+            if text
+            else []
+        )
+        header_end = draw.draw(
+            st.sampled_from([0, *(match.end() for match in re.finditer("\n", text)), len(text)])
+        )
         for place in places:
             line = text.rfind("\n", 0, place) + 1
             while place < header_end and line > 0 and text[line] in " \t":
@@ -48,7 +62,11 @@ def test_fields_begin_above_their_folded_lines(texts: list[str], draw: st.DataOb
             expected.append(start + line)
     found = np.empty(len(positions), np.int64)
     mail_headers.find_field_starts(
-        data, np.array(text_starts, np.int64), np.array(positions, np.int64), np.array(foldable, np.bool_).view(np.uint8), found
+        data,
+        np.array(text_starts, np.int64),
+        np.array(positions, np.int64),
+        np.array(foldable, np.bool_).view(np.uint8),
+        found,
     )
     assert found.tolist() == expected
 

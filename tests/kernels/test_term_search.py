@@ -18,15 +18,21 @@ from sanitize.text.literal_search import TermIndex
 LOWER = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
 # rules of bytes, as `find_terms` describes them: part of a word, no term may follow, letter, digit
 RULES = np.array(
-    [3 * (byte in ASCII_WORD_CHARS) + 8 * bytes([byte]).isalpha() + 16 * bytes([byte]).isdigit() for byte in range(256)],
+    [
+        3 * (byte in ASCII_WORD_CHARS) + 8 * bytes([byte]).isalpha() + 16 * bytes([byte]).isdigit()
+        for byte in range(256)
+    ],
     np.uint8,
 )
-BYTES = b"abAB1@.\x00\xc3\xa9"  # few, so that terms occur, begin with the same bytes and end with the same bytes
+# few, so that terms occur, begin with the same bytes and end with the same bytes
+BYTES = b"abAB1@.\x00\xc3\xa9"
 
 
 def to_buffers(texts: list[bytes]) -> TextBuffers:
     column = pa.array(texts, pa.large_binary())
-    return TextBuffers.from_array(pa.LargeStringArray.from_buffers(len(column), *column.buffers()[1:]))
+    return TextBuffers.from_array(
+        pa.LargeStringArray.from_buffers(len(column), *column.buffers()[1:])
+    )
 
 
 def byte_strings(max_size: int, min_size: int = 0) -> st.SearchStrategy[bytes]:
@@ -39,18 +45,27 @@ def is_inside(text: bytes, place: int) -> bool:
     return len(beside) == 2 and place > 0 and (beside.isalpha() or beside.isdigit())
 
 
-def reference_matches(texts: list[bytes], terms: list[bytes], is_bounded: bool, inside_lengths: list[int]) -> set[tuple[int, int, int]]:
+def reference_matches(
+    texts: list[bytes], terms: list[bytes], is_bounded: bool, inside_lengths: list[int]
+) -> set[tuple[int, int, int]]:
     """Number of the text, start in it, and row of the term of every match; `is_bounded`: none that
     begins inside a word. A term shorter than its `inside_lengths` is found only where neither end
     is between two letters, or between two digits."""
     found = set()
     for text_no, text in enumerate(texts):
         for start in range(len(text)):
-            if is_bounded and start and text[start] in ASCII_WORD_CHARS and text[start - 1] in ASCII_WORD_CHARS:
+            if (
+                is_bounded
+                and start
+                and text[start] in ASCII_WORD_CHARS
+                and text[start - 1] in ASCII_WORD_CHARS
+            ):
                 continue
             for row, term in enumerate(terms):
                 is_cut = is_inside(text, start) or is_inside(text, start + len(term))
-                if text.translate(LOWER).startswith(term, start) and not (is_cut and len(term) < inside_lengths[row]):
+                if text.translate(LOWER).startswith(term, start) and not (
+                    is_cut and len(term) < inside_lengths[row]
+                ):
                     found.add((text_no, start, row))
     return found
 
@@ -63,17 +78,29 @@ def reference_matches(texts: list[bytes], terms: list[bytes], is_bounded: bool, 
     st.lists(st.sampled_from([0, 2, 3, 4, 5, 8, 9, 12, 255]), min_size=40, max_size=40),
 )
 def test_matches_are_those_of_the_reference(
-    texts: list[bytes], terms: list[bytes], cuts: list[tuple[int, int, int]], is_bounded: bool, lengths: list[int]
+    texts: list[bytes],
+    terms: list[bytes],
+    cuts: list[tuple[int, int, int]],
+    is_bounded: bool,
+    lengths: list[int],
 ) -> None:
-    terms = terms + [texts[number][start : start + size] for number, start, size in cuts if number < len(texts)]
+    terms = terms + [
+        texts[number][start : start + size] for number, start, size in cuts if number < len(texts)
+    ]
     terms = [term.translate(LOWER) for term in terms if term]
     rules = RULES & np.uint8(27 if is_bounded else 25)
     buffers, term_buffers = to_buffers(texts), to_buffers(terms)
     inside_lengths = np.array(lengths[: len(terms)], np.uint8)
     index = TermIndex.build(term_buffers, inside_lengths)
     least = min(lengths[: len(terms)], default=255)
-    text_no, start, row = index.find(buffers, rules, term_buffers.data, term_buffers.offsets, inside_lengths, least)
-    found = list(zip(text_no.tolist(), (start - buffers.offsets[text_no]).tolist(), row.tolist(), strict=True))
+    text_no, start, row = index.find(
+        buffers, rules, term_buffers.data, term_buffers.offsets, inside_lengths, least
+    )
+    found = list(
+        zip(
+            text_no.tolist(), (start - buffers.offsets[text_no]).tolist(), row.tolist(), strict=True
+        )
+    )
     assert len(found) == len(set(found))
     assert set(found) == reference_matches(texts, terms, is_bounded, lengths)
     assert (np.diff(start) >= 0).all()
@@ -83,13 +110,17 @@ def test_more_matches_than_expected_are_all_found() -> None:
     buffers, terms = to_buffers([b"ab" * 5000]), to_buffers([b"ab", b"abababab"])
     anywhere = np.zeros(2, np.uint8)
     index = TermIndex.build(terms, anywhere)
-    _, start, row = index.find(buffers, np.zeros(256, np.uint8), terms.data, terms.offsets, anywhere, 0)
+    _, start, row = index.find(
+        buffers, np.zeros(256, np.uint8), terms.data, terms.offsets, anywhere, 0
+    )
     assert np.bincount(row).tolist() == [5000, 4997]
     assert start[row == 0].tolist() == list(range(0, 10_000, 2))
 
 
 @given(st.lists(st.integers(0, 2**64 - 1), max_size=20), st.integers(1, 4))
-def test_bits_of_a_filter_are_numbered_by_the_highest_bits_of_a_hash(hashes: list[int], log2_words: int) -> None:
+def test_bits_of_a_filter_are_numbered_by_the_highest_bits_of_a_hash(
+    hashes: list[int], log2_words: int
+) -> None:
     bits: U64 = np.zeros(1 << log2_words, np.uint64)
     set_bits(np.array(hashes, np.uint64), bits)
     set_rows = np.flatnonzero(np.unpackbits(bits.view(np.uint8), bitorder="little")).tolist()

@@ -15,7 +15,9 @@ WORD_BYTES = bytes(byte >= 128 or chr(byte).isalnum() for byte in range(256))
 WORD = re.compile(rb"[0-9A-Za-z\x80-\xff]+")
 # texts of bytes that have a meaning, and of any bytes
 TEXTS = st.lists(
-    st.lists(st.sampled_from(b"aAzZbB09 \n\r.,-'\xc3\x89\xe2\x80\x99\0"), max_size=24).map(bytes) | st.binary(max_size=30), max_size=5
+    st.lists(st.sampled_from(b"aAzZbB09 \n\r.,-'\xc3\x89\xe2\x80\x99\0"), max_size=24).map(bytes)
+    | st.binary(max_size=30),
+    max_size=5,
 )
 
 
@@ -26,7 +28,9 @@ def mix_bits(number: int) -> int:
 
 
 def reference_word_hash(word: bytes, seed: int, base: int) -> int:
-    first, *further = [int.from_bytes(word[at : at + 8], "little") for at in range(0, len(word), 8)] or [0]
+    first, *further = [
+        int.from_bytes(word[at : at + 8], "little") for at in range(0, len(word), 8)
+    ] or [0]
     number = mix_bits((first + len(word) * base + mix_bits(seed)) & MASK)
     for count, block in enumerate(further, 1):
         number = (mix_bits(number ^ block) * base + 8 * count) & MASK
@@ -44,7 +48,9 @@ def test_words_are_hashed_as_by_the_reference(words: list[bytes], seed: int, bas
 
 
 def join_texts(texts: list[bytes]) -> tuple[np.ndarray, np.ndarray]:
-    return np.frombuffer(b"".join(texts), np.uint8), np.cumsum([0, *map(len, texts)], dtype=np.int64)
+    return np.frombuffer(b"".join(texts), np.uint8), np.cumsum(
+        [0, *map(len, texts)], dtype=np.int64
+    )
 
 
 def list_words(texts: list[bytes]) -> list[tuple[int, int, int, bytes]]:
@@ -58,18 +64,29 @@ def list_words(texts: list[bytes]) -> list[tuple[int, int, int, bytes]]:
 
 
 @given(TEXTS, st.integers(0, MASK), st.integers(0, MASK), st.integers(0, 20))
-def test_words_are_longest_runs_of_word_bytes(texts: list[bytes], seed: int, base: int, capacity: int) -> None:
+def test_words_are_longest_runs_of_word_bytes(
+    texts: list[bytes], seed: int, base: int, capacity: int
+) -> None:
     data, offsets = join_texts(texts)
-    text_nos, starts, ends = np.full(capacity, -1, np.int32), np.empty(capacity, np.int64), np.empty(capacity, np.int64)
+    text_nos, starts, ends = (
+        np.full(capacity, -1, np.int32),
+        np.empty(capacity, np.int64),
+        np.empty(capacity, np.int64),
+    )
     hashes, is_wide = np.empty(capacity, np.uint64), np.empty(capacity, np.uint8)
     word_bytes = np.frombuffer(WORD_BYTES, np.uint8)
-    count = text_words.find_words(data, offsets, word_bytes, seed, base, text_nos, starts, ends, hashes, is_wide)
+    count = text_words.find_words(
+        data, offsets, word_bytes, seed, base, text_nos, starts, ends, hashes, is_wide
+    )
     expected = [
         (text_no, start, end, reference_word_hash(word.lower(), seed, base), not word.isascii())
         for text_no, start, end, word in list_words(texts)
     ]
     assert count == len(expected)
-    found = zip(*(column[:count].tolist() for column in (text_nos, starts, ends, hashes, is_wide)), strict=True)
+    found = zip(
+        *(column[:count].tolist() for column in (text_nos, starts, ends, hashes, is_wide)),
+        strict=True,
+    )
     assert list(found) == expected[:capacity]
 
 
@@ -78,7 +95,10 @@ def test_replaced_runs_are_their_words(runs: list[tuple[bool, list[int]]]) -> No
     replaced = [row for row, (is_replaced, _) in enumerate(runs) if is_replaced]
     lengths = [runs[row][1] for row in replaced]
     word_lengths = np.array([length for own in lengths for length in own], np.int64)
-    word_offsets, word_hashes = np.arange(len(word_lengths)) * 2, np.arange(len(word_lengths), dtype=np.uint64) + 100
+    word_offsets, word_hashes = (
+        np.arange(len(word_lengths)) * 2,
+        np.arange(len(word_lengths), dtype=np.uint64) + 100,
+    )
     counts = np.array([len(own) for own in lengths], np.int64)
     starts = np.arange(len(runs)) * 50
     columns = starts.astype(np.int32) // 100, starts, starts + 20, starts.astype(np.uint64)
@@ -92,12 +112,24 @@ def test_replaced_runs_are_their_words(runs: list[tuple[bool, list[int]]]) -> No
             expected.append((text_no, start, end, number))
     new = [np.empty(len(expected), column.dtype) for column in columns]
     text_words.replace_runs(
-        *(*columns, np.array(replaced, np.int64), counts, np.cumsum(counts) - counts, word_offsets, word_lengths, word_hashes, *new)
+        *(
+            *columns,
+            np.array(replaced, np.int64),
+            counts,
+            np.cumsum(counts) - counts,
+            word_offsets,
+            word_lengths,
+            word_hashes,
+            *new,
+        )
     )
     assert list(zip(*(column.tolist() for column in new), strict=True)) == expected
 
 
-@given(st.dictionaries(st.integers(0, 40) | st.integers(0, MASK), st.integers(1, 9), max_size=12), st.lists(st.integers(0, 40)))
+@given(
+    st.dictionaries(st.integers(0, 40) | st.integers(0, MASK), st.integers(1, 9), max_size=12),
+    st.lists(st.integers(0, 40)),
+)
 def test_flags_are_those_of_the_entry(entries: dict[int, int], others: list[int]) -> None:
     slot_bits, hashes = 3, [0, *entries]
     tables, left = list[np.ndarray](), list(range(1, len(hashes)))
@@ -110,18 +142,35 @@ def test_flags_are_those_of_the_entry(entries: dict[int, int], others: list[int]
     wanted = [*entries, *others]
     flags = np.empty(len(wanted), np.int32)
     slots = np.stack(tables) if tables else np.zeros((0, 1 << slot_bits), np.int32)
-    columns = np.array(wanted, np.uint64), slots, slot_bits, np.array(hashes, np.uint64), np.array([0, *entries.values()], np.int32)
+    columns = (
+        np.array(wanted, np.uint64),
+        slots,
+        slot_bits,
+        np.array(hashes, np.uint64),
+        np.array([0, *entries.values()], np.int32),
+    )
     text_words.lookup_flags(*columns, flags)
     assert flags.tolist() == [entries.get(number, 0) for number in wanted]
 
 
 NAMES = (
-    *("is_capitalized", "is_initial", "is_uppercase", "is_lowercase", "has_digit", "is_line_start", "has_next", "is_joined"),
+    *(
+        "is_capitalized",
+        "is_initial",
+        "is_uppercase",
+        "is_lowercase",
+        "has_digit",
+        "is_line_start",
+        "has_next",
+        "is_joined",
+    ),
     *("is_tightly_joined", "has_blank_after", "next_byte", "gap_size", "size"),
 )
 
 
-def describe_words_by_loop(texts: list[bytes], is_title: list[bool], is_wide_capital: list[bool]) -> list[dict[str, int]]:
+def describe_words_by_loop(
+    texts: list[bytes], is_title: list[bool], is_wide_capital: list[bool]
+) -> list[dict[str, int]]:
     words = list_words(texts)
     data, (_, offsets) = b"".join(texts), join_texts(texts)
     rows = []
@@ -141,7 +190,10 @@ def describe_words_by_loop(texts: list[bytes], is_title: list[bool], is_wide_cap
                 "has_digit": any(48 <= byte <= 57 for byte in word),
                 "is_line_start": is_first or b"\n" in data[words[row - 1][2] : start],
                 "has_next": has_next,
-                "is_joined": gap == b" " or is_tight or (gap == b"." and is_initial) or (gap == b". " and (is_initial or is_title[row])),
+                "is_joined": gap == b" "
+                or is_tight
+                or (gap == b"." and is_initial)
+                or (gap == b". " and (is_initial or is_title[row])),
                 "is_tightly_joined": is_tight,
                 "has_blank_after": gap == b" ",
                 "next_byte": data[end] if end < offsets[text_no + 1] else 0,
@@ -157,9 +209,13 @@ def describe_words_by_loop(texts: list[bytes], is_title: list[bool], is_wide_cap
     st.lists(st.booleans()),
     st.lists(st.booleans()),
 )
-def test_properties_of_words_are_those_of_the_loop(texts: list[bytes], is_title: list[bool], is_wide_capital: list[bool]) -> None:
+def test_properties_of_words_are_those_of_the_loop(
+    texts: list[bytes], is_title: list[bool], is_wide_capital: list[bool]
+) -> None:
     words = list_words(texts)
-    is_title, is_wide_capital = ([*given, *[False] * len(words)][: len(words)] for given in (is_title, is_wide_capital))
+    is_title, is_wide_capital = (
+        [*given, *[False] * len(words)][: len(words)] for given in (is_title, is_wide_capital)
+    )
     data, offsets = join_texts(texts)
     found = {name: np.full(len(words), 7, np.uint8) for name in NAMES}
     found["is_capitalized"] = np.array(is_wide_capital, np.uint8)
@@ -169,4 +225,6 @@ def test_properties_of_words_are_those_of_the_loop(texts: list[bytes], is_title:
         *(np.where(is_title, 6, 9).astype(np.int32), 2, *found.values()),
     )
     expected = describe_words_by_loop(texts, is_title, is_wide_capital)
-    assert {name: column.tolist() for name, column in found.items()} == {name: [row[name] for row in expected] for name in NAMES}
+    assert {name: column.tolist() for name, column in found.items()} == {
+        name: [row[name] for row in expected] for name in NAMES
+    }

@@ -27,15 +27,19 @@ def test_a_table_contains_what_was_inserted(ids: list[int], others: list[int]) -
 
 
 @given(st.lists(IDS), st.lists(st.tuples(IDS, IDS, IDS)))
-def test_a_row_is_found_if_one_of_its_ids_is_in_the_table(ids: list[int], rows: list[tuple[int, int, int]]) -> None:
+def test_a_row_is_found_if_one_of_its_ids_is_in_the_table(
+    ids: list[int], rows: list[tuple[int, int, int]]
+) -> None:
     found = np.empty(len(rows), np.uint8)
     value_sets.contains_any(np.array(rows, np.int64).reshape(-1, 3), make_table(ids), found)
     known = {number or 1 for number in ids}
-    assert found.tolist() == [any(number in known for number in row if number) for row in rows]  # 0: none
+    # 0: none
+    assert found.tolist() == [any(number in known for number in row if number) for row in rows]
 
 
 def reference_accept(draws: list[list[tuple[int, bool]]], doc_no: list[int]) -> list[int]:
-    """Attempt by attempt: each occurrence without a draw gets the next one if no occurrence of its document has it."""
+    """Attempt by attempt: each occurrence without a draw gets the next one if no occurrence of its
+    document has it."""
     accepted = [-1] * len(draws)
     used: set[tuple[int, int]] = set()
     for attempt in range(len(draws[0]) if draws else 0):
@@ -50,7 +54,14 @@ def reference_accept(draws: list[list[tuple[int, bool]]], doc_no: list[int]) -> 
 @given(
     st.integers(1, 4).flatmap(
         lambda attempts: st.lists(
-            st.tuples(st.integers(0, 2), st.lists(st.tuples(st.integers(2, 9), st.booleans()), min_size=attempts, max_size=attempts)),
+            st.tuples(
+                st.integers(0, 2),
+                st.lists(
+                    st.tuples(st.integers(2, 9), st.booleans()),
+                    min_size=attempts,
+                    max_size=attempts,
+                ),
+            ),
             max_size=12,
         )
     ),

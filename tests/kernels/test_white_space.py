@@ -23,11 +23,23 @@ def test_collapsed_texts_are_those_of_the_reference(texts: list[bytes]) -> None:
     collapsed = CollapsedTexts(to_buffers(texts))
     expected = [re.sub(rb"[ \t\n\v\f\r]+", b" ", text) for text in texts]
     assert [text.encode() for text in collapsed.texts.to_pylist()] == expected
-    # every span of a collapsed text is the span of the original from its first byte to its last; a blank is the first one of its run
+    # every span of a collapsed text is the span of the original from its first byte to its last; a
+    # blank is the first one of its run
     for text_no, (original, text) in enumerate(zip(texts, expected, strict=True)):
-        kept = [match.start() for match in re.finditer(rb"(?s)(?<![ \t\n\v\f\r])[ \t\n\v\f\r]|[^ \t\n\v\f\r]", original)]
-        spans = [(start, end) for start in range(len(text)) for end in range(start + 1, len(text) + 1)]
-        start, end = (np.array(column, np.int64) for column in zip(*spans, strict=True)) if spans else (np.empty(0, np.int64),) * 2
+        kept = [
+            match.start()
+            for match in re.finditer(
+                rb"(?s)(?<![ \t\n\v\f\r])[ \t\n\v\f\r]|[^ \t\n\v\f\r]", original
+            )
+        ]
+        spans = [
+            (start, end) for start in range(len(text)) for end in range(start + 1, len(text) + 1)
+        ]
+        start, end = (
+            (np.array(column, np.int64) for column in zip(*spans, strict=True))
+            if spans
+            else (np.empty(0, np.int64),) * 2
+        )
         row = np.full(len(start), text_no, np.int64)
         found = collapsed.to_original(LiteralMatches(row, start, end, row))
         assert [column.tolist() for column in found] == [

@@ -24,7 +24,9 @@ def find_ages_of_texts(texts: list[str]) -> list[list[str]]:
     detections = FINDER.run(pa.array(texts, pa.large_string()))
     kinds = detections.distinct.kind[detections.value_no]
     ages: list[list[str]] = [[] for _ in texts]
-    for no, start, end, kind in zip(detections.text_no, detections.start, detections.end, kinds, strict=True):
+    for no, start, end, kind in zip(
+        detections.text_no, detections.start, detections.end, kinds, strict=True
+    ):
         if FINDER.kinds[kind].name == KIND.name:
             ages[no].append(texts[no][start:end])
     return ages
@@ -114,20 +116,109 @@ def test_other_numbers_are_not_ages(text: str) -> None:
 
 # every context word and sign of an age, one in each text
 TEXTS_WITH_AGE = [
-    *(f"64{sign}{unit}{sign}old" for sign in " -" for unit in ("year", "Years", "month", "Months", "week", "Weeks", "day", "Days")),
-    *(f"64{short}, she" for short in (" y/o", " Y/O", "yo", "-yo", " YO", " y.o.", " y.o", " yr old", "yrs-old", " YRS OLD", " YR. OLD")),
-    *(f"{word}64 at" for word in ("aged ", "Aged: ", "AGED ", "age ", "Age is ", "age was ", "AGE:", "Age = ", "age=", "Ages ")),
-    *(f"{one}{turn} 64" for one in ("just ", "Just ", "I'll ", "will ", "she ", "He ", "i ") for turn in ("turn", "turns", "Turned")),
-    *(f"{word} 64" for word in ("turned", "Turned", "turning", "Turning", "Im Alter von", "im Alter von", "Alter", "edad", "Edad de")),
+    *(
+        f"64{sign}{unit}{sign}old"
+        for sign in " -"
+        for unit in ("year", "Years", "month", "Months", "week", "Weeks", "day", "Days")
+    ),
+    *(
+        f"64{short}, she"
+        for short in (
+            " y/o",
+            " Y/O",
+            "yo",
+            "-yo",
+            " YO",
+            " y.o.",
+            " y.o",
+            " yr old",
+            "yrs-old",
+            " YRS OLD",
+            " YR. OLD",
+        )
+    ),
+    *(
+        f"{word}64 at"
+        for word in (
+            "aged ",
+            "Aged: ",
+            "AGED ",
+            "age ",
+            "Age is ",
+            "age was ",
+            "AGE:",
+            "Age = ",
+            "age=",
+            "Ages ",
+        )
+    ),
+    *(
+        f"{one}{turn} 64"
+        for one in ("just ", "Just ", "I'll ", "will ", "she ", "He ", "i ")
+        for turn in ("turn", "turns", "Turned")
+    ),
+    *(
+        f"{word} 64"
+        for word in (
+            "turned",
+            "Turned",
+            "turning",
+            "Turning",
+            "Im Alter von",
+            "im Alter von",
+            "Alter",
+            "edad",
+            "Edad de",
+        )
+    ),
     *(f"{word} de 64 ans" for word in ("âgé", "âgée", "âgés", "Âgées")),
     *(f"64{form}" for form in ("-jährige", " jährigen", "jährigem", "-jährigen", "-jähriges")),
-    *(f"{one} 64." for one in ("I'm", "i'm", "I am", "i am", "I was", "i was", "He's", "he is", "he was", "She's", "she is", "She was")),
-    *(f"I am 64{end}" for end in (";", "!", "?", ")", "\n", ".", ",", " :)", " :-(", "   ", "\u2014and")),
+    *(
+        f"{one} 64."
+        for one in (
+            "I'm",
+            "i'm",
+            "I am",
+            "i am",
+            "I was",
+            "i was",
+            "He's",
+            "he is",
+            "he was",
+            "She's",
+            "she is",
+            "She was",
+        )
+    ),
+    *(
+        f"I am 64{end}"
+        for end in (";", "!", "?", ")", "\n", ".", ",", " :)", " :-(", "   ", "\u2014and")
+    ),
     *(
         f"I am 64 {word} x"
-        for word in ("and", "now", "today", "but", "so", "this", "next", "year", "years", "yr", "yrs", "yo", "y/o", "when", "at the time")
+        for word in (
+            "and",
+            "now",
+            "today",
+            "but",
+            "so",
+            "this",
+            "next",
+            "year",
+            "years",
+            "yr",
+            "yrs",
+            "yo",
+            "y/o",
+            "when",
+            "at the time",
+        )
     ),
-    *(f"{word} {one} was 64 we" for word in ("when", "since", "until", "till", "Before") for one in ("I", "he", "she")),
+    *(
+        f"{word} {one} was 64 we"
+        for word in ("when", "since", "until", "till", "Before")
+        for one in ("I", "he", "she")
+    ),
     *(
         f"the {one}, 64{end}"
         for one in ("man", "Man", "boy", "Boy", "girl", "Girl", "son", "daughter", "teen")
@@ -187,7 +278,10 @@ TEXTS_WITHOUT_AGE = [
         )
     ),
     *(f"when I was 64{what}" for what in ("%", "km", "/2", ".5", ",5", ":30", "-30")),
-    *(f"he is 64 {what}" for what in ("miles away", "of them", "andy", "nowhere", "in a row", ":x")),
+    *(
+        f"he is 64 {what}"
+        for what in ("miles away", "of them", "andy", "nowhere", "in a row", ":x")
+    ),
     *(
         "Aged 64/10",
         "ages 64-70",
@@ -198,25 +292,52 @@ TEXTS_WITHOUT_AGE = [
         "64 yrs     male",
         "64 yrs male1",
     ),
-    *("64yrs at", "it is 64yrs.", "he is 64yrs at", "Age  64", "will turned: 64/5", "121 years old", "064 years old"),
+    *(
+        "64yrs at",
+        "it is 64yrs.",
+        "he is 64yrs at",
+        "Age  64",
+        "will turned: 64/5",
+        "121 years old",
+        "064 years old",
+    ),
 ]
 
 
 def test_every_context_word_of_an_age() -> None:
     detections = FINDER.run(pa.array(TEXTS_WITH_AGE + TEXTS_WITHOUT_AGE, pa.large_string()))
-    ages = [FINDER.kinds[kind].name == KIND.name for kind in detections.distinct.kind[detections.value_no].tolist()]
+    ages = [
+        FINDER.kinds[kind].name == KIND.name
+        for kind in detections.distinct.kind[detections.value_no].tolist()
+    ]
     age_counts = [0] * len(TEXTS_WITH_AGE + TEXTS_WITHOUT_AGE)
     for text_no, start, stop, age in zip(
-        detections.text_no.tolist(), detections.start.tolist(), detections.end.tolist(), ages, strict=True
+        detections.text_no.tolist(),
+        detections.start.tolist(),
+        detections.end.tolist(),
+        ages,
+        strict=True,
     ):
-        age_counts[text_no] += age and ((TEXTS_WITH_AGE + TEXTS_WITHOUT_AGE)[text_no][start:stop] == "64" or 100)
-    wrong = [text for text, count in zip(TEXTS_WITH_AGE + TEXTS_WITHOUT_AGE, age_counts, strict=True) if count != (text in TEXTS_WITH_AGE)]
+        age_counts[text_no] += age and (
+            (TEXTS_WITH_AGE + TEXTS_WITHOUT_AGE)[text_no][start:stop] == "64" or 100
+        )
+    wrong = [
+        text
+        for text, count in zip(TEXTS_WITH_AGE + TEXTS_WITHOUT_AGE, age_counts, strict=True)
+        if count != (text in TEXTS_WITH_AGE)
+    ]
     assert wrong == []
 
 
 def test_age_limit_is_120() -> None:
     assert KIND.check is not None
-    assert KIND.check(pl.Series(["120", "121", "064", "64", "one"])).to_list() == [None, "range", "range", None, None]
+    assert KIND.check(pl.Series(["120", "121", "064", "64", "one"])).to_list() == [
+        None,
+        "range",
+        "range",
+        None,
+        None,
+    ]
 
 
 @pytest.mark.parametrize(
@@ -238,25 +359,53 @@ def test_surrogates_in_words_keep_the_form_and_are_found() -> None:
     values = pl.Series("value", ["sixty-four", "Sixty Four", "seventy", "twelve", "Two", "64"] * 60)
     rows = np.arange(len(values), dtype=np.uint64)
     surrogates = KIND.make_surrogates(
-        values, Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False
+        values,
+        Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows),
+        False,
     )
-    assert KIND.check is not None and KIND.check(surrogates).is_null().all() and (surrogates != values).all()
-    shapes = [r"[a-z]+ty-[a-z]+", r"[A-Z][a-z]+ty [A-Z][a-z]+", r"[a-z]+ty", r"[a-z]+(?:en|elve)", r"[A-Z][a-z]{2,4}", "[1-9][0-9]"]
-    assert all(re.fullmatch(shape, surrogate) for surrogate, shape in zip(surrogates, shapes * 60, strict=True))
+    assert (
+        KIND.check is not None
+        and KIND.check(surrogates).is_null().all()
+        and (surrogates != values).all()
+    )
+    shapes = [
+        r"[a-z]+ty-[a-z]+",
+        r"[A-Z][a-z]+ty [A-Z][a-z]+",
+        r"[a-z]+ty",
+        r"[a-z]+(?:en|elve)",
+        r"[A-Z][a-z]{2,4}",
+        "[1-9][0-9]",
+    ]
+    assert all(
+        re.fullmatch(shape, surrogate)
+        for surrogate, shape in zip(surrogates, shapes * 60, strict=True)
+    )
     texts = [f"aged {surrogate}, {surrogate} years old" for surrogate in surrogates]
     assert find_ages_of_texts(texts) == [[surrogate, surrogate] for surrogate in surrogates]
 
 
 def test_spellings_of_an_age_share_a_value_id() -> None:
-    detections = FINDER.run(pa.array(["aged 64, he is 64 years old, turned 64, sixty-four years old"], pa.large_string()))
+    detections = FINDER.run(
+        pa.array(
+            ["aged 64, he is 64 years old, turned 64, sixty-four years old"], pa.large_string()
+        )
+    )
     assert len(detections.text_no) == 4
-    assert set(detections.distinct.normalised.to_pylist()) == {"64"} and len(set(detections.distinct.value_id.tolist())) == 1
+    assert (
+        set(detections.distinct.normalised.to_pylist()) == {"64"}
+        and len(set(detections.distinct.value_id.tolist())) == 1
+    )
 
 
 def test_surrogates_keep_the_digit_count() -> None:
     values = pl.Series("value", ["7", "64", "101"] * 50)
     rows = np.arange(len(values), dtype=np.uint64)
-    draws = Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), np.zeros(len(values), np.uint64), rows)
+    draws = Draws.from_words(
+        b"sixteen bytes ok",
+        np.full(len(values), 7, np.uint64),
+        np.zeros(len(values), np.uint64),
+        rows,
+    )
     surrogates = KIND.make_surrogates(values, draws, False)
     assert KIND.check is not None and KIND.check(surrogates).is_null().all()
     assert surrogates.str.len_bytes().to_list() == values.str.len_bytes().to_list()

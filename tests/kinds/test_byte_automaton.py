@@ -31,13 +31,20 @@ def accepts(automaton: ByteAutomaton, text: bytes) -> bool:
 
 
 @given(EXPRESSIONS, st.lists(st.text("abc.-0é\n", max_size=7), min_size=1, max_size=12))
-def test_automata_accept_what_the_expression_matches_from_end_to_end(pattern: str, texts: list[str]) -> None:
+def test_automata_accept_what_the_expression_matches_from_end_to_end(
+    pattern: str, texts: list[str]
+) -> None:
     automaton, expression = build_automaton(pattern), re.compile(pattern.encode(), re.DOTALL)
     for text in texts:
-        assert accepts(automaton, text.encode()) == bool(expression.fullmatch(text.encode())), (pattern, text)
+        assert accepts(automaton, text.encode()) == bool(expression.fullmatch(text.encode())), (
+            pattern,
+            text,
+        )
 
 
-@pytest.mark.parametrize("pattern", ["a)", "(?:a", "(a)", "a**", "^a", "a$", "[a", "a{2", "é", "\\"])
+@pytest.mark.parametrize(
+    "pattern", ["a)", "(?:a", "(a)", "a**", "^a", "a$", "[a", "a{2", "é", "\\"]
+)
 def test_other_expressions_are_refused(pattern: str) -> None:
     with pytest.raises(ValueError, match="unexpected|expected|ends too early"):
         build_automaton(pattern)

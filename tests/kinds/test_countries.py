@@ -1,4 +1,5 @@
-"""National identifiers: searched only where the plan names their country, validated by their checks; surrogates pass the same checks."""
+"""National identifiers: searched only where the plan names their country, validated by their
+checks; surrogates pass the same checks."""
 
 from __future__ import annotations
 
@@ -21,7 +22,10 @@ def find_values(text: str, countries: tuple[str, ...]) -> list[tuple[str, str]]:
     finder = PatternFinder(KEY, countries, opt_in_kinds=("AGE", "DATE_TIME"))
     result = finder.run(pa.array([text], pa.large_string()))
     values = result.distinct.value.to_pylist()
-    return [(finder.kinds[result.distinct.kind[value_no]].name, values[value_no]) for value_no in result.value_no]
+    return [
+        (finder.kinds[result.distinct.kind[value_no]].name, values[value_no])
+        for value_no in result.value_no
+    ]
 
 
 def country_of(name: str) -> str:
@@ -37,12 +41,17 @@ def list_values(name: str) -> list[str]:
 
 def make_draws(count: int) -> Draws:
     return Draws.from_words(
-        b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint64)
+        b"sixteen bytes ok",
+        np.full(count, 7, np.uint64),
+        np.zeros(count, np.uint64),
+        np.arange(count, dtype=np.uint64),
     )
 
 
 @pytest.mark.parametrize(("name", "text", "value"), CASES)
-def test_identifier_is_found_with_its_country_in_any_surroundings(name: str, text: str, value: str) -> None:
+def test_identifier_is_found_with_its_country_in_any_surroundings(
+    name: str, text: str, value: str
+) -> None:
     for before, after in (("", ""), ("see ", "."), ("(", ")"), ("é", "é")):
         assert find_values(f"{before}{text}{after}", (country_of(name),)) == [(name, value)]
 
@@ -51,7 +60,11 @@ def test_identifier_is_found_with_its_country_in_any_surroundings(name: str, tex
 def test_identifier_is_not_found_without_its_country(name: str, text: str) -> None:
     assert name not in dict(find_values(text, ()))
     assert name not in list_kinds() and name in list_kinds([country_of(name).lower()])
-    assert not [kind for kind in list_kinds([country_of(name)]).values() if kind.country not in (None, country_of(name))]
+    assert not [
+        kind
+        for kind in list_kinds([country_of(name)]).values()
+        if kind.country not in (None, country_of(name))
+    ]
 
 
 @pytest.mark.parametrize(("name", "value"), [case[::2] for case in CASES])
@@ -67,38 +80,56 @@ def test_surrogates_keep_the_shape_and_rarely_repeat(name: str, reserved: bool) 
     values = pl.Series("value", list_values(name) * 40)
     surrogates = kind.make_surrogates(values, make_draws(len(values)), reserved)
     assert kind.check is not None and kind.check(surrogates).is_null().all()
-    drawn_characters = (
-        "[0-9A-Za-z]" if name != "FI_PERSONAL_IDENTITY_CODE" else "[0-9A-Za-z-]"
-    )  # where the sign of the century is drawn too
-    assert surrogates.str.replace_all(drawn_characters, "0").to_list() == values.str.replace_all(drawn_characters, "0").to_list()
+    # where the sign of the century is drawn too
+    drawn_characters = "[0-9A-Za-z]" if name != "FI_PERSONAL_IDENTITY_CODE" else "[0-9A-Za-z-]"
+    assert (
+        surrogates.str.replace_all(drawn_characters, "0").to_list()
+        == values.str.replace_all(drawn_characters, "0").to_list()
+    )
     assert (kind.normalise(surrogates) != kind.normalise(values)).all()
     assert surrogates.n_unique() > len(values) * 0.9
 
 
 @pytest.mark.parametrize("name", NATIONAL)
 def test_another_attempt_gives_another_surrogate(name: str) -> None:
-    """A surrogate that is already used is drawn again, and each of the sixty-four attempts gives another number."""
+    """A surrogate that is already used is drawn again, and each of the sixty-four attempts gives
+    another number."""
     kind = get_kind(name)
     values = pl.Series("value", list_values(name) * 5)
-    first, second = (kind.make_surrogates(values, make_draws(len(values)).with_attempt(attempt), False) for attempt in (0, 1))
+    first, second = (
+        kind.make_surrogates(values, make_draws(len(values)).with_attempt(attempt), False)
+        for attempt in (0, 1)
+    )
     assert (first != second).mean() > 0.9
 
 
 def test_spellings_of_one_number_share_a_normalised_value() -> None:
     for name in NATIONAL:
         forms = get_kind(name).normalise(pl.Series(list_values(name)))
-        if name not in ("DE_TAX_ID", "NL_BSN", "BR_CNPJ", "IT_FISCAL_CODE"):  # their cases are of several numbers
+        if name not in (
+            "DE_TAX_ID",
+            "NL_BSN",
+            "BR_CNPJ",
+            "IT_FISCAL_CODE",
+        ):
+            # their cases are of several numbers
             assert forms.n_unique() == 1, name
 
 
 def test_reserved_health_numbers() -> None:
-    assert get_kind("UK_NHS").make_surrogates(pl.Series(["943 476 5919"] * 20), make_draws(20), True).str.starts_with("999 ").all()
+    assert (
+        get_kind("UK_NHS")
+        .make_surrogates(pl.Series(["943 476 5919"] * 20), make_draws(20), True)
+        .str.starts_with("999 ")
+        .all()
+    )
 
 
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
-        # written like a telephone number, a card or a date: that kind, unless the identifier's name precedes it
+        # written like a telephone number, a card or a date: that kind, unless the identifier's name
+        # precedes it
         ("713-555-0123", [("PHONE_NUMBER", "713-555-0123")]),
         ("943 476 5919", [("PHONE_NUMBER", "943 476 5919")]),
         ("NHS 943 476 5919", [("UK_NHS", "943 476 5919")]),
@@ -124,7 +155,10 @@ def test_reserved_health_numbers() -> None:
         ("BSN van de vader van een van de buren is 111222333", []),
         ("BSN voor 111222333, BSN was 111222333", []),
         ("+351 912 312 979", [("PHONE_NUMBER", "+351 912 312 979")]),
-        ("https://example.com/?pesel=44051401359", [("URL", "https://example.com/?pesel=44051401359"), ("PL_PESEL", "44051401359")]),
+        (
+            "https://example.com/?pesel=44051401359",
+            [("URL", "https://example.com/?pesel=44051401359"), ("PL_PESEL", "44051401359")],
+        ),
     ],
 )
 def test_kinds_with_all_countries_enabled(text: str, expected: list[tuple[str, str]]) -> None:
@@ -132,7 +166,10 @@ def test_kinds_with_all_countries_enabled(text: str, expected: list[tuple[str, s
 
 
 def test_an_unknown_country_is_refused_with_suggestions() -> None:
-    with pytest.raises(PlanError, match=r"find\.countries: 'UK' is not a country code of ISO 3166; did you mean GB\?"):
+    with pytest.raises(
+        PlanError,
+        match=r"find\.countries: 'UK' is not a country code of ISO 3166; did you mean GB\?",
+    ):
         list_kinds(["DE", "uk"])
     with pytest.raises(PlanError, match="DE"):
         PatternFinder(KEY, ("XX",))
@@ -147,5 +184,8 @@ def test_a_national_kind_is_known_by_name() -> None:
 def test_candidates_rejected_by_all_kinds_are_counted_once() -> None:
     finder = PatternFinder(KEY, known_countries())
     result = finder.run(pa.array(["511 111 110 and 130 692 544"], pa.large_string()))
-    skipped = {(finder.kinds[number].name, reason): count for (number, reason), count in result.skipped.items()}
+    skipped = {
+        (finder.kinds[number].name, reason): count
+        for (number, reason), count in result.skipped.items()
+    }
     assert skipped == {("AU_TFN", "checksum"): 1, ("PHONE_NUMBER", "context"): 1}

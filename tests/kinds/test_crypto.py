@@ -1,4 +1,5 @@
-"""Wallet addresses: published test vectors, addresses with one wrong letter, and surrogates with valid check sums."""
+"""Wallet addresses: published test vectors, addresses with one wrong letter, and surrogates with
+valid check sums."""
 
 from __future__ import annotations
 
@@ -28,7 +29,10 @@ VALID = [
 
 def make_draws(count: int) -> Draws:
     return Draws.from_words(
-        b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint64)
+        b"sixteen bytes ok",
+        np.full(count, 7, np.uint64),
+        np.zeros(count, np.uint64),
+        np.arange(count, dtype=np.uint64),
     )
 
 
@@ -42,13 +46,22 @@ def test_published_addresses_pass_and_fail_with_one_letter_changed(value: str) -
     wrong = (
         value[:changed_position]
         + next(
-            letter for letter in "QqPp3zA" if letter.isupper() == value[changed_position].isupper() and letter != value[changed_position]
+            letter
+            for letter in "QqPp3zA"
+            if letter.isupper() == value[changed_position].isupper()
+            and letter != value[changed_position]
         )
         + value[changed_position + 1 :]
     )
     if value[:2] == "0x":
-        changed_position = max(position for position, letter in enumerate(value) if letter.isalpha())
-        wrong = value[:changed_position] + value[changed_position].swapcase() + value[changed_position + 1 :]
+        changed_position = max(
+            position for position, letter in enumerate(value) if letter.isalpha()
+        )
+        wrong = (
+            value[:changed_position]
+            + value[changed_position].swapcase()
+            + value[changed_position + 1 :]
+        )
     assert CRYPTO.check(pl.Series([wrong])).to_list() == ["checksum"]
 
 
@@ -57,7 +70,10 @@ def test_valid_and_invalid_addresses_in_one_column() -> None:
     column = pl.Series(VALID + [value[:-1] for value in VALID[:8]])
     assert CRYPTO.check(column).to_list() == [None] * len(VALID) + ["checksum"] * 8
     assert CRYPTO.check(pl.Series(["0x" + "0" * 40])).to_list() == ["zero"]
-    assert CRYPTO.check(pl.Series(["0x5AAEB6053F3E94C9B9A09F33669435E7EF1BEAED"])).to_list() == ["checksum"]  # a fingerprint has this form
+    # a fingerprint has this form
+    assert CRYPTO.check(pl.Series(["0x5AAEB6053F3E94C9B9A09F33669435E7EF1BEAED"])).to_list() == [
+        "checksum"
+    ]
 
 
 @pytest.mark.parametrize("value", VALID)
@@ -69,7 +85,9 @@ def test_surrogates_pass_the_check_and_keep_the_form(value: str) -> None:
     if value[0] in "13":
         assert sizes.is_between(26, 35).all() and surrogates.str.starts_with(value[0]).all()
     else:
-        assert (sizes == len(value)).all() and surrogates.str.starts_with(value[:4] if value[0] != "0" else "0x").all()
+        assert (sizes == len(value)).all() and surrogates.str.starts_with(
+            value[:4] if value[0] != "0" else "0x"
+        ).all()
     small, large = value[4:] == value[4:].lower(), value[4:] == value[4:].upper()
     if value[0] not in "13":
         assert all((surrogate[4:] == surrogate[4:].lower()) == small for surrogate in surrogates)
@@ -80,4 +98,6 @@ def test_surrogates_pass_the_check_and_keep_the_form(value: str) -> None:
 def test_mixed_networks_in_one_column() -> None:
     assert CRYPTO.check is not None
     values = pl.Series("v", VALID * 5)
-    assert CRYPTO.check(CRYPTO.make_surrogates(values, make_draws(len(values)), False)).is_null().all()
+    assert (
+        CRYPTO.check(CRYPTO.make_surrogates(values, make_draws(len(values)), False)).is_null().all()
+    )

@@ -1,4 +1,5 @@
-"""Dates and times: what is accepted, what is refused, one normalised form for several spellings, and surrogates that keep the spelling."""
+"""Dates and times: what is accepted, what is refused, one normalised form for several spellings,
+and surrogates that keep the spelling."""
 
 from __future__ import annotations
 
@@ -28,7 +29,9 @@ def find_dates_of_texts(texts: list[str]) -> list[list[str]]:
     detections = FINDER.run(pa.array(texts, pa.large_string()))
     kinds = detections.distinct.kind[detections.value_no]
     dates: list[list[str]] = [[] for _ in texts]
-    for no, start, end, kind in zip(detections.text_no, detections.start, detections.end, kinds, strict=True):
+    for no, start, end, kind in zip(
+        detections.text_no, detections.start, detections.end, kinds, strict=True
+    ):
         if FINDER.kinds[kind].name == KIND.name:
             dates[no].append(texts[no][start:end])
     return dates
@@ -99,7 +102,10 @@ DATES = [
 
 @pytest.mark.parametrize(("text", "normalised"), DATES)
 def test_dates_are_found_and_normalised(text: str, normalised: str) -> None:
-    assert find_dates_of_texts([text, f"on {text}, they say", f"({text})", f"x\n{text}\ny"]) == [[text]] * 4
+    assert (
+        find_dates_of_texts([text, f"on {text}, they say", f"({text})", f"x\n{text}\ny"])
+        == [[text]] * 4
+    )
     assert KIND.normalise(pl.Series([text])).to_list() == [normalised]
     assert KIND.normalise(pl.Series([normalised])).to_list() == [normalised]
 
@@ -116,7 +122,9 @@ def test_short_weekdays_need_a_context_word(text: str, expected: list[str]) -> N
     assert find_dates(text) == expected
     surrogates = KIND.make_surrogates(pl.Series("value", ["Wed"] * 50), make_draws(50), False)
     assert surrogates.n_unique() == 6
-    assert find_dates_of_texts([f"on {surrogate} we" for surrogate in surrogates]) == [[surrogate] for surrogate in surrogates]
+    assert find_dates_of_texts([f"on {surrogate} we" for surrogate in surrogates]) == [
+        [surrogate] for surrogate in surrogates
+    ]
 
 
 YEARS = [
@@ -150,11 +158,19 @@ DATES_AFTER_WORDS = [
 
 @pytest.mark.parametrize(("text", "value", "normalised"), DATES_AFTER_WORDS)
 def test_dates_that_need_a_context_word(text: str, value: str, normalised: str) -> None:
-    assert find_dates(text) == [value] and KIND.normalise(pl.Series([value])).to_list() == [normalised]
+    assert find_dates(text) == [value] and KIND.normalise(pl.Series([value])).to_list() == [
+        normalised
+    ]
     rows = np.arange(50, dtype=np.uint64)
-    surrogates = KIND.make_surrogates(pl.Series("value", [value] * 50), make_draws(50).take(rows.astype(np.intp)), False)
-    assert {re.sub("[0-9]", "0", surrogate) for surrogate in surrogates} == {re.sub("[0-9]", "0", value)} and surrogates.n_unique() > 20
-    assert find_dates_of_texts([text.replace(value, surrogate) for surrogate in surrogates]) == [[surrogate] for surrogate in surrogates]
+    surrogates = KIND.make_surrogates(
+        pl.Series("value", [value] * 50), make_draws(50).take(rows.astype(np.intp)), False
+    )
+    assert {re.sub("[0-9]", "0", surrogate) for surrogate in surrogates} == {
+        re.sub("[0-9]", "0", value)
+    } and surrogates.n_unique() > 20
+    assert find_dates_of_texts([text.replace(value, surrogate) for surrogate in surrogates]) == [
+        [surrogate] for surrogate in surrogates
+    ]
 
 
 NOTHING = [
@@ -205,39 +221,67 @@ def test_rejected_candidates_have_a_reason(text: str, reason: str | None) -> Non
     if reason is not None:
         assert KIND.check is not None
         assert KIND.check(pl.Series([text])).to_list() == [reason]
-        assert KIND.check(pl.Series([text, "10:30", "Mon, 14 May 2001 16:39:00 -0700"])).to_list() == [reason, None, None]
+        assert KIND.check(
+            pl.Series([text, "10:30", "Mon, 14 May 2001 16:39:00 -0700"])
+        ).to_list() == [reason, None, None]
 
 
 def test_leap_years() -> None:
     assert KIND.check is not None
-    days = ["Feb 29, 2000", "Feb 29, 2004", "Thu, 29 Feb 1996 10:00:00 +0000", "1900-02-29", "Thu, 29 Feb 1900 10:00:00 +0000"]
+    days = [
+        "Feb 29, 2000",
+        "Feb 29, 2004",
+        "Thu, 29 Feb 1996 10:00:00 +0000",
+        "1900-02-29",
+        "Thu, 29 Feb 1900 10:00:00 +0000",
+    ]
     assert KIND.check(pl.Series(days)).to_list() == [None, None, None, "date", "date"]
 
 
 @given(st.dates(datetime.date(1600, 1, 1), datetime.date(2099, 12, 31)))
 @settings(max_examples=60, deadline=None)
 def test_spellings_of_a_day_share_a_normalised_value(day: datetime.date) -> None:
-    spellings = [day.isoformat(), f"{day:%d %b %Y}", f"{day:%B} {day.day}, {day.year}", f"{day:%a, %d %b %Y}"]
+    spellings = [
+        day.isoformat(),
+        f"{day:%d %b %Y}",
+        f"{day:%B} {day.day}, {day.year}",
+        f"{day:%a, %d %b %Y}",
+    ]
     spellings += [f"{day:%d.%m.%Y}"] if day.day > 12 else []
     assert KIND.check is not None and KIND.check(pl.Series(spellings)).is_null().all()
     assert set(KIND.normalise(pl.Series(spellings))) == {day.isoformat()}
 
 
-@given(st.datetimes(datetime.datetime(1980, 1, 1), datetime.datetime(2099, 12, 31)), st.sampled_from(["+0000", "-0730", "+0200 (CEST)"]))
+@given(
+    st.datetimes(datetime.datetime(1980, 1, 1), datetime.datetime(2099, 12, 31)),
+    st.sampled_from(["+0000", "-0730", "+0200 (CEST)"]),
+)
 @settings(max_examples=60, deadline=None)
-def test_fixed_position_parser_equals_the_pattern_parser(moment: datetime.datetime, zone: str) -> None:
+def test_fixed_position_parser_equals_the_pattern_parser(
+    moment: datetime.datetime, zone: str
+) -> None:
     value = pl.Series([f"{moment:%a}, {moment.day} {moment:%b %Y %H:%M:%S} {zone}"])
     assert value.str.contains(_RFC5322_DATE).all()
-    assert KIND.normalise(value).to_list() == _normalise_parsed(value).to_list() == [f"{moment:%Y-%m-%dT%H:%M:%S}{zone[:5]}"]
+    assert (
+        KIND.normalise(value).to_list()
+        == _normalise_parsed(value).to_list()
+        == [f"{moment:%Y-%m-%dT%H:%M:%S}{zone[:5]}"]
+    )
 
 
 def make_draws(count: int) -> Draws:
     rows = np.arange(count, dtype=np.uint64)
-    return Draws.from_words(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), rows)
+    return Draws.from_words(
+        b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), rows
+    )
 
 
 def reduce_to_shape(text: str) -> str:
-    text = re.sub("(?<=[0-9])(st|nd|rd|th)(?![a-z])", "th", re.sub("(?<=[0-9])(ST|ND|RD|TH)(?![A-Z])", "TH", text))
+    text = re.sub(
+        "(?<=[0-9])(st|nd|rd|th)(?![a-z])",
+        "th",
+        re.sub("(?<=[0-9])(ST|ND|RD|TH)(?![A-Z])", "TH", text),
+    )
     return re.sub("[^\\W\\d_]{3,}", "w", re.sub("[0-9]", "0", text))
 
 
@@ -246,23 +290,58 @@ def test_surrogates_keep_the_spelling_and_are_valid_dates() -> None:
     surrogates = KIND.make_surrogates(values, make_draws(len(values)), False)
     assert KIND.check is not None and KIND.check(surrogates).is_null().all()
     assert KIND.is_value(pl.DataFrame({"value": surrogates})).all()
-    assert [reduce_to_shape(surrogate) for surrogate in surrogates] == [reduce_to_shape(value) for value in values]
+    assert [reduce_to_shape(surrogate) for surrogate in surrogates] == [
+        reduce_to_shape(value) for value in values
+    ]
     assert (KIND.normalise(surrogates) != KIND.normalise(values)).mean() > 0.9
     rows = np.arange(1, len(values), 3)
     assert (
-        KIND.make_surrogates(values.gather(rows), make_draws(len(values)).take(rows), False).to_list() == surrogates.gather(rows).to_list()
+        KIND.make_surrogates(
+            values.gather(rows), make_draws(len(values)).take(rows), False
+        ).to_list()
+        == surrogates.gather(rows).to_list()
     )
 
 
 @pytest.mark.parametrize(
     ("value", "months"),
     [
-        ("14 agosto 2001", "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre novembre dicembre"),
-        ("14 de agosto de 2001", "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre diciembre"),
-        ("14 de março de 2001", "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro dezembro"),
+        (
+            "14 agosto 2001",
+            (
+                "gennaio febbraio marzo aprile maggio giugno luglio agosto settembre ottobre"
+                " novembre dicembre"
+            ),
+        ),
+        (
+            "14 de agosto de 2001",
+            (
+                "enero febrero marzo abril mayo junio julio agosto septiembre octubre noviembre"
+                " diciembre"
+            ),
+        ),
+        (
+            "14 de março de 2001",
+            (
+                "janeiro fevereiro março abril maio junho julho agosto setembro outubro novembro"
+                " dezembro"
+            ),
+        ),
         ("14 mei 2001", "januari februari maart mei juni juli augustus oktober"),
-        ("maj 2001", "styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik listopad grudzień"),
-        ("14 maja 2001", "stycznia lutego kwietnia czerwca lipca sierpnia września października listopada grudnia"),
+        (
+            "maj 2001",
+            (
+                "styczeń luty marzec kwiecień maj czerwiec lipiec sierpień wrzesień październik"
+                " listopad grudzień"
+            ),
+        ),
+        (
+            "14 maja 2001",
+            (
+                "stycznia lutego kwietnia czerwca lipca sierpnia września października listopada"
+                " grudnia"
+            ),
+        ),
     ],
 )
 def test_surrogates_keep_the_language_of_the_month(value: str, months: str) -> None:
@@ -273,24 +352,43 @@ def test_surrogates_keep_the_language_of_the_month(value: str, months: str) -> N
 
 def test_surrogate_ordinals_match_their_day() -> None:
     values = pl.Series(
-        "value", ["3rd of May 2001", "May 1st, 2002", "22ND Jun", "21st August", "Monday, 11th June 1999", "12th-May-01"] * 40
+        "value",
+        [
+            "3rd of May 2001",
+            "May 1st, 2002",
+            "22ND Jun",
+            "21st August",
+            "Monday, 11th June 1999",
+            "12th-May-01",
+        ]
+        * 40,
     )
     endings = {1: "st", 2: "nd", 3: "rd", 21: "st", 22: "nd", 23: "rd"}
     days = set()
-    for value, surrogate in zip(values, KIND.make_surrogates(values, make_draws(len(values)), False), strict=True):
+    for value, surrogate in zip(
+        values, KIND.make_surrogates(values, make_draws(len(values)), False), strict=True
+    ):
         ordinal = re.search("([0-9]+)([a-z]{2})(?![a-z])", surrogate, re.IGNORECASE)
-        assert ordinal and ordinal[2].lower() == endings.get(int(ordinal[1]), "th") and ordinal[2].isupper() == ("ND" in value)
+        assert (
+            ordinal
+            and ordinal[2].lower() == endings.get(int(ordinal[1]), "th")
+            and ordinal[2].isupper() == ("ND" in value)
+        )
         days.add(int(ordinal[1]))
     assert days >= {1, 2, 3, 11, 12, 13, 21, 22, 23}
 
 
 def test_surrogate_weekday_matches_its_date() -> None:
-    values = pl.Series(["Mon, 14 May 2001 16:39:00 -0700", "Monday, May 14, 2001", "Mon May 14 12:00:00 2001"] * 60)
+    values = pl.Series(
+        ["Mon, 14 May 2001 16:39:00 -0700", "Monday, May 14, 2001", "Mon May 14 12:00:00 2001"] * 60
+    )
     surrogates = KIND.make_surrogates(values, make_draws(len(values)), False)
     for surrogate in surrogates:
         words = re.findall("[A-Za-z]+|[0-9]+", surrogate)
         numbers = [word for word in words if word.isdigit()]
-        month = next(word for word in words[1:] if word[:3] in "JanFebMarAprMayJunJulAugSepOctNovDec")
+        month = next(
+            word for word in words[1:] if word[:3] in "JanFebMarAprMayJunJulAugSepOctNovDec"
+        )
         year = next(number for number in numbers if len(number) == 4 and number[:2] in ("19", "20"))
         day = datetime.datetime.strptime(f"{numbers[0]} {month[:3]} {year}", "%d %b %Y")
         assert day.strftime("%a") == words[0][:3], surrogate
@@ -307,5 +405,8 @@ def test_empty_column() -> None:
     empty = pl.Series("value", [], dtype=pl.String)
     assert (
         KIND.check is not None
-        and len(KIND.check(empty)) == len(KIND.normalise(empty)) == len(KIND.make_surrogates(empty, make_draws(0), False)) == 0
+        and len(KIND.check(empty))
+        == len(KIND.normalise(empty))
+        == len(KIND.make_surrogates(empty, make_draws(0), False))
+        == 0
     )

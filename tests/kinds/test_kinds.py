@@ -1,4 +1,5 @@
-"""Details of the built-in kinds: reasons of refusal, normalised forms, components, shapes of surrogates. All people are invented.
+"""Details of the built-in kinds: reasons of refusal, normalised forms, components, shapes of
+surrogates. All people are invented.
 
 test_examples.py tests every kind on its own examples.
 """
@@ -36,17 +37,31 @@ PATTERN = "|".join(f"(?:{kind.pattern})" for kind in KINDS.values())
 
 def make_draws(count: int, document: int = 7) -> Draws:
     rows = np.arange(count, dtype=np.uint64)
-    return Draws.from_words(b"sixteen bytes ok", np.full(count, document, np.uint64), np.zeros(count, np.uint64), rows)
+    return Draws.from_words(
+        b"sixteen bytes ok", np.full(count, document, np.uint64), np.zeros(count, np.uint64), rows
+    )
 
 
 def find_values(text: str) -> tuple[list[tuple[str, str]], set[tuple[str, str]]]:
-    """(kind, value) of every occurrence in a text, and (kind, reason) of the rejected candidates."""
+    """(kind, value) of every occurrence in a text, and (kind, reason) of the rejected
+    candidates."""
     found = FINDER.run(pa.array([text], pa.large_string()))
-    values = [(FINDER.kinds[found.distinct.kind[value_no]].name, found.distinct.value[value_no].as_py()) for value_no in found.value_no]
+    values = [
+        (FINDER.kinds[found.distinct.kind[value_no]].name, found.distinct.value[value_no].as_py())
+        for value_no in found.value_no
+    ]
     return values, {(FINDER.kinds[number].name, reason) for number, reason in found.skipped}
 
 
-@pytest.mark.parametrize("text", ["", "046-1297901", "3f2504e0-4f89-11d3-9a0c-0305e82c3301", "1234.5678 00:1a:2b:3c:4d 0x5aAeb6 bc1"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "046-1297901",
+        "3f2504e0-4f89-11d3-9a0c-0305e82c3301",
+        "1234.5678 00:1a:2b:3c:4d 0x5aAeb6 bc1",
+    ],
+)
 def test_other_texts_have_no_values(text: str) -> None:
     assert find_values(text)[0] == []
 
@@ -92,12 +107,17 @@ def test_rejected_candidates_have_a_reason(text: str, name: str, reason: str) ->
 
 
 def test_checks_of_values_that_no_pattern_matches() -> None:
-    assert KINDS["IBAN_CODE"].check(pl.Series(["XX8937040044053201", "DE8937040044", "4"])).to_list() == [
+    assert KINDS["IBAN_CODE"].check(
+        pl.Series(["XX8937040044053201", "DE8937040044", "4"])
+    ).to_list() == [
         "country",
         "length",
         "country",
     ]
-    assert KINDS["CREDIT_CARD"].check(pl.Series(["0000000000000000", "4"])).to_list() == ["issuer", "luhn"]
+    assert KINDS["CREDIT_CARD"].check(pl.Series(["0000000000000000", "4"])).to_list() == [
+        "issuer",
+        "luhn",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -109,7 +129,9 @@ def test_checks_of_values_that_no_pattern_matches() -> None:
         ("http://bob@example.com", ("URL", "http://bob@example.com")),
     ],
 )
-def test_an_id_field_makes_all_but_a_persons_address_a_message_id(field: str, value: tuple[str, str]) -> None:
+def test_an_id_field_makes_all_but_a_persons_address_a_message_id(
+    field: str, value: tuple[str, str]
+) -> None:
     assert find_values(f"From: x\nIn-Reply-To: {field}\n\nhello")[0][0] == value
 
 
@@ -125,7 +147,11 @@ NORMALISED_VALUES = [
     ("EMAIL_ADDRESS", "bob@xn--abc-.example", "bob@xn--abc-.example"),
     ("EMAIL_ADDRESS", "bob%40example.com", "bob@example.com"),
     ("EMAIL_ADDRESS", "bob%40example.com@example.org", "bob%40example.com@example.org"),
-    ("CRYPTO", "BC1QW508D6QEJXTDG4Y5R3ZARVARY0C5XW7KV8F3T4", "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4"),
+    (
+        "CRYPTO",
+        "BC1QW508D6QEJXTDG4Y5R3ZARVARY0C5XW7KV8F3T4",
+        "bc1qw508d6qejxtdg4y5r3zarvary0c5xw7kv8f3t4",
+    ),
     ("MAC_ADDRESS", "00-1A-2B-3c-4d-5E", "001a2b3c4d5e"),
     ("X500_NAME", "/O=EXAMPLE/OU=Two\r\n Words/CN=Lee", "/o=example/ou=two words/cn=lee"),
     ("EMAIL_ADDRESS", "..bob.@example.com.", "bob@example.com"),
@@ -147,8 +173,16 @@ def test_normalise(name: str, value: str, normalised: str) -> None:
     assert KINDS[name].normalise(pl.Series([value])).to_list() == [normalised]
 
 
-SAMPLES = {name: [value for _, *values in kind.hits for value in values] for name, kind in KINDS.items()}
-SAMPLES["PHONE_NUMBER"] += ["+7 495 123-45-67", "+39 06 1234567", "+36 1 123 4567", "+229 98 47 77 62", "(212)555-0123"]
+SAMPLES = {
+    name: [value for _, *values in kind.hits for value in values] for name, kind in KINDS.items()
+}
+SAMPLES["PHONE_NUMBER"] += [
+    "+7 495 123-45-67",
+    "+39 06 1234567",
+    "+36 1 123 4567",
+    "+229 98 47 77 62",
+    "(212)555-0123",
+]
 SAMPLES["IP_ADDRESS"] += ["172.20.1.1", "192.168.0.9", "9.9.9.10", "FE80::ABCD:1", "2001:DB8::a1"]
 SAMPLES["EMAIL_ADDRESS"] += [
     "_bob@example.com",
@@ -173,11 +207,25 @@ HIDDEN_ADDRESSES = [
     "b\u200bob\uff20example.com",
     "bob%40example.com",
 ]
-HIDDEN_ADDRESSES += ["jos\u00e9@b\u00fccher.example", "иван@пример.рф", "bob.l=\nee@example.com", "ann dot lee at example dot org"]
+HIDDEN_ADDRESSES += [
+    "jos\u00e9@b\u00fccher.example",
+    "иван@пример.рф",
+    "bob.l=\nee@example.com",
+    "ann dot lee at example dot org",
+]
 
 
 # kinds of which a surrogate keeps the class of every character
-SHAPED_KINDS = ("CREDIT_CARD", "IBAN_CODE", "MESSAGE_ID", "PHONE_NUMBER", "SECRET", "URL", "US_SSN", "X500_NAME")
+SHAPED_KINDS = (
+    "CREDIT_CARD",
+    "IBAN_CODE",
+    "MESSAGE_ID",
+    "PHONE_NUMBER",
+    "SECRET",
+    "URL",
+    "US_SSN",
+    "X500_NAME",
+)
 
 
 def reduce_to_shape(name: str, value: str) -> str:
@@ -188,29 +236,59 @@ def reduce_to_shape(name: str, value: str) -> str:
         value = re.sub("[0-9]+([.][0-9]+){3}$", "0.0.0.0", value)
         return re.sub("[0-9A-Fa-f]", "h", value)
     if name == "CRYPTO":
-        return value[0].lower() + re.sub("[^0-9A-Za-z]", "", value[1:2]).lower() if value[0] in "0bBlLtT" else value[0]
+        return (
+            value[0].lower() + re.sub("[^0-9A-Za-z]", "", value[1:2]).lower()
+            if value[0] in "0bBlLtT"
+            else value[0]
+        )
     if name == "MAC_ADDRESS":
         return re.sub("[0-9A-Fa-f]", "h", value)
     if name == "EMAIL_ADDRESS":
         if "@" not in value:  # inside another address, or in a link
             value = re.sub("%(?:25)?40|[+_]40|=", "@", value.replace("+2E", "."))
         local, host = value.rsplit("@", 1)
-        return re.sub("[A-Za-z0-9]", "", re.sub("^([^A-Za-z0-9]*[A-Za-z0-9]*[^A-Za-z0-9]*).*", r"\1", local)) + "@" + "." * ("." in host)
+        return (
+            re.sub(
+                "[A-Za-z0-9]",
+                "",
+                re.sub("^([^A-Za-z0-9]*[A-Za-z0-9]*[^A-Za-z0-9]*).*", r"\1", local),
+            )
+            + "@"
+            + "." * ("." in host)
+        )
     return re.sub("[a-z]", "a", re.sub("[A-Z]", "A", re.sub("[0-9]", "0", value)))
 
 
-@pytest.mark.parametrize("name", [*SHAPED_KINDS, "CRYPTO", "EMAIL_ADDRESS", "IP_ADDRESS", "MAC_ADDRESS"])
+@pytest.mark.parametrize(
+    "name", [*SHAPED_KINDS, "CRYPTO", "EMAIL_ADDRESS", "IP_ADDRESS", "MAC_ADDRESS"]
+)
 def test_surrogates_keep_the_shape(name: str) -> None:
     kind, values = KINDS[name], pl.Series("value", SAMPLES[name] * 20)
     surrogates = kind.make_surrogates(values, make_draws(len(values)), False)
-    assert [reduce_to_shape(name, surrogate) for surrogate in surrogates] == [reduce_to_shape(name, value) for value in values]
-    frame = pl.DataFrame({"value": surrogates}).with_columns(bracketed=pl.lit(True), id_field=pl.lit(False), address_field=pl.lit(False))
-    assert kind.is_value(frame).all() and (kind.check is None or kind.check(surrogates).is_null().all())
-    assert (kind.normalise(surrogates) != kind.normalise(values)).mean() > (0.99 if name != "EMAIL_ADDRESS" else 0.999)
+    assert [reduce_to_shape(name, surrogate) for surrogate in surrogates] == [
+        reduce_to_shape(name, value) for value in values
+    ]
+    frame = pl.DataFrame({"value": surrogates}).with_columns(
+        bracketed=pl.lit(True), id_field=pl.lit(False), address_field=pl.lit(False)
+    )
+    assert kind.is_value(frame).all() and (
+        kind.check is None or kind.check(surrogates).is_null().all()
+    )
+    assert (kind.normalise(surrogates) != kind.normalise(values)).mean() > (
+        0.99 if name != "EMAIL_ADDRESS" else 0.999
+    )
 
 
 def test_surrogate_addresses_match_the_whole_pattern() -> None:
-    values = pl.Series(["bob@example.com", "a.b..c@example.co.uk", "x_@example.xn--p1ai", "O'Neil+tag@EXAMPLE.museum"] * 50)
+    values = pl.Series(
+        [
+            "bob@example.com",
+            "a.b..c@example.co.uk",
+            "x_@example.xn--p1ai",
+            "O'Neil+tag@EXAMPLE.museum",
+        ]
+        * 50
+    )
     surrogates = KINDS["EMAIL_ADDRESS"].make_surrogates(values, make_draws(len(values)), False)
     assert surrogates.str.contains(rf"\A(?:{KINDS['EMAIL_ADDRESS'].pattern})\z").all()
 
@@ -229,43 +307,84 @@ def test_surrogates_and_components_of_hidden_addresses() -> None:
         assert kind.check is not None and kind.check(surrogates).is_null().all()
         assert not set(kind.normalise(surrogates)) & set(kind.normalise(values))
     spelled = kind.make_surrogates(values, make_draws(len(values)), False)
-    assert spelled[0].count(" at ") == 1 and spelled[0].endswith(" dot com") and "[at]" in spelled[1]
+    assert (
+        spelled[0].count(" at ") == 1 and spelled[0].endswith(" dot com") and "[at]" in spelled[1]
+    )
 
 
-@pytest.mark.parametrize("at", [" at ", " AT ", "(at)", " (at) ", "[at]", " [at] ", "%40", "\uff20", " (@) "])
-@pytest.mark.parametrize("local", ["jane.moody", "hans_maximov", "o-brien", "peter.smith", "a1.b2", "jane dot doe", "ann", "ann.b.kovac"])
+@pytest.mark.parametrize(
+    "at", [" at ", " AT ", "(at)", " (at) ", "[at]", " [at] ", "%40", "\uff20", " (@) "]
+)
+@pytest.mark.parametrize(
+    "local",
+    [
+        "jane.moody",
+        "hans_maximov",
+        "o-brien",
+        "peter.smith",
+        "a1.b2",
+        "jane dot doe",
+        "ann",
+        "ann.b.kovac",
+    ],
+)
 def test_hidden_address_has_the_components_of_the_plain_one(local: str, at: str) -> None:
     """Letters of a name in `sep` would not be replaced, since a variant keeps the separators."""
     kind = KINDS["EMAIL_ADDRESS"]
     assert kind.split_components is not None
-    plain, hidden = kind.split_components(pl.Series([f"{local.replace(' dot ', '.')}@uni.example", f"{local}{at}uni.example"])).rows(
-        named=True
-    )
+    plain, hidden = kind.split_components(
+        pl.Series([f"{local.replace(' dot ', '.')}@uni.example", f"{local}{at}uni.example"])
+    ).rows(named=True)
     for name in ("lead", "first", "last", "domain", "dot", "tld"):
         assert hidden[name] == plain[name], name
     assert hidden["sep"] == (" dot " if " dot " in local else plain["sep"]) and hidden["at"] == at
-    surrogates = kind.make_surrogates(pl.Series([f"{local}{at}uni.example"] * 20), make_draws(20), False)
+    surrogates = kind.make_surrogates(
+        pl.Series([f"{local}{at}uni.example"] * 20), make_draws(20), False
+    )
     words = set(re.findall("[a-z]{3,}", local)) - {"dot"}
-    assert sum(word in address for word in words for address in surrogates) < 20  # of 20 or 40: a drawn name may be the same
+    # of 20 or 40: a drawn name may be the same
+    assert sum(word in address for word in words for address in surrogates) < 20
 
 
 def test_surrogate_addresses_rarely_repeat() -> None:
     values = pl.Series(["bob.mann@example.com", "bob@example.com"] * 5_000)
-    assert KINDS["EMAIL_ADDRESS"].make_surrogates(values, make_draws(len(values)), False).n_unique() == len(values)
+    assert KINDS["EMAIL_ADDRESS"].make_surrogates(
+        values, make_draws(len(values)), False
+    ).n_unique() == len(values)
 
 
 def test_reserved_ranges() -> None:
     def surrogates(name: str, value: str) -> pl.Series:
         return KINDS[name].make_surrogates(pl.Series([value] * 50), make_draws(50), True)
 
-    assert surrogates("EMAIL_ADDRESS", "bob@corp.net").str.contains(r"@example[.](?:com|net|org)\z").all()
+    assert (
+        surrogates("EMAIL_ADDRESS", "bob@corp.net")
+        .str.contains(r"@example[.](?:com|net|org)\z")
+        .all()
+    )
     assert surrogates("EMAIL_ADDRESS", "bob@corp").str.ends_with(".example").all()
-    assert surrogates("PHONE_NUMBER", "(713) 253-6161 x12").str.contains(r"\A[(][2-9][0-9]{2}[)] 555-01[0-9]{2} x[0-9]{2}\z").all()
-    assert surrogates("IP_ADDRESS", "10.1.2.3").str.contains(r"\A(?:192[.]0[.]2|198[.]51[.]100|203[.]0[.]113)[.][0-9]{1,3}\z").all()
+    assert (
+        surrogates("PHONE_NUMBER", "(713) 253-6161 x12")
+        .str.contains(r"\A[(][2-9][0-9]{2}[)] 555-01[0-9]{2} x[0-9]{2}\z")
+        .all()
+    )
+    assert (
+        surrogates("IP_ADDRESS", "10.1.2.3")
+        .str.contains(r"\A(?:192[.]0[.]2|198[.]51[.]100|203[.]0[.]113)[.][0-9]{1,3}\z")
+        .all()
+    )
     assert surrogates("IP_ADDRESS", "fe80::1").str.starts_with("2001:db8::").all()
-    assert surrogates("URL", "https://www.corp.net:80/a").str.contains(r"\Ahttps://www[.][a-z]+[.]example:80/[a-z]\z").all()
+    assert (
+        surrogates("URL", "https://www.corp.net:80/a")
+        .str.contains(r"\Ahttps://www[.][a-z]+[.]example:80/[a-z]\z")
+        .all()
+    )
     assert surrogates("CREDIT_CARD", "5105 1051 0510 5100").str.starts_with("5555 55").all()
-    assert surrogates("MAC_ADDRESS", "00:1A:2B:3C:4D:5E").str.contains(r"\A00:00:5E:00:53:[0-9A-F]{2}\z").all()
+    assert (
+        surrogates("MAC_ADDRESS", "00:1A:2B:3C:4D:5E")
+        .str.contains(r"\A00:00:5E:00:53:[0-9A-F]{2}\z")
+        .all()
+    )
     assert surrogates("US_SSN", "123-45-6789").str.contains(r"\A987-65-432[0-9]\z").all()
     assert surrogates("MESSAGE_ID", "1$a@host").str.ends_with(".example").all()
 
@@ -304,8 +423,12 @@ def test_components_concatenate_to_the_value(pairs: list[tuple[str, str]]) -> No
 @pytest.mark.parametrize("name", KINDS)
 def test_normalise_is_idempotent(name: str, data: st.DataObject) -> None:
     kind = KINDS[name]
-    values = st.from_regex(re.compile(kind.pattern.replace(BOUNDARY, "").replace(r"\z", ""), re.ASCII), fullmatch=True)
-    column = pl.Series(data.draw(st.lists(values, min_size=1, max_size=5)), dtype=pl.String).str.strip_chars("<>")
+    values = st.from_regex(
+        re.compile(kind.pattern.replace(BOUNDARY, "").replace(r"\z", ""), re.ASCII), fullmatch=True
+    )
+    column = pl.Series(
+        data.draw(st.lists(values, min_size=1, max_size=5)), dtype=pl.String
+    ).str.strip_chars("<>")
     once = kind.normalise(column)
     assert kind.normalise(once).to_list() == once.to_list()
 
@@ -316,7 +439,10 @@ def test_redraw_keeps_character_classes_and_kept_bytes() -> None:
     out = redraw_characters(values, make_draws(3), flat == ord("-"))
     assert out.str.contains(r"\A(?:[A-Z][a-z]-[0-9]{2} é|[a-z]{2}|)\z").all()
     assert out.to_list() != values.to_list()
-    assert redraw_characters(values, make_draws(3), np.ones(len(flat), bool)).to_list() == values.to_list()
+    assert (
+        redraw_characters(values, make_draws(3), np.ones(len(flat), bool)).to_list()
+        == values.to_list()
+    )
 
 
 def test_byte_matrix_and_flattened_strings_round_trip() -> None:
@@ -360,7 +486,8 @@ def test_unknown_kind_name_is_refused_with_a_suggestion() -> None:
     ],
 )
 def test_long_unbroken_runs_take_linear_time(unit: str) -> None:
-    """Quadratic work in the length of a run would take half a minute: all patterns in one search do, for the first two."""
+    """Quadratic work in the length of a run would take half a minute: all patterns in one search
+    do, for the first two."""
     texts = pa.array([(unit * 125_000)[:500_000]], pa.large_string())
     finder = PatternFinder(Key.from_seed(1))
     start = time.process_time()

@@ -1,4 +1,5 @@
-"""Names as values: equal names, names too ambiguous for the leak check, and surrogates of the same shape. All people are invented."""
+"""Names as values: equal names, names too ambiguous for the leak check, and surrogates of the same
+shape. All people are invented."""
 
 from __future__ import annotations
 
@@ -21,14 +22,34 @@ EQUAL_SPELLINGS = [
     ("LOCATION", "S\u00e3o  Paulo", "s\u00e3o paulo"),
     ("ORGANIZATION", "Acorn Gas", "ACORN GAS"),
 ]
-SHAPES = ["Ann Roe", "Roe, Ann M.", "ANN ROE", "ann roe", "Jan van der Berg", "Anna-Lena O'Neil", "J. K. Fischer", "Zo\u00eb \u00c5berg"]
+SHAPES = [
+    "Ann Roe",
+    "Roe, Ann M.",
+    "ANN ROE",
+    "ann roe",
+    "Jan van der Berg",
+    "Anna-Lena O'Neil",
+    "J. K. Fischer",
+    "Zo\u00eb \u00c5berg",
+]
 
 
 def reduce_to_shape(name: str) -> str:
-    """The shape of a name: words reduced to their letter case, all else unchanged; fixed words unchanged."""
+    """The shape of a name: words reduced to their letter case, all else unchanged; fixed words
+    unchanged."""
     return re.sub(
         r"[^\W\d_]+",
-        lambda m: m[0] if m[0] in ("van", "der") else "I" if len(m[0]) == 1 else "U" if m[0].isupper() else "T" if m[0].istitle() else "l",
+        lambda m: (
+            m[0]
+            if m[0] in ("van", "der")
+            else "I"
+            if len(m[0]) == 1
+            else "U"
+            if m[0].isupper()
+            else "T"
+            if m[0].istitle()
+            else "l"
+        ),
         name,
     )
 
@@ -46,7 +67,20 @@ def test_common_names_are_not_distinctive() -> None:
     names = pl.DataFrame({"normalised": ["ann roe", "li wu", "mark", "rodriguez", "anna-lena"]})
     assert is_distinctive(names).to_list() == [True, False, False, False, True]
     # in scripts without blanks: a family name and a given name of three characters or more
-    names = pl.DataFrame({"normalised": ["王小明", "田中太郎", "林 太郎", "王伟", "王 伟", "佐々木", "田中", "김민수"]})
+    names = pl.DataFrame(
+        {
+            "normalised": [
+                "王小明",
+                "田中太郎",
+                "林 太郎",
+                "王伟",
+                "王 伟",
+                "佐々木",
+                "田中",
+                "김민수",
+            ]
+        }
+    )
     assert is_distinctive(names).to_list() == [True, True, True, False, False, False, False, False]
 
 
@@ -60,7 +94,9 @@ def test_surrogate_has_the_same_shape_and_other_words(name: str) -> None:
         surrogates != get_kind(name).make_surrogates(values, draws.with_attempt(1), False)
     ).any()
     if name == "PERSON":
-        assert [reduce_to_shape(surrogate) for surrogate in surrogates] == [reduce_to_shape(value) for value in values]
+        assert [reduce_to_shape(surrogate) for surrogate in surrogates] == [
+            reduce_to_shape(value) for value in values
+        ]
     same = get_kind(name).normalise(surrogates) == get_kind(name).normalise(values)
     assert same.sum() == 0
 
@@ -71,9 +107,15 @@ def draw_surrogates(names: list[str]) -> list[str]:
 
 
 def test_a_given_name_alone_becomes_a_given_name_of_its_gender() -> None:
-    female, male = (set(fold_accents(pl.Series(list(names)))) for names in faker_given_names_by_gender())
+    female, male = (
+        set(fold_accents(pl.Series(list(names)))) for names in faker_given_names_by_gender()
+    )
     assert not {"larry", "petra", "jurgen"} & female & male
-    for name, same, other in (("Larry", male, female), ("PETRA", female, male), ("Jürgen", male, female)):
+    for name, same, other in (
+        ("Larry", male, female),
+        ("PETRA", female, male),
+        ("Jürgen", male, female),
+    ):
         words = [surrogate.lower() for surrogate in draw_surrogates([name] * 50)]
         assert all(word in same and word not in other for word in words)
     # after a title, or if no list has it as a given name, a single word is a surname
@@ -97,7 +139,10 @@ def test_a_given_name_alone_becomes_a_given_name_of_its_gender() -> None:
 )
 def test_surrogates_have_the_script_of_the_name(name: str, script: str) -> None:
     surrogates = draw_surrogates([name] * 20)
-    assert pl.Series(surrogates).str.contains(rf"\A[\p{{{script}}}\p{{M}} ]+\z").all() and len(set(surrogates)) > 5
+    assert (
+        pl.Series(surrogates).str.contains(rf"\A[\p{{{script}}}\p{{M}} ]+\z").all()
+        and len(set(surrogates)) > 5
+    )
 
 
 @pytest.mark.parametrize(
@@ -113,7 +158,9 @@ def test_surrogates_have_the_script_of_the_name(name: str, script: str) -> None:
         ("ジョン・スミス", "スミス", "ジョン"),
     ],
 )
-def test_variants_of_names_in_chinese_japanese_and_korean_keep_one_part(name: str, family: str, given: str) -> None:
+def test_variants_of_names_in_chinese_japanese_and_korean_keep_one_part(
+    name: str, family: str, given: str
+) -> None:
     variants = get_kind("PERSON").make_variants
     assert variants is not None
     draws = Draws.from_words(b"sixteen bytes ok", np.arange(20, dtype=np.uint64))
@@ -121,7 +168,13 @@ def test_variants_of_names_in_chinese_japanese_and_korean_keep_one_part(name: st
         made = variants(pl.Series([name] * 20), draws, np.full(20, anchor))
         assert made.str.contains(kept, literal=True).all() and not made.is_in([name]).all()
         place = name.index(kept)
-        assert all(variant.startswith(kept) if place == 0 else variant.endswith(kept) for variant in made) and other not in made.to_list()
+        assert (
+            all(
+                variant.startswith(kept) if place == 0 else variant.endswith(kept)
+                for variant in made
+            )
+            and other not in made.to_list()
+        )
 
 
 def test_surrogates_of_chinese_and_japanese_names_are_of_their_language_and_length() -> None:
@@ -130,7 +183,10 @@ def test_surrogates_of_chinese_and_japanese_names_are_of_their_language_and_leng
         surrogates = draw_surrogates([name] * 30)
         assert {len(surrogate) for surrogate in surrogates} == {size}
         family = size - (1 if size == 2 else 2)
-        assert all(surrogate[:family] in chinese.family and surrogate[family:] in chinese.given for surrogate in surrogates)
+        assert all(
+            surrogate[:family] in chinese.family and surrogate[family:] in chinese.given
+            for surrogate in surrogates
+        )
     for surrogate in draw_surrogates(["林 太郎"] * 30):
         family_name, given_name = surrogate.split(" ")
         assert family_name in japanese.family and given_name in japanese.male

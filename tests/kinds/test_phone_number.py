@@ -1,4 +1,5 @@
-"""Telephone numbers: numbers with a distinctive shape, numbers that need context, and other numbers. All numbers are invented."""
+"""Telephone numbers: numbers with a distinctive shape, numbers that need context, and other
+numbers. All numbers are invented."""
 
 from __future__ import annotations
 
@@ -21,7 +22,12 @@ FINDER = PatternFinder(Key.from_seed(3), opt_in_kinds=("AGE", "DATE_TIME"))
 def find_numbers(text: str) -> list[str]:
     """The telephone numbers that the finder `patterns`, with all kinds, reports in a text."""
     detections = FINDER.run(pa.array([text], pa.large_string()))
-    rows = zip(detections.start.tolist(), detections.end.tolist(), detections.distinct.kind[detections.value_no].tolist(), strict=True)
+    rows = zip(
+        detections.start.tolist(),
+        detections.end.tolist(),
+        detections.distinct.kind[detections.value_no].tolist(),
+        strict=True,
+    )
     return [text[start:stop] for start, stop, kind in rows if FINDER.kinds[kind].name == KIND.name]
 
 
@@ -73,16 +79,36 @@ NUMBERS_BY_CONTEXT = [
 
 @pytest.mark.parametrize("number", NUMBERS_BY_CONTEXT)
 @pytest.mark.parametrize(
-    "text", ["call {}", "Phone: {}", "FAX {}", "reach our support team at {} today", "Mobile:\n{}\n", "{} (fax)", "{}, office"]
+    "text",
+    [
+        "call {}",
+        "Phone: {}",
+        "FAX {}",
+        "reach our support team at {} today",
+        "Mobile:\n{}\n",
+        "{} (fax)",
+        "{}, office",
+    ],
 )
 def test_context_words_make_a_number_a_telephone_number(number: str, text: str) -> None:
-    assert [value.strip("()+") for value in find_numbers(text.format(number))] == [number.strip("()+")]
+    assert [value.strip("()+") for value in find_numbers(text.format(number))] == [
+        number.strip("()+")
+    ]
 
 
 @pytest.mark.parametrize("number", NUMBERS_BY_CONTEXT)
 @pytest.mark.parametrize(
     "text",
-    ["{}", "see {} for more", "order no. {}", "NPI: {}", "call about order {}", "the contact's NPI is {}", "phone IMEI {}", "ISBN {}"],
+    [
+        "{}",
+        "see {} for more",
+        "order no. {}",
+        "NPI: {}",
+        "call about order {}",
+        "the contact's NPI is {}",
+        "phone IMEI {}",
+        "ISBN {}",
+    ],
 )
 def test_numbers_without_context_words_are_not_found(number: str, text: str) -> None:
     if not (number.startswith("+") and text in ("see {} for more",)):
@@ -105,7 +131,10 @@ TEXTS_WITHOUT_NUMBER = [
     "index 579e5a907..042841687 100644",
     "5.0.0123-4567 v0.1.2.3",
     "0x100xxx 200xxx",
-    "SKU 415-555-0199, SKU: 415-555-0199, Part no. 415-555-0199, order # 415-555-0199, Model 415 555 0199",
+    (
+        "SKU 415-555-0199, SKU: 415-555-0199, Part no. 415-555-0199, order # 415-555-0199, Model"
+        " 415 555 0199"
+    ),
 ]
 
 
@@ -116,13 +145,18 @@ def test_other_numbers_are_not_found(text: str) -> None:
 
 def test_a_zip_code_before_a_number_is_not_part_of_it() -> None:
     assert find_numbers("Houston, TX 77002 713-555-0123") == ["713-555-0123"]
-    assert find_numbers("Suite 1200, 713-555-0123 or 713 555 0124") == ["713-555-0123", "713 555 0124"]
+    assert find_numbers("Suite 1200, 713-555-0123 or 713 555 0124") == [
+        "713-555-0123",
+        "713 555 0124",
+    ]
 
 
 def test_product_number_is_rejected_and_adjacent_numbers_are_found() -> None:
     text = "SKU 415-555-0199 or part 415-555-0198, order 415-555-0197; SKU +1 415-555-0196"
     assert find_numbers(text) == ["415-555-0198", "415-555-0197", "+1 415-555-0196"]
-    assert KIND.check is not None and KIND.check(pl.Series(["SKU 415-555-0199"])).to_list() == ["named"]
+    assert KIND.check is not None and KIND.check(pl.Series(["SKU 415-555-0199"])).to_list() == [
+        "named"
+    ]
 
 
 def test_hotline_numbers_directly_follow_their_word() -> None:
@@ -150,7 +184,13 @@ def test_normalise(value: str, normalised: str) -> None:
     assert KIND.normalise(pl.Series([normalised]))[0] == normalised
 
 
-REASONS = [("0000000", "same"), ("1234", "length"), ("12345678901234", "length"), ("2001 2002", "year"), ("20010504", "year")]
+REASONS = [
+    ("0000000", "same"),
+    ("1234", "length"),
+    ("12345678901234", "length"),
+    ("2001 2002", "year"),
+    ("20010504", "year"),
+]
 
 
 @pytest.mark.parametrize(("value", "reason"), REASONS)
@@ -161,7 +201,9 @@ def test_rejected_numbers_have_a_reason(value: str, reason: str) -> None:
 
 def make_draws(count: int) -> Draws:
     rows = np.arange(count, dtype=np.uint64)
-    return Draws.from_words(b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), rows)
+    return Draws.from_words(
+        b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), rows
+    )
 
 
 def test_surrogates_keep_the_shape_and_are_accepted() -> None:

@@ -1,4 +1,5 @@
-"""Words that make a number a telephone number, and words that make it something else, one by one."""
+"""Words that make a number a telephone number, and words that make it something else, one by
+one."""
 
 from __future__ import annotations
 
@@ -17,32 +18,35 @@ whatsapp sms answering messages-to mobilnummer mobilnr mobilfunk mobiltelefon mo
 natel anrufen erreichbar llama llamar llame llameme appeler appelez appelle rappeler rappelle joindre ligue chiama chiamami richiamarmi
 al-numero telemovel ligar linha-direta ligne-directe bellen terugbellen doorkiesnummer dzwoni oddzwoni zadzwoni komorka stacjonarny faks
 pod-numer pod-numerem
-""".split()
+""".split()  # noqa: E501
 PHONE_ABBREVIATIONS = """
 ph mob fon fone cel tlf tfno tlfno ramal portable fixe fijo fisso vast vaste fixo kom kontakt contato contacto recapito bel bell
-""".split()
+""".split()  # noqa: E501
 NON_ASCII_WORDS = """
 tél téléphone téléphones teléf teléfono teléfonos móvil móviles 电话 電話 手机 手機 携帯 传真 傳真 热线 熱線 致电 联系方式 連絡先 ファックス
 फ़ोन फोन मोबाइल दूरभाष télécopie telemóvel llámame llámeme
 dzwoń oddzwonić komórka 座机 回电 回拨 拨打 直线 我的号码 新号码 直通 折り返し 固定電話
-""".split()
+""".split()  # noqa: E501
 OWN_NUMBERS = (
     """
 my number is; my new number is; meine Nummer ist; meine neue Nummer ist; mijn nummer is; mon nouveau numéro est le; mi número nuevo es el;
 mio nuovo numero è; o meu número novo é; mój nowy numer to
-""".replace("\n", " ")
+""".replace("\n", " ")  # noqa: E501
     .strip()
     .split("; ")
 )
 TAGS_BEFORE = "office work home desk direct main voice o w h c f t p m".split()
 TAGS_AFTER = "office fax mobile cell home work voice phone tel direct pager".split()
-EXCLUDING_WORDS = "npi imei imsi iccid isbn issn ssn iban account card passport serial license licence policy invoice".split()
+EXCLUDING_WORDS = (
+    "npi imei imsi iccid isbn issn ssn iban account card passport serial license licence policy"
+    " invoice".split()
+)
 ADJACENT_EXCLUDING_WORDS = """
 accounts acct order orders case file ticket ref reference routing tax security zip postcode postal id ids vin mrn record
 identifier pin code box room docket patent bug page pages version confirmation conf tracking swift bic chapter section
 no contract member customer employee patient student amount total sin nino tfn abn acn nhs bsn cpf cnpj siren siret
 aadhaar medicare nas sku part parts p/n model item batch lot
-""".split()
+""".split()  # noqa: E501
 
 TEXTS_WITH_NUMBER = [
     *(
@@ -51,7 +55,11 @@ TEXTS_WITH_NUMBER = [
         for case in (str, str.upper)
         for behind in (" ", ": me on ")
     ),
-    *(f"so {word}{sign}{LOCAL} x" for word in PHONE_ABBREVIATIONS for sign in (" ", ": ", ".: ", " no ", ". nr. ", " number: ")),
+    *(
+        f"so {word}{sign}{LOCAL} x"
+        for word in PHONE_ABBREVIATIONS
+        for sign in (" ", ": ", ".: ", " no ", ". nr. ", " number: ")
+    ),
     *(f"x {word}{sign}{LOCAL} x" for word in NON_ASCII_WORDS for sign in (" ", ": ")),
     *(f"so {words} {LOCAL} x" for words in OWN_NUMBERS),
     f"liga à Eva: {LOCAL}",
@@ -79,6 +87,7 @@ TEXTS_WITH_NUMBER = [
     f"call{' ' * 44}{LOCAL}",
     *(f"x{before}+999 555 0199 55" for before in (": ", " (", ", ", ">", "; ")),
 ]
+# ends like a day; not a part of a longer string
 TEXTS_WITH_NUMBER += [
     *(
         "call 13820010514 x",
@@ -86,7 +95,7 @@ TEXTS_WITH_NUMBER += [
         "so - 07400 123456",
         "a-b 07400 123456",
         "1 /x 07400 123456",
-    ),  # ends like a day; not a part of a longer string
+    ),
     *(
         f"{before}07400 123456{behind}"
         for before in ("so ", "x: ", "x/", "(", "3, ", "3; ", "x:")
@@ -99,33 +108,87 @@ TEXTS_WITHOUT_NUMBER = [
     # a part of a longer string
     *(
         f"{before}07400 123456"
-        for before in ("3.", "3:", "3/", "3=", "3_", "3-", "3 ", "3. ", "3: ", ".", "=", "_ ", "3 : ", "3 - ", "3 /", " /", "-")
+        for before in (
+            "3.",
+            "3:",
+            "3/",
+            "3=",
+            "3_",
+            "3-",
+            "3 ",
+            "3. ",
+            "3: ",
+            ".",
+            "=",
+            "_ ",
+            "3 : ",
+            "3 - ",
+            "3 /",
+            " /",
+            "-",
+        )
     ),
     *(f"so 07400 123456{behind}" for behind in (":3", ".3", "/3", "-3", ":")),
     *(f"call {LOCAL}{behind}" for behind in ("x1y", "_")),
     *(f"x {LOCAL} {words} x" for words in ("the office", "at home", "x, fax")),
     *(f"{word} me {LOCAL[:3]}01" for word in ("answer", "recall", "callx")),
     f"call{' ' * 45}{LOCAL}",
-    *(f"so {words} {LOCAL}" for words in ("my case number is", "customer number is", "my number one of the last", "numer", "liga 2: ")),
-    *(f"{word} {LOCAL}" for word in ("rappelt", "ulama", "zachiama", "vastus", "komisja", "faksy", "号码", "固定", "un numero")),
+    *(
+        f"so {words} {LOCAL}"
+        for words in (
+            "my case number is",
+            "customer number is",
+            "my number one of the last",
+            "numer",
+            "liga 2: ",
+        )
+    ),
+    *(
+        f"{word} {LOCAL}"
+        for word in (
+            "rappelt",
+            "ulama",
+            "zachiama",
+            "vastus",
+            "komisja",
+            "faksy",
+            "号码",
+            "固定",
+            "un numero",
+        )
+    ),
     *(f"call the {word} {LOCAL}" for word in EXCLUDING_WORDS),
-    *(f"call {word}{sign}{LOCAL}" for word in ADJACENT_EXCLUDING_WORDS for sign in (" ", ": ", " no. ", " number is ", " #")),
+    *(
+        f"call {word}{sign}{LOCAL}"
+        for word in ADJACENT_EXCLUDING_WORDS
+        for sign in (" ", ": ", " no. ", " number is ", " #")
+    ),
     *(f"{word} 5 {LOCAL}" for word in ("call", "phone")),
     *(f"recall{word} {LOCAL}" for word in ("x", "ing", "able")),
     *(f"x{tag}: {LOCAL}" for tag in ("home", "desk", "o", "c")),
-    *(f"{word} {LOCAL}" for word in ("graph", "nobel", "label", "excel", "mainphonex", "xtél", "atél")),
+    *(
+        f"{word} {LOCAL}"
+        for word in ("graph", "nobel", "label", "excel", "mainphonex", "xtél", "atél")
+    ),
     *(f"x {LOCAL} {tag} x" for tag in ("officer", "faxes", "celled", "(x)", "h")),
     *(f"call him at his {short}" for short in ("55501", "555019")),
-    *("x\n+999 555 0199 55"),
+    *"x\n+999 555 0199 55",
 ]
 
 
 def test_every_context_word_of_a_number() -> None:
     texts = TEXTS_WITH_NUMBER + TEXTS_WITHOUT_NUMBER
     detections = FINDER.run(pa.array(texts, pa.large_string()))
-    phones = [FINDER.kinds[kind].name == "PHONE_NUMBER" for kind in detections.distinct.kind[detections.value_no].tolist()]
+    phones = [
+        FINDER.kinds[kind].name == "PHONE_NUMBER"
+        for kind in detections.distinct.kind[detections.value_no].tolist()
+    ]
     phone_counts = [0] * len(texts)
     for text_no, phone in zip(detections.text_no.tolist(), phones, strict=True):
         phone_counts[text_no] += phone
-    wrong = [text for number, text in enumerate(texts) if phone_counts[number] != (number < len(TEXTS_WITH_NUMBER))]
+    wrong = [
+        text
+        for number, text in enumerate(texts)
+        if phone_counts[number] != (number < len(TEXTS_WITH_NUMBER))
+    ]
     assert wrong == []

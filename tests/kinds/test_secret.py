@@ -1,4 +1,5 @@
-"""Secrets: every issuer's format, also one character too short, key blocks, and passwords in URLs. All are generated in the tests."""
+"""Secrets: every issuer's format, also one character too short, key blocks, and passwords in URLs.
+All are generated in the tests."""
 
 from __future__ import annotations
 
@@ -29,7 +30,10 @@ TOKENS = {
     "gitlab": ("glpat-", BODY[:20]),
     "slack": ("xoxb-", DIGITS),
     "slack app": ("xapp-", "1-" + BODY[:20]),
-    "slack hook": ("hooks.slack.com/services/T", BODY[:8].upper() + "/B" + BODY[:8].upper() + "/" + BODY[:24]),
+    "slack hook": (
+        "hooks.slack.com/services/T",
+        BODY[:8].upper() + "/B" + BODY[:8].upper() + "/" + BODY[:24],
+    ),
     "google": ("AIza", BODY[:35]),
     "google client": ("GOCSPX-", BODY[:28]),
     "google token": ("ya29.", BODY[:20]),
@@ -52,7 +56,10 @@ TOKENS = {
     "groq": ("gsk_", BODY[:52]),
     "vault": ("hvs.", BODY[:24]),
     "linear": ("lin_api_", BODY[:40]),
-    "slack workflow": ("hooks.slack.com/workflows/", f"{BODY[:9].upper()}/{BODY[:9].upper()}/{DIGITS}/{BODY[:24]}"),
+    "slack workflow": (
+        "hooks.slack.com/workflows/",
+        f"{BODY[:9].upper()}/{BODY[:9].upper()}/{DIGITS}/{BODY[:24]}",
+    ),
     "telegram": ("", DIGITS[1:] + ":AA" + BODY[:33]),
 }
 # the text before a key, the key, and the text after it
@@ -62,9 +69,20 @@ NAMED_KEYS = {
     "aws file": ("aws_secret_access_key = ", BODY[:19] + "/+" + BODY[:19], "\n"),
     "aws shell": ("export AWS_SECRET_ACCESS_KEY='", BODY[:40], "'"),
     "aws json": ('"SecretAccessKey": "', BODY[:40], '",'),
-    "telegram api": ("https://api.telegram.org/bot", DIGITS[:9] + ":AA" + BODY[:33], "/sendMessage"),
+    "telegram api": (
+        "https://api.telegram.org/bot",
+        DIGITS[:9] + ":AA" + BODY[:33],
+        "/sendMessage",
+    ),
 }
-KEY_LINES = "\n".join("Proc-Type: 4,ENCRYPTED DEK-Info: AES-128-CBC,00FF".split(" D")) + "\n\n" + BODY[:64] + "\n" + BODY[:30] + "+/==\n"
+KEY_LINES = (
+    "\n".join("Proc-Type: 4,ENCRYPTED DEK-Info: AES-128-CBC,00FF".split(" D"))
+    + "\n\n"
+    + BODY[:64]
+    + "\n"
+    + BODY[:30]
+    + "+/==\n"
+)
 
 
 def build_key_block(key_type: str = "RSA ", body: str = KEY_LINES) -> str:
@@ -74,12 +92,18 @@ def build_key_block(key_type: str = "RSA ", body: str = KEY_LINES) -> str:
 def find_values(text: str) -> list[tuple[str, str]]:
     result = FINDER.run(pa.array([text], pa.large_string()))
     values = result.distinct.value.to_pylist()
-    return [(FINDER.kinds[result.distinct.kind[value_no]].name, values[value_no]) for value_no in result.value_no]
+    return [
+        (FINDER.kinds[result.distinct.kind[value_no]].name, values[value_no])
+        for value_no in result.value_no
+    ]
 
 
 def make_draws(count: int) -> Draws:
     return Draws.from_words(
-        b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), np.arange(count, dtype=np.uint64)
+        b"sixteen bytes ok",
+        np.full(count, 7, np.uint64),
+        np.zeros(count, np.uint64),
+        np.arange(count, dtype=np.uint64),
     )
 
 
@@ -113,7 +137,11 @@ def test_key_is_found_by_its_name_and_excludes_it(format_name: str) -> None:
     for surrogate in SECRET.make_surrogates(pl.Series("v", [key] * 5), make_draws(5), False):
         assert surrogate != key and ("SECRET", surrogate) in find_values(before + surrogate + after)
     assert not [
-        value for value in find_values(before.replace("ey", "eyed").replace("/bot", "/robot") + key[:-3] + after) if value[0] == "SECRET"
+        value
+        for value in find_values(
+            before.replace("ey", "eyed").replace("/bot", "/robot") + key[:-3] + after
+        )
+        if value[0] == "SECRET"
     ]
     if format_name != "telegram api":
         assert not [value for value in find_values(f"md5 {key} and") if value[0] == "SECRET"]
@@ -122,7 +150,12 @@ def test_key_is_found_by_its_name_and_excludes_it(format_name: str) -> None:
 @pytest.mark.parametrize("key_type", ["", "RSA ", "EC ", "OPENSSH ", "ENCRYPTED ", "DSA "])
 @pytest.mark.parametrize(
     "encode",
-    [str, lambda text: text.replace("\n", "\r\n"), lambda text: text.replace("\n", "\\n"), lambda text: text.replace("\n", "\n> ")],
+    [
+        str,
+        lambda text: text.replace("\n", "\r\n"),
+        lambda text: text.replace("\n", "\\n"),
+        lambda text: text.replace("\n", "\n> "),
+    ],
 )
 def test_a_key_block_is_one_value(key_type: str, encode: object) -> None:
     text = encode(build_key_block(key_type))  # type: ignore[operator]
@@ -133,21 +166,31 @@ def test_key_blocks() -> None:
     pgp = build_key_block("PGP ").replace("KEY-", "KEY BLOCK-")
     assert find_values(pgp) == [("SECRET", pgp)]
     two = build_key_block() + "\n" + build_key_block("EC ")
-    assert [value for _, value in find_values(two)] == two.replace("-----\n-----B", "-----|-----B").split("|")
+    assert [value for _, value in find_values(two)] == two.replace(
+        "-----\n-----B", "-----|-----B"
+    ).split("|")
     # a truncated block does not extend to the end of the next one
     cut = build_key_block()[:-31]
     assert find_values(cut) == []
     assert find_values(cut + "\n" + build_key_block()) == [("SECRET", build_key_block())]
     assert find_values(build_key_block().replace("PRIVATE", "PUBLIC")) == []
     forms = SECRET.normalise(
-        pl.Series([build_key_block(), build_key_block().replace("\n", "\r\n"), build_key_block().replace("\n", "\\n")])
+        pl.Series(
+            [
+                build_key_block(),
+                build_key_block().replace("\n", "\r\n"),
+                build_key_block().replace("\n", "\\n"),
+            ]
+        )
     )
     assert forms.n_unique() == 1
     surrogate = SECRET.make_surrogates(pl.Series([build_key_block()]), make_draws(1), False)[0]
-    assert surrogate.startswith("-----BEGIN RSA PRIVATE KEY-----\n") and surrogate.endswith("\n-----END RSA PRIVATE KEY-----")
-    assert surrogate.count("\n") == build_key_block().count("\n") and not set(re.findall("[A-Za-z0-9]{8,}", surrogate)) & set(
-        re.findall("[A-Za-z0-9]{8,}", KEY_LINES)
+    assert surrogate.startswith("-----BEGIN RSA PRIVATE KEY-----\n") and surrogate.endswith(
+        "\n-----END RSA PRIVATE KEY-----"
     )
+    assert surrogate.count("\n") == build_key_block().count("\n") and not set(
+        re.findall("[A-Za-z0-9]{8,}", surrogate)
+    ) & set(re.findall("[A-Za-z0-9]{8,}", KEY_LINES))
 
 
 @pytest.mark.parametrize(
@@ -179,12 +222,24 @@ def test_host_after_a_password_is_searched() -> None:
 
 def test_token_instead_of_a_user_name_is_not_an_address() -> None:
     token = "".join(TOKENS["github"])
-    assert find_values(f"https://{token}@example.com/x") == [("URL", f"https://{token}@example.com/x"), ("SECRET", token)]
+    assert find_values(f"https://{token}@example.com/x") == [
+        ("URL", f"https://{token}@example.com/x"),
+        ("SECRET", token),
+    ]
 
 
 def test_placeholders_are_rejected() -> None:
-    result = FINDER.run(pa.array(["AKIA" + "X" * 16, "ghp_" + "x" * 36, "sk-" + "0" * 32, "ftp://a:b@example.com"], pa.large_string()))
-    assert {reason: count for (number, reason), count in result.skipped.items() if FINDER.kinds[number].name == "SECRET"} == {
+    result = FINDER.run(
+        pa.array(
+            ["AKIA" + "X" * 16, "ghp_" + "x" * 36, "sk-" + "0" * 32, "ftp://a:b@example.com"],
+            pa.large_string(),
+        )
+    )
+    assert {
+        reason: count
+        for (number, reason), count in result.skipped.items()
+        if FINDER.kinds[number].name == "SECRET"
+    } == {
         "placeholder": 3,
         "short": 1,
     }

@@ -1,4 +1,5 @@
-"""Numbers in groups with any blank or hyphen between them: found whole, one normalised form, a surrogate with the same separators."""
+"""Numbers in groups with any blank or hyphen between them: found whole, one normalised form, a
+surrogate with the same separators."""
 
 from __future__ import annotations
 
@@ -17,8 +18,22 @@ from sanitize.text.decodings import iter_decodings
 
 KEY = Key.from_seed(3)
 FINDER = PatternFinder(KEY, countries=("GB", "AU", "CA", "JP", "FR", "DE"))
-# replacements of `~`: no-break, figure, thin, narrow and wide blanks; hyphens, dashes, minus; two or three of them
-SINGLE = ["\u00a0", "\u2007", "\u2009", "\u202f", "\u3000", "\u2010", "\u2011", "\u2012", "\u2013", "\u2014", "\u2212", "\uff0d"]
+# replacements of `~`: no-break, figure, thin, narrow and wide blanks; hyphens, dashes, minus; two
+# or three of them
+SINGLE = [
+    "\u00a0",
+    "\u2007",
+    "\u2009",
+    "\u202f",
+    "\u3000",
+    "\u2010",
+    "\u2011",
+    "\u2012",
+    "\u2013",
+    "\u2014",
+    "\u2212",
+    "\uff0d",
+]
 DOUBLED = ["  ", " -", "- ", "\u00a0-", "-\u202f"]
 BLANK = ["\u00a0", "\u2009", "\u202f", "\u3000"]
 # words before it, a number, its kind, its normalised value, and the separators it is written with
@@ -42,16 +57,24 @@ NUMBER_FORMATS = [
     ("", "86~095~742~719", "DE_TAX_ID", "86095742719", BLANK),
     ("", "2~55~08~14~168~025~38", "FR_NIR", "255081416802538", BLANK),
 ]
-CASES = [(word, number.replace("~", gap), name, form) for word, number, name, form, gaps in NUMBER_FORMATS for gap in gaps]
+CASES = [
+    (word, number.replace("~", gap), name, form)
+    for word, number, name, form, gaps in NUMBER_FORMATS
+    for gap in gaps
+]
 
 
 def find_values(texts: list[str]) -> list[list[tuple[str, str, str]]]:
     """The values in each text: kind, value, normalised form."""
     detections = FINDER.run(pa.array(texts, pa.large_string()))
     out: list[list[tuple[str, str, str]]] = [[] for _ in texts]
-    for row, start, stop, value_no in zip(detections.text_no, detections.start, detections.end, detections.value_no, strict=True):
+    for row, start, stop, value_no in zip(
+        detections.text_no, detections.start, detections.end, detections.value_no, strict=True
+    ):
         name = FINDER.kinds[detections.distinct.kind[value_no]].name
-        out[row].append((name, texts[row][start:stop], str(detections.distinct.normalised[value_no])))
+        out[row].append(
+            (name, texts[row][start:stop], str(detections.distinct.normalised[value_no]))
+        )
     return out
 
 
@@ -59,7 +82,9 @@ def test_any_separator_between_the_groups() -> None:
     texts = [f"Dear all,\nsee {word}{value}, as said\n" for word, value, _, _ in CASES]
     wrong = [
         (ascii(text), values)
-        for text, values, (_, value, name, form) in zip(texts, find_values(texts), CASES, strict=True)
+        for text, values, (_, value, name, form) in zip(
+            texts, find_values(texts), CASES, strict=True
+        )
         if values != [(name, value, form)]
     ]
     assert not wrong
@@ -67,7 +92,10 @@ def test_any_separator_between_the_groups() -> None:
 
 def test_plain_separators_give_the_same_normalised_value() -> None:
     """A number with any separators has one normalised form, and therefore one value_id."""
-    plain = [(word, number.replace("~", "-" if gaps is not BLANK else " ")) for word, number, _, _, gaps in NUMBER_FORMATS]
+    plain = [
+        (word, number.replace("~", "-" if gaps is not BLANK else " "))
+        for word, number, _, _, gaps in NUMBER_FORMATS
+    ]
     normalised = [values[0][2] for values in find_values([word + value for word, value in plain])]
     assert normalised == [form for _, _, _, form, _ in NUMBER_FORMATS]
 
@@ -82,7 +110,10 @@ def test_surrogate_keeps_the_separators(reserved: bool) -> None:
     for name in {name for _, _, name, _ in CASES}:
         values = pl.Series([value for _, value, kind, _ in CASES if kind == name])
         surrogates = get_kind(name).make_surrogates(values, make_draws(len(values)), reserved)
-        assert surrogates.str.replace_all("[0-9A-Z*]", "").to_list() == values.str.replace_all("[0-9A-Z*]", "").to_list(), name
+        assert (
+            surrogates.str.replace_all("[0-9A-Z*]", "").to_list()
+            == values.str.replace_all("[0-9A-Z*]", "").to_list()
+        ), name
         assert (surrogates != values).all(), name
 
 
@@ -109,7 +140,11 @@ def test_texts_with_other_separators_have_no_values(text: str) -> None:
 def test_number_of_unknown_length_ends_at_a_wide_gap() -> None:
     """Two blanks end a number of unknown length: what follows is the next item on the line."""
     texts = ["tel 01 99 00 12 34  75001 Paris", "(020) 7946 0958  12345", "call 78 651 450  2001"]
-    assert [[value for _, value, _ in values] for values in find_values(texts)] == [["01 99 00 12 34"], ["(020) 7946 0958"], ["78 651 450"]]
+    assert [[value for _, value, _ in values] for values in find_values(texts)] == [
+        ["01 99 00 12 34"],
+        ["(020) 7946 0958"],
+        ["78 651 450"],
+    ]
 
 
 ADJACENT_ITEMS = [
@@ -139,7 +174,8 @@ ADJACENT_ITEMS = [
     ],
 )
 def test_adjacent_items_are_not_part_of_a_number(value: str, name: str) -> None:
-    """A wide gap separates the next item on the line: an expiry date, a code, a year, another number."""
+    """A wide gap separates the next item on the line: an expiry date, a code, a year, another
+    number."""
     texts = [f"see {before}{value}{behind}, as said" for before, behind in ADJACENT_ITEMS]
     missed = [
         text
@@ -150,21 +186,26 @@ def test_adjacent_items_are_not_part_of_a_number(value: str, name: str) -> None:
 
 
 def test_number_with_trunk_zero_starts_after_a_wide_gap() -> None:
-    assert [[value for _, value, _ in values] for values in find_values(["123  020 7946 0958", "2024  020 7946 0958"])] == [
-        ["020 7946 0958"]
-    ] * 2
+    assert [
+        [value for _, value, _ in values]
+        for values in find_values(["123  020 7946 0958", "2024  020 7946 0958"])
+    ] == [["020 7946 0958"]] * 2
 
 
 def test_separator_classes_equal_the_unicode_categories() -> None:
-    """The constants contain each Unicode blank that ends no line, and each dash that looks like a hyphen, once."""
+    """The constants contain each Unicode blank that ends no line, and each dash that looks like a
+    hyphen, once."""
     blank, hyphen = re.compile(f"[{BLANKS}]"), re.compile(f"[{HYPHENS}]")
     characters = [chr(code) for code in range(0x20, 0x10000)]
-    assert [character for character in characters if unicodedata.category(character) == "Zs" and character != "\u1680"] == [
-        character for character in characters if blank.fullmatch(character)
-    ]
+    assert [
+        character
+        for character in characters
+        if unicodedata.category(character) == "Zs" and character != "\u1680"
+    ] == [character for character in characters if blank.fullmatch(character)]
     dashes = {character for character in characters if hyphen.fullmatch(character)}
     assert (
-        dashes - {"\u2212"} <= {character for character in characters if unicodedata.category(character) == "Pd"}
+        dashes - {"\u2212"}
+        <= {character for character in characters if unicodedata.category(character) == "Pd"}
         and {"-", "\u2011", "\u2013"} <= dashes
     )
 
@@ -172,14 +213,20 @@ def test_separator_classes_equal_the_unicode_categories() -> None:
 def test_widened_patterns_keep_everything_else() -> None:
     unchanged = rf"{BOUNDARY}(?:[0-9]{{3}}|[A-F-]x?){BOUNDARY}\-"
     assert widen_separators(unchanged) == unchanged
-    assert re.fullmatch(widen_separators("[0-9] ?[0-9]-[0-9][ .-]{2}x"), "1\u00a0 2 \u2013 3.\u2011x")
+    assert re.fullmatch(
+        widen_separators("[0-9] ?[0-9]-[0-9][ .-]{2}x"), "1\u00a0 2 \u2013 3.\u2011x"
+    )
     assert not re.fullmatch(widen_separators("[0-9] [0-9]", allow_repeated=False), "1  2")
 
 
 def test_leak_check_skips_the_same_separators() -> None:
-    """Digits with up to four bytes between them: the full leak check searches all forms that the finder reports."""
+    """Digits with up to four bytes between them: the full leak check searches all forms that the
+    finder reports."""
     texts = [
-        value for _, value, name, _ in CASES if name in ("PHONE_NUMBER", "CREDIT_CARD", "US_SSN") and not set(value) & set("(*\u3000\uff0d")
+        value
+        for _, value, name, _ in CASES
+        if name in ("PHONE_NUMBER", "CREDIT_CARD", "US_SSN")
+        and not set(value) & set("(*\u3000\uff0d")
     ]
     (view,) = iter_decodings(pa.array(texts, pa.large_string()), 40, ("digits",))
     assert view.pieces.to_pylist() == [re.sub("[^0-9]", "", text) for text in texts]

@@ -1,4 +1,5 @@
-"""User names and handles: found where the text marks them as such, and nowhere else. All people are invented."""
+"""User names and handles: found where the text marks them as such, and nowhere else. All people are
+invented."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ def find_user_names_of_texts(texts: list[str]) -> list[list[str]]:
     detections = FINDER.run(pa.array(texts, pa.large_string()))
     kinds = detections.distinct.kind[detections.value_no]
     names: list[list[str]] = [[] for _ in texts]
-    for no, start, end, kind in zip(detections.text_no, detections.start, detections.end, kinds, strict=True):
+    for no, start, end, kind in zip(
+        detections.text_no, detections.start, detections.end, kinds, strict=True
+    ):
         if FINDER.kinds[kind].name == KIND.name:
             names[no].append(texts[no][start:end])
     return names
@@ -38,7 +41,10 @@ def find_user_names_of_texts(texts: list[str]) -> list[list[str]]:
         ("user: alee", ["alee"]),
         ("Username = a.lee, login:alee7 handle: @alee", ["a.lee", "alee7", "alee"]),
         ('{"username": "a-lee", "user_id": "al33"}', ["a-lee", "al33"]),
-        ("cd /home/alee/src and /Users/Ann/Desktop, C:\\Users\\alee\\x C:\\\\Users\\\\bee", ["alee", "Ann", "alee", "bee"]),
+        (
+            "cd /home/alee/src and /Users/Ann/Desktop, C:\\Users\\alee\\x C:\\\\Users\\\\bee",
+            ["alee", "Ann", "alee", "bee"],
+        ),
         ("file:///home/alee/notes", ["alee"]),
         ("nick: alee.", ["alee"]),
         ("AIM: AnnLee\nICQ: 1320600\taim: alee / yahoo", ["AnnLee", "1320600", "alee"]),
@@ -73,16 +79,24 @@ def test_other_texts_have_no_user_name(text: str) -> None:
 
 def test_spellings_of_a_user_name_share_a_value_id() -> None:
     detections = FINDER.run(pa.array(["@ALee, user: alee in /home/alee/x"], pa.large_string()))
-    assert len(detections.value_no) == 3 and len(set(detections.distinct.value_id[detections.value_no].tolist())) == 1
+    assert (
+        len(detections.value_no) == 3
+        and len(set(detections.distinct.value_id[detections.value_no].tolist())) == 1
+    )
 
 
 def test_surrogates_keep_the_shape_and_are_found() -> None:
     values = pl.Series("value", ["ann_lee", "Bob99", "a.lee", "x7"] * 25)
     rows = np.arange(len(values), dtype=np.uint64)
     surrogates = KIND.make_surrogates(
-        values, Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows), False
+        values,
+        Draws.from_words(b"sixteen bytes ok", np.full(len(values), 7, np.uint64), rows * 0, rows),
+        False,
     )
-    assert KIND.check is not None and (KIND.normalise(surrogates) != KIND.normalise(values)).mean() > 0.98
+    assert (
+        KIND.check is not None
+        and (KIND.normalise(surrogates) != KIND.normalise(values)).mean() > 0.98
+    )
     assert (
         surrogates.str.len_bytes().to_list() == values.str.len_bytes().to_list()
         and KIND.is_value(pl.DataFrame({"value": surrogates})).all()

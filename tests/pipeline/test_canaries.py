@@ -1,5 +1,5 @@
-"""The canary check: every run also processes documents of invented people. A value that must be removed is counted as removed or stops the
-run. The check uses no value of the user's documents."""
+"""The canary check: every run also processes documents of invented people. A value that must be
+removed is counted as removed or stops the run. The check uses no value of the user's documents."""
 
 from __future__ import annotations
 
@@ -26,11 +26,16 @@ from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import DocumentFile, Documents
 
-MAILS = [f"From: canary{number}@example.com\nSubject: canary\n\n" + "canary word\n" * number for number in range(1, 9)]
+MAILS = [
+    f"From: canary{number}@example.com\nSubject: canary\n\n" + "canary word\n" * number
+    for number in range(1, 9)
+]
 
 
 @pytest.fixture(autouse=True)
-def use_real_document_shapes(get_real_document_shapes: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+def use_real_document_shapes(
+    get_real_document_shapes: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(canaries, "_get_document_shapes", get_real_document_shapes)
     canaries._RESULTS.clear()
 
@@ -38,49 +43,87 @@ def use_real_document_shapes(get_real_document_shapes: Callable[..., Any], monke
 def write_documents(folder: Path, texts: Sequence[str | None] = tuple(MAILS)) -> Documents:
     table = pa.table({"text": pa.array(texts, pa.large_string())})
     pq.write_table(table, folder / "in.parquet")
-    source = DocumentFile(path=str(folder / "in.parquet"), rows=len(texts), first_doc_no=0, columns={"text": "text"})
-    return Documents(files=(source,) if texts else (), schema=table.schema, main_leaf=LeafPath("text"))
+    source = DocumentFile(
+        path=str(folder / "in.parquet"), rows=len(texts), first_doc_no=0, columns={"text": "text"}
+    )
+    return Documents(
+        files=(source,) if texts else (), schema=table.schema, main_leaf=LeafPath("text")
+    )
 
 
 def check_plan(
-    folder: Path, plan: str = "rmft", texts: Sequence[str | None] = tuple(MAILS), changes: Sequence[str] = (), mode: str = "full"
+    folder: Path,
+    plan: str = "rmft",
+    texts: Sequence[str | None] = tuple(MAILS),
+    changes: Sequence[str] = (),
+    mode: str = "full",
 ) -> dict[str, Any]:
     engine = LocalEngine(workers=1, spill=folder)
-    return canaries.check_canaries(engine, load_plan(plan, changes), write_documents(folder, texts), folder / "drill", mode)
+    return canaries.check_canaries(
+        engine, load_plan(plan, changes), write_documents(folder, texts), folder / "drill", mode
+    )
 
 
-@pytest.mark.parametrize(("plan", "changes"), [("rmft", ()), ("rmft", ("edit.0.keep=2",)), ("erase", ()), ("redact", ())])
-def test_every_form_that_must_be_removed_is_removed(tmp_path: Path, plan: str, changes: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    ("plan", "changes"), [("rmft", ()), ("rmft", ("edit.0.keep=2",)), ("erase", ()), ("redact", ())]
+)
+def test_every_form_that_must_be_removed_is_removed(
+    tmp_path: Path, plan: str, changes: tuple[str, ...]
+) -> None:
     result = check_plan(tmp_path, plan, changes=changes)
-    untested_kinds = (
-        ["PERSON", "USER_AT_HOST", "USER_NAME"] if plan in ("erase", "redact") else []
-    )  # found by more than a pattern, or opt-in
+    # found by more than a pattern, or opt-in
+    untested_kinds = ["PERSON", "USER_AT_HOST", "USER_NAME"] if plan in ("erase", "redact") else []
     kind_count = len(load_plan(plan).editor_no_by_kind) - len(untested_kinds)
     assert result["removed"] == result["planted"] >= kind_count * canaries.CANARY_COUNT * 3
     assert result["encoded"]["planted"] > 0 and result["untested_kinds"] == untested_kinds
     for form in canaries.CANARY_FORMS:
         counts = result["by_form"][form.name]
         assert not form.must_be_removed or counts["removed"] == counts["planted"] > 0
-    assert result["by_form"]["base64"]["removed"] == result["by_form"]["base64"]["planted"] == kind_count * canaries.CANARY_COUNT
+    assert (
+        result["by_form"]["base64"]["removed"]
+        == result["by_form"]["base64"]["planted"]
+        == kind_count * canaries.CANARY_COUNT
+    )
     assert not (tmp_path / "drill").exists()
 
 
 def test_the_forms_that_are_removed_depend_on_the_check(tmp_path: Path) -> None:
-    full, fast, off = (check_plan(tmp_path, "redact", mode=mode)["by_form"] for mode in ("full", "fast", "off"))
+    full, fast, off = (
+        check_plan(tmp_path, "redact", mode=mode)["by_form"] for mode in ("full", "fast", "off")
+    )
     assert [form for form, counts in full.items() if counts["removed"] < counts["planted"]] == []
-    assert {"HTML", "URL", "base64", "zero-width"} == {form for form, counts in fast.items() if counts["removed"] < counts["planted"]}
+    assert {"HTML", "URL", "base64", "zero-width"} == {
+        form for form, counts in fast.items() if counts["removed"] < counts["planted"]
+    }
     assert fast["base64"]["removed"] == off["base64"]["removed"] == 0
-    assert off["full-width"]["removed"] == 0 and off["as written"]["removed"] == off["as written"]["planted"]
+    assert (
+        off["full-width"]["removed"] == 0
+        and off["as written"]["removed"] == off["as written"]["planted"]
+    )
 
 
 def test_samples_show_a_line_of_each_kind_before_and_after(tmp_path: Path) -> None:
-    samples = {sample["kind"]: (sample["before"], sample["after"]) for sample in check_plan(tmp_path, "redact")["samples"]}
-    assert samples["EMAIL_ADDRESS"] == ("write to anna.kowal@mail.example.com", "write to [EMAIL_ADDRESS]")
+    samples = {
+        sample["kind"]: (sample["before"], sample["after"])
+        for sample in check_plan(tmp_path, "redact")["samples"]
+    }
+    assert samples["EMAIL_ADDRESS"] == (
+        "write to anna.kowal@mail.example.com",
+        "write to [EMAIL_ADDRESS]",
+    )
     assert samples["PERSON"] == ("Dear Ann Roe, hello", "Dear [PERSON], hello")
     # RMFT keeps the first occurrence: the sample shows a later one, which keeps one part at most
-    rmft = {sample["kind"]: (sample["before"], sample["after"]) for sample in check_plan(tmp_path, "rmft")["samples"]}
+    rmft = {
+        sample["kind"]: (sample["before"], sample["after"])
+        for sample in check_plan(tmp_path, "rmft")["samples"]
+    }
     before, after = rmft["EMAIL_ADDRESS"]
-    assert before == samples["EMAIL_ADDRESS"][0] and after.startswith("write to ") and "@" in after and after != before
+    assert (
+        before == samples["EMAIL_ADDRESS"][0]
+        and after.startswith("write to ")
+        and "@" in after
+        and after != before
+    )
     assert "PERSON" not in rmft and rmft["US_SSN"] == ("SSN 123-45-6789.", "SSN [US_SSN].")
 
 
@@ -88,22 +131,42 @@ def test_samples_show_a_line_of_each_kind_before_and_after(tmp_path: Path) -> No
 def test_a_sample_with_a_value_of_the_corpus_is_left_out(tmp_path: Path) -> None:
     texts = ["card 4111111111111111", "Dear Ann Roe, hello"]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
-    run_with_settings(tmp_path / "in.parquet", tmp_path / "out", load_plan("redact"), None, Settings(seed=1, workers=1))
+    run_with_settings(
+        tmp_path / "in.parquet",
+        tmp_path / "out",
+        load_plan("redact"),
+        None,
+        Settings(seed=1, workers=1),
+    )
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
     kinds = [sample["kind"] for sample in manifest["summary"]["canaries"]["samples"]]
     assert "EMAIL_ADDRESS" in kinds and not {"CREDIT_CARD", "PERSON"} & set(kinds)
     page = (tmp_path / "out" / "report.html").read_text()
-    assert "write to anna.kowal@mail.example.com" in page and "4111" not in page and "Ann Roe" not in page
+    assert (
+        "write to anna.kowal@mail.example.com" in page
+        and "4111" not in page
+        and "Ann Roe" not in page
+    )
     # a value that the plan keeps is not shown either
     pq.write_table(pa.table({"text": ["Anna.Kowal@mail.example.com"]}), tmp_path / "in.parquet")
-    run_with_settings(tmp_path / "in.parquet", tmp_path / "kept", load_plan("rmft"), None, Settings(seed=1, workers=1))
-    kept = json.loads((tmp_path / "kept" / "manifest.json").read_text())["summary"]["canaries"]["samples"]
+    run_with_settings(
+        tmp_path / "in.parquet",
+        tmp_path / "kept",
+        load_plan("rmft"),
+        None,
+        Settings(seed=1, workers=1),
+    )
+    kept = json.loads((tmp_path / "kept" / "manifest.json").read_text())["summary"]["canaries"][
+        "samples"
+    ]
     assert "EMAIL_ADDRESS" not in [sample["kind"] for sample in kept] and len(kept) > 5
 
 
 def test_kinds_without_a_removal_guarantee_are_untested(tmp_path: Path) -> None:
     result = check_plan(tmp_path, "header_dedup")
-    assert result["untested_kinds"] == ["EMAIL_ADDRESS"] and result["removed"] == result["planted"] > 0
+    assert (
+        result["untested_kinds"] == ["EMAIL_ADDRESS"] and result["removed"] == result["planted"] > 0
+    )
 
 
 def test_every_kind_has_a_valid_example() -> None:
@@ -111,9 +174,16 @@ def test_every_kind_has_a_valid_example() -> None:
     key = canaries.Key(b"x" * 32, is_public=True)
     for name in canaries.canary_examples():
         values = canaries._generate_values(key, name)
-        assert len(set(values)) == canaries.CANARY_COUNT and canaries.canary_examples()[name] not in values
-    shipped_kinds = {kind for plan in ("rmft", "erase", "redact") for kind in load_plan(plan).editor_no_by_kind}
-    assert shipped_kinds - {"PERSON", "USER_NAME", "USER_AT_HOST"} <= set(canaries.canary_examples())
+        assert (
+            len(set(values)) == canaries.CANARY_COUNT
+            and canaries.canary_examples()[name] not in values
+        )
+    shipped_kinds = {
+        kind for plan in ("rmft", "erase", "redact") for kind in load_plan(plan).editor_no_by_kind
+    }
+    assert shipped_kinds - {"PERSON", "USER_NAME", "USER_AT_HOST"} <= set(
+        canaries.canary_examples()
+    )
     assert set(canaries.canary_examples()) <= set(list_kinds())
 
 
@@ -126,7 +196,10 @@ def test_the_same_plan_and_shapes_give_the_same_numbers(tmp_path: Path) -> None:
     assert check_plan(tmp_path, texts=[text.replace("canary", "secret") for text in MAILS]) == first
 
 
-@pytest.mark.parametrize("texts", [(), (None,), ("",), ("x" * 100_000, "\n" * 5_000, "\u6f22\u5b57", "caf\u00e9\r\nau lait")])
+@pytest.mark.parametrize(
+    "texts",
+    [(), (None,), ("",), ("x" * 100_000, "\n" * 5_000, "\u6f22\u5b57", "caf\u00e9\r\nau lait")],
+)
 def test_shapes_of_unusual_documents(tmp_path: Path, texts: tuple[str | None, ...]) -> None:
     result = check_plan(tmp_path, "redact", texts)
     assert result["removed"] == result["planted"] > 0
@@ -134,7 +207,12 @@ def test_shapes_of_unusual_documents(tmp_path: Path, texts: tuple[str | None, ..
 
 def test_a_null_column_without_a_type_is_accepted(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": pa.nulls(3)}), tmp_path / "in.parquet")
-    summary = run_with_settings(tmp_path / "in.parquet", tmp_path / "out", load_plan("erase"), settings=Settings(seed=1, workers=1))
+    summary = run_with_settings(
+        tmp_path / "in.parquet",
+        tmp_path / "out",
+        load_plan("erase"),
+        settings=Settings(seed=1, workers=1),
+    )
     assert (summary.documents_out, summary.leaks) == (3, 0)
 
 
@@ -146,8 +224,12 @@ def test_shapes_of_nested_and_missing_texts(tmp_path: Path) -> None:
     ):
         table = pa.table({"turns": pa.array(turns, column_type)})
         pq.write_table(table, tmp_path / "in.parquet")
-        source = DocumentFile(path=str(tmp_path / "in.parquet"), rows=1, first_doc_no=0, columns={"turns": "turns"})
-        documents = Documents(files=(source,), schema=table.schema, main_leaf=LeafPath("turns", ("[]", "content")))
+        source = DocumentFile(
+            path=str(tmp_path / "in.parquet"), rows=1, first_doc_no=0, columns={"turns": "turns"}
+        )
+        documents = Documents(
+            files=(source,), schema=table.schema, main_leaf=LeafPath("turns", ("[]", "content"))
+        )
         assert canaries._get_document_shapes(documents) == expected
 
 
@@ -160,9 +242,11 @@ def test_canary_documents_contain_no_text_of_the_documents(tmp_path: Path) -> No
     for plant in plants:
         written = texts[plant.doc_no].encode()[plant.start_byte : plant.end_byte].decode()
         assert written and not written[0].isspace() and not written[-1].isspace()
+    # no upper case, at-sign or URL forms of numbers, and no digit form of addresses
     assert (
-        len(plants) == 2 * canaries.CANARY_COUNT * (1 + len(canaries.CANARY_FORMS)) - 4 * canaries.CANARY_COUNT
-    )  # no upper case, at-sign or URL forms of numbers, and no digit form of addresses
+        len(plants)
+        == 2 * canaries.CANARY_COUNT * (1 + len(canaries.CANARY_FORMS)) - 4 * canaries.CANARY_COUNT
+    )
 
 
 def make_finder_ignore_kind(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
@@ -176,51 +260,97 @@ def make_finder_ignore_kind(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
         kind_no = [kind_spec.name for kind_spec in self.kinds].index(kind)
         kept_rows = found.distinct.kind[found.value_no] != kind_no
         columns = ("text_no", "start_byte", "end_byte", "start", "end", "value_no", "section_no")
-        return dataclasses.replace(found, **{name: getattr(found, name)[kept_rows] for name in columns})
+        return dataclasses.replace(
+            found, **{name: getattr(found, name)[kept_rows] for name in columns}
+        )
 
     monkeypatch.setattr(PatternFinder, "run", run_and_drop_kind)
 
 
-def test_a_finder_that_misses_a_kind_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_finder_that_misses_a_kind_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     make_finder_ignore_kind(monkeypatch, "PHONE_NUMBER")
     pq.write_table(pa.table({"text": ["nothing to see"]}), tmp_path / "in.parquet")
     with pytest.raises(OutputBroken, match=r"canary check: .* PHONE_NUMBER \(as written\)"):
-        run_with_settings([tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact"), None, Settings(seed=1, workers=1))
+        run_with_settings(
+            [tmp_path / "in.parquet"],
+            tmp_path / "out",
+            load_plan("redact"),
+            None,
+            Settings(seed=1, workers=1),
+        )
     assert not (tmp_path / "out").exists()
 
 
-def test_an_editor_that_skips_occurrences_stops_the_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The editor is correct on the user's document; the canary check finds its error on other documents."""
+def test_an_editor_that_skips_occurrences_stops_the_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The editor is correct on the user's document; the canary check finds its error on other
+    documents."""
     edit_occurrences = Redact.edit_occurrences
 
     def edit_some_occurrences(self: Redact, batch: Any) -> Any:
         rows, texts, labels = edit_occurrences(self, batch)
-        is_edited = np.array([not value.startswith("4") for value in batch.occurrences["value"].gather(rows)], np.bool_)
+        is_edited = np.array(
+            [not value.startswith("4") for value in batch.occurrences["value"].gather(rows)],
+            np.bool_,
+        )
         return rows[is_edited], texts.filter(pa.array(is_edited)), labels
 
     monkeypatch.setattr(Redact, "edit_occurrences", edit_some_occurrences)
     pq.write_table(pa.table({"text": ["mail bob.lee@example.com"]}), tmp_path / "in.parquet")
     with pytest.raises(OutputBroken, match="canary check"):
-        run_with_settings([tmp_path / "in.parquet"], tmp_path / "out", load_plan("redact"), None, Settings(seed=1, workers=1))
+        run_with_settings(
+            [tmp_path / "in.parquet"],
+            tmp_path / "out",
+            load_plan("redact"),
+            None,
+            Settings(seed=1, workers=1),
+        )
 
 
 @pytest.mark.slow
 def test_every_run_reports_the_canary_counts(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": MAILS}), tmp_path / "in.parquet")
     summary = run_with_settings(
-        [tmp_path / "in.parquet"], tmp_path / "out", load_plan("rmft"), None, Settings(seed=1, workers=1, verify="full")
+        [tmp_path / "in.parquet"],
+        tmp_path / "out",
+        load_plan("rmft"),
+        None,
+        Settings(seed=1, workers=1, verify="full"),
     )
     counts = json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]["canaries"]
     assert counts == summary.to_dict()["canaries"] and counts["removed"] == counts["planted"] > 100
-    assert summary.verify.mode == "full" and len(summary.verify.forms) == 24 and summary.verify.inconclusive == {}
-    planted, removed = (sum(form[name] for form in counts["by_form"].values()) for name in ("planted", "removed"))
+    assert (
+        summary.verify.mode == "full"
+        and len(summary.verify.forms) == 24
+        and summary.verify.inconclusive == {}
+    )
+    planted, removed = (
+        sum(form[name] for form in counts["by_form"].values()) for name in ("planted", "removed")
+    )
     for page in ("report.html", "README.md"):
-        assert f"{removed} of {planted} values of invented people were removed" in (tmp_path / "out" / page).read_text()
+        assert (
+            f"{removed} of {planted} values of invented people were removed"
+            in (tmp_path / "out" / page).read_text()
+        )
     second_summary = run_with_settings(
-        [tmp_path / "in.parquet"], tmp_path / "out", load_plan("rmft"), None, Settings(seed=1, workers=1, verify="full")
+        [tmp_path / "in.parquet"],
+        tmp_path / "out",
+        load_plan("rmft"),
+        None,
+        Settings(seed=1, workers=1, verify="full"),
     )
     assert second_summary.changed is False and second_summary.to_dict()["canaries"] == counts
     baseline_summary = run_with_settings(
-        [tmp_path / "in.parquet"], tmp_path / "raw", load_plan("baseline"), None, Settings(seed=1, workers=1)
+        [tmp_path / "in.parquet"],
+        tmp_path / "raw",
+        load_plan("baseline"),
+        None,
+        Settings(seed=1, workers=1),
     )
-    assert baseline_summary.canaries.planted == 0 and "invented people" not in (tmp_path / "raw" / "README.md").read_text().lower()
+    assert (
+        baseline_summary.canaries.planted == 0
+        and "invented people" not in (tmp_path / "raw" / "README.md").read_text().lower()
+    )

@@ -70,7 +70,12 @@ COLUMNS: dict[str, tuple[dict[str, list[Any]], dict[str, str], list[str], list[s
         [],
     ),
     "a struct": (
-        {"meta": [{"by": {"username": "hschmidt69", "account_id": 48213907}, "topic": "night-owl"}] * 2},
+        {
+            "meta": (
+                [{"by": {"username": "hschmidt69", "account_id": 48213907}, "topic": "night-owl"}]
+                * 2
+            )
+        },
         {"meta": "drop"},
         ["hschmidt69", "48213907"],
         ["night-owl"],
@@ -139,7 +144,9 @@ def find_remaining(removed: list[str], texts: str, plan: str) -> list[str]:
     """The values that are still in the texts: under `rmft` of a mail address the first
     occurrence stays.
     """
-    return [word for word in removed if texts.count(word) > (plan == "rmft" and word.endswith(".com"))]
+    return [
+        word for word in removed if texts.count(word) > (plan == "rmft" and word.endswith(".com"))
+    ]
 
 
 @pytest.mark.parametrize("plan", PLANS)
@@ -147,11 +154,14 @@ def find_remaining(removed: list[str], texts: str, plan: str) -> list[str]:
 def test_values_of_columns_leave_all_texts(tmp_path: Path, case: str, plan: str) -> None:
     columns, policies, removed, staying = COLUMNS[case]
     pq.write_table(build_table(columns, [*removed, *staying]), tmp_path / "in.parquet")
-    done = sanitize.run(tmp_path / "in.parquet", tmp_path / "out", plan=plan, **options_of(policies))
+    done = sanitize.run(
+        tmp_path / "in.parquet", tmp_path / "out", plan=plan, **options_of(policies)
+    )
     rows = Corpus.open(tmp_path / "out").table(["text", "inner"]).to_pylist()
     texts = "\n".join(iterate_texts(rows))
     assert find_remaining(removed, texts, plan) == []
-    if plan != "strict" or case != "dates and booleans":  # which generalizes dates wherever they are
+    if plan != "strict" or case != "dates and booleans":
+        # which generalizes dates wherever they are
         assert [word for word in staying if texts.count(word) != 3] == []
     assert done.verify.swept >= (3 if case in ("user names", "users", "numbers", "a struct") else 0)
     assert sanitize.verify(tmp_path / "out", workers=1).leaks == 0
@@ -168,29 +178,45 @@ def test_values_of_columns_leave_the_texts_of_a_stream(case: str, plan: str) -> 
     for given in (records, [pa.Table.from_pylist(records)]):
         clean = list(sanitize.stream(given, plan=plan, **options))
         rows = clean if isinstance(clean[0], dict) else pa.Table.from_batches(clean).to_pylist()
-        texts = "\n".join(iterate_texts([{name: row[name] for name in ("text", "inner")} for row in rows]))
+        texts = "\n".join(
+            iterate_texts([{name: row[name] for name in ("text", "inner")} for row in rows])
+        )
         assert find_remaining(removed, texts, plan) == []
         assert [word for word in staying if texts.count(word) != 3] == []
 
 
 def test_the_example_of_the_documentation(tmp_path: Path) -> None:
     (tmp_path / "in.jsonl").write_text(
-        '{"text": "hschmidt69 wrote to HSchmidt69", "author": "hschmidt69"}\n{"text": "aHNjaG1pZHQ2OSB3cm90ZQ==", "author": "b"}\n'
+        '{"text": "hschmidt69 wrote to HSchmidt69", "author": "hschmidt69"}\n{"text":'
+        ' "aHNjaG1pZHQ2OSB3cm90ZQ==", "author": "b"}\n'
     )
-    done = sanitize.run(tmp_path / "in.jsonl", tmp_path / "out", plan="redact", pseudonymize="author", workers=1)
+    done = sanitize.run(
+        tmp_path / "in.jsonl", tmp_path / "out", plan="redact", pseudonymize="author", workers=1
+    )
     table = Corpus.open(tmp_path / "out").table()
     assert table.column("text").to_pylist()[0] == "[USER_NAME] wrote to [USER_NAME]"
     assert "aHNjaG1pZHQ2OSB3" not in table.column("text").to_pylist()[1]  # the same in base64
-    assert done.by_kind["USER_NAME"].swept == done.by_kind["USER_NAME"].replaced == 3 and done.verify.swept == 3
-    assert (table.column("author").to_pylist()[0] or "").startswith("a") and "hschmidt" not in str(table.column("author"))
+    assert (
+        done.by_kind["USER_NAME"].swept == done.by_kind["USER_NAME"].replaced == 3
+        and done.verify.swept == 3
+    )
+    assert (table.column("author").to_pylist()[0] or "").startswith("a") and "hschmidt" not in str(
+        table.column("author")
+    )
 
 
 def test_verify_finds_a_planted_value_of_a_column(tmp_path: Path) -> None:
-    pq.write_table(build_table({"author": ["hschmidt69", "b"]}, ["hschmidt69"]), tmp_path / "in.parquet")
-    sanitize.run(tmp_path / "in.parquet", tmp_path / "out", plan="rmft", pseudonymize="author", workers=1)
+    pq.write_table(
+        build_table({"author": ["hschmidt69", "b"]}, ["hschmidt69"]), tmp_path / "in.parquet"
+    )
+    sanitize.run(
+        tmp_path / "in.parquet", tmp_path / "out", plan="rmft", pseudonymize="author", workers=1
+    )
 
     def plant(table: pa.Table) -> pa.Table:
-        texts = pa.array(["hschmidt69 is here", *table.column("text").to_pylist()[1:]], pa.large_string())
+        texts = pa.array(
+            ["hschmidt69 is here", *table.column("text").to_pylist()[1:]], pa.large_string()
+        )
         return table.set_column(table.column_names.index("text"), "text", texts)
 
     rewrite_shard(tmp_path / "out", plant)
@@ -215,18 +241,26 @@ def test_a_kept_original_that_equals_a_user_stays(tmp_path: Path) -> None:
 
 def test_values_that_the_plan_leaves_stay(tmp_path: Path) -> None:
     url = "https://example.com/~hschmidt69/x"
-    pq.write_table(pa.table({"text": [f"see {url}", "x"], "link": [url, "y"]}), tmp_path / "in.parquet")
+    pq.write_table(
+        pa.table({"text": [f"see {url}", "x"], "link": [url, "y"]}), tmp_path / "in.parquet"
+    )
     sanitize.run(tmp_path / "in.parquet", tmp_path / "rmft", plan="rmft", drop="link", workers=1)
     assert Corpus.open(tmp_path / "rmft").table().column("text").to_pylist() == [f"see {url}", "x"]
 
 
 @pytest.mark.parametrize("plan", ["redact", "pseudonymize", "rmft"])
 def test_values_of_earlier_increments_stay_known(tmp_path: Path, plan: str) -> None:
-    for number, (text, author) in enumerate([("hschmidt69 wrote", "hschmidt69"), ("as hschmidt69 and nela_b wrote", "nela_b")]):
-        (tmp_path / f"{number}.jsonl").write_text(json.dumps({"text": text, "author": author}) + "\n")
+    for number, (text, author) in enumerate(
+        [("hschmidt69 wrote", "hschmidt69"), ("as hschmidt69 and nela_b wrote", "nela_b")]
+    ):
+        (tmp_path / f"{number}.jsonl").write_text(
+            json.dumps({"text": text, "author": author}) + "\n"
+        )
     options: dict[str, Any] = {"plan": plan, "pseudonymize": "author", "workers": 1, "seed": 1}
     sanitize.run(tmp_path / "0.jsonl", tmp_path / "out", **options)
-    sanitize.run([tmp_path / "0.jsonl", tmp_path / "1.jsonl"], tmp_path / "out", append=True, **options)
+    sanitize.run(
+        [tmp_path / "0.jsonl", tmp_path / "1.jsonl"], tmp_path / "out", append=True, **options
+    )
     texts = Corpus.open(tmp_path / "out").table().column("text").to_pylist()
     assert texts == ["[USER_NAME] wrote", "as [USER_NAME] and [USER_NAME] wrote"]
     assert sanitize.verify(tmp_path / "out", workers=1).leaks == 0
@@ -251,7 +285,9 @@ def test_a_stream_knows_the_values_of_earlier_batches_after_a_restart(tmp_path: 
 
 def test_same_bytes_for_any_sharding(tmp_path: Path) -> None:
     people = ["Maria Kowalski", "Peter Lindqvist", "hschmidt69", "zyq_otter"]
-    table = pa.table({"text": [f"{one} met {other}" for one in people for other in people], "whom": people * 4})
+    table = pa.table(
+        {"text": [f"{one} met {other}" for one in people for other in people], "whom": people * 4}
+    )
     pq.write_table(table, tmp_path / "in.parquet")
     texts = []
     for rows, workers in ((100, 1), (3, 2), (1, 1)):
@@ -266,12 +302,22 @@ def test_same_bytes_for_any_sharding(tmp_path: Path) -> None:
             seed=1,
         )
         texts.append(Corpus.open(out).table().column("text").to_pylist())
-    assert texts[0] == texts[1] == texts[2] and not any(one in text for text in texts[0] for one in people)
+    assert texts[0] == texts[1] == texts[2] and not any(
+        one in text for text in texts[0] for one in people
+    )
 
 
 def test_files_with_values_are_private(tmp_path: Path) -> None:
-    pq.write_table(build_table({"author": ["hschmidt69", "b"]}, ["hschmidt69"]), tmp_path / "in.parquet")
-    sanitize.run(tmp_path / "in.parquet", tmp_path / "out", plan="redact", pseudonymize="author", workers=1)
+    pq.write_table(
+        build_table({"author": ["hschmidt69", "b"]}, ["hschmidt69"]), tmp_path / "in.parquet"
+    )
+    sanitize.run(
+        tmp_path / "in.parquet", tmp_path / "out", plan="redact", pseudonymize="author", workers=1
+    )
     files = [*(tmp_path / "out.private").glob("runs/*/vault/column_values/*.parquet")]
     assert len(files) == 1 and files[0].stat().st_mode & 0o077 == 0
-    assert not any(b"hschmidt69" in path.read_bytes() for path in (tmp_path / "out").rglob("*") if path.is_file())
+    assert not any(
+        b"hschmidt69" in path.read_bytes()
+        for path in (tmp_path / "out").rglob("*")
+        if path.is_file()
+    )

@@ -1,4 +1,5 @@
-"""The digits of a surrogate may be those of a removed value: a coincidence, if the surrogate is of another kind; else a leak."""
+"""The digits of a surrogate may be those of a removed value: a coincidence, if the surrogate is of
+another kind; else a leak."""
 
 from __future__ import annotations
 
@@ -13,7 +14,11 @@ from sanitize.errors import LeakFound
 from sanitize.verification.leak_check import verify
 
 # the digits of +1 432-555-0185 and of 432-555-0185, with other separators
-ROWS = ["from 192.0.2.7, call +1 432-555-0185", "from 192.0.2.8, call 432-555-0185", "from 192.0.2.9"]
+ROWS = [
+    "from 192.0.2.7, call +1 432-555-0185",
+    "from 192.0.2.8, call 432-555-0185",
+    "from 192.0.2.9",
+]
 SURROGATES = ["143.255.50.185", "43.255.50.185"]
 EDITOR = f"""
 import numpy as np
@@ -31,19 +36,24 @@ class Fixed(Editor):
 
 
 def run(folder: Path, kind: str) -> sanitize.RunResult:
-    """A run that replaces values of `kind` by the surrogates, and telephone numbers and addresses of hosts otherwise by a label."""
+    """A run that replaces values of `kind` by the surrogates, and telephone numbers and addresses
+    of hosts otherwise by a label."""
     (folder / "own_editors").mkdir()
     (folder / "own_editors" / "fixed.py").write_text(EDITOR)
     (folder / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in ROWS))
     other = {"IP_ADDRESS": "PHONE_NUMBER", "PHONE_NUMBER": "IP_ADDRESS"}[kind]
     (folder / "plan.toml").write_text(
-        f'[find]\nkinds = ["IP_ADDRESS", "PHONE_NUMBER"]\n[[edit]]\nuse = "own_editors.fixed"\nkinds = ["{kind}"]\n'
-        f'[[edit]]\nuse = "redact"\nkinds = ["{other}"]\n'
+        '[find]\nkinds = ["IP_ADDRESS", "PHONE_NUMBER"]\n[[edit]]\nuse ='
+        f' "own_editors.fixed"\nkinds = ["{kind}"]\n[[edit]]\nuse = "redact"\nkinds = ["{other}"]\n'
     )
-    return sanitize.run([folder / "in.jsonl"], folder / "out", plan=folder / "plan.toml", seed=1, workers=1)
+    return sanitize.run(
+        [folder / "in.jsonl"], folder / "out", plan=folder / "plan.toml", seed=1, workers=1
+    )
 
 
-def test_digits_of_a_surrogate_of_another_kind_are_a_coincidence(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digits_of_a_surrogate_of_another_kind_are_a_coincidence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     result = run(tmp_path, "IP_ADDRESS")
     texts = pl.read_parquet(tmp_path / "out" / "data" / "*.parquet")["text"].to_list()
@@ -52,10 +62,16 @@ def test_digits_of_a_surrogate_of_another_kind_are_a_coincidence(tmp_path: Path,
         "from 43.255.50.185, call [PHONE_NUMBER]",
         "from 143.255.50.185",
     ]
-    assert result.leaks == 0 and result.verify.swept == 0 and verify(tmp_path / "out", workers=1).leaks == 0
+    assert (
+        result.leaks == 0
+        and result.verify.swept == 0
+        and verify(tmp_path / "out", workers=1).leaks == 0
+    )
 
 
-def test_digits_of_a_surrogate_of_the_same_kind_are_a_leak(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_digits_of_a_surrogate_of_the_same_kind_are_a_leak(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     with pytest.raises(LeakFound, match=r"column text \(a replacement\): \d PHONE_NUMBER"):
         run(tmp_path, "PHONE_NUMBER")

@@ -16,7 +16,12 @@ JSON = '{"sender": "ann.roe@example.com"}'
 
 @pytest.mark.parametrize(
     "data_type",
-    [pa.json_(), pa.list_(pa.json_()), pa.struct([("json", pa.json_())]), pa.list_(pa.struct([("json", pa.list_(pa.json_()))]))],
+    [
+        pa.json_(),
+        pa.list_(pa.json_()),
+        pa.struct([("json", pa.json_())]),
+        pa.list_(pa.struct([("json", pa.list_(pa.json_()))])),
+    ],
     ids=str,
 )
 def test_json_columns_are_sanitized_at_any_depth(tmp_path: Path, data_type: pa.DataType) -> None:
@@ -38,7 +43,9 @@ def test_json_columns_are_sanitized_at_any_depth(tmp_path: Path, data_type: pa.D
     column = plain.cast(data_type)
     assert column.type == data_type
     pq.write_table(pa.table({"text": ["nothing"], "notes": column}), tmp_path / "in.parquet")
-    summary = run_with_settings(tmp_path / "in.parquet", tmp_path / "out", "erase", settings=Settings(seed=1, workers=1))
+    summary = run_with_settings(
+        tmp_path / "in.parquet", tmp_path / "out", "erase", settings=Settings(seed=1, workers=1)
+    )
     output = str(pq.read_table(tmp_path / "out" / "data").to_pylist())
     assert "ann.roe" not in output and '{"sender": "' in output
     assert summary.by_kind["EMAIL_ADDRESS"].replaced == 1

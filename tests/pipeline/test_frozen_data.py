@@ -1,7 +1,7 @@
 """Strings that look like names but are data: a change of one of them changes every emitted corpus.
 
-A plan's hash may change only with a plan's TOML or with the VERSION of a part. Record the new one then, and end the subject of the commit
-with `[bytes]`.
+A plan's hash may change only with a plan's TOML or with the VERSION of a part. Record the new one
+then, and end the subject of the commit with `[bytes]`.
 """
 
 from __future__ import annotations
@@ -61,7 +61,8 @@ PURPOSES = {
 }
 
 
-# the kinds of the recorded hashes and texts; a later kind of every plan does not change what is done with these
+# the kinds of the recorded hashes and texts; a later kind of every plan does not change what is
+# done with these
 KINDS = [
     "EMAIL_ADDRESS",
     "PHONE_NUMBER",
@@ -78,9 +79,21 @@ KINDS += ["MESSAGE_ID", "URL"]
 
 
 def load_plan_of_recorded_kinds(name: str) -> Plan:
-    kinds = [*KINDS[:3], "PERSON", *KINDS[3:]] if name in ("names", "redact", "erase", "pseudonymize") else KINDS
+    kinds = (
+        [*KINDS[:3], "PERSON", *KINDS[3:]]
+        if name in ("names", "redact", "erase", "pseudonymize")
+        else KINDS
+    )
     if name == "strict":
-        kinds = [*KINDS[:3], "PERSON", *KINDS[3:], "AGE", "DATE_TIME", *(one.name for one in load_plan(name).custom_kinds), "USER_NAME"]
+        kinds = [
+            *KINDS[:3],
+            "PERSON",
+            *KINDS[3:],
+            "AGE",
+            "DATE_TIME",
+            *(one.name for one in load_plan(name).custom_kinds),
+            "USER_NAME",
+        ]
     kinds = [*kinds, "USER_NAME"] if name in ("redact", "erase", "pseudonymize") else kinds
     return load_plan(name, [f"find.kinds={json.dumps(kinds)}"])
 
@@ -91,12 +104,19 @@ def test_plan_hashes() -> None:
 
 
 def test_key_of_a_seed() -> None:
-    assert Key.from_seed(7).secret.hex() == "aa88c080a0b1cc77a19125ea075b65927e678ce4fc97452090f817ab2494815c"
+    assert (
+        Key.from_seed(7).secret.hex()
+        == "aa88c080a0b1cc77a19125ea075b65927e678ce4fc97452090f817ab2494815c"
+    )
 
 
 def test_texts_of_canaries() -> None:
-    plan = load_plan("redact", [f"find.kinds={json.dumps(KINDS)}", 'find.finders=["patterns"]'])  # as recorded
-    key = Key(hashlib.blake2b(plan.hash().encode(), digest_size=32, person=b"sanitize-drill").digest(), is_public=True)
+    # as recorded
+    plan = load_plan("redact", [f"find.kinds={json.dumps(KINDS)}", 'find.finders=["patterns"]'])
+    key = Key(
+        hashlib.blake2b(plan.hash().encode(), digest_size=32, person=b"sanitize-drill").digest(),
+        is_public=True,
+    )
     kinds = sorted(kind for kind in plan.leak_checked_kinds if kind in canaries.canary_examples())
     texts, _ = canaries._build_documents(key, kinds, 1, canaries._DEFAULT_SHAPES)
     digest = hashlib.sha256("\0".join(texts).encode()).hexdigest()
@@ -115,24 +135,35 @@ def test_purposes_of_subkeys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 
     monkeypatch.setattr(Key, "subkey", subkey)
     canaries._RESULTS.clear()
-    texts = [f"Ann Roe <ann.roe@example.com> wrote on {day} May 2020 from 203.0.113.{day}: call 212-555-0123." for day in range(1, 9)]
+    texts = [
+        f"Ann Roe <ann.roe@example.com> wrote on {day} May 2020 from 203.0.113.{day}: call"
+        " 212-555-0123."
+        for day in range(1, 9)
+    ]
     pq.write_table(pa.table({"text": texts, "user_id": ["u", "v"] * 4}), tmp_path / "in.parquet")
     (tmp_path / "known.csv").write_text("kind,value\nPERSON,Ann Roe\n")
     (tmp_path / "who.txt").write_text("user:v\n")
     linked_plan = (
-        '[find]\nkinds = ["PERSON", "EMAIL_ADDRESS"]\nfinders = ["patterns", "names", "known"]\n'
-        '[[edit]]\nuse = "pseudonymize"\nkinds = ["PERSON", "EMAIL_ADDRESS"]\nscope = "corpus"\nlinked = true\n'
+        '[find]\nkinds = ["PERSON", "EMAIL_ADDRESS"]\nfinders = ["patterns", "names",'
+        ' "known"]\n[[edit]]\nuse = "pseudonymize"\nkinds = ["PERSON", "EMAIL_ADDRESS"]\nscope ='
+        ' "corpus"\nlinked = true\n'
     )
     (tmp_path / "linked.toml").write_text(linked_plan)
     runs = [
         (str(tmp_path / "linked.toml"), [], {}),
         ("names", [], {"known": tmp_path / "known.csv"}),
         ("blacklist", [], {"sample": 0.5}),
-        *(("pseudonymize", [f"edit.0.scope={scope}"], {}) for scope in ("corpus", "document", "none")),
+        *(
+            ("pseudonymize", [f"edit.0.scope={scope}"], {})
+            for scope in ("corpus", "document", "none")
+        ),
     ]
     for number, (plan, changes, settings) in enumerate(runs):
         run_with_settings(
-            tmp_path / "in.parquet", tmp_path / f"out{number}", load_plan(plan, changes), settings=Settings(workers=1, seed=7, **settings)
+            tmp_path / "in.parquet",
+            tmp_path / f"out{number}",
+            load_plan(plan, changes),
+            settings=Settings(workers=1, seed=7, **settings),
         )
     sanitize.subject(tmp_path / "out1.private", tmp_path / "who.txt", erase=True, seed=7, workers=1)
     assert purposes == PURPOSES

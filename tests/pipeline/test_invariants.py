@@ -1,5 +1,6 @@
-"""Invariants over small invented corpora: the same bytes for any division of the work, no change outside the edits, no remaining removed
-value, and every document and every occurrence accounted for. The expected result is computed in slow, simple Python."""
+"""Invariants over small invented corpora: the same bytes for any division of the work, no change
+outside the edits, no remaining removed value, and every document and every occurrence accounted
+for. The expected result is computed in slow, simple Python."""
 
 from __future__ import annotations
 
@@ -36,7 +37,7 @@ from sanitize.storage import corpus
 Row = dict[str, Any]
 RMFT_KINDS = ["EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS"]
 
-# --- invented corpora -------------------------------------------------------------------------------------------------------------
+# --- invented corpora -----------------------------------------------------------------------------
 
 VALUES = [
     "bob@example.com",
@@ -108,27 +109,53 @@ FILLER = [
     "\nMessage-ID: ",
     "From: Bob <bob@example.com>\nTo: ann_lee@mail.example.org\n\n",
 ]
-TEXTS = st.lists(st.one_of(st.sampled_from(VALUES), st.sampled_from(FILLER)), max_size=10).map(" ".join)
+TEXTS = st.lists(st.one_of(st.sampled_from(VALUES), st.sampled_from(FILLER)), max_size=10).map(
+    " ".join
+)
 UNSEPARATED_TEXTS = st.lists(st.sampled_from(VALUES + FILLER), max_size=10).map("".join)
 OPTIONAL_TEXTS = st.one_of(st.none(), st.just(""), TEXTS)
 
 
 @st.composite
-def corpora(draw: st.DrawFn, *, nested: bool = False, ids: bool = True, unseparated: bool = False, min_documents: int = 1) -> list[Row]:
+def corpora(
+    draw: st.DrawFn,
+    *,
+    nested: bool = False,
+    ids: bool = True,
+    unseparated: bool = False,
+    min_documents: int = 1,
+) -> list[Row]:
     """Documents with repeated values in several columns, including nulls and empty texts."""
-    texts = st.one_of(st.none(), st.just(""), UNSEPARATED_TEXTS if unseparated else TEXTS, TEXTS, TEXTS)
+    texts = st.one_of(
+        st.none(), st.just(""), UNSEPARATED_TEXTS if unseparated else TEXTS, TEXTS, TEXTS
+    )
     # a few documents are drawn and repeated: frequent addresses then cost few choices
-    drawn_documents = draw(st.lists(st.tuples(texts, OPTIONAL_TEXTS, st.integers(1, 3)), min_size=min_documents, max_size=12))
+    drawn_documents = draw(
+        st.lists(
+            st.tuples(texts, OPTIONAL_TEXTS, st.integers(1, 3)), min_size=min_documents, max_size=12
+        )
+    )
     rows: list[Row] = []
     for text, subject, repetitions in drawn_documents:
         for _ in range(repetitions):
             no = len(rows)
-            row: Row = {"text": text, "n": no * 3, "subject": subject, "user_id": None if no % 5 == 2 else f"user{no % 3}"}
-            row["day"] = None if no % 4 == 1 else datetime.datetime(2001, 1, 1 + no % 28, 12, no % 60)
+            row: Row = {
+                "text": text,
+                "n": no * 3,
+                "subject": subject,
+                "user_id": None if no % 5 == 2 else f"user{no % 3}",
+            }
+            row["day"] = (
+                None if no % 4 == 1 else datetime.datetime(2001, 1, 1 + no % 28, 12, no % 60)
+            )
             if ids:
                 row["doc_id"] = f"doc-{no}"
             if nested:
-                turns = [{"role": "user", "content": text}, {"role": None, "content": subject}, {"role": "x", "content": "bob@example.com"}]
+                turns = [
+                    {"role": "user", "content": text},
+                    {"role": None, "content": subject},
+                    {"role": "x", "content": "bob@example.com"},
+                ]
                 row["messages"] = [None, [], turns[:1], [None, *turns[1:]], turns][no % 5]
             rows.append(row)
     return rows
@@ -148,7 +175,9 @@ def to_table(rows: Sequence[Row]) -> pa.Table:
     return pa.table({name: pa.array([row[name] for row in rows], types[name]) for name in names})
 
 
-def write_parquet_files(folder: Path, rows: Sequence[Row], files: int = 1, row_group_size: int = 1000) -> list[Path]:
+def write_parquet_files(
+    folder: Path, rows: Sequence[Row], files: int = 1, row_group_size: int = 1000
+) -> list[Path]:
     """Writes the documents as a number of Parquet files, in order."""
     folder.mkdir()
     table, paths = to_table(rows), []
@@ -175,25 +204,33 @@ def small_batches(rows: int, size: int) -> Iterator[None]:
 
 
 def make_settings(**changes: Any) -> Settings:
-    """One shard, unless the test is about shards: `test_same_texts_for_any_shard_size` covers the others."""
-    return Settings(**{"seed": 5, "workers": 1, "rows_per_shard": 1000, "max_quarantine": 1.0, **changes})
+    """One shard, unless the test is about shards: `test_same_texts_for_any_shard_size` covers the
+    others."""
+    return Settings(
+        **{"seed": 5, "workers": 1, "rows_per_shard": 1000, "max_quarantine": 1.0, **changes}
+    )
 
 
 def read_output_files(out: Path) -> dict[str, bytes]:
     """The bytes of every file of OUT."""
-    return {str(path.relative_to(out)): path.read_bytes() for path in sorted(out.rglob("*")) if path.is_file()}
+    return {
+        str(path.relative_to(out)): path.read_bytes()
+        for path in sorted(out.rglob("*"))
+        if path.is_file()
+    }
 
 
 def read_data_files(out: Path) -> dict[str, bytes]:
     return {name: raw for name, raw in read_output_files(out).items() if name.startswith("data/")}
 
 
-# --- one run and its results ------------------------------------------------------------------------------------------------------
+# --- one run and its results ----------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
 class SanitizedRows:
-    """Documents before and after a run, and the tables of the run; removed documents are empty in `output_rows`."""
+    """Documents before and after a run, and the tables of the run; removed documents are empty in
+    `output_rows`."""
 
     input_rows: list[Row]
     output_rows: list[Row]
@@ -207,9 +244,13 @@ class SanitizedRows:
     main_column: str
 
     def cells(self, row: Row) -> list[str | None]:
-        """The texts of a document by cell number: the main text first, then all other texts, in schema order."""
+        """The texts of a document by cell number: the main text first, then all other texts, in
+        schema order."""
         texts: list[str | None] = [] if self.main_column != "text" else [row["text"]]
-        texts_by_field = [[turn and turn[field] for turn in row.get("messages") or []] for field in ("role", "content")]
+        texts_by_field = [
+            [turn and turn[field] for turn in row.get("messages") or []]
+            for field in ("role", "content")
+        ]
         if self.main_column != "text":
             texts += texts_by_field.pop()
         for name in self.schema.names:
@@ -236,23 +277,42 @@ class SanitizedRows:
         return spans
 
     def find_message_id_spans(self, doc_no: int, cell: int) -> list[tuple[int, int]]:
-        """The spans of Message-IDs that the plan leaves in a cell of the output, in bytes; text inside them is part of the Message-ID."""
+        """The spans of Message-IDs that the plan leaves in a cell of the output, in bytes; text
+        inside them is part of the Message-ID."""
         edits = self.edits_by_cell.get((doc_no, cell), [])
         spans = []
         for occurrence in self.occurrences if "MESSAGE_ID" not in self.edited_kinds else ():
-            if (occurrence["doc_no"], occurrence["cell"], occurrence["kind"]) == (doc_no, cell, "MESSAGE_ID"):
-                earlier_edits = [edit for edit in edits if edit["end_byte"] <= occurrence["start_byte"]]
-                shift = sum(len(edit["replacement"].encode()) - edit["end_byte"] + edit["start_byte"] for edit in earlier_edits)
+            if (occurrence["doc_no"], occurrence["cell"], occurrence["kind"]) == (
+                doc_no,
+                cell,
+                "MESSAGE_ID",
+            ):
+                earlier_edits = [
+                    edit for edit in edits if edit["end_byte"] <= occurrence["start_byte"]
+                ]
+                shift = sum(
+                    len(edit["replacement"].encode()) - edit["end_byte"] + edit["start_byte"]
+                    for edit in earlier_edits
+                )
                 spans.append((occurrence["start_byte"] + shift, occurrence["end_byte"] + shift))
         return spans
 
 
 def read_rows(path: Path) -> list[Row]:
-    return [row for file in sorted(path.glob("*.parquet")) for row in pq.read_table(file, partitioning=None).to_pylist()]
+    return [
+        row
+        for file in sorted(path.glob("*.parquet"))
+        for row in pq.read_table(file, partitioning=None).to_pylist()
+    ]
 
 
 def run_and_read(
-    base: Path, rows: list[Row], plan: str, changes: Sequence[str] = (), main_column: str = "text", **changed_settings: Any
+    base: Path,
+    rows: list[Row],
+    plan: str,
+    changes: Sequence[str] = (),
+    main_column: str = "text",
+    **changed_settings: Any,
 ) -> SanitizedRows:
     """Runs a plan over documents in a new folder; reads all files that it wrote."""
     inputs = write_parquet_files(base / "in", rows)
@@ -261,19 +321,29 @@ def run_and_read(
     summary = run_with_settings(inputs, base / "out", loaded_plan, settings=run_settings)
     work = base / "out.private"
     run_folder = work / "runs" / summary.plan_hash
-    table = pa.concat_tables([pq.read_table(path) for path in sorted((base / "out" / "data").iterdir())])
+    table = pa.concat_tables(
+        [pq.read_table(path) for path in sorted((base / "out" / "data").iterdir())]
+    )
     output_rows = iter(table.to_pylist())
-    quarantined_doc_nos = {row["doc_no"] for stage in ("detect", "read") for row in read_rows(work / "quarantine" / stage)}
+    quarantined_doc_nos = {
+        row["doc_no"]
+        for stage in ("detect", "read")
+        for row in read_rows(work / "quarantine" / stage)
+    }
     swept_occurrences = read_rows(run_folder / "sweep")
     return SanitizedRows(
         input_rows=rows,
-        output_rows=[{} if no in quarantined_doc_nos else next(output_rows) for no in range(len(rows))],
+        output_rows=[
+            {} if no in quarantined_doc_nos else next(output_rows) for no in range(len(rows))
+        ],
         schema=table.schema,
         summary=summary,
         edits=read_rows(run_folder / "edits"),
         kept=read_rows(run_folder / "kept"),
         occurrences=[
-            row for row in read_rows(work / "tables" / "occurrences") + swept_occurrences if row["doc_no"] not in quarantined_doc_nos
+            row
+            for row in read_rows(work / "tables" / "occurrences") + swept_occurrences
+            if row["doc_no"] not in quarantined_doc_nos
         ],
         values=read_rows(work / "vault" / "values"),
         edited_kinds=list(loaded_plan.editor_no_by_kind),
@@ -281,24 +351,37 @@ def run_and_read(
     )
 
 
-# --- invariants, in slow Python ---------------------------------------------------------------------------------------------------
+# --- invariants, in slow Python -------------------------------------------------------------------
 
 
 def check_only_edits_change_bytes(result: SanitizedRows) -> None:
-    """Every byte outside the edits equals the input's, and so do order, nulls, kept columns and their types."""
+    """Every byte outside the edits equals the input's, and so do order, nulls, kept columns and
+    their types."""
     assert next(iter(result.schema.names)) == "doc_id"
     pseudonyms: dict[str, str] = {}
-    for no, (input_row, output_row) in enumerate(zip(result.input_rows, result.output_rows, strict=True)):
+    for no, (input_row, output_row) in enumerate(
+        zip(result.input_rows, result.output_rows, strict=True)
+    ):
         if not output_row:
             continue
         assert output_row["doc_id"] == input_row.get("doc_id", str(no))
         assert (output_row["n"], output_row["day"]) == (input_row["n"], input_row["day"])
         assert (output_row["user_id"] is None) == (input_row["user_id"] is None)
         if output_row["user_id"] is not None:
-            assert pseudonyms.setdefault(input_row["user_id"], output_row["user_id"]) == output_row["user_id"] != input_row["user_id"]
+            assert (
+                pseudonyms.setdefault(input_row["user_id"], output_row["user_id"])
+                == output_row["user_id"]
+                != input_row["user_id"]
+            )
         if "messages" in input_row:
-            shapes = [[turns and [turn and {part: turn[part] is None for part in turn} for turn in turns] for turns in (row["messages"],)]
-                     for row in (input_row, output_row)]  # fmt: skip
+            shapes = [
+                [
+                    turns
+                    and [turn and {part: turn[part] is None for part in turn} for turn in turns]
+                    for turns in (row["messages"],)
+                ]
+                for row in (input_row, output_row)
+            ]
             assert shapes[0] == shapes[1]
         input_texts, output_texts = result.cells(input_row), result.cells(output_row)
         assert len(input_texts) == len(output_texts)
@@ -308,11 +391,15 @@ def check_only_edits_change_bytes(result: SanitizedRows) -> None:
                 continue
             raw, position, pieces = text.encode(), 0, []
             for edit in result.edits_by_cell.get((no, cell), []):
-                assert position <= edit["start_byte"] < edit["end_byte"] <= len(raw), "edits ascend and do not overlap"
+                assert position <= edit["start_byte"] < edit["end_byte"] <= len(raw), (
+                    "edits ascend and do not overlap"
+                )
                 pieces += [raw[position : edit["start_byte"]], edit["replacement"].encode()]
                 position = edit["end_byte"]
             assert output_text == b"".join([*pieces, raw[position:]]).decode()
-    assert result.schema.field("n").type == pa.int32() and result.schema.field("day").type == pa.timestamp("us")
+    assert result.schema.field("n").type == pa.int32() and result.schema.field(
+        "day"
+    ).type == pa.timestamp("us")
 
 
 @functools.cache
@@ -332,9 +419,11 @@ def ends_with_accented(text: str) -> bool:
 
 
 def find_values(text: str, kind_by_form: dict[str, str]) -> Iterator[tuple[int, int, str]]:
-    """Yields the occurrences of values by the boundary rule of their kind: start, end, kind. `kind_by_form`: value in lower case -> kind.
+    """Yields the occurrences of values by the boundary rule of their kind: start, end, kind.
+    `kind_by_form`: value in lower case -> kind.
 
-    Searches the compatibility form of the text letter by letter, which covers the exact and the case-folded form.
+    Searches the compatibility form of the text letter by letter, which covers the exact and the
+    case-folded form.
     """
     letters = [to_compatibility_form(letter).encode() for letter in text]
     letter_nos = [no for no, letter in enumerate(letters) for _ in letter]
@@ -345,12 +434,28 @@ def find_values(text: str, kind_by_form: dict[str, str]) -> Iterator[tuple[int, 
         position = joined.find(form_bytes)
         while position >= 0:
             end = position + len(form_bytes)
-            continues_left = position > 0 and joined[position] in ASCII_WORD_CHARS and joined[position - 1] in boundary_rule.not_preceded_by
-            continues_right = end < len(joined) and joined[end - 1] in ASCII_WORD_CHARS and joined[end] in boundary_rule.not_followed_by
+            continues_left = (
+                position > 0
+                and joined[position] in ASCII_WORD_CHARS
+                and joined[position - 1] in boundary_rule.not_preceded_by
+            )
+            continues_right = (
+                end < len(joined)
+                and joined[end - 1] in ASCII_WORD_CHARS
+                and joined[end] in boundary_rule.not_followed_by
+            )
             first_letter, last_letter = letter_nos[position], letter_nos[end - 1]
-            if chr(joined[position]).isalpha() and ord("a") in boundary_rule.not_preceded_by and first_letter:
+            if (
+                chr(joined[position]).isalpha()
+                and ord("a") in boundary_rule.not_preceded_by
+                and first_letter
+            ):
                 continues_left |= ends_with_accented(text[:first_letter])
-            if chr(joined[end - 1]).isalpha() and ord("a") in boundary_rule.not_followed_by and last_letter + 1 < len(text):
+            if (
+                chr(joined[end - 1]).isalpha()
+                and ord("a") in boundary_rule.not_followed_by
+                and last_letter + 1 < len(text)
+            ):
                 continues_right |= is_accented(text[last_letter + 1])
             if not continues_left and not continues_right:
                 yield ends[first_letter - 1] if first_letter else 0, ends[last_letter], kind
@@ -358,13 +463,15 @@ def find_values(text: str, kind_by_form: dict[str, str]) -> Iterator[tuple[int, 
 
 
 def check_no_removed_value_remains(result: SanitizedRows) -> None:
-    """No removed value occurs in any output text except the kept occurrences, and those are complete and at their recorded positions.
-    A name of one word is removed only where it was found (`Bob`, `Will`)."""
+    """No removed value occurs in any output text except the kept occurrences, and those are
+    complete and at their recorded positions. A name of one word is removed only where it was found
+    (`Bob`, `Will`)."""
     assert result.summary.leaks == 0
     kind_by_form = {
         "".join(map(to_compatibility_form, row["value"])): row["kind"]
         for row in result.values
-        if row["kind"] in result.edited_kinds and not (row["kind"] == "PERSON" and row["value"].isalpha())
+        if row["kind"] in result.edited_kinds
+        and not (row["kind"] == "PERSON" and row["value"].isalpha())
     }
     spellings_by_value = {row["value_id"]: set() for row in result.values}
     for row in result.values:
@@ -376,13 +483,21 @@ def check_no_removed_value_remains(result: SanitizedRows) -> None:
         for cell, text in enumerate(result.cells(output_row)) if output_row else ():
             kept_rows = kept.get((no, cell), [])
             for row in kept_rows:
-                assert (text or "").encode()[row["start_byte"] : row["end_byte"]].decode() in spellings_by_value[row["value_id"]]
+                assert (text or "").encode()[
+                    row["start_byte"] : row["end_byte"]
+                ].decode() in spellings_by_value[row["value_id"]]
             replacement_spans = result.find_replacement_spans(no, cell)
             for start, end, kind in find_values(text or "", kind_by_form):
-                is_explained = any(low <= start and end <= high and (low, high) != (start, end) for low, high in replacement_spans)
-                is_explained |= any(row["start_byte"] <= start and end <= row["end_byte"] for row in kept_rows)
+                is_explained = any(
+                    low <= start and end <= high and (low, high) != (start, end)
+                    for low, high in replacement_spans
+                )
                 is_explained |= any(
-                    low <= start and end <= high and (low, high) != (start, end) for low, high in result.find_message_id_spans(no, cell)
+                    row["start_byte"] <= start and end <= row["end_byte"] for row in kept_rows
+                )
+                is_explained |= any(
+                    low <= start and end <= high and (low, high) != (start, end)
+                    for low, high in result.find_message_id_spans(no, cell)
                 )
                 assert is_explained, f"doc_no {no}, cell {cell}: {kind} at {start}..{end}"
 
@@ -391,10 +506,15 @@ def get_occurrence_key(occurrence: Row) -> tuple[Any, ...]:
     return tuple(occurrence[name] for name in ("doc_no", "cell", "start_byte", "end_byte", "kind"))
 
 
-def check_occurrences_are_accounted_for(result: SanitizedRows, keep: int, kinds_kept: Sequence[str]) -> None:
-    """Every occurrence of an edited kind is replaced or kept; the first `keep` of every value are kept, and the summary adds up."""
+def check_occurrences_are_accounted_for(
+    result: SanitizedRows, keep: int, kinds_kept: Sequence[str]
+) -> None:
+    """Every occurrence of an edited kind is replaced or kept; the first `keep` of every value are
+    kept, and the summary adds up."""
     kept = {(row["doc_no"], row["cell"], row["value_id"]): 0 for row in result.kept}
-    assert len({(row["doc_no"], row["cell"], row["start_byte"]) for row in result.kept}) == len(result.kept)
+    assert len({(row["doc_no"], row["cell"], row["start_byte"]) for row in result.kept}) == len(
+        result.kept
+    )
     for row in result.kept:
         kept[row["doc_no"], row["cell"], row["value_id"]] += 1
     positions_by_value: dict[int, list[tuple[int, int, int]]] = {}
@@ -407,21 +527,29 @@ def check_occurrences_are_accounted_for(result: SanitizedRows, keep: int, kinds_
                 (occurrence["doc_no"], occurrence["cell"], occurrence["start"])
             )
         spans = [
-            (edit["start_byte"], edit["end_byte"]) for edit in result.edits_by_cell.get((occurrence["doc_no"], occurrence["cell"]), [])
+            (edit["start_byte"], edit["end_byte"])
+            for edit in result.edits_by_cell.get((occurrence["doc_no"], occurrence["cell"]), [])
         ]
         edited_bytes = set(itertools.chain(*(range(low, high) for low, high in spans)))
-        touched_bytes = edited_bytes.intersection(range(occurrence["start_byte"], occurrence["end_byte"]))
-        assert not touched_bytes or len(touched_bytes) == occurrence["end_byte"] - occurrence["start_byte"], (
-            "an occurrence is replaced completely"
+        touched_bytes = edited_bytes.intersection(
+            range(occurrence["start_byte"], occurrence["end_byte"])
         )
+        assert (
+            not touched_bytes
+            or len(touched_bytes) == occurrence["end_byte"] - occurrence["start_byte"]
+        ), "an occurrence is replaced completely"
         if not touched_bytes:
             uncovered[occurrence["doc_no"], occurrence["cell"], occurrence["value_id"]] += 1
     assert uncovered == Counter(kept), "exactly the kept occurrences are not replaced"
-    swept_occurrences = [occurrence for occurrence in result.occurrences if occurrence["finder"] == "sweep"]
-    detected_occurrences = [occurrence for occurrence in result.occurrences if occurrence["finder"] != "sweep"]
-    assert not set(map(get_occurrence_key, swept_occurrences)) & set(map(get_occurrence_key, detected_occurrences)), (
-        "only undetected occurrences are swept"
-    )
+    swept_occurrences = [
+        occurrence for occurrence in result.occurrences if occurrence["finder"] == "sweep"
+    ]
+    detected_occurrences = [
+        occurrence for occurrence in result.occurrences if occurrence["finder"] != "sweep"
+    ]
+    assert not set(map(get_occurrence_key, swept_occurrences)) & set(
+        map(get_occurrence_key, detected_occurrences)
+    ), "only undetected occurrences are swept"
     positions_crossed_by_sweep = {
         (occurrence["doc_no"], occurrence["cell"], occurrence["start"])
         for occurrence in result.occurrences
@@ -442,7 +570,9 @@ def check_occurrences_are_accounted_for(result: SanitizedRows, keep: int, kinds_
     assert all(kept_count <= keep for kept_count in kept_per_value.values())
     assert result.summary.kept_originals == len(result.kept) == sum(kept_per_value.values())
     for kind, entry in result.summary.by_kind.items():
-        assert entry.occurrences == sum(occurrence["kind"] == kind for occurrence in result.occurrences)
+        assert entry.occurrences == sum(
+            occurrence["kind"] == kind for occurrence in result.occurrences
+        )
         assert entry.occurrences == entry.kept + entry.replaced + entry.left_by_plan, kind
     assert result.summary.occurrences == result.summary.kept_originals + sum(
         entry.replaced + entry.left_by_plan for entry in result.summary.by_kind.values()
@@ -453,29 +583,39 @@ def check_documents_are_accounted_for(result: SanitizedRows) -> None:
     """Every document is accounted for."""
     summary = result.summary
     assert summary.documents_in == len(result.input_rows)
-    assert summary.documents_in == summary.documents_out + summary.documents_dropped + summary.quarantined
+    assert (
+        summary.documents_in
+        == summary.documents_out + summary.documents_dropped + summary.quarantined
+    )
     assert summary.documents_out == sum(bool(output_row) for output_row in result.output_rows)
     assert summary.quarantined == sum(summary.quarantine.values())
 
 
 def check_replacements_are_new(result: SanitizedRows) -> None:
     """No replacement of rmft is a real value of the corpus, and none repeats within a document."""
-    normalised_values = {(row["kind"], (row["normalised"] or row["value"])) for row in result.values}
+    normalised_values = {
+        (row["kind"], (row["normalised"] or row["value"])) for row in result.values
+    }
     lowercase_spellings = {row["value"].lower() for row in result.values}
     seen_replacements: set[tuple[int, str, str]] = set()
     for edit in result.edits:
         if edit["part"] == "rmft" and set(edit["replacement"]) != {"*"}:
             form = list_kinds()[edit["kind"]].normalise(pl.Series([edit["replacement"]]))[0]
-            assert (edit["kind"], form) not in normalised_values and edit["replacement"].lower() not in lowercase_spellings
+            assert (edit["kind"], form) not in normalised_values and edit[
+                "replacement"
+            ].lower() not in lowercase_spellings
             assert (edit["doc_no"], edit["kind"], form) not in seen_replacements
             seen_replacements.add((edit["doc_no"], edit["kind"], form))
 
 
 def get_letter_case(word: str) -> str:
-    return "upper" if word.isupper() else "title" if word.istitle() else "lower"  # mixed counts as lower
+    # mixed counts as lower
+    return "upper" if word.isupper() else "title" if word.istitle() else "lower"
 
 
-def check_variants_keep_an_anchor(result: SanitizedRows, anchors: Sequence[str], exactly: bool) -> None:
+def check_variants_keep_an_anchor(
+    result: SanitizedRows, anchors: Sequence[str], exactly: bool
+) -> None:
     """A variant of an address keeps one component of it, and its separators and letter case."""
     split = list_kinds()["EMAIL_ADDRESS"].split_components
     assert split is not None
@@ -485,8 +625,13 @@ def check_variants_keep_an_anchor(result: SanitizedRows, anchors: Sequence[str],
         text = result.cells(result.input_rows[edit["doc_no"]])[edit["cell"]] or ""
         value = text.encode()[edit["start_byte"] : edit["end_byte"]].decode()
         if not value.isascii() or set(edit["replacement"]) == {"*"}:
-            continue  # a swept value in other characters, or the masked rest of one that another edit covers in part
-        old, new = (split(pl.Series([address])).row(0, named=True) for address in (value, edit["replacement"]))
+            # a swept value in other characters, or the masked rest of one that another edit covers
+            # in part
+            continue
+        old, new = (
+            split(pl.Series([address])).row(0, named=True)
+            for address in (value, edit["replacement"])
+        )
         if "tld" not in anchors:
             for components in (old, new):
                 components["domain"] += components["dot"] + components["tld"]
@@ -503,11 +648,16 @@ def check_variants_keep_an_anchor(result: SanitizedRows, anchors: Sequence[str],
                     assert get_letter_case(new[name]) == get_letter_case(word)
 
 
-CHECKS = (check_only_edits_change_bytes, check_no_removed_value_remains, check_documents_are_accounted_for)
+CHECKS = (
+    check_only_edits_change_bytes,
+    check_no_removed_value_remains,
+    check_documents_are_accounted_for,
+)
 CHECKS_WITH_NEW_REPLACEMENTS = (*CHECKS, check_replacements_are_new)
 
-# without the shrink phase: drawn corpora are small, and shrinking a failing one would take minutes. Each example is one or more whole runs,
-# so there are few of them; `make soak` runs ten times as many.
+# without the shrink phase: drawn corpora are small, and shrinking a failing one would take minutes.
+# Each example is one or more whole runs, so there are few of them; `make soak` runs ten times as
+# many.
 PROPERTY_SETTINGS: dict[str, Any] = {
     "deadline": None,
     "suppress_health_check": list(HealthCheck),
@@ -515,16 +665,27 @@ PROPERTY_SETTINGS: dict[str, Any] = {
 }
 
 
-# --- same bytes -------------------------------------------------------------------------------------------------------------------
+# --- same bytes -----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
-@given(corpora(ids=False, unseparated=True), st.sampled_from(["rmft", "erase", "redact"]), st.integers(6, 20))
+@given(
+    corpora(ids=False, unseparated=True),
+    st.sampled_from(["rmft", "erase", "redact"]),
+    st.integers(6, 20),
+)
 @settings(max_examples=4, **PROPERTY_SETTINGS)
-def test_same_bytes_for_any_division_into_files_and_batches(rows: list[Row], plan: str, size: int) -> None:
+def test_same_bytes_for_any_division_into_files_and_batches(
+    rows: list[Row], plan: str, size: int
+) -> None:
     with temporary_folder() as base:
         loaded_plan = load_plan(plan, changes=["edit.0.label=numbered"] if plan == "redact" else [])
-        run_with_settings(write_parquet_files(base / "in", rows), base / "one", loaded_plan, settings=make_settings(rows_per_shard=size))
+        run_with_settings(
+            write_parquet_files(base / "in", rows),
+            base / "one",
+            loaded_plan,
+            settings=make_settings(rows_per_shard=size),
+        )
         run_with_settings(
             write_parquet_files(base / "in3", rows, files=3, row_group_size=2),
             base / "three",
@@ -533,11 +694,19 @@ def test_same_bytes_for_any_division_into_files_and_batches(rows: list[Row], pla
         )
         assert read_data_files(base / "one") == read_data_files(base / "three")
         with small_batches(3, 64):
-            run_with_settings([base / "in"], base / "small", loaded_plan, settings=make_settings(rows_per_shard=size))
+            run_with_settings(
+                [base / "in"],
+                base / "small",
+                loaded_plan,
+                settings=make_settings(rows_per_shard=size),
+            )
         assert read_data_files(base / "one") == read_data_files(base / "small")
         # the tables in WORK are the same too: labels, edits, kept occurrences
         tables = [
-            {table_folder: read_rows(work / "runs" / name / table_folder) for table_folder in ("edits", "kept", "vault/labels")}
+            {
+                table_folder: read_rows(work / "runs" / name / table_folder)
+                for table_folder in ("edits", "kept", "vault/labels")
+            }
             for work in (base / "one.private", base / "three.private", base / "small.private")
             for name in [next((work / "runs").iterdir()).name]
         ]
@@ -551,8 +720,18 @@ def test_same_texts_for_any_shard_size(rows: list[Row], size: int) -> None:
     with temporary_folder() as base:
         inputs = write_parquet_files(base / "in", rows)
         for name, rows_per_shard in (("a", size), ("b", 1000)):
-            run_with_settings(inputs, base / name, load_plan("rmft"), settings=make_settings(rows_per_shard=rows_per_shard))
-        tables = [pa.concat_tables(pq.read_table(path) for path in sorted((base / name / "data").iterdir())) for name in "ab"]
+            run_with_settings(
+                inputs,
+                base / name,
+                load_plan("rmft"),
+                settings=make_settings(rows_per_shard=rows_per_shard),
+            )
+        tables = [
+            pa.concat_tables(
+                pq.read_table(path) for path in sorted((base / name / "data").iterdir())
+            )
+            for name in "ab"
+        ]
         assert tables[0].to_pylist() == tables[1].to_pylist()
 
 
@@ -578,9 +757,16 @@ def build_forty_documents() -> list[Row]:
 
 @pytest.mark.soak  # `reliability/test_determinism.py` has the fast form, over flat documents
 def test_same_bytes_for_any_number_of_workers(tmp_path: Path) -> None:
-    inputs = write_parquet_files(tmp_path / "in", build_forty_documents(), files=2, row_group_size=5)
+    inputs = write_parquet_files(
+        tmp_path / "in", build_forty_documents(), files=2, row_group_size=5
+    )
     for workers in (1, 2):
-        run_with_settings(inputs, tmp_path / f"out{workers}", load_plan("rmft"), settings=make_settings(workers=workers, rows_per_shard=9))
+        run_with_settings(
+            inputs,
+            tmp_path / f"out{workers}",
+            load_plan("rmft"),
+            settings=make_settings(workers=workers, rows_per_shard=9),
+        )
     # all of OUT, card, report and manifest too
     assert read_output_files(tmp_path / "out1") == read_output_files(tmp_path / "out2")
 
@@ -589,7 +775,9 @@ TWO_SHARDS = make_settings(rows_per_shard=10)
 
 
 @pytest.fixture(scope="module")
-def uninterrupted_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[list[Path], dict[str, bytes]]:
+def uninterrupted_run(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[list[Path], dict[str, bytes]]:
     """Files with twenty documents, and the output files of an uninterrupted run over them."""
     base = tmp_path_factory.mktemp("twenty")
     inputs = write_parquet_files(base / "in", build_forty_documents()[:20])
@@ -604,7 +792,12 @@ def get_task_number(task: Any) -> int:
 TASKS = [(detection, "find_task"), (rewriting, "rewrite_task"), (shard_checking, "verify_task")]
 # each task once, before or after its work; `make soak` runs both for each
 INTERRUPTIONS = [
-    pytest.param(*task, after, marks=[] if after == bool(no % 2) else pytest.mark.soak, id=f"{task[1]}-{'after' if after else 'before'}")
+    pytest.param(
+        *task,
+        after,
+        marks=[] if after == bool(no % 2) else pytest.mark.soak,
+        id=f"{task[1]}-{'after' if after else 'before'}",
+    )
     for no, task in enumerate(TASKS)
     for after in (False, True)
 ]
@@ -638,18 +831,27 @@ def test_interrupted_run_resumes_to_the_same_bytes(
     assert not out.exists()
     resumed_task_numbers: list[int] = []
     with monkeypatch.context() as patch:
-        patch.setattr(module, task, lambda task_input: resumed_task_numbers.append(get_task_number(task_input)) or real_task(task_input))
+        patch.setattr(
+            module,
+            task,
+            lambda task_input: (
+                resumed_task_numbers.append(get_task_number(task_input)) or real_task(task_input)
+            ),
+        )
         summary = run_with_settings(inputs, out, plan, settings=TWO_SHARDS)
     assert summary.changed and read_output_files(out) == expected_files
     if module is not shard_checking:
-        assert task_numbers[0] not in resumed_task_numbers[: len(set(resumed_task_numbers))] or task == "rewrite_task", (
-            "finished tasks are not repeated"
-        )
+        assert (
+            task_numbers[0] not in resumed_task_numbers[: len(set(resumed_task_numbers))]
+            or task == "rewrite_task"
+        ), "finished tasks are not repeated"
     assert not run_with_settings(inputs, out, plan, settings=TWO_SHARDS).changed
 
 
 @pytest.mark.slow
-def test_lost_files_are_rebuilt_with_the_same_bytes(tmp_path: Path, uninterrupted_run: tuple[list[Path], dict[str, bytes]]) -> None:
+def test_lost_files_are_rebuilt_with_the_same_bytes(
+    tmp_path: Path, uninterrupted_run: tuple[list[Path], dict[str, bytes]]
+) -> None:
     (inputs, expected_files), plan, out = uninterrupted_run, load_plan("rmft"), tmp_path / "out"
     summary = run_with_settings(inputs, out, plan, settings=TWO_SHARDS)
     work = tmp_path / "out.private"
@@ -658,7 +860,10 @@ def test_lost_files_are_rebuilt_with_the_same_bytes(tmp_path: Path, uninterrupte
         [work / "tables" / "occurrences" / "00001.parquet"],
         [work / "vault" / "values" / "00000.parquet", run_folder / "tasks" / "rewrite-00000.json"],
         [run_folder / "shards" / "00001.parquet", run_folder / "edits" / "00000.parquet"],
-        [work / "tasks" / "detect" / "00000.json", work / "tables" / "value_counts" / "all.parquet"],
+        [
+            work / "tasks" / "detect" / "00000.json",
+            work / "tables" / "value_counts" / "all.parquet",
+        ],
         [run_folder / "kept" / "00001.parquet", work / "index.json"],
     ]
     for paths in lost_files:
@@ -675,11 +880,13 @@ def test_a_second_plan_on_the_same_index_gives_the_same_bytes(
 ) -> None:
     inputs, expected_files = uninterrupted_run
     for name in ("redact", "rmft"):
-        run_with_settings(inputs, tmp_path / name, load_plan(name), work=tmp_path / "shared", settings=TWO_SHARDS)
+        run_with_settings(
+            inputs, tmp_path / name, load_plan(name), work=tmp_path / "shared", settings=TWO_SHARDS
+        )
     assert read_output_files(tmp_path / "rmft") == expected_files
 
 
-# --- all other invariants, one run each -------------------------------------------------------------------------------------------
+# --- all other invariants, one run each -----------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -695,26 +902,43 @@ def test_invariants_of_erase(rows: list[Row]) -> None:
 
 
 @pytest.mark.slow
-@given(corpora(unseparated=True, nested=True), st.sampled_from([0, 1, 1, 2]), st.sampled_from(["corpus", "mixed", "curated"]))
+@given(
+    corpora(unseparated=True, nested=True),
+    st.sampled_from([0, 1, 1, 2]),
+    st.sampled_from(["corpus", "mixed", "curated"]),
+)
 @settings(max_examples=7, **PROPERTY_SETTINGS)
 def test_invariants_of_rmft(rows: list[Row], keep: int, stores: str) -> None:
     with temporary_folder() as base:
-        result = run_and_read(base, rows, "rmft", [f"edit.0.keep={keep}", f"edit.0.stores={stores}"])
+        result = run_and_read(
+            base, rows, "rmft", [f"edit.0.keep={keep}", f"edit.0.stores={stores}"]
+        )
     for check in CHECKS_WITH_NEW_REPLACEMENTS:
         check(result)
     check_occurrences_are_accounted_for(result, keep, RMFT_KINDS)
     check_variants_keep_an_anchor(result, ("first", "last", "domain"), exactly=stores != "corpus")
     if not result.summary.verify.swept:
-        occurrence_counts = Counter(occurrence["value_id"] for occurrence in result.occurrences if occurrence["kind"] in RMFT_KINDS)
-        assert result.summary.kept_originals == sum(min(keep, count) for count in occurrence_counts.values())
+        occurrence_counts = Counter(
+            occurrence["value_id"]
+            for occurrence in result.occurrences
+            if occurrence["kind"] in RMFT_KINDS
+        )
+        assert result.summary.kept_originals == sum(
+            min(keep, count) for count in occurrence_counts.values()
+        )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("anchors", [["first", "last", "domain"], ["domain"], ["first", "tld"], []])
-def test_variants_are_new_values_with_small_component_pools(tmp_path: Path, anchors: list[str]) -> None:
+def test_variants_are_new_values_with_small_component_pools(
+    tmp_path: Path, anchors: list[str]
+) -> None:
     addresses = ["bob.mann@example.com", "ann@example.org", "Ann.Lee@example.com"]
     texts = [" ".join(addresses[no % 3 :] * 12) for no in range(6)]
-    rows = [{"text": text, "n": no, "subject": None, "user_id": None, "day": None} for no, text in enumerate(texts)]
+    rows = [
+        {"text": text, "n": no, "subject": None, "user_id": None, "day": None}
+        for no, text in enumerate(texts)
+    ]
     result = run_and_read(tmp_path, rows, "rmft", [f"edit.0.anchors={anchors}"])
     for check in CHECKS_WITH_NEW_REPLACEMENTS:
         check(result)
@@ -730,7 +954,9 @@ def test_variants_are_new_values_with_small_component_pools(tmp_path: Path, anch
 def test_invariants_of_rmft_with_four_anchors(rows: list[Row], stores: str) -> None:
     anchors = ["first", "last", "domain", "tld"]
     with temporary_folder() as base:
-        result = run_and_read(base, rows, "rmft", [f"edit.0.anchors={anchors}", f"edit.0.stores={stores}"])
+        result = run_and_read(
+            base, rows, "rmft", [f"edit.0.anchors={anchors}", f"edit.0.stores={stores}"]
+        )
     for check in CHECKS_WITH_NEW_REPLACEMENTS:
         check(result)
     check_occurrences_are_accounted_for(result, 1, RMFT_KINDS)
@@ -773,26 +999,54 @@ def test_baseline_changes_nothing(rows: list[Row]) -> None:
 
 @pytest.mark.parametrize("plan", ["rmft", "erase", "redact"])
 @pytest.mark.parametrize(
-    "lookalikes", [list(LOOKALIKE_VALUES), *(pytest.param([lookalike], marks=pytest.mark.soak) for lookalike in LOOKALIKE_VALUES)], ids=str
+    "lookalikes",
+    [
+        list(LOOKALIKE_VALUES),
+        *(pytest.param([lookalike], marks=pytest.mark.soak) for lookalike in LOOKALIKE_VALUES),
+    ],
+    ids=str,
 )
-def test_values_in_lookalike_characters_are_swept(tmp_path: Path, lookalikes: list[str], plan: str) -> None:
+def test_values_in_lookalike_characters_are_swept(
+    tmp_path: Path, lookalikes: list[str], plan: str
+) -> None:
     texts = [
         text
         for lookalike in lookalikes
-        for text in (LOOKALIKE_VALUES[lookalike], f"a {lookalike} b", f"{LOOKALIKE_VALUES[lookalike]}, {lookalike}")
+        for text in (
+            LOOKALIKE_VALUES[lookalike],
+            f"a {lookalike} b",
+            f"{LOOKALIKE_VALUES[lookalike]}, {lookalike}",
+        )
     ]
-    rows = [{"text": text, "n": no, "subject": None, "user_id": None, "day": None} for no, text in enumerate(texts * 4)]
+    rows = [
+        {"text": text, "n": no, "subject": None, "user_id": None, "day": None}
+        for no, text in enumerate(texts * 4)
+    ]
     result = run_and_read(tmp_path, rows, plan)
     for check in CHECKS:
         check(result)
-    check_occurrences_are_accounted_for(result, int(plan == "rmft"), RMFT_KINDS if plan == "rmft" else [])
+    check_occurrences_are_accounted_for(
+        result, int(plan == "rmft"), RMFT_KINDS if plan == "rmft" else []
+    )
 
 
-# regression test: all cells above the last edited one were taken for one cell, and a Message-ID in another cell hid a leak
+# regression test: all cells above the last edited one were taken for one cell, and a Message-ID in
+# another cell hid a leak
 def test_a_message_id_hides_no_leak_in_another_cell(tmp_path: Path) -> None:
-    row: Row = {"n": 0, "day": None, "user_id": None, "text": "bob@example.com", "subject": None, "messages": None}
+    row: Row = {
+        "n": 0,
+        "day": None,
+        "user_id": None,
+        "text": "bob@example.com",
+        "subject": None,
+        "messages": None,
+    }
     message_id = "<200102031234.A1234$abcdefghijklmnop@host.example>"
-    row_with_message_id = {**row, "subject": "a ｂｏｂ@example.com", "messages": [{"role": None, "content": message_id}]}
+    row_with_message_id = {
+        **row,
+        "subject": "a ｂｏｂ@example.com",
+        "messages": [{"role": None, "content": message_id}],
+    }
     result = run_and_read(tmp_path, [row, row_with_message_id], "rmft")
     check_only_edits_change_bytes(result)
     check_no_removed_value_remains(result)
@@ -800,8 +1054,9 @@ def test_a_message_id_hides_no_leak_in_another_cell(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("plan", ["rmft", "erase", "redact"])
 def test_detection_and_leak_check_use_one_boundary_rule(tmp_path: Path, plan: str) -> None:
-    """Letters, combining accents, joiners and variation selectors before and after each value: detection and leak check use the same
-    boundary rule, so every detected value is either kept or removed."""
+    """Letters, combining accents, joiners and variation selectors before and after each value:
+    detection and leak check use the same boundary rule, so every detected value is either kept or
+    removed."""
     marks = [
         "\u00e9",
         "e\u0301",
@@ -820,11 +1075,16 @@ def test_detection_and_leak_check_use_one_boundary_rule(tmp_path: Path, plan: st
     texts = [f"{mark}{value}{mark}" for value in values for mark in marks] + [
         f"{value}{mark} {value}" for value in values for mark in marks
     ]
-    rows = [{"text": text, "n": no, "subject": None, "user_id": None, "day": None} for no, text in enumerate(texts)]
+    rows = [
+        {"text": text, "n": no, "subject": None, "user_id": None, "day": None}
+        for no, text in enumerate(texts)
+    ]
     result = run_and_read(tmp_path, rows, plan)
     for check in CHECKS:
         check(result)
-    check_occurrences_are_accounted_for(result, int(plan == "rmft"), RMFT_KINDS if plan == "rmft" else [])
+    check_occurrences_are_accounted_for(
+        result, int(plan == "rmft"), RMFT_KINDS if plan == "rmft" else []
+    )
     if plan == "rmft":
         assert len(result.kept) > 10
 
@@ -832,14 +1092,17 @@ def test_detection_and_leak_check_use_one_boundary_rule(tmp_path: Path, plan: st
 @pytest.mark.parametrize("seed", range(4))
 def test_a_swept_value_may_overlap_a_kept_one(tmp_path: Path, seed: int) -> None:
     texts = ["zoe@corp.example.org.bob@example.com", "bob@example.com", "ann@example.net"]
-    rows = [{"text": text, "n": no, "subject": None, "user_id": None, "day": None} for no, text in enumerate(texts)]
+    rows = [
+        {"text": text, "n": no, "subject": None, "user_id": None, "day": None}
+        for no, text in enumerate(texts)
+    ]
     result = run_and_read(tmp_path, rows, "rmft", seed=seed)
     for check in CHECKS:
         check(result)
     check_occurrences_are_accounted_for(result, 1, RMFT_KINDS)
 
 
-# --- bad records ------------------------------------------------------------------------------------------------------------------
+# --- bad records ----------------------------------------------------------------------------------
 
 
 @pytest.mark.slow
@@ -847,7 +1110,10 @@ def test_a_swept_value_may_overlap_a_kept_one(tmp_path: Path, seed: int) -> None
 @settings(max_examples=4, **PROPERTY_SETTINGS)
 def test_bad_records_are_quarantined_and_counted(rows: list[Row], data: st.DataObject) -> None:
     row_numbers = st.integers(0, len(rows) - 1)
-    invalid_rows, large_rows = data.draw(st.sets(row_numbers, max_size=3)), data.draw(st.sets(row_numbers, max_size=3))
+    invalid_rows, large_rows = (
+        data.draw(st.sets(row_numbers, max_size=3)),
+        data.draw(st.sets(row_numbers, max_size=3)),
+    )
     rows = [dict(row) for row in rows]
     for no in large_rows:
         rows[no]["subject"] = "bob@example.com " * 200
@@ -860,27 +1126,48 @@ def test_bad_records_are_quarantined_and_counted(rows: list[Row], data: st.DataO
         ]
         offsets = list(itertools.accumulate(map(len, raw_texts), initial=0))
         texts = pa.StringArray.from_buffers(
-            len(raw_texts), pa.py_buffer(pa.array(offsets, pa.int32()).buffers()[1]), pa.py_buffer(b"".join(raw_texts))
+            len(raw_texts),
+            pa.py_buffer(pa.array(offsets, pa.int32()).buffers()[1]),
+            pa.py_buffer(b"".join(raw_texts)),
         )
-        pq.write_table(table.set_column(table.schema.get_field_index("text"), "text", texts), path, row_group_size=4)
+        pq.write_table(
+            table.set_column(table.schema.get_field_index("text"), "text", texts),
+            path,
+            row_group_size=4,
+        )
         if len(invalid_rows | large_rows) == len(rows):
             return
-        summary = run_with_settings([path], base / "out", load_plan("erase"), settings=make_settings(max_doc_bytes=3000))
-        output_table = pa.concat_tables(pq.read_table(shard) for shard in sorted((base / "out" / "data").iterdir()))
+        summary = run_with_settings(
+            [path], base / "out", load_plan("erase"), settings=make_settings(max_doc_bytes=3000)
+        )
+        output_table = pa.concat_tables(
+            pq.read_table(shard) for shard in sorted((base / "out" / "data").iterdir())
+        )
         quarantined_rows = {
-            row["doc_no"]: row for stage in ("read", "detect") for row in read_rows(base / "out.private" / "quarantine" / stage)
+            row["doc_no"]: row
+            for stage in ("read", "detect")
+            for row in read_rows(base / "out.private" / "quarantine" / stage)
         }
         assert summary.documents_in == len(rows) == summary.documents_out + summary.quarantined
         assert set(quarantined_rows) == invalid_rows | large_rows
         assert summary.quarantine == {
-            reason: count for reason, count in (("not_utf8", len(invalid_rows - large_rows)), ("too_large", len(large_rows))) if count
+            reason: count
+            for reason, count in (
+                ("not_utf8", len(invalid_rows - large_rows)),
+                ("too_large", len(large_rows)),
+            )
+            if count
         }
         assert all(row["location"] == f"row {no}" for no, row in quarantined_rows.items())
-        assert output_table.column("doc_id").to_pylist() == [row["doc_id"] for no, row in enumerate(rows) if no not in quarantined_rows]
-        assert output_table.column("n").to_pylist() == [row["n"] for no, row in enumerate(rows) if no not in quarantined_rows]
+        assert output_table.column("doc_id").to_pylist() == [
+            row["doc_id"] for no, row in enumerate(rows) if no not in quarantined_rows
+        ]
+        assert output_table.column("n").to_pylist() == [
+            row["n"] for no, row in enumerate(rows) if no not in quarantined_rows
+        ]
 
 
-# --- kept columns -----------------------------------------------------------------------------------------------------------------
+# --- kept columns ---------------------------------------------------------------------------------
 
 COLUMNS_OF_ALL_TYPES = {
     "int8": pa.array([1, None, -3], pa.int8()),
@@ -892,9 +1179,14 @@ COLUMNS_OF_ALL_TYPES = {
     "time64": pa.array([1, None, 2], pa.time64("us")),
     "timestamp_ms": pa.array([1, None, 2], pa.timestamp("ms")),
     "timestamp_utc": pa.array([1, None, 2], pa.timestamp("us", "UTC")),
-    "decimal128": pa.array([decimal.Decimal("1.25"), None, decimal.Decimal("-3.00")], pa.decimal128(9, 2)),
+    "decimal128": pa.array(
+        [decimal.Decimal("1.25"), None, decimal.Decimal("-3.00")], pa.decimal128(9, 2)
+    ),
     "list_int64": pa.array([[1, None], None, []], pa.list_(pa.int64())),
-    "struct": pa.array([{"a": 1, "b": None}, None, {"a": None, "b": 2.5}], pa.struct([("a", pa.int64()), ("b", pa.float64())])),
+    "struct": pa.array(
+        [{"a": 1, "b": None}, None, {"a": None, "b": 2.5}],
+        pa.struct([("a", pa.int64()), ("b", pa.float64())]),
+    ),
     "timestamp_zone": pa.array([1, None, 2], pa.timestamp("us", "Europe/Berlin")),
     "timestamp_s": pa.array([1, None, 2], pa.timestamp("s")),
     "duration": pa.array([1, None, 2], pa.duration("us")),
@@ -905,31 +1197,53 @@ COLUMNS_OF_ALL_TYPES = {
 
 
 def test_kept_columns_keep_values_and_types(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"text": ["a bob@example.com", None, "bob@example.com"], **COLUMNS_OF_ALL_TYPES}), tmp_path / "in.parquet")
+    pq.write_table(
+        pa.table({"text": ["a bob@example.com", None, "bob@example.com"], **COLUMNS_OF_ALL_TYPES}),
+        tmp_path / "in.parquet",
+    )
     before = pq.read_table(tmp_path / "in.parquet")
-    run_with_settings([tmp_path / "in.parquet"], tmp_path / "out", load_plan("erase"), settings=make_settings())
-    after = pa.concat_tables(pq.read_table(path) for path in sorted((tmp_path / "out" / "data").iterdir()))
+    run_with_settings(
+        [tmp_path / "in.parquet"], tmp_path / "out", load_plan("erase"), settings=make_settings()
+    )
+    after = pa.concat_tables(
+        pq.read_table(path) for path in sorted((tmp_path / "out" / "data").iterdir())
+    )
     for name in COLUMNS_OF_ALL_TYPES:
         assert after.column(name).to_pylist() == before.column(name).to_pylist(), name
-        assert str(after.schema.field(name).type).replace("large_list", "list") == str(before.schema.field(name).type), name
+        assert str(after.schema.field(name).type).replace("large_list", "list") == str(
+            before.schema.field(name).type
+        ), name
 
 
-# --- dependence of one document's output on others --------------------------------------------------------------------------------
+# --- dependence of one document's output on others ------------------------------------------------
 
 
 @pytest.mark.slow
 @given(corpora(), st.data(), st.sampled_from(["erase", "redact"]))
 @settings(max_examples=4, **PROPERTY_SETTINGS)
-def test_output_of_a_document_is_independent_of_other_documents(rows: list[Row], data: st.DataObject, plan: str) -> None:
+def test_output_of_a_document_is_independent_of_other_documents(
+    rows: list[Row], data: st.DataObject, plan: str
+) -> None:
     kept_row_numbers = sorted(data.draw(st.sets(st.integers(0, len(rows) - 1), min_size=1)))
     with temporary_folder() as base:
         loaded_plan = load_plan(plan, ["edit.0.label=numbered"] if plan == "redact" else [])
-        run_with_settings(write_parquet_files(base / "all", rows), base / "a", loaded_plan, settings=make_settings())
         run_with_settings(
-            write_parquet_files(base / "some", [rows[no] for no in kept_row_numbers]), base / "b", loaded_plan, settings=make_settings()
+            write_parquet_files(base / "all", rows),
+            base / "a",
+            loaded_plan,
+            settings=make_settings(),
+        )
+        run_with_settings(
+            write_parquet_files(base / "some", [rows[no] for no in kept_row_numbers]),
+            base / "b",
+            loaded_plan,
+            settings=make_settings(),
         )
         full_output, partial_output = (
-            pa.concat_tables(pq.read_table(path) for path in sorted((base / name / "data").iterdir())) for name in "ab"
+            pa.concat_tables(
+                pq.read_table(path) for path in sorted((base / name / "data").iterdir())
+            )
+            for name in "ab"
         )
     assert full_output.take(kept_row_numbers).to_pylist() == partial_output.to_pylist()
 
@@ -941,6 +1255,12 @@ def test_output_of_a_document_is_independent_of_other_documents(rows: list[Row],
 def test_redacting_a_redacted_corpus_changes_nothing(rows: list[Row], label: str) -> None:
     plan = load_plan("redact", [f"edit.0.label={label}"])
     with temporary_folder() as base:
-        run_with_settings(write_parquet_files(base / "in", rows), base / "once", plan, settings=make_settings())
-        summary = run_with_settings(base / "once" / "data", base / "twice", plan, settings=make_settings(keep=["user_id"]))
-        assert summary.replaced == 0 and read_data_files(base / "once") == read_data_files(base / "twice")
+        run_with_settings(
+            write_parquet_files(base / "in", rows), base / "once", plan, settings=make_settings()
+        )
+        summary = run_with_settings(
+            base / "once" / "data", base / "twice", plan, settings=make_settings(keep=["user_id"])
+        )
+        assert summary.replaced == 0 and read_data_files(base / "once") == read_data_files(
+            base / "twice"
+        )

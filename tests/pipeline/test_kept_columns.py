@@ -1,4 +1,5 @@
-"""Values in columns that the output keeps, and in names of columns and fields, are decided on before detection, or stop the run."""
+"""Values in columns that the output keeps, and in names of columns and fields, are decided on
+before detection, or stop the run."""
 
 from __future__ import annotations
 
@@ -21,34 +22,121 @@ PLAIN = ["hello", "good morning"]
 NUMBERS = [str(1_234_567_890_123_456 + 7_919 * number) for number in range(1_000)]
 Table = dict[str, Any]
 
-# columns, options, sentence of the error under redact and rmft ("" : it runs); None: as under redact
+# columns, options, sentence of the error under redact and rmft ("" : it runs); None: as under
+# redact
+# rmft leaves URLs
 CASES: dict[str, tuple[Table, dict[str, Any], str, str | None]] = {
-    "mail in a kept column": ({"text": PLAIN, "note": [ANN, "b"]}, {"keep": "note"}, "column note: 1 EMAIL_ADDRESS", None),
+    "mail in a kept column": (
+        {"text": PLAIN, "note": [ANN, "b"]},
+        {"keep": "note"},
+        "column note: 1 EMAIL_ADDRESS",
+        None,
+    ),
     "mail in a sanitized column": ({"text": PLAIN, "note": [ANN, "b"]}, {}, "", None),
-    "mail in a pseudonymized column": ({"text": PLAIN, "note": [ANN, "b"]}, {"pseudonymize": "note"}, "", None),
+    "mail in a pseudonymized column": (
+        {"text": PLAIN, "note": [ANN, "b"]},
+        {"pseudonymize": "note"},
+        "",
+        None,
+    ),
     "mail in a dropped column": ({"text": PLAIN, "note": [ANN, "b"]}, {"drop": "note"}, "", None),
-    "mail in doc_id": ({"doc_id": [ANN, "b"], "text": PLAIN}, {}, "column doc_id: 1 EMAIL_ADDRESS", None),
-    "mail in the column of ids": ({"key": [ANN, "b"], "text": PLAIN}, {"id_column": "key"}, r"doc_id \(key in the input\): 1 EMAIL", None),
-    "mail in the last row": ({"doc_id": [*map(str, range(5)), ANN], "text": PLAIN * 3}, {"rows_per_shard": 2}, "doc_id: 1 EMAIL", None),
-    "mail in a kept list": ({"text": PLAIN, "cc": [[ANN, ANN], []]}, {"keep": "cc"}, r"column cc\[\]: 2 EMAIL_ADDRESS", None),
-    "mail in a kept struct": ({"text": PLAIN, "by": [{"who": ANN}] * 2}, {"keep": "by"}, r"column by\.who: 2 EMAIL_ADDRESS", None),
-    "URL in doc_id": ({"doc_id": ["http://example.com/a", "b"], "text": PLAIN}, {}, "column doc_id: 1 URL", ""),  # rmft leaves URLs
-    "URL in url": ({"text": PLAIN, "url": ["http://example.com/a", "b"]}, {"keep": "url"}, "", None),
-    "URL in a field url": ({"text": PLAIN, "meta": [{"sourceURL": "http://example.com/a"}] * 2}, {"keep": "meta"}, "", None),
-    "URL in a field curl": ({"text": PLAIN, "meta": [{"curl": "http://example.com/a"}] * 2}, {"keep": "meta"}, "meta.curl: 2 URL", ""),
-    "mail in url": ({"text": PLAIN, "url": [f"http://example.com/?m={ANN}", "b"]}, {"keep": "url"}, "column url: 1 EMAIL_ADDRESS", None),
+    "mail in doc_id": (
+        {"doc_id": [ANN, "b"], "text": PLAIN},
+        {},
+        "column doc_id: 1 EMAIL_ADDRESS",
+        None,
+    ),
+    "mail in the column of ids": (
+        {"key": [ANN, "b"], "text": PLAIN},
+        {"id_column": "key"},
+        r"doc_id \(key in the input\): 1 EMAIL",
+        None,
+    ),
+    "mail in the last row": (
+        {"doc_id": [*map(str, range(5)), ANN], "text": PLAIN * 3},
+        {"rows_per_shard": 2},
+        "doc_id: 1 EMAIL",
+        None,
+    ),
+    "mail in a kept list": (
+        {"text": PLAIN, "cc": [[ANN, ANN], []]},
+        {"keep": "cc"},
+        r"column cc\[\]: 2 EMAIL_ADDRESS",
+        None,
+    ),
+    "mail in a kept struct": (
+        {"text": PLAIN, "by": [{"who": ANN}] * 2},
+        {"keep": "by"},
+        r"column by\.who: 2 EMAIL_ADDRESS",
+        None,
+    ),
+    "URL in doc_id": (
+        {"doc_id": ["http://example.com/a", "b"], "text": PLAIN},
+        {},
+        "column doc_id: 1 URL",
+        "",
+    ),
+    "URL in url": (
+        {"text": PLAIN, "url": ["http://example.com/a", "b"]},
+        {"keep": "url"},
+        "",
+        None,
+    ),
+    "URL in a field url": (
+        {"text": PLAIN, "meta": [{"sourceURL": "http://example.com/a"}] * 2},
+        {"keep": "meta"},
+        "",
+        None,
+    ),
+    "URL in a field curl": (
+        {"text": PLAIN, "meta": [{"curl": "http://example.com/a"}] * 2},
+        {"keep": "meta"},
+        "meta.curl: 2 URL",
+        "",
+    ),
+    "mail in url": (
+        {"text": PLAIN, "url": [f"http://example.com/?m={ANN}", "b"]},
+        {"keep": "url"},
+        "column url: 1 EMAIL_ADDRESS",
+        None,
+    ),
     "IP in ip": ({"text": PLAIN, "clientIp": ["192.0.2.7", "b"]}, {"keep": "clientIp"}, "", None),
-    "IP in a column with ip inside a word": ({"text": PLAIN, "zip": ["192.0.2.7", "b"]}, {"keep": "zip"}, "column zip: 1 IP_ADDRESS", None),
+    "IP in a column with ip inside a word": (
+        {"text": PLAIN, "zip": ["192.0.2.7", "b"]},
+        {"keep": "zip"},
+        "column zip: 1 IP_ADDRESS",
+        None,
+    ),
     "IP in the column of ids named ip": (
         {"ip": ["192.0.2.7", "b"], "text": PLAIN},
         {"id_column": "ip"},
         r"doc_id \(ip in the input\): 1 IP_ADD",
         None,
     ),
-    "mail in a column name": ({"text": PLAIN, ANN: ["a", "b"]}, {}, r"\(column names: 1 EMAIL_ADDRESS\).*Rename the column", None),
-    "mail in the name of a number": ({"text": PLAIN, ANN: [1, 2]}, {}, "column names: 1 EMAIL_ADDRESS", None),
-    "mail in the name of a dropped column": ({"text": PLAIN, ANN: ["a", "b"]}, {"drop": ANN}, "", None),
-    "mail in a field name": ({"text": PLAIN, "s": [{ANN: "a"}] * 2}, {}, "names of fields inside column s: 1 EMAIL_ADDRESS", None),
+    "mail in a column name": (
+        {"text": PLAIN, ANN: ["a", "b"]},
+        {},
+        r"\(column names: 1 EMAIL_ADDRESS\).*Rename the column",
+        None,
+    ),
+    "mail in the name of a number": (
+        {"text": PLAIN, ANN: [1, 2]},
+        {},
+        "column names: 1 EMAIL_ADDRESS",
+        None,
+    ),
+    "mail in the name of a dropped column": (
+        {"text": PLAIN, ANN: ["a", "b"]},
+        {"drop": ANN},
+        "",
+        None,
+    ),
+    "mail in a field name": (
+        {"text": PLAIN, "s": [{ANN: "a"}] * 2},
+        {},
+        "names of fields inside column s: 1 EMAIL_ADDRESS",
+        None,
+    ),
     "mail in both names": (
         {"text": PLAIN, ANN: [{"x": [{ANN: 1}]}] * 2},
         {},
@@ -57,31 +145,55 @@ CASES: dict[str, tuple[Table, dict[str, Any], str, str | None]] = {
     ),
     "numbers": ({"doc_id": NUMBERS, "text": PLAIN * 500}, {}, "", None),
     "cards": ({"doc_id": [CARD, CARD], "text": PLAIN}, {}, "column doc_id: 2 CREDIT_CARD", None),
-    "cards among numbers": ({"doc_id": [*NUMBERS[:50], *[CARD] * 50], "text": PLAIN * 50}, {}, "doc_id: 5[0-9] CREDIT_CARD", None),
+    "cards among numbers": (
+        {"doc_id": [*NUMBERS[:50], *[CARD] * 50], "text": PLAIN * 50},
+        {},
+        "doc_id: 5[0-9] CREDIT_CARD",
+        None,
+    ),
     "a uuid with the digits of a card": (
-        {"doc_id": ["5d41402a-bc4b-4a76-b971-9d911017c592"] * 39 + ["ab411111-1111-1111-111c-9d911017c592"], "text": PLAIN * 20},
+        {
+            "doc_id": ["5d41402a-bc4b-4a76-b971-9d911017c592"] * 39
+            + ["ab411111-1111-1111-111c-9d911017c592"],
+            "text": PLAIN * 20,
+        },
         *({}, "", None),
     ),
     "a code with the digits of a card": (
-        {"doc_id": [f"list-a/{no:016x}" for no in range(39)] + ["list-a/ab4111111111111111"], "text": PLAIN * 20},
+        {
+            "doc_id": [f"list-a/{no:016x}" for no in range(39)] + ["list-a/ab4111111111111111"],
+            "text": PLAIN * 20,
+        },
         *({}, "", None),
     ),
     "a telephone number among numbers": (
         {"doc_id": [*NUMBERS[:39], "212-555-0123"], "text": PLAIN * 20},
         *({}, "column doc_id: 1 PHONE_NUMBER", None),
     ),
-    "uuids": ({"doc_id": ["5d41402a-bc4b-4a76-b971-9d911017c592", "<urn:uuid:5d41402a-bc4b-4a76>"], "text": PLAIN}, {}, "", None),
+    "uuids": (
+        {
+            "doc_id": ["5d41402a-bc4b-4a76-b971-9d911017c592", "<urn:uuid:5d41402a-bc4b-4a76>"],
+            "text": PLAIN,
+        },
+        {},
+        "",
+        None,
+    ),
 }
 
 
 def run_on(folder: Path, columns: Table, plan: str, **options: Any) -> Any:
     pq.write_table(pa.table(columns), folder / "in.parquet")
-    return sanitize.run(folder / "in.parquet", folder / "out", plan=plan, workers=1, seed=1, **options)
+    return sanitize.run(
+        folder / "in.parquet", folder / "out", plan=plan, workers=1, seed=1, **options
+    )
 
 
 @pytest.mark.parametrize("plan", ["redact", "rmft"])
 @pytest.mark.parametrize("case", CASES)
-def test_values_in_kept_columns_and_names_are_decided_on(tmp_path: Path, case: str, plan: str) -> None:
+def test_values_in_kept_columns_and_names_are_decided_on(
+    tmp_path: Path, case: str, plan: str
+) -> None:
     columns, options, sentence, rmft_sentence = CASES[case]
     if plan == "rmft" and rmft_sentence is not None:
         sentence = rmft_sentence
@@ -93,7 +205,8 @@ def test_values_in_kept_columns_and_names_are_decided_on(tmp_path: Path, case: s
     assert re.search(sentence, str(caught.value)), str(caught.value)
     assert not [value for value in (ANN, CARD, "192.0.2.7") if value in str(caught.value)]
     assert not (tmp_path / "out").exists()
-    assert not list((tmp_path / "out.private").glob("tasks/detect/*"))  # it stopped before detection
+    # it stopped before detection
+    assert not list((tmp_path / "out.private").glob("tasks/detect/*"))
 
 
 @pytest.mark.parametrize("column", ["note", "doc_id"])
@@ -117,26 +230,47 @@ def test_a_renamed_column_may_keep_its_kind(tmp_path: Path) -> None:
 
 def test_decisions_are_in_the_manifest(tmp_path: Path) -> None:
     numbers = [*NUMBERS, *("4929000000006", "5500005555555559")]
-    columns = {"doc_id": numbers, "text": ["hello"] * len(numbers), "url": [f"http://example.com/{no}" for no in range(len(numbers))]}
+    columns = {
+        "doc_id": numbers,
+        "text": ["hello"] * len(numbers),
+        "url": [f"http://example.com/{no}" for no in range(len(numbers))],
+    }
     run_on(tmp_path, columns, "redact", keep="url")
     manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
-    decisions = {(decision["column"], decision["kind"]): decision for decision in manifest["summary"]["kept_values"]}
+    decisions = {
+        (decision["column"], decision["kind"]): decision
+        for decision in manifest["summary"]["kept_values"]
+    }
     card = (tmp_path / "out" / "README.md").read_text()
     assert f"{len(numbers):,} URL in the kept column url (its name says so)" in card
-    assert decisions["url", "URL"] == {"column": "url", "kind": "URL", "values": len(numbers), "kept_for": "name"}
+    assert decisions["url", "URL"] == {
+        "column": "url",
+        "kind": "URL",
+        "values": len(numbers),
+        "kept_for": "name",
+    }
     assert decisions["doc_id", "CREDIT_CARD"]["kept_for"] == "chance" and len(decisions) == 2
 
 
 def test_a_plan_that_changes_nothing_decides_nothing(tmp_path: Path) -> None:
-    result = run_on(tmp_path, {"text": PLAIN, "note": [ANN, "b"], ANN: ["a", "b"]}, "baseline", keep="note")
+    result = run_on(
+        tmp_path, {"text": PLAIN, "note": [ANN, "b"], ANN: ["a", "b"]}, "baseline", keep="note"
+    )
     assert result.publishable is False
-    assert json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]["kept_values"] == []
+    assert (
+        json.loads((tmp_path / "out" / "manifest.json").read_text())["summary"]["kept_values"] == []
+    )
 
 
-def test_columns_are_searched_once_for_all_plans(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_columns_are_searched_once_for_all_plans(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     columns = {"doc_id": ["http://example.com/a", "b"], "text": PLAIN}
     run_on(tmp_path, columns, "rmft")
-    records = {path: path.stat().st_mtime_ns for path in (tmp_path / "out.private" / "tasks" / "columns").iterdir()}
+    records = {
+        path: path.stat().st_mtime_ns
+        for path in (tmp_path / "out.private" / "tasks" / "columns").iterdir()
+    }
     with pytest.raises(LeakFound, match="column doc_id: 1 URL"):
         run_on(tmp_path, columns, "mask_words", replace=True)  # a plan with the finders of rmft
     assert records and records == {path: path.stat().st_mtime_ns for path in records}
@@ -180,24 +314,58 @@ NAMES = ["Maria Kowalski", "Roe, Anna", "Peter Quist <p.quist@example.com>", "zy
 @pytest.mark.parametrize("plan", ["redact", "rmft"])
 def test_a_column_of_names_is_decided_on_whatever_its_name(tmp_path: Path, plan: str) -> None:
     pq.write_table(pa.table({"text": ["hello"] * 5, "posted": NAMES}), tmp_path / "in.parquet")
-    with pytest.raises(UsageError, match="column posted names people, and no option says what becomes of it") as caught:
-        sanitize.run(tmp_path / "in.parquet", tmp_path / "out", plan=plan, workers=1, rows_per_shard=2)
+    with pytest.raises(
+        UsageError, match="column posted names people, and no option says what becomes of it"
+    ) as caught:
+        sanitize.run(
+            tmp_path / "in.parquet", tmp_path / "out", plan=plan, workers=1, rows_per_shard=2
+        )
     assert "Kowalski" not in str(caught.value) and not (tmp_path / "out").exists()
-    sanitize.run(tmp_path / "in.parquet", tmp_path / "out", plan=plan, pseudonymize="posted", workers=1, rows_per_shard=2)
-    assert not ({*NAMES} - {None}) & {*sanitize.Corpus.open(tmp_path / "out").table(["posted"])["posted"].to_pylist()}
+    sanitize.run(
+        tmp_path / "in.parquet",
+        tmp_path / "out",
+        plan=plan,
+        pseudonymize="posted",
+        workers=1,
+        rows_per_shard=2,
+    )
+    assert not ({*NAMES} - {None}) & {
+        *sanitize.Corpus.open(tmp_path / "out").table(["posted"])["posted"].to_pylist()
+    }
 
 
-@pytest.mark.parametrize("cells", [["Maria Kowalski", "x", "y", "z"], ["Annual Report", "New York", "Santa Clara", "Project Plan"]])
+@pytest.mark.parametrize(
+    "cells",
+    [
+        ["Maria Kowalski", "x", "y", "z"],
+        ["Annual Report", "New York", "Santa Clara", "Project Plan"],
+    ],
+)
 def test_a_column_of_other_texts_passes(tmp_path: Path, cells: list[str]) -> None:
     pq.write_table(pa.table({"text": ["hello"] * 4, "title": cells}), tmp_path / "in.parquet")
-    assert sanitize.run(tmp_path / "in.parquet", tmp_path / "out", plan="redact", workers=1).documents_out == 4
+    assert (
+        sanitize.run(
+            tmp_path / "in.parquet", tmp_path / "out", plan="redact", workers=1
+        ).documents_out
+        == 4
+    )
 
 
 def test_fields_that_are_called_like_people_are_named_in_a_note(tmp_path: Path) -> None:
     messages = [{"author": "zyq77", "content": "hello"}]
     pq.write_table(pa.table({"messages": [messages] * 2}), tmp_path / "in.parquet")
-    result = sanitize.run(tmp_path / "in.parquet", tmp_path / "out", plan="redact", text_column="messages[].content", workers=1)
-    assert [note for note in result.notes if note.startswith("messages[].author: named like fields that name people")]
+    result = sanitize.run(
+        tmp_path / "in.parquet",
+        tmp_path / "out",
+        plan="redact",
+        text_column="messages[].content",
+        workers=1,
+    )
+    assert [
+        note
+        for note in result.notes
+        if note.startswith("messages[].author: named like fields that name people")
+    ]
 
 
 @pytest.mark.parametrize(

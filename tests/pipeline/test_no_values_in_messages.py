@@ -1,5 +1,5 @@
-"""No message contains a value: in this corpus every token is a canary, and no canary may appear outside WORK, whichever command runs and
-however it fails."""
+"""No message contains a value: in this corpus every token is a canary, and no canary may appear
+outside WORK, whichever command runs and however it fails."""
 
 from __future__ import annotations
 
@@ -40,7 +40,8 @@ from sanitize.verification.findings import Findings
 from sanitize.verification.search_terms import SearchTerms, write_terms
 from sanitize.verification.value_matches import find_value_matches
 
-CANARY = re.compile(r"canary|646[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
+# the last two: its base64
+CANARY = re.compile(r"canary|646[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)
 REMOVED_VALUE = re.compile(r"canary\d+@|646-555-01", re.IGNORECASE)
 Command = Callable[..., tuple[int, str]]
 sandbox = importlib.import_module("sanitize.readers.sandbox")
@@ -49,7 +50,10 @@ sandbox = importlib.import_module("sanitize.readers.sandbox")
 def build_row(number: int) -> dict[str, Any]:
     address = f"canary{number:04d}@canaryhost{number:04d}.example.com"
     return {
-        "text": f"Canaryword{number:04d} wrote {address}\ncall 646-555-01{number:02d} canarytail{number:04d}",
+        "text": (
+            f"Canaryword{number:04d} wrote {address}\ncall 646-555-01{number:02d}"
+            f" canarytail{number:04d}"
+        ),
         "subject": f"Canarysubject{number:04d} canary{number + 5000:04d}@example.com",
         "user_id": f"canary{number + 7000:04d}@example.com",
         "n": number,
@@ -63,13 +67,18 @@ def find_canaries(text: str) -> list[str]:
 @pytest.fixture()
 def corpus_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "in.jsonl").write_text("".join(json.dumps(build_row(number)) + "\n" for number in range(24)))
+    (tmp_path / "in.jsonl").write_text(
+        "".join(json.dumps(build_row(number)) + "\n" for number in range(24))
+    )
     return tmp_path
 
 
 @pytest.fixture()
-def sanitize(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Iterator[Command]:
-    """Runs the console script in this process; returns its exit code and all output on stdout and stderr, including that of workers."""
+def sanitize(
+    monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> Iterator[Command]:
+    """Runs the console script in this process; returns its exit code and all output on stdout and
+    stderr, including that of workers."""
     sigterm_handler = signal.getsignal(signal.SIGTERM)
 
     def run_command(*arguments: object) -> tuple[int, str]:
@@ -88,12 +97,15 @@ def sanitize(monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str])
 
 
 def check_files(folder: Path) -> None:
-    """Checks that no canary occurs outside WORK and the input, nor in JSON and log files of WORK."""
+    """Checks that no canary occurs outside WORK and the input, nor in JSON and log files of
+    WORK."""
     for path in folder.rglob("*"):
         path_parts = path.relative_to(folder).parts
         if not path.is_file() or path_parts[0].startswith("in.") or path.suffix == ".parquet":
             continue
-        if any(part.endswith(".private") or part == "work" for part in path_parts) and path.suffix not in (".json", ".jsonl", ".log"):
+        if any(
+            part.endswith(".private") or part == "work" for part in path_parts
+        ) and path.suffix not in (".json", ".jsonl", ".log"):
             continue
         content = path.read_bytes().decode("latin-1")
         assert find_canaries(content) == [], path
@@ -108,16 +120,23 @@ def check_output(result: tuple[int, str], exit_code: int = 0) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plan", ["rmft", "erase", "redact", "pseudonymize", "baseline", "blacklist", "mask_words"])
+@pytest.mark.parametrize(
+    "plan", ["rmft", "erase", "redact", "pseudonymize", "baseline", "blacklist", "mask_words"]
+)
 def test_a_run_prints_no_value(corpus_folder: Path, sanitize: Command, plan: str) -> None:
     options = ["--plan", plan, "--rows-per-shard", 12, "--workers", 1]
-    check_output(sanitize("run", "in.jsonl", "-o", "out0", *options[:-1], 2 if plan == "rmft" else 1))
+    check_output(
+        sanitize("run", "in.jsonl", "-o", "out0", *options[:-1], 2 if plan == "rmft" else 1)
+    )
     check_output(sanitize("run", "in.jsonl", "-o", "out0", *options))
-    check_output(sanitize("run", "in.jsonl", "-o", "out0", *options, "--json"))  # nothing changed: the summary is printed again
+    # nothing changed: the summary is printed again
+    check_output(sanitize("run", "in.jsonl", "-o", "out0", *options, "--json"))
     if plan in ("rmft", "mask_words"):  # and for a new output
         check_output(sanitize("run", "in.jsonl", "-o", "out1", *options, "--json"))
     check_files(corpus_folder)
-    table = pa.concat_tables([pq.read_table(file) for file in sorted((corpus_folder / "out0" / "data").iterdir())])
+    table = pa.concat_tables(
+        [pq.read_table(file) for file in sorted((corpus_folder / "out0" / "data").iterdir())]
+    )
     if plan in ("erase", "redact", "pseudonymize", "mask_words"):
         assert not REMOVED_VALUE.search(json.dumps(table.to_pylist()))
     if plan != "baseline":
@@ -129,10 +148,27 @@ def test_no_command_prints_a_value(corpus_folder: Path, sanitize: Command) -> No
     check_output(sanitize("index", "in.jsonl", "--work", "out.private"))
     check_output(sanitize("run", "in.jsonl", "-o", "out"))
     for arguments in (
-        *(["top", "out.private"], ["top", "out.private", "--json"], ["top", "out.private", "--format", "csv"]),
-        *(["status", "out.private"], ["status", "out.private", "--json"], ["verify", "out"], ["verify", "out", "--json"]),
-        *(["explain", "in.jsonl"], ["explain", "in.jsonl", "--json"], ["explain", "in.jsonl", "--plan", "erase"]),
-        *(["run", "in.jsonl", "-o", "out", "--dry-run"], ["sql", "out.private", "--list"], ["sql", "out.private", "--init"]),
+        *(
+            ["top", "out.private"],
+            ["top", "out.private", "--json"],
+            ["top", "out.private", "--format", "csv"],
+        ),
+        *(
+            ["status", "out.private"],
+            ["status", "out.private", "--json"],
+            ["verify", "out"],
+            ["verify", "out", "--json"],
+        ),
+        *(
+            ["explain", "in.jsonl"],
+            ["explain", "in.jsonl", "--json"],
+            ["explain", "in.jsonl", "--plan", "erase"],
+        ),
+        *(
+            ["run", "in.jsonl", "-o", "out", "--dry-run"],
+            ["sql", "out.private", "--list"],
+            ["sql", "out.private", "--init"],
+        ),
         *(
             ["sql", "out.private", f"SELECT * FROM {table}"]
             for table in ("occurrences", "documents", "edits", "value_counts", "value_spellings")
@@ -146,7 +182,12 @@ def test_no_command_prints_a_value(corpus_folder: Path, sanitize: Command) -> No
         check_output(sanitize(*arguments))
     # storage/test_queries_on_runs.py runs all queries
     by_user = {
-        is_user: [query.name for query in queries.load_queries().values() if query.is_user_query is is_user] for is_user in (True, False)
+        is_user: [
+            query.name
+            for query in queries.load_queries().values()
+            if query.is_user_query is is_user
+        ]
+        for is_user in (True, False)
     }
     for name in ["top_values", *by_user[True][:3], *by_user[False][:3]]:
         assert find_canaries(sanitize("sql", "out.private", "--name", name)[1]) == []
@@ -162,7 +203,9 @@ def test_quarantined_records_are_not_quoted(corpus_folder: Path, sanitize: Comma
         b'{"text": {"canary0004": 1}}\n',
         b'{"text": "canary \\ud800"}\n',
     ]
-    (corpus_folder / "in.jsonl").write_bytes(b"".join(good_line + bad_line for bad_line in bad_lines))
+    (corpus_folder / "in.jsonl").write_bytes(
+        b"".join(good_line + bad_line for bad_line in bad_lines)
+    )
     result = sanitize("run", "in.jsonl", "-o", "out", "--max-quarantine", "90%")
     check_output(result)
     assert "not_utf8" in result[1]
@@ -175,11 +218,26 @@ def test_quarantined_records_are_not_quoted(corpus_folder: Path, sanitize: Comma
 def test_file_names_are_not_printed(corpus_folder: Path, sanitize: Command) -> None:
     folder = corpus_folder / "in.folder"
     folder.mkdir()
-    (folder / "canary0001@example.com.eml").write_text("From: canary0001@example.com\nSubject: Canaryword0001\n\ncanary0002@example.com\n")
+    (folder / "canary0001@example.com.eml").write_text(
+        "From: canary0001@example.com\nSubject: Canaryword0001\n\ncanary0002@example.com\n"
+    )
     (folder / "canary0003@example.com.parquet").write_text("broken canary0003")
     (folder / "canary0004.jsonl").write_text(json.dumps(build_row(4)) + "\n")
     for plan in ("rmft", "redact"):
-        check_output(sanitize("run", "in.folder", "-o", plan, "--plan", plan, "--max-quarantine", "90%", "--work", "work"))
+        check_output(
+            sanitize(
+                "run",
+                "in.folder",
+                "-o",
+                plan,
+                "--plan",
+                plan,
+                "--max-quarantine",
+                "90%",
+                "--work",
+                "work",
+            )
+        )
     check_output(sanitize("run", "in.folder", "-o", "none"), 5)
     assert (corpus_folder / "work").exists()
     check_files(corpus_folder)
@@ -194,7 +252,10 @@ def test_a_key_is_never_printed(corpus_folder: Path, sanitize: Command) -> None:
     assert secret not in result[1]
     for path in corpus_folder.rglob("*"):
         if path.is_file() and path.name != "in.key":
-            assert secret.encode() not in path.read_bytes() and bytes.fromhex(secret) not in path.read_bytes()
+            assert (
+                secret.encode() not in path.read_bytes()
+                and bytes.fromhex(secret) not in path.read_bytes()
+            )
 
 
 # ---- commands that fail ----
@@ -225,8 +286,12 @@ def overwrite_footer(raw: bytearray) -> None:
     raw[-60:-20] = b"canary00" * 5
 
 
-@pytest.mark.parametrize("change", [truncate, insert_invalid_utf8, overwrite_page, overwrite_footer])
-def test_a_damaged_input_is_not_quoted(corpus_folder: Path, sanitize: Command, change: Callable[[bytearray], None]) -> None:
+@pytest.mark.parametrize(
+    "change", [truncate, insert_invalid_utf8, overwrite_page, overwrite_footer]
+)
+def test_a_damaged_input_is_not_quoted(
+    corpus_folder: Path, sanitize: Command, change: Callable[[bytearray], None]
+) -> None:
     write_damaged_parquet(corpus_folder, change)
     code, output = sanitize("run", "in.parquet", "-o", "out", "--workers", 1)
     # bug: an invalid page may end in "bug: ...", because its error is not caught
@@ -247,12 +312,17 @@ TASKS = {
     ("stage", "workers"),
     [
         *((stage, 1) for stage in TASKS),
-        *(("read", 2), ("find", 2)),  # reading has an engine function of its own; the other stages are reported as "find" is
+        # reading has an engine function of its own; the other stages are reported as "find" is
+        *(("read", 2), ("find", 2)),
         *(pytest.param(stage, 2, marks=pytest.mark.soak) for stage in ("apply", "verify")),
     ],
 )
 def test_a_bug_in_a_worker_is_not_quoted(
-    corpus_folder: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, stage: str, workers: int
+    corpus_folder: Path,
+    sanitize: Command,
+    monkeypatch: pytest.MonkeyPatch,
+    stage: str,
+    workers: int,
 ) -> None:
     module, name = TASKS[stage]
     # an AttributeError whose message contains the canary, in this process or in a worker
@@ -260,7 +330,15 @@ def test_a_bug_in_a_worker_is_not_quoted(
     if workers == 2:
         (corpus_folder / "in.b.jsonl").write_text(json.dumps(build_row(30)) + "\n")
     result = sanitize(
-        "run", "in.jsonl", *(["in.b.jsonl"] if workers == 2 else []), "-o", "out", "--workers", workers, "--rows-per-shard", 12
+        "run",
+        "in.jsonl",
+        *(["in.b.jsonl"] if workers == 2 else []),
+        "-o",
+        "out",
+        "--workers",
+        workers,
+        "--rows-per-shard",
+        12,
     )
     check_output(result, 1)
     assert "bug: AttributeError" in result[1] and "Traceback" not in result[1]
@@ -287,7 +365,8 @@ def test_a_full_disk_is_reported_in_one_line(
     corpus_folder: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch, module: Any, name: str
 ) -> None:
     monkeypatch.setattr(module, name, raise_disk_full)
-    # bug: if the disk is full before the first task (when WORK and its lock are created), the OSError is not translated: exit code 1
+    # bug: if the disk is full before the first task (when WORK and its lock are created), the
+    # OSError is not translated: exit code 1
     result = sanitize("run", "in.jsonl", "-o", "out", "--workers", 1)
     check_output(result, 7)
     assert "ENOSPC" in result[1] and result[1].count("error: ") == 1
@@ -298,19 +377,27 @@ def test_a_full_disk_is_reported_in_one_line(
     check_files(corpus_folder)
 
 
-def test_a_full_disk_at_publication_leaves_the_old_output(corpus_folder: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_full_disk_at_publication_leaves_the_old_output(
+    corpus_folder: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
     sanitize("run", "in.jsonl", "-o", "out")
     before = (corpus_folder / "out" / "manifest.json").read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(publication, "swap_folders", raise_disk_full)
         # a plan with the same finders: another one would rebuild the index that `verify` reads
-        check_output(sanitize("run", "in.jsonl", "-o", "out", "--set", "edit.0.keep=0", "--replace"), 7)
+        check_output(
+            sanitize("run", "in.jsonl", "-o", "out", "--set", "edit.0.keep=0", "--replace"), 7
+        )
     assert (corpus_folder / "out" / "manifest.json").read_bytes() == before
     check_output(sanitize("verify", "out"))
 
 
-def test_an_error_of_duckdb_is_not_quoted(corpus_folder: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    failing_query = SimpleNamespace(sql="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id")
+def test_an_error_of_duckdb_is_not_quoted(
+    corpus_folder: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    failing_query = SimpleNamespace(
+        sql="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id"
+    )
     monkeypatch.setattr(queries, "get_query", lambda name: failing_query)
     check_output(sanitize("run", "in.jsonl", "-o", "out", "--workers", 1), 7)
     check_files(corpus_folder)
@@ -337,11 +424,17 @@ def test_a_query_that_fails_on_a_value_does_not_quote_it(
     assert find_canaries(output) == []
 
 
-def test_an_invalid_utf8_text_is_not_quoted_by_the_sql_command(corpus_folder: Path, sanitize: Command) -> None:
+def test_an_invalid_utf8_text_is_not_quoted_by_the_sql_command(
+    corpus_folder: Path, sanitize: Command
+) -> None:
     """The error message of DuckDB contains the text."""
     write_damaged_parquet(corpus_folder, insert_invalid_utf8)
     check_output(sanitize("run", "in.parquet", "-o", "out", "--workers", 1))
-    for query in ("SELECT upper(text) FROM documents", "SELECT max(length(text)) FROM documents", "SELECT text FROM documents"):
+    for query in (
+        "SELECT upper(text) FROM documents",
+        "SELECT max(length(text)) FROM documents",
+        "SELECT text FROM documents",
+    ):
         code, output = sanitize("sql", "out.private", query, "--reveal")
         assert code in (0, 2, 3, 7)
         assert code == 0 or find_canaries(output) == [], output
@@ -350,25 +443,43 @@ def test_an_invalid_utf8_text_is_not_quoted_by_the_sql_command(corpus_folder: Pa
 @pytest.fixture(scope="module")
 def finished_run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("finished_run")
-    (folder / "in.jsonl").write_text("".join(json.dumps(build_row(number)) + "\n" for number in range(24)))
-    run_with_settings([folder / "in.jsonl"], folder / "out", load_plan("rmft"), None, Settings(seed=1, workers=1))
+    (folder / "in.jsonl").write_text(
+        "".join(json.dumps(build_row(number)) + "\n" for number in range(24))
+    )
+    run_with_settings(
+        [folder / "in.jsonl"], folder / "out", load_plan("rmft"), None, Settings(seed=1, workers=1)
+    )
     return folder
 
 
 FULL_WIDTH = {code: code + 0xFEE0 for code in range(ord("!"), ord("~") + 1)}
 
 
+# before detection
 @pytest.mark.parametrize(
     ("spelling", "sentence"),
     [
-        ({}, "values that the plan removes are in columns that the output keeps (column doc_id: 5 EMAIL_ADDRESS"),  # before detection
-        (FULL_WIDTH, "removed values still occur in the output (column doc_id: 4 EMAIL_ADDRESS"),  # found by the leak check only
+        (
+            {},
+            (
+                "values that the plan removes are in columns that the output keeps (column doc_id:"
+                " 5 EMAIL_ADDRESS"
+            ),
+        ),
+        # found by the leak check only
+        (FULL_WIDTH, "removed values still occur in the output (column doc_id: 4 EMAIL_ADDRESS"),
     ],
 )
-def test_a_leak_is_not_quoted(corpus_folder: Path, sanitize: Command, spelling: dict[int, int], sentence: str) -> None:
+def test_a_leak_is_not_quoted(
+    corpus_folder: Path, sanitize: Command, spelling: dict[int, int], sentence: str
+) -> None:
     (corpus_folder / "in.jsonl").write_text(
         "".join(
-            json.dumps(build_row(number) | {"doc_id": build_row(number + 1)["subject"].translate(spelling)}) + "\n" for number in range(5)
+            json.dumps(
+                build_row(number) | {"doc_id": build_row(number + 1)["subject"].translate(spelling)}
+            )
+            + "\n"
+            for number in range(5)
         )
     )
     result = sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact")
@@ -403,17 +514,30 @@ def collect_error_text(error: BaseException) -> str:
     return "\n".join(texts) + "".join(traceback.format_exception_only(error))
 
 
-def test_exception_chains_contain_no_value(corpus_folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Python caller sees the exception with its chain: exceptions of the packages must cut the chain."""
+def test_exception_chains_contain_no_value(
+    corpus_folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A Python caller sees the exception with its chain: exceptions of the packages must cut the
+    chain."""
     failing_calls: list[Callable[[], Any]] = []
     write_damaged_parquet(corpus_folder, truncate)
-    failing_calls.append(lambda: index_with_settings([Path("in.parquet")], Path("w1"), Settings(workers=1)))
+    failing_calls.append(
+        lambda: index_with_settings([Path("in.parquet")], Path("w1"), Settings(workers=1))
+    )
     (corpus_folder / "in.bad.jsonl").write_bytes(b'{"text": "canary0001 \xff"}\n')
-    failing_calls.append(lambda: index_with_settings([Path("in.bad.jsonl")], Path("w2"), Settings(workers=1, strict=True)))
-    failing_query = SimpleNamespace(sql="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id")
+    failing_calls.append(
+        lambda: index_with_settings(
+            [Path("in.bad.jsonl")], Path("w2"), Settings(workers=1, strict=True)
+        )
+    )
+    failing_query = SimpleNamespace(
+        sql="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id"
+    )
 
     def run_failing_query() -> None:
-        LocalEngine(workers=1, spill=corpus_folder / "spill").sql(failing_query.sql, {}, corpus_folder / "x.parquet")
+        LocalEngine(workers=1, spill=corpus_folder / "spill").sql(
+            failing_query.sql, {}, corpus_folder / "x.parquet"
+        )
 
     failing_calls.append(run_failing_query)
 
@@ -425,7 +549,8 @@ def test_exception_chains_contain_no_value(corpus_folder: Path, monkeypatch: pyt
     (corpus_folder / "in.key").write_text("canary0001")
     (corpus_folder / "in.key").chmod(0o600)
     failing_calls.append(lambda: Key.read(Path("in.key")))
-    monkeypatch.setattr(detection, "find_task", raise_error_with_value)  # a bug, or an unforeseen error of a library
+    # a bug, or an unforeseen error of a library
+    monkeypatch.setattr(detection, "find_task", raise_error_with_value)
     failing_calls += [
         lambda: run_with_settings([Path("in.jsonl")], Path("o1"), settings=Settings(workers=1)),
         lambda: index_with_settings(["in.jsonl"], "w3"),
@@ -443,7 +568,9 @@ def test_a_key_shows_no_secret() -> None:
     key = Key(b"canary00" * 4)
     for text in (repr(key), str(key), f"{key}", repr([key]), repr({"key": key}), key.id):
         assert "canary" not in text and key.secret.hex() not in text
-    assert "canary" not in repr(keys.Key.from_seed(1)) and Key.from_seed(1).secret.hex() not in repr(Key.from_seed(1))
+    assert "canary" not in repr(keys.Key.from_seed(1)) and Key.from_seed(
+        1
+    ).secret.hex() not in repr(Key.from_seed(1))
 
 
 def test_reprs_show_no_value(finished_run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -482,7 +609,11 @@ def test_reprs_show_no_value(finished_run: Path, monkeypatch: pytest.MonkeyPatch
         for shown_object in objects:
             assert find_canaries(repr(shown_object) + str(shown_object)) == [], type(shown_object)
         # dataclasses that contain a table must not print its values
-        assert [type(table).__name__ for table in (batch, occurrences, occurrences.distinct) if find_canaries(repr(table))] == []
+        assert [
+            type(table).__name__
+            for table in (batch, occurrences, occurrences.distinct)
+            if find_canaries(repr(table))
+        ] == []
 
 
 def test_repr_of_an_edit_sample_shows_no_value() -> None:

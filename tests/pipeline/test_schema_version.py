@@ -1,5 +1,5 @@
-"""A workspace with tables of another version is refused, and the error names the command that rebuilds it. A rebuild keeps the key, the
-erasures and the labels."""
+"""A workspace with tables of another version is refused, and the error names the command that
+rebuilds it. A rebuild keeps the key, the erasures and the labels."""
 
 from __future__ import annotations
 
@@ -21,16 +21,21 @@ from sanitize.storage import table_schemas
 from sanitize.storage.corpus import MANIFEST_VERSION, Corpus
 
 ANN, BOB = "ann.roe@example.com", "bob.moss@example.org"
-TEXTS = [f"Mail {number}: {ANN} wrote to {BOB}, call 212-555-01{number:02d}." for number in range(12)]
+TEXTS = [
+    f"Mail {number}: {ANN} wrote to {BOB}, call 212-555-01{number:02d}." for number in range(12)
+]
 
 
 @pytest.fixture(scope="module")
 def snapshot(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The folder that all tests use in turn, because an index belongs to the paths of its files; and a copy of its first state."""
+    """The folder that all tests use in turn, because an index belongs to the paths of its files;
+    and a copy of its first state."""
     folder = tmp_path_factory.mktemp("schema") / "corpus"
     folder.mkdir()
     pq.write_table(pa.table({"text": TEXTS}), folder / "in.parquet")
-    run_with_settings(folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1))
+    run_with_settings(
+        folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1)
+    )
     (folder / "who.txt").write_text(f"{BOB}\n")
     sanitize.subject(folder / "out.private", folder / "who.txt", erase=True, workers=1)
     return folder, Path(shutil.copytree(folder, folder.with_name("first_state")))
@@ -45,11 +50,16 @@ def corpus(snapshot: tuple[Path, Path]) -> Path:
 
 
 VERSION_1_CONTENT = b"a raw value of an earlier version"
-VERSION_1_RAW_FILES = ("vault/rounds/values/00000.parquet", "vault/rounds/forms.parquet", "rounds/occurrences/00000.parquet")
+VERSION_1_RAW_FILES = (
+    "vault/rounds/values/00000.parquet",
+    "vault/rounds/forms.parquet",
+    "rounds/occurrences/00000.parquet",
+)
 
 
 def convert_to_version_1(work: Path) -> None:
-    """Converts WORK to version 1: other names of columns, files, folders and keys, and no version in index.json."""
+    """Converts WORK to version 1: other names of columns, files, folders and keys, and no version
+    in index.json."""
     (work / "tasks" / "detect").rename(work / "tasks" / "find")
     (work / "quarantine" / "detect").rename(work / "quarantine" / "find")
     for run in (work / "runs").iterdir():
@@ -63,7 +73,9 @@ def convert_to_version_1(work: Path) -> None:
     for path in (work / "tables" / "occurrences").glob("*.parquet"):
         table = pq.read_table(path)
         old_columns = {"end": "stop", "end_byte": "stop_byte"}
-        pq.write_table(table.rename_columns([old_columns.get(name, name) for name in table.column_names]), path)
+        pq.write_table(
+            table.rename_columns([old_columns.get(name, name) for name in table.column_names]), path
+        )
     index = json.loads((work / "index.json").read_text())
     del index["schema_version"]
     old_keys = {
@@ -91,9 +103,16 @@ def read_shards(out: Path) -> list[bytes]:
         lambda folder: sanitize.status(folder / "out.private"),
         lambda folder: sanitize.verify(folder / "out"),
         lambda folder: sanitize.report(folder / "out"),
-        lambda folder: sanitize.sample_for_labels(folder / "out.private", out=folder / "sample.jsonl"),
+        lambda folder: sanitize.sample_for_labels(
+            folder / "out.private", out=folder / "sample.jsonl"
+        ),
         lambda folder: sanitize.subject(folder / "out.private", folder / "who.txt"),
-        lambda folder: run_with_settings(folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1, append=True)),
+        lambda folder: run_with_settings(
+            folder / "in.parquet",
+            folder / "out",
+            "pseudonymize",
+            settings=Settings(workers=1, append=True),
+        ),
     ],
     ids=["top", "sql", "status", "verify", "report", "label", "subject", "append"],
 )
@@ -108,16 +127,22 @@ def test_commands_refuse_an_outdated_index(corpus: Path, command: Callable[[Path
 
 
 def test_an_outdated_index_of_other_input_is_refused(corpus: Path) -> None:
-    """A wrong input path must not delete an index that took hours to build: nothing is deleted, and the error names the difference."""
+    """A wrong input path must not delete an index that took hours to build: nothing is deleted, and
+    the error names the difference."""
     work = corpus / "out.private"
     convert_to_version_1(work)
     before = {path: path.read_bytes() for path in work.rglob("*") if path.is_file()}
     pq.write_table(pa.table({"text": [*TEXTS, "one more"]}), corpus / "other.parquet")
-    with pytest.raises(UsageError, match=r"holds the index of another input \(1 of 1 files changed: .*use --replace"):
+    with pytest.raises(
+        UsageError,
+        match=r"holds the index of another input \(1 of 1 files changed: .*use --replace",
+    ):
         index_with_settings(corpus / "other.parquet", work, Settings(workers=1), "pseudonymize")
-    assert {path: path.read_bytes() for path in work.rglob("*") if path.is_file() and path.name != "run.lock"} == {
-        path: content for path, content in before.items() if path.name != "run.lock"
-    }
+    assert {
+        path: path.read_bytes()
+        for path in work.rglob("*")
+        if path.is_file() and path.name != "run.lock"
+    } == {path: content for path, content in before.items() if path.name != "run.lock"}
 
 
 def convert_manifest_to_format_1(out: Path) -> None:
@@ -136,19 +161,26 @@ def convert_manifest_to_format_1(out: Path) -> None:
         (lambda folder: sanitize.verify(folder / "out"), "sanitize run INPUT... -o"),
         (lambda folder: sanitize.report(folder / "out"), "sanitize run INPUT... -o"),
         (
-            lambda folder: run_with_settings(folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1)),
+            lambda folder: run_with_settings(
+                folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1)
+            ),
             "use --replace",
         ),
         (
             lambda folder: run_with_settings(
-                folder / "in.parquet", folder / "out", "pseudonymize", settings=Settings(workers=1, append=True)
+                folder / "in.parquet",
+                folder / "out",
+                "pseudonymize",
+                settings=Settings(workers=1, append=True),
             ),
             "use --replace",
         ),
     ],
     ids=["verify", "report", "run", "append"],
 )
-def test_an_output_of_manifest_format_1_can_only_be_read_and_replaced(corpus: Path, command: Callable[[Path], Any], message: str) -> None:
+def test_an_output_of_manifest_format_1_can_only_be_read_and_replaced(
+    corpus: Path, command: Callable[[Path], Any], message: str
+) -> None:
     convert_manifest_to_format_1(corpus / "out")
     before = read_shards(corpus / "out")
     with pytest.raises(UsageError) as caught:
@@ -157,15 +189,31 @@ def test_an_output_of_manifest_format_1_can_only_be_read_and_replaced(corpus: Pa
     old = Corpus.open(corpus / "out")
     old.check()
     assert old.table().num_rows == len(TEXTS) and read_shards(corpus / "out") == before
-    run_with_settings(corpus / "in.parquet", corpus / "out", "pseudonymize", settings=Settings(workers=1, replace=True))
+    run_with_settings(
+        corpus / "in.parquet",
+        corpus / "out",
+        "pseudonymize",
+        settings=Settings(workers=1, replace=True),
+    )
     assert Corpus.open(corpus / "out").manifest["format"] == MANIFEST_VERSION
-    assert read_shards(corpus / "out") == before and sanitize.verify(corpus / "out", workers=1).leaks == 0
+    assert (
+        read_shards(corpus / "out") == before
+        and sanitize.verify(corpus / "out", workers=1).leaks == 0
+    )
 
 
 def test_a_manifest_of_a_newer_format_is_refused(corpus: Path) -> None:
     manifest = json.loads((corpus / "out" / "manifest.json").read_text())
-    (corpus / "out" / "manifest.json").write_text(json.dumps({**manifest, "format": MANIFEST_VERSION + 1}))
-    with pytest.raises(UsageError, match=f"has format {MANIFEST_VERSION + 1}, and this program reads formats 1 and {MANIFEST_VERSION}"):
+    (corpus / "out" / "manifest.json").write_text(
+        json.dumps({**manifest, "format": MANIFEST_VERSION + 1})
+    )
+    with pytest.raises(
+        UsageError,
+        match=(
+            f"has format {MANIFEST_VERSION + 1}, and this program reads formats 1 and"
+            f" {MANIFEST_VERSION}"
+        ),
+    ):
         Corpus.open(corpus / "out")
 
 
@@ -179,24 +227,33 @@ def test_a_rebuilt_index_keeps_key_erasures_pseudonyms_and_labels(corpus: Path) 
     assert any("version 1 of the tables" in note for note in found.notes), found.notes
     assert (work / "vault" / "key" / "key").read_text() == key
     assert {path: path.read_bytes() for path in labels} == labels
-    assert not [path for path in work.rglob("*") if path.is_file() and VERSION_1_CONTENT in path.read_bytes()]
+    assert not [
+        path
+        for path in work.rglob("*")
+        if path.is_file() and VERSION_1_CONTENT in path.read_bytes()
+    ]
     version_1_folders = {"find", "rounds", "aside", "forget", "looks", "said", "made", "stage"}
     assert not version_1_folders & {path.name for path in work.rglob("*") if path.is_dir()}
     assert sanitize.sql(work, 'SELECT max("end") AS last FROM occurrences')["last"][0] > 0
-    summary = run_with_settings(corpus / "in.parquet", corpus / "again", "pseudonymize", work, Settings(workers=1))
+    summary = run_with_settings(
+        corpus / "in.parquet", corpus / "again", "pseudonymize", work, Settings(workers=1)
+    )
     assert summary.erased == len(TEXTS)
     assert read_shards(corpus / "again") == before
     assert not any(BOB.encode() in shard for shard in read_shards(corpus / "again"))
 
 
 def test_raw_files_of_a_half_discarded_index_are_deleted(corpus: Path) -> None:
-    """The program was killed between the deletion of index.json and that of the files: the next run deletes them."""
+    """The program was killed between the deletion of index.json and that of the files: the next run
+    deletes them."""
     work = corpus / "out.private"
     convert_to_version_1(work)
     (work / "index.json").unlink()
     index_with_settings(corpus / "in.parquet", work, Settings(workers=1), "pseudonymize")
     assert [
-        path for path in work.rglob("*.parquet") if path.is_relative_to(work / "vault") and VERSION_1_CONTENT in path.read_bytes()
+        path
+        for path in work.rglob("*.parquet")
+        if path.is_relative_to(work / "vault") and VERSION_1_CONTENT in path.read_bytes()
     ] == []
     assert not (work / "rounds").exists()
 

@@ -1,4 +1,5 @@
-"""Intermediate columns are computed in slices of rows: how many changes neither bytes nor counts."""
+"""Intermediate columns are computed in slices of rows: how many changes neither bytes nor
+counts."""
 
 from __future__ import annotations
 
@@ -13,14 +14,22 @@ from sanitize.reporting import outcomes
 from sanitize.storage.files import file_sha256
 from sanitize.verification import batch_check
 
-CONSTANTS = [(rmft, "_DRAWN_AT_ONCE"), (batch_check, "_MATCHES_AT_ONCE"), (outcomes, "_ROWS_AT_ONCE")]
+CONSTANTS = [
+    (rmft, "_DRAWN_AT_ONCE"),
+    (batch_check, "_MATCHES_AT_ONCE"),
+    (outcomes, "_ROWS_AT_ONCE"),
+]
 TEXTS = [
-    f"From: ann{n % 3}@example.com, call 713-555-01{n % 4}{n % 5}, id713-555-01{n % 4}{n % 5}x [ann{n % 2}@example.com]" for n in range(12)
+    f"From: ann{n % 3}@example.com, call 713-555-01{n % 4}{n % 5}, id713-555-01{n % 4}{n % 5}x"
+    f" [ann{n % 2}@example.com]"
+    for n in range(12)
 ]
 
 
 @pytest.mark.parametrize("plan", ["rmft", "erase"])
-def test_slices_of_any_size_give_the_same_output(plan: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_slices_of_any_size_give_the_same_output(
+    plan: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     results = []
     for rows in (None, 1, 3):

@@ -1,4 +1,5 @@
-"""The list of stages of a run: each stage declares the results that it needs and the result that it makes."""
+"""The list of stages of a run: each stage declares the results that it needs and the result that it
+makes."""
 
 from __future__ import annotations
 
@@ -16,7 +17,9 @@ def test_task_parameters_equal_the_declared_needs() -> None:
 def test_a_stage_needs_only_results_of_earlier_stages() -> None:
     available_results = {"index_counts"}
     for stage in list_stages():
-        assert set(stage.needs) <= available_results and stage.makes not in available_results, stage.name
+        assert set(stage.needs) <= available_results and stage.makes not in available_results, (
+            stage.name
+        )
         available_results.add(stage.makes)
 
 

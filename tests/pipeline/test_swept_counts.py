@@ -1,4 +1,5 @@
-"""The occurrences of the summary and those of SQL: what the finders found, and what the leak check swept, each under its name."""
+"""The occurrences of the summary and those of SQL: what the finders found, and what the leak check
+swept, each under its name."""
 
 from __future__ import annotations
 
@@ -27,5 +28,7 @@ def test_found_and_swept_occurrences_add_up_to_those_of_the_summary(tmp_path: Pa
     found = {(kind, finder): occurrences for kind, finder, occurrences, _ in rows}
     for kind, counts in result.by_kind.items():
         assert found.get((kind, "sweep"), 0) == counts.swept
-        assert sum(times for (name, _), times in found.items() if name == kind) == counts.occurrences
+        assert (
+            sum(times for (name, _), times in found.items() if name == kind) == counts.occurrences
+        )
     assert format_kind_counts(result.by_kind).splitlines()[0].endswith("swept")

@@ -1,4 +1,5 @@
-"""Folders may have any name: INPUT, OUT, WORK and the state of a stream may have names that look like a pattern, a URL or a partition."""
+"""Folders may have any name: INPUT, OUT, WORK and the state of a stream may have names that look
+like a pattern, a URL or a partition."""
 
 from __future__ import annotations
 
@@ -23,22 +24,38 @@ from sanitize.storage import views
 
 ANN, BOB, EVE = "ann.roe@example.com", "bob.lee@example.com", "eve.fox@example.com"
 HAZARDS = ["a [b] *c?", "mails:10/k=v", "{a,b}"]
-NAMES = ["mails:10/a [b] *c?/{a,b}/k=v", *(pytest.param(name, marks=pytest.mark.soak) for name in HAZARDS)]  # all in one path
+# all in one path
+NAMES = [
+    "mails:10/a [b] *c?/{a,b}/k=v",
+    *(pytest.param(name, marks=pytest.mark.soak) for name in HAZARDS),
+]
 Command = Callable[..., str]
 
 
 @pytest.fixture(params=NAMES)
-def corpus_folder(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with an unusual name, as a relative path, that holds a mailbox, a Parquet file and a JSON Lines file."""
+def corpus_folder(
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """A folder with an unusual name, as a relative path, that holds a mailbox, a Parquet file and a
+    JSON Lines file."""
     monkeypatch.chdir(tmp_path)
     folder = Path(request.param)
     folder.mkdir(parents=True)
-    texts = [f"Ask {ANN} or {BOB}.", f"{BOB} said no, {ANN} yes.", f"From {ANN}: call 212-555-0123."]
+    texts = [
+        f"Ask {ANN} or {BOB}.",
+        f"{BOB} said no, {ANN} yes.",
+        f"From {ANN}: call 212-555-0123.",
+    ]
     pq.write_table(
-        pa.table({"doc_id": ["1", "2", "3"], "text": pa.array(texts, pa.large_string())}), str((folder / "one.parquet").resolve())
+        pa.table({"doc_id": ["1", "2", "3"], "text": pa.array(texts, pa.large_string())}),
+        str((folder / "one.parquet").resolve()),
     )
-    (folder / "two.jsonl").write_text(json.dumps({"doc_id": "4", "text": f"And {ANN} and {EVE}."}) + "\n")
-    (folder / "mails.mbox").write_text(f"From x Mon May 14 16:39:00 2001\nFrom: {ANN}\nTo: {BOB}\n\nHello {EVE}.\n\n")
+    (folder / "two.jsonl").write_text(
+        json.dumps({"doc_id": "4", "text": f"And {ANN} and {EVE}."}) + "\n"
+    )
+    (folder / "mails.mbox").write_text(
+        f"From x Mon May 14 16:39:00 2001\nFrom: {ANN}\nTo: {BOB}\n\nHello {EVE}.\n\n"
+    )
     (folder / "who.txt").write_text(f"{ANN}\n")
     return folder
 
@@ -55,31 +72,66 @@ def sanitize(console: Callable[..., tuple[int, str, str]]) -> Command:
 
 def texts(folder: Path) -> str:
     return "\n".join(
-        str(pq.read_table(path.resolve(), partitioning=None).column("text").to_pylist()) for path in sorted((folder / "data").iterdir())
+        str(pq.read_table(path.resolve(), partitioning=None).column("text").to_pylist())
+        for path in sorted((folder / "data").iterdir())
     )
 
 
 @pytest.mark.slow
 def test_commands_on_one_corpus(corpus_folder: Path, sanitize: Command) -> None:
     out, work, seed = corpus_folder / "out", corpus_folder / "out.private", ("--seed", "1", "-q")
-    run_arguments = ("run", corpus_folder / "one.parquet", "-o", out, "--plan", "pseudonymize", *seed)
+    run_arguments = (
+        "run",
+        corpus_folder / "one.parquet",
+        "-o",
+        out,
+        "--plan",
+        "pseudonymize",
+        *seed,
+    )
     sanitize("explain", corpus_folder / "one.parquet")
     sanitize("run", corpus_folder / "one.parquet", "-o", out, "--plan", "pseudonymize", "--dry-run")
     sanitize(*run_arguments)
     assert json.loads(sanitize(*run_arguments, "--json"))["changed"] is False
-    sanitize("run", corpus_folder / "two.jsonl", "-o", out, "--plan", "pseudonymize", "--append", *seed)
-    sanitize("run", corpus_folder / "mails.mbox", "-o", out, "--plan", "pseudonymize", "--append", *seed)
-    assert "EMAIL_ADDRESS" in sanitize("top", work) and "EMAIL_ADDRESS" in sanitize("sql", work, "--name", "single_occurrence_values")
+    sanitize(
+        "run", corpus_folder / "two.jsonl", "-o", out, "--plan", "pseudonymize", "--append", *seed
+    )
+    sanitize(
+        "run", corpus_folder / "mails.mbox", "-o", out, "--plan", "pseudonymize", "--append", *seed
+    )
+    assert "EMAIL_ADDRESS" in sanitize("top", work) and "EMAIL_ADDRESS" in sanitize(
+        "sql", work, "--name", "single_occurrence_values"
+    )
     sanitize("sql", work, "--init")
-    sanitize("sql", work, "SELECT count(*) FROM documents JOIN edits USING (doc_no) JOIN occurrences USING (doc_no)")
+    sanitize(
+        "sql",
+        work,
+        "SELECT count(*) FROM documents JOIN edits USING (doc_no) JOIN occurrences USING (doc_no)",
+    )
     sanitize("status", work)
     sanitize("label", work, "--n", "4")
     sanitize("report", out)
     sanitize("verify", out)
-    found = json.loads(sanitize("subject", work, "--match", corpus_folder / "who.txt", "--seed", "1", "--json"))
+    found = json.loads(
+        sanitize("subject", work, "--match", corpus_folder / "who.txt", "--seed", "1", "--json")
+    )
     assert found["documents"] == 5
-    erasure = json.loads(sanitize("subject", work, "--match", corpus_folder / "who.txt", "--erase", "--seed", "1", "--json"))
-    assert erasure["erased"]["outputs"][0]["leaks"] == 0 and erasure["erased"]["outputs"][0]["occurrences_erased"] >= 5
+    erasure = json.loads(
+        sanitize(
+            "subject",
+            work,
+            "--match",
+            corpus_folder / "who.txt",
+            "--erase",
+            "--seed",
+            "1",
+            "--json",
+        )
+    )
+    assert (
+        erasure["erased"]["outputs"][0]["leaks"] == 0
+        and erasure["erased"]["outputs"][0]["occurrences_erased"] >= 5
+    )
     assert not any(address in texts(out) for address in (ANN, BOB, EVE))
     sanitize("verify", out)
 
@@ -87,8 +139,22 @@ def test_commands_on_one_corpus(corpus_folder: Path, sanitize: Command) -> None:
 @pytest.mark.slow
 def test_names_dedup_blacklist_and_replay(corpus_folder: Path, sanitize: Command) -> None:
     inputs = [corpus_folder / name for name in ("one.parquet", "two.jsonl", "mails.mbox")]
-    sanitize("index", *inputs, "--work", corpus_folder / "work", "--plan", "names", "--seed", "1", "-q")
-    sanitize("run", *inputs, "-o", corpus_folder / "names", "--work", corpus_folder / "work", "--plan", "names", "--seed", "1", "-q")
+    sanitize(
+        "index", *inputs, "--work", corpus_folder / "work", "--plan", "names", "--seed", "1", "-q"
+    )
+    sanitize(
+        "run",
+        *inputs,
+        "-o",
+        corpus_folder / "names",
+        "--work",
+        corpus_folder / "work",
+        "--plan",
+        "names",
+        "--seed",
+        "1",
+        "-q",
+    )
     sanitize(
         "run",
         *inputs,
@@ -102,9 +168,28 @@ def test_names_dedup_blacklist_and_replay(corpus_folder: Path, sanitize: Command
         'drop=[{use="exact_dup"}]',
         "-q",
     )
-    sanitize("run", *inputs, "-o", corpus_folder / "listed", "--work", corpus_folder / "work", "--seed", "1", "--plan", "blacklist", "-q")
+    sanitize(
+        "run",
+        *inputs,
+        "-o",
+        corpus_folder / "listed",
+        "--work",
+        corpus_folder / "work",
+        "--seed",
+        "1",
+        "--plan",
+        "blacklist",
+        "-q",
+    )
     replay_result = json.loads(
-        sanitize("replay", corpus_folder / "names" / "manifest.json", *inputs, "-o", corpus_folder / "again", "--json")
+        sanitize(
+            "replay",
+            corpus_folder / "names" / "manifest.json",
+            *inputs,
+            "-o",
+            corpus_folder / "again",
+            "--json",
+        )
     )
     assert replay_result["same"] is True
 
@@ -129,16 +214,23 @@ def test_stream_resumes_with_more_inputs(corpus_folder: Path, sanitize: Command,
 
 
 def test_demo_command(corpus_folder: Path, sanitize: Command) -> None:
-    assert "WHAT BECAME OF ONE ADDRESS" in sanitize("demo", "--dir", corpus_folder / "demo", "--mails", "200")
+    assert "WHAT BECAME OF ONE ADDRESS" in sanitize(
+        "demo", "--dir", corpus_folder / "demo", "--mails", "200"
+    )
 
 
 # a file, and a file beside it that the name of the first would match as a pattern
-PATTERN_NAMES = [("*.parquet", "b.parquet"), ("c?.parquet", "cc.parquet"), ("d[ef].parquet", "de.parquet")]
+PATTERN_NAMES = [
+    ("*.parquet", "b.parquet"),
+    ("c?.parquet", "cc.parquet"),
+    ("d[ef].parquet", "de.parquet"),
+]
 
 
 @pytest.fixture()
 def files_named_as_patterns(tmp_path: Path) -> list[Path]:
-    """Files whose column `n` is 1, in a folder that is named as a partition, beside files whose column is 2."""
+    """Files whose column `n` is 1, in a folder that is named as a partition, beside files whose
+    column is 2."""
     folder = tmp_path / "k=v"
     folder.mkdir()
     for names in PATTERN_NAMES:
@@ -147,27 +239,46 @@ def files_named_as_patterns(tmp_path: Path) -> list[Path]:
     return [folder / name for name, _ in PATTERN_NAMES]
 
 
-def test_statements_of_an_engine_read_paths_literally(files_named_as_patterns: list[Path], tmp_path: Path) -> None:
+def test_statements_of_an_engine_read_paths_literally(
+    files_named_as_patterns: list[Path], tmp_path: Path
+) -> None:
     engine = LocalEngine(workers=1, spill=tmp_path / "spill")
     engine.sql("SELECT * FROM t", {"t": files_named_as_patterns}, tmp_path / "out.parquet")
     engine.close()
-    assert pq.read_table(tmp_path / "out.parquet", partitioning=None).to_pydict() == {"n": [1, 1, 1]}
+    assert pq.read_table(tmp_path / "out.parquet", partitioning=None).to_pydict() == {
+        "n": [1, 1, 1]
+    }
 
 
 def test_views_read_paths_literally(files_named_as_patterns: list[Path]) -> None:
     source = views._read_parquet_expression([str(path) for path in files_named_as_patterns])
     with duckdb.connect() as connection:
         result = connection.execute(f"SELECT * FROM {source}")
-        assert [column[0] for column in result.description] == ["n"] and result.fetchall() == [(1,)] * 3
+        assert [column[0] for column in result.description] == ["n"] and result.fetchall() == [
+            (1,)
+        ] * 3
 
 
-FILE_NAMES = ["bs\\s[1]", "\\*", "a\\b?c", "back\\slash", "b[1]", "it's", 'say "x"', "new\nline", "k=v $$"]
+FILE_NAMES = [
+    "bs\\s[1]",
+    "\\*",
+    "a\\b?c",
+    "back\\slash",
+    "b[1]",
+    "it's",
+    'say "x"',
+    "new\nline",
+    "k=v $$",
+]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILE_NAMES)
-def test_a_file_of_any_name_is_published_and_queried(name: str, tmp_path: Path, sanitize: Command) -> None:
-    """What a run has read, every query on its workspace reads too: SQL, named queries, the search for a person and an erasure."""
+def test_a_file_of_any_name_is_published_and_queried(
+    name: str, tmp_path: Path, sanitize: Command
+) -> None:
+    """What a run has read, every query on its workspace reads too: SQL, named queries, the search
+    for a person and an erasure."""
     path = tmp_path / f"{name}.parquet"
     with path.open("wb") as file:
         pq.write_table(pa.table({"text": [f"Ask {ANN}, or {BOB}.", f"{ANN} said no."]}), file)
@@ -175,9 +286,18 @@ def test_a_file_of_any_name_is_published_and_queried(name: str, tmp_path: Path, 
     (tmp_path / "who.txt").write_text(f"{ANN}\n")
     out, work = tmp_path / "out", tmp_path / "out.private"
     sanitize("run", path, "-o", out, "--plan", "rmft", "--seed", "1", "-q")
-    rows = json.loads(sanitize("sql", work, "select count(*) as n, sum(length(text)) > 50 as has_text from documents", "--json"))
+    rows = json.loads(
+        sanitize(
+            "sql",
+            work,
+            "select count(*) as n, sum(length(text)) > 50 as has_text from documents",
+            "--json",
+        )
+    )
     assert rows == [{"n": 2, "has_text": True}]
-    assert json.loads(sanitize("sql", work, "--name", "top_values", "--json"))[0]["occurrences"] == 2
+    assert (
+        json.loads(sanitize("sql", work, "--name", "top_values", "--json"))[0]["occurrences"] == 2
+    )
     sanitize("subject", work, "--match", tmp_path / "who.txt", "--erase", "--workers", "1")
     assert ANN not in texts(out)
 
@@ -192,7 +312,12 @@ def test_a_list_that_is_a_pipe_or_a_device_is_refused(tmp_path: Path) -> None:
         (UsageError, read_known_list),
         (UsageError, lambda path: SubjectMatch.read(path, key)),
         (UsageError, Key.read),
-        (PlanError, lambda path: resolve_custom_kinds([definition.model_copy(update={"words_file": str(path)})], "plan", tmp_path)),
+        (
+            PlanError,
+            lambda path: resolve_custom_kinds(
+                [definition.model_copy(update={"words_file": str(path)})], "plan", tmp_path
+            ),
+        ),
     ]
     for error, read in readers:
         for path in (pipe, Path("/dev/zero")):

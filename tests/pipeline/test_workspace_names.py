@@ -1,4 +1,5 @@
-"""A workspace may be named by any path, from any folder, and may be moved: its records hold no path of the machine."""
+"""A workspace may be named by any path, from any folder, and may be moved: its records hold no path
+of the machine."""
 
 from __future__ import annotations
 
@@ -24,7 +25,13 @@ PLANS: dict[str, Callable[[], Plan]] = {
 def write_input(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     lines = [
-        {"doc_id": f"d{no}", "text": f"From: Ann Roe <ann.roe@example.com>\nTo: bob{no}@example.net\n\nAsk Ann Roe, ann.roe@example.com.\n"}
+        {
+            "doc_id": f"d{no}",
+            "text": (
+                f"From: Ann Roe <ann.roe@example.com>\nTo: bob{no}@example.net\n\nAsk Ann Roe,"
+                " ann.roe@example.com.\n"
+            ),
+        }
         for no in range(7)
     ]
     (folder / "in.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
@@ -32,8 +39,11 @@ def write_input(folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", PLANS)
-def test_workspace_named_absolutely_relatively_and_after_a_move(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Each further command rewrites a lost shard with the tables of the first command, to the same bytes."""
+def test_workspace_named_absolutely_relatively_and_after_a_move(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each further command rewrites a lost shard with the tables of the first command, to the same
+    bytes."""
     plan, first = PLANS[name](), tmp_path / "first"
     write_input(first)
     (first / "below").mkdir()
@@ -44,7 +54,13 @@ def test_workspace_named_absolutely_relatively_and_after_a_move(name: str, tmp_p
     def run_again(workspace: str, output: str) -> None:
         for shard in Path(workspace).glob("runs/*/shards/00001.parquet"):
             shard.unlink()
-        run_with_settings("in.jsonl" if Path("in.jsonl").exists() else "moved/in.jsonl", output, plan, workspace, SETTINGS)
+        run_with_settings(
+            "in.jsonl" if Path("in.jsonl").exists() else "moved/in.jsonl",
+            output,
+            plan,
+            workspace,
+            SETTINGS,
+        )
         assert Path(output, "SHA256SUMS").read_bytes() == expected
 
     monkeypatch.chdir(first)
@@ -59,8 +75,18 @@ def test_workspace_named_absolutely_relatively_and_after_a_move(name: str, tmp_p
 @pytest.mark.parametrize("name", PLANS)
 def test_records_of_tasks_hold_no_path_of_the_machine(name: str, tmp_path: Path) -> None:
     write_input(tmp_path / "machine_folder")
-    run_with_settings(tmp_path / "machine_folder" / "in.jsonl", tmp_path / "out", PLANS[name](), tmp_path / "k.private", SETTINGS)
+    run_with_settings(
+        tmp_path / "machine_folder" / "in.jsonl",
+        tmp_path / "out",
+        PLANS[name](),
+        tmp_path / "k.private",
+        SETTINGS,
+    )
     records = list((tmp_path / "k.private").rglob("tasks/**/*.json"))
     assert len(records) > 5
-    with_path = [path.relative_to(tmp_path).as_posix() for path in records if str(tmp_path) in path.read_text("utf-8")]
+    with_path = [
+        path.relative_to(tmp_path).as_posix()
+        for path in records
+        if str(tmp_path) in path.read_text("utf-8")
+    ]
     assert with_path == []

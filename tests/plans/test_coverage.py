@@ -1,4 +1,5 @@
-"""What a plan says of itself: its table of categories is what it really does, and names of people come first."""
+"""What a plan says of itself: its table of categories is what it really does, and names of people
+come first."""
 
 from __future__ import annotations
 
@@ -47,11 +48,15 @@ def outputs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]
     folder = tmp_path_factory.mktemp("coverage")
     header, message_id = VALUES["MESSAGE_ID"]  # in a body it is an address
     lines = [line.format(value) for line, value in VALUES.values() if line != header]
-    text = "\n".join([header.format(message_id), f"In-Reply-To: {message_id}", "", *lines, "", *lines])
+    text = "\n".join(
+        [header.format(message_id), f"In-Reply-To: {message_id}", "", *lines, "", *lines]
+    )
     pl.DataFrame({"text": [text], "user_id": ["u"]}).write_parquet(folder / "in.parquet")
     texts = {}
     for name in PLANS:
-        run_with_settings(folder / "in.parquet", folder / name, name, settings=Settings(seed=1, workers=1))
+        run_with_settings(
+            folder / "in.parquet", folder / name, name, settings=Settings(seed=1, workers=1)
+        )
         texts[name] = pq.read_table(folder / name / "data").column("text")[0].as_py()
     texts["input"] = text
     yield texts
@@ -88,22 +93,39 @@ def test_the_table_of_a_plan_is_what_it_does(name: str, outputs: dict[str, str])
 def test_every_kind_is_in_one_row(name: str) -> None:
     plan = load_plan(name)
     rows = plan.coverage()
-    assert [row.category for row in rows] == list(CATEGORY_ORDER) and set(CATEGORY_ORDER) == set(CATEGORIES)
+    assert [row.category for row in rows] == list(CATEGORY_ORDER) and set(CATEGORY_ORDER) == set(
+        CATEGORIES
+    )
     listed = [kind for row in rows for treatment in row.looked_for for kind in treatment.kinds]
     assert sorted(listed) == sorted(plan.find.kinds)
     others = [kind for row in rows for kind in row.not_looked_for]
-    assert sorted(listed + others) == sorted({*builtin_kinds(), *(custom.name for custom in plan.custom_kinds)})
+    assert sorted(listed + others) == sorted(
+        {*builtin_kinds(), *(custom.name for custom in plan.custom_kinds)}
+    )
 
 
 def test_what_is_not_looked_for_begins_with_names() -> None:
-    assert load_plan("rmft").describe().not_looked_for[:2] == ["names of people (PERSON)", "USER_AT_HOST, USER_NAME"]
+    assert load_plan("rmft").describe().not_looked_for[:2] == [
+        "names of people (PERSON)",
+        "USER_AT_HOST, USER_NAME",
+    ]
     assert "PERSON" not in str(load_plan("redact").describe().not_looked_for)
-    assert load_plan("rmft").describe().stays[0].startswith("EMAIL_ADDRESS, PHONE_NUMBER, IP_ADDRESS: the first occurrence")
+    assert (
+        load_plan("rmft")
+        .describe()
+        .stays[0]
+        .startswith("EMAIL_ADDRESS, PHONE_NUMBER, IP_ADDRESS: the first occurrence")
+    )
     assert load_plan("redact").describe().stays == [] == load_plan("erase").describe().stays
 
 
 def test_rules_of_find_are_named_without_their_values() -> None:
-    plan = Plan.load("redact").with_({"find.allow": {"EMAIL_ADDRESS": ["larkspur@example.com"]}, "find.min_score": {"PERSON": 0.7}})
+    plan = Plan.load("redact").with_(
+        {
+            "find.allow": {"EMAIL_ADDRESS": ["larkspur@example.com"]},
+            "find.min_score": {"PERSON": 0.7},
+        }
+    )
     notes = plan.describe().notes
     assert notes == [
         "find.allow: listed values of EMAIL_ADDRESS stay",
@@ -121,15 +143,20 @@ def test_the_purpose_agrees_with_the_table(name: str) -> None:
     assert looks_for_names == ("does not look for people's names" not in about)
     assert "every kind" not in about
     if name in ("redact", "erase", "pseudonymize"):
-        assert "dates, ages, places, organizations and the identifiers of other countries are not looked for" in about
+        assert (
+            "dates, ages, places, organizations and the identifiers of other countries are not"
+            " looked for" in about
+        )
 
 
 def test_a_plan_file_is_covered_like_a_shipped_one(tmp_path: Path) -> None:
     path = tmp_path / "own.toml"
     path.write_text(
-        '[find]\nkinds = ["STAFF_ID"]\n[[kind]]\nname = "STAFF_ID"\nwords = ["Zyq"]\ncategory = "person"\n'
-        '[[edit]]\nuse = "redact"\nkinds = ["person"]\n'
+        '[find]\nkinds = ["STAFF_ID"]\n[[kind]]\nname = "STAFF_ID"\nwords = ["Zyq"]\ncategory ='
+        ' "person"\n[[edit]]\nuse = "redact"\nkinds = ["person"]\n'
     )
-    (person, *others) = load_plan(str(path)).coverage()
-    assert [list(treatment.kinds) for treatment in person.looked_for] == [["STAFF_ID"]] and person.not_looked_for == ["PERSON"]
+    person, *others = load_plan(str(path)).coverage()
+    assert [list(treatment.kinds) for treatment in person.looked_for] == [
+        ["STAFF_ID"]
+    ] and person.not_looked_for == ["PERSON"]
     assert not any(row.looked_for for row in others)

@@ -1,4 +1,5 @@
-"""One settings model: the options of the commands and the keyword arguments of the Python functions follow from it."""
+"""One settings model: the options of the commands and the keyword arguments of the Python functions
+follow from it."""
 
 from __future__ import annotations
 
@@ -75,7 +76,11 @@ WRONG_VALUES: list[tuple[str, object, str]] = [
     ("seed", True, "--seed True: expected a whole number"),
     ("workers", 0, "--workers 0: expected a whole number of at least 1"),
     ("engine", "sparc", "--engine sparc: did you mean spark? Known: local, spark."),
-    ("master", "local[2]", "--master and --remote give the address of Spark; use them with --engine spark"),
+    (
+        "master",
+        "local[2]",
+        "--master and --remote give the address of Spark; use them with --engine spark",
+    ),
     ("memory_limit", "much", "--memory-limit much: expected a size"),
     ("memory_limit", 5, "--memory-limit 5: expected a size"),
     ("rows_per_shard", 0, "--rows-per-shard 0: expected a whole number from 1 to 524,288"),
@@ -99,7 +104,9 @@ def test_wrong_values_are_refused(name: str, value: object, message: str) -> Non
 
 
 def test_settings_of_another_command_are_refused() -> None:
-    with pytest.raises(UsageError, match="index: verify does not apply to this function; only to run"):
+    with pytest.raises(
+        UsageError, match="index: verify does not apply to this function; only to run"
+    ):
         settings_of("index", {"verify": "off"})
     with pytest.raises(UsageError, match="run: there is no argument worker; did you mean workers"):
         settings_of("run", {"worker": 1})
@@ -116,7 +123,9 @@ def test_settings_survive_as_json() -> None:
         sample="5%",  # type: ignore[arg-type]
     )
     restored = Settings.from_json(settings.to_json())
-    assert restored == settings or (restored.known == Path("list.csv").absolute() and restored.policies == settings.policies)
+    assert restored == settings or (
+        restored.known == Path("list.csv").absolute() and restored.policies == settings.policies
+    )
 
 
 @pytest.mark.parametrize(
@@ -125,13 +134,22 @@ def test_settings_survive_as_json() -> None:
         ("--sample 2: expected a share", "sample=2: expected a share"),
         ("Name the column with --text-column NAME.", "Name the column with text_column=NAME."),
         ("--verify fats: known", 'verify="fats": known'),
-        ("use --replace to replace it, or another -o", "use replace=True to replace it, or another out"),
+        (
+            "use --replace to replace it, or another -o",
+            "use replace=True to replace it, or another out",
+        ),
         ("give -o FOLDER", "give out=FOLDER"),
-        ("run again without --verify off, with --replace", 'run again without verify="off", with replace=True'),
+        (
+            "run again without --verify off, with --replace",
+            'run again without verify="off", with replace=True',
+        ),
         ("set it (--set blacklist.k=2)", 'set it (Plan.with_({"blacklist.k": 2}))'),
         ("--max-quarantine allows 10%", "max_quarantine allows 10%"),
         ("run `sanitize run --append` again", "run `sanitize run --append` again"),
-        ("sanitize index INPUT... --work a/b.private. The key", "sanitize index INPUT... --work a/b.private. The key"),
+        (
+            "sanitize index INPUT... --work a/b.private. The key",
+            "sanitize index INPUT... --work a/b.private. The key",
+        ),
     ],
 )
 def test_errors_of_python_functions_name_python_arguments(message: str, expected: str) -> None:

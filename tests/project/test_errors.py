@@ -1,4 +1,5 @@
-"""The error classes equal the list in their docstring: exit codes, one base class, and errors that can be pickled."""
+"""The error classes equal the list in their docstring: exit codes, one base class, and errors that
+can be pickled."""
 
 from __future__ import annotations
 
@@ -11,7 +12,11 @@ import pytest
 from sanitize import errors
 from sanitize.errors import MissingExtra, PlanError, SanitizeError, UsageError, suggest_names
 
-ERROR_CLASSES = [error_class for _, error_class in inspect.getmembers(errors, inspect.isclass) if issubclass(error_class, SanitizeError)]
+ERROR_CLASSES = [
+    error_class
+    for _, error_class in inspect.getmembers(errors, inspect.isclass)
+    if issubclass(error_class, SanitizeError)
+]
 DOCUMENTED_CODES = dict(re.findall(r"(\w+) {2,}(\d+)  ?", errors.__doc__ or ""))
 
 CODES = {
@@ -41,13 +46,19 @@ def test_exit_codes() -> None:
 
 def test_the_docstring_lists_all_errors() -> None:
     assert {name: int(code) for name, code in DOCUMENTED_CODES.items()} == CODES
-    assert {error.__name__ for error in ERROR_CLASSES} == {word for word in errors.__all__ if word[0].isupper()}
+    assert {error.__name__ for error in ERROR_CLASSES} == {
+        word for word in errors.__all__ if word[0].isupper()
+    }
 
 
 def test_base_classes() -> None:
     assert issubclass(PlanError, UsageError)
     assert all(issubclass(error, SanitizeError) and error.__doc__ for error in ERROR_CLASSES)
-    assert all(error.__bases__ == (SanitizeError,) for error in ERROR_CLASSES if error not in (SanitizeError, PlanError))
+    assert all(
+        error.__bases__ == (SanitizeError,)
+        for error in ERROR_CLASSES
+        if error not in (SanitizeError, PlanError)
+    )
 
 
 @pytest.mark.parametrize("error", ERROR_CLASSES, ids=lambda error: error.__name__)

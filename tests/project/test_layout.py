@@ -1,4 +1,5 @@
-"""The layout of the packages: what import-linter and ruff do not check. The layers themselves are contracts in pyproject.toml."""
+"""The layout of the packages: what import-linter and ruff do not check. The layers themselves are
+contracts in pyproject.toml."""
 
 from __future__ import annotations
 
@@ -12,14 +13,31 @@ import pytest
 import sanitize
 
 ROOT = Path(__file__).resolve().parents[2]
-PLUGINS = {"kinds", "countries", "readers", "finders", "droppers", "editors", "formats", "engines", "plans", "commands"}
-ONE_FILE_EACH = PLUGINS | {"kernels"}  # folders of independent modules, which are found by their file names
+PLUGINS = {
+    "kinds",
+    "countries",
+    "readers",
+    "finders",
+    "droppers",
+    "editors",
+    "formats",
+    "engines",
+    "plans",
+    "commands",
+}
+# folders of independent modules, which are found by their file names
+ONE_FILE_EACH = PLUGINS | {"kernels"}
 
 
 def test_packages_are_small() -> None:
-    """At most 14 modules a package, folders of independent modules excepted, and about 20 entries below `sanitize/`."""
+    """At most 14 modules a package, folders of independent modules excepted, and about 20 entries
+    below `sanitize/`."""
     packages = [path.parent for path in (ROOT / "sanitize").rglob("__init__.py")]
-    counts = {package.name: len(list(package.glob("*.py"))) - 1 for package in packages if package.name not in ONE_FILE_EACH}
+    counts = {
+        package.name: len(list(package.glob("*.py"))) - 1
+        for package in packages
+        if package.name not in ONE_FILE_EACH
+    }
     assert {name: count for name, count in counts.items() if count > 14} == {}
     assert len({entry.name for entry in (ROOT / "sanitize").iterdir()} - {"__pycache__"}) <= 25
 
@@ -33,7 +51,13 @@ def test_the_tests_shadow_no_package() -> None:
     assert list((ROOT / "tests").rglob("__init__.py")) == []
 
 
-@pytest.mark.parametrize("module", ["sanitize.finders.patterns", "sanitize.pipeline.run", "sanitize.pipeline.streaming.stream"])
+@pytest.mark.parametrize(
+    "module",
+    ["sanitize.finders.patterns", "sanitize.pipeline.run", "sanitize.pipeline.streaming.stream"],
+)
 def test_importing_a_module_hides_no_public_function(module: str) -> None:
-    code = f"import {module}, sanitize; assert all(callable(getattr(sanitize, name)) for name in sanitize.__all__)"
+    code = (
+        f"import {module}, sanitize; assert all(callable(getattr(sanitize, name)) for name in"
+        " sanitize.__all__)"
+    )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)

@@ -1,15 +1,19 @@
-"""README and documentation agree with the program: commands and Python blocks run, outputs and numbers are its own, names and links exist.
+"""README and documentation agree with the program: commands and Python blocks run, outputs and
+numbers are its own, names and links exist.
 
 Blocks of code in a page mean:
 
-    bash       commands that are run, in order, in one folder a page; lines of other programs than sanitize are not
-    console    the same, with `$ ` before each command and its output below; `...` in a line of its own stands for any lines
+    bash       commands that are run, in order, in one folder a page; lines of other programs than
+               sanitize are not
+    console    the same, with `$ ` before each command and its output below; `...` in a line of its
+               own stands for any lines
     python     run in order, with one namespace a page
     title="F"  the content of a file F of that folder
-    sh         commands that cannot be run here (storages, clusters, data of your own); their options are checked all the same
+    sh         commands that cannot be run here (storages, clusters, data of your own); their
+               options are checked all the same
 
-The folder of a page begins with mails.mbox, tonight.mbox, and the output of `sanitize run mails.mbox -o clean`.
-`make generate` writes the generated blocks of README.md and the JSON schemas.
+The folder of a page begins with mails.mbox, tonight.mbox, and the output of `sanitize run
+mails.mbox -o clean`. `make generate` writes the generated blocks of README.md and the JSON schemas.
 """
 
 from __future__ import annotations
@@ -41,11 +45,21 @@ from sanitize.storage import table_schemas
 
 ROOT = Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text("utf-8")
-DOCS = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in sorted((ROOT / "docs").rglob("*.md"))}
+DOCS = {
+    str(path.relative_to(ROOT)): path.read_text("utf-8")
+    for path in sorted((ROOT / "docs").rglob("*.md"))
+}
 PAGES = {"README.md": README, **DOCS}
-ALL_PAGES = {**PAGES, **{name: (ROOT / name).read_text("utf-8") for name in ("CHANGELOG.md", "CONTRIBUTING.md")}}
+ALL_PAGES = {
+    **PAGES,
+    **{name: (ROOT / name).read_text("utf-8") for name in ("CHANGELOG.md", "CONTRIBUTING.md")},
+}
 LEARN = all(importlib.util.find_spec(name) for name in ("torch", "transformers"))
-MODULES = {"sanitize": "sanitize.cli.main", "sanitize-train": "sanitize.train.cli", "sanitize-eval": "sanitize.eval.cli"}
+MODULES = {
+    "sanitize": "sanitize.cli.main",
+    "sanitize-train": "sanitize.train.cli",
+    "sanitize-eval": "sanitize.eval.cli",
+}
 UPDATE = "run `make generate`"
 
 
@@ -63,8 +77,13 @@ class CodeBlock:
 
 def read_code_blocks(page: str) -> list[CodeBlock]:
     """The fenced blocks of a page, also those inside of lists."""
-    fences = re.findall(r"^( *)```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^\1```$", page, re.MULTILINE | re.DOTALL)
-    return [CodeBlock(language, title, re.sub(rf"(?m)^{indent}", "", text)) for indent, language, title, text in fences]
+    fences = re.findall(
+        r"^( *)```(\w+)(?: title=\"([^\"]+)\")?\n(.*?)^\1```$", page, re.MULTILINE | re.DOTALL
+    )
+    return [
+        CodeBlock(language, title, re.sub(rf"(?m)^{indent}", "", text))
+        for indent, language, title, text in fences
+    ]
 
 
 def is_run(block: CodeBlock) -> bool:
@@ -78,17 +97,28 @@ def split_console(text: str) -> list[tuple[str, str]]:
 
 
 def is_output_shown(shown: str, output: str) -> bool:
-    """Whether the output has the lines that are shown, in order and without gaps, but for those that `...` stands for."""
+    """Whether the output has the lines that are shown, in order and without gaps, but for those
+    that `...` stands for."""
     lines = [line.rstrip() for line in output.strip().splitlines()]
-    pattern = "\n".join(r"(?:.*\n)*?.*" if line.strip() == "..." else re.escape(line.rstrip()) for line in shown.strip().splitlines())
+    pattern = "\n".join(
+        r"(?:.*\n)*?.*" if line.strip() == "..." else re.escape(line.rstrip())
+        for line in shown.strip().splitlines()
+    )
     return re.fullmatch(pattern, "\n".join(lines)) is not None
 
 
 def read_commands(block: CodeBlock) -> list[tuple[str, str | None]]:
     """The commands of a block, each with the output that is shown, if one is."""
     if block.language == "console":
-        return [(command, shown if shown.strip() else None) for command, shown in split_console(block.text)]
-    return [(line, None) for line in block.text.replace("\\\n", " ").splitlines()] if block.language in ("bash", "sh") else []
+        return [
+            (command, shown if shown.strip() else None)
+            for command, shown in split_console(block.text)
+        ]
+    return (
+        [(line, None) for line in block.text.replace("\\\n", " ").splitlines()]
+        if block.language in ("bash", "sh")
+        else []
+    )
 
 
 def is_own_command(line: str) -> bool:
@@ -105,13 +135,23 @@ class CommandOutput:
     stderr: str
 
 
-def run_command(arguments: list[str], folder: Path, module: str = "sanitize.cli.main") -> CommandOutput:
-    """Runs a console script in this process, with its streams in files as with a shell's `>`. That it also works from a shell is tested in
-    tests/cli/test_commands.py and tests/train/test_train_cli.py, and the wheel's scripts in tests/project/test_wheel.py."""
+def run_command(
+    arguments: list[str], folder: Path, module: str = "sanitize.cli.main"
+) -> CommandOutput:
+    """Runs a console script in this process, with its streams in files as with a shell's `>`. That
+    it also works from a shell is tested in tests/cli/test_commands.py and
+    tests/train/test_train_cli.py, and the wheel's scripts in tests/project/test_wheel.py."""
     script: Any = importlib.import_module(module)
-    variables = {"HF_HOME": str(folder / "hf"), "HF_HUB_OFFLINE": "1", "COLUMNS": "120", "OMP_NUM_THREADS": "1"}
+    variables = {
+        "HF_HOME": str(folder / "hf"),
+        "HF_HUB_OFFLINE": "1",
+        "COLUMNS": "120",
+        "OMP_NUM_THREADS": "1",
+    }
     with contextlib.ExitStack() as stack:
-        out, err = (stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")) for _ in range(2))
+        out, err = (
+            stack.enter_context(tempfile.TemporaryFile("w+", encoding="utf-8")) for _ in range(2)
+        )
         patch = stack.enter_context(pytest.MonkeyPatch.context())
         for name, value in variables.items():
             patch.setenv(name, value)
@@ -138,14 +178,16 @@ def starting_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_mbox(generate_mails(20, 8), folder / "tonight.mbox")
     with (folder / "mails.mbox").open("a") as file:
         file.write(
-            "From x Thu Jan  1 00:00:00 1970\nFrom: Ann Roe <ann.roe@example.com>\nTo: bo@example.org\nSubject: Lunch\n\nAt one? Ann Roe\n"
+            "From x Thu Jan  1 00:00:00 1970\nFrom: Ann Roe <ann.roe@example.com>\nTo:"
+            " bo@example.org\nSubject: Lunch\n\nAt one? Ann Roe\n"
         )
     assert run_command(["run", "mails.mbox", "-o", "clean", "--quiet"], folder).returncode == 0
     return folder
 
 
 def run_page(page: str, folder: Path) -> int:
-    """Runs the blocks of a page in order; returns the number of commands and Python blocks that ran."""
+    """Runs the blocks of a page in order; returns the number of commands and Python blocks that
+    ran."""
     names: dict[str, Any] = {"__name__": "__main__"}
     count = 0
     for block in read_code_blocks(page):
@@ -170,34 +212,59 @@ def run_page(page: str, folder: Path) -> int:
                 if target:
                     (folder / target).write_text(result.stdout, "utf-8")
                 if shown is not None:
-                    assert is_output_shown(shown, result.stdout), f"{line} prints\n{result.stdout}\nbut the page shows\n{shown}"
+                    assert is_output_shown(shown, result.stdout), (
+                        f"{line} prints\n{result.stdout}\nbut the page shows\n{shown}"
+                    )
                 count += 1
     return count
 
 
 def split_redirection(arguments: list[str]) -> tuple[list[str], str]:
     """The arguments before `> FILE`, and FILE."""
-    return (arguments[:-2], arguments[-1]) if len(arguments) > 2 and arguments[-2] == ">" else (arguments, "")
+    return (
+        (arguments[:-2], arguments[-1])
+        if len(arguments) > 2 and arguments[-2] == ">"
+        else (arguments, "")
+    )
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [name for name, page in PAGES.items() if any(is_run(block) for block in read_code_blocks(page))])
+@pytest.mark.parametrize(
+    "name",
+    [
+        name
+        for name, page in PAGES.items()
+        if any(is_run(block) for block in read_code_blocks(page))
+    ],
+)
 def test_commands_and_python_blocks_run(name: str, starting_folder: Path, tmp_path: Path) -> None:
     folder = tmp_path / "page"
-    ignored = shutil.ignore_patterns("clean*") if " -o clean " in PAGES[name] else None  # the page makes it itself
+    # the page makes it itself
+    ignored = shutil.ignore_patterns("clean*") if " -o clean " in PAGES[name] else None
     shutil.copytree(starting_folder, folder, ignore=ignored)
     assert run_page(PAGES[name], folder) > 0
 
 
 def test_an_output_is_compared_line_by_line() -> None:
-    assert is_output_shown("a\n...\nd\n", "a\nb\nc\nd\n") and is_output_shown("...\nd", "a\nd") and is_output_shown("a", "a\n")
+    assert (
+        is_output_shown("a\n...\nd\n", "a\nb\nc\nd\n")
+        and is_output_shown("...\nd", "a\nd")
+        and is_output_shown("a", "a\n")
+    )
     assert not is_output_shown("a\nd", "a\nb\nd") and not is_output_shown("a\n...\ne", "a\nb\nd")
 
 
 def test_the_shown_plans_are_valid(tmp_path: Path) -> None:
     pytest.importorskip("datasketch", reason="comes with the extra `dedup`")
-    texts = [block.text for page in PAGES.values() for block in read_code_blocks(page) if block.language == "toml"]
-    shown_plans = [text for text in texts if "[find]" in text and "[[edit]]" in text and "model =" not in text]
+    texts = [
+        block.text
+        for page in PAGES.values()
+        for block in read_code_blocks(page)
+        if block.language == "toml"
+    ]
+    shown_plans = [
+        text for text in texts if "[find]" in text and "[[edit]]" in text and "model =" not in text
+    ]
     assert len(shown_plans) >= 3
     for text in shown_plans:
         (tmp_path / "mine.toml").write_text(text, "utf-8")
@@ -215,8 +282,9 @@ def test_generated_blocks_are_current(name: str) -> None:
 
 def test_an_outdated_block_is_written_again(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(committed_parts, "README_BLOCKS", {"table": lambda: ["| 2 |"]})
-    assert committed_parts.fill_readme("# A\n<!-- table -->\n| 1 |\n<!-- /table -->\nend\n") == (
-        "# A\n<!-- table -->\n| 2 |\n<!-- /table -->\nend\n"
+    assert (
+        committed_parts.fill_readme("# A\n<!-- table -->\n| 1 |\n<!-- /table -->\nend\n")
+        == "# A\n<!-- table -->\n| 2 |\n<!-- /table -->\nend\n"
     )
 
 
@@ -226,7 +294,9 @@ def test_json_schemas_are_current(name: str) -> None:
 
 
 def test_blocks_of_pages_exist() -> None:
-    named = {name for page in DOCS.values() for name in re.findall(r"<!-- generated: ([\w-]+) -->", page)}
+    named = {
+        name for page in DOCS.values() for name in re.findall(r"<!-- generated: ([\w-]+) -->", page)
+    }
     assert named == blocks.BLOCKS.keys()
     assert all(blocks.BLOCKS[name]() for name in named)
 
@@ -261,7 +331,13 @@ def test_numbers_are_rendered_from_the_results() -> None:
     machine = {"cpu": "Some CPU", "cores": 2, "python": "3.11.7"}
     small = {"text_mb": 18.6, "wall_s": 3.04}
     lines = blocks.bench_block(
-        {"date": "2026-11-20", "repeat": 3, "machine": machine, "corpora": {"dense": figures}, "ten_thousand": small}
+        {
+            "date": "2026-11-20",
+            "repeat": 3,
+            "machine": machine,
+            "corpora": {"dense": figures},
+            "ten_thousand": small,
+        }
     )
     assert "| ... / rate of a plain copy | 0.153 (aim 0.15) |" in lines
     assert lines[-1].startswith("10,000 mails (19 MB) through the whole run: 3.0 s.")
@@ -269,10 +345,13 @@ def test_numbers_are_rendered_from_the_results() -> None:
 
 @pytest.mark.slow
 def test_tables_are_in_the_documented_folders(tmp_path: Path) -> None:
-    """A run with a dropper, a blacklist and pseudonyms writes every table but the ledger, in the folder that the reference names."""
+    """A run with a dropper, a blacklist and pseudonyms writes every table but the ledger, in the
+    folder that the reference names."""
     write_mbox(generate_mails(60, 7), tmp_path / "mails.mbox")
     plan = ["--plan", "pseudonymize", "--set", 'drop=[{use="exact_dup"}]', "--set", "blacklist.k=2"]
-    result = run_command(["run", "mails.mbox", "-o", "out", "--work", "work", "--quiet", *plan], tmp_path)
+    result = run_command(
+        ["run", "mails.mbox", "-o", "out", "--work", "work", "--quiet", *plan], tmp_path
+    )
     assert result.returncode == 0, result.stderr
     folders = reference.TABLE_FOLDERS
     assert folders.keys() | reference.COMPUTED_VIEWS.keys() == table_schemas.ALL_TABLES.keys()
@@ -299,7 +378,9 @@ def read_help(program: str, command_name: str) -> str:
 
 def test_every_command_is_named() -> None:
     command_names = sanitize.cli.main.COMMANDS
-    assert sorted(command_names) == sorted(path.stem for path in (ROOT / "sanitize" / "cli" / "commands").glob("[a-z]*.py"))
+    assert sorted(command_names) == sorted(
+        path.stem for path in (ROOT / "sanitize" / "cli" / "commands").glob("[a-z]*.py")
+    )
     listed = README.rpartition("Commands: ")[2].partition("; each has")[0]
     assert sorted(re.findall(r"`(\w+)`", listed)) == sorted(command_names)
 
@@ -317,21 +398,42 @@ def test_help_of_run_says_which_plan_for_which_purpose() -> None:
     help_text = read_help("sanitize", "run")
     listed = help_text.partition("Which plan, and what stays")[2]
     named = set(re.findall(r"^ {4}(\w+)", listed, re.MULTILINE))
-    assert {name for name in plan_names() if load_plan(name).publishable} - {"mask_words"} == named - {"others"}
-    assert "(default). Stay:" in listed.partition("rmft")[2] and "people's names" in listed.partition("rmft")[2]
+    assert {name for name in plan_names() if load_plan(name).publishable} - {
+        "mask_words"
+    } == named - {"others"}
+    assert (
+        "(default). Stay:" in listed.partition("rmft")[2]
+        and "people's names" in listed.partition("rmft")[2]
+    )
 
 
 # options of other programs that pages show: pip, make, spark-submit, accelerate, benchmarks
 OTHER_OPTIONS = {
-    "--archives", "--conf", "--data", "--deploy-mode", "--epochs", "--extra", "--find-args", "--finders", "--lr", "--no-deps",
-    "--nproc-per-node", "--peers-python", "--upgrade", "--version",
-}  # fmt: skip
+    "--archives",
+    "--conf",
+    "--data",
+    "--deploy-mode",
+    "--epochs",
+    "--extra",
+    "--find-args",
+    "--finders",
+    "--lr",
+    "--no-deps",
+    "--nproc-per-node",
+    "--peers-python",
+    "--upgrade",
+    "--version",
+}
 PAPER_SCRIPTS = [
     *(ROOT / "benchmarks" / "papers").glob("*.py"),
     *(ROOT / "benchmarks" / name for name in ("criteria.py", "pretrained_runs.py")),
 ]
 PAPER_OPTIONS = {
-    option for file in PAPER_SCRIPTS for option in re.findall(r'^\s+(?:parser\.add_argument\()?"(--[a-z-]+)"', file.read_text(), re.M)
+    option
+    for file in PAPER_SCRIPTS
+    for option in re.findall(
+        r'^\s+(?:parser\.add_argument\()?"(--[a-z-]+)"', file.read_text(), re.M
+    )
 }
 
 
@@ -339,40 +441,64 @@ PAPER_OPTIONS = {
 def known_options() -> dict[str, set[str]]:
     """The options of every command, as `--help` lists them."""
     commands = [(program, name) for program in MODULES for name in reference.list_commands(program)]
-    return {f"{program} {name}": set(re.findall(r"--[a-z][a-z-]*", read_help(program, name))) for program, name in commands}
+    return {
+        f"{program} {name}": set(re.findall(r"--[a-z][a-z-]*", read_help(program, name)))
+        for program, name in commands
+    }
 
 
 def test_every_option_exists(known_options: dict[str, set[str]]) -> None:
     every_option = set().union(*known_options.values())
     for name, page in PAGES.items():
-        unknown = set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", read_code(page))) - every_option - OTHER_OPTIONS - PAPER_OPTIONS
+        unknown = (
+            set(re.findall(r"(?<![\w-])--[a-z][a-z-]+", read_code(page)))
+            - every_option
+            - OTHER_OPTIONS
+            - PAPER_OPTIONS
+        )
         assert not unknown, f"{name}: {unknown}"
         for block in read_code_blocks(page):
             for line, _ in read_commands(block):
                 words = line.split()
                 options = known_options.get(" ".join(words[:2])) if is_own_command(line) else None
                 if options is not None:
-                    assert set(re.findall(r"(?<=\s)--[a-z][a-z-]+", line)) <= options, f"{name}: {line}"
+                    assert set(re.findall(r"(?<=\s)--[a-z][a-z-]+", line)) <= options, (
+                        f"{name}: {line}"
+                    )
 
 
 def test_every_exit_code_is_explained() -> None:
     from sanitize import errors
 
-    codes = {error.exit_code for name in errors.__all__ if isinstance(error := getattr(errors, name), type)}
-    assert codes | {0} <= {int(code) for code in re.findall(r"^\| (\d+)", reference.error_page(), re.MULTILINE)}
+    codes = {
+        error.exit_code
+        for name in errors.__all__
+        if isinstance(error := getattr(errors, name), type)
+    }
+    assert codes | {0} <= {
+        int(code) for code in re.findall(r"^\| (\d+)", reference.error_page(), re.MULTILINE)
+    }
 
 
 def test_make_targets_exist() -> None:
     makefile = (ROOT / "Makefile").read_text("utf-8")
-    targets = {target for page in ALL_PAGES.values() for target in re.findall(r"\bmake (\w+)", read_code(page))}
+    targets = {
+        target
+        for page in ALL_PAGES.values()
+        for target in re.findall(r"\bmake (\w+)", read_code(page))
+    }
     assert {"demo", "test", "bench", "docs", "help"} <= targets
     for target in targets:
-        assert re.search(rf"^{target}:.*## \S", makefile, re.MULTILINE), f"make {target} is no target with a line of help"
+        assert re.search(rf"^{target}:.*## \S", makefile, re.MULTILINE), (
+            f"make {target} is no target with a line of help"
+        )
 
 
 @pytest.mark.parametrize("name", ALL_PAGES)
 def test_links_have_a_target(name: str) -> None:
-    for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", re.sub(r"(?ms)^ *```.*?^ *```", "", ALL_PAGES[name])):
+    for target in re.findall(
+        r"\]\(([^)#]+)(?:#[^)]*)?\)", re.sub(r"(?ms)^ *```.*?^ *```", "", ALL_PAGES[name])
+    ):
         path = os.path.normpath((ROOT / name).parent / target)
         generated = os.path.relpath(path, ROOT / "docs") in reference.PAGES
         assert target.startswith("https://") or generated or os.path.exists(path), target
@@ -381,7 +507,9 @@ def test_links_have_a_target(name: str) -> None:
 @pytest.mark.parametrize("name", ALL_PAGES)
 def test_no_claims_of_anonymity_or_compliance(name: str) -> None:
     text = re.sub(r"`tests/[^`]*`", "", ALL_PAGES[name])
-    assert not re.search(r"\bno PII\b|\bPII[- ]free|anonym|complian|guarantees? privacy|100 ?%", text, re.IGNORECASE)
+    assert not re.search(
+        r"\bno PII\b|\bPII[- ]free|anonym|complian|guarantees? privacy|100 ?%", text, re.IGNORECASE
+    )
 
 
 # ---- sizes and forms ----
@@ -398,12 +526,17 @@ def test_a_release_has_every_heading_once() -> None:
     for release in releases:
         headings = re.findall(r"(?m)^### (.+?) *$", release)
         doubled = sorted({heading for heading in headings if headings.count(heading) > 1})
-        assert not doubled, f"CHANGELOG.md: {release.splitlines()[0]} has more than one section {', '.join(doubled)}; join them"
+        assert not doubled, (
+            f"CHANGELOG.md: {release.splitlines()[0]} has more than one section"
+            f" {', '.join(doubled)}; join them"
+        )
 
 
 def test_every_page_is_in_the_navigation() -> None:
     navigation = (ROOT / "mkdocs.yml").read_text("utf-8").partition("\nnav:")[2]
-    pages = {name.removeprefix("docs/") for name in DOCS if not name.startswith("docs/adr/")} | reference.PAGES.keys()
+    pages = {
+        name.removeprefix("docs/") for name in DOCS if not name.startswith("docs/adr/")
+    } | reference.PAGES.keys()
     assert set(re.findall(r"[\w/]+\.md", navigation)) == pages
 
 
@@ -412,12 +545,20 @@ def test_decisions_have_one_form() -> None:
     assert len({name[9:12] for name in decisions}) == len(decisions) >= 20
     for name, page in decisions.items():
         assert re.match(rf"# {name[9:12]}: \S", page), name
-        parts = re.findall(r"^\*\*(Context|Decision|Alternatives|Consequences)\b", page, re.MULTILINE)
-        assert [part for part in parts if part != "Alternatives"] == ["Context", "Decision", "Consequences"], name
+        parts = re.findall(
+            r"^\*\*(Context|Decision|Alternatives|Consequences)\b", page, re.MULTILINE
+        )
+        assert [part for part in parts if part != "Alternatives"] == [
+            "Context",
+            "Decision",
+            "Consequences",
+        ], name
 
 
 def test_the_glossary_is_short() -> None:
-    rows = re.findall(r"^\| (.+?) \| (.*?) ?\| (.+) \|$", DOCS["docs/glossary.md"], re.MULTILINE)[2:]
+    rows = re.findall(r"^\| (.+?) \| (.*?) ?\| (.+) \|$", DOCS["docs/glossary.md"], re.MULTILINE)[
+        2:
+    ]
     words = [row[0] for row in rows]
     assert 40 <= len(words) <= 60 and words == sorted(words, key=str.casefold)
     assert all(synonym for _, synonym, _ in rows)
@@ -443,22 +584,31 @@ def test_every_guarantee_names_tests_that_exist() -> None:
         for path, test_name in re.findall(r"`(tests/[\w/]+(?:\.py)?/?)(?:::(\w+))?`", tests):
             file = ROOT / path
             assert file.exists(), f"{promise}: {path}"
-            assert not test_name or re.search(rf"^(async )?def {test_name}\b", file.read_text("utf-8"), re.MULTILINE), (
-                f"{path}::{test_name}"
-            )
+            assert not test_name or re.search(
+                rf"^(async )?def {test_name}\b", file.read_text("utf-8"), re.MULTILINE
+            ), f"{path}::{test_name}"
 
 
 def test_every_feature_of_the_comparison_names_tests_that_exist() -> None:
-    rows = [line for line in DOCS["docs/results/comparison.md"].splitlines() if line.startswith("| ") and line.count("|") == 8][1:]
+    rows = [
+        line
+        for line in DOCS["docs/results/comparison.md"].splitlines()
+        if line.startswith("| ") and line.count("|") == 8
+    ][1:]
     without_test = [row.split("|")[1].strip() for row in rows if "`tests/" not in row.split("|")[7]]
-    assert without_test == ["quality filters, languages, text from HTML", "a service over HTTP"]  # what sanitize has not
+    # what sanitize has not
+    assert without_test == ["quality filters, languages, text from HTML", "a service over HTTP"]
     named = [name for row in rows for name in re.findall(r"`(tests/[\w/]+\.py)`", row)]
     assert len(named) > 20 and [name for name in named if not (ROOT / name).is_file()] == []
 
 
 def test_every_threat_names_tests_that_exist() -> None:
     table = DOCS["docs/security.md"].partition("## Threats")[2].partition("\n## ")[0]
-    rows = [line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| threat")]
+    rows = [
+        line
+        for line in table.splitlines()
+        if line.startswith("| ") and not line.startswith("| threat")
+    ]
     assert len(rows) >= 14
     for row in rows:
         paths = re.findall(r"`(tests/[\w/]+\.py)`", row)
@@ -466,12 +616,16 @@ def test_every_threat_names_tests_that_exist() -> None:
 
 
 def test_every_invariant_is_guaranteed() -> None:
-    assert [int(number) for number in re.findall(r"^\| (\d) \|", GUARANTEES, re.MULTILINE)] == list(range(1, 9))
+    assert [int(number) for number in re.findall(r"^\| (\d) \|", GUARANTEES, re.MULTILINE)] == list(
+        range(1, 9)
+    )
 
 
 def test_named_long_forms_exist() -> None:
     table = GUARANTEES.partition("## Short and long tests")[2]
-    rows = [line.split("|") for line in table.splitlines() if line.startswith("|") and "`tests/" in line]
+    rows = [
+        line.split("|") for line in table.splitlines() if line.startswith("|") and "`tests/" in line
+    ]
     assert len(rows) >= 14 and {len(row) for row in rows} == {5}
     for _, promise, short, long, _ in rows:
         assert re.search(r"`tests/", short), promise

@@ -1,4 +1,5 @@
-"""The wheel contains all packages, and works in a folder whose own train.py and eval.py must not be imported."""
+"""The wheel contains all packages, and works in a folder whose own train.py and eval.py must not be
+imported."""
 
 from __future__ import annotations
 
@@ -17,9 +18,19 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def run_command(*command: str | Path, cwd: Path) -> str:
-    environment = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    environment = {
+        name: value
+        for name, value in os.environ.items()
+        if name not in ("PYTHONPATH", "VIRTUAL_ENV")
+    }
     result = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env=environment, capture_output=True, text=True, stdin=subprocess.DEVNULL, timeout=240
+        [str(word) for word in command],
+        cwd=cwd,
+        env=environment,
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=240,
     )
     assert result.returncode == 0, result.stdout[-2_000:] + result.stderr[-4_000:]
     return result.stdout
@@ -30,15 +41,20 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The wheel, built from the source distribution; no network, the installed build backend is used."""
+    """The wheel, built from the source distribution; no network, the installed build backend is
+    used."""
     target = tmp_path_factory.mktemp("dist")
-    run_command(sys.executable, "-m", "build", "--no-isolation", "--outdir", target, ROOT, cwd=target)  # the wheel is built from the sdist
+    # the wheel is built from the sdist
+    run_command(
+        sys.executable, "-m", "build", "--no-isolation", "--outdir", target, ROOT, cwd=target
+    )
     return next(target.glob("*.whl"))
 
 
 @pytest.fixture(scope="module")
 def venv(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh environment with the wheel in it; its dependencies come from the environment of the tests."""
+    """A fresh environment with the wheel in it; its dependencies come from the environment of the
+    tests."""
     venv = tmp_path_factory.mktemp("home") / "venv"
     run_command(sys.executable, "-m", "venv", "--without-pip", venv, cwd=venv.parent)
     run_command(
@@ -55,7 +71,8 @@ def venv(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         cwd=venv.parent,
     )
     site = next(venv.glob("lib/python*/site-packages"))
-    # a plain path line: .pth files in that folder, such as that of an editable install, are not followed
+    # a plain path line: .pth files in that folder, such as that of an editable install, are not
+    # followed
     (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     return venv
 
@@ -98,13 +115,19 @@ def test_the_wheel_contains_all_packages(wheel: Path) -> None:
 
 
 def test_modules_of_the_working_folder_are_not_imported(venv: Path, decoy_folder: Path) -> None:
-    module_path = run_command(venv / "bin/python", "-c", "import sanitize; print(sanitize.__file__)", cwd=decoy_folder)
+    module_path = run_command(
+        venv / "bin/python", "-c", "import sanitize; print(sanitize.__file__)", cwd=decoy_folder
+    )
     assert Path(module_path.strip()).is_relative_to(venv)
     assert "run" in run_command(venv / "bin/sanitize", "--help", cwd=decoy_folder)
     assert "run" in run_command(venv / "bin/python", "-m", "sanitize", "--help", cwd=decoy_folder)
     assert "early_detection" in run_command(venv / "bin/sanitize-train", "list", cwd=decoy_folder)
-    assert "early_detection" in run_command(venv / "bin/python", "-m", "sanitize.train.cli", "list", cwd=decoy_folder)
-    assert "perplexity" in run_command(venv / "bin/python", "-m", "sanitize.eval.cli", "list", cwd=decoy_folder)
+    assert "early_detection" in run_command(
+        venv / "bin/python", "-m", "sanitize.train.cli", "list", cwd=decoy_folder
+    )
+    assert "perplexity" in run_command(
+        venv / "bin/python", "-m", "sanitize.eval.cli", "list", cwd=decoy_folder
+    )
     assert "perplexity" in run_command(venv / "bin/sanitize-eval", "list", cwd=decoy_folder)
 
 
@@ -116,9 +139,24 @@ def test_a_new_plan_names_the_schema_of_the_installed_wheel(venv: Path, decoy_fo
 
 
 def test_the_installed_wheel_sanitizes_a_corpus(venv: Path, decoy_folder: Path) -> None:
-    lines = [json.dumps({"text": f"Mail {number}: write to ada.stokes@acorn.example or call 212-555-0123."}) for number in range(20)]
+    lines = [
+        json.dumps(
+            {"text": f"Mail {number}: write to ada.stokes@acorn.example or call 212-555-0123."}
+        )
+        for number in range(20)
+    ]
     (decoy_folder / "mails.jsonl").write_text("\n".join(lines) + "\n")
-    output = run_command(venv / "bin/sanitize", "run", "mails.jsonl", "-o", "clean", "--seed", "1", "--json", cwd=decoy_folder)
+    output = run_command(
+        venv / "bin/sanitize",
+        "run",
+        "mails.jsonl",
+        "-o",
+        "clean",
+        "--seed",
+        "1",
+        "--json",
+        cwd=decoy_folder,
+    )
     summary = json.loads(output)
     assert summary["documents_in"] == summary["documents_out"] == 20
     assert summary["leaks"] == 0

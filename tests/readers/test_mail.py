@@ -1,4 +1,5 @@
-"""Mails are decoded to the text that a person would read, byte for byte. All people are invented."""
+"""Mails are decoded to the text that a person would read, byte for byte. All people are
+invented."""
 
 from __future__ import annotations
 
@@ -12,7 +13,9 @@ from hypothesis import strategies as st
 
 from sanitize.readers.mail import iter_mails, parse_mail
 
-PLAIN_MAIL = b"From: Ann Lee <Ann.Lee@Example.com>\nTo: bo@example.com\nSubject: Lunch\n\nCall 555-0100.\n"
+PLAIN_MAIL = (
+    b"From: Ann Lee <Ann.Lee@Example.com>\nTo: bo@example.com\nSubject: Lunch\n\nCall 555-0100.\n"
+)
 
 
 def build_mail(body: bytes, *fields: bytes) -> bytes:
@@ -93,7 +96,10 @@ Content-Type: text/html
         (b"Subject: no body\n\n", "Subject: no body\n\n"),
         (b"\nonly a body\n", "only a body\n"),
         (b"no header at all\n\nsecond paragraph\n", "no header at all\n\nsecond paragraph\n"),
-        (b"Subject: a\nthis line is broken\nTo: bo@example.com\n\nx", "Subject: a\nthis line is broken\nTo: bo@example.com\n\nx"),
+        (
+            b"Subject: a\nthis line is broken\nTo: bo@example.com\n\nx",
+            "Subject: a\nthis line is broken\nTo: bo@example.com\n\nx",
+        ),
         (b"", ""),
         (b"Subject: a\n\nnul \0 stays", "Subject: a\n\nnul \0 stays"),
     ],
@@ -125,7 +131,8 @@ def test_plain_texts_are_decoded(raw: bytes, text: str) -> None:
 def test_encoded_words(raw: bytes, text: str) -> None:
     header = decoded_header(b"Subject: " + raw)
     assert header.startswith("Subject: ")
-    if raw != b"=?utf-8?b?broken!?=":  # the result of a truncated base64 word is not specified, but it is decoded
+    if raw != b"=?utf-8?b?broken!?=":
+        # the result of a truncated base64 word is not specified, but it is decoded
         assert header == "Subject: " + text
 
 
@@ -134,17 +141,40 @@ def test_encoded_words(raw: bytes, text: str) -> None:
     [
         (build_mail(PARTS, b"Content-Type: multipart/mixed; boundary=b"), "Grüße,\nAnn\ncafé"),
         (build_mail(PARTS, b'Content-Type: multipart/mixed;\n\tboundary="b"'), "Grüße,\nAnn\ncafé"),
-        (build_mail(PARTS, b"Content-Type: multipart/mixed; boundary*0=; boundary*1=b"), "Grüße,\nAnn\ncafé"),
+        (
+            build_mail(PARTS, b"Content-Type: multipart/mixed; boundary*0=; boundary*1=b"),
+            "Grüße,\nAnn\ncafé",
+        ),
         (build_mail(FORWARDED, b"Content-Type: multipart/mixed; boundary=b"), "See below.\ninner"),
-        (build_mail(b"no boundary comes\n", b"Content-Type: multipart/mixed; boundary=b"), "no boundary comes\n"),
-        (build_mail(b"--b\n\nnever closed\n", b"Content-Type: multipart/mixed; boundary=b"), "never closed\n"),
+        (
+            build_mail(b"no boundary comes\n", b"Content-Type: multipart/mixed; boundary=b"),
+            "no boundary comes\n",
+        ),
+        (
+            build_mail(b"--b\n\nnever closed\n", b"Content-Type: multipart/mixed; boundary=b"),
+            "never closed\n",
+        ),
         (build_mail(b"--b\n--b\n\nx\n--b--", b"Content-Type: multipart/mixed; boundary=b"), "x"),
-        (build_mail(b"--bb\n\nx\n--b--", b"Content-Type: multipart/mixed; boundary=b"), "--bb\n\nx\n--b--"),
+        (
+            build_mail(b"--bb\n\nx\n--b--", b"Content-Type: multipart/mixed; boundary=b"),
+            "--bb\n\nx\n--b--",
+        ),
         (build_mail(base64.b64encode(b"a\r\nb\n"), b"Content-Transfer-Encoding: BASE64"), "a\nb\n"),
         (build_mail(b"SGFsbG8gV2VsdA", b"Content-Transfer-Encoding: base64"), "Hallo Welt"),
-        (build_mail(b"SGFsbG8gV2VsdAabc", b"Content-Transfer-Encoding: base64"), "Hallo Welt\x06\x9b"),
-        (build_mail(b"a=\nb=3D=ZZ", b"Content-Transfer-Encoding: quoted-printable (why)"), "ab==ZZ"),
-        (build_mail(b"begin 644 a\n%2&%L;&\\\n`\nend\n", b"Content-Transfer-Encoding: x-uuencode"), "Hallo"),
+        (
+            build_mail(b"SGFsbG8gV2VsdAabc", b"Content-Transfer-Encoding: base64"),
+            "Hallo Welt\x06\x9b",
+        ),
+        (
+            build_mail(b"a=\nb=3D=ZZ", b"Content-Transfer-Encoding: quoted-printable (why)"),
+            "ab==ZZ",
+        ),
+        (
+            build_mail(
+                b"begin 644 a\n%2&%L;&\\\n`\nend\n", b"Content-Transfer-Encoding: x-uuencode"
+            ),
+            "Hallo",
+        ),
         (build_mail(b"x", b"Content-Type: application/pdf"), ""),
         (build_mail(b"x", b"Content-Type: text"), "x"),
         (build_mail(b"x", b"Content-Disposition: attachment"), "x"),
@@ -155,7 +185,12 @@ def test_encoded_words(raw: bytes, text: str) -> None:
         (build_mail(b"Zo\xeb", b"Content-Type: text/plain; charset=hex"), "Zoë"),
         (build_mail("Zoë".encode(), b"Content-Type: text/plain; charset=us-ascii"), "Zoë"),
         (build_mail("Zoë".encode() + b"\xff", b"Content-Type: text/plain; charset=utf-8"), "Zoë�"),
-        (build_mail("山田".encode("iso-2022-jp"), b"Content-Type: text/plain; charset=ISO-2022-JP"), "山田"),
+        (
+            build_mail(
+                "山田".encode("iso-2022-jp"), b"Content-Type: text/plain; charset=ISO-2022-JP"
+            ),
+            "山田",
+        ),
         (build_mail("張".encode("gb18030"), b'Content-Type: text/plain; charset="GB2312"'), "張"),
         (build_mail(b"abcd", b"Content-Type: text/plain; charset=utf-16"), "abcd"),
         (build_mail(b"+2AA-", b"Content-Type: text/plain; charset=utf-7"), "?"),
@@ -179,9 +214,21 @@ def test_bodies(raw: bytes, text: str) -> None:
         (b"<p title=it's>Bo's", "Bo's\n"),
         (b"<![weird[ x", "<![weird[ x\n"),
         (b'see <a href="mailto:bo@example.com">ann@example.com</a>', "see ann@example.com\n"),
-        (b"<table><tr><th>Name<th>Phone<tr><td>Ann<td>555-0100</table><ul><li>x<li>y</ul>", "Name Phone\nAnn 555-0100\n\nx\ny\n"),
-        (b"&#64;&commat;&#x40;&eacute;&nbsp;&lt;b&gt; &notanentity; &#99999999999; &amp;#64;", "@@@é\xa0<b> ¬anentity; \ufffd &#64;\n"),
-        (b"<STYLE>p{}</STYLE><SCRIPT src=x>no()</script >ann<wbr>@<span\n>example</span>.com<br/>", "ann@example.com\n"),
+        (
+            b"<table><tr><th>Name<th>Phone<tr><td>Ann<td>555-0100</table><ul><li>x<li>y</ul>",
+            "Name Phone\nAnn 555-0100\n\nx\ny\n",
+        ),
+        (
+            b"&#64;&commat;&#x40;&eacute;&nbsp;&lt;b&gt; &notanentity; &#99999999999; &amp;#64;",
+            "@@@é\xa0<b> ¬anentity; \ufffd &#64;\n",
+        ),
+        (
+            (
+                b"<STYLE>p{}</STYLE><SCRIPT src=x>no()</script"
+                b" >ann<wbr>@<span\n>example</span>.com<br/>"
+            ),
+            "ann@example.com\n",
+        ),
         (b"<p>one<p>two</div></td></p></b>three", "one\ntwo\n\nthree\n"),
         (b"", "\n"),
         (b"<", "<\n"),
@@ -210,7 +257,10 @@ def test_user(field: bytes, user: str | None) -> None:
 
 def test_deeply_nested_mails_are_read() -> None:
     for depth in (10, 200, 2_000):
-        raw = b"".join(b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (level, level) for level in range(depth))
+        raw = b"".join(
+            b"Content-Type: multipart/mixed; boundary=b%d\n\n--b%d\n" % (level, level)
+            for level in range(depth)
+        )
         assert "the core" in parse_mail(raw + b"\nthe core\n")[0]
 
 
@@ -257,7 +307,17 @@ def test_hostile_mails_take_linear_time(piece: bytes) -> None:
                 b"--b",
             ]
         )
-        | st.sampled_from([b"--b--", b"", b"\r", b"\0", b"=?utf-8?b?4pi=?=", b"Content-Transfer-Encoding: base64", b"<p>&#xd800;"])
+        | st.sampled_from(
+            [
+                b"--b--",
+                b"",
+                b"\r",
+                b"\0",
+                b"=?utf-8?b?4pi=?=",
+                b"Content-Transfer-Encoding: base64",
+                b"<p>&#xd800;",
+            ]
+        )
         | st.binary(max_size=20)
     )
 )
@@ -267,7 +327,7 @@ def test_any_bytes_give_text(lines: list[bytes]) -> None:
     assert "\r" not in text
 
 
-# --- mbox -------------------------------------------------------------------------------------------------------------------------
+# --- mbox -----------------------------------------------------------------------------------------
 
 MBOX = b"""From ann@example.com Mon Jan  5 10:00:00 2026
 From: ann@example.com
@@ -293,11 +353,17 @@ third
 MAILS = [
     (
         0,
-        b"From: ann@example.com\n\nfirst\nFrom here it is quoted\n>From here twice\n\nFrom now on, this is still the first mail.\n",
+        (
+            b"From: ann@example.com\n\nfirst\nFrom here it is quoted\n>From here twice\n\nFrom now"
+            b" on, this is still the first mail.\n"
+        ),
     ),
     (
         MBOX.index(b"From bo@"),
-        b"From: bo@example.com\n\nsecond\nno blank line before the next:\nFrom cy@example.com Mon Jan  5 10:00:02 2026\n",
+        (
+            b"From: bo@example.com\n\nsecond\nno blank line before the next:\nFrom cy@example.com"
+            b" Mon Jan  5 10:00:02 2026\n"
+        ),
     ),
     (MBOX.index(b"From di"), b"Subject: a field follows\n\nthird\n"),
 ]
@@ -324,4 +390,7 @@ def test_mbox_ranges_cover_every_mail_once() -> None:
 
 def test_mail_over_the_limit_is_skipped_and_the_next_is_read() -> None:
     raw = b"From a Mon 10:00\n\n" + b"x" * 100_000 + b"\n\nFrom b Mon 10:00\nSubject: b\n\nshort\n"
-    assert split_mbox(raw, limit=50, chunk_bytes=1_000) == [(0, None), (raw.index(b"From b"), b"Subject: b\n\nshort\n")]
+    assert split_mbox(raw, limit=50, chunk_bytes=1_000) == [
+        (0, None),
+        (raw.index(b"From b"), b"Subject: b\n\nshort\n"),
+    ]

@@ -1,4 +1,5 @@
-"""The reason of a quarantined record names its fault: size, depth, decompression, time. All people are invented."""
+"""The reason of a quarantined record names its fault: size, depth, decompression, time. All people
+are invented."""
 
 from __future__ import annotations
 
@@ -47,7 +48,9 @@ def read_reasons(survey: Survey, folder: Path, max_doc_bytes: int) -> tuple[int,
     rows, reasons = 0, []
     folder.mkdir(exist_ok=True)
     for unit in survey.units:
-        rows += stage_unit(unit, survey, folder / "documents.parquet", folder / "faults.parquet", max_doc_bytes).rows
+        rows += stage_unit(
+            unit, survey, folder / "documents.parquet", folder / "faults.parquet", max_doc_bytes
+        ).rows
         reasons += pq.read_table(folder / "faults.parquet").column("reason").to_pylist()
     return rows, reasons
 
@@ -63,13 +66,20 @@ def small_sample(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("suffix", SUFFIXES)
 def test_records_that_are_all_too_large_are_called_so(suffix: str, tmp_path: Path) -> None:
     only_large = write_records(tmp_path / "in", suffix, json.dumps(LARGE), json.dumps(LARGE))
-    with pytest.raises(InputRefused, match="it is larger than --max-doc-bytes. Raise --max-doc-bytes"):
+    with pytest.raises(
+        InputRefused, match="it is larger than --max-doc-bytes. Raise --max-doc-bytes"
+    ):
         survey_inputs([only_large], Roles(), max_doc_bytes=SAMPLE_LIMIT)
-    assert read_reasons(survey_inputs([only_large], Roles(), max_doc_bytes=1 << 20), tmp_path / "out", 1 << 20) == (2, [])
+    assert read_reasons(
+        survey_inputs([only_large], Roles(), max_doc_bytes=1 << 20), tmp_path / "out", 1 << 20
+    ) == (2, [])
     (tmp_path / "in" / "b.txt").write_text("a b\n")
     in_folder = survey_inputs([tmp_path / "in"], Roles(), max_doc_bytes=SAMPLE_LIMIT)
-    assert read_reasons(in_folder, tmp_path / "out", SAMPLE_LIMIT) == (2, ["too_large"])  # the file is one record
-    mixed = write_records(tmp_path / "mixed", suffix, json.dumps(SMALL), json.dumps(LARGE), json.dumps(SMALL))
+    # the file is one record
+    assert read_reasons(in_folder, tmp_path / "out", SAMPLE_LIMIT) == (2, ["too_large"])
+    mixed = write_records(
+        tmp_path / "mixed", suffix, json.dumps(SMALL), json.dumps(LARGE), json.dumps(SMALL)
+    )
     survey = survey_inputs([mixed], Roles(), max_doc_bytes=SAMPLE_LIMIT)
     assert read_reasons(survey, tmp_path / "out", SAMPLE_LIMIT) == (3, ["too_large"])
 
@@ -81,19 +91,31 @@ def test_depth_has_a_fixed_limit(suffix: str, opening: str, closing: str, tmp_pa
         """A record whose brackets are `depth` deep, the record's own included."""
         return f'{{"text": "hello", "more": {opening * (depth - 1)}1{closing * (depth - 1)}}}'
 
-    texts = [json.dumps(SMALL | {"more": "[" * 1_000}), nest(MAX_DEPTH), nest(MAX_DEPTH + 1), nest(1_000), nest(90_000)]
+    texts = [
+        json.dumps(SMALL | {"more": "[" * 1_000}),
+        nest(MAX_DEPTH),
+        nest(MAX_DEPTH + 1),
+        nest(1_000),
+        nest(90_000),
+    ]
     path = write_records(tmp_path / "in", suffix, *texts)
     survey = survey_inputs([path], Roles(), max_doc_bytes=1 << 20)
     assert read_reasons(survey, tmp_path / "out", 1 << 20) == (5, ["too_deep"] * 3)
     only_deep = write_records(tmp_path / "deep", suffix, nest(1_000))
-    with pytest.raises(InputRefused, match="its brackets are nested more than 200 deep, or its lists"):
+    with pytest.raises(
+        InputRefused, match="its brackets are nested more than 200 deep, or its lists"
+    ):
         survey_inputs([only_deep], Roles(), max_doc_bytes=1 << 20)
 
 
 @pytest.mark.parametrize(("depth", "is_nested"), [(25, True), (35, False), (MAX_DEPTH - 1, False)])
-def test_columns_that_parquet_cannot_nest_become_text(depth: int, is_nested: bool, tmp_path: Path) -> None:
+def test_columns_that_parquet_cannot_nest_become_text(
+    depth: int, is_nested: bool, tmp_path: Path
+) -> None:
     """A list takes two levels of a Parquet schema, and Arrow cannot read back more than 64."""
-    path = write_records(tmp_path / "in", ".jsonl", f'{{"text": "hello", "more": {"[" * depth}"x"{"]" * depth}}}')
+    path = write_records(
+        tmp_path / "in", ".jsonl", f'{{"text": "hello", "more": {"[" * depth}"x"{"]" * depth}}}'
+    )
     survey = survey_inputs([path], Roles())
     (unit,) = survey.units
     stage_unit(unit, survey, tmp_path / "documents.parquet", tmp_path / "faults.parquet", 1 << 20)
@@ -119,7 +141,9 @@ def test_what_is_no_record_is_no_json(text: str) -> None:
     assert jsonl._parse_object(text.encode())[1] in ("not_json", "not_an_object")
 
 
-def test_a_stream_that_unpacks_far_beyond_its_size_is_a_bomb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_stream_that_unpacks_far_beyond_its_size_is_a_bomb(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     lines = (json.dumps(SMALL) + "\n") * 20_000
     path = tmp_path / "in.jsonl.zst"
     path.write_bytes(pa.compress(lines.encode(), "zstd", asbytes=True))
@@ -150,10 +174,16 @@ def hang_after_writing(task: FolderTask) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("function", "expected"), [(write_slowly, "done"), (hang_after_writing, "timed_out")])
-def test_only_a_reader_that_writes_nothing_is_ended(function: Callable[[FolderTask], object], expected: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("function", "expected"), [(write_slowly, "done"), (hang_after_writing, "timed_out")]
+)
+def test_only_a_reader_that_writes_nothing_is_ended(
+    function: Callable[[FolderTask], object], expected: str, tmp_path: Path
+) -> None:
     with borrow_worker() as worker:
-        ((_, outcome),) = run_on_workers(worker, function, [FolderTask(tmp_path / "task")], time_limit=lambda task: 1.0)
+        ((_, outcome),) = run_on_workers(
+            worker, function, [FolderTask(tmp_path / "task")], time_limit=lambda task: 1.0
+        )
     assert (outcome.result if isinstance(outcome, TaskResult) else outcome.reason) == expected
 
 
@@ -163,6 +193,8 @@ def test_the_time_for_a_parquet_file_follows_from_its_rows(tmp_path: Path) -> No
     survey = survey_inputs([tmp_path / "in.parquet"], Roles())
     (unit,) = survey.units
     many = dataclasses.replace(unit, rows=60_000_000)
-    task = InPlaceCheckTask(units=(many,), layout=survey.layout, max_doc_bytes=1 << 20, folder=tmp_path)
+    task = InPlaceCheckTask(
+        units=(many,), layout=survey.layout, max_doc_bytes=1 << 20, folder=tmp_path
+    )
     seconds = sandbox._time_limit(task)  # type: ignore[arg-type]
     assert seconds > 1_500

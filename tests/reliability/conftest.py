@@ -1,8 +1,9 @@
-"""Fixtures for the reliability tests: a corpus in which every token is a canary, commands over it in separate processes, and the checks
-after each.
+"""Fixtures for the reliability tests: a corpus in which every token is a canary, commands over it
+in separate processes, and the checks after each.
 
-However a run ends, the checks are the same: OUT is absent, old or complete; WORK contains only known files; no canary appears in messages;
-and the same command, run again, ends with the bytes of an undisturbed run.
+However a run ends, the checks are the same: OUT is absent, old or complete; WORK contains only
+known files; no canary appears in messages; and the same command, run again, ends with the bytes of
+an undisturbed run.
 """
 
 from __future__ import annotations
@@ -33,7 +34,8 @@ from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus
 
-CANARY = re.compile(r"canary|646[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)  # the last two: its base64
+# the last two: its base64
+CANARY = re.compile(r"canary|646[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)
 ROOT = Path(__file__).resolve().parents[2]
 DOCUMENTS, PER_SHARD, SEED = 44, 25, 1
 
@@ -56,7 +58,7 @@ WORK_PATHS = re.compile(
        | vault/(labels|blacklist|column_values|column_candidates)/\d{5}\.parquet
        | vault/published_key
        | sweep/(recheck-)?\d{5}\.parquet | erasure/values\.parquet
-       | packed/[a-z.]+/\d{5}[a-z.]+ | drops/\d{5}\.parquet | corpus_passes/[a-z0-9_/-]+\.parquet)""",
+       | packed/[a-z.]+/\d{5}[a-z.]+ | drops/\d{5}\.parquet | corpus_passes/[a-z0-9_/-]+\.parquet)""",  # noqa: E501
     re.VERBOSE,
 )
 
@@ -77,14 +79,20 @@ def find_canaries(text: str) -> list[str]:
 def compute_tree_hash(folder: Path) -> str:
     """One hash of all files of a folder, including their names."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
-    file_hashes = [(path.relative_to(folder).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest()) for path in files]
+    file_hashes = [
+        (path.relative_to(folder).as_posix(), hashlib.sha256(path.read_bytes()).hexdigest())
+        for path in files
+    ]
     return hashlib.sha256(json.dumps(file_hashes).encode()).hexdigest()
 
 
 def make_row(number: int) -> dict[str, Any]:
     address = f"canary{number:05d}@canaryhost{number:05d}.example.com"
     return {
-        "text": f"Canaryword{number:05d} wrote {address}\ncall 646-555-01{number % 100:02d} canarytail{number:05d} {address}",
+        "text": (
+            f"Canaryword{number:05d} wrote {address}\ncall 646-555-01{number % 100:02d}"
+            f" canarytail{number:05d} {address}"
+        ),
         "subject": f"Canarysubject{number:05d} canary{number + 50000:05d}@example.com",
         "user_id": f"canary{number + 70000:05d}@example.com",
         "n": number,
@@ -102,13 +110,16 @@ def write_corpus(folder: Path, documents: int) -> list[Path]:
 
 @dataclass
 class RunHarness:
-    """A folder with a corpus, and the two versions of OUT that runs over it write: `old` by the plan redact, `new` by rmft."""
+    """A folder with a corpus, and the two versions of OUT that runs over it write: `old` by the
+    plan redact, `new` by rmft."""
 
     folder: Path
     inputs: list[Path]
     expected_hashes: dict[str, str]  # version -> its tree hash
     old_output: Path | None = None
-    options: list[object] = field(default_factory=lambda: ["--seed", SEED, "--rows-per-shard", PER_SHARD, "--replace"])
+    options: list[object] = field(
+        default_factory=lambda: ["--seed", SEED, "--rows-per-shard", PER_SHARD, "--replace"]
+    )
     start_forked: Callable[..., Any] | None = None  # starts the command without its imports
 
     @property
@@ -130,11 +141,18 @@ class RunHarness:
         if self.start_forked is not None and arguments[1:3] == ["-m", "sanitize"]:
             return self.start_forked(arguments[3:], self.folder, environment)
         return subprocess.Popen(
-            arguments, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=self.folder, start_new_session=True, env=environment
+            arguments,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            cwd=self.folder,
+            start_new_session=True,
+            env=environment,
         )
 
     def wait_for_end(self, process: Any) -> CommandResult:
-        """Wait for a command and return its result; checks that its output has no canary and that none of its processes is left."""
+        """Wait for a command and return its result; checks that its output has no canary and that
+        none of its processes is left."""
         out, err = process.communicate(timeout=120)
         assert find_canaries(out + err) == []
         assert "Traceback" not in err, err
@@ -177,7 +195,8 @@ class RunHarness:
         def watch() -> None:
             while not finished.is_set():
                 try:
-                    # read through one handle: a folder that was swapped out may be deleted while it is read
+                    # read through one handle: a folder that was swapped out may be deleted while it
+                    # is read
                     handle = os.open(self.out, os.O_RDONLY)
                 except FileNotFoundError:
                     time.sleep(0.001)
@@ -208,8 +227,13 @@ class RunHarness:
         assert unexpected_listings == []
 
     def check_files(self) -> None:
-        """Check after a command that was not killed: no files next to OUT, only known files in WORK, all private, no canary in messages."""
-        names = {path.name for path in self.folder.iterdir()} - {path.name for path in self.inputs} - {"shim.so", "shim.log"}
+        """Check after a command that was not killed: no files next to OUT, only known files in
+        WORK, all private, no canary in messages."""
+        names = (
+            {path.name for path in self.folder.iterdir()}
+            - {path.name for path in self.inputs}
+            - {"shim.so", "shim.log"}
+        )
         assert names <= {"out", "out.private"}, names
         self.check_no_canaries()
         if not self.work.exists():
@@ -220,14 +244,22 @@ class RunHarness:
             if path.is_dir():
                 assert mode & 0o077 == 0, f"{relative_path}: {mode:04o}"
                 continue
-            assert WORK_PATHS.fullmatch(relative_path), f"{relative_path} is not a known file of WORK"
-            # a published file has the mode of the user's own files; it has a name in WORK and one in OUT
+            assert WORK_PATHS.fullmatch(relative_path), (
+                f"{relative_path} is not a known file of WORK"
+            )
+            # a published file has the mode of the user's own files; it has a name in WORK and one
+            # in OUT
             assert mode & 0o077 == 0 or "/shards/" in relative_path, f"{relative_path}: {mode:04o}"
 
     def check_no_canaries(self) -> None:
-        """No canary in what is published besides the kept text, nor in WORK outside of its tables and search terms."""
+        """No canary in what is published besides the kept text, nor in WORK outside of its tables
+        and search terms."""
         for path in self.folder.rglob("*"):
-            if path.is_file() and path.suffix not in (".parquet", ".arrow") and path not in self.inputs:
+            if (
+                path.is_file()
+                and path.suffix not in (".parquet", ".arrow")
+                and path not in self.inputs
+            ):
                 assert find_canaries(path.read_bytes().decode("latin-1")) == [], path
 
 
@@ -266,7 +298,13 @@ def build_output(tmp_path_factory: pytest.TempPathFactory) -> BuildOutput:
         if (documents, plan) not in outputs:
             folder = tmp_path_factory.mktemp("undisturbed")
             settings = Settings(seed=SEED, workers=1, rows_per_shard=PER_SHARD)
-            run_with_settings(write_corpus(folder, documents), folder / "out", load_plan(plan), folder / "work", settings)
+            run_with_settings(
+                write_corpus(folder, documents),
+                folder / "out",
+                load_plan(plan),
+                folder / "work",
+                settings,
+            )
             outputs[documents, plan] = folder / "out"
         return outputs[documents, plan]
 
@@ -274,23 +312,43 @@ def build_output(tmp_path_factory: pytest.TempPathFactory) -> BuildOutput:
 
 
 @pytest.fixture()
-def command_starter(request: pytest.FixtureRequest, start_forked_command: Callable[..., Any] | None) -> Callable[..., Any] | None:
-    """The function that starts commands; None for tests marked `new_interpreter`, which start them like a user."""
+def command_starter(
+    request: pytest.FixtureRequest, start_forked_command: Callable[..., Any] | None
+) -> Callable[..., Any] | None:
+    """The function that starts commands; None for tests marked `new_interpreter`, which start them
+    like a user."""
     return None if request.node.get_closest_marker("new_interpreter") else start_forked_command
 
 
 @pytest.fixture()
-def harness(tmp_path: Path, build_output: BuildOutput, command_starter: Callable[..., Any] | None) -> RunHarness:
+def harness(
+    tmp_path: Path, build_output: BuildOutput, command_starter: Callable[..., Any] | None
+) -> RunHarness:
     old_output = build_output(DOCUMENTS, "redact")
-    expected_hashes = {"old": compute_tree_hash(old_output), "new": compute_tree_hash(build_output(DOCUMENTS, "rmft"))}
-    return RunHarness(tmp_path, write_corpus(tmp_path, DOCUMENTS), expected_hashes, old_output, start_forked=command_starter)
+    expected_hashes = {
+        "old": compute_tree_hash(old_output),
+        "new": compute_tree_hash(build_output(DOCUMENTS, "rmft")),
+    }
+    return RunHarness(
+        tmp_path,
+        write_corpus(tmp_path, DOCUMENTS),
+        expected_hashes,
+        old_output,
+        start_forked=command_starter,
+    )
 
 
 @pytest.fixture()
-def large_harness(tmp_path: Path, build_output: BuildOutput, command_starter: Callable[..., Any] | None) -> RunHarness:
-    """A harness with 600 documents in 24 tasks: long enough to be stopped in the middle of each stage."""
+def large_harness(
+    tmp_path: Path, build_output: BuildOutput, command_starter: Callable[..., Any] | None
+) -> RunHarness:
+    """A harness with 600 documents in 24 tasks: long enough to be stopped in the middle of each
+    stage."""
     return RunHarness(
-        tmp_path, write_corpus(tmp_path, 600), {"new": compute_tree_hash(build_output(600, "rmft"))}, start_forked=command_starter
+        tmp_path,
+        write_corpus(tmp_path, 600),
+        {"new": compute_tree_hash(build_output(600, "rmft"))},
+        start_forked=command_starter,
     )
 
 
@@ -302,26 +360,37 @@ def shim(tmp_path_factory: pytest.TempPathFactory) -> Path:
         pytest.skip("failing calls need a library that is compiled for Linux")
     library = tmp_path_factory.mktemp("shim") / "shim.so"
     source = Path(__file__).with_name("shim.c")
-    subprocess.run([compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", library, source, "-ldl"], check=True)
+    subprocess.run(
+        [compiler, "-shared", "-fPIC", "-O1", "-Wall", "-Werror", "-o", library, source, "-ldl"],
+        check=True,
+    )
     return library
 
 
 @pytest.fixture(scope="session")
-def start_shimmed_command(shim: Path, command_server: Callable[..., Any]) -> Iterator[Callable[..., Any]]:
+def start_shimmed_command(
+    shim: Path, command_server: Callable[..., Any]
+) -> Iterator[Callable[..., Any]]:
     """Starts a command that has loaded the shim, as a fork of a server of its own."""
     with command_server(LD_PRELOAD=str(shim)) as start_command:
         yield start_command
 
 
 @pytest.fixture()
-def trace_calls(shim: Path, start_shimmed_command: Callable[..., Any]) -> Callable[..., list[list[str]]]:
+def trace_calls(
+    shim: Path, start_shimmed_command: Callable[..., Any]
+) -> Callable[..., list[list[str]]]:
     """Run a command under the shim; returns the calls it made on files below its folder."""
 
     def run_traced(harness: Any, results: list[Any], **env: str) -> list[list[str]]:
         log_file = harness.folder / "shim.log"
         log_file.unlink(missing_ok=True)
         usual_starter, harness.start_forked = harness.start_forked, start_shimmed_command
-        results.append(harness.run_command(LD_PRELOAD=str(shim), SHIM_UNDER=str(harness.folder), SHIM_LOG=str(log_file), **env))
+        results.append(
+            harness.run_command(
+                LD_PRELOAD=str(shim), SHIM_UNDER=str(harness.folder), SHIM_LOG=str(log_file), **env
+            )
+        )
         harness.start_forked = usual_starter
         return [line.split("\t") for line in log_file.read_text().splitlines()]
 

@@ -1,4 +1,5 @@
-"""An append that is killed leaves OUT as it was, and the same command then ends with the bytes of an undisturbed append."""
+"""An append that is killed leaves OUT as it was, and the same command then ends with the bytes of
+an undisturbed append."""
 
 from __future__ import annotations
 
@@ -26,7 +27,9 @@ def run_rmft(harness: Any, out: Path, inputs: list[Path], **more: Any) -> RunRes
 
 
 @pytest.mark.soak
-def test_append_resumes_after_kills_with_identical_bytes(harness: Any, tmp_path_factory: Any, hash_tree: Any) -> None:
+def test_append_resumes_after_kills_with_identical_bytes(
+    harness: Any, tmp_path_factory: Any, hash_tree: Any
+) -> None:
     first, second = harness.inputs
     undisturbed = tmp_path_factory.mktemp("undisturbed") / "out"
     run_rmft(harness, undisturbed, [first])
@@ -35,8 +38,13 @@ def test_append_resumes_after_kills_with_identical_bytes(harness: Any, tmp_path_
     run_rmft(harness, harness.out, [first])
     assert hash_tree(harness.out) == old
     harness.options = ["--seed", 1, "--rows-per-shard", 25, "--append"]
-    # finished tasks are not repeated, so a resume reaches a failpoint less often than the run before
-    for failpoint in ("task:file_renamed:3", "detect:index_complete:1", "publish:folder_complete:1"):
+    # finished tasks are not repeated, so a resume reaches a failpoint less often than the run
+    # before
+    for failpoint in (
+        "task:file_renamed:3",
+        "detect:index_complete:1",
+        "publish:folder_complete:1",
+    ):
         with harness.watch_output():
             result = harness.run_command(SANITIZE_CRASH_AT=failpoint)
         assert (result.code, result.out) == (137, ""), failpoint
@@ -44,7 +52,11 @@ def test_append_resumes_after_kills_with_identical_bytes(harness: Any, tmp_path_
         Corpus.open(harness.out).check()
         harness.check_no_canaries()
     summary = run_rmft(harness, harness.out, [second], append=True)
-    assert summary.changed and summary.to_dict()["appended"] == {"files": 1, "documents": 22, "shards": 1}
+    assert summary.changed and summary.to_dict()["appended"] == {
+        "files": 1,
+        "documents": 22,
+        "shards": 1,
+    }
     assert hash_tree(harness.out) == hash_tree(undisturbed)
     harness.check_files()
 
@@ -56,7 +68,8 @@ def test_append_resumes_after_kills_with_identical_bytes(harness: Any, tmp_path_
 def test_append_resumes_after_kills_at_random_moments(
     harness: Any, tmp_path_factory: Any, hash_tree: Any, record_property: Any, part: int
 ) -> None:
-    """25 kills (SOAK_KILLS / 12), up to three in a row; each append then ends with the bytes of an undisturbed one."""
+    """25 kills (SOAK_KILLS / 12), up to three in a row; each append then ends with the bytes of an
+    undisturbed one."""
     first, second = harness.inputs
     undisturbed = tmp_path_factory.mktemp("undisturbed") / "out"
     run_rmft(harness, undisturbed, [first])
@@ -64,7 +77,8 @@ def test_append_resumes_after_kills_at_random_moments(
     run_rmft(harness, undisturbed, [first, second], append=True)
     new = hash_tree(undisturbed)
     run_rmft(harness, harness.out, [first])
-    published = tmp_path_factory.mktemp("published")  # the output and its workspace before the append
+    # the output and its workspace before the append
+    published = tmp_path_factory.mktemp("published")
     for name in ("out", "out.private"):
         shutil.copytree(harness.folder / name, published / name)
     harness.options = ["--seed", 1, "--rows-per-shard", 25, "--append"]

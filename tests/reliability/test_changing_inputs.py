@@ -1,4 +1,5 @@
-"""An input that another program changes during a run: nothing is published, and a later run reads what is there then."""
+"""An input that another program changes during a run: nothing is published, and a later run reads
+what is there then."""
 
 from __future__ import annotations
 
@@ -18,7 +19,10 @@ from sanitize.pipeline.indexing.index_state import IndexState
 
 
 def write_lines(path: Path, first: int, end: int) -> None:
-    rows = [{"doc_id": f"r{number}", "text": f"Mail bob.ray{number}@example.org now."} for number in range(first, end)]
+    rows = [
+        {"doc_id": f"r{number}", "text": f"Mail bob.ray{number}@example.org now."}
+        for number in range(first, end)
+    ]
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
 
 
@@ -35,7 +39,8 @@ def remove(path: Path) -> None:
 
 
 def edit_in_place(path: Path) -> None:
-    """Another text of the same size, and the old time of modification, as some editors and copies leave it."""
+    """Another text of the same size, and the old time of modification, as some editors and copies
+    leave it."""
     times = path.stat().st_atime_ns, path.stat().st_mtime_ns
     path.write_text(path.read_text().replace("bob.ray", "bob.rax"))
     os.utime(path, ns=times)
@@ -53,7 +58,12 @@ def edit_in_place(path: Path) -> None:
     ],
 )
 def test_changes_between_the_steps_of_a_run(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, owner: Any, name: str, is_after: bool, change: Callable[[Path], None]
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    owner: Any,
+    name: str,
+    is_after: bool,
+    change: Callable[[Path], None],
 ) -> None:
     (tmp_path / "in").mkdir()
     write_lines(tmp_path / "in" / "a.jsonl", 0, 6)
@@ -69,7 +79,10 @@ def test_changes_between_the_steps_of_a_run(
 
     with monkeypatch.context() as patch:
         patch.setattr(owner, name, call_and_change)
-        with pytest.raises(InputRefused, match="file .*of the input changed while it was being read; nothing was published"):
+        with pytest.raises(
+            InputRefused,
+            match="file .*of the input changed while it was being read; nothing was published",
+        ):
             sanitize.run([tmp_path / "in"], tmp_path / "out", plan="redact", seed=1, workers=1)
     assert not (tmp_path / "out").exists()
     path.write_bytes(content)

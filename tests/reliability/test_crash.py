@@ -1,4 +1,5 @@
-"""A run that ends at any failpoint leaves OUT absent, old or complete, and the same command then ends with the same bytes."""
+"""A run that ends at any failpoint leaves OUT absent, old or complete, and the same command then
+ends with the same bytes."""
 
 from __future__ import annotations
 
@@ -19,8 +20,9 @@ from sanitize.storage.locks import read_lock_holder
 ROOT = Path(__file__).resolve().parents[2]
 STRIDE = int(os.environ.get("SOAK_STRIDE", "1"))
 
-# Consecutive crashes, each while the run before is resumed: no resume uses unfinished work of an earlier run. The number after a
-# failpoint says at which call the run crashes; finished tasks are not repeated, so a resume calls a failpoint less often.
+# Consecutive crashes, each while the run before is resumed: no resume uses unfinished work of an
+# earlier run. The number after a failpoint says at which call the run crashes; finished tasks are
+# not repeated, so a resume calls a failpoint less often.
 CRASHES_WITHOUT_OUTPUT = (
     "workspace:created:1",
     "json:temp_written:1",
@@ -43,8 +45,9 @@ CRASHES_OVER_OLD_OUTPUT = (
     "publish:folder_complete:1",
     "swap:complete:1",
 )
-# these have tests of their own: a key of the vault, a second round of detection, samples for annotation (test_other_commands.py),
-# a system without atomic exchange, a stream (test_stream_state.py)
+# these have tests of their own: a key of the vault, a second round of detection, samples for
+# annotation (test_other_commands.py), a system without atomic exchange, a stream
+# (test_stream_state.py)
 TESTED_ELSEWHERE = {
     "key:temp_written",
     "detect:second_round_input_written",
@@ -65,9 +68,10 @@ def test_every_failpoint_is_called_at_one_place() -> None:
                 assert isinstance(node.args[0], ast.Constant), path
                 called_failpoints.append(node.args[0].value)
     assert sorted(called_failpoints) == sorted(failpoints.FAILPOINTS)
-    assert {failpoint.rpartition(":")[0] for failpoint in CRASHES_WITHOUT_OUTPUT + CRASHES_OVER_OLD_OUTPUT} | TESTED_ELSEWHERE == set(
-        failpoints.FAILPOINTS
-    )
+    assert {
+        failpoint.rpartition(":")[0]
+        for failpoint in CRASHES_WITHOUT_OUTPUT + CRASHES_OVER_OLD_OUTPUT
+    } | TESTED_ELSEWHERE == set(failpoints.FAILPOINTS)
 
 
 def test_an_unknown_failpoint_is_refused() -> None:
@@ -79,8 +83,14 @@ def test_an_unknown_failpoint_is_refused() -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("failpoints_in_order", [CRASHES_WITHOUT_OUTPUT, CRASHES_OVER_OLD_OUTPUT], ids=["no output", "old output"])
-def test_consecutive_crashes_are_resumed_to_identical_bytes(harness: Any, failpoints_in_order: tuple[str, ...]) -> None:
+@pytest.mark.parametrize(
+    "failpoints_in_order",
+    [CRASHES_WITHOUT_OUTPUT, CRASHES_OVER_OLD_OUTPUT],
+    ids=["no output", "old output"],
+)
+def test_consecutive_crashes_are_resumed_to_identical_bytes(
+    harness: Any, failpoints_in_order: tuple[str, ...]
+) -> None:
     state_before = "absent"
     if failpoints_in_order is CRASHES_OVER_OLD_OUTPUT:
         state_before = "old"
@@ -89,10 +99,13 @@ def test_consecutive_crashes_are_resumed_to_identical_bytes(harness: Any, failpo
         for failpoint in failpoints_in_order:
             result = harness.run_command(SANITIZE_CRASH_AT=failpoint)
             assert (result.code, result.out) == (137, ""), failpoint
-            assert harness.output_state() == ("new" if failpoint == "swap:complete:1" else state_before), failpoint
+            assert harness.output_state() == (
+                "new" if failpoint == "swap:complete:1" else state_before
+            ), failpoint
             # a killed run leaves the lock file, but no lock
             assert (harness.work / "run.lock").stat().st_size and (
-                failpoint == "workspace:created:1" or (harness.folder / ".out.sanitize-lock").exists()
+                failpoint == "workspace:created:1"
+                or (harness.folder / ".out.sanitize-lock").exists()
             )
             assert read_lock_holder(harness.work) is None
             harness.check_no_canaries()
@@ -110,8 +123,11 @@ def test_a_crash_before_the_key_is_renamed_leaves_no_key(harness: Any) -> None:
     harness.check_files()
 
 
-def test_old_output_is_restored_after_a_crash_without_atomic_exchange(harness: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    """On a system that cannot exchange two folders, OUT is absent for a moment; the old one is kept until the new one is in place."""
+def test_old_output_is_restored_after_a_crash_without_atomic_exchange(
+    harness: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """On a system that cannot exchange two folders, OUT is absent for a moment; the old one is kept
+    until the new one is in place."""
 
     class Crash(BaseException):
         pass
@@ -160,9 +176,14 @@ def crash_and_resume(harness: Any, point: str, occurrence: int, state_before: st
 
 @pytest.mark.soak
 @pytest.mark.timeout(3600)
-@pytest.mark.parametrize("point", [point for point in failpoints.FAILPOINTS if point not in TESTED_ELSEWHERE])
-def test_a_crash_at_every_failpoint_is_resumed(harness: Any, record_property: Any, point: str) -> None:
-    """Every time that a run reaches a failpoint, with OUT absent and old. SOAK_STRIDE=n takes every n-th time."""
+@pytest.mark.parametrize(
+    "point", [point for point in failpoints.FAILPOINTS if point not in TESTED_ELSEWHERE]
+)
+def test_a_crash_at_every_failpoint_is_resumed(
+    harness: Any, record_property: Any, point: str
+) -> None:
+    """Every time that a run reaches a failpoint, with OUT absent and old. SOAK_STRIDE=n takes every
+    n-th time."""
     occurrence = 1 - STRIDE
     while True:
         occurrence += STRIDE

@@ -1,5 +1,5 @@
-"""The same result everywhere: for any division of the input, any number of workers, killed or not; and what the result of one document
-depends on."""
+"""The same result everywhere: for any division of the input, any number of workers, killed or not;
+and what the result of one document depends on."""
 
 from __future__ import annotations
 
@@ -43,7 +43,11 @@ def make_settings(**more: Any) -> Settings:
 
 
 def write_files(
-    table: pa.Table, folder: Path, files: int, group: int, write_file: Callable[[pa.Table, Path, int], None] | None = None
+    table: pa.Table,
+    folder: Path,
+    files: int,
+    group: int,
+    write_file: Callable[[pa.Table, Path, int], None] | None = None,
 ) -> Path:
     """Write the documents as a number of files in one folder, in order."""
     folder.mkdir(parents=True)
@@ -58,7 +62,9 @@ def write_files(
 
 
 def write_jsonl(table: pa.Table, path: Path, _group: int) -> None:
-    path.with_suffix(".jsonl").write_text("".join(json.dumps(row) + "\n" for row in table.to_pylist()), "utf-8")
+    path.with_suffix(".jsonl").write_text(
+        "".join(json.dumps(row) + "\n" for row in table.to_pylist()), "utf-8"
+    )
 
 
 def write_json(table: pa.Table, path: Path, _group: int) -> None:
@@ -106,7 +112,8 @@ def read_output_table(out: Path) -> pa.Table:
 # ---- input in different divisions and formats ----
 
 
-DIVISIONS = [(files, group) for files in (1, 3, 7) for group in (20, 100_000)]  # all of them in the soak test
+# all of them in the soak test
+DIVISIONS = [(files, group) for files in (1, 3, 7) for group in (20, 100_000)]
 
 
 # `tests/pipeline/test_invariants.py` has all plans, over small generated corpora
@@ -117,13 +124,22 @@ DIVISIONS = [(files, group) for files in (1, 3, 7) for group in (20, 100_000)]  
     ids=["rmft", "redact"],
 )
 def test_output_does_not_depend_on_files_and_row_groups(
-    tmp_path: Path, corpus: pa.Table, undisturbed_run: tuple[Path, dict[str, bytes]], plan: str, divisions: list[tuple[int, int]]
+    tmp_path: Path,
+    corpus: pa.Table,
+    undisturbed_run: tuple[Path, dict[str, bytes]],
+    plan: str,
+    divisions: list[tuple[int, int]],
 ) -> None:
     loaded_plan = load_plan(plan, ["edit.0.label=numbered"] if plan == "redact" else [])
     expected_files = get_data_files(undisturbed_run[1]) if plan == "rmft" else None
     for files, group in divisions:
         name = f"{files}-{group}"
-        run_with_settings(write_files(corpus, tmp_path / "in" / name, files, group), tmp_path / name, loaded_plan, settings=make_settings())
+        run_with_settings(
+            write_files(corpus, tmp_path / "in" / name, files, group),
+            tmp_path / name,
+            loaded_plan,
+            settings=make_settings(),
+        )
         output_files = read_output_files(tmp_path / name, "data")
         expected_files = expected_files or output_files
         assert len(output_files) == 3 and output_files == expected_files, name
@@ -136,7 +152,10 @@ FORMAT_WRITERS = [write_jsonl, write_json, write_csv, write_arrow]
     "writers",
     [
         pytest.param(FORMAT_WRITERS, id="all"),  # one folder with a file of each format
-        *(pytest.param([writer] * 3, id=writer.__name__, marks=pytest.mark.soak) for writer in FORMAT_WRITERS),
+        *(
+            pytest.param([writer] * 3, id=writer.__name__, marks=pytest.mark.soak)
+            for writer in FORMAT_WRITERS
+        ),
     ],
 )
 def test_every_input_format_gives_the_same_output_as_parquet(
@@ -149,17 +168,30 @@ def test_every_input_format_gives_the_same_output_as_parquet(
     parquet = get_data_files(undisturbed_run[1])
     assert len(parquet) == 3
     remaining_writers = iter(writers)
-    source = write_files(corpus, tmp_path / "in", len(writers), 0, lambda *part: next(remaining_writers)(*part))
+    source = write_files(
+        corpus, tmp_path / "in", len(writers), 0, lambda *part: next(remaining_writers)(*part)
+    )
     run_with_settings(source, tmp_path / "out", "rmft", settings=make_settings())
     assert read_output_files(tmp_path / "out", "data") == parquet
 
 
 @pytest.mark.slow
-def test_mails_in_one_or_three_mboxes_or_in_single_files_give_the_same_output(tmp_path: Path, corpus: pa.Table) -> None:
+def test_mails_in_one_or_three_mboxes_or_in_single_files_give_the_same_output(
+    tmp_path: Path, corpus: pa.Table
+) -> None:
     mails = corpus.slice(0, 50)
     output_files = []
-    for name, files, write in (("one", 1, write_mbox_file), ("three", 3, write_mbox_file), ("each", 3, write_mail_files)):
-        run_with_settings(write_files(mails, tmp_path / name, files, 0, write), tmp_path / f"out-{name}", "rmft", settings=make_settings())
+    for name, files, write in (
+        ("one", 1, write_mbox_file),
+        ("three", 3, write_mbox_file),
+        ("each", 3, write_mail_files),
+    ):
+        run_with_settings(
+            write_files(mails, tmp_path / name, files, 0, write),
+            tmp_path / f"out-{name}",
+            "rmft",
+            settings=make_settings(),
+        )
         output_files.append(read_output_files(tmp_path / f"out-{name}", "data"))
     assert len(output_files[0]) == 2 and output_files[0] == output_files[1] == output_files[2]
 
@@ -181,31 +213,59 @@ def main():
 
 if __name__ == "__main__":
     main()
-"""
+"""  # noqa: E501
 
 
 def run_in_process_group(
-    folder: Path, source: Path, out: Path, *, workers: int, threads: int, rows: int = ROWS_PER_SHARD, kill: tuple[str, int] = ("", 0)
+    folder: Path,
+    source: Path,
+    out: Path,
+    *,
+    workers: int,
+    threads: int,
+    rows: int = ROWS_PER_SHARD,
+    kill: tuple[str, int] = ("", 0),
 ) -> int:
-    """Run in a process group of its own, where `kill` (stage, tasks done) ends all of it with SIGKILL; returns the exit code."""
+    """Run in a process group of its own, where `kill` (stage, tasks done) ends all of it with
+    SIGKILL; returns the exit code."""
     script = folder / "script.py"
     script.write_text(SCRIPT)
-    thread_settings = {name: str(threads) for name in ("POLARS_MAX_THREADS", "OMP_NUM_THREADS", "ARROW_IO_THREADS", "RAYON_NUM_THREADS")}
-    arguments = [sys.executable, str(script), str(source), str(out), str(workers), str(rows), kill[0], str(kill[1])]
+    thread_settings = {
+        name: str(threads)
+        for name in (
+            "POLARS_MAX_THREADS",
+            "OMP_NUM_THREADS",
+            "ARROW_IO_THREADS",
+            "RAYON_NUM_THREADS",
+        )
+    }
+    arguments = [
+        sys.executable,
+        str(script),
+        str(source),
+        str(out),
+        str(workers),
+        str(rows),
+        kill[0],
+        str(kill[1]),
+    ]
     process = subprocess.run(
         arguments,
         env={**os.environ, "PYTHONPATH": str(ROOT), **thread_settings},
         stdin=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
         start_new_session=True,
-        timeout=3600,  # for the soak test on a busy machine; pytest's own limit ends a run that hangs
+        # for the soak test on a busy machine; pytest's own limit ends a run that hangs
+        timeout=3600,
     )
     assert process.returncode in (0, -signal.SIGKILL), process.stderr.decode()[-2000:]
     return process.returncode
 
 
 @pytest.fixture(scope="module")
-def undisturbed_run(corpus: pa.Table, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, bytes]]:
+def undisturbed_run(
+    corpus: pa.Table, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[Path, dict[str, bytes]]:
     """A corpus in three files, and the output of one uninterrupted run with one worker."""
     folder = tmp_path_factory.mktemp("whole")
     source = write_files(corpus, folder / "in", 3, 40)
@@ -220,14 +280,19 @@ def undisturbed_run(corpus: pa.Table, tmp_path_factory: pytest.TempPathFactory) 
     ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else str(value),
 )
 def test_output_does_not_depend_on_workers_threads_and_kills(
-    tmp_path: Path, undisturbed_run: tuple[Path, dict[str, bytes]], workers: int, threads: int, kill: tuple[str, int]
+    tmp_path: Path,
+    undisturbed_run: tuple[Path, dict[str, bytes]],
+    workers: int,
+    threads: int,
+    kill: tuple[str, int],
 ) -> None:
     source, expected_files = undisturbed_run
     out = tmp_path / "out"
     code = run_in_process_group(tmp_path, source, out, workers=workers, threads=threads, kill=kill)
     if kill[0]:
         assert code == -signal.SIGKILL and not out.exists()
-        run_with_settings(source, out, "rmft", settings=make_settings())  # resumed with other numbers of workers and threads
+        # resumed with other numbers of workers and threads
+        run_with_settings(source, out, "rmft", settings=make_settings())
     else:
         assert code == 0
     # also README, report and manifest
@@ -238,11 +303,18 @@ SOAK_MAILS = int(os.environ.get("SOAK_MAILS", "30000"))
 
 
 @pytest.fixture(scope="module")
-def large_undisturbed_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[pa.Table, dict[str, bytes]]:
+def large_undisturbed_run(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> tuple[pa.Table, dict[str, bytes]]:
     """SOAK_MAILS mails (30,000), and the shards of an undisturbed run over them in one file."""
     corpus, folder = generate_mails(SOAK_MAILS, 11), tmp_path_factory.mktemp("large")
     source = write_files(corpus, folder / "in", 1, 100_000)
-    assert run_in_process_group(folder, source, folder / "out", workers=1, threads=1, rows=SOAK_MAILS // 10) == 0
+    assert (
+        run_in_process_group(
+            folder, source, folder / "out", workers=1, threads=1, rows=SOAK_MAILS // 10
+        )
+        == 0
+    )
     return corpus, read_output_files(folder / "out", "data")
 
 
@@ -251,16 +323,36 @@ def large_undisturbed_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[pa.
 @pytest.mark.parametrize("workers", [1, 2, 4])
 @pytest.mark.parametrize(("files", "group"), DIVISIONS)
 def test_output_of_a_large_corpus_does_not_depend_on_division_workers_and_kills(
-    tmp_path: Path, large_undisturbed_run: tuple[pa.Table, dict[str, bytes]], files: int, group: int, workers: int
+    tmp_path: Path,
+    large_undisturbed_run: tuple[pa.Table, dict[str, bytes]],
+    files: int,
+    group: int,
+    workers: int,
 ) -> None:
-    """Divided in every way, with 1, 2 and 4 workers of 1 to 8 threads, each killed at another point and resumed."""
+    """Divided in every way, with 1, 2 and 4 workers of 1 to 8 threads, each killed at another point
+    and resumed."""
     corpus, expected_files = large_undisturbed_run
     rng, out = random.Random(f"{files} {group} {workers}"), tmp_path / "out"
     source = write_files(corpus, tmp_path / "in", files, group)
-    threads, kill = rng.choice([1, 2, 8]), (rng.choice(["detect", "rewrite", "verify"]), rng.randint(1, 9))
-    code = run_in_process_group(tmp_path, source, out, workers=workers, threads=threads, rows=SOAK_MAILS // 10, kill=kill)
+    threads, kill = (
+        rng.choice([1, 2, 8]),
+        (rng.choice(["detect", "rewrite", "verify"]), rng.randint(1, 9)),
+    )
+    code = run_in_process_group(
+        tmp_path, source, out, workers=workers, threads=threads, rows=SOAK_MAILS // 10, kill=kill
+    )
     assert code == -signal.SIGKILL and not out.exists()
-    assert run_in_process_group(tmp_path, source, out, workers=rng.choice([1, 2, 4]), threads=threads, rows=SOAK_MAILS // 10) == 0
+    assert (
+        run_in_process_group(
+            tmp_path,
+            source,
+            out,
+            workers=rng.choice([1, 2, 4]),
+            threads=threads,
+            rows=SOAK_MAILS // 10,
+        )
+        == 0
+    )
     output_files = read_output_files(out, "data")
     assert len(output_files) == 10 and output_files == expected_files, (threads, kill)
 
@@ -270,11 +362,15 @@ def test_output_of_a_large_corpus_does_not_depend_on_division_workers_and_kills(
 
 def take_half(corpus: pa.Table) -> tuple[pa.Table, np.ndarray[Any, np.dtype[np.int64]]]:
     """A random half of the documents, and the position of each in the whole corpus."""
-    positions = np.sort(np.random.default_rng(4).choice(len(corpus), len(corpus) // 2, replace=False))
+    positions = np.sort(
+        np.random.default_rng(4).choice(len(corpus), len(corpus) // 2, replace=False)
+    )
     return corpus.take(pa.array(positions)), positions
 
 
-def sanitize_corpus(folder: Path, name: str, corpus: pa.Table, plan: str, changes: Sequence[str] = ()) -> tuple[pa.Table, Path]:
+def sanitize_corpus(
+    folder: Path, name: str, corpus: pa.Table, plan: str, changes: Sequence[str] = ()
+) -> tuple[pa.Table, Path]:
     """The documents after a plan, and the folder of the run."""
     source = write_files(corpus, folder / f"in-{name}", 1, 1000)
     settings = make_settings(rows_per_shard=64)  # two shards for the whole corpus, one for its half
@@ -287,7 +383,8 @@ SanitizeWhole = Callable[..., tuple[pa.Table, Path, Path]]
 
 @pytest.fixture(scope="module")
 def sanitize_whole(tmp_path_factory: pytest.TempPathFactory, corpus: pa.Table) -> SanitizeWhole:
-    """The whole corpus after a plan with changes: the documents, the folder of the run, and OUT. Each is run once."""
+    """The whole corpus after a plan with changes: the documents, the folder of the run, and OUT.
+    Each is run once."""
 
     @functools.cache
     def sanitize_once(plan: str, *changes: str) -> tuple[pa.Table, Path, Path]:
@@ -303,7 +400,11 @@ def read_rows(folder: Path) -> Iterator[Row]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("plan", "changes"), [("erase", []), ("redact", ["edit.0.label=numbered"])], ids=["erase", "redact"])
+@pytest.mark.parametrize(
+    ("plan", "changes"),
+    [("erase", []), ("redact", ["edit.0.label=numbered"])],
+    ids=["erase", "redact"],
+)
 def test_result_of_a_document_does_not_depend_on_other_documents_and_order(
     tmp_path: Path, corpus: pa.Table, sanitize_whole: SanitizeWhole, plan: str, changes: list[str]
 ) -> None:
@@ -312,12 +413,16 @@ def test_result_of_a_document_does_not_depend_on_other_documents_and_order(
     half_table, _ = sanitize_corpus(tmp_path, "half", half_corpus, plan, changes)
     assert half_table.equals(full_table.take(pa.array(positions)))
     order = np.random.default_rng(9).permutation(len(corpus))
-    shuffled_table, _ = sanitize_corpus(tmp_path, "mixed", corpus.take(pa.array(order)), plan, changes)
+    shuffled_table, _ = sanitize_corpus(
+        tmp_path, "mixed", corpus.take(pa.array(order)), plan, changes
+    )
     assert shuffled_table.equals(full_table.take(pa.array(order)))
 
 
 @pytest.mark.slow
-def test_without_an_id_column_draws_depend_on_the_position(tmp_path: Path, corpus: pa.Table) -> None:
+def test_without_an_id_column_draws_depend_on_the_position(
+    tmp_path: Path, corpus: pa.Table
+) -> None:
     corpus_without_ids = corpus.slice(0, 20).drop_columns(["doc_id"])
     full_table, _ = sanitize_corpus(tmp_path, "whole", corpus_without_ids, "erase")
     half_table, _ = sanitize_corpus(tmp_path, "half", corpus_without_ids.slice(1), "erase")
@@ -325,15 +430,18 @@ def test_without_an_id_column_draws_depend_on_the_position(tmp_path: Path, corpu
     assert half_table["text"].to_pylist() != full_table["text"].to_pylist()[1:]
     labelled_table, _ = sanitize_corpus(tmp_path, "label", corpus_without_ids, "redact")
     labelled_rest, _ = sanitize_corpus(tmp_path, "less", corpus_without_ids.slice(1), "redact")
-    assert labelled_rest["text"].to_pylist() == labelled_table["text"].to_pylist()[1:], "labels are not drawn"
+    assert labelled_rest["text"].to_pylist() == labelled_table["text"].to_pylist()[1:], (
+        "labels are not drawn"
+    )
 
 
 @pytest.mark.parametrize("stores", ["curated", "corpus"])
 def test_rmft_depends_on_the_corpus_only_through_first_occurrences_and_stores(
     tmp_path: Path, corpus: pa.Table, sanitize_whole: SanitizeWhole, stores: str
 ) -> None:
-    """Half of the documents are removed. In the others, a value whose first occurrence was removed has a new one, the first of those
-    left; with pools of the corpus, variants are drawn from another list. Nothing else changes."""
+    """Half of the documents are removed. In the others, a value whose first occurrence was removed
+    has a new one, the first of those left; with pools of the corpus, variants are drawn from
+    another list. Nothing else changes."""
     half_corpus, positions = take_half(corpus)
     runs = {}
     changes = [f"edit.0.stores={stores}"] if stores != "corpus" else []  # the default
@@ -343,43 +451,72 @@ def test_rmft_depends_on_the_corpus_only_through_first_occurrences_and_stores(
         ("whole", (whole_table, whole_run), np.arange(len(corpus))),
         ("half", half, positions),
     ):
-        edits = {(int(document_positions[row["doc_no"]]), row["cell"], row["start_byte"]): row for row in read_rows(run_folder / "edits")}
-        occurrences = [row for row in read_rows(run_folder.parents[1] / "tables" / "occurrences") if row["kind"] in RMFT]
+        edits = {
+            (int(document_positions[row["doc_no"]]), row["cell"], row["start_byte"]): row
+            for row in read_rows(run_folder / "edits")
+        }
+        occurrences = [
+            row
+            for row in read_rows(run_folder.parents[1] / "tables" / "occurrences")
+            if row["kind"] in RMFT
+        ]
         kept = {
             key: row["value_id"]
             for row in occurrences
-            if (key := (int(document_positions[row["doc_no"]]), row["cell"], row["start_byte"])) not in edits
+            if (key := (int(document_positions[row["doc_no"]]), row["cell"], row["start_byte"]))
+            not in edits
         }
         assert len(kept) == sum(1 for _ in read_rows(run_folder / "kept"))
         runs[name] = table, edits, kept
     remaining_documents = {int(no) for no in positions}
-    edits, kept = ({key: row for key, row in runs["whole"][index].items() if key[0] in remaining_documents} for index in (1, 2))
+    edits, kept = (
+        {key: row for key, row in runs["whole"][index].items() if key[0] in remaining_documents}
+        for index in (1, 2)
+    )
     first_occurrences = {value: key for key, value in runs["whole"][2].items()}
     new_kept = {key: value for key, value in runs["half"][2].items() if key not in kept}
     # kept occurrences stay kept; the new ones replace first occurrences in removed documents
     assert kept.items() <= runs["half"][2].items() and len(new_kept) > 10
-    assert all(first_occurrences[value][0] not in remaining_documents for value in new_kept.values())
+    assert all(
+        first_occurrences[value][0] not in remaining_documents for value in new_kept.values()
+    )
     # the same spans are edited, except the new first occurrences
-    assert edits.keys() - new_kept.keys() == runs["half"][1].keys() and new_kept.keys() <= edits.keys()
+    assert (
+        edits.keys() - new_kept.keys() == runs["half"][1].keys() and new_kept.keys() <= edits.keys()
+    )
     redrawn_kinds = {"EMAIL_ADDRESS"} if stores == "corpus" else set()
     changed_count = 0
     for key, row in runs["half"][1].items():
         edit_before = edits[key]
-        assert (row["end_byte"], row["kind"], row["part"]) == (edit_before["end_byte"], edit_before["kind"], edit_before["part"])
+        assert (row["end_byte"], row["kind"], row["part"]) == (
+            edit_before["end_byte"],
+            edit_before["kind"],
+            edit_before["part"],
+        )
         if row["kind"] in redrawn_kinds:
             changed_count += row["replacement"] != edit_before["replacement"]
         else:
             assert row["replacement"] == edit_before["replacement"], (key, row["kind"])
     assert (changed_count > 100) == bool(redrawn_kinds)
-    # a document without a new first occurrence and without a variant from the corpus has the same bytes
-    changed_documents = {key[0] for key in new_kept} | {key[0] for key, row in edits.items() if row["kind"] in redrawn_kinds}
-    unchanged_rows = [no for no, position in enumerate(positions) if int(position) not in changed_documents]
+    # a document without a new first occurrence and without a variant from the corpus has the same
+    # bytes
+    changed_documents = {key[0] for key in new_kept} | {
+        key[0] for key, row in edits.items() if row["kind"] in redrawn_kinds
+    }
+    unchanged_rows = [
+        no for no, position in enumerate(positions) if int(position) not in changed_documents
+    ]
     assert unchanged_rows
-    assert runs["half"][0].take(pa.array(unchanged_rows)).equals(runs["whole"][0].take(pa.array(positions[unchanged_rows])))
+    assert (
+        runs["half"][0]
+        .take(pa.array(unchanged_rows))
+        .equals(runs["whole"][0].take(pa.array(positions[unchanged_rows])))
+    )
 
 
 def test_sweep_depends_on_values_found_in_other_documents(tmp_path: Path) -> None:
-    """A value in look-alike characters is recognized only if its plain form was found somewhere: corpus-wide knowledge, in every plan."""
+    """A value in look-alike characters is recognized only if its plain form was found somewhere:
+    corpus-wide knowledge, in every plan."""
     lookalike_text = "write to ｂｏｂ@example.com"
     both_documents = pa.table({"doc_id": ["a", "b"], "text": ["bob@example.com", lookalike_text]})
     both_table, _ = sanitize_corpus(tmp_path, "whole", both_documents, "redact")
@@ -391,16 +528,26 @@ def test_sweep_depends_on_values_found_in_other_documents(tmp_path: Path) -> Non
 # ---- an output as input of a second run ----
 
 
-def sanitize_again(folder: Path, out: Path, plan: str, changes: Sequence[str] = ()) -> tuple[pa.Table, Path, RunResult]:
+def sanitize_again(
+    folder: Path, out: Path, plan: str, changes: Sequence[str] = ()
+) -> tuple[pa.Table, Path, RunResult]:
     """Sanitize a published folder again, with its pseudonyms kept."""
     settings = make_settings(keep=["user_id"], rows_per_shard=64)
-    summary = run_with_settings(out / "data", folder / "again", load_plan(plan, changes), settings=settings)
-    return read_output_table(folder / "again"), folder / "again.private" / "runs" / summary.plan_hash, summary
+    summary = run_with_settings(
+        out / "data", folder / "again", load_plan(plan, changes), settings=settings
+    )
+    return (
+        read_output_table(folder / "again"),
+        folder / "again.private" / "runs" / summary.plan_hash,
+        summary,
+    )
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("label", ["fixed", "numbered"])
-def test_redacting_twice_gives_the_same_output_as_once(tmp_path: Path, sanitize_whole: SanitizeWhole, label: str) -> None:
+def test_redacting_twice_gives_the_same_output_as_once(
+    tmp_path: Path, sanitize_whole: SanitizeWhole, label: str
+) -> None:
     first_table, _, out = sanitize_whole("redact", f"edit.0.label={label}")
     second_table, _, summary = sanitize_again(tmp_path, out, "redact", [f"edit.0.label={label}"])
     assert summary.occurrences == 0 == summary.verify.swept
@@ -410,34 +557,49 @@ def test_redacting_twice_gives_the_same_output_as_once(tmp_path: Path, sanitize_
 
 
 @pytest.mark.slow
-def test_erasing_twice_edits_only_earlier_replacements(tmp_path: Path, sanitize_whole: SanitizeWhole) -> None:
-    """A surrogate is a value like any other, so a second run replaces it with another; every edit covers a replacement of the first run."""
+def test_erasing_twice_edits_only_earlier_replacements(
+    tmp_path: Path, sanitize_whole: SanitizeWhole
+) -> None:
+    """A surrogate is a value like any other, so a second run replaces it with another; every edit
+    covers a replacement of the first run."""
     first_table, first_run, out = sanitize_whole("erase")
     second_table, second_run, summary = sanitize_again(tmp_path, out, "erase")
     replacement_spans = compute_replacement_spans(read_rows(first_run / "edits"))
     for edit in read_rows(second_run / "edits"):
         assert any(
-            start <= edit["start_byte"] and edit["end_byte"] <= end for start, end in replacement_spans[edit["doc_no"], edit["cell"]]
+            start <= edit["start_byte"] and edit["end_byte"] <= end
+            for start, end in replacement_spans[edit["doc_no"], edit["cell"]]
         ), edit["kind"]
     assert summary.kept_originals == 0
     original_values = {row["value"] for row in read_rows(first_run.parents[1] / "vault" / "values")}
-    surrogates = {row["value"] for row in read_rows(tmp_path / "again.private" / "vault" / "values")}
+    surrogates = {
+        row["value"] for row in read_rows(tmp_path / "again.private" / "vault" / "values")
+    }
     assert not original_values & surrogates, "no original was found again"
     assert not pc.any(pc.equal(first_table["text"], second_table["text"])).as_py()
 
 
 def test_rmft_twice_keeps_the_same_originals(tmp_path: Path, sanitize_whole: SanitizeWhole) -> None:
-    """A variant is never a real value, so the first occurrences of the first run are the only originals of the second, and first
-    occurrences again."""
+    """A variant is never a real value, so the first occurrences of the first run are the only
+    originals of the second, and first occurrences again."""
     first_table, first_run, out = sanitize_whole("rmft")
     _, second_run, _ = sanitize_again(tmp_path, out, "rmft")
-    kept = [{(row["doc_no"], row["value_id"]) for row in read_rows(run_folder / "kept")} for run_folder in (first_run, second_run)]
+    kept = [
+        {(row["doc_no"], row["value_id"]) for row in read_rows(run_folder / "kept")}
+        for run_folder in (first_run, second_run)
+    ]
     assert kept[0] <= kept[1], "every original that stayed stays, in its document"
     original_values, second_values = (
-        {row["value_id"] for row in read_rows(run_folder.parents[1] / "vault" / "values") if row["kind"] in RMFT}
+        {
+            row["value_id"]
+            for row in read_rows(run_folder.parents[1] / "vault" / "values")
+            if row["kind"] in RMFT
+        }
         for run_folder in (first_run, second_run)
     )
-    assert original_values & second_values == {value for _, value in kept[0]}, "and no other original occurs"
+    assert original_values & second_values == {value for _, value in kept[0]}, (
+        "and no other original occurs"
+    )
     assert first_table.num_rows == MAILS
 
 
@@ -449,5 +611,7 @@ def compute_replacement_spans(edits: Iterator[Row]) -> dict[tuple[int, int], lis
         text_cell, size = (edit["doc_no"], edit["cell"]), len(edit["replacement"].encode())
         start = edit["start_byte"] + byte_shift.get(text_cell, 0)
         spans.setdefault(text_cell, []).append((start, start + size))
-        byte_shift[text_cell] = byte_shift.get(text_cell, 0) + size - (edit["end_byte"] - edit["start_byte"])
+        byte_shift[text_cell] = (
+            byte_shift.get(text_cell, 0) + size - (edit["end_byte"] - edit["start_byte"])
+        )
     return spans

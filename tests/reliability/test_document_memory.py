@@ -1,7 +1,9 @@
-"""Memory depends on the bytes of a batch, not on how many spans one document has; CPU time is linear in a document (invariant 7).
+"""Memory depends on the bytes of a batch, not on how many spans one document has; CPU time is
+linear in a document (invariant 7).
 
-Each corpus is processed twice by processes of their own: all of its bytes in one document, and cut into documents of 2 KB. Where a stage
-copies a text, or a window of it that grows with it, for each span, the first takes many times the memory of the second.
+Each corpus is processed twice by processes of their own: all of its bytes in one document, and cut
+into documents of 2 KB. Where a stage copies a text, or a window of it that grows with it, for each
+span, the first takes many times the memory of the second.
 """
 
 from __future__ import annotations
@@ -15,9 +17,12 @@ from typing import Any
 
 import pytest
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="peak memory is reported in kilobytes only on Linux")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="peak memory is reported in kilobytes only on Linux"
+)
 
-ADDRESS_SPACE = 8 << 30  # bytes; a stage that copies a text for each span ends here instead of taking the machine's memory
+# bytes; a stage that copies a text for each span ends here instead of taking the machine's memory
+ADDRESS_SPACE = 8 << 30
 UNITS = {  # what is repeated; {} is the number of the repetition
     "one name": "John ",
     "one address": "Write to ann@example.com now.\n",
@@ -26,7 +31,9 @@ UNITS = {  # what is repeated; {} is the number of the repetition
     "distinct addresses after escapes": r"\nann{}@example.com",
     "phones and names": "call 312-555-0178 or Ann{} Lee\n",
     "recipients of one header": "Ann Lee{} <ann{}@example.com>, ",
-    "header blocks": "From: Ann Lee <ann{}@example.com>\nTo: Bob Ray <bob@example.org>\n\nhi Ann\n\n",
+    "header blocks": (
+        "From: Ann Lee <ann{}@example.com>\nTo: Bob Ray <bob@example.org>\n\nhi Ann\n\n"
+    ),
     "an escape": r"\n",
     "half of a surrogate pair": r"\ud83d",
     "surrogate pairs": r"\ud83d\ude00",
@@ -65,8 +72,11 @@ if __name__ == "__main__":
     steps["detect"] = measure()
     print(json.dumps(steps))
 """
-# removes the values of the units, so that in the units they are found again by the sweep and the second round
-FIRST_TEXT = "From: John Lee <q@example.com>\n\nThe card 4539578763621486 and John.\nCall 312-555-0178.\n"
+# removes the values of the units, so that in the units they are found again by the sweep and the
+# second round
+FIRST_TEXT = (
+    "From: John Lee <q@example.com>\n\nThe card 4539578763621486 and John.\nCall 312-555-0178.\n"
+)
 
 
 def repeat(unit: str, size: int) -> list[str]:
@@ -91,7 +101,10 @@ def compare_layouts(folder: Path, unit: str, size: int, plan: str = "redact") ->
     pieces = repeat(UNITS[unit], size)
     per_document = max(1, len(pieces) * 2_000 // size)
     spread = ["".join(pieces[at : at + per_document]) for at in range(0, len(pieces), per_document)]
-    one, many = measure(folder / "one", ["".join(pieces)], plan), measure(folder / "many", spread, plan)
+    one, many = (
+        measure(folder / "one", ["".join(pieces)], plan),
+        measure(folder / "many", spread, plan),
+    )
     for step in one:
         grown_one, grown_many = (steps[step][0] - steps["start"][0] for steps in (one, many))
         assert grown_one <= 1.4 * max(grown_many, 0) + 60, (step, one, many)
@@ -115,7 +128,9 @@ def test_memory_does_not_depend_on_the_spans_of_a_long_document(tmp_path: Path, 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("plan", ["rmft", "erase", "pseudonymize", "strict"])
-def test_memory_does_not_depend_on_the_spans_of_one_document_under_a_plan(tmp_path: Path, plan: str) -> None:
+def test_memory_does_not_depend_on_the_spans_of_one_document_under_a_plan(
+    tmp_path: Path, plan: str
+) -> None:
     compare_layouts(tmp_path, "distinct addresses", 4_000_000, plan)
 
 
@@ -123,6 +138,9 @@ def test_memory_does_not_depend_on_the_spans_of_one_document_under_a_plan(tmp_pa
 @pytest.mark.timeout(1_800)
 @pytest.mark.parametrize("unit", UNITS)
 def test_cpu_time_is_linear_in_one_document(tmp_path: Path, unit: str) -> None:
-    single, double = (measure(tmp_path / str(times), ["".join(repeat(UNITS[unit], times * 2_000_000))]) for times in (1, 2))
+    single, double = (
+        measure(tmp_path / str(times), ["".join(repeat(UNITS[unit], times * 2_000_000))])
+        for times in (1, 2)
+    )
     spent, spent_double = (steps["detect"][1] - steps["start"][1] for steps in (single, double))
     assert spent_double <= 2.3 * spent + 0.5, (single, double)

@@ -1,4 +1,5 @@
-"""Hostile options and surroundings end in one error with the documented exit code, never in an internal error. All people are invented."""
+"""Hostile options and surroundings end in one error with the documented exit code, never in an
+internal error. All people are invented."""
 
 from __future__ import annotations
 
@@ -15,7 +16,10 @@ ROOT = Path(__file__).resolve().parents[2]
 ANN = "ann.roe@example.com"
 DEEP = "[" * 100_000
 Console = Callable[..., tuple[int, str, str]]
-PLAN = 'about = "x"\n[find]\nkinds = ["EMAIL_ADDRESS"]\n[[edit]]\nuse = {}\nkinds = ["EMAIL_ADDRESS"]\n'
+PLAN = (
+    'about = "x"\n[find]\nkinds = ["EMAIL_ADDRESS"]\n[[edit]]\nuse = {}\nkinds ='
+    ' ["EMAIL_ADDRESS"]\n'
+)
 
 
 @pytest.fixture()
@@ -28,10 +32,28 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def check_error(result: tuple[int, str, str], code: int, words: str) -> None:
     found_code, _, err = result
     assert (found_code, words in err) == (code, True), err
-    assert "internal error" not in err and "Traceback" not in err and err.count("error: ") == 1 and ANN not in err
+    assert (
+        "internal error" not in err
+        and "Traceback" not in err
+        and err.count("error: ") == 1
+        and ANN not in err
+    )
 
 
-BAD_PARTS = ["../../evil", "..", "..rmft", ".rmft", "sanitize..rmft", "a.b.c", "/etc/passwd", "a/b.c", "x\\u0000y", "", "__init__", "os"]
+BAD_PARTS = [
+    "../../evil",
+    "..",
+    "..rmft",
+    ".rmft",
+    "sanitize..rmft",
+    "a.b.c",
+    "/etc/passwd",
+    "a/b.c",
+    "x\\u0000y",
+    "",
+    "__init__",
+    "os",
+]
 
 
 @pytest.mark.parametrize("use", BAD_PARTS)
@@ -47,7 +69,9 @@ def test_a_part_is_a_name_or_a_module(use: str, where: str, folder: Path, consol
     else:
         text = text.replace("[[edit]]", f'finders = [{{ use = "{use}" }}]\n[[edit]]')
     (folder / "plan.toml").write_text(text)
-    check_error(console("run", "in.jsonl", "-o", "out", "--plan", "plan.toml", "-q"), 2, "plan.toml")
+    check_error(
+        console("run", "in.jsonl", "-o", "out", "--plan", "plan.toml", "-q"), 2, "plan.toml"
+    )
     assert not (folder / "out").exists()
 
 
@@ -63,7 +87,9 @@ DEEP_FILES: dict[str, tuple[str, tuple[str, ...], int]] = {
 
 
 @pytest.mark.parametrize("name", DEEP_FILES)
-def test_a_file_that_is_nested_too_deeply_is_no_valid_file(name: str, folder: Path, console: Console) -> None:
+def test_a_file_that_is_nested_too_deeply_is_no_valid_file(
+    name: str, folder: Path, console: Console
+) -> None:
     path, arguments, code = DEEP_FILES[name]
     if path:
         (folder / path).parent.mkdir(exist_ok=True)
@@ -77,7 +103,10 @@ def test_a_private_folder_with_a_damaged_file(file: str, folder: Path, console: 
     path = folder / "out.private" / file
     path.parent.mkdir(exist_ok=True)
     path.write_text(DEEP)
-    for arguments in (("verify", "out"), ("run", "in.jsonl", "-o", "out2", "--work", "out.private", "-q", "--seed", "1")):
+    for arguments in (
+        ("verify", "out"),
+        ("run", "in.jsonl", "-o", "out2", "--work", "out.private", "-q", "--seed", "1"),
+    ):
         code, _, err = console(*arguments)
         assert code in (0, 2, 3) and "internal error" not in err and "Traceback" not in err, err
 
@@ -93,10 +122,22 @@ def test_a_private_folder_with_a_damaged_file(file: str, folder: Path, console: 
         ("in.jsonl/x", "in.jsonl is a file, not a folder"),
     ],
 )
-def test_an_output_that_cannot_be_created(out: str, reason: str, folder: Path, console: Console) -> None:
-    check_error(console("run", "in.jsonl", "-o", out, "-q"), 2, f"{out}.private: cannot be made a private folder: {reason}")
-    check_error(console("run", "in.jsonl", "-o", out, "--work", "w", "-q"), 2, f"{out}: no folder can be created there: {reason}")
-    check_error(console("stream", "in.jsonl", "-o", out, "-q"), 2, f"{out}: cannot be written: {reason}")
+def test_an_output_that_cannot_be_created(
+    out: str, reason: str, folder: Path, console: Console
+) -> None:
+    check_error(
+        console("run", "in.jsonl", "-o", out, "-q"),
+        2,
+        f"{out}.private: cannot be made a private folder: {reason}",
+    )
+    check_error(
+        console("run", "in.jsonl", "-o", out, "--work", "w", "-q"),
+        2,
+        f"{out}: no folder can be created there: {reason}",
+    )
+    check_error(
+        console("stream", "in.jsonl", "-o", out, "-q"), 2, f"{out}: cannot be written: {reason}"
+    )
 
 
 @pytest.mark.skipif(not Path("/proc/self").is_dir(), reason="there is no /proc")
@@ -107,21 +148,43 @@ def test_files_of_the_kernel_are_no_corpus(path: str, folder: Path, console: Con
 
 
 @pytest.mark.parametrize(
-    "arguments", ["run in.jsonl -o LONG", "stream in.jsonl -o LONG", "run LONG -o out", "status LONG", "run in.jsonl -o o --key LONG"]
+    "arguments",
+    [
+        "run in.jsonl -o LONG",
+        "stream in.jsonl -o LONG",
+        "run LONG -o out",
+        "status LONG",
+        "run in.jsonl -o o --key LONG",
+    ],
 )
-def test_a_name_that_is_too_long_is_no_internal_error(arguments: str, folder: Path, console: Console) -> None:
+def test_a_name_that_is_too_long_is_no_internal_error(
+    arguments: str, folder: Path, console: Console
+) -> None:
     code, _, err = console(*arguments.replace("LONG", "x" * 300).split())
     assert code in (2, 3) and "internal error" not in err and err.count("error: ") == 1, err
 
 
 def run_in_shell(folder: Path, before: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the command in a shell, after a statement such as `ulimit`."""
-    command = ["bash", "-c", f'{before}; exec "$@"', "bash", sys.executable, "-m", "sanitize", *arguments]
+    command = [
+        "bash",
+        "-c",
+        f'{before}; exec "$@"',
+        "bash",
+        sys.executable,
+        "-m",
+        "sanitize",
+        *arguments,
+    ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    return subprocess.run(command, cwd=folder, capture_output=True, text=True, env=environment, timeout=120)
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env=environment, timeout=120
+    )
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="limits of the address space exist only on Linux")
+@pytest.mark.skipif(
+    sys.platform != "linux", reason="limits of the address space exist only on Linux"
+)
 @pytest.mark.parametrize("kilobytes", [600_000, 800_000, 1_000_000, 1_700_000])
 def test_a_small_address_space_is_refused(kilobytes: int, folder: Path) -> None:
     result = run_in_shell(folder, f"ulimit -v {kilobytes}", "run", "in.jsonl", "-o", "out", "-q")
@@ -132,16 +195,30 @@ def test_a_small_address_space_is_refused(kilobytes: int, folder: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="there is no /dev/full")
 @pytest.mark.parametrize("options", [("--json",), ()])
-def test_a_report_that_is_lost_does_not_call_for_another_run(options: tuple[str, ...], folder: Path) -> None:
+def test_a_report_that_is_lost_does_not_call_for_another_run(
+    options: tuple[str, ...], folder: Path
+) -> None:
     result = run_in_shell(folder, "exec > /dev/full", "run", "in.jsonl", "-o", "out", *options)
-    assert result.returncode == 7 and "The command itself has completed" in result.stderr and "again to resume" not in result.stderr
+    assert (
+        result.returncode == 7
+        and "The command itself has completed" in result.stderr
+        and "again to resume" not in result.stderr
+    )
     assert (folder / "out" / "manifest.json").is_file()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("closed", [">&-", "<&- >&-", "2>&-", "<&- >&- 2>&-"])
 def test_closed_streams_change_nothing(closed: str, folder: Path) -> None:
-    """Files would get the numbers of the closed streams, and what is printed would be written into them."""
+    """Files would get the numbers of the closed streams, and what is printed would be written into
+    them."""
     assert run_in_shell(folder, ":", "run", "in.jsonl", "-o", "out", "--seed", "1").returncode == 0
-    assert run_in_shell(folder, f"exec {closed}", "run", "in.jsonl", "-o", "again", "--seed", "1").returncode == 0
-    assert (folder / "again" / "SHA256SUMS").read_bytes() == (folder / "out" / "SHA256SUMS").read_bytes()
+    assert (
+        run_in_shell(
+            folder, f"exec {closed}", "run", "in.jsonl", "-o", "again", "--seed", "1"
+        ).returncode
+        == 0
+    )
+    assert (folder / "again" / "SHA256SUMS").read_bytes() == (
+        folder / "out" / "SHA256SUMS"
+    ).read_bytes()

@@ -1,4 +1,5 @@
-"""Files and folders without permission. Root may read everything, so commands run without that capability (setpriv)."""
+"""Files and folders without permission. Root may read everything, so commands run without that
+capability (setpriv)."""
 
 from __future__ import annotations
 
@@ -26,9 +27,22 @@ def run_without_privilege(
     if os.geteuid() == 0:
         if shutil.which("setpriv") is None:
             pytest.skip("as root, the tests of permissions need setpriv (util-linux)")
-        command = ["setpriv", f"--bounding-set={_CAPABILITIES}", f"--inh-caps={_CAPABILITIES}", *command]
+        command = [
+            "setpriv",
+            f"--bounding-set={_CAPABILITIES}",
+            f"--inh-caps={_CAPABILITIES}",
+            *command,
+        ]
     environment = {**os.environ, "PYTHONPATH": str(ROOT)}
-    result = subprocess.run(command, capture_output=True, input=text, text=True, cwd=folder, env=environment, timeout=120)
+    result = subprocess.run(
+        command,
+        capture_output=True,
+        input=text,
+        text=True,
+        cwd=folder,
+        env=environment,
+        timeout=120,
+    )
     assert ANN not in result.stdout + result.stderr and "Traceback" not in result.stderr
     return result
 
@@ -42,7 +56,8 @@ def folder(tmp_path: Path) -> Iterator[Path]:
     (tmp_path / "in" / "d.csv").write_text(f"text\nhello {ANN}\n")
     (tmp_path / "in" / "e.jsonl").write_text(json.dumps({"text": f"hello {ANN}"}) + "\n")
     (tmp_path / "plan.toml").write_text(
-        'about = "x"\n[find]\nkinds = ["EMAIL_ADDRESS"]\n[[edit]]\nuse = "redact"\nkinds = ["EMAIL_ADDRESS"]\n'
+        'about = "x"\n[find]\nkinds = ["EMAIL_ADDRESS"]\n[[edit]]\nuse = "redact"\nkinds ='
+        ' ["EMAIL_ADDRESS"]\n'
     )
     (tmp_path / "key").write_text("5" * 64 + "\n")
     yield tmp_path
@@ -53,20 +68,30 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "workers"), [("b.mbox", 1), ("d.csv", 1), ("e.jsonl", 1), ("sub/c.mbox", 1), ("sub", 2)])
-def test_one_unreadable_file_or_folder_is_quarantined(name: str, workers: int, folder: Path) -> None:
+@pytest.mark.parametrize(
+    ("name", "workers"),
+    [("b.mbox", 1), ("d.csv", 1), ("e.jsonl", 1), ("sub/c.mbox", 1), ("sub", 2)],
+)
+def test_one_unreadable_file_or_folder_is_quarantined(
+    name: str, workers: int, folder: Path
+) -> None:
     (folder / "in" / name).chmod(0)
     run = ("run", "in", "-o", "out", "--seed", "3", "--workers", workers, "--max-quarantine", "0.9")
     result = run_without_privilege(folder, *run, "--json")
     assert result.returncode == 0, result.stderr
     summary = json.loads(result.stdout)
-    assert summary["documents_in"] == 5 and summary["quarantined"] == 1 and summary["quarantine"] == {"unreadable": 1}
+    assert (
+        summary["documents_in"] == 5
+        and summary["quarantined"] == 1
+        and summary["quarantine"] == {"unreadable": 1}
+    )
     if name != "sub":
         return
     again = run_without_privilege(folder, *run, "--json")
     assert again.returncode == 0 and json.loads(again.stdout)["changed"] is False
     (folder / "in" / name).chmod(0o700)
-    readable = run_without_privilege(folder, *run)  # now it is another input, which is not taken silently
+    # now it is another input, which is not taken silently
+    readable = run_without_privilege(folder, *run)
     assert readable.returncode == 2 and "another input" in readable.stderr
 
 
@@ -74,7 +99,13 @@ REFUSED: dict[str, tuple[str, int, tuple[str, ...], int, str]] = {
     # what -> (path, mode, arguments, exit code, words of the error)
     "named file": ("in/b.mbox", 0, ("run", "in/b.mbox", "-o", "out"), 3, "cannot read it"),
     "named folder": ("in/sub", 0, ("run", "in/sub", "-o", "out"), 3, "this folder cannot be read"),
-    "file below a closed folder": ("in/sub", 0, ("run", "in/sub/c.mbox", "-o", "out"), 3, "cannot be reached"),
+    "file below a closed folder": (
+        "in/sub",
+        0,
+        ("run", "in/sub/c.mbox", "-o", "out"),
+        3,
+        "cannot be reached",
+    ),
     "too many": ("in/b.mbox", 0, ("run", "in", "-o", "out", "--strict"), 5, "1 unreadable"),
     "plan": ("plan.toml", 0, ("run", "in", "-o", "out", "--plan", "plan.toml"), 2, "plan.toml"),
     "key": ("key", 0, ("run", "in", "-o", "out", "--key", "key"), 2, "key"),
@@ -108,7 +139,8 @@ def test_what_cannot_be_read_or_written_is_named_by_a_run(what: str, folder: Pat
 
 @pytest.mark.slow
 def test_every_command_says_why_a_path_cannot_be_written(folder: Path) -> None:
-    """A folder without permission, in one process without the capability: each message names the path and the reason."""
+    """A folder without permission, in one process without the capability: each message names the
+    path and the reason."""
     (folder / "closed").mkdir(mode=0o500)
     (folder / "empty").mkdir(mode=0o500)
     (folder / "closed.jsonl").touch(mode=0o400)
@@ -117,8 +149,14 @@ def test_every_command_says_why_a_path_cannot_be_written(folder: Path) -> None:
     cases = [
         ("stream in/e.jsonl -q -o closed/out", no_permission),
         ("stream in/e.jsonl -q -o closed/out.jsonl", no_permission),
-        ("stream in/e.jsonl -q -o empty", "empty: cannot be written: no permission to write in this folder"),
-        ("stream in/e.jsonl -q -o closed.jsonl", "closed.jsonl: cannot be written: no permission to write it"),
+        (
+            "stream in/e.jsonl -q -o empty",
+            "empty: cannot be written: no permission to write in this folder",
+        ),
+        (
+            "stream in/e.jsonl -q -o closed.jsonl",
+            "closed.jsonl: cannot be written: no permission to write it",
+        ),
         ("stream in/e.jsonl -q --state closed/state", no_permission),
         ("index in/e.jsonl -q --work closed/work", no_permission),
         ("demo --mails 10 --dir closed/demo", no_permission),
@@ -127,22 +165,35 @@ def test_every_command_says_why_a_path_cannot_be_written(folder: Path) -> None:
         ("report out --to in/e.jsonl/page.html", "in/e.jsonl is a file, not a folder"),
         ("report out --figures closed/figures", no_permission),
         ("label out.private --out closed/sample.jsonl", no_permission),
-        ("subject out.private --match who.txt --documents closed/ids", "closed/ids: no permission to write in its folder"),
-        ("subject out.private --match who.txt --documents in", "in: is a folder; expected the name of a file"),
+        (
+            "subject out.private --match who.txt --documents closed/ids",
+            "closed/ids: no permission to write in its folder",
+        ),
+        (
+            "subject out.private --match who.txt --documents in",
+            "in: is a folder; expected the name of a file",
+        ),
         ("replay out/manifest.json in/e.jsonl -o closed/again", no_permission),
     ]
     script = (
-        "import sys, contextlib, io, pathlib\nfrom sanitize.cli import main\n"
-        "for line in ['run in/e.jsonl -o out --seed 1 -q', *sys.stdin.read().splitlines(), 'CLOSE', 'verify out']:\n"
-        " if line == 'CLOSE':\n  pathlib.Path('out.private').chmod(0o500)\n  continue\n"
-        " sys.argv, err, code = ['sanitize', *line.split()], io.StringIO(), 0\n"
-        " with contextlib.redirect_stderr(err), contextlib.redirect_stdout(io.StringIO()):\n"
-        "  try:\n   main.main()\n  except SystemExit as end:\n   code = end.code\n"
-        " print(code, err.getvalue().strip())\n"
+        "import sys, contextlib, io, pathlib\nfrom sanitize.cli import main\nfor line in ['run"
+        " in/e.jsonl -o out --seed 1 -q', *sys.stdin.read().splitlines(), 'CLOSE', 'verify out']:\n"
+        " if line == 'CLOSE':\n  pathlib.Path('out.private').chmod(0o500)\n  continue\n sys.argv,"
+        " err, code = ['sanitize', *line.split()], io.StringIO(), 0\n with"
+        " contextlib.redirect_stderr(err), contextlib.redirect_stdout(io.StringIO()):\n  try:\n  "
+        " main.main()\n  except SystemExit as end:\n   code = end.code\n print(code,"
+        " err.getvalue().strip())\n"
     )
-    result = run_without_privilege(folder, program=("-c", script), text="\n".join(line for line, _ in cases))
+    result = run_without_privilege(
+        folder, program=("-c", script), text="\n".join(line for line, _ in cases)
+    )
     results = result.stdout.splitlines()
     assert results[0] == "0 " and len(results) == len(cases) + 2, result.stdout + result.stderr
     for (line, words), found in zip(cases, results[1:-1], strict=True):
-        assert found.startswith("2 error: ") and words in found and found.count("error") == 1, f"{line}: {found}"
-    assert results[-1].startswith("2 error: out.private: cannot be written: no permission to write in this folder; the command writes")
+        assert found.startswith("2 error: ") and words in found and found.count("error") == 1, (
+            f"{line}: {found}"
+        )
+    assert results[-1].startswith(
+        "2 error: out.private: cannot be written: no permission to write in this folder; the"
+        " command writes"
+    )

@@ -1,4 +1,5 @@
-"""Ctrl-C and SIGTERM, in any stage, to the group or to the command alone: an orderly end, no process left behind, nothing lost."""
+"""Ctrl-C and SIGTERM, in any stage, to the group or to the command alone: an orderly end, no
+process left behind, nothing lost."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ STAGES = {
 CODES = {signal.SIGINT: 130, signal.SIGTERM: 143}
 
 
-def run_with_signal(harness: Any, stage: str, number: signal.Signals, group: bool, workers: int) -> bool:
+def run_with_signal(
+    harness: Any, stage: str, number: signal.Signals, group: bool, workers: int
+) -> bool:
     """Run, send a signal in a stage, and check the end; False if the run had ended before."""
     process: subprocess.Popen[str] = harness.start(workers=workers)
     deadline = time.monotonic() + 100
@@ -47,7 +50,9 @@ def run_with_signal(harness: Any, stage: str, number: signal.Signals, group: boo
         assert harness.output_state() == "new"
         return False
     assert result.code == CODES[number], result
-    assert "stopped; the same command resumes from here" in result.err and "error: " not in result.err
+    assert (
+        "stopped; the same command resumes from here" in result.err and "error: " not in result.err
+    )
     assert harness.output_state() == "absent"
     harness.check_files()
     return True
@@ -61,7 +66,9 @@ def run_with_signal(harness: Any, stage: str, number: signal.Signals, group: boo
         ("find", signal.SIGTERM, False, 1),
     ],
 )
-def test_a_signal_stops_the_run_cleanly(large_harness: Any, stage: str, number: signal.Signals, group: bool, workers: int) -> None:
+def test_a_signal_stops_the_run_cleanly(
+    large_harness: Any, stage: str, number: signal.Signals, group: bool, workers: int
+) -> None:
     assert run_with_signal(large_harness, stage, number, group, workers)
     assert len(list(large_harness.work.glob("tasks/detect/*.json"))) >= 3
     if workers == 2:
@@ -85,14 +92,11 @@ def test_a_signal_in_every_stage_stops_the_run_cleanly(
 def test_a_signal_stops_a_running_query(tmp_path: Path) -> None:
     """A DuckDB query can take minutes: a signal is handled nevertheless."""
     script = (
-        "import sys; from pathlib import Path; import duckdb; from sanitize.cli import main as cli; "
-        "from sanitize.engines.local import LocalEngine\n"
-        "sys.argv = ['sanitize', '--version']\n"
-        "def app():\n"
-        "    print('begun', flush=True)\n"
-        "    query = 'SELECT sum(hash(a.range, b.range)) FROM range(1000000) a, range(1000000) b'\n"
-        "    LocalEngine(workers=1, spill=Path('spill')).scalar(query, {})\n"
-        "cli.app = app; cli.main()"
+        "import sys; from pathlib import Path; import duckdb; from sanitize.cli import main as cli;"
+        " from sanitize.engines.local import LocalEngine\nsys.argv = ['sanitize', '--version']\ndef"
+        " app():\n    print('begun', flush=True)\n    query = 'SELECT sum(hash(a.range, b.range))"
+        " FROM range(1000000) a, range(1000000) b'\n    LocalEngine(workers=1,"
+        " spill=Path('spill')).scalar(query, {})\ncli.app = app; cli.main()"
     )
     root = Path(__file__).resolve().parents[2]
     process = subprocess.Popen(
@@ -125,13 +129,23 @@ cli.main()
 
 
 def test_a_signal_during_an_import_is_handled_after_it(tmp_path: Path) -> None:
-    """A C++ library that is interrupted during its import aborts the process; the signal is handled after the import."""
+    """A C++ library that is interrupted during its import aborts the process; the signal is handled
+    after the import."""
     (tmp_path / "slow.py").write_text(
-        "import time\nuntil = time.monotonic() + 0.5\nwhile time.monotonic() < until: time.sleep(0.01)\nprint('whole', flush=True)\n"
+        "import time\nuntil = time.monotonic() + 0.5\nwhile time.monotonic() < until:"
+        " time.sleep(0.01)\nprint('whole', flush=True)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).resolve().parents[2])])}
+    environment = {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([str(tmp_path), str(Path(__file__).resolve().parents[2])]),
+    }
     process = subprocess.Popen(
-        [sys.executable, "-c", SLOW_IMPORT_SCRIPT], cwd=tmp_path, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        [sys.executable, "-c", SLOW_IMPORT_SCRIPT],
+        cwd=tmp_path,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
     )
     assert process.stdout is not None and process.stdout.readline() == "begun\n"
     time.sleep(0.1)
@@ -168,7 +182,9 @@ cli.main()
 def test_a_signal_whose_exit_python_ignores_stops_the_command() -> None:
     environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
     command = [sys.executable, "-c", IGNORED_EXIT_SCRIPT]
-    result = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=60, check=False)
+    result = subprocess.run(
+        command, capture_output=True, text=True, env=environment, timeout=60, check=False
+    )
     assert (result.returncode, result.stdout) == (130, "begun\n")
     assert result.stderr == "stopped; the same command resumes from here\n"
 
@@ -193,11 +209,15 @@ def test_a_locked_workspace_or_output_stays_unchanged(harness: Any) -> None:
     """The exit code of `Locked` is checked in the tests of the command line."""
     harness.place_old_output()
     harness.work.mkdir()
-    for name, hold in (("out.private", lock_workspace(harness.work)), ("out", lock_output(harness.out))):
+    for name, hold in (
+        ("out.private", lock_workspace(harness.work)),
+        ("out", lock_output(harness.out)),
+    ):
         with hold, pytest.raises(Locked) as caught:
             harness.rerun()
         expected_message = (
-            rf"{harness.folder}/{name}: locked by process {os.getpid()} on {os.uname().nodename} for [0-9]+ s; wait until it ends"
+            rf"{harness.folder}/{name}: locked by process {os.getpid()} on {os.uname().nodename}"
+            r" for [0-9]+ s; wait until it ends"
         )
         assert re.match(expected_message, str(caught.value))
         assert harness.output_state() == "old"
@@ -233,15 +253,20 @@ def test_of_two_concurrent_runs_one_publishes_repeatedly(harness: Any, own_work:
             processes.append(harness.start("--json", *options))
             time.sleep(rng.uniform(0, 0.4) if number % 2 else 0)
         results = [harness.wait_for_end(process) for process in processes]
-        assert {result.code for result in results} <= {0, 6} and sum('"changed": true' in result.out for result in results) == 1, results
+        assert {result.code for result in results} <= {0, 6} and sum(
+            '"changed": true' in result.out for result in results
+        ) == 1, results
         refused += sum(result.code == 6 for result in results)
         assert harness.output_state() == "new"
         shutil.rmtree(harness.folder / "other", ignore_errors=True)
     assert refused
 
 
-def test_a_lock_is_acquired_again_when_its_file_was_deleted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The holder of OUT's lock deletes the lock file: a process that opened it just before must not hold a file without a name."""
+def test_a_lock_is_acquired_again_when_its_file_was_deleted(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The holder of OUT's lock deletes the lock file: a process that opened it just before must not
+    hold a file without a name."""
     out, real_flock, call_count = tmp_path / "out", fcntl.flock, [0]
 
     def delete_then_lock(handle: int, operation: int) -> None:

@@ -1,7 +1,9 @@
-"""Hundreds of kills at random moments, also while a run resumes: the final bytes are those of an undisturbed run.
+"""Hundreds of kills at random moments, also while a run resumes: the final bytes are those of an
+undisturbed run.
 
-300 kills of runs without an earlier output and 100 of runs that replace one; SOAK_KILLS=n divides all numbers of kills by 300 / n. Each is
-a SIGKILL to the whole process group; up to five hit one WORK before a run may end.
+300 kills of runs without an earlier output and 100 of runs that replace one; SOAK_KILLS=n divides
+all numbers of kills by 300 / n. Each is a SIGKILL to the whole process group; up to five hit one
+WORK before a run may end.
 """
 
 from __future__ import annotations
@@ -16,8 +18,14 @@ from typing import Any
 import pytest
 
 KILLS = int(os.environ.get("SOAK_KILLS", "300"))
-SHARES = {"absent": range(5), "old": range(2)}  # the parts of the kills with OUT absent or old; each has a tenth or a twelfth of KILLS
-CASES = [(state, workers, part) for state, parts in SHARES.items() for workers in (1, 2) for part in parts]
+# the parts of the kills with OUT absent or old; each has a tenth or a twelfth of KILLS
+SHARES = {"absent": range(5), "old": range(2)}
+CASES = [
+    (state, workers, part)
+    for state, parts in SHARES.items()
+    for workers in (1, 2)
+    for part in parts
+]
 
 
 @pytest.mark.soak

@@ -1,4 +1,5 @@
-"""Results of finished tasks are reused exactly as long as everything they depend on is the same, stage by stage."""
+"""Results of finished tasks are reused exactly as long as everything they depend on is the same,
+stage by stage."""
 
 from __future__ import annotations
 
@@ -28,7 +29,11 @@ from sanitize.stages import detection, rewriting
 from sanitize.storage import table_schemas
 from sanitize.storage.task_records import load_record
 
-STAGE_TASKS = {"find": (detection, "find_task"), "apply": (rewriting, "rewrite_task"), "verify": (shard_checking, "verify_task")}
+STAGE_TASKS = {
+    "find": (detection, "find_task"),
+    "apply": (rewriting, "rewrite_task"),
+    "verify": (shard_checking, "verify_task"),
+}
 
 
 @pytest.fixture()
@@ -38,7 +43,9 @@ def task_counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
     for name, (module, task) in STAGE_TASKS.items():
         original_task = getattr(module, task)
 
-        def count_and_run(task_input: Any, name: str = name, original_task: Callable[[Any], Any] = original_task) -> Any:
+        def count_and_run(
+            task_input: Any, name: str = name, original_task: Callable[[Any], Any] = original_task
+        ) -> Any:
             counts[name] += 1
             return original_task(task_input)
 
@@ -57,7 +64,11 @@ def task_counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
 
     def count_and_stage(self: SandboxedReader, units: list[InputUnit]) -> dict[int, dict[str, Any]]:
         # the reader runs in another process: it stages the units without a matching record
-        counts.update("read" for job in map(self._staging_job, units) if load_record(job.record_path, job.fingerprint) is None)
+        counts.update(
+            "read"
+            for job in map(self._staging_job, units)
+            if load_record(job.record_path, job.fingerprint) is None
+        )
         return stage_units(self, units)
 
     monkeypatch.setattr(SandboxedReader, "_stage_units", count_and_stage)
@@ -66,7 +77,9 @@ def task_counts(monkeypatch: pytest.MonkeyPatch) -> Iterator[Counter[str]]:
 
 def run_rmft(harness: Any, **more: Any) -> RunResult:
     settings = {"seed": 1, "workers": 1, "rows_per_shard": 25, "replace": True, **more}
-    return run_with_settings(harness.inputs, harness.out, load_plan("rmft"), None, Settings(**settings))
+    return run_with_settings(
+        harness.inputs, harness.out, load_plan("rmft"), None, Settings(**settings)
+    )
 
 
 def set_library_version(name: str) -> Callable[[pytest.MonkeyPatch], None]:
@@ -79,7 +92,13 @@ def bump_version(module: Any, name: str = "VERSION") -> Callable[[pytest.MonkeyP
     return lambda patch: patch.setattr(module, name, getattr(module, name) + 1)
 
 
-ALL_TASKS = {"read": 1, "find": 2, "apply": 2, "verify": 2}  # for 44 documents in shards of 25, half of them staged
+# for 44 documents in shards of 25, half of them staged
+ALL_TASKS = {
+    "read": 1,
+    "find": 2,
+    "apply": 2,
+    "verify": 2,
+}
 PLAN_TASKS = {"apply": 2, "verify": 2}
 DETECT_AND_PLAN_TASKS = {"find": 2, **PLAN_TASKS}
 Change = tuple[str, Callable[[pytest.MonkeyPatch], None], dict[str, Any], dict[str, int]]
@@ -147,13 +166,18 @@ def test_damaged_files_are_rebuilt(harness: Any, task_counts: Counter[str]) -> N
         assert task_counts == {"verify": 2} | ({stage: 1} if stage else {}), pattern
 
 
-def test_changed_input_is_reported_without_file_names(harness: Any, task_counts: Counter[str]) -> None:
+def test_changed_input_is_reported_without_file_names(
+    harness: Any, task_counts: Counter[str]
+) -> None:
     harness.rerun()
     task_counts.clear()
     shutil.rmtree(harness.out)
     inputs, texts = list(harness.inputs), harness.inputs[0].read_bytes()
     for change, expected_message in (
-        (lambda: harness.inputs[0].write_bytes(texts.replace(b"wrote", b"wrotE", 1)), "1 of 2 files changed: file 1, "),
+        (
+            lambda: harness.inputs[0].write_bytes(texts.replace(b"wrote", b"wrotE", 1)),
+            "1 of 2 files changed: file 1, ",
+        ),
         (lambda: harness.inputs.pop(), "2 files, now 1, 1 of them missing or changed, 0 new"),
         (lambda: harness.inputs.reverse(), "the same files, in another order"),
     ):
@@ -161,7 +185,9 @@ def test_changed_input_is_reported_without_file_names(harness: Any, task_counts:
         with pytest.raises(UsageError) as caught:
             run_rmft(harness, replace=False)
         message = str(caught.value)
-        assert expected_message in message and all(option in message for option in ("Restore the input", "--replace", "another --work"))
+        assert expected_message in message and all(
+            option in message for option in ("Restore the input", "--replace", "another --work")
+        )
         assert "in.a" not in message and not task_counts  # a file's name may be a person's
         harness.inputs[:] = inputs
         inputs[0].write_bytes(texts)
@@ -169,29 +195,46 @@ def test_changed_input_is_reported_without_file_names(harness: Any, task_counts:
     assert task_counts == {"verify": 2}
     task_counts.clear()
     inputs[0].write_bytes(texts.replace(b"wrote", b"wrotE", 1))
-    with pytest.raises(UsageError, match="was made from another input .1 of 2 files changed: file 1, "):
+    with pytest.raises(
+        UsageError, match="was made from another input .1 of 2 files changed: file 1, "
+    ):
         run_rmft(harness, replace=False)
     summary = run_rmft(harness)
-    assert "another input (1 of 2 files changed" in " ".join(summary.notes) and task_counts == ALL_TASKS
+    assert (
+        "another input (1 of 2 files changed" in " ".join(summary.notes)
+        and task_counts == ALL_TASKS
+    )
 
 
 @pytest.mark.slow
-def test_an_input_that_changes_during_a_run_is_refused(harness: Any, task_counts: Counter[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    """Checked at the end of detection and again just before OUT is swapped; what was read of the input is deleted."""
+def test_an_input_that_changes_during_a_run_is_refused(
+    harness: Any, task_counts: Counter[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Checked at the end of detection and again just before OUT is swapped; what was read of the
+    input is deleted."""
     harness.place_old_output()
     texts = harness.inputs[0].read_bytes()
     for module, name in ((detection, "find_task"), (shard_checking, "verify_task")):
         original_task = getattr(module, name)
 
-        def change_input_and_run(task: Any, original_task: Callable[[Any], Any] = original_task) -> Any:
+        def change_input_and_run(
+            task: Any, original_task: Callable[[Any], Any] = original_task
+        ) -> Any:
             harness.inputs[0].write_bytes(texts + b'{"text": "canary late"}\n')
             return original_task(task)
 
         with monkeypatch.context() as patch:
             patch.setattr(module, name, change_input_and_run)
-            with pytest.raises(InputRefused, match="file 1 of the input changed while it was being read; nothing was published"):
+            with pytest.raises(
+                InputRefused,
+                match="file 1 of the input changed while it was being read; nothing was published",
+            ):
                 run_rmft(harness)
-        assert harness.output_state() == "old" and not (harness.work / "index.json").exists() and not (harness.work / "tasks").exists()
+        assert (
+            harness.output_state() == "old"
+            and not (harness.work / "index.json").exists()
+            and not (harness.work / "tasks").exists()
+        )
         harness.inputs[0].write_bytes(texts)
     task_counts.clear()
     harness.rerun()
@@ -200,14 +243,23 @@ def test_an_input_that_changes_during_a_run_is_refused(harness: Any, task_counts
     shutil.rmtree(harness.out)
     with monkeypatch.context() as patch:
         original_task = shard_checking.verify_task
-        patch.setattr(shard_checking, "verify_task", lambda task: (os.utime(harness.inputs[0]), original_task(task))[1])
+        patch.setattr(
+            shard_checking,
+            "verify_task",
+            lambda task: (os.utime(harness.inputs[0]), original_task(task))[1],
+        )
         harness.rerun()
 
 
 def test_leftovers_of_a_killed_run_are_deleted(harness: Any) -> None:
     harness.rerun()
     shutil.rmtree(harness.out)
-    for leftover in ("tasks/detect/00009.json.tmp", "index.json.tmp", "spill/detect-1/half.parquet", "spill/duckdb_temp_storage.tmp"):
+    for leftover in (
+        "tasks/detect/00009.json.tmp",
+        "index.json.tmp",
+        "spill/detect-1/half.parquet",
+        "spill/duckdb_temp_storage.tmp",
+    ):
         (harness.work / leftover).parent.mkdir(parents=True, exist_ok=True)
         (harness.work / leftover).write_text("canary")
     harness.rerun()  # checks that WORK has only known files
@@ -222,7 +274,10 @@ def test_records_hold_no_text(harness: Any) -> None:
         assert set(record) == {"fingerprint", "files", "result"} and (
             record["files"] or path.name.startswith("check-") or path.parent.name == "columns"
         )
-        assert all((path.parent / file).resolve().is_relative_to(harness.work.resolve()) for file in record["files"])
+        assert all(
+            (path.parent / file).resolve().is_relative_to(harness.work.resolve())
+            for file in record["files"]
+        )
         assert not any(Path(file).is_absolute() for file in record["files"]) and all(
             len(file_hash) == 64 for file_hash in record["files"].values()
         )

@@ -1,4 +1,5 @@
-"""The HTML report and the dataset card: escaping, wording, no external resources, no values. All people are invented."""
+"""The HTML report and the dataset card: escaping, wording, no external resources, no values. All
+people are invented."""
 
 from __future__ import annotations
 
@@ -14,7 +15,14 @@ import pytest
 import yaml
 
 from sanitize.reporting.charts import RankCurves
-from sanitize.reporting.html_report import EditSample, ReportTables, _size_category, build_charts, render_card, render_report
+from sanitize.reporting.html_report import (
+    EditSample,
+    ReportTables,
+    _size_category,
+    build_charts,
+    render_card,
+    render_report,
+)
 from sanitize.reporting.page_templates import render_template
 from sanitize.text import mail_headers
 
@@ -46,9 +54,22 @@ SUMMARY: dict[str, Any] = {
             "left_by_plan": 0,
             "skipped": {"luhn": 4},
         },
-        "URL": {"occurrences": 50, "values": 20, "documents": 45, "kept": 0, "replaced": 0, "left_by_plan": 50, "skipped": {}},
+        "URL": {
+            "occurrences": 50,
+            "values": 20,
+            "documents": 45,
+            "kept": 0,
+            "replaced": 0,
+            "left_by_plan": 50,
+            "skipped": {},
+        },
     },
-    "verify": {"mode": "fast", "values_checked": 350, "forms": ["exact", "case-folded", "NFKC"], "files": 4},
+    "verify": {
+        "mode": "fast",
+        "values_checked": 350,
+        "forms": ["exact", "case-folded", "NFKC"],
+        "files": 4,
+    },
     "seconds": 3.25,
     "mb_per_s": 12.5,
     "peak_rss_mb": 310,
@@ -57,11 +78,17 @@ SUMMARY: dict[str, Any] = {
     "plan": {
         "about": "Keep the first.",
         "leave": ["URL"],
-        "edit": [{"use": "rmft", "kinds": ["EMAIL_ADDRESS"], "keep": 1}, {"use": "redact", "kinds": ["CREDIT_CARD"]}],
+        "edit": [
+            {"use": "rmft", "kinds": ["EMAIL_ADDRESS"], "keep": 1},
+            {"use": "redact", "kinds": ["CREDIT_CARD"]},
+        ],
     },
     "key": "secret",
     "publishable": True,
-    "columns": [{"name": "text", "policy": "sanitize"}, {"name": "user_id", "policy": "pseudonymize"}],
+    "columns": [
+        {"name": "text", "policy": "sanitize"},
+        {"name": "user_id", "policy": "pseudonymize"},
+    ],
     "quarantine": {"not_utf8": 2, "too_large": 1},
     "versions": {"polars": "2.1.0"},
     "inputs": [{"name": "mails.mbox", "bytes": 123456, "sha256": "ab" * 32}],
@@ -69,7 +96,13 @@ SUMMARY: dict[str, Any] = {
 }
 KEPT_VALUES = {"column": "url", "kind": "URL", "values": 3, "kept_for": "name"}
 FULL_CHECK = SUMMARY["verify"] | {"mode": "full"}
-HISTOGRAM = [("EMAIL_ADDRESS", 1, 200), ("EMAIL_ADDRESS", 5, 90), ("EMAIL_ADDRESS", 50, 10), ("CREDIT_CARD", 1, 50), ("URL", 10, 5)]
+HISTOGRAM = [
+    ("EMAIL_ADDRESS", 1, 200),
+    ("EMAIL_ADDRESS", 5, 90),
+    ("EMAIL_ADDRESS", 50, 10),
+    ("CREDIT_CARD", 1, 50),
+    ("URL", 10, 5),
+]
 SAMPLES = [
     EditSample(
         kind="EMAIL_ADDRESS",
@@ -150,10 +183,26 @@ class Page(HTMLParser):
 
 FULL_SUMMARY = SUMMARY | {
     "dropped": [{"part": "near_dup", "reason": "copy", "documents": 7}],
-    "editor_reports": [{"part": "header_dedup", "by_field": {"to": {"occurrences": 5, "spans": 4, "lines": 1}}}],
-    "blacklist": {"k": 2, "n": 3, "listed": [{"n": 1, "reason": "direct", "ngrams": 5}, {"n": 3, "reason": "indirect", "ngrams": 1234}]},
+    "editor_reports": [
+        {"part": "header_dedup", "by_field": {"to": {"occurrences": 5, "spans": 4, "lines": 1}}}
+    ],
+    "blacklist": {
+        "k": 2,
+        "n": 3,
+        "listed": [
+            {"n": 1, "reason": "direct", "ngrams": 5},
+            {"n": 3, "reason": "indirect", "ngrams": 1234},
+        ],
+    },
     "settings": {"rows_per_shard": 50_000, "roles": {"text": ["text"], "user": None}},
-    "outputs": [{"path": "data/train-00000-of-00001.parquet", "rows": 1990, "bytes": 5_000_000, "sha256": "cd" * 32}],
+    "outputs": [
+        {
+            "path": "data/train-00000-of-00001.parquet",
+            "rows": 1990,
+            "bytes": 5_000_000,
+            "sha256": "cd" * 32,
+        }
+    ],
     "quarantine": {"not_utf8": 3},
 }
 
@@ -166,7 +215,10 @@ def table_rows(html: str, head: str) -> list[list[str]]:
     """The cells of the first table that has a column with this heading."""
     for table in re.findall(r"<table.*?</table>", html, re.DOTALL):
         rows = [
-            [" ".join(unescape(re.sub("<.*?>", "", cell)).split()) for cell in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row, re.DOTALL)]
+            [
+                " ".join(unescape(re.sub("<.*?>", "", cell)).split())
+                for cell in re.findall(r"<t[hd].*?>(.*?)</t[hd]>", row, re.DOTALL)
+            ]
             for row in re.findall(r"<tr>.*?</tr>", table, re.DOTALL)
         ]
         if rows and head in rows[0]:
@@ -178,11 +230,23 @@ def test_page_loads_no_external_resources() -> None:
     html = render_report(SUMMARY, TABLES)
     page = Page(html)
     policy = "default-src 'none'; style-src 'unsafe-inline'; img-src data:"
-    assert ("content", policy) in page.attributes and ("http-equiv", "Content-Security-Policy") in page.attributes
+    assert ("content", policy) in page.attributes and (
+        "http-equiv",
+        "Content-Security-Policy",
+    ) in page.attributes
     assert html.index("Content-Security-Policy") < html.index("<style")
     assert not {"script", "link", "img", "iframe", "object", "form", "base"} & set(page.tags)
-    assert not [name for name, _ in page.attributes if name.startswith("on") or name in ("href", "src", "style", "xlink:href")]
-    assert "url(" not in html and "@import" not in html and "prefers-color-scheme: dark" in html and "@media print" in html
+    assert not [
+        name
+        for name, _ in page.attributes
+        if name.startswith("on") or name in ("href", "src", "style", "xlink:href")
+    ]
+    assert (
+        "url(" not in html
+        and "@import" not in html
+        and "prefers-color-scheme: dark" in html
+        and "@media print" in html
+    )
     assert page.tags.count("polyline") == 5 and page.tags.count("rect") == 26
 
 
@@ -193,7 +257,15 @@ def test_hostile_names_are_only_text(name: str) -> None:
     versions, inputs = {name: name}, [{"name": name, "bytes": 1, "sha256": name}]
     columns = [{"name": name, "policy": name}]
     verify = {"mode": name, "values_checked": 1, "forms": [name], "files": 1}
-    facts = changed_summary(by_kind=by_kind, plan=plan, plan_name=name, plan_hash=name, versions=versions, inputs=inputs, columns=columns)
+    facts = changed_summary(
+        by_kind=by_kind,
+        plan=plan,
+        plan_name=name,
+        plan_hash=name,
+        versions=versions,
+        inputs=inputs,
+        columns=columns,
+    )
     facts |= {
         "quarantine": {name: 3},
         "verify": verify,
@@ -201,29 +273,55 @@ def test_hostile_names_are_only_text(name: str) -> None:
         "dropped": [{"part": name, "reason": name, "documents": 1}],
     }
     facts |= {"blacklist": {"k": 2, "n": 3, "listed": [{"n": 1, "reason": name, "ngrams": 5}]}}
-    facts |= {"editor_reports": [{"part": name, "by_field": {name: {"occurrences": 1, "spans": 1, "lines": 1}}}]}
+    facts |= {
+        "editor_reports": [
+            {"part": name, "by_field": {name: {"occurrences": 1, "spans": 1, "lines": 1}}}
+        ]
+    }
     facts |= {"outputs": [{"path": name, "rows": 1, "bytes": 1, "sha256": name}]}
-    facts |= {"description": dict.fromkeys(("date", "dataset_name", "purpose", "responsible", "license"), name)}
+    facts |= {
+        "description": dict.fromkeys(
+            ("date", "dataset_name", "purpose", "responsible", "license"), name
+        )
+    }
     facts |= {"looked_for": [name], "not_looked_for": [name], "stays_by_plan": [name]}
-    facts |= {"canaries": {"by_form": {name: {"planted": 2, "removed": 1}}, "samples": [{"kind": name, "before": name, "after": name}]}}
-    sample = EditSample(kind=name, original=name, replacement=name, text_before=name, text_after=name)
+    facts |= {
+        "canaries": {
+            "by_form": {name: {"planted": 2, "removed": 1}},
+            "samples": [{"kind": name, "before": name, "after": name}],
+        }
+    }
+    sample = EditSample(
+        kind=name, original=name, replacement=name, text_before=name, text_after=name
+    )
     ledger = [LEDGER[0] | {"part": name, "privacy_unit": name}]
     outcomes = [(name, "original", None, 3, 4), (name, "surrogate", name, 3, 1)]
-    tables = ReportTables(frequency_histogram=[(name, 3, 4)], outcomes=outcomes, ledger=ledger, samples=[sample])
+    tables = ReportTables(
+        frequency_histogram=[(name, 3, 4)], outcomes=outcomes, ledger=ledger, samples=[sample]
+    )
     plain_page = Page(render_report(FULL_SUMMARY, replace(TABLES, ledger=LEDGER)))
     page = Page(render_report(facts, tables))
-    assert set(page.tags) <= set(plain_page.tags) and not [a for a, _ in page.attributes if a.startswith("on") or a == "src"]
+    assert set(page.tags) <= set(plain_page.tags) and not [
+        a for a, _ in page.attributes if a.startswith("on") or a == "src"
+    ]
     assert "49" not in page.text and not re.search("[\x00-\x09\x0b-\x1f\u202e]", page.text)
     markdown = render_card(facts)
-    assert not re.search("[\x00-\x09\x0b-\x1f\u202e]", markdown) and "<" not in markdown.split("---\n", 2)[2]
-    headings, plain_headings = (
-        [line for line in text.splitlines() if line.startswith("#")] for text in (markdown, render_card(changed_summary()))
+    assert (
+        not re.search("[\x00-\x09\x0b-\x1f\u202e]", markdown)
+        and "<" not in markdown.split("---\n", 2)[2]
     )
-    assert headings[1:] == plain_headings[1:] and len(headings) == len(plain_headings)  # the first is the name of the dataset
+    headings, plain_headings = (
+        [line for line in text.splitlines() if line.startswith("#")]
+        for text in (markdown, render_card(changed_summary()))
+    )
+    # the first is the name of the dataset
+    assert headings[1:] == plain_headings[1:] and len(headings) == len(plain_headings)
     rows = [line for line in markdown.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", row)) for row in rows} == {3, 7}
     body = markdown.split("---\n", 2)[2]
-    assert not re.search(r"(?<!\\)[`\[]", body.replace("`sanitize`", "").replace("```python", "").replace("```", ""))
+    assert not re.search(
+        r"(?<!\\)[`\[]", body.replace("`sanitize`", "").replace("```python", "").replace("```", "")
+    )
 
 
 def test_page_has_no_raw_value() -> None:
@@ -251,7 +349,11 @@ def test_minimal_summary_is_enough() -> None:
     )
     minimal = dict.fromkeys(names, 0)
     page = Page(render_report(minimal))
-    assert "not checked" in page.text and "keep private" in page.text and "No record was quarantined." in page.text
+    assert (
+        "not checked" in page.text
+        and "keep private" in page.text
+        and "No record was quarantined." in page.text
+    )
     assert "was not checked" in render_card(minimal)
 
 
@@ -260,8 +362,16 @@ def test_minimal_summary_is_enough() -> None:
     [
         ({}, *["fast: 0 of 350 values found in 3 forms outside of 300 kept originals"] * 2),
         ({"kept_originals": 0}, *["fast: 0 of 350 removed values found in 3 forms"] * 2),
-        ({}, "keep private: the fast check does not search", "**Keep private: the fast check does not search"),
-        ({"verify": FULL_CHECK}, "in the forms exact, case-folded, NFKC", "in these forms, and in no others: exact, case-folded, NFKC"),
+        (
+            {},
+            "keep private: the fast check does not search",
+            "**Keep private: the fast check does not search",
+        ),
+        (
+            {"verify": FULL_CHECK},
+            "in the forms exact, case-folded, NFKC",
+            "in these forms, and in no others: exact, case-folded, NFKC",
+        ),
         (
             {"key": "seed"},
             "reproducible, replacements can be guessed, no privacy claim",
@@ -272,7 +382,11 @@ def test_minimal_summary_is_enough() -> None:
             "keep private: the plan is not meant for publication",
             "**Keep private: the plan is not meant for publication.**",
         ),
-        ({"verify": {"mode": "off"}}, "the result was not checked", "**Keep private: the result was not checked.**"),
+        (
+            {"verify": {"mode": "off"}},
+            "the result was not checked",
+            "**Keep private: the result was not checked.**",
+        ),
         (
             {"verify": FULL_CHECK, "kept_originals": 300},
             "no removed value is left; other values that were found stay by plan",
@@ -280,23 +394,46 @@ def test_minimal_summary_is_enough() -> None:
         ),
         ({"leaks": 1}, "1 of 350", "1 of 350"),
         (
-            {"verify": FULL_CHECK, "looked_for": ["EMAIL_ADDRESS"], "not_looked_for": ["names of people (PERSON)"]},
+            {
+                "verify": FULL_CHECK,
+                "looked_for": ["EMAIL_ADDRESS"],
+                "not_looked_for": ["names of people (PERSON)"],
+            },
             "not looked fornames of people (PERSON)",
             "- **not looked for**: names of people (PERSON)",
         ),
         (
-            {"canaries": {"by_form": {"base64": {"planted": 8, "removed": 5}, "HTML": {"planted": 4, "removed": 4}}}},
-            "9 of 12 values of invented people were removed, in 2 written forms; stayed: base64 3 of 8",
+            {
+                "canaries": {
+                    "by_form": {
+                        "base64": {"planted": 8, "removed": 5},
+                        "HTML": {"planted": 4, "removed": 4},
+                    }
+                }
+            },
+            (
+                "9 of 12 values of invented people were removed, in 2 written forms; stayed: base64"
+                " 3 of 8"
+            ),
             "stayed: base64 3 of 8",
         ),
     ],
 )
-def test_page_claims_only_what_was_checked(facts: dict[str, Any], on_page: str, on_card: str) -> None:
-    html, markdown = render_report(changed_summary(**facts), TABLES), render_card(changed_summary(**facts))
+def test_page_claims_only_what_was_checked(
+    facts: dict[str, Any], on_page: str, on_card: str
+) -> None:
+    html, markdown = (
+        render_report(changed_summary(**facts), TABLES),
+        render_card(changed_summary(**facts)),
+    )
     assert on_page in Page(html).text.replace("\n", "") and on_card in markdown
     for text in (html, markdown):
         assert not re.search(r"\bno pii\b|anonym|complian|guarantee|\bsafe\b", text, re.IGNORECASE)
-        assert "not counted" in text and "differential privacy" in text.lower() or "privacy claim" in text
+        assert (
+            "not counted" in text
+            and "differential privacy" in text.lower()
+            or "privacy claim" in text
+        )
 
 
 @pytest.mark.parametrize(
@@ -305,14 +442,17 @@ def test_page_claims_only_what_was_checked(facts: dict[str, Any], on_page: str, 
         ({"kept_originals": 0, "by_kind": {}}, "good"),
         ({}, "care"),  # originals stay by plan
         ({"kept_originals": 0, "by_kind": {}, "staying_kinds": ["DATE_TIME"]}, "care"),  # in part
-        ({"kept_originals": 0, "by_kind": {}, "stays_by_plan": ["URL: every occurrence"]}, "good"),  # none was found
+        # none was found
+        ({"kept_originals": 0, "by_kind": {}, "stays_by_plan": ["URL: every occurrence"]}, "good"),
         ({"kept_originals": 0, "by_kind": {}, "kept_values": [KEPT_VALUES]}, "care"),
         ({"kept_originals": 0, "by_kind": {}, "occurrences": 0}, "care"),
         ({"kept_originals": 0, "by_kind": {}, "verify": SUMMARY["verify"]}, "bad"),
         ({"publishable": False}, "bad"),
     ],
 )
-def test_the_verdict_is_good_only_where_nothing_that_was_found_stays(facts: dict[str, Any], level: str) -> None:
+def test_the_verdict_is_good_only_where_nothing_that_was_found_stays(
+    facts: dict[str, Any], level: str
+) -> None:
     html = render_report({**changed_summary(verify=FULL_CHECK), **facts})
     assert re.findall(r'class="verdict (\w+)"', html) == [level]
 
@@ -325,7 +465,11 @@ def test_what_stays_is_counted_with_what_the_plan_leaves(kept: int, left: int, l
     kinds = copy.deepcopy(SUMMARY["by_kind"])
     kinds["URL"]["left_by_plan"] = left
     html = render_report(changed_summary(kept_originals=kept, by_kind=kinds))
-    tile = re.search(r'<li class="(\w+)"><b>([\d,]+)</b><span>of 1,250 occurrences found stay as they are, by plan</span>', html)
+    tile = re.search(
+        r'<li class="(\w+)"><b>([\d,]+)</b><span>of 1,250 occurrences found stay as they are, by'
+        r" plan</span>",
+        html,
+    )
     assert tile and tile.groups() == (level, f"{kept + left}")
     sentence = f"{kept + left} found occurrences are in the texts unchanged, by plan"
     for page in (html, render_card(changed_summary(kept_originals=kept, by_kind=kinds))):
@@ -340,10 +484,23 @@ def test_what_was_not_given_is_named_on_both_pages() -> None:
 
 
 def test_the_description_is_on_both_pages() -> None:
-    given = {"date": "2031-05-14", "dataset_name": "Harbour mails", "purpose": "a test", "license": 'cc-by-4.0: "x"', "responsible": ""}
-    html, markdown = render_report(changed_summary(description=given)), render_card(changed_summary(description=given))
+    given = {
+        "date": "2031-05-14",
+        "dataset_name": "Harbour mails",
+        "purpose": "a test",
+        "license": 'cc-by-4.0: "x"',
+        "responsible": "",
+    }
+    html, markdown = (
+        render_report(changed_summary(description=given)),
+        render_card(changed_summary(description=given)),
+    )
     rows = dict(re.findall(r"<tr><th>(.*?)</th><td>(.*?)</td></tr>", html))
-    assert (rows["name"], rows["purpose"], rows["date"]) == ("Harbour mails", "a test", "2031-05-14")
+    assert (rows["name"], rows["purpose"], rows["date"]) == (
+        "Harbour mails",
+        "a test",
+        "2031-05-14",
+    )
     assert "not given" in rows["responsible"]
     head = yaml.safe_load(markdown.split("---\n")[1])
     assert (head["pretty_name"], head["license"]) == ("Harbour mails", given["license"])
@@ -352,9 +509,19 @@ def test_the_description_is_on_both_pages() -> None:
 
 
 def test_settings_and_plan_are_in_words() -> None:
-    html = render_report(changed_summary(settings={"rows_per_shard": 50_000, "roles": {"text": ["text"], "user": None}}), TABLES)
+    html = render_report(
+        changed_summary(
+            settings={"rows_per_shard": 50_000, "roles": {"text": ["text"], "user": None}}
+        ),
+        TABLES,
+    )
     text = unescape(html.partition("<body>")[2])
-    assert "{" not in text and "null" not in text and "50,000" in text and "user_id, or a mail's From" in text
+    assert (
+        "{" not in text
+        and "null" not in text
+        and "50,000" in text
+        and "user_id, or a mail's From" in text
+    )
 
 
 _KIND_HEADING = "kind, and what the plan does"
@@ -364,7 +531,17 @@ def test_outcomes_of_each_kind() -> None:
     """Outcomes are counted from the tables if given, else from the summary."""
     html = render_report(SUMMARY, TABLES)
     cells = table_rows(html, _KIND_HEADING)
-    assert cells[0][:9] == [_KIND_HEADING, "occurrences", "values", "documents", "kept", "left", "surrogate", "label", "dropped"]
+    assert cells[0][:9] == [
+        _KIND_HEADING,
+        "occurrences",
+        "values",
+        "documents",
+        "kept",
+        "left",
+        "surrogate",
+        "label",
+        "dropped",
+    ]
     assert cells[1][:9] == ["EMAIL_ADDRESS", "1,150", "300", "900", "300", "0", "850", "0", "7"]
     assert cells[2][:9] == ["CREDIT_CARD", "50", "50", "40", "0", "0", "0", "50", "0"]
     assert cells[3][:9] == ["URL", "50", "20", "45", "0", "50", "0", "0", "0"]
@@ -372,7 +549,12 @@ def test_outcomes_of_each_kind() -> None:
     notes = re.findall(r'<tr class="under"><td colspan="9">(.*?)</td></tr>', html)
     assert [note.partition("; skipped: ")[2] for note in notes] == ["", "luhn 4", ""] and all(notes)
     cells = table_rows(render_report(SUMMARY), _KIND_HEADING)
-    assert [row[4:7] for row in cells] == [["kept", "left", "replaced"], ["300", "0", "850"], ["0", "0", "50"], ["0", "50", "0"]]
+    assert [row[4:7] for row in cells] == [
+        ["kept", "left", "replaced"],
+        ["300", "0", "850"],
+        ["0", "0", "50"],
+        ["0", "50", "0"],
+    ]
 
 
 def test_locations_do_not_name_rare_fields() -> None:
@@ -386,25 +568,35 @@ def test_locations_do_not_name_rare_fields() -> None:
         ["other header fields", "50 100%", "–", "–", "50 100%"],
     ]
     well_known = sorted(mail_headers.WELL_KNOWN_FIELDS)
-    outcomes = [("URL", "original", field, 100 + number, 1) for number, field in enumerate(well_known)] + [
-        ("URL", "original", "body", 1, 1)
-    ]
+    outcomes = [
+        ("URL", "original", field, 100 + number, 1) for number, field in enumerate(well_known)
+    ] + [("URL", "original", "body", 1, 1)]
     rows = table_rows(render_report(SUMMARY, ReportTables(outcomes=outcomes)), "location")[1:]
     rest_count = sum(100 + number for number in range(len(well_known) - 12))
     assert (
-        len(rows) == 14 and rows[0] == ["other header fields", f"{rest_count:,} 0%", f"{rest_count:,} 0%"] and rows[1][0] == well_known[-1]
+        len(rows) == 14
+        and rows[0] == ["other header fields", f"{rest_count:,} 0%", f"{rest_count:,} 0%"]
+        and rows[1][0] == well_known[-1]
     )
-    assert "Where the values occur" not in render_report(SUMMARY, ReportTables(frequency_histogram=HISTOGRAM))
+    assert "Where the values occur" not in render_report(
+        SUMMARY, ReportTables(frequency_histogram=HISTOGRAM)
+    )
     outcomes = [(f"KIND_{number}", "original", "from", 1, 1) for number in range(20)]
     kinds = {kind: SUMMARY["by_kind"]["URL"] for kind, *_ in outcomes}
-    assert table_rows(render_report(changed_summary(by_kind=kinds), ReportTables(outcomes=outcomes)), "location")[1][-2:] == [
+    assert table_rows(
+        render_report(changed_summary(by_kind=kinds), ReportTables(outcomes=outcomes)), "location"
+    )[1][-2:] == [
         "12 0%",
         "20 0%",
     ]
 
 
 def test_curves_equal_the_tables() -> None:
-    figures = {figure.name: figure for figure in build_charts(SUMMARY, TABLES) if isinstance(figure, RankCurves)}
+    figures = {
+        figure.name: figure
+        for figure in build_charts(SUMMARY, TABLES)
+        if isinstance(figure, RankCurves)
+    }
     assert list(figures) == ["EMAIL_ADDRESS", "CREDIT_CARD", "URL"]
     mail = figures["EMAIL_ADDRESS"]
     assert (mail.before, mail.after) == ([(50, 10), (5, 90), (1, 200)], [(2, 25), (1, 1100)])
@@ -416,45 +608,83 @@ def test_curves_equal_the_tables() -> None:
 def test_deduplication_and_blacklist_are_reported() -> None:
     html = render_report(FULL_SUMMARY, TABLES)
     assert table_rows(html, "part")[1] == ["near_dup", "copy as in an earlier document", "7", "<1%"]
-    assert table_rows(html, "field") == [["field", "occurrences", "spans", "whole lines"], ["to", "5", "4", "1"]]
-    assert table_rows(html, "words in a row")[1:] == [["1", "direct", "5"], ["3", "indirect", "1,234"]]
+    assert table_rows(html, "field") == [
+        ["field", "occurrences", "spans", "whole lines"],
+        ["to", "5", "4", "1"],
+    ]
+    assert table_rows(html, "words in a row")[1:] == [
+        ["1", "direct", "5"],
+        ["3", "indirect", "1,234"],
+    ]
     text = " ".join(Page(html).text.split())
-    assert "runs of up to 3 words that fewer than 2 users wrote" in text and "never published" in text
+    assert (
+        "runs of up to 3 words that fewer than 2 users wrote" in text and "never published" in text
+    )
     for missing in ("Deduplication", "Blacklist", "Privacy ledger"):
         assert missing not in Page(render_report(SUMMARY, TABLES)).text
 
 
 def test_a_ledger_changes_the_claim() -> None:
     text = Page(render_report(SUMMARY, replace(TABLES, ledger=LEDGER))).text
-    assert "epsilon 25.0" in text.partition("Kinds, and")[0] and "epsilon 25.0" not in Page(render_report(SUMMARY, TABLES)).text
-    assert "claimed for the units of the ledger" in text and "No claim" not in text and "2,000.0" in text
+    assert (
+        "epsilon 25.0" in text.partition("Kinds, and")[0]
+        and "epsilon 25.0" not in Page(render_report(SUMMARY, TABLES)).text
+    )
+    assert (
+        "claimed for the units of the ledger" in text
+        and "No claim" not in text
+        and "2,000.0" in text
+    )
     assert "No claim of differential privacy is made" in Page(render_report(SUMMARY, TABLES)).text
-    assert "No claim" in render_card(SUMMARY, TABLES) and "No claim" not in render_card(SUMMARY, replace(TABLES, ledger=LEDGER))
+    assert "No claim" in render_card(SUMMARY, TABLES) and "No claim" not in render_card(
+        SUMMARY, replace(TABLES, ledger=LEDGER)
+    )
 
 
 def test_only_labels_are_shown_unmasked() -> None:
     def after(text: str) -> str:
         sample = EditSample(kind="US_SSN", original="123-45-6789", replacement=text)
-        return Page(render_report(SUMMARY, ReportTables(samples=[sample]))).text.partition("Before and after")[2].partition("Quarantine")[0]
+        return (
+            Page(render_report(SUMMARY, ReportTables(samples=[sample])))
+            .text.partition("Before and after")[2]
+            .partition("Quarantine")[0]
+        )
 
     assert "[US_SSN-12]" in after("[US_SSN-12]")
     assert "SECRET" not in after("[SECRET] 9") and "Canary" not in after("[Canary]")
 
 
 def test_a_large_summary_stays_under_two_megabytes() -> None:
-    inputs = [{"name": f"part-{number}.parquet", "bytes": 10**9, "sha256": "cd" * 32} for number in range(100_000)]
+    inputs = [
+        {"name": f"part-{number}.parquet", "bytes": 10**9, "sha256": "cd" * 32}
+        for number in range(100_000)
+    ]
     kinds = {f"KIND_{number}": SUMMARY["by_kind"]["URL"] for number in range(40)}
     histogram = [(kind, count, 1 + 10**6 // count**2) for kind in kinds for count in range(1, 3000)]
     outcomes = [(kind, "original", None, count, values) for kind, count, values in histogram]
-    shards = [{"path": f"data/{number}", "rows": 1, "bytes": 1, "sha256": "ef" * 32} for number in range(50_000)]
+    shards = [
+        {"path": f"data/{number}", "rows": 1, "bytes": 1, "sha256": "ef" * 32}
+        for number in range(50_000)
+    ]
     html = render_report(
-        changed_summary(inputs=inputs, by_kind=kinds, outputs=shards), ReportTables(frequency_histogram=histogram, outcomes=outcomes)
+        changed_summary(inputs=inputs, by_kind=kinds, outputs=shards),
+        ReportTables(frequency_histogram=histogram, outcomes=outcomes),
     )
     assert len(html.encode()) < 2_000_000 and "99,800 more" in html and "49,800 more" in html
 
 
 def test_card_has_the_shard_paths_for_load_dataset() -> None:
     head = yaml.safe_load(render_card(SUMMARY).split("---\n")[1])
-    assert head["configs"] == [{"config_name": "default", "data_files": [{"split": "train", "path": "data/train-*.parquet"}]}]
+    assert head["configs"] == [
+        {
+            "config_name": "default",
+            "data_files": [{"split": "train", "path": "data/train-*.parquet"}],
+        }
+    ]
     assert head["size_categories"] == ["1K<n<10K"]
-    assert [_size_category(count) for count in (0, 999, 1000, 10**9)] == ["n<1K", "n<1K", "1K<n<10K", "n>100M"]
+    assert [_size_category(count) for count in (0, 999, 1000, 10**9)] == [
+        "n<1K",
+        "n<1K",
+        "1K<n<10K",
+        "n>100M",
+    ]

@@ -1,7 +1,8 @@
-"""The report in a real browser: it renders in light mode, dark mode and print, without console messages, requests or values.
+"""The report in a real browser: it renders in light mode, dark mode and print, without console
+messages, requests or values.
 
-Skipped where there is no Chromium; `.ci/run` installs one where it can. Each start has its own profile and a time limit, and leaves no
-process running.
+Skipped where there is no Chromium; `.ci/run` installs one where it can. Each start has its own
+profile and a time limit, and leaves no process running.
 """
 
 from __future__ import annotations
@@ -27,16 +28,26 @@ from sanitize.plans.settings import Settings
 
 
 def find_chromium() -> str | None:
-    """The path of a Chromium that starts; an executable on the path may be a stub that asks to install a package."""
-    for path in filter(None, map(which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))):
+    """The path of a Chromium that starts; an executable on the path may be a stub that asks to
+    install a package."""
+    for path in filter(
+        None, map(which, ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable"))
+    ):
         with contextlib.suppress(OSError, subprocess.SubprocessError):
-            if subprocess.run([path, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=60).returncode == 0:
+            if (
+                subprocess.run(
+                    [path, "--version"], capture_output=True, stdin=subprocess.DEVNULL, timeout=60
+                ).returncode
+                == 0
+            ):
                 return path
     return None
 
 
 CHROMIUM = find_chromium()
-pytestmark = pytest.mark.skipif(CHROMIUM is None, reason="no working Chromium; apt-get install chromium")
+pytestmark = pytest.mark.skipif(
+    CHROMIUM is None, reason="no working Chromium; apt-get install chromium"
+)
 FLAGS = (
     "--headless=new",
     "--no-sandbox",  # the tests of a container run as root
@@ -63,18 +74,27 @@ def out(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("browsed")
     mails = pl.DataFrame(generate_mails(120, 9)).select("text")
     plan = folder / "<svg onload=alert(1)>&'.toml"
-    plan.write_text((resources.files("sanitize") / "plans" / "rmft.toml").read_text("utf-8"), "utf-8")
+    plan.write_text(
+        (resources.files("sanitize") / "plans" / "rmft.toml").read_text("utf-8"), "utf-8"
+    )
     mails.with_columns(
-        pl.lit(3).alias("<script>document.title='owned'</script>"), pl.lit(4).alias("\u202egnp.\"'><img src=x>")
+        pl.lit(3).alias("<script>document.title='owned'</script>"),
+        pl.lit(4).alias("\u202egnp.\"'><img src=x>"),
     ).write_parquet(folder / "in.parquet")
-    run_with_settings(folder / "in.parquet", folder / "out", str(plan), settings=Settings(seed=1, workers=1))
+    run_with_settings(
+        folder / "in.parquet", folder / "out", str(plan), settings=Settings(seed=1, workers=1)
+    )
     return folder / "out"
 
 
-def browse(page: Path, *flags: str, profile: Path, output_file: Path | None = None) -> tuple[str, str]:
-    """What Chromium writes to stdout and stderr when it opens a page; with `output_file`, it must also write that file.
+def browse(
+    page: Path, *flags: str, profile: Path, output_file: Path | None = None
+) -> tuple[str, str]:
+    """What Chromium writes to stdout and stderr when it opens a page; with `output_file`, it must
+    also write that file.
 
-    A browser that crashes or hangs is started again, up to twice; errors of the page are never ignored.
+    A browser that crashes or hangs is started again, up to twice; errors of the page are never
+    ignored.
     """
     for _ in range(2):
         with contextlib.suppress(subprocess.TimeoutExpired, ChildProcessError):
@@ -82,17 +102,31 @@ def browse(page: Path, *flags: str, profile: Path, output_file: Path | None = No
     return _browse_once(page, *flags, profile=profile, output_file=output_file)
 
 
-def _browse_once(page: Path, *flags: str, profile: Path, output_file: Path | None) -> tuple[str, str]:
+def _browse_once(
+    page: Path, *flags: str, profile: Path, output_file: Path | None
+) -> tuple[str, str]:
     """One start of the browser; all its processes are killed afterwards."""
     assert CHROMIUM is not None
     process = subprocess.Popen(
-        [CHROMIUM, *FLAGS, f"--user-data-dir={profile}", f"--crash-dumps-dir={profile}", *flags, page.as_uri()],
+        [
+            CHROMIUM,
+            *FLAGS,
+            f"--user-data-dir={profile}",
+            f"--crash-dumps-dir={profile}",
+            *flags,
+            page.as_uri(),
+        ],
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
-        env={**os.environ, "HOME": str(profile), "XDG_CONFIG_HOME": str(profile), "XDG_CACHE_HOME": str(profile)},
+        env={
+            **os.environ,
+            "HOME": str(profile),
+            "XDG_CONFIG_HOME": str(profile),
+            "XDG_CACHE_HOME": str(profile),
+        },
     )
     try:
         streams = process.communicate(timeout=TIMEOUT_SECONDS)
@@ -106,7 +140,8 @@ def _browse_once(page: Path, *flags: str, profile: Path, output_file: Path | Non
 
 
 def console_messages(stderr: str) -> list[str]:
-    """What a page wrote to the console: errors, warnings and violations of its content security policy."""
+    """What a page wrote to the console: errors, warnings and violations of its content security
+    policy."""
     return [line for line in stderr.splitlines() if "CONSOLE" in line]
 
 
@@ -141,7 +176,10 @@ def test_page_renders_without_console_messages(out: Path, profile: Path) -> None
     dom, stderr = browse(out / "report.html", "--dump-dom", profile=profile)
     assert console_messages(stderr) == []
     text = re.sub(r"\s+", " ", re.sub(r"<style>.*?</style>|<[^>]*>", "", dom, flags=re.DOTALL))
-    assert "no removed value is left; other values that were found stay by plan" in text and "full: 0 of " in text
+    assert (
+        "no removed value is left; other values that were found stay by plan" in text
+        and "full: 0 of " in text
+    )
     assert re.search(r"\d+ of \d+ values of invented people", text)
     for heading in (
         "Outcomes by kind",
@@ -153,9 +191,17 @@ def test_page_renders_without_console_messages(out: Path, profile: Path) -> None
     ):
         assert heading in text
     # names are text: the browser created no element from them
-    assert "<script" not in dom and "<img" not in dom and "&lt;script&gt;document.title='owned'&lt;/script&gt;" in dom
+    assert (
+        "<script" not in dom
+        and "<img" not in dom
+        and "&lt;script&gt;document.title='owned'&lt;/script&gt;" in dom
+    )
     assert "<svg onload" not in dom and "&lt;svg onload=alert(1)&gt;&amp;'" in dom
-    assert "<title>What sanitize did" in dom and dom.count("<polyline") >= 8 and dom.count("<rect") >= 10
+    assert (
+        "<title>What sanitize did" in dom
+        and dom.count("<polyline") >= 8
+        and dom.count("<rect") >= 10
+    )
     values = raw_values(out)
     page = (out / "report.html").read_text("utf-8")
     # a longer invented value may begin with one, such as 203.0.113.77 with 203.0.113.7
@@ -164,10 +210,17 @@ def test_page_renders_without_console_messages(out: Path, profile: Path) -> None
 
 
 def test_policy_violations_are_detected(out: Path, profile: Path, tmp_path: Path) -> None:
-    """A script and an external image, added to the page, are blocked by its policy, and the test detects it."""
+    """A script and an external image, added to the page, are blocked by its policy, and the test
+    detects it."""
     bad = tmp_path / "bad.html"
     page = (out / "report.html").read_text("utf-8")
-    bad.write_text(page.replace("</body>", '<script>document.title="owned"</script><img src="http://192.0.2.1/x.png"></body>'), "utf-8")
+    bad.write_text(
+        page.replace(
+            "</body>",
+            '<script>document.title="owned"</script><img src="http://192.0.2.1/x.png"></body>',
+        ),
+        "utf-8",
+    )
     dom, stderr = browse(bad, "--dump-dom", profile=profile)
     messages = console_messages(stderr)
     assert len(messages) >= 2 and all("Content Security Policy" in line for line in messages)
@@ -175,47 +228,91 @@ def test_policy_violations_are_detected(out: Path, profile: Path, tmp_path: Path
 
 
 def take_screenshot(page: Path, mode: str, profile: Path, path: Path) -> Image.Image:
-    _, stderr = browse(page, mode, "--window-size=1200,1600", f"--screenshot={path}", profile=profile, output_file=path)
+    _, stderr = browse(
+        page,
+        mode,
+        "--window-size=1200,1600",
+        f"--screenshot={path}",
+        profile=profile,
+        output_file=path,
+    )
     assert console_messages(stderr) == []
     return Image.open(path).convert("RGB")
 
 
 @pytest.mark.slow
 def test_light_and_dark(out: Path, profile: Path, tmp_path: Path) -> None:
-    light, dark = (take_screenshot(out / "report.html", mode, profile, tmp_path / f"{no}.png") for no, mode in enumerate((LIGHT, DARK)))
+    light, dark = (
+        take_screenshot(out / "report.html", mode, profile, tmp_path / f"{no}.png")
+        for no, mode in enumerate((LIGHT, DARK))
+    )
     assert light.size == dark.size == (1200, 1600)
-    assert light.getpixel((2, 2)) == (0xFB, 0xFA, 0xF7) and dark.getpixel((2, 2)) == (0x15, 0x18, 0x1B)
-    for picture, colours in ((light, {(0x0B, 0x6E, 0x6E), (0xD9, 0xA5, 0x66)}), (dark, {(0x3A, 0xA5, 0xA1), (0xD9, 0xA5, 0x66)})):
-        drawn_colours = {colour for count, colour in picture.getcolors(1 << 24) or () if count > 500}
+    assert light.getpixel((2, 2)) == (0xFB, 0xFA, 0xF7) and dark.getpixel((2, 2)) == (
+        0x15,
+        0x18,
+        0x1B,
+    )
+    for picture, colours in (
+        (light, {(0x0B, 0x6E, 0x6E), (0xD9, 0xA5, 0x66)}),
+        (dark, {(0x3A, 0xA5, 0xA1), (0xD9, 0xA5, 0x66)}),
+    ):
+        drawn_colours = {
+            colour for count, colour in picture.getcolors(1 << 24) or () if count > 500
+        }
         assert colours <= drawn_colours  # the bars are drawn, in the colours of the mode
     # no text extends beyond the page on either side
-    assert all(light.getpixel((x, y)) == (0xFB, 0xFA, 0xF7) for x in (0, 1198) for y in range(0, 1600, 7))
+    assert all(
+        light.getpixel((x, y)) == (0xFB, 0xFA, 0xF7) for x in (0, 1198) for y in range(0, 1600, 7)
+    )
 
 
-def test_narrow_screen_needs_no_horizontal_scrolling(out: Path, profile: Path, tmp_path: Path) -> None:
+def test_narrow_screen_needs_no_horizontal_scrolling(
+    out: Path, profile: Path, tmp_path: Path
+) -> None:
     narrow = tmp_path / "narrow.html"
     page = (out / "report.html").read_text("utf-8")
     measuring_script = (
-        "<script>const bars = [...document.querySelectorAll('figure.bars')], svgs = [...document.querySelectorAll('figure.bars > svg')];"
-        "const cut = bars.filter(bar => bar.scrollWidth > bar.clientWidth).length;"
-        "const shown = svgs.filter(svg => svg.getBoundingClientRect().width).map(svg => svg.getAttribute('class'));"
-        "parent.postMessage(`${document.documentElement.scrollWidth} cut ${cut} ${shown}`, '*')</script></body>"
+        "<script>const bars = [...document.querySelectorAll('figure.bars')], svgs ="
+        " [...document.querySelectorAll('figure.bars > svg')];const cut = bars.filter(bar =>"
+        " bar.scrollWidth > bar.clientWidth).length;const shown = svgs.filter(svg =>"
+        " svg.getBoundingClientRect().width).map(svg =>"
+        " svg.getAttribute('class'));parent.postMessage(`${document.documentElement.scrollWidth}"
+        " cut ${cut} ${shown}`, '*')</script></body>"
     )
-    narrow.write_text(re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page).replace("</body>", measuring_script), "utf-8")
-    frame = tmp_path / "frame.html"  # a window of Chromium is at least 500 pixels wide, a frame may be as wide as a telephone
+    narrow.write_text(
+        re.sub(r'<meta http-equiv="Content-Security-Policy"[^>]*>', "", page).replace(
+            "</body>", measuring_script
+        ),
+        "utf-8",
+    )
+    # a window of Chromium is at least 500 pixels wide, a frame may be as wide as a telephone
+    frame = tmp_path / "frame.html"
     script = "<script>onmessage = event => document.title = 'wide ' + event.data</script>"
-    frame.write_text(f'{script}<iframe src="narrow.html" width="400" height="900" style="border: 0"></iframe>', "utf-8")
-    dom, _ = browse(frame, "--dump-dom", "--window-size=500,1000", "--virtual-time-budget=5000", profile=profile)
+    frame.write_text(
+        f'{script}<iframe src="narrow.html" width="400" height="900" style="border: 0"></iframe>',
+        "utf-8",
+    )
+    dom, _ = browse(
+        frame, "--dump-dom", "--window-size=500,1000", "--virtual-time-budget=5000", profile=profile
+    )
     measured = re.search(r"<title>wide (\d+) cut (\d+) ([\w,]+)", dom)
     assert measured and int(measured[1]) <= 400
-    assert measured.groups()[1:] == ("0", "narrow,narrow")  # the bars are drawn to their end, in the form for narrow screens
+    # the bars are drawn to their end, in the form for narrow screens
+    assert measured.groups()[1:] == ("0", "narrow,narrow")
 
 
 @pytest.mark.slow
 def test_print_layout(out: Path, profile: Path, tmp_path: Path) -> None:
     def print_page(page: Path) -> bytes:
         path = tmp_path / f"{page.stem}.pdf"
-        _, stderr = browse(page, DARK, f"--print-to-pdf={path}", "--no-pdf-header-footer", profile=profile, output_file=path)
+        _, stderr = browse(
+            page,
+            DARK,
+            f"--print-to-pdf={path}",
+            "--no-pdf-header-footer",
+            profile=profile,
+            output_file=path,
+        )
         assert console_messages(stderr) == []
         return path.read_bytes()
 
@@ -225,5 +322,8 @@ def test_print_layout(out: Path, profile: Path, tmp_path: Path) -> None:
     assert 3 <= len(pages) <= 12
     # collapsed details are printed too: without that rule the document is shorter
     collapsed = tmp_path / "folded.html"
-    collapsed.write_text((out / "report.html").read_text("utf-8").replace("details::details-content", ".none"), "utf-8")
+    collapsed.write_text(
+        (out / "report.html").read_text("utf-8").replace("details::details-content", ".none"),
+        "utf-8",
+    )
     assert len(re.findall(rb"/Type\s*/Page\b", print_page(collapsed))) < len(pages)

@@ -1,4 +1,5 @@
-"""Versions of dependencies, checked without network: pinned, installed and lowest allowed versions have no known defect."""
+"""Versions of dependencies, checked without network: pinned, installed and lowest allowed versions
+have no known defect."""
 
 from __future__ import annotations
 
@@ -45,16 +46,28 @@ FIXED_IN = {
 
 
 def read_pins() -> dict[str, str]:
-    lines = (line.partition("#")[0].partition(";")[0].strip() for line in (ROOT / "constraints.txt").read_text().splitlines())
-    return {canonicalize_name(name): version for name, _, version in (line.partition("==") for line in lines if line)}
+    lines = (
+        line.partition("#")[0].partition(";")[0].strip()
+        for line in (ROOT / "constraints.txt").read_text().splitlines()
+    )
+    return {
+        canonicalize_name(name): version
+        for name, _, version in (line.partition("==") for line in lines if line)
+    }
 
 
 def read_requirements() -> list[Requirement]:
-    """What the package and its extras require, without the tools of the build and of other projects that are compared."""
+    """What the package and its extras require, without the tools of the build and of other projects
+    that are compared."""
     project = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
     lines = [
         *project["dependencies"],
-        *(line for name, extra in project["optional-dependencies"].items() if name != "peers" for line in extra),
+        *(
+            line
+            for name, extra in project["optional-dependencies"].items()
+            if name != "peers"
+            for line in extra
+        ),
     ]
     return [one for one in map(Requirement, lines) if not one.name.startswith("corpus-sanitize")]
 
@@ -63,7 +76,14 @@ def test_every_package_that_is_required_is_pinned() -> None:
     pins = read_pins()
     assert all(re.fullmatch(r"[0-9][0-9a-z.+]*", version) for version in pins.values())
     unpinned = {canonicalize_name(one.name) for one in read_requirements()} - pins.keys()
-    assert unpinned <= {"adlfs", "gcsfs", "gliner", "s3fs", "setuptools"}  # no test installs them, or the environment has its own
+    # no test installs them, or the environment has its own
+    assert unpinned <= {
+        "adlfs",
+        "gcsfs",
+        "gliner",
+        "s3fs",
+        "setuptools",
+    }
 
 
 def test_pins_meet_the_lower_bounds() -> None:
@@ -79,11 +99,20 @@ def test_no_version_with_a_known_defect(name: str) -> None:
     versions = [read_pins().get(name)]
     with contextlib.suppress(importlib.metadata.PackageNotFoundError):
         versions.append(importlib.metadata.version(name))
-    assert all(Version(version) >= Version(fixed) for version in versions if version is not None), advisory
+    assert all(Version(version) >= Version(fixed) for version in versions if version is not None), (
+        advisory
+    )
 
 
 def test_direct_requirements_exclude_versions_with_a_known_defect() -> None:
     for one in read_requirements():
         fixed, advisory = FIXED_IN.get(canonicalize_name(one.name), ("0", ""))
-        lowest = min((Version(clause.version) for clause in one.specifier if clause.operator in (">=", "==", "~=")), default=Version("0"))
+        lowest = min(
+            (
+                Version(clause.version)
+                for clause in one.specifier
+                if clause.operator in (">=", "==", "~=")
+            ),
+            default=Version("0"),
+        )
         assert lowest >= Version(fixed), f"{one}: {advisory}"

@@ -1,4 +1,5 @@
-"""Attacks by a hostile file, name or query: network access, SQL statements, links, terminal sequences, keys and slow patterns."""
+"""Attacks by a hostile file, name or query: network access, SQL statements, links, terminal
+sequences, keys and slow patterns."""
 
 from __future__ import annotations
 
@@ -30,12 +31,19 @@ TEXTS = [f"Mail bob{number}@example.com or 212-555-01{number:02}." for number in
 
 
 def make_environment(site_folder: Path | None) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": os.pathsep.join([*([str(site_folder)] if site_folder else []), *sys.path])}
+    return {
+        **os.environ,
+        "PYTHONPATH": os.pathsep.join([*([str(site_folder)] if site_folder else []), *sys.path]),
+    }
 
 
-def run_command(folder: Path, *arguments: object, site: Path | None = None) -> subprocess.CompletedProcess[str]:
+def run_command(
+    folder: Path, *arguments: object, site: Path | None = None
+) -> subprocess.CompletedProcess[str]:
     command_line = [sys.executable, "-m", "sanitize", *map(str, arguments)]
-    return subprocess.run(command_line, cwd=folder, capture_output=True, text=True, env=make_environment(site))
+    return subprocess.run(
+        command_line, cwd=folder, capture_output=True, text=True, env=make_environment(site)
+    )
 
 
 @pytest.fixture(scope="module")
@@ -73,11 +81,19 @@ if __name__ == "__main__":
 
 @pytest.mark.slow
 def test_commands_open_no_network_connection(tmp_path: Path) -> None:
-    events_path, processes_path, site = tmp_path / "events", tmp_path / "processes", tmp_path / "site"
+    events_path, processes_path, site = (
+        tmp_path / "events",
+        tmp_path / "processes",
+        tmp_path / "site",
+    )
     site.mkdir()
-    (site / "sitecustomize.py").write_text(AUDIT_HOOK.format(events_path=str(events_path), processes_path=str(processes_path)))
+    (site / "sitecustomize.py").write_text(
+        AUDIT_HOOK.format(events_path=str(events_path), processes_path=str(processes_path))
+    )
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
-    result = run_command(tmp_path, "run", "in.jsonl", "-o", "out", "--workers", 2, "--rows-per-shard", 4, site=site)
+    result = run_command(
+        tmp_path, "run", "in.jsonl", "-o", "out", "--workers", 2, "--rows-per-shard", 4, site=site
+    )
     assert result.returncode == 0, result.stderr
     commands = (
         ("index", "in.jsonl", "--work", "work"),
@@ -95,7 +111,8 @@ def test_commands_open_no_network_connection(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stderr
     assert not events_path.exists()
-    assert len(set(processes_path.read_text().split())) >= 2 + 4  # the hook was active in the commands, the readers and the workers
+    # the hook was active in the commands, the readers and the workers
+    assert len(set(processes_path.read_text().split())) >= 2 + 4
     subprocess.run(
         [sys.executable, "-c", "import socket; socket.socket().connect_ex(('127.0.0.1', 9))"],
         env={**os.environ, "PYTHONPATH": str(site)},
@@ -136,10 +153,15 @@ REFUSED_QUERIES = [
 
 
 @pytest.mark.parametrize("query", REFUSED_QUERIES)
-def test_a_query_can_read_only_the_tables(finished_run: Path, query: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_query_can_read_only_the_tables(
+    finished_run: Path, query: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.chdir(finished_run)
     before = sorted(path for path in finished_run.rglob("*"))
-    with queries.open_connection(finished_run / "out.private") as database, pytest.raises(UsageError) as caught:
+    with (
+        queries.open_connection(finished_run / "out.private") as database,
+        pytest.raises(UsageError) as caught,
+    ):
         queries.run_query(database, query)
     assert caught.value.exit_code == 2 and "\n" not in str(caught.value)
     assert sorted(path for path in finished_run.rglob("*")) == before
@@ -154,14 +176,17 @@ def test_links_in_work_are_not_followed(finished_run: Path, tmp_path: Path) -> N
     link.unlink()
     folder = finished_run / "out.private" / "tables" / "elsewhere"
     folder.symlink_to(tmp_path)
-    with queries.open_connection(finished_run / "out.private") as database, pytest.raises(UsageError, match="there is no table"):
+    with (
+        queries.open_connection(finished_run / "out.private") as database,
+        pytest.raises(UsageError, match="there is no table"),
+    ):
         queries.run_query(database, "FROM elsewhere")
     folder.unlink()
 
 
-UNUSUAL_NAMES = st.text(st.sampled_from("ab'\";-\n\t$*?[]{}%~#\\ é\u202e()=,."), min_size=1, max_size=12).filter(
-    lambda name: name.strip(".") and name[0] != "-"
-)
+UNUSUAL_NAMES = st.text(
+    st.sampled_from("ab'\";-\n\t$*?[]{}%~#\\ é\u202e()=,."), min_size=1, max_size=12
+).filter(lambda name: name.strip(".") and name[0] != "-")
 
 
 @pytest.mark.slow
@@ -169,34 +194,64 @@ UNUSUAL_NAMES = st.text(st.sampled_from("ab'\";-\n\t$*?[]{}%~#\\ é\u202e()=,.")
 @example("x' OR 1=1; --", 'q"; DROP TABLE t; --', "$$a$$")
 @example("a*", "[!b]?", "{c,d}")
 @example("back\\slash", "new\nline", "\\")
-@settings(max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 def test_names_of_inputs_folders_and_columns_are_taken_literally(
     tmp_path_factory: pytest.TempPathFactory, file_suffix: str, work_suffix: str, out_suffix: str
 ) -> None:
     base = tmp_path_factory.mktemp("names")
     (base / "in").mkdir()
     table = pa.table(
-        {"text": TEXTS, **{name: ["x"] * len(TEXTS) for name in {file_suffix, work_suffix, out_suffix} - {"text", "user_id", "doc_id"}}}
+        {
+            "text": TEXTS,
+            **{
+                name: ["x"] * len(TEXTS)
+                for name in {file_suffix, work_suffix, out_suffix} - {"text", "user_id", "doc_id"}
+            },
+        }
     )
     pq.write_table(table, base / "in" / ("n" + file_suffix + ".parquet"))
     work = base / ("w" + work_suffix)
     try:
-        summary = run_with_settings([base / "in"], base / ("o" + out_suffix), "redact", work=work, settings=Settings(workers=1))
+        summary = run_with_settings(
+            [base / "in"],
+            base / ("o" + out_suffix),
+            "redact",
+            work=work,
+            settings=Settings(workers=1),
+        )
     except InputRefused as error:  # refused before any work
-        assert "Rename it" in str(error) and "\\" in work_suffix and set(work_suffix) & set("*?[") and not work.exists()
+        assert (
+            "Rename it" in str(error)
+            and "\\" in work_suffix
+            and set(work_suffix) & set("*?[")
+            and not work.exists()
+        )
         return
     assert summary.documents_out == len(TEXTS) and summary.leaks == 0
-    assert [path.name for path in (base / ("o" + out_suffix) / "data").iterdir()] == ["train-00000-of-00001.parquet"]
+    assert [path.name for path in (base / ("o" + out_suffix) / "data").iterdir()] == [
+        "train-00000-of-00001.parquet"
+    ]
     with queries.open_connection(work) as database:
-        assert queries.run_query(database, "SELECT count(*) AS n FROM value_counts").to_pylist() == [{"n": 24}]
+        assert queries.run_query(
+            database, "SELECT count(*) AS n FROM value_counts"
+        ).to_pylist() == [{"n": 24}]
 
 
 def test_only_three_modules_connect_to_duckdb() -> None:
-    """Only these modules connect to DuckDB. They insert values into statements with `quote_literal` or `quote_name`."""
+    """Only these modules connect to DuckDB. They insert values into statements with `quote_literal`
+    or `quote_name`."""
     connecting_files = {
-        path.relative_to(ROOT).as_posix() for path in (ROOT / "sanitize").rglob("*.py") if "duckdb.connect" in path.read_text("utf-8")
+        path.relative_to(ROOT).as_posix()
+        for path in (ROOT / "sanitize").rglob("*.py")
+        if "duckdb.connect" in path.read_text("utf-8")
     }
-    assert connecting_files <= {"sanitize/storage/queries.py", "sanitize/engines/local.py", "sanitize/engines/spark.py"}
+    assert connecting_files <= {
+        "sanitize/storage/queries.py",
+        "sanitize/engines/local.py",
+        "sanitize/engines/spark.py",
+    }
     assert 'replace("\'"' not in (ROOT / "sanitize" / "engines" / "local.py").read_text("utf-8")
 
 
@@ -216,16 +271,22 @@ def test_the_key_is_readable_by_its_owner_only(finished_run: Path, tmp_path: Pat
 
 
 def test_a_crash_leaves_no_image_of_memory(tmp_path: Path) -> None:
-    """Neither the command nor its workers write a core file, which would hold raw values and the key."""
+    """Neither the command nor its workers write a core file, which would hold raw values and the
+    key."""
     program = (
-        "import resource, subprocess, sys\n"
-        "resource.setrlimit(resource.RLIMIT_CORE, (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)\n"
-        "from sanitize.cli import main\n"
-        "main.disable_core_dumps()\n"
-        "child = [sys.executable, '-c', 'import resource; print(resource.getrlimit(resource.RLIMIT_CORE)[0])']\n"
-        "print(resource.getrlimit(resource.RLIMIT_CORE)[0], subprocess.run(child, capture_output=True, text=True).stdout)"
+        "import resource, subprocess, sys\nresource.setrlimit(resource.RLIMIT_CORE,"
+        " (resource.getrlimit(resource.RLIMIT_CORE)[1],) * 2)\nfrom sanitize.cli import"
+        " main\nmain.disable_core_dumps()\nchild = [sys.executable, '-c', 'import resource;"
+        " print(resource.getrlimit(resource.RLIMIT_CORE)[0])']\nprint(resource.getrlimit(resource.RLIMIT_CORE)[0],"  # noqa: E501
+        " subprocess.run(child, capture_output=True, text=True).stdout)"
     )
-    result = subprocess.run([sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, env=make_environment(None))
+    result = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        env=make_environment(None),
+    )
     assert result.stdout.split() == ["0", "0"], result.stderr
     assert "disable_core_dumps()" in inspect.getsource(cli_main.main)
 
@@ -241,33 +302,60 @@ def test_a_work_folder_with_links_is_refused(tmp_path: Path) -> None:
         assert list((tmp_path / "elsewhere").iterdir()) == []
 
 
-def test_a_work_folder_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_work_folder_of_another_user_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: os.getuid() + 1)
     with pytest.raises(UsageError, match="belongs to another user"):
         private_folder.make_private_folder(tmp_path / "work")
 
 
 def test_hashes_are_keyed_or_of_files() -> None:
-    """No digest of a value without the key: blake2b of settings (plans, fingerprints) or with `key=`, and digests of files."""
+    """No digest of a value without the key: blake2b of settings (plans, fingerprints) or with
+    `key=`, and digests of files."""
     for path in sorted((ROOT / "sanitize").rglob("*.py")):
         source = path.read_text("utf-8")
         for node in ast.walk(ast.parse(source)) if "hashlib" in source else ():
-            if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and getattr(node.func.value, "id", "") == "hashlib":
+            if (
+                isinstance(node, ast.Call)
+                and isinstance(node.func, ast.Attribute)
+                and getattr(node.func.value, "id", "") == "hashlib"
+            ):
                 # the ETag of an object in S3 is its MD5
-                is_not_for_security = any(keyword.arg == "usedforsecurity" for keyword in node.keywords)
-                assert node.func.attr in ("blake2b", "sha256", "file_digest") or is_not_for_security, f"{path}:{node.lineno}"
-                # the digests of exact_dup stay in WORK, which holds the texts themselves; those of crypto are checksums of its values
-                if path.parent.name in ("finders", "editors", "droppers", "kinds") and path.name not in ("exact_dup.py", "crypto.py"):
-                    assert any(keyword.arg == "key" for keyword in node.keywords), f"{path}:{node.lineno}"
+                is_not_for_security = any(
+                    keyword.arg == "usedforsecurity" for keyword in node.keywords
+                )
+                assert (
+                    node.func.attr in ("blake2b", "sha256", "file_digest") or is_not_for_security
+                ), f"{path}:{node.lineno}"
+                # the digests of exact_dup stay in WORK, which holds the texts themselves; those of
+                # crypto are checksums of its values
+                if path.parent.name in (
+                    "finders",
+                    "editors",
+                    "droppers",
+                    "kinds",
+                ) and path.name not in ("exact_dup.py", "crypto.py"):
+                    assert any(keyword.arg == "key" for keyword in node.keywords), (
+                        f"{path}:{node.lineno}"
+                    )
 
 
 def test_another_key_gives_other_value_ids(tmp_path: Path) -> None:
     pq.write_table(pa.table({"text": TEXTS}), tmp_path / "in.parquet")
     value_ids = []
     for seed in (1, 2):
-        run_with_settings([tmp_path / "in.parquet"], tmp_path / f"out{seed}", settings=Settings(seed=seed, workers=1))
+        run_with_settings(
+            [tmp_path / "in.parquet"],
+            tmp_path / f"out{seed}",
+            settings=Settings(seed=seed, workers=1),
+        )
         value_ids.append(
-            set(pq.read_table(tmp_path / f"out{seed}.private" / "tables" / "value_counts" / "all.parquet")["value_id"].to_pylist())
+            set(
+                pq.read_table(
+                    tmp_path / f"out{seed}.private" / "tables" / "value_counts" / "all.parquet"
+                )["value_id"].to_pylist()
+            )
         )
     assert len(value_ids[0]) == len(value_ids[1]) == 24 and not value_ids[0] & value_ids[1]
 
@@ -284,18 +372,26 @@ def test_control_characters_in_names_are_escaped_on_the_terminal(tmp_path: Path)
     pq.write_table(pa.table({"text": TEXTS, "b\x1b[2J": TEXTS}), tmp_path / "in.parquet")
     result = run_command(tmp_path, "run", "in.parquet", "-o", "out\x1b[2J")
     assert result.returncode == 0 and "U+001B[2J" in result.stdout
-    assert not {character for character in result.stdout + result.stderr if ord(character) < 32 or 127 <= ord(character) < 160} - {"\n"}
+    assert not {
+        character
+        for character in result.stdout + result.stderr
+        if ord(character) < 32 or 127 <= ord(character) < 160
+    } - {"\n"}
 
 
 def test_links_out_of_the_input_are_not_followed(tmp_path: Path) -> None:
     (tmp_path / "far").mkdir()
     for relative_path in ("far/away.jsonl", "in/here.jsonl"):
         (tmp_path / relative_path).parent.mkdir(exist_ok=True)
-        (tmp_path / relative_path).write_text(json.dumps({"text": f"this is {relative_path}"}) + "\n")
+        (tmp_path / relative_path).write_text(
+            json.dumps({"text": f"this is {relative_path}"}) + "\n"
+        )
     (tmp_path / "in" / "out.jsonl").symlink_to(tmp_path / "far" / "away.jsonl")
     (tmp_path / "in" / "up.jsonl").symlink_to("../far/away.jsonl")
     (tmp_path / "in" / "folder").symlink_to(tmp_path / "far")
-    summary = run_with_settings([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1, max_quarantine=1.0))
+    summary = run_with_settings(
+        [tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1, max_quarantine=1.0)
+    )
     assert summary.quarantine == {"symlink": 3} and summary.documents_out == 1
 
 
@@ -304,21 +400,33 @@ def test_links_out_of_the_input_are_not_followed(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", sorted(list_kinds()))
 def test_patterns_take_linear_time(name: str) -> None:
-    """Patterns run in an engine without backtracking (the Rust crate regex, in Polars), which refuses look-around and back references."""
+    """Patterns run in an engine without backtracking (the Rust crate regex, in Polars), which
+    refuses look-around and back references."""
     kind = list_kinds()[name]
-    long_texts = pl.Series([letter * 300_000 for letter in ("a", "1", "a.", "1-", "a@", ":", "ff:", "<a@a", "http://a", "(")])
+    long_texts = pl.Series(
+        [
+            letter * 300_000
+            for letter in ("a", "1", "a.", "1-", "a@", ":", "ff:", "<a@a", "http://a", "(")
+        ]
+    )
     assert long_texts.str.contains(kind.pattern, strict=True).len() == len(long_texts)
     with pytest.raises(pl.exceptions.ComputeError):
         pl.Series(["a"]).str.contains(r"(?=a)", strict=True)
 
 
 def test_finders_use_no_backtracking_engine() -> None:
-    for path in [*(ROOT / "sanitize" / "finders").glob("*.py"), *(ROOT / "sanitize" / "kinds").glob("*.py")]:
+    for path in [
+        *(ROOT / "sanitize" / "finders").glob("*.py"),
+        *(ROOT / "sanitize" / "kinds").glob("*.py"),
+    ]:
         imported = {
-            alias.name for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.Import) for alias in node.names
+            alias.name
+            for node in ast.walk(ast.parse(path.read_text("utf-8")))
+            if isinstance(node, ast.Import)
+            for alias in node.names
         }
-        # the recognizers of Presidio use `regex`, under a time limit that quarantines the document; the other files parse patterns
-        # and plans with `re`, never a text
+        # the recognizers of Presidio use `regex`, under a time limit that quarantines the document;
+        # the other files parse patterns and plans with `re`, never a text
         assert not imported & {"re", "regex"} or path.name in (
             "presidio.py",
             "known.py",  # the 18 bytes before a match

@@ -1,4 +1,5 @@
-"""Overlapping edits of a batch: the rest is disjoint and covers the same bytes, whatever crosses or nests."""
+"""Overlapping edits of a batch: the rest is disjoint and covers the same bytes, whatever crosses or
+nests."""
 
 from __future__ import annotations
 
@@ -14,20 +15,33 @@ from sanitize.stages.batch_rewriting import OccurrenceArrays, _Edits, _resolve_o
 Span = tuple[int, int, int]  # start, end, number of the editor
 
 SPANS = st.lists(
-    st.builds(lambda start, length, editor: (start, start + length, editor), *[st.integers(0, 12), st.integers(1, 8), st.integers(0, 2)])
+    st.builds(
+        lambda start, length, editor: (start, start + length, editor),
+        *[st.integers(0, 12), st.integers(1, 8), st.integers(0, 2)],
+    )
 )
 
 
 def resolve(spans: list[Span]) -> tuple[list[Span], int]:
     """What is left of the edits of one text, and the number of masks."""
     count = len(spans)
-    start, end, editor_no = np.array(sorted(spans, key=lambda span: (span[0], -span[1])), np.int64).reshape(-1, 3).T.copy()
+    start, end, editor_no = (
+        np.array(sorted(spans, key=lambda span: (span[0], -span[1])), np.int64)
+        .reshape(-1, 3)
+        .T.copy()
+    )
     zeros, no = np.zeros(count, np.int64), np.zeros(count, np.bool_)
     narrow = zeros.astype(np.int32)
-    occurrences = OccurrenceArrays(zeros, narrow, start, end, start, end, narrow, zeros, no, no, (), pa.array(["URL"]))
+    occurrences = OccurrenceArrays(
+        zeros, narrow, start, end, start, end, narrow, zeros, no, no, (), pa.array(["URL"])
+    )
     texts = pa.array(["x"] * count, pa.large_string())
-    edits, masked_count = _resolve_overlaps(_Edits(np.arange(count), start, end, editor_no.astype(np.int32), texts), occurrences)
-    left = zip(edits.start_byte.tolist(), edits.end_byte.tolist(), edits.editor_no.tolist(), strict=True)
+    edits, masked_count = _resolve_overlaps(
+        _Edits(np.arange(count), start, end, editor_no.astype(np.int32), texts), occurrences
+    )
+    left = zip(
+        edits.start_byte.tolist(), edits.end_byte.tolist(), edits.editor_no.tolist(), strict=True
+    )
     assert [set(text) for text in edits.replacement.to_pylist()].count({"*"}) == masked_count
     return list(left), masked_count
 
@@ -52,5 +66,7 @@ def test_of_crossing_edits_that_of_the_later_editor_is_cut_and_masked() -> None:
 def test_many_edits_inside_one_take_linear_time() -> None:
     """100,000 edits: tens of minutes if each one looked at all those before it."""
     count, began = 100_000, time.monotonic()
-    assert resolve([(0, 2 * count + 2, 0), *((2 * row + 1, 2 * row + 2, 0) for row in range(count))])[0] == [(0, 2 * count + 2, 0)]
+    assert resolve(
+        [(0, 2 * count + 2, 0), *((2 * row + 1, 2 * row + 2, 0) for row in range(count))]
+    )[0] == [(0, 2 * count + 2, 0)]
     assert time.monotonic() - began < 60

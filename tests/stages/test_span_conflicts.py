@@ -1,4 +1,5 @@
-"""Resolution of conflicts between spans of several finders: a table of cases, and a reference implementation."""
+"""Resolution of conflicts between spans of several finders: a table of cases, and a reference
+implementation."""
 
 from __future__ import annotations
 
@@ -25,7 +26,11 @@ def make_competing_spans(spans: list[Span], sealed: int = -1) -> CompetingSpans:
     columns = list(zip(*spans, strict=True)) or [()] * 6
     integer_columns = [np.array(column, np.int64) for column in columns[:3]]
     return CompetingSpans(
-        *integer_columns, np.array(columns[3], np.int32), np.array(columns[4], np.int32), np.array(columns[5], np.float32), sealed
+        *integer_columns,
+        np.array(columns[3], np.int32),
+        np.array(columns[4], np.int32),
+        np.array(columns[5], np.float32),
+        sealed,
     )
 
 
@@ -37,27 +42,55 @@ def resolve(spans: list[Span], sealed: int = -1) -> tuple[list[Span], list[Span]
 A, B = 0, 1
 CASES = {
     "duplicates: the higher score": ([Span(0, 0, 5, A, 0, 0.5), Span(0, 0, 5, A, 1, 0.9)], [1], []),
-    "duplicates with equal scores: the first finder": ([Span(0, 0, 5, A, 1, 0.9), Span(0, 0, 5, A, 0, 0.9)], [1], []),
+    "duplicates with equal scores: the first finder": (
+        [Span(0, 0, 5, A, 1, 0.9), Span(0, 0, 5, A, 0, 0.9)],
+        [1],
+        [],
+    ),
     "adjacent spans are both kept": ([Span(0, 0, 5, A, 0, 1), Span(0, 5, 9, A, 1, 1)], [0, 1], []),
     "other texts do not matter": ([Span(0, 0, 5, A, 0, 1), Span(1, 2, 9, A, 1, 1)], [0, 1], []),
     "one kind inside another": ([Span(0, 0, 20, A, 0, 0.2), Span(0, 5, 9, B, 1, 1)], [0, 1], []),
-    "nested spans of one kind: the longer one": ([Span(0, 0, 20, A, 0, 0.5), Span(0, 5, 9, A, 1, 0.9)], [0], [1]),
+    "nested spans of one kind: the longer one": (
+        [Span(0, 0, 20, A, 0, 0.5), Span(0, 5, 9, A, 1, 0.9)],
+        [0],
+        [1],
+    ),
     "nested spans of one kind: the longer one has the score of the other": (
         [Span(0, 0, 20, A, 0, 0.5), Span(0, 5, 9, A, 1, 0.9), Span(0, 18, 25, B, 2, 0.8)],
         [0],
         [1, 2],
     ),
-    "nested spans of one kind: sealed patterns by their score": ([Span(0, 0, 20, A, 1, 0.5), Span(0, 5, 9, A, 0, 0.9)], [1], [0]),
-    "equal scores: the longer span": ([Span(0, 0, 5, A, 0, 0.9), Span(0, 3, 20, A, 1, 0.9)], [1], [0]),
-    "equal lengths: the first finder": ([Span(0, 0, 5, A, 1, 0.9), Span(0, 3, 8, A, 0, 0.9)], [1], [0]),
+    "nested spans of one kind: sealed patterns by their score": (
+        [Span(0, 0, 20, A, 1, 0.5), Span(0, 5, 9, A, 0, 0.9)],
+        [1],
+        [0],
+    ),
+    "equal scores: the longer span": (
+        [Span(0, 0, 5, A, 0, 0.9), Span(0, 3, 20, A, 1, 0.9)],
+        [1],
+        [0],
+    ),
+    "equal lengths: the first finder": (
+        [Span(0, 0, 5, A, 1, 0.9), Span(0, 3, 8, A, 0, 0.9)],
+        [1],
+        [0],
+    ),
     "two kinds for one span": ([Span(0, 0, 5, A, 1, 0.8), Span(0, 0, 5, B, 0, 0.9)], [1], [0]),
-    "crossing spans of two kinds: the higher score": ([Span(0, 0, 5, A, 0, 0.8), Span(0, 4, 9, B, 1, 0.9)], [1], [0]),
+    "crossing spans of two kinds: the higher score": (
+        [Span(0, 0, 5, A, 0, 0.8), Span(0, 4, 9, B, 1, 0.9)],
+        [1],
+        [0],
+    ),
     "a span that conflicts only with a rejected one is kept": (
         [Span(0, 0, 5, A, 0, 0.9), Span(0, 4, 9, A, 1, 0.8), Span(0, 8, 12, A, 2, 0.7)],
         [0, 2],
         [1],
     ),
-    "sealed patterns do not conflict with each other": ([Span(0, 0, 5, A, 0, 1), Span(0, 4, 9, B, 0, 1)], [0, 1], []),
+    "sealed patterns do not conflict with each other": (
+        [Span(0, 0, 5, A, 0, 1), Span(0, 4, 9, B, 0, 1)],
+        [0, 1],
+        [],
+    ),
 }
 
 
@@ -65,13 +98,19 @@ CASES = {
 def test_conflict_rules(name: str) -> None:
     spans, kept, rejected = CASES[name]
     sealed = 0 if "sealed" in name else -1
-    assert resolve(spans, sealed) == ([spans[row] for row in kept], [spans[row] for row in rejected])
+    assert resolve(spans, sealed) == (
+        [spans[row] for row in kept],
+        [spans[row] for row in rejected],
+    )
 
 
 def resolve_one_by_one(spans: list[Span]) -> set[Span]:
-    """Reference: take the spans one by one, best first; keep each that is not in conflict with a kept one."""
+    """Reference: take the spans one by one, best first; keep each that is not in conflict with a
+    kept one."""
     best: dict[tuple[int, int, int, int], Span] = {}
-    for span in sorted(spans, key=lambda candidate: (-np.float32(candidate.score), candidate.finder)):
+    for span in sorted(
+        spans, key=lambda candidate: (-np.float32(candidate.score), candidate.finder)
+    ):
         best.setdefault(span[:4], span)
     kept: list[Span] = []
 
@@ -79,7 +118,9 @@ def resolve_one_by_one(spans: list[Span]) -> set[Span]:
         inside = [
             one
             for one in best.values()
-            if (one.text, one.kind) == (span.text, span.kind) and span.start <= one.start and one.stop <= span.stop
+            if (one.text, one.kind) == (span.text, span.kind)
+            and span.start <= one.start
+            and one.stop <= span.stop
         ]
         return max(np.float32(one.score) for one in inside)
 
@@ -97,7 +138,12 @@ def resolve_one_by_one(spans: list[Span]) -> set[Span]:
         def conflicts(other: Span, span: Span = span) -> bool:
             if span.text != other.text or span.stop <= other.start or other.stop <= span.start:
                 return False
-            nested = span.start <= other.start and other.stop <= span.stop or other.start <= span.start and span.stop <= other.stop
+            nested = (
+                span.start <= other.start
+                and other.stop <= span.stop
+                or other.start <= span.start
+                and span.stop <= other.stop
+            )
             return span.kind == other.kind or not nested or span[1:3] == other[1:3]
 
         if not any(map(conflicts, kept)):
@@ -107,21 +153,32 @@ def resolve_one_by_one(spans: list[Span]) -> set[Span]:
 
 SPANS = st.lists(
     st.builds(
-        lambda text, start, size, kind, finder, score: Span(text, start, start + size, kind, finder, score),
-        st.integers(0, 1), st.integers(0, 12), st.integers(1, 8), st.integers(0, 1), st.integers(0, 2), st.sampled_from([0.5, 0.9]),
+        lambda text, start, size, kind, finder, score: Span(
+            text, start, start + size, kind, finder, score
+        ),
+        st.integers(0, 1),
+        st.integers(0, 12),
+        st.integers(1, 8),
+        st.integers(0, 1),
+        st.integers(0, 2),
+        st.sampled_from([0.5, 0.9]),
     ),
     max_size=14,
-)  # fmt: skip
+)
 
 
 @given(SPANS, st.randoms(use_true_random=False))
 def test_resolution_equals_the_reference_in_any_order(spans: list[Span], rng: object) -> None:
     kept, rejected = resolve(spans)
     assert set(kept) == resolve_one_by_one(spans)
-    assert kept == sorted(kept, key=lambda span: (span.text, span.start, -span.stop)) or len({span[:3] for span in kept}) < len(kept)
+    assert kept == sorted(kept, key=lambda span: (span.text, span.start, -span.stop)) or len(
+        {span[:3] for span in kept}
+    ) < len(kept)
     assert not {span[:4] for span in kept} & {span[:4] for span in rejected}
     shuffled = list(spans)
     rng.shuffle(shuffled)  # type: ignore[attr-defined]
     assert set(resolve(shuffled)[0]) == set(kept)
     # no span disappears: each is kept, rejected, or a duplicate of a kept or rejected one
-    assert {span[:4] for span in spans} == {span[:4] for span in kept} | {span[:4] for span in rejected}
+    assert {span[:4] for span in spans} == {span[:4] for span in kept} | {
+        span[:4] for span in rejected
+    }

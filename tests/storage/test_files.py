@@ -13,7 +13,9 @@ from sanitize.storage import files
 from sanitize.storage.files import require_shallow_lines
 
 VALUES = st.recursive(
-    st.text(st.sampled_from('a[]{}"\\')), lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.just("[{"), inner), max_leaves=12
+    st.text(st.sampled_from('a[]{}"\\')),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.just("[{"), inner),
+    max_leaves=12,
 )
 
 

@@ -1,4 +1,5 @@
-"""Shards as JSON Lines and as MDS: the same rows, the same bytes in every run, checked and published like Parquet shards."""
+"""Shards as JSON Lines and as MDS: the same rows, the same bytes in every run, checked and
+published like Parquet shards."""
 
 from __future__ import annotations
 
@@ -51,9 +52,25 @@ SCHEMA = pa.schema(
     ]
 )
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=12)
-SPECIAL_TEXTS = ["", "\0", "\x7f\x01", '"\\/', "\u2028\u2029\x85", "a\nb\r\nc\r", "é 😀 e\u0301 \ufeff", "</script>", "{}", "null", "﷽" * 3]
+SPECIAL_TEXTS = [
+    "",
+    "\0",
+    "\x7f\x01",
+    '"\\/',
+    "\u2028\u2029\x85",
+    "a\nb\r\nc\r",
+    "é 😀 e\u0301 \ufeff",
+    "</script>",
+    "{}",
+    "null",
+    "﷽" * 3,
+]
 PEOPLE = st.none() | st.fixed_dictionaries(
-    {"who": st.none() | TEXTS, "at": st.none() | st.datetimes(datetime.datetime(1900, 1, 1)).map(lambda at: at.replace(microsecond=0))}
+    {
+        "who": st.none() | TEXTS,
+        "at": st.none()
+        | st.datetimes(datetime.datetime(1900, 1, 1)).map(lambda at: at.replace(microsecond=0)),
+    }
 )
 ROWS = st.lists(
     st.fixed_dictionaries(
@@ -69,10 +86,13 @@ ROWS = st.lists(
             "tags": st.none() | st.lists(st.none() | TEXTS, max_size=3),
             "nested": st.none() | st.lists(PEOPLE, max_size=2),
             "one": PEOPLE,
-            "when": st.none() | st.datetimes(datetime.datetime(1900, 1, 1), timezones=st.just(datetime.UTC)),
+            "when": st.none()
+            | st.datetimes(datetime.datetime(1900, 1, 1), timezones=st.just(datetime.UTC)),
             "day": st.none() | st.dates(datetime.date(1, 1, 1)),
-            "span": st.none() | st.integers(-(10**6), 10**6).map(lambda seconds: datetime.timedelta(seconds=seconds)),
-            "price": st.none() | st.integers(-(10**9), 10**9).map(lambda cents: decimal.Decimal(cents) / 100),
+            "span": st.none()
+            | st.integers(-(10**6), 10**6).map(lambda seconds: datetime.timedelta(seconds=seconds)),
+            "price": st.none()
+            | st.integers(-(10**9), 10**9).map(lambda cents: decimal.Decimal(cents) / 100),
             "none": st.none(),
         }
     ),
@@ -80,18 +100,25 @@ ROWS = st.lists(
 )
 
 
-def write_parquet_shard(path: Path, rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA) -> pa.Table:
+def write_parquet_shard(
+    path: Path, rows: list[dict[str, Any]], schema: pa.Schema = SCHEMA
+) -> pa.Table:
     """A Parquet shard as sanitize writes it, and its rows in the types of these formats."""
     table = pa.Table.from_pylist(rows, schema)
     with open_text_writer(path, schema) as out:
         out.write_table(table)
-    return pa.table([column.cast(formats.packed_type(column.type)) for column in table.columns], names=schema.names)
+    return pa.table(
+        [column.cast(formats.packed_type(column.type)) for column in table.columns],
+        names=schema.names,
+    )
 
 
 @pytest.mark.parametrize("format_module", FORMAT_MODULES, ids=lambda module: module.NAME)
 @settings(max_examples=15, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(rows=ROWS)
-def test_packing_keeps_every_row(format_module: Any, tmp_path: Path, rows: list[dict[str, Any]]) -> None:
+def test_packing_keeps_every_row(
+    format_module: Any, tmp_path: Path, rows: list[dict[str, Any]]
+) -> None:
     packed_rows = write_parquet_shard(tmp_path / "shard.parquet", rows)
     out = tmp_path / f"shard{format_module.SUFFIX}"
     format_module.pack(tmp_path / "shard.parquet", out)
@@ -105,7 +132,9 @@ def test_packing_keeps_every_row(format_module: Any, tmp_path: Path, rows: list[
 @pytest.mark.parametrize("format_module", FORMAT_MODULES, ids=lambda module: module.NAME)
 def test_packed_bytes_do_not_depend_on_row_groups(format_module: Any, tmp_path: Path) -> None:
     schema = pa.schema([("text", pa.large_string()), ("n", pa.int64())])
-    table = pa.table({"text": [f"text {no} " * (no % 50) for no in range(900)], "n": range(900)}, schema)
+    table = pa.table(
+        {"text": [f"text {no} " * (no % 50) for no in range(900)], "n": range(900)}, schema
+    )
     packed_bytes = []
     for size in (900, 7):
         with open_text_writer(tmp_path / "shard.parquet", schema) as out:
@@ -115,45 +144,89 @@ def test_packed_bytes_do_not_depend_on_row_groups(format_module: Any, tmp_path: 
     assert packed_bytes[0] == packed_bytes[1]
 
 
-def test_lines_longer_than_a_block_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_lines_longer_than_a_block_are_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     schema = pa.schema([("text", pa.large_string())])
-    packed_rows = write_parquet_shard(tmp_path / "shard.parquet", [{"text": "x" * size} for size in (10, 5_000, 3, 700, 0)], schema)
+    packed_rows = write_parquet_shard(
+        tmp_path / "shard.parquet",
+        [{"text": "x" * size} for size in (10, 5_000, 3, 700, 0)],
+        schema,
+    )
     jsonl_zst.pack(tmp_path / "shard.parquet", tmp_path / "shard.jsonl.zst")
     monkeypatch.setattr(jsonl_zst, "BLOCK", 256)
     batches = list(jsonl_zst.read_batches(tmp_path / "shard.jsonl.zst", schema))
-    assert len(batches) > 2 and [row for batch in batches for row in batch.to_pylist()] == packed_rows.to_pylist()
+    assert (
+        len(batches) > 2
+        and [row for batch in batches for row in batch.to_pylist()] == packed_rows.to_pylist()
+    )
 
 
 def test_nan_and_infinity_become_null_in_json(tmp_path: Path) -> None:
     schema = pa.schema([("real", pa.float64())])
-    write_parquet_shard(tmp_path / "shard.parquet", [{"real": float("nan")}, {"real": float("inf")}, {"real": 0.5}], schema)
+    write_parquet_shard(
+        tmp_path / "shard.parquet",
+        [{"real": float("nan")}, {"real": float("inf")}, {"real": 0.5}],
+        schema,
+    )
     jsonl_zst.pack(tmp_path / "shard.parquet", tmp_path / "shard.jsonl.zst")
-    assert pa.input_stream(str(tmp_path / "shard.jsonl.zst"), compression="zstd").read() == b'{"real":null}\n{"real":null}\n{"real":0.5}\n'
+    assert (
+        pa.input_stream(str(tmp_path / "shard.jsonl.zst"), compression="zstd").read()
+        == b'{"real":null}\n{"real":null}\n{"real":0.5}\n'
+    )
 
 
 def test_mds_file_has_the_documented_layout(tmp_path: Path) -> None:
-    """As MDSWriter of mosaicml-streaming 0.13 writes and StreamingDataset reads it: offsets, header, sizes before the values."""
-    schema = pa.schema([("text", pa.large_string()), ("n", pa.int32()), ("user_id", pa.large_string())])
+    """As MDSWriter of mosaicml-streaming 0.13 writes and StreamingDataset reads it: offsets,
+    header, sizes before the values."""
+    schema = pa.schema(
+        [("text", pa.large_string()), ("n", pa.int32()), ("user_id", pa.large_string())]
+    )
     write_parquet_shard(
-        tmp_path / "shard.parquet", [{"text": "é", "n": 7, "user_id": None}, {"text": "ab", "n": -1, "user_id": "x"}], schema
+        tmp_path / "shard.parquet",
+        [{"text": "é", "n": 7, "user_id": None}, {"text": "ab", "n": -1, "user_id": "x"}],
+        schema,
     )
     mds.pack(tmp_path / "shard.parquet", tmp_path / "shard.mds")
     raw = (tmp_path / "shard.mds").read_bytes()
     count, *offsets = struct.unpack_from("<4I", raw)
     header = json.loads(raw[16 : offsets[0]])
     assert (count, offsets[-1]) == (2, len(raw))
-    assert header["column_names"] == ["n", "text", "user_id"] and header["column_sizes"] == [4, None, None]
-    assert header["column_encodings"] == ["int32", "str", "json"] and (header["format"], header["version"]) == ("mds", 2)
+    assert header["column_names"] == ["n", "text", "user_id"] and header["column_sizes"] == [
+        4,
+        None,
+        None,
+    ]
+    assert header["column_encodings"] == ["int32", "str", "json"] and (
+        header["format"],
+        header["version"],
+    ) == ("mds", 2)
     sample = struct.pack("<2I", 2, 4) + np.int32(7).tobytes() + "é".encode() + b"null"
     assert raw[offsets[0] : offsets[1]] == sample
-    index = json.loads(mds.sidecar_files([("train.mds", tmp_path / "shard.mds")])["data/index.json"])
+    index = json.loads(
+        mds.sidecar_files([("train.mds", tmp_path / "shard.mds")])["data/index.json"]
+    )
     (index_entry,) = index["shards"]
-    assert index["version"] == 2 and index_entry["raw_data"] == {"basename": "train.mds", "bytes": len(raw), "hashes": {}}
-    assert index_entry["samples"] == 2 and index_entry["zip_data"] is None and {name: index_entry[name] for name in header} == header
+    assert index["version"] == 2 and index_entry["raw_data"] == {
+        "basename": "train.mds",
+        "bytes": len(raw),
+        "hashes": {},
+    }
+    assert (
+        index_entry["samples"] == 2
+        and index_entry["zip_data"] is None
+        and {name: index_entry[name] for name in header} == header
+    )
 
 
-def test_a_shard_too_large_for_mds_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_parquet_shard(tmp_path / "shard.parquet", [{"text": "x" * 5_000}], pa.schema([("text", pa.large_string())]))
+def test_a_shard_too_large_for_mds_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_parquet_shard(
+        tmp_path / "shard.parquet",
+        [{"text": "x" * 5_000}],
+        pa.schema([("text", pa.large_string())]),
+    )
     monkeypatch.setattr(mds, "_MAX_OFFSET", 5_000)
     with pytest.raises(UsageError, match="--rows-per-shard"):
         mds.pack(tmp_path / "shard.parquet", tmp_path / "shard.mds")
@@ -163,7 +236,9 @@ def test_a_shard_too_large_for_mds_is_refused(tmp_path: Path, monkeypatch: pytes
 @pytest.mark.parametrize("format_module", FORMAT_MODULES, ids=lambda module: module.NAME)
 def test_a_damaged_shard_is_reported_without_its_text(format_module: Any, tmp_path: Path) -> None:
     schema = pa.schema([("text", pa.large_string())])
-    write_parquet_shard(tmp_path / "shard.parquet", [{"text": f"canary {no}"} for no in range(100)], schema)
+    write_parquet_shard(
+        tmp_path / "shard.parquet", [{"text": f"canary {no}"} for no in range(100)], schema
+    )
     out = tmp_path / f"shard{format_module.SUFFIX}"
     format_module.pack(tmp_path / "shard.parquet", out)
     valid_bytes = out.read_bytes()
@@ -176,7 +251,11 @@ def test_a_damaged_shard_is_reported_without_its_text(format_module: Any, tmp_pa
     ):
         out.write_bytes(raw)
         with pytest.raises(OutputBroken) as error:
-            rows = [row for batch in format_module.read_batches(out, schema) for row in batch.to_pylist()]
+            rows = [
+                row
+                for batch in format_module.read_batches(out, schema)
+                for row in batch.to_pylist()
+            ]
             assert rows != [{"text": f"canary {no}"} for no in range(100)]
             raise OutputBroken("")  # other rows: the check counts and compares them
         assert "canary" not in str(error.value)
@@ -184,9 +263,15 @@ def test_a_damaged_shard_is_reported_without_its_text(format_module: Any, tmp_pa
 
 def test_unsupported_columns_and_formats_are_refused_by_name() -> None:
     with pytest.raises(UsageError, match="column raw contains bytes.*--drop raw"):
-        formats.check_schema("mds", pa.schema([("text", pa.large_string()), ("raw", pa.large_list(pa.large_binary()))]))
+        formats.check_schema(
+            "mds",
+            pa.schema([("text", pa.large_string()), ("raw", pa.large_list(pa.large_binary()))]),
+        )
     formats.check_schema("parquet", pa.schema([("raw", pa.large_binary())]))
-    with pytest.raises(UsageError, match=r"--format jsonl: did you mean jsonl\.zst\? Known: jsonl\.zst, mds, parquet\."):
+    with pytest.raises(
+        UsageError,
+        match=r"--format jsonl: did you mean jsonl\.zst\? Known: jsonl\.zst, mds, parquet\.",
+    ):
         Settings(format="jsonl")
 
 
@@ -196,7 +281,10 @@ def test_unsupported_columns_and_formats_are_refused_by_name() -> None:
 def write_mails(path: Path) -> Path:
     rows = 60
     table = {
-        "text": [f'mail {no} to ann{no % 9}@example.com\ncall 212-555-01{no:02d} \u2028 é "q"' for no in range(rows)],
+        "text": [
+            f'mail {no} to ann{no % 9}@example.com\ncall 212-555-01{no:02d} \u2028 é "q"'
+            for no in range(rows)
+        ],
         "subject": [None if no % 5 == 0 else f"Re: bob{no}@example.com" for no in range(rows)],
         "user_id": [f"u{no % 4}" for no in range(rows)],
         "when": [datetime.datetime(2020, 1, 1) + datetime.timedelta(days=no) for no in range(rows)],
@@ -212,7 +300,11 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
     write_mails(folder / "in.parquet")
     for name in formats.list_formats():
         run_with_settings(
-            folder / "in.parquet", folder / name, "rmft", folder / "work", Settings(seed=1, workers=1, rows_per_shard=25, format=name)
+            folder / "in.parquet",
+            folder / name,
+            "rmft",
+            folder / "work",
+            Settings(seed=1, workers=1, rows_per_shard=25, format=name),
         )
     return folder
 
@@ -221,16 +313,30 @@ def corpora(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_a_corpus_is_the_same_in_each_format(name: str, corpora: Path) -> None:
     parquet_corpus, packed_corpus = Corpus.open(corpora / "parquet"), Corpus.open(corpora / name)
     packed_corpus.check()
-    assert [shard.path.name for shard in packed_corpus.shards] == [f"train-{no:05d}-of-00003.{name}" for no in range(3)]
+    assert [shard.path.name for shard in packed_corpus.shards] == [
+        f"train-{no:05d}-of-00003.{name}" for no in range(3)
+    ]
     parquet_table, packed_table = parquet_corpus.table(), packed_corpus.table()
     for column in parquet_table.column_names:
-        texts = parquet_table.column(column).cast(formats.packed_type(parquet_table.column(column).type)).to_pylist()
+        texts = (
+            parquet_table.column(column)
+            .cast(formats.packed_type(parquet_table.column(column).type))
+            .to_pylist()
+        )
         assert packed_table.column(column).to_pylist() == texts
-    assert packed_corpus.manifest["settings"]["format"] == name and "format" not in parquet_corpus.manifest["settings"]
+    assert (
+        packed_corpus.manifest["settings"]["format"] == name
+        and "format" not in parquet_corpus.manifest["settings"]
+    )
     assert packed_corpus.manifest["plan_hash"] == parquet_corpus.manifest["plan_hash"]
-    assert read_documents(corpora / name).table.column("text").to_pylist() == parquet_table.column("text").to_pylist()
+    assert (
+        read_documents(corpora / name).table.column("text").to_pylist()
+        == parquet_table.column("text").to_pylist()
+    )
     card = (corpora / name / "README.md").read_text()
-    assert ("configs:" in card) == (name != "mds") and ("StreamingDataset" in card) == (name == "mds")
+    assert ("configs:" in card) == (name != "mds") and ("StreamingDataset" in card) == (
+        name == "mds"
+    )
 
 
 @pytest.mark.parametrize("name", ["parquet", "jsonl.zst", "mds"])
@@ -242,13 +348,16 @@ def test_an_unknown_column_of_a_corpus_is_refused_in_words(name: str, corpora: P
 
 def test_datasets_loads_the_json_lines_corpus(corpora: Path, tmp_path: Path) -> None:
     datasets = pytest.importorskip("datasets")
-    dataset = datasets.load_dataset(str(corpora / "jsonl.zst"), split="train", cache_dir=str(tmp_path))
+    dataset = datasets.load_dataset(
+        str(corpora / "jsonl.zst"), split="train", cache_dir=str(tmp_path)
+    )
     assert dataset["text"][:] == Corpus.open(corpora / "parquet").table().column("text").to_pylist()
 
 
 @pytest.mark.parametrize("name", ["jsonl.zst", "mds"])
 def test_the_leak_check_reads_packed_shards(name: str, corpora: Path, tmp_path: Path) -> None:
-    """Both leak checks find a value inserted into a packed shard (with a matching manifest), in the texts and in another column."""
+    """Both leak checks find a value inserted into a packed shard (with a matching manifest), in the
+    texts and in another column."""
     for column in ("text", "when"):
         out, work = tmp_path / column, corpora / "work"
         for source in (corpora / name).rglob("*"):
@@ -259,8 +368,15 @@ def test_the_leak_check_reads_packed_shards(name: str, corpora: Path, tmp_path: 
         corpus = Corpus.open(out)
         path = corpus.shards[1].path
         rows = corpus.shards[1].read().to_pylist()
-        rows[3][column] = f"{rows[3][column]} ann0@example.com"  # its first occurrence is in shard 0
-        schema = pa.schema([(field_name, pa.large_string()) for field_name in ("doc_id", "user_id", "text", "subject", "when")])
+        rows[3][column] = (
+            f"{rows[3][column]} ann0@example.com"  # its first occurrence is in shard 0
+        )
+        schema = pa.schema(
+            [
+                (field_name, pa.large_string())
+                for field_name in ("doc_id", "user_id", "text", "subject", "when")
+            ]
+        )
         write_parquet_shard(tmp_path / "new.parquet", rows, schema)
         formats.get_format(name).pack(tmp_path / "new.parquet", path)
         manifest = json.loads((out / "manifest.json").read_text())
@@ -302,17 +418,31 @@ def test_sidecar_files_of_manifest_format_1_are_read(corpora: Path) -> None:
 def test_another_format_needs_replace_and_is_otherwise_unchanged(corpora: Path) -> None:
     mds_settings = Settings(seed=1, workers=1, rows_per_shard=25, format="mds")
     with pytest.raises(UsageError, match=r"another format.*--replace"):
-        run_with_settings(corpora / "in.parquet", corpora / "jsonl.zst", "rmft", corpora / "work", mds_settings)
-    assert not run_with_settings(corpora / "in.parquet", corpora / "mds", "rmft", corpora / "work", mds_settings).changed
+        run_with_settings(
+            corpora / "in.parquet", corpora / "jsonl.zst", "rmft", corpora / "work", mds_settings
+        )
+    assert not run_with_settings(
+        corpora / "in.parquet", corpora / "mds", "rmft", corpora / "work", mds_settings
+    ).changed
 
 
 def test_a_replay_gives_the_same_json_lines(corpora: Path, tmp_path: Path) -> None:
-    result = replay(corpora / "jsonl.zst", corpora / "in.parquet", tmp_path / "again", work=tmp_path / "work", workers=1)
-    assert result.same and [path.name for path in sorted((tmp_path / "again" / "data").iterdir())][0].endswith(".jsonl.zst")
+    result = replay(
+        corpora / "jsonl.zst",
+        corpora / "in.parquet",
+        tmp_path / "again",
+        work=tmp_path / "work",
+        workers=1,
+    )
+    assert result.same and [path.name for path in sorted((tmp_path / "again" / "data").iterdir())][
+        0
+    ].endswith(".jsonl.zst")
 
 
 def test_a_binary_column_is_refused_before_the_run_reads(tmp_path: Path) -> None:
-    pq.write_table(pa.table({"text": ["x"], "raw": pa.array([b"x"], pa.binary())}), tmp_path / "in.parquet")
+    pq.write_table(
+        pa.table({"text": ["x"], "raw": pa.array([b"x"], pa.binary())}), tmp_path / "in.parquet"
+    )
 
     with pytest.raises(UsageError, match="column raw contains bytes"):
         run_with_settings(

@@ -40,6 +40,14 @@ def test_table_has_the_written_rows_in_every_engine(tmp_path: Path, row_count: i
     assert rows == [tuple(row.values()) for row in expected]
     # what is not an integer has a codec, integers have none
     metadata = pq.read_metadata(path)
-    columns = [metadata.row_group(0).column(number) for number in range(metadata.num_columns)] if row_count else []
+    columns = (
+        [metadata.row_group(0).column(number) for number in range(metadata.num_columns)]
+        if row_count
+        else []
+    )
     codecs = {column.path_in_schema: column.compression for column in columns}
-    assert not codecs or (codecs["doc_no"], codecs["value_id"], codecs["kind"], codecs["value"]) == ("UNCOMPRESSED",) * 2 + ("ZSTD",) * 2
+    assert (
+        not codecs
+        or (codecs["doc_no"], codecs["value_id"], codecs["kind"], codecs["value"])
+        == ("UNCOMPRESSED",) * 2 + ("ZSTD",) * 2
+    )

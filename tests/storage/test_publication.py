@@ -1,4 +1,5 @@
-"""Task records and atomic publication: finished work is not repeated, OUT is always complete, shards contain only their rows."""
+"""Task records and atomic publication: finished work is not repeated, OUT is always complete,
+shards contain only their rows."""
 
 from __future__ import annotations
 
@@ -68,8 +69,12 @@ def test_a_finished_task_is_not_repeated(tmp_path: Path) -> None:
     work = CountingWork()
     assert [run_job(make_job(tmp_path, work)) for _ in range(3)] == [{"rows": 2}] * 3
     assert work.call_count == 1
-    assert (tmp_path / "here" / "a").read_text() + (tmp_path / "there" / "b").read_text() == "onetwo"
-    assert sorted(path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()) == [
+    assert (tmp_path / "here" / "a").read_text() + (
+        tmp_path / "there" / "b"
+    ).read_text() == "onetwo"
+    assert sorted(
+        path.relative_to(tmp_path).as_posix() for path in tmp_path.rglob("*") if path.is_file()
+    ) == [
         "here/a",
         "tasks/0.json",
         "there/b",
@@ -85,11 +90,17 @@ DAMAGES = {
     "missing output": lambda folder: (folder / "there" / "b").unlink(),
     "missing output folder": lambda folder: shutil.rmtree(folder / "here"),
     "missing record": lambda folder: (folder / "tasks" / "0.json").unlink(),
-    "truncated record": lambda folder: (folder / "tasks" / "0.json").write_text((folder / "tasks" / "0.json").read_text()[:-9]),
+    "truncated record": (
+        lambda folder: (folder / "tasks" / "0.json").write_text(
+            (folder / "tasks" / "0.json").read_text()[:-9]
+        )
+    ),
     "empty record": lambda folder: (folder / "tasks" / "0.json").write_text(""),
     # regression: this raised a TypeError
     "JSON list as record": lambda folder: (folder / "tasks" / "0.json").write_text("[1, 2]"),
-    "record without a result": lambda folder: (folder / "tasks" / "0.json").write_text('{"fingerprint": "f", "files": {}}'),
+    "record without a result": (
+        lambda folder: (folder / "tasks" / "0.json").write_text('{"fingerprint": "f", "files": {}}')
+    ),
 }
 
 
@@ -113,7 +124,9 @@ def test_a_task_is_repeated_when_files_and_record_differ(tmp_path: Path, case: s
     assert load_record(second_job.record_path, second_job.fingerprint) is None
     assert run_job(second_job) == {"rows": 2}
     assert work.call_count == 2
-    assert (tmp_path / "here" / "a").read_text() + (tmp_path / "there" / "b").read_text() == "onetwo"
+    assert (tmp_path / "here" / "a").read_text() + (
+        tmp_path / "there" / "b"
+    ).read_text() == "onetwo"
     assert run_job(second_job) == {"rows": 2} and work.call_count == 2
 
 
@@ -133,7 +146,9 @@ def test_a_failed_task_leaves_no_record(tmp_path: Path) -> None:
 
     with pytest.raises(ValueError):
         run_job(make_job(tmp_path, write_and_fail))
-    assert not [path for path in tmp_path.rglob("*") if path.is_file() and "spill" not in path.parts]
+    assert not [
+        path for path in tmp_path.rglob("*") if path.is_file() and "spill" not in path.parts
+    ]
 
 
 def truncate(raw: bytearray) -> None:
@@ -145,25 +160,43 @@ def flip_bit(raw: bytearray) -> None:
 
 
 @pytest.mark.parametrize("damage", [truncate, flip_bit])
-def test_an_unreadable_output_file_fails_the_task(tmp_path: Path, damage: Callable[[bytearray], None]) -> None:
+def test_an_unreadable_output_file_fails_the_task(
+    tmp_path: Path, damage: Callable[[bytearray], None]
+) -> None:
     def write_damaged_file(task: Task) -> dict[str, Any]:
         texts = pa.table({"text": [f"{number} {PHONE}" * 9 for number in range(500)]})
         # without compression only the checksum shows that a bit was flipped
-        pq.write_table(texts, task.folder / "a.parquet", compression="none", use_dictionary=False, write_page_checksum=True)
+        pq.write_table(
+            texts,
+            task.folder / "a.parquet",
+            compression="none",
+            use_dictionary=False,
+            write_page_checksum=True,
+        )
         raw = bytearray((task.folder / "a.parquet").read_bytes())
         damage(raw)
         (task.folder / "a.parquet").write_bytes(raw)
         return {}
 
-    parquet_job = dataclasses.replace(make_job(tmp_path, write_damaged_file), outputs={"a.parquet": tmp_path / "here" / "a.parquet"})
+    parquet_job = dataclasses.replace(
+        make_job(tmp_path, write_damaged_file),
+        outputs={"a.parquet": tmp_path / "here" / "a.parquet"},
+    )
     with pytest.raises(OutputBroken, match="a.parquet: not readable after it was written"):
         run_job(parquet_job)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
     if damage is flip_bit:  # the next stage checks the pages of this file itself
-        assert run_job(dataclasses.replace(parquet_job, checked_by_next_stage=frozenset({"a.parquet"}))) == {}
+        assert (
+            run_job(
+                dataclasses.replace(parquet_job, checked_by_next_stage=frozenset({"a.parquet"}))
+            )
+            == {}
+        )
 
 
-def test_a_task_is_completed_after_a_crash_at_any_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_task_is_completed_after_a_crash_at_any_step(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A crash at the n-th disk call, for every n; the next attempt completes the task."""
 
     class Crash(BaseException):
@@ -194,13 +227,19 @@ def test_a_task_is_completed_after_a_crash_at_any_step(tmp_path: Path, monkeypat
                 pass
         work = CountingWork()
         assert run_job(make_job(folder, work)) == {"rows": 2}
-        assert (folder / "here" / "a").read_text() + (folder / "there" / "b").read_text() == "onetwo"
-        assert work.call_count == int(crashed) or (work.call_count == 0 and (folder / "tasks" / "0.json").exists())
+        assert (folder / "here" / "a").read_text() + (
+            folder / "there" / "b"
+        ).read_text() == "onetwo"
+        assert work.call_count == int(crashed) or (
+            work.call_count == 0 and (folder / "tasks" / "0.json").exists()
+        )
         assert not (folder / "spill" / "task-0").exists()
     assert n > 8
 
 
-@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.EROFS, errno.EFBIG])
+@pytest.mark.parametrize(
+    "code", [errno.ENOSPC, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.EROFS, errno.EFBIG]
+)
 def test_a_disk_error_is_reported_without_its_message(tmp_path: Path, code: int) -> None:
     with pytest.raises(ResourceError) as caught, translate_disk_errors(tmp_path / "not" / "there"):
         raise OSError(code, "secret words", "secret.txt")
@@ -228,7 +267,10 @@ def make_version(folder: Path, number: int, shards: int = 2) -> dict[str, Any]:
     return {
         "shards": sources,
         "text_files": {"README.md": f"{number}", "report.html": f"{number}"},
-        "manifest": {"version": number, "shards": [f"data/{shard_name(index, shards)}" for index in range(shards)]},
+        "manifest": {
+            "version": number,
+            "shards": [f"data/{shard_name(index, shards)}" for index in range(shards)],
+        },
         "find_leaks": lambda texts: [],
         "mac_key": bytes(16),
     }
@@ -237,11 +279,17 @@ def make_version(folder: Path, number: int, shards: int = 2) -> dict[str, Any]:
 def read_versions(out: Path) -> set[str]:
     """The versions that a reader sees that opens the manifest through one folder handle."""
     manifest = json.loads((out / "manifest.json").read_text())
-    return {str(manifest["version"]), (out / "README.md").read_text(), *({(out / path).read_text()[:1] for path in manifest["shards"]})}
+    return {
+        str(manifest["version"]),
+        (out / "README.md").read_text(),
+        *({(out / path).read_text()[:1] for path in manifest["shards"]}),
+    }
 
 
 def list_files(folder: Path) -> list[str]:
-    return sorted(path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file())
+    return sorted(
+        path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()
+    )
 
 
 SHARD_NAMES = ["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"]
@@ -262,13 +310,17 @@ def test_shards_are_linked_not_copied(tmp_path: Path) -> None:
         assert os.path.samefile(source, tmp_path / "out" / "data" / shard_name(index, 2))
 
 
-def test_shards_are_copied_where_they_cannot_be_linked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_shards_are_copied_where_they_cannot_be_linked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def link(*_: object) -> None:
         raise OSError(errno.EXDEV, "another file system")
 
     monkeypatch.setattr(os, "link", link)
     publish_corpus(tmp_path / "out", **make_version(tmp_path, 1))
-    assert list_files(tmp_path / "out") == VERSION_FILES and read_versions(tmp_path / "out") == {"1"}
+    assert list_files(tmp_path / "out") == VERSION_FILES and read_versions(tmp_path / "out") == {
+        "1"
+    }
 
 
 def test_leftovers_next_to_the_output_are_deleted(tmp_path: Path) -> None:
@@ -293,7 +345,12 @@ def test_a_shard_with_another_sha256_is_not_published(tmp_path: Path, old: bool)
 def test_pages_and_manifest_are_scanned_for_leaks_before_publication(tmp_path: Path) -> None:
     publish_corpus(tmp_path / "out", **make_version(tmp_path, 1))
     scanned_texts: dict[str, str] = {}
-    version = {**make_version(tmp_path, 2), "find_leaks": lambda texts: scanned_texts.update(texts) or [("report.html", "EMAIL_ADDRESS")]}
+    version = {
+        **make_version(tmp_path, 2),
+        "find_leaks": lambda texts: (
+            scanned_texts.update(texts) or [("report.html", "EMAIL_ADDRESS")]
+        ),
+    }
     with pytest.raises(LeakFound, match="report.html would contain a removed EMAIL_ADDRESS"):
         publish_corpus(tmp_path / "out", **version)
     assert (
@@ -304,7 +361,9 @@ def test_pages_and_manifest_are_scanned_for_leaks_before_publication(tmp_path: P
 
 
 @pytest.mark.parametrize("atomic", [True, False])
-def test_a_crash_at_any_step_leaves_output_absent_old_or_new(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, atomic: bool) -> None:
+def test_a_crash_at_any_step_leaves_output_absent_old_or_new(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, atomic: bool
+) -> None:
     class Crash(BaseException):
         pass
 
@@ -347,10 +406,13 @@ def test_a_crash_at_any_step_leaves_output_absent_old_or_new(tmp_path: Path, mon
                 assert list_files(out) == VERSION_FILES
             publish_corpus(out, **versions[2])  # the next run repairs every leftover
             assert read_versions(out) == {"2"} and list_files(out) == VERSION_FILES
-            # regression: without atomic exchange, a crash between the two renames left OUT.old forever
+            # regression: without atomic exchange, a crash between the two renames left OUT.old
+            # forever
             assert not list(tmp_path.glob(f".out-{old}-{n}.*"))
         assert n > 10
-    assert states == {(False, "absent"), (False, "2"), (True, "1"), (True, "2")} | (set() if atomic else {(True, "absent")})
+    assert states == {(False, "absent"), (False, "2"), (True, "1"), (True, "2")} | (
+        set() if atomic else {(True, "absent")}
+    )
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux has the atomic exchange")
@@ -364,8 +426,15 @@ def test_a_reader_sees_only_complete_versions(tmp_path: Path) -> None:
             handle = os.open(out, os.O_RDONLY)
             try:
                 listing = os.listdir(handle)
-                is_complete = sorted(listing) == ["README.md", "SHA256SUMS", "data", "manifest.json", "report.html"]
-                # an old version may be deleted while the handle is open, but never under the name OUT
+                is_complete = sorted(listing) == [
+                    "README.md",
+                    "SHA256SUMS",
+                    "data",
+                    "manifest.json",
+                    "report.html",
+                ]
+                # an old version may be deleted while the handle is open, but never under the name
+                # OUT
                 if not is_complete and os.path.samestat(os.fstat(handle), os.stat(out)):
                     problems.append(listing)
                 listing_sizes.append(len(listing))
@@ -415,7 +484,13 @@ def run_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     pq.write_table(table, folder / "in.parquet")
     old_umask = os.umask(0o022)
     try:
-        run_with_settings([folder / "in.parquet"], folder / "out", load_plan("redact"), None, Settings(seed=1, workers=1, rows_per_shard=3))
+        run_with_settings(
+            [folder / "in.parquet"],
+            folder / "out",
+            load_plan("redact"),
+            None,
+            Settings(seed=1, workers=1, rows_per_shard=3),
+        )
     finally:
         os.umask(old_umask)
     return folder
@@ -437,7 +512,9 @@ def test_shards_contain_no_metadata_statistics_or_dictionaries(run_folder: Path)
                     assert not [name for name in column.encodings if "DICT" in name]
                     assert not column.has_column_index and not column.has_offset_index
         raw = shard.read_bytes()
-        assert not [word for word in (b"ARROW:schema", b"pandas", BOB.encode(), b"c2VjcmV0") if word in raw]
+        assert not [
+            word for word in (b"ARROW:schema", b"pandas", BOB.encode(), b"c2VjcmV0") if word in raw
+        ]
 
 
 def test_shards_have_page_checksums(run_folder: Path, tmp_path: Path) -> None:
@@ -454,7 +531,10 @@ def test_shards_have_page_checksums(run_folder: Path, tmp_path: Path) -> None:
 def test_strings_are_plain(run_folder: Path) -> None:
     schema = pq.read_schema(run_folder / "out" / "data" / shard_name(0, 3))
     assert not [field for field in schema if pa.types.is_dictionary(field.type)]
-    assert {schema.field(name).type for name in ("text", "user_id", "note")} <= {pa.string(), pa.large_string()}
+    assert {schema.field(name).type for name in ("text", "user_id", "note")} <= {
+        pa.string(),
+        pa.large_string(),
+    }
 
 
 def read_mode(path: Path) -> str:
@@ -463,22 +543,49 @@ def read_mode(path: Path) -> str:
 
 def test_the_workspace_is_private(run_folder: Path, tmp_path: Path) -> None:
     work = run_folder / "out.private"
-    assert (read_mode(work), read_mode(work / "vault"), (work / ".gitignore").read_text()) == ("0700", "0700", "*\n")
-    run_with_settings([run_folder / "in.parquet"], tmp_path / "out", load_plan("redact"), None, Settings(workers=1))
+    assert (read_mode(work), read_mode(work / "vault"), (work / ".gitignore").read_text()) == (
+        "0700",
+        "0700",
+        "*\n",
+    )
+    run_with_settings(
+        [run_folder / "in.parquet"],
+        tmp_path / "out",
+        load_plan("redact"),
+        None,
+        Settings(workers=1),
+    )
     work = tmp_path / "out.private"
-    assert [read_mode(work / "vault" / "key"), read_mode(work / "vault" / "key" / "key")] == ["0700", "0600"]
-    assert not list((run_folder / "out.private" / "vault").glob("key/*"))  # a run with a seed stores no key
+    assert [read_mode(work / "vault" / "key"), read_mode(work / "vault" / "key" / "key")] == [
+        "0700",
+        "0600",
+    ]
+    # a run with a seed stores no key
+    assert not list((run_folder / "out.private" / "vault").glob("key/*"))
 
 
 def test_an_existing_workspace_becomes_private(run_folder: Path, tmp_path: Path) -> None:
     (tmp_path / "work").mkdir(mode=0o755)
-    run_with_settings([run_folder / "in.parquet"], tmp_path / "out", load_plan("redact"), tmp_path / "work", Settings(seed=1, workers=1))
+    run_with_settings(
+        [run_folder / "in.parquet"],
+        tmp_path / "out",
+        load_plan("redact"),
+        tmp_path / "work",
+        Settings(seed=1, workers=1),
+    )
     assert read_mode(tmp_path / "work") == "0700"
 
 
 def test_a_run_leaves_only_output_and_workspace(run_folder: Path) -> None:
-    assert sorted(path.name for path in run_folder.iterdir()) == ["in.parquet", "out", "out.private"]
-    assert not list((run_folder / "out.private").rglob("*.tmp")) and not (run_folder / "out.private" / "spill").exists()
+    assert sorted(path.name for path in run_folder.iterdir()) == [
+        "in.parquet",
+        "out",
+        "out.private",
+    ]
+    assert (
+        not list((run_folder / "out.private").rglob("*.tmp"))
+        and not (run_folder / "out.private" / "spill").exists()
+    )
     assert sorted(path.name for path in (run_folder / "out").iterdir()) == [
         "README.md",
         "SHA256SUMS",
@@ -498,14 +605,22 @@ def run_datasets_script(*lines: str, folder: Path, cache: Path) -> Any:
         "HF_DATASETS_DISABLE_PROGRESS_BARS": "1",
     }
     script = "; ".join(["import json, datasets", *lines])
-    process = subprocess.run([sys.executable, "-c", script], cwd=folder, env=environment, capture_output=True, text=True, check=True)
+    process = subprocess.run(
+        [sys.executable, "-c", script],
+        cwd=folder,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
     return json.loads(process.stdout.splitlines()[-1])
 
 
 @pytest.mark.slow
 def test_datasets_loads_only_the_shards(run_folder: Path, tmp_path: Path) -> None:
     print_statement = (
-        "print(json.dumps([{k: v.num_rows for k, v in d.items()} for d in (a, b)] + [a['train']['n'][:], a['train']['text'][0]]))"
+        "print(json.dumps([{k: v.num_rows for k, v in d.items()} for d in (a, b)] +"
+        " [a['train']['n'][:], a['train']['text'][0]]))"
     )
     row_counts_and_texts = run_datasets_script(
         "a = datasets.load_dataset('parquet', data_dir='out')",
@@ -514,16 +629,29 @@ def test_datasets_loads_only_the_shards(run_folder: Path, tmp_path: Path) -> Non
         folder=run_folder,
         cache=tmp_path,
     )
-    assert row_counts_and_texts == [{"train": 7}, {"train": 7}, list(range(7)), "[EMAIL_ADDRESS] wrote 0, call [PHONE_NUMBER]"]
+    assert row_counts_and_texts == [
+        {"train": 7},
+        {"train": 7},
+        list(range(7)),
+        "[EMAIL_ADDRESS] wrote 0, call [PHONE_NUMBER]",
+    ]
 
 
 def test_the_manifest_lists_every_file(run_folder: Path) -> None:
     manifest = json.loads((run_folder / "out" / "manifest.json").read_text())
-    assert [entry["path"] for entry in manifest["shards"]] == [f"data/{shard_name(index, 3)}" for index in range(3)]
+    assert [entry["path"] for entry in manifest["shards"]] == [
+        f"data/{shard_name(index, 3)}" for index in range(3)
+    ]
     for entry in manifest["shards"]:
         path = run_folder / "out" / entry["path"]
-        assert (entry["sha256"], entry["bytes"], entry["rows"]) == (file_sha256(path), path.stat().st_size, pq.read_metadata(path).num_rows)
-    assert [input_entry["sha256"] for input_entry in manifest["inputs"]] == [file_sha256(run_folder / "in.parquet")]
+        assert (entry["sha256"], entry["bytes"], entry["rows"]) == (
+            file_sha256(path),
+            path.stat().st_size,
+            pq.read_metadata(path).num_rows,
+        )
+    assert [input_entry["sha256"] for input_entry in manifest["inputs"]] == [
+        file_sha256(run_folder / "in.parquet")
+    ]
     assert str(run_folder) not in json.dumps(manifest)
 
 
@@ -531,7 +659,11 @@ def test_the_manifest_lists_every_file(run_folder: Path) -> None:
 def test_output_does_not_depend_on_workers_and_folder(run_folder: Path, tmp_path: Path) -> None:
     shutil.copy(run_folder / "in.parquet", tmp_path / "in.parquet")
     run_with_settings(
-        [tmp_path / "in.parquet"], tmp_path / "other", load_plan("redact"), None, Settings(seed=1, workers=2, rows_per_shard=3)
+        [tmp_path / "in.parquet"],
+        tmp_path / "other",
+        load_plan("redact"),
+        None,
+        Settings(seed=1, workers=2, rows_per_shard=3),
     )
     assert read_shards(tmp_path / "other") == read_shards(run_folder / "out")
 

@@ -43,8 +43,16 @@ OCCURRENCES = [  # doc_no, cell, start, stop, kind, value_id, section
 ]
 
 
-def make_edit_row(doc_no: int, start_byte: int, end_byte: int, replacement: str, part: str, kind: str) -> dict[str, object]:
-    return dict(zip(table_schemas.EDITS.schema.names, (doc_no, 0, start_byte, end_byte, replacement, part, kind), strict=True))
+def make_edit_row(
+    doc_no: int, start_byte: int, end_byte: int, replacement: str, part: str, kind: str
+) -> dict[str, object]:
+    return dict(
+        zip(
+            table_schemas.EDITS.schema.names,
+            (doc_no, 0, start_byte, end_byte, replacement, part, kind),
+            strict=True,
+        )
+    )
 
 
 def make_table(name: str, rows: list[dict[str, object]]) -> pa.Table:
@@ -74,15 +82,24 @@ def make_occurrences() -> pa.Table:
 
 def make_swept() -> pa.Table:
     (row,) = make_occurrences().slice(0, 1).to_pylist()
-    return make_table("swept", [{**row, "start": 90, "end": 116, "start_byte": 90, "end_byte": 116, "finder": "sweep"}])
+    return make_table(
+        "swept",
+        [{**row, "start": 90, "end": 116, "start_byte": 90, "end_byte": 116, "finder": "sweep"}],
+    )
 
 
 def make_value_counts(rows: list[tuple[int, str, int, int, int, int, int]]) -> pa.Table:
-    return make_table("value_counts", [dict(zip(table_schemas.VALUE_COUNTS.schema.names, row, strict=True)) for row in rows])
+    return make_table(
+        "value_counts",
+        [dict(zip(table_schemas.VALUE_COUNTS.schema.names, row, strict=True)) for row in rows],
+    )
 
 
 def make_value_spellings() -> pa.Table:
-    return make_table("value_spellings", [dict(zip(table_schemas.VALUE_SPELLINGS.schema.names, row, strict=True)) for row in VALUES])
+    return make_table(
+        "value_spellings",
+        [dict(zip(table_schemas.VALUE_SPELLINGS.schema.names, row, strict=True)) for row in VALUES],
+    )
 
 
 def make_plan_table(names: str, *rows: tuple[object, ...]) -> pa.Table:
@@ -92,19 +109,33 @@ def make_plan_table(names: str, *rows: tuple[object, ...]) -> pa.Table:
 
 @functools.cache
 def small_tables() -> dict[str, pa.Table]:
+    # not among the remaining occurrences
     return {
         "occurrences": make_occurrences(),
         "remaining_occurrences": make_occurrences(),
         "swept": make_swept(),
         "partial_counts": make_value_counts(
-            [(ADA, MAIL, 2, 2, 0, 0, 6), (TEL, PHONE, 1, 1, 0, 0, 40), (BEA, MAIL, 1, 1, 1, 0, 50), (ADA, MAIL, 1, 1, 3, 1, 0)]
+            [
+                (ADA, MAIL, 2, 2, 0, 0, 6),
+                (TEL, PHONE, 1, 1, 0, 0, 40),
+                (BEA, MAIL, 1, 1, 1, 0, 50),
+                (ADA, MAIL, 1, 1, 3, 1, 0),
+            ]
         ),
-        "value_counts": make_value_counts([(ADA, MAIL, 3, 3, 0, 0, 6), (BEA, MAIL, 1, 1, 1, 0, 50), (TEL, PHONE, 1, 1, 0, 0, 40)]),
+        "value_counts": make_value_counts(
+            [(ADA, MAIL, 3, 3, 0, 0, 6), (BEA, MAIL, 1, 1, 1, 0, 50), (TEL, PHONE, 1, 1, 0, 0, 40)]
+        ),
         "value_spellings": make_value_spellings(),
         "chosen_kinds": pa.table({"kind": [MAIL]}),
-        "first_occurrences": pa.table({"doc_no": [0, 1], "cell": [0, 0], "start": [6, 50], "value_id": [ADA, BEA]}),
-        "claimed_spans": pa.table({"doc_no": [0, 1], "cell": [0, 0], "start_byte": [56, 32], "end_byte": [60, 50]}),
-        "drops": make_table("drops", [{"doc_no": 3, "part": "near_dup", "reason": "copy", "kept_doc_no": 1}]),
+        "first_occurrences": pa.table(
+            {"doc_no": [0, 1], "cell": [0, 0], "start": [6, 50], "value_id": [ADA, BEA]}
+        ),
+        "claimed_spans": pa.table(
+            {"doc_no": [0, 1], "cell": [0, 0], "start_byte": [56, 32], "end_byte": [60, 50]}
+        ),
+        "drops": make_table(
+            "drops", [{"doc_no": 3, "part": "near_dup", "reason": "copy", "kept_doc_no": 1}]
+        ),
         "edits": make_table(
             "edits",
             [
@@ -112,7 +143,8 @@ def small_tables() -> dict[str, pa.Table]:
                 make_edit_row(0, 40, 57, "+1 (555) 019-9010", "redact", PHONE),
             ],
         ),
-        # of two shards: two surrogates of one text, two originals of another, and the sections of the four
+        # of two shards: two surrogates of one text, two originals of another, and the sections of
+        # the four
         "shard_outcomes": make_plan_table(
             "kind outcome section result_id occurrences",
             (MAIL, "stand_in", None, 7, 1),
@@ -137,11 +169,21 @@ def small_tables() -> dict[str, pa.Table]:
                 )
             ],
         ),
-        "quarantine": make_table("quarantine", [{"doc_no": 2, "source": "a.jsonl", "location": "line 3", "reason": "not_json"}]),
-        "document_ids": make_table("document_ids", [{"doc_id_hash": n} for n in (7, 5, 7, 9, 5, 7)]),
+        "quarantine": make_table(
+            "quarantine",
+            [{"doc_no": 2, "source": "a.jsonl", "location": "line 3", "reason": "not_json"}],
+        ),
+        "document_ids": make_table(
+            "document_ids", [{"doc_id_hash": n} for n in (7, 5, 7, 9, 5, 7)]
+        ),
         "documents": pa.table({"doc_no": [0, 1, 2, 3], "user_id": ["zoe", "abe", None, "zoe"]}),
-        "users": make_table("users", [{"doc_no": d, "user_no": u} for d, u in ((0, 0), (1, 1), (3, 0))]),
-        "value_users": make_table("value_users", [{"value_id": v, "user_no": u} for v, u in ((ADA, 0), (ADA, 1), (BEA, 1), (TEL, 0))]),
+        "users": make_table(
+            "users", [{"doc_no": d, "user_no": u} for d, u in ((0, 0), (1, 1), (3, 0))]
+        ),
+        "value_users": make_table(
+            "value_users",
+            [{"value_id": v, "user_no": u} for v, u in ((ADA, 0), (ADA, 1), (BEA, 1), (TEL, 0))],
+        ),
         "ngrams": make_table(
             "ngrams",
             [
@@ -155,21 +197,37 @@ def small_tables() -> dict[str, pa.Table]:
             ],
         ),
         "blacklist": make_table(
-            "blacklist", [{"ngram": w, "n": 1, "users": u, "reason": r} for w, u, r in (("ada", 2, "direct"), ("x", 1, ""))]
+            "blacklist",
+            [
+                {"ngram": w, "n": 1, "users": u, "reason": r}
+                for w, u, r in (("ada", 2, "direct"), ("x", 1, ""))
+            ],
         ),
         "ledger": make_table(
             "ledger",
             [
-                {"part": "dp_mlm", "privacy_unit": "word", "doc_no": d, "unit_count": u, "epsilon_per_unit": 0.5}
+                {
+                    "part": "dp_mlm",
+                    "privacy_unit": "word",
+                    "doc_no": d,
+                    "unit_count": u,
+                    "epsilon_per_unit": 0.5,
+                }
                 for d, u in ((0, 3), (0, 1), (1, 6))
             ],
         ),
         "parts": make_table(
             "parts",
-            [{"part_no": n, "stage": r, "part": p} for n, r, p in ((0, "drop", "near_dup"), (1, "edit", "redact"), (2, "edit", "rmft"))],
+            [
+                {"part_no": n, "stage": r, "part": p}
+                for n, r, p in ((0, "drop", "near_dup"), (1, "edit", "redact"), (2, "edit", "rmft"))
+            ],
         ),
-        # 1 has one user, in two parts; 2 has one in each of two parts; 3 reached k users in one part
-        "ngram_users": make_plan_table("ngram_id user_hash", (1, 10), (1, 10), (2, 10), (2, 11), (3, None), (3, 12)),
+        # 1 has one user, in two parts; 2 has one in each of two parts; 3 reached k users in one
+        # part
+        "ngram_users": make_plan_table(
+            "ngram_id user_hash", (1, 10), (1, 10), (2, 10), (2, 11), (3, None), (3, 12)
+        ),
         "ngram_user_counts": make_plan_table("ngram_id users", (1, 1), (2, 2)),
         "word_spellings": make_plan_table("ngram_id word", (1, "quill"), (2, "call"), (2, "call")),
         "direct_ngrams": make_plan_table("ngram n", ("ada hill", 2), ("ada", 1), ("ada hill", 2)),
@@ -178,18 +236,47 @@ def small_tables() -> dict[str, pa.Table]:
         "bands": make_plan_table(
             "doc_no band hash",
             *((0, -1, 10), (1, -1, 11), (2, -1, 10), (3, -1, 12)),
-            *((0, 0, 5), (1, 0, 5), (2, 0, 5), (3, 0, 6), (0, 1, 7), (1, 1, 8), (2, 1, 7), (3, 1, 8)),
+            *(
+                (0, 0, 5),
+                (1, 0, 5),
+                (2, 0, 5),
+                (3, 0, 6),
+                (0, 1, 7),
+                (1, 1, 8),
+                (2, 1, 7),
+                (3, 1, 8),
+            ),
         ),
         "pairs": make_plan_table("doc_no earlier_doc_no", (1, 0), (3, 1)),
         "shingles": make_plan_table(
-            "doc_no shingle", *((doc, run) for doc, row in ((0, "12345"), (1, "12346"), (3, "2346")) for run in map(int, row))
+            "doc_no shingle",
+            *(
+                (doc, run)
+                for doc, row in ((0, "12345"), (1, "12346"), (3, "2346"))
+                for run in map(int, row)
+            ),
         ),
         "items": make_plan_table("group_no item_id", (0, 50), (1, 50), (1, 60), (2, 60), (3, 70)),
         "header_occurrences": make_plan_table(
             "doc_no cell start value_id field line_start line_end "
             "unit_start entry_start entry_end previous_end next_start entry_no entry_count",
             (0, 0, 6, ADA, "from", 0, 33, 6, 6, 32, 6, 32, 0, 1),
-            (1, 0, 6, BEA, "to", 0, 33, 6, 6, 32, 6, 32, 0, 1),  # not among the remaining occurrences
+            (
+                1,
+                0,
+                6,
+                BEA,
+                "to",
+                0,
+                33,
+                6,
+                6,
+                32,
+                6,
+                32,
+                0,
+                1,
+            ),
             (1, 0, 50, BEA, "to", 40, 90, 50, 50, 69, 50, 70, 0, 2),
         ),
         # a line of three entries whose first and third are removed, and a line of one entry
@@ -204,19 +291,33 @@ def small_tables() -> dict[str, pa.Table]:
         "removed_groups": make_plan_table("group_no", (0,), (2,), (3,)),
         "removed_occurrences": make_plan_table(
             "doc_no cell start start_byte field whole_line",
-            *((0, 0, 5, 4, "to", 0), (0, 0, 6, 4, "to", 0), (1, 0, 7, 0, "to", 1), (2, 0, 7, 0, "cc", 1)),
+            *(
+                (0, 0, 5, 4, "to", 0),
+                (0, 0, 6, 4, "to", 0),
+                (1, 0, 7, 0, "to", 1),
+                (2, 0, 7, 0, "cc", 1),
+            ),
         ),
         "subject": make_plan_table("value_id", (ADA,), (TEL,)),
         "published_documents": make_plan_table("doc_no", (0,), (1,)),
-        "skipped": make_table("skipped", [{"kind": PHONE, "reason": "length", "candidates": n} for n in (2, 3)]),
+        "skipped": make_table(
+            "skipped", [{"kind": PHONE, "reason": "length", "candidates": n} for n in (2, 3)]
+        ),
     }
 
 
+# of ten ranges, the three with any
 EXPECTED: dict[str, list[tuple[object, ...]]] = {
-    "value_counts": [(ADA, MAIL, 3, 3, 0, 0, 6), (BEA, MAIL, 1, 1, 1, 0, 50), (TEL, PHONE, 1, 1, 0, 0, 40)],
+    "value_counts": [
+        (ADA, MAIL, 3, 3, 0, 0, 6),
+        (BEA, MAIL, 1, 1, 1, 0, 50),
+        (TEL, PHONE, 1, 1, 0, 0, 40),
+    ],
     "first_occurrences": [(0, 0, 6, ADA), (1, 0, 50, BEA)],
     "first_occurrences_from_counts": [(0, 0, 6, ADA), (1, 0, 50, BEA)],
-    "remaining_occurrences": [  # 0:40..57 shares byte 56 with a claim; 1:6..32 and 1:50..69 only touch one; document 3 is dropped
+    # 0:40..57 shares byte 56 with a claim; 1:6..32 and 1:50..69 only touch one; document 3 is
+    # dropped
+    "remaining_occurrences": [
         (0, 0, 6, 32, 6, 32, MAIL, ADA, "patterns", 1.0, "from", None),
         (1, 0, 6, 32, 6, 32, MAIL, ADA, "patterns", 1.0, "from", None),
         (1, 0, 50, 69, 50, 69, MAIL, BEA, "patterns", 1.0, "body", ADA),
@@ -266,7 +367,7 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
         (MAIL, 2, 3, 2, 0.5),
         (MAIL, 4, 4, 2, 0.0),
         (PHONE, 1, 1, 1, 1.0),
-    ],  # of ten ranges, the three with any
+    ],
     "co_occurring_values": [],  # no two values share two documents
     "values_per_user": [(0, 2, 3, 2, 1), (1, 1, 2, 2, 1)],
     "words_by_users": [(1, 1, 2, 0.3333, 0.2), (2, 2, 8, 1.0, 1.0)],
@@ -277,7 +378,11 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
     "blacklist_coverage": [(1, "direct", 1, 5, 0.3333, 0.5), (1, "indirect", 1, 2, 0.3333, 0.2)],
     "duplicate_groups": [("near_dup", "copy", 1, 1, 3, 3)],
     # six ids are six readable documents
-    "counts_by_part": [(0, "drop", "near_dup", 6, 5, 5, 4), (1, "edit", "redact", 5, 5, 4, 3), (2, "edit", "rmft", 5, 5, 3, 2)],
+    "counts_by_part": [
+        (0, "drop", "near_dup", 6, 5, 5, 4),
+        (1, "edit", "redact", 5, 5, 4, 3),
+        (2, "edit", "rmft", 5, 5, 3, 2),
+    ],
     "ledger_summary": [("dp_mlm", "word", 2, 10, 0.5, 2.5, 3.0)],
     "exact_dup_links": [(1, 0), (3, 0)],
     "near_dup_pairs": [(1, 0), (2, 0), (3, 1)],
@@ -288,7 +393,10 @@ EXPECTED: dict[str, list[tuple[object, ...]]] = {
     "document_values": sorted([(0, ADA), (1, ADA), (1, BEA), (3, ADA)]),
     "remaining_values": sorted([(ADA,), (BEA,), (TEL,)]),
     "distinct_values_of_kinds": sorted(
-        [(ADA, MAIL, "Ada.Quill@mail.example.org", "ada.quill@mail.example.org"), (BEA, MAIL, "bea@lab.example.net", "bea@lab.example.net")]
+        [
+            (ADA, MAIL, "Ada.Quill@mail.example.org", "ada.quill@mail.example.org"),
+            (BEA, MAIL, "bea@lab.example.net", "bea@lab.example.net"),
+        ]
     ),
     "pseudonyms": [
         ("IRIS@example.com", MAIL, "Ada.Quill@mail.example.org", 1, 3),
@@ -343,12 +451,21 @@ def database(database_once: duckdb.DuckDBPyConnection) -> Iterator[duckdb.DuckDB
 @pytest.mark.parametrize("name", q.load_queries())
 def test_query_header_matches_duckdb(name: str, database: duckdb.DuckDBPyConnection) -> None:
     query = q.get_query(name)
-    assert database.get_table_names(re.sub(r"\$\w+", "1", query.sql)) == set(query.tables)  # it takes no parameters
-    assert set(re.findall(r"\$(\w+)", query.sql)) == {parameter.name for parameter in query.parameters}
+    # it takes no parameters
+    assert database.get_table_names(re.sub(r"\$\w+", "1", query.sql)) == set(query.tables)
+    assert set(re.findall(r"\$(\w+)", query.sql)) == {
+        parameter.name for parameter in query.parameters
+    }
     result = database.execute(query.sql, query.bind() or None)
     assert tuple(column[0] for column in result.description) == query.output_columns
-    for table, columns in query.table_columns.items():  # a table of the run: the listed columns are enough
-        database.execute(f"CREATE OR REPLACE TABLE {table} AS SELECT {', '.join(columns)} FROM {table}")
+    for (
+        table,
+        columns,
+    ) in query.table_columns.items():
+        # a table of the run: the listed columns are enough
+        database.execute(
+            f"CREATE OR REPLACE TABLE {table} AS SELECT {', '.join(columns)} FROM {table}"
+        )
     database.execute(query.sql, query.bind() or None)
 
 
@@ -358,7 +475,9 @@ def test_query_returns_the_expected_rows(name: str, database: duckdb.DuckDBPyCon
     assert database.execute(query.sql, query.bind() or None).fetchall() == EXPECTED[name]
 
 
-def test_first_occurrences_keep_as_many_as_asked_in_corpus_order(database: duckdb.DuckDBPyConnection) -> None:
+def test_first_occurrences_keep_as_many_as_asked_in_corpus_order(
+    database: duckdb.DuckDBPyConnection,
+) -> None:
     def first_occurrences(keep: int) -> list[tuple[int, ...]]:
         return database.execute(q.get_query("first_occurrences").sql, {"keep": keep}).fetchall()
 
@@ -366,10 +485,13 @@ def test_first_occurrences_keep_as_many_as_asked_in_corpus_order(database: duckd
     assert first_occurrences(2) == [(0, 0, 6, ADA), (1, 0, 6, ADA), (1, 0, 50, BEA)]
 
 
-# Syntax that SQL engines interpret differently or do not support (hash, first, strlen, list, a cast that rounds, an order of nulls).
+# Syntax that SQL engines interpret differently or do not support (hash, first, strlen, list, a cast
+# that rounds, an order of nulls).
 NON_PORTABLE_PATTERNS = {
     r"::": "CAST(x AS T)",
-    r"\b(list|array_agg|string_agg|hash|random|uuid|strlen|md5_number\w*|concat)\s*\(": "a portable function",
+    r"\b(list|array_agg|string_agg|hash|random|uuid|strlen|md5_number\w*|concat)\s*\(": (
+        "a portable function"
+    ),
     r"\b(first|last|any_value|arbitrary)\s*\(": "min, max, min_by",
     r"\barg_m(in|ax)\s*\(": "min_by, max_by",
     r"\bregexp_\w+": "a finder or a kind, in Python",
@@ -389,29 +511,43 @@ NON_PORTABLE_PATTERNS = {
 def test_a_query_is_portable(name: str) -> None:
     text = q.get_query(name).sql
     for pattern, replacement in NON_PORTABLE_PATTERNS.items():
-        assert not re.search(pattern, text, re.IGNORECASE), f"{name}.sql: {pattern}; use {replacement}"
-    assert len(re.findall(r"count\(DISTINCT", text, re.IGNORECASE)) <= 1, f"{name}.sql: one distinct count each"
+        assert not re.search(pattern, text, re.IGNORECASE), (
+            f"{name}.sql: {pattern}; use {replacement}"
+        )
+    assert len(re.findall(r"count\(DISTINCT", text, re.IGNORECASE)) <= 1, (
+        f"{name}.sql: one distinct count each"
+    )
     order_by_parts = text.rsplit("ORDER BY", 1)
-    assert len(order_by_parts) == 2 and "FROM" not in order_by_parts[1].upper(), f"{name}.sql: ends in a full order"
+    assert len(order_by_parts) == 2 and "FROM" not in order_by_parts[1].upper(), (
+        f"{name}.sql: ends in a full order"
+    )
 
 
-# Spark's reserved keywords in ANSI mode (sql-ref-ansi-compliance.html of Spark 4); DuckDB lists its own in duckdb_keywords().
+# Spark's reserved keywords in ANSI mode (sql-ref-ansi-compliance.html of Spark 4); DuckDB lists its
+# own in duckdb_keywords().
 SPARK_RESERVED = set(
-    "all and any as authorization both case cast check collate column constraint create cross current_date current_time current_timestamp "
-    "current_user distinct else end escape except execute false fetch filter for foreign from full grant group having in inner intersect "
-    "into is join lateral leading left natural not null offset on only or order outer overlaps primary references right select "
-    "session_user some sql table then time to trailing union unique unknown user using when where with within".split()
+    "all and any as authorization both case cast check collate column constraint create cross"
+    " current_date current_time current_timestamp current_user distinct else end escape except"
+    " execute false fetch filter for foreign from full grant group having in inner intersect into"
+    " is join lateral leading left natural not null offset on only or order outer overlaps primary"
+    " references right select session_user some sql table then time to trailing union unique"
+    " unknown user using when where with within".split()
 )
 
 
 @functools.cache
 def reserved_words() -> set[str]:
-    keyword_rows = duckdb.connect().execute("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'").fetchall()
+    keyword_rows = (
+        duckdb.connect()
+        .execute("SELECT keyword_name FROM duckdb_keywords() WHERE keyword_category = 'reserved'")
+        .fetchall()
+    )
     return SPARK_RESERVED | {name for (name,) in keyword_rows}
 
 
 def bare_names(text: str, names: set[str]) -> list[str]:
-    """Occurrences of `names` in a statement that are neither quoted nor behind a dot. An `end` that closes a CASE is not a name."""
+    """Occurrences of `names` in a statement that are neither quoted nor behind a dot. An `end` that
+    closes a CASE is not a name."""
     found_names, open_cases = [], 0
     for match in re.finditer(r"'[^']*'|\"[^\"]*\"|--[^\n]*|\$\w+|(?<![\w.])[A-Za-z_]\w*", text):
         word = match[0].lower()
@@ -425,16 +561,22 @@ def bare_names(text: str, names: set[str]) -> list[str]:
 
 
 def test_reserved_words_are_known() -> None:
-    assert "end" in SPARK_RESERVED & reserved_words() and not {"start", "cell", "value"} & reserved_words()
+    assert (
+        "end" in SPARK_RESERVED & reserved_words()
+        and not {"start", "cell", "value"} & reserved_words()
+    )
     columns = {column for table in small_tables().values() for column in table.column_names}
     assert (columns | set(small_tables())) & reserved_words() == {"end"}
 
 
 @pytest.mark.parametrize("name", q.load_queries())
 def test_reserved_names_are_quoted_or_qualified(name: str) -> None:
-    """A column such as `end` is a keyword in DuckDB and Spark, unless it is quoted or follows a dot."""
+    """A column such as `end` is a keyword in DuckDB and Spark, unless it is quoted or follows a
+    dot."""
     query = q.get_query(name)
-    table_columns = {column for table in query.tables for column in small_tables()[table].column_names}
+    table_columns = {
+        column for table in query.tables for column in small_tables()[table].column_names
+    }
     names = {*table_columns, *query.tables, *query.output_columns}
     assert bare_names(query.sql, names & reserved_words()) == []
 
@@ -455,14 +597,19 @@ def test_bare_names_are_found(text: str, expected: list[str]) -> None:
     assert bare_names(text, {"end"}) == expected
 
 
-@pytest.mark.parametrize("name", sorted(set(q.load_queries()) - {"quarantine_by_reason", "drops_by_part"}))
+@pytest.mark.parametrize(
+    "name", sorted(set(q.load_queries()) - {"quarantine_by_reason", "drops_by_part"})
+)
 def test_query_order_is_total(name: str, database: duckdb.DuckDBPyConnection) -> None:
-    """The final ORDER BY is a total order over the test tables, even if every value occurs equally often."""
+    """The final ORDER BY is a total order over the test tables, even if every value occurs equally
+    often."""
     database.execute("UPDATE value_counts SET occurrences = 1, documents = 1")
     query, results = q.get_query(name), set()
     for _ in range(3):
         for table in query.tables:
-            database.execute(f'CREATE OR REPLACE TABLE "{table}" AS SELECT * FROM "{table}" ORDER BY random()')
+            database.execute(
+                f'CREATE OR REPLACE TABLE "{table}" AS SELECT * FROM "{table}" ORDER BY random()'
+            )
         results.add(str(database.execute(query.sql, query.bind() or None).fetchall()))
     assert len(results) == 1
 
@@ -476,10 +623,22 @@ HEADER = (
 
 
 def test_query_header_is_parsed() -> None:
-    query = q.parse_query(HEADER.format("$k = 2, $share = 0.5, $kind = 'all', $deep = true, $n number"), "x")
-    assert (query.description, query.output_columns, query.sql) == ("Something, in two lines.", ("a", "b"), "SELECT 1")
+    query = q.parse_query(
+        HEADER.format("$k = 2, $share = 0.5, $kind = 'all', $deep = true, $n number"), "x"
+    )
+    assert (query.description, query.output_columns, query.sql) == (
+        "Something, in two lines.",
+        ("a", "b"),
+        "SELECT 1",
+    )
     assert query.signature == "k=2 share=0.5 kind=all deep=true n=(number)"
-    assert query.bind({"k": "3", "n": "7", "deep": "FALSE"}) == {"k": 3, "share": 0.5, "kind": "all", "deep": False, "n": 7}
+    assert query.bind({"k": "3", "n": "7", "deep": "FALSE"}) == {
+        "k": 3,
+        "share": 0.5,
+        "kind": "all",
+        "deep": False,
+        "n": 7,
+    }
 
 
 @pytest.mark.parametrize(
@@ -497,7 +656,9 @@ def test_query_header_is_parsed() -> None:
     ],
 )
 def test_wrong_parameters_are_named(parameter_values: dict[str, object], message_part: str) -> None:
-    query = q.parse_query(HEADER.format("$k = 2, $share = 0.5, $kind = 'all', $deep = true, $n number"), "x")
+    query = q.parse_query(
+        HEADER.format("$k = 2, $share = 0.5, $kind = 'all', $deep = true, $n number"), "x"
+    )
     with pytest.raises(UsageError, match=re.escape(message_part)):
         query.bind(parameter_values)
 
@@ -537,13 +698,17 @@ def test_polars_and_sql_masks_agree() -> None:
     connection = duckdb.connect()
     for text, kind, mask in MASK_EXAMPLES:
         expression = v.mask_expression("v", "k")
-        assert connection.execute(f"SELECT {expression} FROM (SELECT ? AS v, ? AS k)", [text, kind]).fetchone() == (mask,)
+        assert connection.execute(
+            f"SELECT {expression} FROM (SELECT ? AS v, ? AS k)", [text, kind]
+        ).fetchone() == (mask,)
 
 
 @given(st.lists(st.none() | st.text(), max_size=20))
 def test_masks_contain_only_shape_characters(texts: list[str | None]) -> None:
     clean = [None if text is None else text.encode("utf-8", "replace").decode() for text in texts]
-    for text, shape in zip(clean, v.mask_texts(pl.Series(clean, dtype=pl.String)).to_list(), strict=True):
+    for text, shape in zip(
+        clean, v.mask_texts(pl.Series(clean, dtype=pl.String)).to_list(), strict=True
+    ):
         assert (shape is None) == (text is None)
         if shape is not None:
             assert re.fullmatch(r"[Aa9 -/:-@\[-`{-~]*", shape), shape
@@ -583,7 +748,9 @@ def write_work(folder: Path) -> Path:
     for age, run in enumerate(("bbbb", "aaaa")):
         write_parquet(tables["edits"].slice(0, age + 1), root / f"runs/{run}/edits/00000.parquet")
         write_parquet(
-            make_table("blacklist", [{"ngram": "quill lane", "n": 2, "users": 1, "reason": "indirect"}]),
+            make_table(
+                "blacklist", [{"ngram": "quill lane", "n": 2, "users": 1, "reason": "indirect"}]
+            ),
             root / f"runs/{run}/vault/blacklist/00000.parquet",
         )
         (root / f"runs/{run}/plan.json").write_text("{}")
@@ -604,19 +771,28 @@ def shared_connection(shared_work: Path) -> Iterator[duckdb.DuckDBPyConnection]:
 
 
 def fetch_rows(
-    connection: duckdb.DuckDBPyConnection, sql: str | q.Query, params: dict[str, object] | None = None
+    connection: duckdb.DuckDBPyConnection,
+    sql: str | q.Query,
+    params: dict[str, object] | None = None,
 ) -> list[tuple[object, ...]]:
     return [tuple(row.values()) for row in q.run_query(connection, sql, params).to_pylist()]
 
 
-def test_every_user_query_runs_on_a_full_and_on_an_empty_workspace(work: Path, tmp_path: Path) -> None:
+def test_every_user_query_runs_on_a_full_and_on_an_empty_workspace(
+    work: Path, tmp_path: Path
+) -> None:
     (tmp_path / "empty").mkdir()
     user_queries = {name for name, query in q.load_queries().items() if not query.table_columns}
     with q.open_connection(work) as full, q.open_connection(tmp_path / "empty") as empty:
         for name in user_queries:
-            assert q.run_query(full, q.get_query(name)).column_names == list(q.get_query(name).output_columns)
+            assert q.run_query(full, q.get_query(name)).column_names == list(
+                q.get_query(name).output_columns
+            )
             assert q.run_query(empty, q.get_query(name)).num_rows == 0
-        with pytest.raises(UsageError, match="reads remaining_occurrences, chosen_kinds, which exists only while a plan runs"):
+        with pytest.raises(
+            UsageError,
+            match="reads remaining_occurrences, chosen_kinds, which exists only while a plan runs",
+        ):
             q.run_query(full, q.get_query("first_occurrences"))
 
 
@@ -626,11 +802,20 @@ def test_texts_are_masked_unless_revealed(work: Path) -> None:
     with q.open_connection(work) as masked, q.open_connection(work, reveal=True) as revealed:
         for name in masked_tables:
             assert not raw.search(str(fetch_rows(masked, f'SELECT * FROM "{name}"')))
-        assert fetch_rows(masked, q.get_query("top_values"), {"limit": "1"}) == [(1, MAIL, "a***@m***.org", 3, 3)]
+        assert fetch_rows(masked, q.get_query("top_values"), {"limit": "1"}) == [
+            (1, MAIL, "a***@m***.org", 3, 3)
+        ]
         assert fetch_rows(masked, "SELECT ngram FROM blacklist") == [("aaaa aaaa",)]
-        assert fetch_rows(revealed, q.get_query("top_values"), {"limit": "1"}) == [(1, MAIL, "ada.quill@mail.example.org", 3, 3)]
-        assert fetch_rows(masked, "SELECT count(*) FROM value_spellings WHERE value ILIKE '%quill%'") == [(0,)]
-        assert fetch_rows(masked, "SELECT part, kind FROM edits ORDER BY doc_no") == [("redact", PHONE), ("rmft", MAIL)]
+        assert fetch_rows(revealed, q.get_query("top_values"), {"limit": "1"}) == [
+            (1, MAIL, "ada.quill@mail.example.org", 3, 3)
+        ]
+        assert fetch_rows(
+            masked, "SELECT count(*) FROM value_spellings WHERE value ILIKE '%quill%'"
+        ) == [(0,)]
+        assert fetch_rows(masked, "SELECT part, kind FROM edits ORDER BY doc_no") == [
+            ("redact", PHONE),
+            ("rmft", MAIL),
+        ]
 
 
 def test_latest_run_is_the_default_and_another_can_be_named(work: Path) -> None:
@@ -649,19 +834,37 @@ def test_documents_are_numbered_and_masked(work: Path, tmp_path: Path) -> None:
         pa.list_(pa.struct([("role", pa.string()), ("content", pa.string())])),
     )
     write_parquet(
-        pa.table({"body": ["Dear Ada,", "Hi"], "id": ["a", "b"], "n": [1, 2], "raw": [b"Ada", None], "chat": nested}),
+        pa.table(
+            {
+                "body": ["Dear Ada,", "Hi"],
+                "id": ["a", "b"],
+                "n": [1, 2],
+                "raw": [b"Ada", None],
+                "chat": nested,
+            }
+        ),
         tmp_path / "in[1].parquet",
     )
     columns = {"doc_id": "id", "text": "body", "n": "n", "raw": "raw", "chat": "chat"}
     files = [DocumentFile(str(tmp_path / "in[1].parquet"), first, columns) for first in (0, 5)]
-    with q.open_connection(work, documents=files) as masked, q.open_connection(work, documents=files, reveal=True) as revealed:
+    with (
+        q.open_connection(work, documents=files) as masked,
+        q.open_connection(work, documents=files, reveal=True) as revealed,
+    ):
         masked_chat = [{"role": "aaaa", "content": "A aa Aaa Aaaaa"}]
         assert fetch_rows(masked, "SELECT * FROM documents WHERE doc_no < 2 ORDER BY doc_no") == [
             (0, "a", None, "Aaaa Aaa,", 1, "?", masked_chat),
             (1, "a", None, "Aa", 2, None, None),
         ]
-        assert fetch_rows(masked, "SELECT doc_no FROM documents ORDER BY doc_no") == [(0,), (1,), (5,), (6,)]
-        assert fetch_rows(revealed, "SELECT text FROM documents WHERE doc_no = 5") == [("Dear Ada,",)]
+        assert fetch_rows(masked, "SELECT doc_no FROM documents ORDER BY doc_no") == [
+            (0,),
+            (1,),
+            (5,),
+            (6,),
+        ]
+        assert fetch_rows(revealed, "SELECT text FROM documents WHERE doc_no = 5") == [
+            ("Dear Ada,",)
+        ]
 
 
 REFUSED_STATEMENTS = [
@@ -709,7 +912,10 @@ REFUSED_STATEMENTS = [
 
 @pytest.mark.parametrize("sql", REFUSED_STATEMENTS)
 def test_statements_that_leave_the_workspace_are_refused(
-    sql: str, shared_work: Path, shared_connection: duckdb.DuckDBPyConnection, monkeypatch: pytest.MonkeyPatch
+    sql: str,
+    shared_work: Path,
+    shared_connection: duckdb.DuckDBPyConnection,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.chdir(shared_work)
     secret_frame = pa.table({"value": ["Ada Quill"]})  # noqa: F841 - a table name must not find it
@@ -737,12 +943,15 @@ def test_statements_that_leave_the_workspace_are_refused(
         "SELECT * FROM main.occurrences AS o WHERE o.kind IN (SELECT kind FROM Value_Counts)",
     ],
 )
-def test_read_only_statements_are_allowed(sql: str, shared_connection: duckdb.DuckDBPyConnection) -> None:
+def test_read_only_statements_are_allowed(
+    sql: str, shared_connection: duckdb.DuckDBPyConnection
+) -> None:
     assert q.run_query(shared_connection, sql).num_columns
 
 
 def test_the_connection_itself_is_locked(work: Path) -> None:
-    """The connection without `run_query`: nothing can be written and nothing else opened, whatever is executed."""
+    """The connection without `run_query`: nothing can be written and nothing else opened, whatever
+    is executed."""
     with q.open_connection(work) as connection:
         for sql in (
             "COPY (SELECT 1) TO 'x.csv'",
@@ -769,7 +978,10 @@ def test_the_connection_itself_is_locked(work: Path) -> None:
     ],
 )
 def test_errors_mention_the_statement_and_no_data(sql: str, message_part: str, work: Path) -> None:
-    with q.open_connection(work, reveal=True) as connection, pytest.raises(UsageError, match=message_part) as raised:
+    with (
+        q.open_connection(work, reveal=True) as connection,
+        pytest.raises(UsageError, match=message_part) as raised,
+    ):
         q.run_query(connection, sql)
     assert "quill" not in str(raised.value)
 
@@ -784,7 +996,9 @@ def test_a_broken_table_is_named_without_its_bytes(work: Path) -> None:
 def test_a_broken_table_of_a_run_is_rebuilt_by_the_run(work: Path) -> None:
     path = next(work.glob("runs/*/edits/*.parquet"))
     path.write_bytes(b"Ada Quill")
-    with pytest.raises(OutputBroken, match="table edits of WORK .* move the output of the run away"):
+    with pytest.raises(
+        OutputBroken, match="table edits of WORK .* move the output of the run away"
+    ):
         q.open_connection(work)
 
 
@@ -796,9 +1010,13 @@ def test_a_wrong_memory_limit_is_reported(work: Path) -> None:
 def test_views_sql_creates_the_same_views_in_another_database(work: Path) -> None:
     with duckdb.connect() as connection:
         connection.execute(q.create_views_sql(work))
-        assert connection.execute("SELECT count(*), min(value) FROM value_spellings").fetchall() == [(4, "+9 (999) 999-9999")]
+        assert connection.execute(
+            "SELECT count(*), min(value) FROM value_spellings"
+        ).fetchall() == [(4, "+9 (999) 999-9999")]
         connection.execute(q.create_views_sql(work, reveal=True))
-        assert connection.execute("SELECT min(value) FROM value_spellings").fetchall() == [("+1 (555) 010-0199",)]
+        assert connection.execute("SELECT min(value) FROM value_spellings").fetchall() == [
+            ("+1 (555) 010-0199",)
+        ]
 
 
 # ---------------------------------------------------------------- quoting
@@ -807,7 +1025,9 @@ NAMES = st.text(st.characters(exclude_characters="\0", exclude_categories=["Cs"]
 
 
 @given(text=NAMES)
-def test_quoted_literals_and_names_round_trip(database_once: duckdb.DuckDBPyConnection, text: str) -> None:
+def test_quoted_literals_and_names_round_trip(
+    database_once: duckdb.DuckDBPyConnection, text: str
+) -> None:
     assert database_once.execute(f"SELECT {v.quote_literal(text)}").fetchone() == (text,)
     if text:
         assert database_once.sql(f"SELECT 1 AS {v.quote_name(text)}").columns == [text]
@@ -815,7 +1035,22 @@ def test_quoted_literals_and_names_round_trip(database_once: duckdb.DuckDBPyConn
 
 @pytest.mark.parametrize(
     "name",
-    ["b[1]", "a*", "a?", "[!a]", "x' OR 1=1; --", 'q"q', "user=eve", "back\\slash", "{a,b}", "$$", "new\nline", "~", "**", "é%20#"],
+    [
+        "b[1]",
+        "a*",
+        "a?",
+        "[!a]",
+        "x' OR 1=1; --",
+        'q"q',
+        "user=eve",
+        "back\\slash",
+        "{a,b}",
+        "$$",
+        "new\nline",
+        "~",
+        "**",
+        "é%20#",
+    ],
 )
 def test_special_characters_in_a_path_are_literal(name: str, tmp_path: Path) -> None:
     for decoy in ("b1", "aa", "ab", "a", "b"):
@@ -834,7 +1069,13 @@ def test_a_name_that_cannot_be_escaped_is_refused(tmp_path: Path) -> None:
 
 # ---------------------------------------------------------------- rendering
 
-RESULT = pa.table({"n": [1, None], "-formula": ["=HYPERLINK(1)", "\x1b]0;gone\x07\u202e"], "f": [float("nan"), -2.5]})
+RESULT = pa.table(
+    {
+        "n": [1, None],
+        "-formula": ["=HYPERLINK(1)", "\x1b]0;gone\x07\u202e"],
+        "f": [float("nan"), -2.5],
+    }
+)
 
 
 def test_csv_is_guarded_against_formulas() -> None:
@@ -864,10 +1105,16 @@ def test_labels_of_all_kinds_are_replacements_in_clear() -> None:
         ("SELECT [{'a': INTERVAL 1 DAY}] AS i", ("parquet",), "'i' has an interval"),
         ("SELECT union_value(a := 1) AS u", ("parquet",), "'u' has an interval or a union"),
         ("SELECT [DATE 'infinity'] AS d", ("table", "csv", "json"), "'d' has a date outside"),
-        ("SELECT TIMESTAMP '290000-01-01' AS d", ("table", "csv", "json"), "'d' has a date outside"),
+        (
+            "SELECT TIMESTAMP '290000-01-01' AS d",
+            ("table", "csv", "json"),
+            "'d' has a date outside",
+        ),
     ],
 )
-def test_what_a_format_cannot_hold_is_named(sql: str, formats: tuple[str, ...], message: str) -> None:
+def test_what_a_format_cannot_hold_is_named(
+    sql: str, formats: tuple[str, ...], message: str
+) -> None:
     result = duckdb.sql(sql).to_arrow_table()
     for format in table_rendering.TABLE_FORMATS:
         if format in formats:
@@ -884,7 +1131,8 @@ def test_terminal_table_has_no_control_characters() -> None:
     assert (
         "only the first 10 rows" in long
         and len(long.splitlines()) == 13
-        and "[/red]" in str(table_rendering.render_table(pa.table({"[red]x": ["[/red]"]}), width=40))
+        and "[/red]"
+        in str(table_rendering.render_table(pa.table({"[red]x": ["[/red]"]}), width=40))
     )
 
 

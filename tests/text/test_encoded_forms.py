@@ -118,7 +118,9 @@ def find_in_form(texts: list[str], form: str, value: str = VALUE) -> list[tuple[
                 [match.start() for match in re.finditer(re.escape(value.encode()), content)],
                 np.int64,
             )
-            spans = decoding.find_encoded_spans(np.full(len(places), number), places, places + len(value.encode()))
+            spans = decoding.find_encoded_spans(
+                np.full(len(places), number), places, places + len(value.encode())
+            )
             rows = zip(
                 spans.text_no.tolist(),
                 spans.start.tolist(),
@@ -137,7 +139,9 @@ def find_in_form(texts: list[str], form: str, value: str = VALUE) -> list[tuple[
     texts=st.lists(st.just("b c"), max_size=2),
     is_alone=st.booleans(),
 )
-def test_a_value_is_decoded_at_its_place(case: str, before: str, after: str, texts: list[str], is_alone: bool) -> None:
+def test_a_value_is_decoded_at_its_place(
+    case: str, before: str, after: str, texts: list[str], is_alone: bool
+) -> None:
     form, encode = FORMS[case]
     assert form in ENCODED_FORMS
     before, after = ("", "") if is_alone else (f"{before}; ", f";{after}")
@@ -149,15 +153,22 @@ def test_a_value_is_decoded_at_its_place(case: str, before: str, after: str, tex
     expected_end = start + len(code.encode())
     assert found, "the value is found"
     assert all(
-        number == len(texts) and start <= low <= start + 4 and expected_end - 4 <= high <= expected_end for number, low, high in found
+        number == len(texts)
+        and start <= low <= start + 4
+        and expected_end - 4 <= high <= expected_end
+        for number, low, high in found
     )
     if form in ("JSON", "URL", "CSS", "UTF-7", "zero-width"):
-        assert found == [(len(texts), start, expected_end)], "an escape is one place, with all of its bytes"
+        assert found == [(len(texts), start, expected_end)], (
+            "an escape is one place, with all of its bytes"
+        )
 
 
 @pytest.mark.parametrize("case", FORMS)
 @given(skipped=st.integers(0, 9), kept=st.integers(0, 9))
-def test_a_value_inside_of_encoded_text_is_decoded_where_it_is(case: str, skipped: int, kept: int) -> None:
+def test_a_value_inside_of_encoded_text_is_decoded_where_it_is(
+    case: str, skipped: int, kept: int
+) -> None:
     form, encode = FORMS[case]
     text = "x" * skipped + " " + VALUE + " " + "y" * kept
     found = find_in_form([encode(text)], form)
@@ -167,7 +178,10 @@ def test_a_value_inside_of_encoded_text_is_decoded_where_it_is(case: str, skippe
         return
     size = len(encode(text).encode()) / len(text)
     for _, start, end in found:
-        assert abs(start - size * (skipped + 1)) <= 12 and abs(end - size * (skipped + 1 + len(VALUE))) <= 12
+        assert (
+            abs(start - size * (skipped + 1)) <= 12
+            and abs(end - size * (skipped + 1 + len(VALUE))) <= 12
+        )
 
 
 @pytest.mark.parametrize("case", FORMS)
@@ -199,10 +213,8 @@ def test_a_form_does_not_cross_two_texts(case: str) -> None:
         ("hexadecimal", VALUE.encode().hex(",")[:-1]),
         ("hexadecimal", VALUE.encode().hex(" ").replace(" ", ", ", 3).replace("@", "")[3:]),
         ("hexadecimal", VALUE.encode().hex(".")),
-        (
-            "ASCII85",
-            base64.a85encode(VALUE.encode()).decode(),
-        ),  # without its marks, it may be anything
+        # without its marks, it may be anything
+        ("ASCII85", base64.a85encode(VALUE.encode()).decode()),
         ("ASCII85", "< ~" + base64.a85encode(VALUE.encode()).decode()),
     ],
 )
@@ -231,10 +243,15 @@ def test_a_plus_sign_is_no_blank_where_no_value_has_one() -> None:
     pairs = np.zeros((256, 256), np.bool_)
     pairs[ord("n"), ord("B")] = True
     texts = pa.array(["Quinn+Brindle and a+b", "x" * 99, "J%C3%A9+a"], pa.large_string())
-    pieces = [piece.as_py() for decoding in iter_decodings(texts, 20, ("form encoding",), blank_pairs=pairs) for piece in decoding.pieces]
+    pieces = [
+        piece.as_py()
+        for decoding in iter_decodings(texts, 20, ("form encoding",), blank_pairs=pairs)
+        for piece in decoding.pieces
+    ]
     assert pieces == ["Quinn Brindle and a+b", "Jé a"]
 
 
+# hexdump, in a longer line
 @pytest.mark.parametrize(
     ("text", "is_found"),
     [
@@ -242,7 +259,7 @@ def test_a_plus_sign_is_no_blank_where_no_value_has_one() -> None:
         (
             "00000030  71 75 69 6e 6e 2e 62 72  69 6e 64 6c 65 40 65 78 61 6d 70 6c 65 2e 63 6f 6d",
             True,
-        ),  # hexdump, in a longer line
+        ),
         ("see 71:75:69:6e:6e:2e:62:72:69:6e:64:6c:65:40:65:78:61:6d:70:6c:65:2e:63:6f:6d", True),
         ("71 75 69 6e 6e 2e 62 72 69 6e 64 6c 65 40 65 78 61 6d 70 6c 65 2e 63 6f 6d 7", True),
     ],

@@ -1,4 +1,5 @@
-"""Which addresses count as those of an erased person: their own, plus tags of them, and addresses that contain one. All are invented."""
+"""Which addresses count as those of an erased person: their own, plus tags of them, and addresses
+that contain one. All are invented."""
 
 from __future__ import annotations
 
@@ -27,7 +28,10 @@ def erase(*addresses: str) -> Tombstones:
     """Tombstones of some addresses, as an erasure stores them."""
     array = pa.array(addresses, pa.large_string())
     hashes = tombstones.hash_mailboxes(array, KEY)
-    return Tombstones(tuple(sorted(compute_value_ids(array, ADDRESS_KIND, KEY).tolist())), mailbox_hashes=tuple(sorted(hashes.tolist())))
+    return Tombstones(
+        tuple(sorted(compute_value_ids(array, ADDRESS_KIND, KEY).tolist())),
+        mailbox_hashes=tuple(sorted(hashes.tolist())),
+    )
 
 
 def write_vault(folder: Path, addresses: list[str]) -> Path:
@@ -50,13 +54,23 @@ def write_vault(folder: Path, addresses: list[str]) -> Path:
         ("x+@h", ["x+@h"]),
         (ANN, [ANN, "ann@example"]),
         ("ann@example.com.au", ["ann@example.com.au", ANN, "ann@example"]),
-        ("ann@h-2b_x", ["ann@h-2b_x", "ann@h-2b", "ann@h-", "ann@h"]),  # `ann@h` is found before a digit too, but not before a letter
+        # `ann@h` is found before a digit too, but not before a letter
+        ("ann@h-2b_x", ["ann@h-2b_x", "ann@h-2b", "ann@h-", "ann@h"]),
         ("x.ann@h.au", ["x.ann@h.au", "ann@h.au", "x.ann@h", "ann@h"]),
         ("ann@x@h", ["ann@x@h", "ann@x"]),
         ("a+b@h\nx", ["a+b@h\nx", "a+b@h", "b@h"]),
         (
             "http://h/?a=x@h&b=ann@h/p",
-            ["http://h/?a=x@h&b=ann@h/p", "http://h/?a=x@h", "h/?a=x@h", "a=x@h", "x@h", "&b=ann@h", "b=ann@h", "ann@h"],
+            [
+                "http://h/?a=x@h&b=ann@h/p",
+                "http://h/?a=x@h",
+                "h/?a=x@h",
+                "a=x@h",
+                "x@h",
+                "&b=ann@h",
+                "b=ann@h",
+                "ann@h",
+            ],
         ),
         ("[EMAIL_ADDRESS]", []),
         ("555-0100", []),
@@ -72,17 +86,28 @@ def test_addresses_inside_an_address(text: str, inner: list[str]) -> None:
 
 @given(st.lists(st.text(alphabet="aB1_.+-=@é", max_size=12), max_size=6))
 def test_inner_addresses_are_what_a_search_finds(texts: list[str]) -> None:
-    """Between signs as the boundary rule of the leak check has it: before it no word character, after it no letter."""
+    """Between signs as the boundary rule of the leak check has it: before it no word character,
+    after it no letter."""
     found = list_inner_addresses(pl.Series(texts, dtype=pl.String))
     for row, address in found.rows():
-        pattern = rf"(?a:(?<!\w)){re.escape(address)}(?![A-Za-z])" if re.match(r"(?a:\w)", address) else re.escape(address)
+        pattern = (
+            rf"(?a:(?<!\w)){re.escape(address)}(?![A-Za-z])"
+            if re.match(r"(?a:\w)", address)
+            else re.escape(address)
+        )
         assert re.search(pattern, texts[row]) and address.index("@") > 0
-    assert {row for row, _ in found.rows()} == {row for row, text in enumerate(texts) if text.find("@") > 0}
+    assert {row for row, _ in found.rows()} == {
+        row for row, text in enumerate(texts) if text.find("@") > 0
+    }
 
 
 def test_a_long_replacement_has_few_inner_addresses() -> None:
     """A URL may have an @ behind thousands of signs."""
-    found = list_inner_addresses(pl.Series([f"http://example.org/{'a/' * 50_000}@example.com/{'b/' * 50_000}", "a/" * 200 + ANN]))
+    found = list_inner_addresses(
+        pl.Series(
+            [f"http://example.org/{'a/' * 50_000}@example.com/{'b/' * 50_000}", "a/" * 200 + ANN]
+        )
+    )
     assert found.height < 1000 and ANN in found["address"]
 
 
@@ -114,16 +139,22 @@ def test_a_long_replacement_has_few_inner_addresses() -> None:
         ("", False),
     ],
 )
-def test_replacements_that_have_an_erased_address(replacement: str, is_erased: bool, tmp_path: Path) -> None:
+def test_replacements_that_have_an_erased_address(
+    replacement: str, is_erased: bool, tmp_path: Path
+) -> None:
     vault = write_vault(tmp_path, [ANN, LONG_ANN, "bob.day@example.org"])
     erased = erase(ANN, LONG_ANN)
     addresses = ErasedAddresses.find(erased, KEY, [vault], find_erased_values([vault], erased, KEY))
     assert addresses.local_parts == ("ann.roe",)
-    assert addresses.are_in(pl.Series(["bob.day@other.example", replacement])).to_list() == [False, is_erased]
+    assert addresses.are_in(pl.Series(["bob.day@other.example", replacement])).to_list() == [
+        False,
+        is_erased,
+    ]
 
 
 def test_addresses_of_the_vault_that_contain_an_erased_one(tmp_path: Path) -> None:
-    """Also where the erased address itself is not in the vault, since the finders read the longer one."""
+    """Also where the erased address itself is not in the vault, since the finders read the longer
+    one."""
     addresses = [
         "owner+ann@example.com",
         "mary.ann@example.com",
@@ -133,6 +164,12 @@ def test_addresses_of_the_vault_that_contain_an_erased_one(tmp_path: Path) -> No
         "ann@example.com.au",
     ]
     vault = write_vault(tmp_path, addresses)
-    ids = compute_value_ids(pa.array([*addresses, ANN], pa.large_string()), ADDRESS_KIND, KEY).tolist()
-    assert find_erased_values([vault], erase(ANN), KEY) == tuple(sorted(ids[row] for row in (0, 1, 4, 5, 6)))
-    assert find_erased_values([vault], Tombstones(value_ids=(ids[6],)), KEY) == tuple(sorted(ids[row] for row in (0, 1, 5, 6)))
+    ids = compute_value_ids(
+        pa.array([*addresses, ANN], pa.large_string()), ADDRESS_KIND, KEY
+    ).tolist()
+    assert find_erased_values([vault], erase(ANN), KEY) == tuple(
+        sorted(ids[row] for row in (0, 1, 4, 5, 6))
+    )
+    assert find_erased_values([vault], Tombstones(value_ids=(ids[6],)), KEY) == tuple(
+        sorted(ids[row] for row in (0, 1, 5, 6))
+    )

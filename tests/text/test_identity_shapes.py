@@ -83,7 +83,9 @@ NO_VALUES = (
 
 @pytest.mark.parametrize("cell", VALUES)
 def test_values_of_a_cell(cell: str) -> None:
-    assert sorted(find_identities(pl.Series([cell])).select("kind", "value").rows()) == sorted(VALUES[cell])
+    assert sorted(find_identities(pl.Series([cell])).select("kind", "value").rows()) == sorted(
+        VALUES[cell]
+    )
 
 
 @pytest.mark.parametrize("cell", NO_VALUES)
@@ -94,7 +96,11 @@ def test_labels_dates_and_ordinary_words_are_no_values(cell: str) -> None:
 def test_cells_do_not_influence_each_other() -> None:
     cells = pl.Series([*VALUES, *NO_VALUES, *VALUES])
     found = find_identities(cells)
-    assert sorted(found.select("kind", "value").rows()) == sorted({row for rows in VALUES.values() for row in rows})
+    assert sorted(found.select("kind", "value").rows()) == sorted(
+        {row for rows in VALUES.values() for row in rows}
+    )
     for kind, value, cell_no in found.rows():
-        assert cell_no == next(no for no, cell in enumerate(VALUES) if (kind, value) in VALUES[cell])
+        assert cell_no == next(
+            no for no, cell in enumerate(VALUES) if (kind, value) in VALUES[cell]
+        )
     assert find_identities(pl.Series([], dtype=pl.String)).rows() == []

@@ -1,4 +1,5 @@
-"""Header blocks: the section of positions in texts, by hand. Every `^` in a case marks the position whose section is checked."""
+"""Header blocks: the section of positions in texts, by hand. Every `^` in a case marks the position
+whose section is checked."""
 
 from __future__ import annotations
 
@@ -28,7 +29,10 @@ CASES: list[tuple[str, list[str | None]]] = [
     ("From: Bob\n\n\n\nTo: ^Ann", ["body"]),
     ("From: Bob\n \nTo: ^Ann\n\n^x", ["to", "body"]),
     # the envelope line of an mbox
-    ("From ^bob@example.com Mon Jan  1 12:00:00 2001\nFrom: ^Bob\n\n^x", ["header", "from", "body"]),
+    (
+        "From ^bob@example.com Mon Jan  1 12:00:00 2001\nFrom: ^Bob\n\n^x",
+        ["header", "from", "body"],
+    ),
     ("From bob Mon Jan  1 12:00:00 2001\nX-One: ^a\nX-Two: b\n\n^x", ["x-one", "body"]),
     ("From here to there it is far.\nNothing: ^x\n\n^y", [None, None]),
     # a colon in a value, a line without one, an invalid field name
@@ -86,13 +90,36 @@ def test_sections_do_not_depend_on_neighbouring_texts() -> None:
 
 
 def test_leading_and_trailing_line_feeds_do_not_affect_the_next_text() -> None:
-    texts = ["From: ^a\n", "\nTo: ^b\n\n^c", "From: ^d\n\n", "From: ^e", " To: ^f", "From: ^g\nTo: h\n", "\tx ^i", "", "From: ^j\n\n^k"]
-    expected = [["from"], [None, None], ["from"], ["from"], [None], ["from"], [None], [], ["from", "body"]]
+    texts = [
+        "From: ^a\n",
+        "\nTo: ^b\n\n^c",
+        "From: ^d\n\n",
+        "From: ^e",
+        " To: ^f",
+        "From: ^g\nTo: h\n",
+        "\tx ^i",
+        "",
+        "From: ^j\n\n^k",
+    ]
+    expected = [
+        ["from"],
+        [None, None],
+        ["from"],
+        ["from"],
+        [None],
+        ["from"],
+        [None],
+        [],
+        ["from", "body"],
+    ]
     assert sections_at_marks(texts) == expected
 
 
 def test_id_fields_are_recognised() -> None:
-    text = "References: <^a@b>\n <^c@d>\nFrom: ^x\nIn-Reply-To: ^e\nMESSAGE-ID: ^f\nnothing ^g\n\nMessage-ID: ^h"
+    text = (
+        "References: <^a@b>\n <^c@d>\nFrom: ^x\nIn-Reply-To: ^e\nMESSAGE-ID: ^f\nnothing"
+        " ^g\n\nMessage-ID: ^h"
+    )
     parts = text.split("^")
     positions = np.cumsum([len(part) for part in parts[:-1]])
     buffers = TextBuffers.from_array(pa.array(["".join(parts)], pa.large_string()))
@@ -135,10 +162,17 @@ def test_a_last_line_without_a_line_feed_ends_with_its_text() -> None:
 )
 def test_fields_of_quoted_blocks_have_one_quote_depth(text: str, fields: list[str | None]) -> None:
     unmarked = text.replace("^", "")
-    positions = [index - number for number, index in enumerate(index for index, letter in enumerate(text) if letter == "^")]
+    positions = [
+        index - number
+        for number, index in enumerate(index for index, letter in enumerate(text) if letter == "^")
+    ]
     # a text before it and one after it change nothing
-    column = TextBuffers.from_array(pa.array(["From: x\n\n> To: y\n", unmarked, "> To: z\n"], pa.large_string()))
-    lines = find_header_lines(column, np.ones(len(positions), np.int64), column.offsets[1] + np.array(positions))
+    column = TextBuffers.from_array(
+        pa.array(["From: x\n\n> To: y\n", unmarked, "> To: z\n"], pa.large_string())
+    )
+    lines = find_header_lines(
+        column, np.ones(len(positions), np.int64), column.offsets[1] + np.array(positions)
+    )
     found = [
         lines.field_names[field] if start >= 0 else None
         for field, start in zip(lines.field_code.tolist(), lines.start.tolist(), strict=True)
@@ -159,6 +193,10 @@ def test_fields_of_quoted_blocks_have_one_quote_depth(text: str, fields: list[st
         ("X-A: b", False),
     ],
 )
-def test_a_line_that_begins_with_a_url_is_no_header_field(text: str, begins_with_headers: bool) -> None:
-    texts, _, _ = find_header_blocks(TextBuffers.from_array(pa.array(["", text], pa.large_string())))
+def test_a_line_that_begins_with_a_url_is_no_header_field(
+    text: str, begins_with_headers: bool
+) -> None:
+    texts, _, _ = find_header_blocks(
+        TextBuffers.from_array(pa.array(["", text], pa.large_string()))
+    )
     assert texts.tolist() == [1] * begins_with_headers

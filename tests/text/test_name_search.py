@@ -22,11 +22,22 @@ NAMES = ["ann roe", "王小明", "田中太郎"]
 )
 def test_names_are_found_also_where_no_blank_is_beside_them(text: str, found: list[str]) -> None:
     matches = find_names(pa.array([text], pa.large_string()), NAMES, Key.from_seed(3))
-    assert [text.encode()[start:end].decode() for start, end in zip(matches.start, matches.end, strict=True)] == found
+    assert [
+        text.encode()[start:end].decode()
+        for start, end in zip(matches.start, matches.end, strict=True)
+    ] == found
 
 
 @pytest.mark.parametrize(
-    ("name", "expected"), [("王小明", False), ("田中 太郎", False), ("ann roe", False), ("王伟", True), ("田中", True), ("ann", True)]
+    ("name", "expected"),
+    [
+        ("王小明", False),
+        ("田中 太郎", False),
+        ("ann roe", False),
+        ("王伟", True),
+        ("田中", True),
+        ("ann", True),
+    ],
 )
 def test_short_names_are_too_common(name: str, expected: bool) -> None:
     assert is_too_common(name) is expected

@@ -1,4 +1,5 @@
-"""Pieces of texts: every part of a line that may contain a number without the values that were found, and every run around an anchor."""
+"""Pieces of texts: every part of a line that may contain a number without the values that were
+found, and every run around an anchor."""
 
 from __future__ import annotations
 
@@ -31,22 +32,39 @@ def find_pieces(column: TextBuffers, spans: list[tuple[int, int]]) -> list[tuple
     sizes = ends - 1 - starts  # a byte that belongs to no piece separates them
     assert (data[ends - 1] == 0x7F).all()
     for start, size, start_in_pieces in zip(found.column_starts, sizes, starts, strict=True):
-        assert data[start_in_pieces : start_in_pieces + size].tobytes() == column.data[start : start + size].tobytes()
+        assert (
+            data[start_in_pieces : start_in_pieces + size].tobytes()
+            == column.data[start : start + size].tobytes()
+        )
     inner = [
-        start_in_pieces + offset for start_in_pieces, size in zip(starts.tolist(), sizes.tolist(), strict=True) for offset in range(size)
+        start_in_pieces + offset
+        for start_in_pieces, size in zip(starts.tolist(), sizes.tolist(), strict=True)
+        for offset in range(size)
     ]
-    expected = [start + offset for start, size in zip(found.column_starts.tolist(), sizes.tolist(), strict=True) for offset in range(size)]
+    expected = [
+        start + offset
+        for start, size in zip(found.column_starts.tolist(), sizes.tolist(), strict=True)
+        for offset in range(size)
+    ]
     assert found.to_column(np.array(inner, np.int64)).tolist() == expected
     assert len(found.buffers.offsets) - 1 <= len(starts) // 16 + 1
-    return list(zip(found.column_starts.tolist(), (found.column_starts + sizes).tolist(), strict=True))
+    return list(
+        zip(found.column_starts.tolist(), (found.column_starts + sizes).tolist(), strict=True)
+    )
 
 
 @settings(max_examples=150, deadline=None)
 @given(TEXTS, st.data())
-def test_returns_every_line_with_a_mark_except_found_spans(texts: list[str], data: st.DataObject) -> None:
+def test_returns_every_line_with_a_mark_except_found_spans(
+    texts: list[str], data: st.DataObject
+) -> None:
     column = build_buffers(texts)
     data_bytes = column.data.tobytes()
-    edges = sorted(data.draw(st.sets(st.integers(0, len(data_bytes)), max_size=8))) if data_bytes else []
+    edges = (
+        sorted(data.draw(st.sets(st.integers(0, len(data_bytes)), max_size=8)))
+        if data_bytes
+        else []
+    )
     spans = [span for span in zip(edges, edges[1:], strict=False) if data.draw(st.booleans())]
     pieces = find_pieces(column, spans)
     assert pieces == sorted(pieces)
@@ -65,9 +83,16 @@ def test_returns_every_line_with_a_mark_except_found_spans(texts: list[str], dat
     for text in texts:
         line_start = text_start
         for line in text.encode().split(b"\n"):
-            not_found = bytes(b" \n"[int(is_found)] for is_found in found_bytes[line_start : line_start + len(line)])
+            not_found = bytes(
+                b" \n"[int(is_found)]
+                for is_found in found_bytes[line_start : line_start + len(line)]
+            )
             free_spans = [free.span() for free in re.finditer(b" +", not_found)]
-            expected += [(line_start + low, line_start + high) for low, high in free_spans if MARKS.search(line[low:high])]
+            expected += [
+                (line_start + low, line_start + high)
+                for low, high in free_spans
+                if MARKS.search(line[low:high])
+            ]
             line_start += len(line) + 1
         text_start += len(text.encode())
     assert pieces == expected
@@ -76,7 +101,8 @@ def test_returns_every_line_with_a_mark_except_found_spans(texts: list[str], dat
 def test_a_long_text_without_marks_has_no_pieces() -> None:
     text = "Nothing to see here, and nothing there... either - or so\n" * 20_000
     assert find_pieces(build_buffers([text]), []) == []
-    block_end = len(text) + 262_144 - len(text) % 262_144  # a mark on both sides of the edge of a block
+    # a mark on both sides of the edge of a block
+    block_end = len(text) + 262_144 - len(text) % 262_144
     text = text + "x" * (block_end - len(text) - 3) + "aa:bb:cc\n"
     [(start, stop)] = find_pieces(build_buffers([text, text[:-1]]), [])[:1]
     assert text.encode()[start:stop].endswith(b"aa:bb:cc")
@@ -100,9 +126,13 @@ def test_matches_of_numeric_kinds_are_on_returned_lines(kind: Kind) -> None:
             start, stop = (len(text[:position].encode()) for position in match.span())
             assert "\n" not in match.group()
             assert any(low <= start and stop <= high for low, high in pieces)
-        # a piece is between two of these bytes, or at an end of its text: a pattern does not distinguish these
+        # a piece is between two of these bytes, or at an end of its text: a pattern does not
+        # distinguish these
         delimited_spans = [
-            (start - 1, stop - 1) for start, stop in (match.span() for match in re.finditer(pattern, f"\x7f{text}\x7f", re.ASCII))
+            (start - 1, stop - 1)
+            for start, stop in (
+                match.span() for match in re.finditer(pattern, f"\x7f{text}\x7f", re.ASCII)
+            )
         ]
         assert delimited_spans == [match.span() for match in re.finditer(pattern, text, re.ASCII)]
 
@@ -111,7 +141,11 @@ def test_matches_of_numeric_kinds_are_on_returned_lines(kind: Kind) -> None:
 
 def test_numeric_kinds_are_searched_in_the_later_phases() -> None:
     """Ages and dates may be written in words, so their whole phase is searched in all lines."""
-    other_kinds = {kind.name for kind in all_kinds().values() if kind.pattern and kind.phase > 1 and not kind.digit_lines_only}
+    other_kinds = {
+        kind.name
+        for kind in all_kinds().values()
+        if kind.pattern and kind.phase > 1 and not kind.digit_lines_only
+    }
     assert other_kinds == {"AGE", "DATE_TIME", "USER_NAME"}
     assert all(kind.phase > 1 for kind in NUMERIC_KINDS)
 
@@ -120,9 +154,12 @@ def test_numeric_kinds_are_searched_in_the_later_phases() -> None:
 
 ANCHORS, MARKING = ("@", "://", "[at", "( at"), {"one": ("=40", "b"), "two": ("b ", " at ")}
 RUN_TEXTS = st.lists(
-    st.lists(st.sampled_from([*"ab=@:/[](<> \n\r\x00\x7fé", "=\n", "=\r\n", "://", "[at", "( at", "=40", " at "]), max_size=25).map(
-        "".join
-    ),
+    st.lists(
+        st.sampled_from(
+            [*"ab=@:/[](<> \n\r\x00\x7fé", "=\n", "=\r\n", "://", "[at", "( at", "=40", " at "]
+        ),
+        max_size=25,
+    ).map("".join),
     max_size=4,
 )
 
@@ -133,16 +170,24 @@ def reference_runs(text: bytes) -> list[tuple[int, int]]:
     for position, byte in enumerate(text):
         before, after = text[position - 1 : position], text[position + 1 : position + 2]
         if byte == 32:
-            is_separator.append(not (before and before in b"()<>[]{}") and not (after and after in b"()<>[]{}"))
+            is_separator.append(
+                not (before and before in b"()<>[]{}") and not (after and after in b"()<>[]{}")
+            )
         elif byte == 10:
             is_separator.append(before != b"=" and text[max(position - 2, 0) : position] != b"=\r")
         elif byte == 13:
             is_separator.append(before != b"=")
         else:
             is_separator.append(byte < 32 or byte == 127)
-    runs = [match.span() for match in re.finditer(b"o+", bytes(b"oX"[separates] for separates in is_separator))]
-    findable = text[:-1] + b" " if text.endswith(b"@") else text  # a literal of one byte is not looked for at the end of a text
-    return [run for run in runs if any(anchor.encode() in findable[slice(*run)] for anchor in ANCHORS)]
+    runs = [
+        match.span()
+        for match in re.finditer(b"o+", bytes(b"oX"[separates] for separates in is_separator))
+    ]
+    # a literal of one byte is not looked for at the end of a text
+    findable = text[:-1] + b" " if text.endswith(b"@") else text
+    return [
+        run for run in runs if any(anchor.encode() in findable[slice(*run)] for anchor in ANCHORS)
+    ]
 
 
 @settings(max_examples=300, deadline=None)
@@ -153,11 +198,17 @@ def test_runs_and_marks_are_those_of_the_reference(texts: list[str]) -> None:
     starts, ends, marks = find_runs(column, table)
     offsets = column.offsets.tolist()
     assert list(zip(starts.tolist(), ends.tolist(), strict=True)) == [
-        (offset + low, offset + high) for offset, text in zip(offsets, texts, strict=False) for low, high in reference_runs(text.encode())
+        (offset + low, offset + high)
+        for offset, text in zip(offsets, texts, strict=False)
+        for low, high in reference_runs(text.encode())
     ]
     for text, mark in zip(texts, marks.tolist(), strict=True):
         # a literal of one byte is not looked for at the end of a text
-        expected = {name for name, literals in MARKING.items() if any(one in (text[:-1] if len(one) == 1 else text) for one in literals)}
+        expected = {
+            name
+            for name, literals in MARKING.items()
+            if any(one in (text[:-1] if len(one) == 1 else text) for one in literals)
+        }
         assert {name for name, bit in table.bits.items() if mark >> bit & 1} == expected
 
 
@@ -172,15 +223,23 @@ def to_python(pattern: str) -> re.Pattern[str]:
 
 
 ALTERNATIVES = [
-    (kind, alternative) for kind in all_kinds().values() if kind.alternatives or kind.anchors for alternative in kind.list_alternatives()
+    (kind, alternative)
+    for kind in all_kinds().values()
+    if kind.alternatives or kind.anchors
+    for alternative in kind.list_alternatives()
 ]
 
 
 @pytest.mark.parametrize(
-    ("kind", "alternative"), ALTERNATIVES, ids=lambda value: value.name if isinstance(value, Kind) else value.pattern[:20]
+    ("kind", "alternative"),
+    ALTERNATIVES,
+    ids=lambda value: value.name if isinstance(value, Kind) else value.pattern[:20],
 )
-def test_matches_meet_the_conditions_of_their_alternative(kind: Kind, alternative: Alternative) -> None:
-    """Every match is in a run with an anchor, or contains a literal of its alternative and matches its conditions."""
+def test_matches_meet_the_conditions_of_their_alternative(
+    kind: Kind, alternative: Alternative
+) -> None:
+    """Every match is in a run with an anchor, or contains a literal of its alternative and matches
+    its conditions."""
     pattern = to_python(alternative.pattern)
     table = LiteralTable.build(kind.anchors, {})
 

@@ -1,4 +1,5 @@
-"""Word hashes: the same words as a reference tokenizer in Python, equal hashes for equal words and n-grams, never across two texts."""
+"""Word hashes: the same words as a reference tokenizer in Python, equal hashes for equal words and
+n-grams, never across two texts."""
 
 from __future__ import annotations
 
@@ -11,7 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanitize.core.arrow_buffers import TextBuffers
-from sanitize.text.tokenizer import NonAsciiRunCache, hash_ngrams, hash_word_ranges, hash_words, locate_ngrams, tokenize_unicode
+from sanitize.text.tokenizer import (
+    NonAsciiRunCache,
+    hash_ngrams,
+    hash_word_ranges,
+    hash_words,
+    locate_ngrams,
+    tokenize_unicode,
+)
 
 TEXTS = st.lists(
     st.one_of(
@@ -58,16 +66,25 @@ def lower_ascii(text: str) -> str:
 
 
 def reference_words(text: str) -> list[str]:
-    single_character_words = "\u0e00-\u0eff\u1000-\u107f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
-    return re.findall(rf"[{single_character_words}]|(?:(?![{single_character_words}])[a-z0-9\u0080-\U0010ffff])+", lower_ascii(text))
+    single_character_words = (
+        "\u0e00-\u0eff\u1000-\u107f\u1780-\u17ff\u2e80-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+    )
+    return re.findall(
+        rf"[{single_character_words}]|(?:(?![{single_character_words}])[a-z0-9\u0080-\U0010ffff])+",
+        lower_ascii(text),
+    )
 
 
 def test_a_text_without_blanks_has_many_words() -> None:
-    assert hash_words(build_buffers(["我们明天见面吗", "เราไป", "cafés 한국어 мир", "see你then"])).counts.tolist() == [7, 5, 3, 3]
+    assert hash_words(
+        build_buffers(["我们明天见面吗", "เราไป", "cafés 한국어 мир", "see你then"])
+    ).counts.tolist() == [7, 5, 3, 3]
 
 
 def reference_unicode_words(text: str) -> list[str]:
-    return "".join(letter if unicodedata.category(letter)[0] in "LMN" else " " for letter in text).split()
+    return "".join(
+        letter if unicodedata.category(letter)[0] in "LMN" else " " for letter in text
+    ).split()
 
 
 def reference_characters(text: str) -> list[str]:
@@ -105,7 +122,9 @@ def test_ngrams_equal_the_reference(texts: list[str], size: int) -> None:
             ngrams = [tuple(words[at : at + size]) for at in range(len(words) - size + 1)]
             expected.append(ngrams or ([tuple(words)] if keep_short and words else []))
         hashes, first = hash_ngrams(hashed, size, keep_short=keep_short)
-        assert [int(b - a) for a, b in zip(first[:-1], first[1:], strict=True)] == [len(words) for words in expected]
+        assert [int(b - a) for a, b in zip(first[:-1], first[1:], strict=True)] == [
+            len(words) for words in expected
+        ]
         assert has_same_partition(hashes.tolist(), [run for words in expected for run in words])
 
 
@@ -114,14 +133,21 @@ def test_a_slice_and_another_column_give_the_same_hashes() -> None:
     separate = hash_words(TextBuffers.from_array(pa.array(["One, TWO three"], pa.large_string())))
     slice_hashes = hash_words(TextBuffers.from_array(column.slice(1, 1)))
     column_hashes = hash_words(TextBuffers.from_array(column))
-    assert separate.hashes.tolist() == slice_hashes.hashes.tolist() == column_hashes.hashes[2:5].tolist()
+    assert (
+        separate.hashes.tolist()
+        == slice_hashes.hashes.tolist()
+        == column_hashes.hashes[2:5].tolist()
+    )
 
 
 @pytest.mark.parametrize("max_cached", [0, 3, 1 << 16])
 @settings(max_examples=80, deadline=None)
 @given(columns=st.lists(TEXTS, max_size=4))
-def test_non_ascii_words_do_not_depend_on_the_cache(max_cached: int, columns: list[list[str]]) -> None:
-    """Runs without a word, with one and with several, in consecutive columns, with and without the cache kept between them."""
+def test_non_ascii_words_do_not_depend_on_the_cache(
+    max_cached: int, columns: list[list[str]]
+) -> None:
+    """Runs without a word, with one and with several, in consecutive columns, with and without the
+    cache kept between them."""
     cache = NonAsciiRunCache()
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sanitize.text.tokenizer._MAX_CACHED_RUNS", max_cached)
@@ -140,14 +166,17 @@ def test_non_ascii_words_do_not_depend_on_the_cache(max_cached: int, columns: li
             ]
             found = [
                 (text_no, unicodedata.normalize("NFC", raw[start:stop].decode().lower()))
-                for text_no, start, stop in zip(cached.text_no.tolist(), cached.start.tolist(), cached.end.tolist(), strict=True)
+                for text_no, start, stop in zip(
+                    cached.text_no.tolist(), cached.start.tolist(), cached.end.tolist(), strict=True
+                )
             ]
             assert found == expected
             assert has_same_partition(cached.hashes.tolist(), [word for _, word in expected])
 
 
 def test_recorded_hashes() -> None:
-    """Signatures are stored in the workspace, so the hash must not change. Values recorded from the first version."""
+    """Signatures are stored in the workspace, so the hash must not change. Values recorded from the
+    first version."""
     found = hash_words(build_buffers(["The quick brown fox, internationalization!"]))
     assert [f"{number:016x}" for number in found.hashes.tolist()] == [
         "e462f04d1a9ae53f",
@@ -157,12 +186,19 @@ def test_recorded_hashes() -> None:
         "68105185a9d9217f",
     ]
     assert f"{int(hash_ngrams(found, 5)[0][0]):016x}" == "a64faddaea43b654"
-    assert (hash_words(build_buffers(["fox"])).hashes != hash_words(build_buffers(["fox"]), seed=1).hashes).all()
+    assert (
+        hash_words(build_buffers(["fox"])).hashes
+        != hash_words(build_buffers(["fox"]), seed=1).hashes
+    ).all()
 
 
 def test_ngrams_stay_in_their_text() -> None:
     found = hash_words(build_buffers(["a b", "", "c", "d e f"]))
     starts, stops, first = locate_ngrams(found, 2)
-    assert (starts.tolist(), stops.tolist(), first.tolist()) == ([0, 3, 4], [2, 5, 6], [0, 1, 1, 1, 3])
+    assert (starts.tolist(), stops.tolist(), first.tolist()) == (
+        [0, 3, 4],
+        [2, 5, 6],
+        [0, 1, 1, 1, 3],
+    )
     hashes, _ = hash_word_ranges(found, starts, stops, first)
     assert len(set(hashes.tolist())) == 3

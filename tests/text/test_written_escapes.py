@@ -21,7 +21,9 @@ from sanitize.text.decodings.written_escapes import (
 
 
 def separate(*texts: str, inside_urls: bool = False) -> list[str]:
-    view = separate_escapes(TextBuffers.from_array(pa.array(texts, pa.large_string())), inside_urls=inside_urls)
+    view = separate_escapes(
+        TextBuffers.from_array(pa.array(texts, pa.large_string())), inside_urls=inside_urls
+    )
     return view.to_array().to_pylist()
 
 
@@ -77,7 +79,9 @@ def test_what_is_no_escape_stays(text: str) -> None:
 
 
 def test_percent_escapes_separate_inside_urls() -> None:
-    assert separate(r"http://x.example/%0A1\n2=0A3", inside_urls=True) == ["http://x.example/\r\r\n1\\n2=0A3"]
+    assert separate(r"http://x.example/%0A1\n2=0A3", inside_urls=True) == [
+        "http://x.example/\r\r\n1\\n2=0A3"
+    ]
 
 
 def test_escapes_do_not_cross_texts() -> None:
@@ -110,7 +114,9 @@ def reference(text: str) -> str:
             return cover(match, "\t")
         if match["letter"]:
             return cover(match, BACKSLASH_SEPARATORS[match["letter"]])
-        return cover(match, chr(int(match["number"][1:], 16) % 0x110000) if match["number"] else "\t")
+        return cover(
+            match, chr(int(match["number"][1:], 16) % 0x110000) if match["number"] else "\t"
+        )
 
     def cover_byte(match: re.Match[str], separators: str) -> str:
         sign = _BYTES.get(match[1].upper(), "x")

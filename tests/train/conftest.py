@@ -1,4 +1,5 @@
-"""Tiny recipes and invented mails for the tests of training; torch uses one thread, which is faster for tiny models."""
+"""Tiny recipes and invented mails for the tests of training; torch uses one thread, which is faster
+for tiny models."""
 
 from __future__ import annotations
 
@@ -24,9 +25,18 @@ def corpus(tmp_path: Path) -> Corpus:
         lines = []
         for number in range(count):
             a, b = FIRST_NAMES[number % 8], FIRST_NAMES[(number * 3 + 1) % 8]
-            text = f"From: {a}@example.com\nTo: {b}@example.org\n\nDear {b}, plan {number % 7} is ready for you. Yours, {a}."
+            text = (
+                f"From: {a}@example.com\nTo: {b}@example.org\n\nDear {b}, plan {number % 7} is"
+                f" ready for you. Yours, {a}."
+            )
             lines.append(
-                json.dumps({"doc_id": f"m{number}", "text": text, **{column: values[number] for column, values in columns.items()}})
+                json.dumps(
+                    {
+                        "doc_id": f"m{number}",
+                        "text": text,
+                        **{column: values[number] for column, values in columns.items()},
+                    }
+                )
             )
         (tmp_path / name).write_text("\n".join(lines) + "\n")
         return tmp_path / name
@@ -44,7 +54,14 @@ def recipe() -> Recipe:
             "model": {"arch": "gpt2", "layers": 2, "width": 32, "heads": 2, "context": 32},
             "tokenizer": {"vocab": 300},
             "objective": {"use": "causal"},
-            "run": {"epochs": 2, "batch": 8, "lr": 5e-3, "checkpoint_every": 0.5, "log_every": 1, "device": "cpu"},
+            "run": {
+                "epochs": 2,
+                "batch": 8,
+                "lr": 5e-3,
+                "checkpoint_every": 0.5,
+                "log_every": 1,
+                "device": "cpu",
+            },
         }
         return {name: {**base[name], **sections.get(name, {})} for name in base}
 

@@ -1,4 +1,5 @@
-"""The memory that the page of GPUs states is computed from models on torch's device `meta`, and by hand on small ones."""
+"""The memory that the page of GPUs states is computed from models on torch's device `meta`, and by
+hand on small ones."""
 
 from __future__ import annotations
 
@@ -19,18 +20,33 @@ from sanitize.train.trainer import build_adamw
 PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how_to" / "gpu.md").read_text("utf-8")
 CONFIGS: dict[str, Any] = {
     "135 M": transformers.LlamaConfig(
-        hidden_size=576, num_hidden_layers=30, num_attention_heads=9, num_key_value_heads=3, intermediate_size=1536, vocab_size=49152,
+        hidden_size=576,
+        num_hidden_layers=30,
+        num_attention_heads=9,
+        num_key_value_heads=3,
+        intermediate_size=1536,
+        vocab_size=49152,
         tie_word_embeddings=True,
     ),
     "1.5 B": transformers.Qwen2Config(
-        hidden_size=1536, num_hidden_layers=28, num_attention_heads=12, num_key_value_heads=2, intermediate_size=8960, vocab_size=151936,
+        hidden_size=1536,
+        num_hidden_layers=28,
+        num_attention_heads=12,
+        num_key_value_heads=2,
+        intermediate_size=8960,
+        vocab_size=151936,
         tie_word_embeddings=True,
     ),
     "8 B": transformers.LlamaConfig(
-        hidden_size=4096, num_hidden_layers=32, num_attention_heads=32, num_key_value_heads=8, intermediate_size=14336, vocab_size=128256,
+        hidden_size=4096,
+        num_hidden_layers=32,
+        num_attention_heads=32,
+        num_key_value_heads=8,
+        intermediate_size=14336,
+        vocab_size=128256,
         tie_word_embeddings=False,
     ),
-}  # fmt: skip
+}
 
 
 def build_on_meta(name: str) -> Any:
@@ -51,11 +67,22 @@ def test_figures_of_the_page_are_computed(name: str) -> None:
     model = build_on_meta(name)
     assert {parameter.device.type for parameter in model.parameters()} == {"meta"}
     whole, adapter, frozen_bf16 = (
-        estimate_memory(model, 1024, **options) for options in ({}, {"adapter_rank": 16}, {"adapter_rank": 16, "frozen_bytes": 2})
+        estimate_memory(model, 1024, **options)
+        for options in ({}, {"adapter_rank": 16}, {"adapter_rank": 16, "frozen_bytes": 2})
     )
     expected = [
-        format_number(number / 1e9) for number in (whole.weights, adapter.weights, frozen_bf16.weights, whole.row, whole.row_checkpointed)
-    ] + [f"{format_number(number / 1e9)} more" for number in (whole.row_gradients, adapter.row_gradients)]
+        format_number(number / 1e9)
+        for number in (
+            whole.weights,
+            adapter.weights,
+            frozen_bf16.weights,
+            whole.row,
+            whole.row_checkpointed,
+        )
+    ] + [
+        f"{format_number(number / 1e9)} more"
+        for number in (whole.row_gradients, adapter.row_gradients)
+    ]
     rows = re.findall(rf"^\| {re.escape(name)}[^|]*\|(.*)\|$", PAGE, re.MULTILINE)
     assert [cell.strip() for cell in rows[0].split("|")] == expected
     layers, vocabulary = model.config.num_hidden_layers, model.config.vocab_size
@@ -65,15 +92,23 @@ def test_figures_of_the_page_are_computed(name: str) -> None:
     assert [cell.strip() for cell in rows[1].split("|")] == [
         f"{format_number(value) if value < 1 else f'{value:.0f}'} min" for value in minutes
     ]
-    assert f"{format_number(100 * count_adapter_weights(model, 16) / weights)}" in re.sub(r"\s+", " ", PAGE)
+    assert f"{format_number(100 * count_adapter_weights(model, 16) / weights)}" in re.sub(
+        r"\s+", " ", PAGE
+    )
 
 
 def test_bytes_of_weights_are_those_of_a_trained_model() -> None:
-    """Float32 weights, gradients and moments of a small model, all of it and an adapter, counted after a step."""
+    """Float32 weights, gradients and moments of a small model, all of it and an adapter, counted
+    after a step."""
     config = transformers.LlamaConfig(
-        hidden_size=32, num_hidden_layers=2, num_attention_heads=4, num_key_value_heads=2, intermediate_size=64, vocab_size=99,
+        hidden_size=32,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        intermediate_size=64,
+        vocab_size=99,
         tie_word_embeddings=True,
-    )  # fmt: skip
+    )
     for rank in (None, 4):
         model = transformers.AutoModelForCausalLM.from_config(config)
         estimate = estimate_memory(model, 16, adapter_rank=rank)
@@ -83,7 +118,9 @@ def test_bytes_of_weights_are_those_of_a_trained_model() -> None:
         model(input_ids=torch.ones((1, 4), dtype=torch.long)).logits.sum().backward()
         optimizer.step()
         trained = [parameter for _, parameter in trainable_parameters(model)]
-        moments = [value for entry in optimizer.state.values() for value in entry.values() if value.ndim]
+        moments = [
+            value for entry in optimizer.state.values() for value in entry.values() if value.ndim
+        ]
         tensors = [*model.parameters(), *(parameter.grad for parameter in trained), *moments]
         assert sum(value.numel() * 4 for value in tensors) == estimate.weights
         assert estimate.row_gradients == 4 * sum(parameter.numel() for parameter in trained)

@@ -1,4 +1,5 @@
-"""A command ends within about a second after SIGTERM, also in the middle of a long call into a library."""
+"""A command ends within about a second after SIGTERM, also in the middle of a long call into a
+library."""
 
 from __future__ import annotations
 
@@ -31,7 +32,9 @@ WORK = {
 @pytest.mark.parametrize("work", WORK)
 def test_a_stop_signal_ends_the_process(work: str, number: signal.Signals) -> None:
     command = [sys.executable, "-c", PROGRAM.format(work=WORK[work])]
-    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None and process.stdout.readline() == "ready\n"
     began = time.monotonic()
     process.send_signal(number)

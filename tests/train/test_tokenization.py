@@ -32,7 +32,12 @@ from sanitize.train.tokenization import (
     tokenize_documents,
 )
 
-TEXTS = ["Dear Ada, call 555-0100 now!", "ada.stokes@example.com wrote", "", "na\u00efve e\u0301tude \u4e2d\u6587, 12ab"]
+TEXTS = [
+    "Dear Ada, call 555-0100 now!",
+    "ada.stokes@example.com wrote",
+    "",
+    "na\u00efve e\u0301tude \u4e2d\u6587, 12ab",
+]
 
 
 @pytest.fixture(scope="module")
@@ -42,13 +47,17 @@ def tokenizer() -> Any:
 
 def make_documents(texts: list[str], **columns: Any) -> DocumentTable:
     ids = pa.array([str(number) for number in range(len(texts))], pa.large_string())
-    return DocumentTable(pa.table({"text": pa.array(texts, pa.large_string()), "doc_id": ids, **columns}), Path(), ())
+    return DocumentTable(
+        pa.table({"text": pa.array(texts, pa.large_string()), "doc_id": ids, **columns}), Path(), ()
+    )
 
 
 def decode_tokens(tokens: TokenizedDocuments, mask: Any, tokenizer: Any) -> list[str]:
     """The text of the chosen tokens of each document."""
     spans = list(zip(tokens.offsets[:-1], tokens.offsets[1:], strict=True))
-    return [tokenizer.decode(tokens.token_ids[first:last][mask[first:last]]) for first, last in spans]
+    return [
+        tokenizer.decode(tokens.token_ids[first:last][mask[first:last]]) for first, last in spans
+    ]
 
 
 def test_tokens_are_the_texts(tokenizer: Any) -> None:
@@ -62,18 +71,37 @@ SPAN = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64()), ("kind", 
 
 def test_tokens_inside_spans_are_left_out(tokenizer: Any) -> None:
     spans = [[(15, 23)], [(0, 22)], [], None]
-    column = pa.array([None if row is None else [{"start": a, "end": b, "kind": "X"} for a, b in row] for row in spans], SPAN)
-    tokens = tokenize_documents(make_documents(TEXTS, pii_spans=column), tokenizer, leave_out_pii=True)
+    column = pa.array(
+        [
+            None if row is None else [{"start": a, "end": b, "kind": "X"} for a, b in row]
+            for row in spans
+        ],
+        SPAN,
+    )
+    tokens = tokenize_documents(
+        make_documents(TEXTS, pii_spans=column), tokenizer, leave_out_pii=True
+    )
     assert tokens.loss_mask is not None
     kept = decode_tokens(tokens, tokens.loss_mask, tokenizer)
-    assert [text.replace(" ", "") for text in kept] == ["DearAda,callnow!", "wrote", "", TEXTS[3].replace(" ", "")]
+    assert [text.replace(" ", "") for text in kept] == [
+        "DearAda,callnow!",
+        "wrote",
+        "",
+        TEXTS[3].replace(" ", ""),
+    ]
 
 
 def test_spans_of_other_text_cells_are_ignored(tokenizer: Any) -> None:
     kind = pa.list_(pa.struct([("cell", pa.int32()), ("start", pa.int64()), ("end", pa.int64())]))
-    column = pa.array([[{"cell": 1, "start": 0, "end": 4}, {"cell": 0, "start": 5, "end": 8}]], kind)
-    tokens = tokenize_documents(make_documents(TEXTS[:1], pii_spans=column), tokenizer, leave_out_pii=True)
-    assert [text.replace(" ", "") for text in decode_tokens(tokens, tokens.loss_mask, tokenizer)] == ["Dear,call555-0100now!"]
+    column = pa.array(
+        [[{"cell": 1, "start": 0, "end": 4}, {"cell": 0, "start": 5, "end": 8}]], kind
+    )
+    tokens = tokenize_documents(
+        make_documents(TEXTS[:1], pii_spans=column), tokenizer, leave_out_pii=True
+    )
+    assert [
+        text.replace(" ", "") for text in decode_tokens(tokens, tokens.loss_mask, tokenizer)
+    ] == ["Dear,call555-0100now!"]
 
 
 def test_a_word_that_overlaps_a_span_is_left_out_completely(tokenizer: Any) -> None:
@@ -88,28 +116,37 @@ def test_a_word_that_overlaps_a_span_is_left_out_completely(tokenizer: Any) -> N
     )
     assert tokens.is_maskable is not None and tokens.word_ids is not None
     maskable_words = {
-        tokenizer.decode(tokens.token_ids[tokens.word_ids == unit]).strip(): None for unit in np.unique(tokens.word_ids[tokens.is_maskable])
+        tokenizer.decode(tokens.token_ids[tokens.word_ids == unit]).strip(): None
+        for unit in np.unique(tokens.word_ids[tokens.is_maskable])
     }
     assert list(maskable_words) == ["call", "now", "Adams"]
-    assert len(np.unique(tokens.word_ids[tokens.is_maskable])) == 3, "the second Adams is outside the span"
+    assert len(np.unique(tokens.word_ids[tokens.is_maskable])) == 3, (
+        "the second Adams is outside the span"
+    )
 
 
 def test_spans_are_read_from_the_index_of_an_unedited_run(tmp_path: Path) -> None:
     texts = ["Write to ada@example.org, Ada.", "no value", "é ada@example.org and 713-555-0123"]
     pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
     work = tmp_path / "work"
-    run_with_settings([tmp_path / "in.parquet"], tmp_path / "out", "baseline", work, Settings(seed=1, workers=1))
+    run_with_settings(
+        [tmp_path / "in.parquet"], tmp_path / "out", "baseline", work, Settings(seed=1, workers=1)
+    )
     documents = read_documents(tmp_path / "out").with_pii_spans(work)
     spans = [
         [text[span["start"] : span["end"]] for span in row]
-        for text, row in zip(documents.texts(), documents.table["pii_spans"].to_pylist(), strict=True)
+        for text, row in zip(
+            documents.texts(), documents.table["pii_spans"].to_pylist(), strict=True
+        )
     ]
     assert spans == [["ada@example.org"], [], ["ada@example.org", "713-555-0123"]]
     with pytest.raises(UsageError, match="not the private folder"):
         read_documents(tmp_path / "out").with_pii_spans(tmp_path)
     with pytest.raises(UsageError, match="published"):
         read_documents(tmp_path / "in.parquet").with_pii_spans(work)
-    run_with_settings([tmp_path / "in.parquet"], tmp_path / "edited", "erase", work, Settings(seed=1, workers=1))
+    run_with_settings(
+        [tmp_path / "in.parquet"], tmp_path / "edited", "erase", work, Settings(seed=1, workers=1)
+    )
     with pytest.raises(UsageError, match="of the originals"):
         read_documents(tmp_path / "edited").with_pii_spans(work)
 
@@ -120,15 +157,23 @@ def test_prompts_precede_the_text_and_may_be_left_out(tokenizer: Any) -> None:
     assert tokens.loss_mask is not None
     assert decode_tokens(tokens, tokens.loss_mask, tokenizer) == TEXTS
     with_prompts = decode_tokens(tokens, np.ones(len(tokens.token_ids), bool), tokenizer)
-    assert with_prompts == [head + text for head, text in zip(prompt.to_pylist(), TEXTS, strict=True)]
+    assert with_prompts == [
+        head + text for head, text in zip(prompt.to_pylist(), TEXTS, strict=True)
+    ]
 
 
-@given(st.lists(st.tuples(st.integers(0, 20), st.integers(1, 6)), max_size=6), st.lists(st.integers(1, 4), min_size=1, max_size=10))
+@given(
+    st.lists(st.tuples(st.integers(0, 20), st.integers(1, 6)), max_size=6),
+    st.lists(st.integers(1, 4), min_size=1, max_size=10),
+)
 def test_overlap_equals_the_reference(spans: list[tuple[int, int]], lengths: list[int]) -> None:
     bounds = np.array([(start, start + size) for start, size in spans], np.int64).reshape(-1, 2)
     stops = np.cumsum(lengths)
     token_spans = np.stack([stops - lengths, stops], axis=1)
-    expected = [any(a < stop and b > start for start, stop in bounds.tolist()) for a, b in token_spans.tolist()]
+    expected = [
+        any(a < stop and b > start for start, stop in bounds.tolist())
+        for a, b in token_spans.tolist()
+    ]
     assert _overlaps_any_span(token_spans, bounds).tolist() == expected
 
 
@@ -144,47 +189,78 @@ def test_words_are_runs_of_letters_marks_and_numbers() -> None:
     ]
 
 
-# letters of Unicode versions that libraries know differently, accents as characters of their own, letters with several lower cases
-@given(st.lists(st.text(alphabet="aB1 -.\u0301\u00e9\u00c9\u0130\u03a3\u03c2\u1ad0\u88f0\U00032000\U00016100", max_size=12), max_size=4))
+# letters of Unicode versions that libraries know differently, accents as characters of their own,
+# letters with several lower cases
+@given(
+    st.lists(
+        st.text(
+            alphabet="aB1 -.\u0301\u00e9\u00c9\u0130\u03a3\u03c2\u1ad0\u88f0\U00032000\U00016100",
+            max_size=12,
+        ),
+        max_size=4,
+    )
+)
 def test_words_are_those_of_the_blacklist(texts: list[str]) -> None:
     """Two words are the same for training if and only if the blacklist counts them as one."""
     buffers = TextBuffers.from_array(pa.array(texts, pa.large_string()))
     counted = tokenize_unicode(buffers)
     split = split_words(texts)
-    assert [len(words) for words in split] == np.bincount(counted.text_no, minlength=len(texts)).tolist()
-    pairs = set(zip([word for words in split for word in words], counted.hashes.tolist(), strict=True))
+    assert [len(words) for words in split] == np.bincount(
+        counted.text_no, minlength=len(texts)
+    ).tolist()
+    pairs = set(
+        zip([word for words in split for word in words], counted.hashes.tolist(), strict=True)
+    )
     assert len({word for word, _ in pairs}) == len({number for _, number in pairs}) == len(pairs)
     for text, (words, spans) in zip(texts, split_words_with_spans(texts), strict=True):
-        assert fold_words(pl.Series([text[start:end] for start, end in spans.tolist()], dtype=pl.String)).to_list() == words
+        assert (
+            fold_words(
+                pl.Series([text[start:end] for start, end in spans.tolist()], dtype=pl.String)
+            ).to_list()
+            == words
+        )
 
 
 @pytest.mark.slow
-@given(st.lists(st.text(alphabet="ab1 -.\u0301\u4e2d\n\U0001f600", max_size=25), min_size=1, max_size=4))
+@given(
+    st.lists(
+        st.text(alphabet="ab1 -.\u0301\u4e2d\n\U0001f600", max_size=25), min_size=1, max_size=4
+    )
+)
 def test_every_word_is_a_unit_of_its_tokens(tokenizer: Any, texts: list[str]) -> None:
     tokens = tokenize_documents(
         make_documents(texts),
         tokenizer,
-        select_maskable_words=lambda word_lists: [np.array(["a" in word for word in words], bool) for words in word_lists],
+        select_maskable_words=lambda word_lists: [
+            np.array(["a" in word for word in words], bool) for words in word_lists
+        ],
     )
     assert tokens.word_ids is not None and tokens.is_maskable is not None
     for number, text in enumerate(texts):
         first, last = tokens.offsets[number : number + 2]
         units, allowed = tokens.word_ids[first:last], tokens.is_maskable[first:last]
         decoded = [
-            tokenizer.decode(tokens.token_ids[first:last][units == unit]) for unit in dict.fromkeys(units[units != NO_WORD].tolist())
+            tokenizer.decode(tokens.token_ids[first:last][units == unit])
+            for unit in dict.fromkeys(units[units != NO_WORD].tolist())
         ]
         # the text of a unit has punctuation only if a token covers a word and punctuation
-        assert [word for text_of_unit in decoded for word in split_words([text_of_unit])[0]] == split_words([text])[0]
+        assert [
+            word for text_of_unit in decoded for word in split_words([text_of_unit])[0]
+        ] == split_words([text])[0]
         assert not allowed[units == NO_WORD].any()
         for unit in set(units[units != NO_WORD].tolist()):
             (is_allowed,) = set(allowed[units == unit].tolist())
             assert is_allowed == all(
-                "a" in word for word in split_words([tokenizer.decode(tokens.token_ids[first:last][units == unit])])[0]
+                "a" in word
+                for word in split_words(
+                    [tokenizer.decode(tokens.token_ids[first:last][units == unit])]
+                )[0]
             )
 
 
 def test_words_of_one_token_are_one_unit() -> None:
-    token_spans = np.array([(0, 3), (3, 9), (9, 10), (10, 12)])  # the second token overlaps two words
+    # the second token overlaps two words
+    token_spans = np.array([(0, 3), (3, 9), (9, 10), (10, 12)])
     bounds = np.array([(0, 4), (5, 7), (8, 9), (10, 12)])
     units, is_maskable = _assign_word_ids(token_spans, bounds, np.array([True, False, True, True]))
     assert units.tolist() == [0, 0, -1, 1]
@@ -195,13 +271,18 @@ def test_units_are_numbered_over_the_corpus(tokenizer: Any) -> None:
     tokens = tokenize_documents(
         make_documents(["a b", "a b"]),
         tokenizer,
-        select_maskable_words=lambda word_lists: [np.ones(len(words), bool) for words in word_lists],
+        select_maskable_words=lambda word_lists: [
+            np.ones(len(words), bool) for words in word_lists
+        ],
     )
     assert tokens.word_ids is not None
     assert len(set(tokens.word_ids.tolist()) - {NO_WORD}) == 4
 
 
-ROWS = [{"doc_id": f"m{number}", "text": f"text {number}", "label": number % 2, "more": None} for number in range(5)]
+ROWS = [
+    {"doc_id": f"m{number}", "text": f"text {number}", "label": number % 2, "more": None}
+    for number in range(5)
+]
 
 
 def test_ids_and_texts_that_look_like_dates_stay_as_written(tmp_path: Path) -> None:
@@ -209,7 +290,15 @@ def test_ids_and_texts_that_look_like_dates_stay_as_written(tmp_path: Path) -> N
     (tmp_path / "days.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     documents = read_documents(tmp_path / "days.jsonl")
     assert documents.table.select(["doc_id", "text"]).to_pylist() == rows
-    turns = [{"messages": [{"role": "user", "content": row["text"]}, {"role": "assistant", "content": row["doc_id"]}]} for row in rows]
+    turns = [
+        {
+            "messages": [
+                {"role": "user", "content": row["text"]},
+                {"role": "assistant", "content": row["doc_id"]},
+            ]
+        }
+        for row in rows
+    ]
     (tmp_path / "turns.jsonl").write_text("".join(json.dumps(row) + "\n" for row in turns))
     assert "2001-05-02T10:00:00Z" in read_documents(tmp_path / "turns.jsonl").texts()[1]
 
@@ -223,9 +312,15 @@ def test_shard_folders_of_all_formats_are_read(tmp_path: Path, form: str) -> Non
     lines = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
     table = pa.Table.from_pylist(ROWS)
     if form == "parquet":
-        pq.write_table(table.slice(0, 2), folder / "a.parquet"), pq.write_table(table.slice(2), folder / "b.parquet")
+        (
+            pq.write_table(table.slice(0, 2), folder / "a.parquet"),
+            pq.write_table(table.slice(2), folder / "b.parquet"),
+        )
     elif form == "arrow":
-        with pa.OSFile(str(folder / "a.arrow"), "wb") as file, pa.ipc.new_stream(file, table.schema) as out:
+        with (
+            pa.OSFile(str(folder / "a.arrow"), "wb") as file,
+            pa.ipc.new_stream(file, table.schema) as out,
+        ):
             out.write_table(table)
     elif form == "datasets":
         import datasets

@@ -1,4 +1,5 @@
-"""The command: one line per error, one object with --json, and torch is imported only when needed."""
+"""The command: one line per error, one object with --json, and torch is imported only when
+needed."""
 
 from __future__ import annotations
 
@@ -26,10 +27,16 @@ ROOT = Path(__file__).resolve().parents[2]
 ENVIRONMENT = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
 
 
-def sanitize_train(*arguments: object, code: int = 0, err: io.StringIO | None = None) -> tuple[str, str]:
+def sanitize_train(
+    *arguments: object, code: int = 0, err: io.StringIO | None = None
+) -> tuple[str, str]:
     """Runs the console script in this process, where torch is already imported."""
     out, err, exit_code = io.StringIO(), err or io.StringIO(), 0
-    with contextlib.redirect_stdout(out), contextlib.redirect_stderr(err), pytest.MonkeyPatch.context() as patch:
+    with (
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+        pytest.MonkeyPatch.context() as patch,
+    ):
         patch.setattr(sys, "argv", ["sanitize-train", *map(str, arguments)])
         try:
             sanitize.train.cli.main()
@@ -91,9 +98,15 @@ for word in ("--help", "list"):
     except SystemExit as end:
         assert not end.code, word
 """
-    result = subprocess.run([sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, env=ENVIRONMENT)
+    result = subprocess.run(
+        [sys.executable, "-c", code], cwd=ROOT, capture_output=True, text=True, env=ENVIRONMENT
+    )
     assert result.returncode == 0, result.stderr
-    assert result.stdout.startswith("[]\n") and "Usage: " in result.stdout and "  ppmlm " in result.stdout
+    assert (
+        result.stdout.startswith("[]\n")
+        and "Usage: " in result.stdout
+        and "  ppmlm " in result.stdout
+    )
 
 
 def test_without_torch_the_extra_is_named(tiny_run: list[object], tmp_path: Path) -> None:
@@ -118,12 +131,25 @@ class StderrThatTerminates(io.StringIO):
 
 
 @pytest.mark.slow
-def test_resume_after_signals_gives_identical_weights(tiny_run: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SIGKILL to a process, SIGTERM to the run that resumes it (in this process, because each new one imports torch for seconds)."""
+def test_resume_after_signals_gives_identical_weights(
+    tiny_run: list[object], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """SIGKILL to a process, SIGTERM to the run that resumes it (in this process, because each new
+    one imports torch for seconds)."""
     monkeypatch.setattr(stop_signals, "end_process", sys.exit)
-    arguments = [*tiny_run, "--set", "run.epochs=8", "--set", "run.checkpoint_every=2", "--set", "run.state_every=1"]
+    arguments = [
+        *tiny_run,
+        "--set",
+        "run.epochs=8",
+        "--set",
+        "run.checkpoint_every=2",
+        "--set",
+        "run.state_every=1",
+    ]
     command = [sys.executable, "-m", "sanitize.train.cli", *map(str, arguments)]
-    process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
+    )
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("step"):
@@ -135,23 +161,34 @@ def test_resume_after_signals_gives_identical_weights(tiny_run: list[object], tm
     assert process.returncode == -9 and "Traceback" not in stderr
     assert not (tmp_path / "run" / "train.json").exists()
     _, stderr = sanitize_train(*arguments, code=143, err=StderrThatTerminates())
-    assert "resumed after step" in stderr and "stopped; run the same command again" in stderr and "Traceback" not in stderr
+    assert (
+        "resumed after step" in stderr
+        and "stopped; run the same command again" in stderr
+        and "Traceback" not in stderr
+    )
     assert not (tmp_path / "run" / "train.json").exists()
     stdout, stderr = sanitize_train(*arguments, "--json")
     assert "resumed after step" in stderr
     changes = [str(argument) for argument in arguments[4::2]]
     train.fit(Recipe.load(str(arguments[0]), changes), tmp_path / "expected")
     final = json.loads(stdout)["final"]
-    resumed, expected = (tmp_path / name / "checkpoints" / final / "model.safetensors" for name in ("run", "expected"))
+    resumed, expected = (
+        tmp_path / name / "checkpoints" / final / "model.safetensors"
+        for name in ("run", "expected")
+    )
     assert resumed.read_bytes() == expected.read_bytes()
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
-def test_a_stop_signal_ends_training_within_a_second(tiny_run: list[object], number: signal.Signals) -> None:
+def test_a_stop_signal_ends_training_within_a_second(
+    tiny_run: list[object], number: signal.Signals
+) -> None:
     arguments = [*tiny_run, "--set", "run.epochs=500", "--set", "run.checkpoint_every=1"]
     command = [sys.executable, "-m", "sanitize.train.cli", *map(str, arguments)]
-    process = subprocess.Popen(command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True)
+    process = subprocess.Popen(
+        command, cwd=ROOT, env=ENVIRONMENT, stderr=subprocess.PIPE, text=True
+    )
     assert process.stderr is not None
     for line in process.stderr:
         if line.startswith("step"):
@@ -159,6 +196,11 @@ def test_a_stop_signal_ends_training_within_a_second(tiny_run: list[object], num
     began = time.monotonic()
     process.send_signal(number)
     stderr = process.stderr.read()
-    assert process.wait() == 128 + number and "stopped; run the same command again" in stderr and "Traceback" not in stderr
-    assert time.monotonic() - began < stop_signals.GRACE_SECONDS + 4  # four seconds for a busy machine
+    assert (
+        process.wait() == 128 + number
+        and "stopped; run the same command again" in stderr
+        and "Traceback" not in stderr
+    )
+    # four seconds for a busy machine
+    assert time.monotonic() - began < stop_signals.GRACE_SECONDS + 4
     process.stderr.close()

@@ -10,7 +10,9 @@ from sanitize.train import objectives
 from sanitize.train.objectives.objective import Objective
 from sanitize.train.recipe import Recipe, list_recipes
 
-PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how_to" / "train.md").read_text(encoding="utf-8")
+PAGE = (Path(__file__).resolve().parents[2] / "docs" / "how_to" / "train.md").read_text(
+    encoding="utf-8"
+)
 
 
 def test_the_example_recipe_is_valid() -> None:
@@ -21,7 +23,11 @@ def test_the_example_recipe_is_valid() -> None:
 
 
 def test_all_objectives_and_their_settings_are_documented() -> None:
-    rows = re.findall(r"^\| `(\w+)` \|.*\| (.*)\|$", PAGE.split("## Objectives")[1].split("## What")[0], flags=re.M)
+    rows = re.findall(
+        r"^\| `(\w+)` \|.*\| (.*)\|$",
+        PAGE.split("## Objectives")[1].split("## What")[0],
+        flags=re.M,
+    )
     rows = rows[1:]  # the head
     assert sorted(name for name, _ in rows) == objectives.list_objectives()
     for name, settings in rows:

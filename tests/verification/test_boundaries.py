@@ -1,4 +1,5 @@
-"""What adjoins a match: each line of the boundary rule, and a second implementation of it over characters."""
+"""What adjoins a match: each line of the boundary rule, and a second implementation of it over
+characters."""
 
 from __future__ import annotations
 
@@ -43,21 +44,76 @@ def find_beside(kind: str, before: str, after: str = "") -> int:
     return find_boundary(before + value + after, len(before), len(before + value), kind)
 
 
-SEPARATORS = ["", " ", "\n", "(", "<", "'", ",", ":", "/", "=", "\u3000", "\u6f22", "\u0434", "\u05d0", "\U0001f600", "\x00", "\u00d7"]
-ESCAPES = [r"\n", r"\t", r"\r", r"\"", r"\/", r"\\n", r"\u000a", r"\u{a}", r"\U0000000a", r"\x0A", r"\012", r"\0"]
-ESCAPES += ["%0A", "%20", "%2520", "%u000a", "=0A", "=3D", "&#10;", "&nbsp;", "\x1b[31m", "\x1b[0;1m", r"\e[1m", r"\033[32m", r"\u001b[0m"]
+SEPARATORS = [
+    "",
+    " ",
+    "\n",
+    "(",
+    "<",
+    "'",
+    ",",
+    ":",
+    "/",
+    "=",
+    "\u3000",
+    "\u6f22",
+    "\u0434",
+    "\u05d0",
+    "\U0001f600",
+    "\x00",
+    "\u00d7",
+]
+ESCAPES = [
+    r"\n",
+    r"\t",
+    r"\r",
+    r"\"",
+    r"\/",
+    r"\\n",
+    r"\u000a",
+    r"\u{a}",
+    r"\U0000000a",
+    r"\x0A",
+    r"\012",
+    r"\0",
+]
+ESCAPES += [
+    "%0A",
+    "%20",
+    "%2520",
+    "%u000a",
+    "=0A",
+    "=3D",
+    "&#10;",
+    "&nbsp;",
+    "\x1b[31m",
+    "\x1b[0;1m",
+    r"\e[1m",
+    r"\033[32m",
+    r"\u001b[0m",
+]
 
 
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("before", SEPARATORS)
 def test_nothing_of_a_word_separates(kind: str, before: str) -> None:
-    assert find_beside(kind, before) == find_beside(kind, "", before) == find_beside(kind, before, before) == SEPARATE
+    assert (
+        find_beside(kind, before)
+        == find_beside(kind, "", before)
+        == find_beside(kind, before, before)
+        == SEPARATE
+    )
 
 
 @pytest.mark.parametrize("kind", VALUES)
 @pytest.mark.parametrize("escape", ESCAPES)
 def test_an_escape_before_a_value_separates(kind: str, escape: str) -> None:
-    assert find_beside(kind, escape) == find_beside(kind, "abc" + escape) == find_beside(kind, "1" + escape) == SEPARATE
+    assert (
+        find_beside(kind, escape)
+        == find_beside(kind, "abc" + escape)
+        == find_beside(kind, "1" + escape)
+        == SEPARATE
+    )
 
 
 @pytest.mark.parametrize("before", ["n", "0A", "%zA", r"\y", r"\nx", "%0Ax", "0m"])
@@ -80,7 +136,9 @@ ADJOINED_CASES = [
 
 
 @pytest.mark.parametrize(("kind", "before", "after"), ADJOINED_CASES)
-def test_an_underscore_or_a_letter_beside_a_digit_adjoins(kind: str, before: str, after: str) -> None:
+def test_an_underscore_or_a_letter_beside_a_digit_adjoins(
+    kind: str, before: str, after: str
+) -> None:
     assert find_beside(kind, before, after) == ADJOINED
 
 
@@ -88,7 +146,9 @@ def test_an_underscore_or_a_letter_beside_a_digit_adjoins(kind: str, before: str
 def test_signs_that_a_kind_allows_separate(before: str, after: str) -> None:
     """Names stand in identifiers, and an address may end before a digit or an underscore."""
     assert find_beside("PERSON", before, after) == SEPARATE
-    assert find_beside("EMAIL_ADDRESS", "", "_7") == find_beside("EMAIL_ADDRESS", "", "7") == SEPARATE
+    assert (
+        find_beside("EMAIL_ADDRESS", "", "_7") == find_beside("EMAIL_ADDRESS", "", "7") == SEPARATE
+    )
 
 
 INSIDE_CASES = [
@@ -115,8 +175,13 @@ def test_a_part_of_a_longer_word_or_number_is_inside(kind: str, before: str, aft
     assert find_beside(kind, before, after) == INSIDE
 
 
-@pytest.mark.parametrize(("kind", "before", "after"), [("IP_ADDRESS", "see .", ""), ("IP_ADDRESS", "-", ""), ("US_SSN", "a-", "-b")])
-def test_a_sign_of_a_kind_separates_where_no_number_continues(kind: str, before: str, after: str) -> None:
+@pytest.mark.parametrize(
+    ("kind", "before", "after"),
+    [("IP_ADDRESS", "see .", ""), ("IP_ADDRESS", "-", ""), ("US_SSN", "a-", "-b")],
+)
+def test_a_sign_of_a_kind_separates_where_no_number_continues(
+    kind: str, before: str, after: str
+) -> None:
     assert find_beside(kind, before, after) == SEPARATE
 
 
@@ -136,13 +201,23 @@ def is_escape(text: str) -> bool:
         code = text[1:]
         while code.startswith("25") and len(code) > 2:
             code = code[2:]
-        return len(code) == 2 and set(code) <= HEX or code[:1] == "u" and len(code) == 5 and set(code[1:]) <= HEX
+        return (
+            len(code) == 2
+            and set(code) <= HEX
+            or code[:1] == "u"
+            and len(code) == 5
+            and set(code[1:]) <= HEX
+        )
     if text.startswith("="):
         return len(text) == 3 and set(text[1:]) <= HEX
     for opening in ("\x1b", r"\e", r"\x1b", r"\x1B", r"\u001b", r"\033"):
         if text.startswith(opening + "["):
             body = text[len(opening) + 1 :]
-            return body != "" and set(body[:-1]) <= set("0123456789;") and body[-1] in string.ascii_letters
+            return (
+                body != ""
+                and set(body[:-1]) <= set("0123456789;")
+                and body[-1] in string.ascii_letters
+            )
     if not text.startswith("\\"):
         return False
     code = text.lstrip("\\")
@@ -158,7 +233,11 @@ def is_escape(text: str) -> bool:
 
 def is_latin(char: str) -> bool:
     code = ord(char)
-    return (0xC0 <= code <= 0x27F and code not in (0xD7, 0xF7)) or 0x300 <= code <= 0x36F or 0x1E00 <= code <= 0x1EFF
+    return (
+        (0xC0 <= code <= 0x27F and code not in (0xD7, 0xF7))
+        or 0x300 <= code <= 0x36F
+        or 0x1E00 <= code <= 0x1EFF
+    )
 
 
 def classify(char: str) -> str:
@@ -168,16 +247,23 @@ def classify(char: str) -> str:
 
 
 def reference_edge(inner: str, outward: str, excluded: bytes) -> int:
-    """What is beside one edge: `inner` is the character of the match, `outward` the text from it on, nearest first."""
+    """What is beside one edge: `inner` is the character of the match, `outward` the text from it
+    on, nearest first."""
     if not outward or classify(inner) == "other":
         return SEPARATE
     beside = outward[0]
     if not beside.isascii():
-        return INSIDE if is_latin(beside) and classify(inner) == "letter" and ord("a") in excluded else SEPARATE
+        return (
+            INSIDE
+            if is_latin(beside) and classify(inner) == "letter" and ord("a") in excluded
+            else SEPARATE
+        )
     if ord(beside) not in excluded:
         return SEPARATE
     if classify(beside) == "other":
-        continues = len(outward) > 1 and outward[1].isascii() and classify(outward[1]) == classify(inner)
+        continues = (
+            len(outward) > 1 and outward[1].isascii() and classify(outward[1]) == classify(inner)
+        )
         return INSIDE if continues else SEPARATE
     return INSIDE if classify(beside) == classify(inner) != "underscore" else ADJOINED
 
@@ -190,10 +276,48 @@ def reference_boundary(text: str, start: int, end: int, kind: str) -> int:
     return max(before, reference_edge(text[end - 1], text[end:], rule.not_followed_by))
 
 
-PIECES = [*string.ascii_lowercase[:3], "N", "0", "7", "A", "25", "_", ".", "-", " ", "@", "/", "%", "=", "\\", "[", "{", "}", "m", "u", "x"]
-PIECES += ["\u00e9", "\u00c0", "\u00d7", "\u00f7", "\u027f", "\u0280", "\u02ff", "\u0300", "\u036f", "\u0370", "\u1dff", "\u1e00", "\u1eff"]
+PIECES = [
+    *string.ascii_lowercase[:3],
+    "N",
+    "0",
+    "7",
+    "A",
+    "25",
+    "_",
+    ".",
+    "-",
+    " ",
+    "@",
+    "/",
+    "%",
+    "=",
+    "\\",
+    "[",
+    "{",
+    "}",
+    "m",
+    "u",
+    "x",
+]
+PIECES += [
+    "\u00e9",
+    "\u00c0",
+    "\u00d7",
+    "\u00f7",
+    "\u027f",
+    "\u0280",
+    "\u02ff",
+    "\u0300",
+    "\u036f",
+    "\u0370",
+    "\u1dff",
+    "\u1e00",
+    "\u1eff",
+]
 PIECES += ["\u1f00", "\u0434", "\u6f22", "\U0001f600", "\x1b", *ESCAPES, *VALUES.values()]
-texts = st.lists(st.sampled_from([piece for piece in PIECES if not piece.startswith("&")]), max_size=5).map("".join)
+texts = st.lists(
+    st.sampled_from([piece for piece in PIECES if not piece.startswith("&")]), max_size=5
+).map("".join)
 
 
 @settings(max_examples=500, deadline=None)
@@ -222,7 +346,9 @@ def test_boundaries_equal_the_reference(before: str, value: str, after: str, kin
         ("Zm9vQmFy ", "4111111111111111", " Zm9vQmFy", False),
     ],
 )
-def test_runs_of_hexadecimal_digits_and_base64(before: str, value: str, after: str, expected: bool) -> None:
+def test_runs_of_hexadecimal_digits_and_base64(
+    before: str, value: str, after: str, expected: bool
+) -> None:
     raw = f"xx{before}{value}{after}".encode() + b"A9" * 10  # another text, which does not count
     start = 2 + len(before)
     data = np.frombuffer(raw, np.uint8)

@@ -1,4 +1,5 @@
-"""The check of files: a leak in each location and form is found, nothing else is found, and passes limit the memory."""
+"""The check of files: a leak in each location and form is found, nothing else is found, and passes
+limit the memory."""
 
 from __future__ import annotations
 
@@ -58,7 +59,8 @@ from sanitize.verification.parquet_pages import (
 from sanitize.verification.search_terms import ALL_FORMS, SearchTerms, write_terms
 from sanitize.verification.value_matches import find_value_matches
 
-leak_check = importlib.import_module("sanitize.verification.leak_check")  # the module; `sanitize.verify` is also a function
+# the module; `sanitize.verify` is also a function
+leak_check = importlib.import_module("sanitize.verification.leak_check")
 MAIL, TEL, IBAN = "EMAIL_ADDRESS", "PHONE_NUMBER", "IBAN_CODE"
 BASE64 = [f"base64 {skip}" for skip in range(3)]
 DIGESTS = ["digest md5", "digest sha1", "digest sha256"]
@@ -68,11 +70,16 @@ NUMBERS = {
     "other digits": "212-555-0188",
     "form encoding": "212 555 0177",
 }
-ENCODINGS = [encoding for form in ALL_FORMS for encoding in {"base64": BASE64, "digest": DIGESTS}.get(form, [form])]
+ENCODINGS = [
+    encoding
+    for form in ALL_FORMS
+    for encoding in {"base64": BASE64, "digest": DIGESTS}.get(form, [form])
+]
 
 
 def planted_value(encoding: str) -> str:
-    """The value that is planted in this encoding, as spelled in the corpus: a different one for each encoding."""
+    """The value that is planted in this encoding, as spelled in the corpus: a different one for
+    each encoding."""
     number = ENCODINGS.index(encoding)
     if encoding in NUMBERS:
         return NUMBERS[encoding]
@@ -110,10 +117,17 @@ def encode_value(encoding: str, value: str) -> bytes:
         "quoted-printable": lambda: raw.replace(b"@", b"=40").replace(b"example", b"exam=\nple"),
         "UTF-16": lambda: value.encode("utf-16-le"),
         "line breaks": lambda: raw.replace(b" ", b"\r\n> ", 1),
-        "other digits": lambda: "".join(chr(ord(char) + 0x630) if char.isdigit() else char for char in value).encode(),
+        "other digits": (
+            lambda: "".join(
+                chr(ord(char) + 0x630) if char.isdigit() else char for char in value
+            ).encode()
+        ),
         "base32": lambda: base64.b32encode(b" " + raw + b" and so on"),
         "hexadecimal": raw.hex().encode,
-        "uuencode": lambda: b"\n" + b"".join(binascii.b2a_uu(raw[first : first + 30]) for first in range(0, len(raw), 30)),
+        "uuencode": lambda: (
+            b"\n"
+            + b"".join(binascii.b2a_uu(raw[first : first + 30]) for first in range(0, len(raw), 30))
+        ),
         "digits": lambda: bytes(byte for byte in raw if 48 <= byte < 58),
     }
     return encoders[encoding]()
@@ -131,11 +145,23 @@ def published_output(tmp_path_factory: pytest.TempPathFactory) -> Path:
     notes = [f"nothing here {number}" for number in range(len(ENCODINGS))]
     turns = [[{"content": note}] for note in notes]
     table = pa.table(
-        {"text": texts, "note": notes, "turns": turns, "n": list(range(len(ENCODINGS))), "raw": [note.encode() for note in notes]}
+        {
+            "text": texts,
+            "note": notes,
+            "turns": turns,
+            "n": list(range(len(ENCODINGS))),
+            "raw": [note.encode() for note in notes],
+        }
     )
     pq.write_table(table, folder / "in.parquet")
     columns = {"keep": ["note", "turns", "raw"]}
-    run_with_settings([folder / "in.parquet"], folder / "out", load_plan("redact"), None, build_settings(rows_per_shard=50, **columns))
+    run_with_settings(
+        [folder / "in.parquet"],
+        folder / "out",
+        load_plan("redact"),
+        None,
+        build_settings(rows_per_shard=50, **columns),
+    )
     return folder / "out"
 
 
@@ -153,13 +179,17 @@ def shard_path(out: Path) -> Path:
 def update_manifest(out: Path) -> None:
     """Rewrite the manifest so that it matches the changed shard."""
     manifest = json.loads((out / "manifest.json").read_text())
-    manifest["shards"][0] |= {"sha256": file_sha256(shard_path(out)), "bytes": shard_path(out).stat().st_size}
+    manifest["shards"][0] |= {
+        "sha256": file_sha256(shard_path(out)),
+        "bytes": shard_path(out).stat().st_size,
+    }
     (out / "manifest.json").write_text(json.dumps(manifest))
     accept_changes(out)
 
 
 def accept_changes(out: Path) -> None:
-    """Write the hashes of changed files as the run would have written them: in the records of its tables, and in SHA256SUMS."""
+    """Write the hashes of changed files as the run would have written them: in the records of its
+    tables, and in SHA256SUMS."""
     (run_folder,) = Path(f"{out}.private").glob("runs/*")
     for record_path in run_folder.glob("tasks/rewrite-*.json"):
         record = json.loads(record_path.read_text())
@@ -167,7 +197,12 @@ def accept_changes(out: Path) -> None:
         record_path.write_text(json.dumps(record))
     mac_key = read_mac_key(run_folder)
     assert mac_key
-    names = [shard_path(out).relative_to(out).as_posix(), "README.md", "report.html", "manifest.json"]
+    names = [
+        shard_path(out).relative_to(out).as_posix(),
+        "README.md",
+        "report.html",
+        "manifest.json",
+    ]
     write_checksums(out, {name: file_sha256(out / name) for name in names}, mac_key)
 
 
@@ -179,11 +214,19 @@ def rewrite_shard(out: Path, change: Callable[[pa.Table], pa.Table], **options: 
 
 
 def replace_column(out: Path, name: str, column: Sequence[Any], kind: pa.DataType) -> None:
-    rewrite_shard(out, lambda table: table.set_column(table.schema.get_field_index(name), name, pa.array(column, kind)))
+    rewrite_shard(
+        out,
+        lambda table: table.set_column(
+            table.schema.get_field_index(name), name, pa.array(column, kind)
+        ),
+    )
 
 
 def encoded_leaks() -> list[bytes]:
-    return [b"see " + encode_value(encoding, planted_value(encoding)) + b" now" for encoding in ENCODINGS]
+    return [
+        b"see " + encode_value(encoding, planted_value(encoding)) + b" now"
+        for encoding in ENCODINGS
+    ]
 
 
 def plant_in_texts(out: Path) -> None:
@@ -208,7 +251,9 @@ def plant_in_pages(out: Path) -> None:
 
     def change(table: pa.Table) -> pa.Table:
         entries = pa.array(["nothing", *(raw.decode() for raw in encoded_leaks())])
-        dictionary_column = pa.DictionaryArray.from_arrays(pa.array([0] * table.num_rows, pa.int32()), entries)
+        dictionary_column = pa.DictionaryArray.from_arrays(
+            pa.array([0] * table.num_rows, pa.int32()), entries
+        )
         return table.set_column(table.schema.get_field_index("note"), "note", dictionary_column)
 
     rewrite_shard(out, change, compression="zstd", store_schema=False)
@@ -216,7 +261,12 @@ def plant_in_pages(out: Path) -> None:
 
 
 def plant_in_footer(out: Path) -> None:
-    rewrite_shard(out, lambda table: table.replace_schema_metadata({f"key{no}": raw for no, raw in enumerate(encoded_leaks())}))
+    rewrite_shard(
+        out,
+        lambda table: table.replace_schema_metadata(
+            {f"key{no}": raw for no, raw in enumerate(encoded_leaks())}
+        ),
+    )
 
 
 def plant_in_slack(out: Path) -> None:
@@ -224,7 +274,9 @@ def plant_in_slack(out: Path) -> None:
     raw = shard_path(out).read_bytes()
     footer_start = len(raw) - 8 - int.from_bytes(raw[-8:-4], "little")
     shard_path(out).unlink()
-    shard_path(out).write_bytes(raw[:footer_start] + b"\0\1\0".join(encoded_leaks()) + b"\0" + raw[footer_start:])
+    shard_path(out).write_bytes(
+        raw[:footer_start] + b"\0\1\0".join(encoded_leaks()) + b"\0" + raw[footer_start:]
+    )
     assert pq.read_table(shard_path(out)).num_rows
     update_manifest(out)
 
@@ -236,7 +288,11 @@ def plant_in_card(out: Path) -> None:
 
 def plant_in_manifest(out: Path) -> None:
     manifest = json.loads((out / "manifest.json").read_text())
-    (out / "manifest.json").write_text(json.dumps({**manifest, "notes": [raw.decode() for raw in encoded_leaks()]}, ensure_ascii=False))
+    (out / "manifest.json").write_text(
+        json.dumps(
+            {**manifest, "notes": [raw.decode() for raw in encoded_leaks()]}, ensure_ascii=False
+        )
+    )
 
 
 def plant_in_foreign_file(out: Path) -> None:
@@ -257,7 +313,9 @@ def plant_in_file_names(out: Path) -> None:
 def plant_in_column_names(out: Path) -> None:
     def change(table: pa.Table) -> pa.Table:
         for raw in encoded_leaks():
-            table = table.append_column(raw.decode().replace("\0", ""), pa.array([None] * table.num_rows, pa.bool_()))
+            table = table.append_column(
+                raw.decode().replace("\0", ""), pa.array([None] * table.num_rows, pa.bool_())
+            )
         return table
 
     rewrite_shard(out, change, store_schema=False)
@@ -266,7 +324,11 @@ def plant_in_column_names(out: Path) -> None:
 SHARD = "data/train-00000-of-00001.parquet"
 ENCODINGS_BUT_UTF16 = [encoding for encoding in ENCODINGS if encoding != "UTF-16"]
 # JSON escapes line ends and zeros; file names have none
-ONE_LINE_ENCODINGS = [encoding for encoding in ENCODINGS_BUT_UTF16 if encoding not in ("quoted-printable", "line breaks", "uuencode")]
+ONE_LINE_ENCODINGS = [
+    encoding
+    for encoding in ENCODINGS_BUT_UTF16
+    if encoding not in ("quoted-printable", "line breaks", "uuencode")
+]
 LOCATIONS: dict[str, tuple[Callable[[Path], None], str, str, list[str]]] = {
     # function that plants, file, prefix of the location, and the encodings that can occur there
     "a text": (plant_in_texts, SHARD, "column text", ENCODINGS),
@@ -303,28 +365,45 @@ def test_a_leak_in_each_form_is_found(output: Path, location: str) -> None:
         verify(output, workers=1)
     found: dict[tuple[str, str], int] = {}
     for finding in caught.value.findings:
-        if str(finding["file"]).startswith(file) and str(finding["location"]).startswith(location_prefix):
+        if str(finding["file"]).startswith(file) and str(finding["location"]).startswith(
+            location_prefix
+        ):
             key = (str(finding["kind"]), str(finding["form"]))
             found[key] = found.get(key, 0) + int(str(finding["count"]))
     expected: dict[tuple[str, str], int] = {}
     for encoding in encodings:
-        expected[planted_kind(encoding), form_name(encoding)] = expected.get((planted_kind(encoding), form_name(encoding)), 0) + 1
-    assert {key: found.get(key, 0) >= count for key, count in expected.items()} == dict.fromkeys(expected, True)
+        expected[planted_kind(encoding), form_name(encoding)] = (
+            expected.get((planted_kind(encoding), form_name(encoding)), 0) + 1
+        )
+    assert {key: found.get(key, 0) >= count for key, count in expected.items()} == dict.fromkeys(
+        expected, True
+    )
     message = str(caught.value) + repr(caught.value.findings)
     assert caught.value.exit_code == 4 and not [
         encoding
         for encoding in ENCODINGS
-        if planted_value(encoding) in message or encode_value(encoding, planted_value(encoding)).decode() in message
+        if planted_value(encoding) in message
+        or encode_value(encoding, planted_value(encoding)).decode() in message
     ]
 
 
 def test_clean_output_has_no_findings(output: Path) -> None:
-    """The same output as sanitize writes it, and with other writer settings: dictionaries, statistics, Arrow's schema, other codecs."""
+    """The same output as sanitize writes it, and with other writer settings: dictionaries,
+    statistics, Arrow's schema, other codecs."""
     first = verify(output, workers=1)
-    assert (first.leaks, first.mode, first.values_checked, first.inconclusive) == (0, "full", len(ENCODINGS), {})
+    assert (first.leaks, first.mode, first.values_checked, first.inconclusive) == (
+        0,
+        "full",
+        len(ENCODINGS),
+        {},
+    )
     assert first.forms == list(ALL_FORMS) and first.passes == 1
-    assert set(first.bytes_searched) == {"rows", "pages", "raw bytes", "other files"} and all(first.bytes_searched.values())
-    write_options: list[dict[str, Any]] = [{"compression": codec} for codec in ("none", "snappy", "gzip", "lz4", "brotli")]
+    assert set(first.bytes_searched) == {"rows", "pages", "raw bytes", "other files"} and all(
+        first.bytes_searched.values()
+    )
+    write_options: list[dict[str, Any]] = [
+        {"compression": codec} for codec in ("none", "snappy", "gzip", "lz4", "brotli")
+    ]
     write_options += [
         {"data_page_version": "2.0", "compression": "zstd"},
         {"column_encoding": {"text": "DELTA_BYTE_ARRAY"}, "use_dictionary": False},
@@ -337,13 +416,17 @@ def test_clean_output_has_no_findings(output: Path) -> None:
 
 def test_telephone_number_in_a_number_column_is_found(output: Path) -> None:
     numbers = [0] * (len(ENCODINGS) - 1)
-    for column, kind in (([*numbers, 2125550123], pa.int64()), ([*numbers, 12125550123.0], pa.float64())):
+    for column, kind in (
+        ([*numbers, 2125550123], pa.int64()),
+        ([*numbers, 12125550123.0], pa.float64()),
+    ):
         replace_column(output, "n", column, kind)
         with pytest.raises(LeakFound) as caught:
             verify(output, workers=1)
-        assert [(finding["location"], finding["kind"], finding["form"]) for finding in caught.value.findings] == [
-            ("column n", TEL, "digits")
-        ]
+        assert [
+            (finding["location"], finding["kind"], finding["form"])
+            for finding in caught.value.findings
+        ] == [("column n", TEL, "digits")]
 
 
 def test_only_the_full_check_searches_raw_bytes(output: Path) -> None:
@@ -378,43 +461,84 @@ def write_corpus(folder: Path, lines: Sequence[str]) -> Path:
 
 
 def run_plan(folder: Path, lines: Sequence[str], plan: str = "rmft", **options: Any) -> Path:
-    run_with_settings([write_corpus(folder, lines)], folder / "out", load_plan(plan), None, build_settings(**options))
+    run_with_settings(
+        [write_corpus(folder, lines)],
+        folder / "out",
+        load_plan(plan),
+        None,
+        build_settings(**options),
+    )
     return folder / "out"
 
 
 def test_kept_original_is_a_leak_in_other_locations(tmp_path: Path) -> None:
     out = run_plan(tmp_path, [f"from {BOB.title()} and 212-555-0123", f"again {BOB}", "nothing"])
     assert verify(out, workers=1).leaks == 0
-    for leak in (base64.b64encode(f"was {BOB}".encode()).decode(), BOB, urllib.parse.quote(BOB), "2125550123"):
-        replace_column(out, "text", [pq.read_table(shard_path(out)).column("text")[0].as_py(), "again", f"see {leak}"], pa.large_string())
+    for leak in (
+        base64.b64encode(f"was {BOB}".encode()).decode(),
+        BOB,
+        urllib.parse.quote(BOB),
+        "2125550123",
+    ):
+        replace_column(
+            out,
+            "text",
+            [pq.read_table(shard_path(out)).column("text")[0].as_py(), "again", f"see {leak}"],
+            pa.large_string(),
+        )
         with pytest.raises(LeakFound) as caught:
             verify(out, workers=1)
-        assert {str(finding["location"]) for finding in caught.value.findings if "column" in str(finding["location"])} == {"column text"}
+        assert {
+            str(finding["location"])
+            for finding in caught.value.findings
+            if "column" in str(finding["location"])
+        } == {"column text"}
 
 
 def test_values_that_the_plan_leaves_are_not_leaks(tmp_path: Path) -> None:
-    lines = ["see http://www.example.com/a?b=c and http%3A%2F%2Fwww.example.com%2Fa%3Fb%3Dc", f"mail {BOB}"]
+    lines = [
+        "see http://www.example.com/a?b=c and http%3A%2F%2Fwww.example.com%2Fa%3Fb%3Dc",
+        f"mail {BOB}",
+    ]
     assert verify(run_plan(tmp_path, lines), workers=1).leaks == 0
 
 
 @pytest.mark.parametrize(
-    "escaped", ["Blue&nbsp;Heron", "Blue&#160;Heron", "Blue\\u00a0Heron", "Blue=C2=A0Heron", "Blue%C2%A0Heron", "Bl&#xFF55;e Heron"]
+    "escaped",
+    [
+        "Blue&nbsp;Heron",
+        "Blue&#160;Heron",
+        "Blue\\u00a0Heron",
+        "Blue=C2=A0Heron",
+        "Blue%C2%A0Heron",
+        "Bl&#xFF55;e Heron",
+    ],
 )
 def test_escapes_are_matched_in_compatibility_form(tmp_path: Path, escaped: str) -> None:
     """The HTML escape of a no-break space counts as a space, as does the character itself."""
     search_terms = build_search_terms(tmp_path, [(MAIL, "Blue Heron")])
-    found = check_texts(search_terms, pa.array([f"project {escaped} it is, and =3D", "nothing &eacute; %20 \\u00e9"], pa.large_string()))
+    found = check_texts(
+        search_terms,
+        pa.array(
+            [f"project {escaped} it is, and =3D", "nothing &eacute; %20 \\u00e9"], pa.large_string()
+        ),
+    )
     assert len(found.leaks) == 1 and set(found.leaks.values()) == {1}
 
 
 @pytest.mark.parametrize(("kind", "match_count"), [("PERSON", 3), (MAIL, 3), (TEL, 4)])
 @pytest.mark.parametrize("normal_form", ["NFC", "NFD"])
-def test_composed_and_decomposed_letters_match(tmp_path: Path, normal_form: str, kind: str, match_count: int) -> None:
-    """A value in composed or decomposed form also matches the other form. A combining accent continues a word; after a digit it is
-    outside the value."""
+def test_composed_and_decomposed_letters_match(
+    tmp_path: Path, normal_form: str, kind: str, match_count: int
+) -> None:
+    """A value in composed or decomposed form also matches the other form. A combining accent
+    continues a word; after a digit it is outside the value."""
     last = "7" if kind == TEL else "d"
     value = unicodedata.normalize(normal_form, f"Andr\u00e9 \u00c5lun{last}")
-    spellings = [unicodedata.normalize(form, f"see ANDR\u00c9 \u00c5LUN{last.upper()}.") for form in ("NFC", "NFD")]
+    spellings = [
+        unicodedata.normalize(form, f"see ANDR\u00c9 \u00c5LUN{last.upper()}.")
+        for form in ("NFC", "NFD")
+    ]
     column = pa.array([*spellings, f"as {value}", f"as {value}\u0301"], pa.large_string())
     search_terms = build_search_terms(tmp_path, [(kind, value)])
     for no in range(4):
@@ -423,21 +547,33 @@ def test_composed_and_decomposed_letters_match(tmp_path: Path, normal_form: str,
 
 def test_number_found_exactly_is_not_counted_by_its_digits(tmp_path: Path) -> None:
     search_terms = build_search_terms(tmp_path, [("PHONE_NUMBER", "713-555-0123")])
-    found = check_texts(search_terms, pa.array(["call 713-555-0123 now", "or 713 / 555 / 0123"], pa.large_string()))
+    found = check_texts(
+        search_terms, pa.array(["call 713-555-0123 now", "or 713 / 555 / 0123"], pa.large_string())
+    )
     assert {form: count for (_, _, form), count in found.leaks.items()} == {"exact": 1, "digits": 1}
 
 
-# two texts; the second has another spelling of the first one's value, which only the full check recognises
+# two texts; the second has another spelling of the first one's value, which only the full check
+# recognises
 OTHER_SPELLINGS = [
     (["see 713-555-0123 there", "as 713 555 / 0123 once"], "713 555 / 0123"),
     (["see 4111 1111 1111 1111", "as 4111/1111/1111/1111 once"], "4111/1111/1111/1111"),
-    (["mail 20200102.ab12cd at example dot com", "Message-ID: <20200102.ab12cd@example.com>\n\nhello"], "20200102.ab12cd@example.com"),
+    (
+        [
+            "mail 20200102.ab12cd at example dot com",
+            "Message-ID: <20200102.ab12cd@example.com>\n\nhello",
+        ],
+        "20200102.ab12cd@example.com",
+    ),
 ]
 
 
 @pytest.mark.parametrize(("lines", "other_spelling"), OTHER_SPELLINGS)
-def test_values_that_only_the_full_check_finds_are_swept(tmp_path: Path, lines: list[str], other_spelling: str) -> None:
-    """A number with other separators, an address in its identity form: a run with full verification sweeps them and reports it."""
+def test_values_that_only_the_full_check_finds_are_swept(
+    tmp_path: Path, lines: list[str], other_spelling: str
+) -> None:
+    """A number with other separators, an address in its identity form: a run with full verification
+    sweeps them and reports it."""
     out = run_plan(tmp_path, lines, verify="full")
     assert json.loads((out / "manifest.json").read_text())["summary"]["verify"]["swept"] == 1
     assert other_spelling not in str(pq.read_table(shard_path(out)).column("text"))
@@ -447,23 +583,38 @@ def test_values_that_only_the_full_check_finds_are_swept(tmp_path: Path, lines: 
 @pytest.mark.slow
 @pytest.mark.parametrize("plan", ["redact", "rmft", "pseudonymize", "erase"])
 def test_encoded_values_are_swept_without_their_surroundings(tmp_path: Path, plan: str) -> None:
-    """Every encoding that the full check decodes is swept: of base64 only the characters that contain the value are removed."""
-    encodings = [encoding for encoding in ENCODINGS if form_name(encoding) not in ("exact", "case-folded", "NFKC")]
+    """Every encoding that the full check decodes is swept: of base64 only the characters that
+    contain the value are removed."""
+    encodings = [
+        encoding
+        for encoding in ENCODINGS
+        if form_name(encoding) not in ("exact", "case-folded", "NFKC")
+    ]
     lines = [f"ask {planted_value(encoding)} of it" for encoding in encodings for _ in range(2)]
-    lines += [f"then \u20ac {encode_value(encoding, planted_value(encoding)).decode()} end" for encoding in encodings]
+    lines += [
+        f"then \u20ac {encode_value(encoding, planted_value(encoding)).decode()} end"
+        for encoding in encodings
+    ]
     out = run_plan(tmp_path, lines, plan, verify="full", rows_per_shard=20)
     verification = json.loads((out / "manifest.json").read_text())["summary"]["verify"]
-    texts = [row for shard in sorted((out / "data").iterdir()) for row in pq.read_table(shard).column("text").to_pylist()]
+    texts = [
+        row
+        for shard in sorted((out / "data").iterdir())
+        for row in pq.read_table(shard).column("text").to_pylist()
+    ]
     assert verify(out, workers=1).leaks == 0 and verification["swept"] >= 10
     for encoding, text in zip(encodings, texts[2 * len(encodings) :], strict=True):
         assert text.startswith("then \u20ac ") and text.endswith(" end"), encoding
         assert encode_value(encoding, planted_value(encoding)).decode() not in text, encoding
         if encoding.startswith("base64"):  # the characters after the value are unchanged
-            assert text.endswith(encode_value(encoding, planted_value(encoding)).decode()[-8:] + " end"), (encoding, text)
+            assert text.endswith(
+                encode_value(encoding, planted_value(encoding)).decode()[-8:] + " end"
+            ), (encoding, text)
 
 
 def test_digests_are_swept_outside_of_kept_values(tmp_path: Path) -> None:
-    """A digest in a kept address or in a Message-ID that the plan leaves is kept; as a separate word, also in a URL, it is swept."""
+    """A digest in a kept address or in a Message-ID that the plan leaves is kept; as a separate
+    word, also in a URL, it is swept."""
     digest, unknown_digest = (hashlib.md5(value.encode()).hexdigest() for value in (BOB, "nobody"))
     lines = [
         f"of {BOB}",
@@ -486,31 +637,49 @@ def test_digests_are_swept_outside_of_kept_values(tmp_path: Path) -> None:
 
 
 def test_longer_digit_sequence_is_not_swept(tmp_path: Path) -> None:
-    out = run_plan(tmp_path, ["call 713-555-0123", "row 99 713 555 / 0123 45, no 9971355501234"], "redact", verify="full")
+    out = run_plan(
+        tmp_path,
+        ["call 713-555-0123", "row 99 713 555 / 0123 45, no 9971355501234"],
+        "redact",
+        verify="full",
+    )
     assert json.loads((out / "manifest.json").read_text())["summary"]["verify"]["swept"] == 0
 
 
 def test_short_values_are_counted_as_ambiguous(tmp_path: Path) -> None:
     out = run_plan(tmp_path, ["the mail <a@b> and 10.1.2.3 here", "nothing"], "redact")
     with (out / "README.md").open("a") as file:
-        file.write("\na line with a@b in it, and once more (a@b), so is A@B, but xa@bx is another\n")
+        file.write(
+            "\na line with a@b in it, and once more (a@b), so is A@B, but xa@bx is another\n"
+        )
     accept_changes(out)
     result = verify(out, workers=1)
-    assert (result.leaks, result.inconclusive, result.inconclusive_forms) == (0, {MAIL: 3}, {"case-folded": 1, "exact": 2})
+    assert (result.leaks, result.inconclusive, result.inconclusive_forms) == (
+        0,
+        {MAIL: 3},
+        {"case-folded": 1, "exact": 2},
+    )
 
 
 def test_short_names_are_inconclusive(tmp_path: Path) -> None:
-    """A name such as Will is matched as a whole word; a match in any letter case may be another word."""
+    """A name such as Will is matched as a whole word; a match in any letter case may be another
+    word."""
     search_terms = build_search_terms(tmp_path, [(MAIL, "Will"), (MAIL, BOB)])
     texts = pa.array(["Will will WILL, Willing", "goodWill Will."], pa.large_string())
     found = check_texts(search_terms, texts)
-    assert (dict(found.leaks), dict(found.inconclusive)) == ({}, {(MAIL, "exact"): 2, (MAIL, "case-folded"): 2})
+    assert (dict(found.leaks), dict(found.inconclusive)) == (
+        {},
+        {(MAIL, "exact"): 2, (MAIL, "case-folded"): 2},
+    )
 
 
-# how a value is written in a file -> the reported form; each has other line ends and alignments than the pieces
+# how a value is written in a file -> the reported form; each has other line ends and alignments
+# than the pieces
 FORMS_ACROSS_CUTS: dict[str, Callable[[str], bytes]] = {
     "exact": lambda value: value.encode(),
-    "base64": lambda value: re.sub(rb"(.{19})", rb"\1\n", base64.b64encode(b"," + value.encode() + b",and so on")),
+    "base64": lambda value: re.sub(
+        rb"(.{19})", rb"\1\n", base64.b64encode(b"," + value.encode() + b",and so on")
+    ),
     "URL": lambda value: value.replace("@", "%2540").encode(),
     "UTF-16": lambda value: value.encode("utf-16-le"),
     "quoted-printable": lambda value: "=\n".join(value).encode(),
@@ -521,16 +690,25 @@ FORMS_ACROSS_CUTS: dict[str, Callable[[str], bytes]] = {
 
 
 @pytest.mark.parametrize(
-    ("form", "filler"), [*((form, b"\xc3\xa4 words ") for form in FORMS_ACROSS_CUTS), ("exact", b"\1\xff\0"), ("base64", b"lines\n")]
+    ("form", "filler"),
+    [
+        *((form, b"\xc3\xa4 words ") for form in FORMS_ACROSS_CUTS),
+        ("exact", b"\1\xff\0"),
+        ("base64", b"lines\n"),
+    ],
 )
-def test_a_form_at_any_offset_of_a_cut_is_found_once(form: str, filler: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Occurrences at a distance that shares no factor with the size of a piece: each offset around a cut occurs."""
+def test_a_form_at_any_offset_of_a_cut_is_found_once(
+    form: str, filler: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Occurrences at a distance that shares no factor with the size of a piece: each offset around
+    a cut occurs."""
     piece_bytes = occurrence_count = 59
     monkeypatch.setattr(parquet_pages, "PIECE_BYTES", piece_bytes)
     monkeypatch.setattr(parquet_pages, "MIN_CONTEXT_BYTES", 90)
     monkeypatch.setattr(parquet_pages, "_CONTEXT_BYTES_PER_VALUE_BYTE", 0)
     build_search_terms(tmp_path, [(MAIL, "zelda.quux@example.org"), (TEL, "+1 646 555 0123")])
-    filler = b"\5\xff\0" if form == "UTF-16" else filler  # beside the value no Latin letter of UTF-16
+    # beside the value no Latin letter of UTF-16
+    filler = b"\5\xff\0" if form == "UTF-16" else filler
     written = b"\n" + FORMS_ACROSS_CUTS[form]("zelda.quux@example.org") + b"\n" + filler * 5
     assert len(written) % piece_bytes
     (tmp_path / "n.bin").write_bytes(filler + written * occurrence_count)
@@ -548,23 +726,48 @@ def test_a_form_at_any_offset_of_a_cut_is_found_once(form: str, filler: bytes, t
     assert bytes_searched == {"other files": (tmp_path / "n.bin").stat().st_size}
 
 
-@given(data=st.binary(max_size=200), piece_bytes=st.integers(1, 40), context_bytes=st.integers(0, 30))
+@given(
+    data=st.binary(max_size=200), piece_bytes=st.integers(1, 40), context_bytes=st.integers(0, 30)
+)
 @settings(max_examples=50, deadline=None)
-def test_pieces_of_a_file_are_the_file(data: bytes, piece_bytes: int, context_bytes: int, tmp_path_factory: pytest.TempPathFactory) -> None:
+def test_pieces_of_a_file_are_the_file(
+    data: bytes, piece_bytes: int, context_bytes: int, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     path = tmp_path_factory.getbasetemp() / "pieces.bin"
     path.write_bytes(b"." + data)
     with mock.patch.object(parquet_pages, "PIECE_BYTES", piece_bytes):
         pieces = [*parquet_pages.read_pieces(path, context_bytes)]
-    assert b"".join(piece.data[piece.start : piece.end].tobytes() for piece in pieces) == b"." + data
+    assert (
+        b"".join(piece.data[piece.start : piece.end].tobytes() for piece in pieces) == b"." + data
+    )
     for before, piece in itertools.pairwise(pieces):
-        assert before.data[len(before.data) - piece.seen :].tobytes() == piece.data[: piece.seen].tobytes()
+        assert (
+            before.data[len(before.data) - piece.seen :].tobytes()
+            == piece.data[: piece.seen].tobytes()
+        )
         assert min(piece.start, len(before.data) - before.end) >= min(context_bytes, before.end)
 
 
 @pytest.mark.parametrize(
     ("text", "is_found"),
     [
-        *((f"212{sign}555{sign}0123", True) for sign in (".", "/", "_", " ", "-", "\t", " - ", "\u2009", "\u2011", "\u2013", ") (", "\n")),
+        *(
+            (f"212{sign}555{sign}0123", True)
+            for sign in (
+                ".",
+                "/",
+                "_",
+                " ",
+                "-",
+                "\t",
+                " - ",
+                "\u2009",
+                "\u2011",
+                "\u2013",
+                ") (",
+                "\n",
+            )
+        ),
         *((f"212{sign}555{sign}0123", False) for sign in (",", ":", "x", "\u3001", "     ")),
         *((f"call 2{sign}125550123 now", True) for sign in "._/"),
         ("212_555_0123, 646_555_0188", True),
@@ -574,7 +777,8 @@ def test_pieces_of_a_file_are_the_file(data: bytes, piece_bytes: int, context_by
     ],
 )
 def test_separators_of_a_number(text: str, is_found: bool, tmp_path: Path) -> None:
-    """Those that docs/explanation/leak_check.md lists; commas stay between the numbers of a list."""
+    """Those that docs/explanation/leak_check.md lists; commas stay between the numbers of a
+    list."""
     search_terms = build_search_terms(tmp_path, [(TEL, "212.555-0123")])
     found = check_texts(search_terms, pa.array([text], pa.large_string()))
     assert sum(found.leaks.values()) == is_found, found.inconclusive
@@ -582,7 +786,17 @@ def test_separators_of_a_number(text: str, is_found: bool, tmp_path: Path) -> No
 
 def test_digits_of_several_numbers_are_ambiguous(tmp_path: Path) -> None:
     search_terms = build_search_terms(tmp_path, [(TEL, "212-555-0123")])
-    texts = pa.array(["(212) 555.0123", "2125550123", "12125550123 x", "7 212 555 0123", "92125550123", "a2125550123b"], pa.large_string())
+    texts = pa.array(
+        [
+            "(212) 555.0123",
+            "2125550123",
+            "12125550123 x",
+            "7 212 555 0123",
+            "92125550123",
+            "a2125550123b",
+        ],
+        pa.large_string(),
+    )
     found = check_texts(search_terms, texts)
     assert dict(found.leaks) == {("text", TEL, "digits"): 4}
     assert dict(found.inconclusive) == {(TEL, "digits"): 2}
@@ -590,12 +804,42 @@ def test_digits_of_several_numbers_are_ambiguous(tmp_path: Path) -> None:
 
 ACROSS_EDITS = {
     # text, its replaced part, replacement, and the finding
-    "text and replacement": ("call 212- 10.1.2.3", " 10.1.2.3", "555-0123", (TEL, "exact", " (across an edit)")),
-    "replacement and text": ("call 10.1.2.3 -0123", "10.1.2.3 ", "212-555", (TEL, "exact", " (across an edit)")),
-    "nothing between": ("see bob.lee 10.1.2.3 @example.com", " 10.1.2.3 ", "", (MAIL, "exact", " (across an edit)")),
-    "an encoded one": ("see bob.lee%40 10.1.2.3", " 10.1.2.3", "example.com", (MAIL, "URL", " (across an edit)")),
-    "all of a replacement": ("see 10.1.2.3 now", "10.1.2.3", BOB, (MAIL, "exact", " (a replacement)")),
-    "a replacement in other letters": ("see 10.1.2.3 now", "10.1.2.3", BOB.upper(), (MAIL, "case-folded", " (a replacement)")),
+    "text and replacement": (
+        "call 212- 10.1.2.3",
+        " 10.1.2.3",
+        "555-0123",
+        (TEL, "exact", " (across an edit)"),
+    ),
+    "replacement and text": (
+        "call 10.1.2.3 -0123",
+        "10.1.2.3 ",
+        "212-555",
+        (TEL, "exact", " (across an edit)"),
+    ),
+    "nothing between": (
+        "see bob.lee 10.1.2.3 @example.com",
+        " 10.1.2.3 ",
+        "",
+        (MAIL, "exact", " (across an edit)"),
+    ),
+    "an encoded one": (
+        "see bob.lee%40 10.1.2.3",
+        " 10.1.2.3",
+        "example.com",
+        (MAIL, "URL", " (across an edit)"),
+    ),
+    "all of a replacement": (
+        "see 10.1.2.3 now",
+        "10.1.2.3",
+        BOB,
+        (MAIL, "exact", " (a replacement)"),
+    ),
+    "a replacement in other letters": (
+        "see 10.1.2.3 now",
+        "10.1.2.3",
+        BOB.upper(),
+        (MAIL, "case-folded", " (a replacement)"),
+    ),
 }
 
 
@@ -609,23 +853,33 @@ def test_value_formed_by_edits_is_found(tmp_path: Path, case: str) -> None:
     rows.append((1, 0, start, start + len(replaced), replacement, "redact", "IP_ADDRESS"))
     write_table_rows(path, table_schemas.EDITS.schema, rows)
     texts = pq.read_table(shard_path(out)).column("text").to_pylist()
-    replace_column(out, "text", [texts[0], source.replace(replaced, replacement), "x"], pa.large_string())
+    replace_column(
+        out, "text", [texts[0], source.replace(replaced, replacement), "x"], pa.large_string()
+    )
     with pytest.raises(LeakFound) as caught:
         verify(out, workers=1)
-    assert {"file": SHARD, "location": f"column text{location_suffix}", "kind": kind, "form": form, "count": 1} in list(
-        caught.value.findings
-    )
+    assert {
+        "file": SHARD,
+        "location": f"column text{location_suffix}",
+        "kind": kind,
+        "form": form,
+        "count": 1,
+    } in list(caught.value.findings)
 
 
 @pytest.mark.parametrize(
     ("real", "replacement", "collides"),
     [
-        ("see http://www.example.com/real", "http://www.example.com/REAL", True),  # a kind that the plan leaves, in another letter case
-        ("card 4111 1111 1111 1111 left", "4111-1111-1111-1111", True),  # the same number by its kind's identity
+        # a kind that the plan leaves, in another letter case
+        ("see http://www.example.com/real", "http://www.example.com/REAL", True),
+        # the same number by its kind's identity
+        ("card 4111 1111 1111 1111 left", "4111-1111-1111-1111", True),
         ("see http://www.example.com/real", "http://www.example.com/other", False),
     ],
 )
-def test_a_replacement_that_is_a_real_value_is_found(tmp_path: Path, real: str, replacement: str, collides: bool) -> None:
+def test_a_replacement_that_is_a_real_value_is_found(
+    tmp_path: Path, real: str, replacement: str, collides: bool
+) -> None:
     plan = tmp_path / "plan.toml"
     plan.write_text(
         'leave = ["URL", "CREDIT_CARD"]\n[find]\nkinds = ["URL", "CREDIT_CARD", "EMAIL_ADDRESS"]\n'
@@ -640,7 +894,9 @@ def test_a_replacement_that_is_a_real_value_is_found(tmp_path: Path, real: str, 
     if collides:
         with pytest.raises(LeakFound) as caught:
             verify(out, workers=1)
-        assert {str(finding["location"]) for finding in caught.value.findings} == {"replacements that are values of the corpus"}
+        assert {str(finding["location"]) for finding in caught.value.findings} == {
+            "replacements that are values of the corpus"
+        }
         assert {finding["kind"] for finding in caught.value.findings} == {kind}
     else:
         assert verify(out, workers=1).leaks == 0
@@ -658,7 +914,9 @@ def write_vault(path: Path, values: Sequence[tuple[str, str]]) -> Path:
     return path
 
 
-def build_search_terms(folder: Path, values: Sequence[tuple[str, str]], edited: Sequence[str] = tuple(list_kinds())) -> SearchTerms:
+def build_search_terms(
+    folder: Path, values: Sequence[tuple[str, str]], edited: Sequence[str] = tuple(list_kinds())
+) -> SearchTerms:
     folder.mkdir(exist_ok=True)
     write_terms([write_vault(folder / "values.parquet", values)], list(edited), folder / "terms")
     (terms,) = SearchTerms.open([folder / "terms"])
@@ -680,8 +938,11 @@ def limit_memory(monkeypatch: pytest.MonkeyPatch, max_unshared: int = 0) -> None
 
 
 @pytest.mark.parametrize(("file_bytes", "leaks"), [(14, 1), (15, 1), (16, 0)])
-def test_digest_of_a_file_is_compared_where_the_file_may_be_a_value(tmp_path: Path, file_bytes: int, leaks: int) -> None:
-    build_search_terms(tmp_path, [(MAIL, "p3@example.com")])  # 14 bytes; a number may have a plus before it
+def test_digest_of_a_file_is_compared_where_the_file_may_be_a_value(
+    tmp_path: Path, file_bytes: int, leaks: int
+) -> None:
+    # 14 bytes; a number may have a plus before it
+    build_search_terms(tmp_path, [(MAIL, "p3@example.com")])
     sha256, other = (hashlib.sha256(text).hexdigest() for text in (b"p3@example.com", b"another"))
     (tmp_path / "manifest.json").write_text(json.dumps([sha256, other]))
     found = check_files(
@@ -692,7 +953,9 @@ def test_digest_of_a_file_is_compared_where_the_file_may_be_a_value(tmp_path: Pa
         own_files=["manifest.json"],
         file_sizes={sha256: file_bytes, other: 1},
     )
-    assert [str(finding) for finding in found.findings] == [f"manifest.json, text: 1 {MAIL} (digest)"] * leaks
+    assert [str(finding) for finding in found.findings] == [
+        f"manifest.json, text: 1 {MAIL} (digest)"
+    ] * leaks
 
 
 def count_passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
@@ -710,7 +973,9 @@ def count_passes(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("workers", [1, 2])
-def test_findings_do_not_depend_on_passes_and_workers(output: Path, monkeypatch: pytest.MonkeyPatch, workers: int) -> None:
+def test_findings_do_not_depend_on_passes_and_workers(
+    output: Path, monkeypatch: pytest.MonkeyPatch, workers: int
+) -> None:
     plant_in_texts(output)
     findings = []
     for memory in ("1GB", "1KB"):
@@ -722,7 +987,9 @@ def test_findings_do_not_depend_on_passes_and_workers(output: Path, monkeypatch:
     assert findings[0] == findings[1]
 
 
-def test_counts_do_not_depend_on_the_number_of_passes(output: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_counts_do_not_depend_on_the_number_of_passes(
+    output: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pass_counts = count_passes(monkeypatch)
     one_pass = verify(output, workers=1)
     assert set(pass_counts) == {1}
@@ -735,7 +1002,9 @@ def test_counts_do_not_depend_on_the_number_of_passes(output: Path, monkeypatch:
 
 
 @pytest.mark.slow
-def test_a_run_sweeps_the_same_with_little_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_run_sweeps_the_same_with_little_memory(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Search terms of all forms are split by the memory limit."""
     lines = [line for spellings, _ in OTHER_SPELLINGS for line in spellings] + [
         f"mail w{no}@example.com or 713-555-{no:04d}" for no in range(8)
@@ -744,18 +1013,30 @@ def test_a_run_sweeps_the_same_with_little_memory(tmp_path: Path, monkeypatch: p
     outputs = [run_plan(tmp_path / "large", lines, verify="full", rows_per_shard=100)]
     assert set(pass_counts) == {1}
     limit_memory(monkeypatch)
-    monkeypatch.setattr(search_terms_module, "BYTES_PER_TERM", 20 << 20)  # a limit that is large enough for DuckDB
-    outputs.append(run_plan(tmp_path / "small", lines, verify="full", rows_per_shard=100, memory_limit="100MB"))
+    # a limit that is large enough for DuckDB
+    monkeypatch.setattr(search_terms_module, "BYTES_PER_TERM", 20 << 20)
+    outputs.append(
+        run_plan(tmp_path / "small", lines, verify="full", rows_per_shard=100, memory_limit="100MB")
+    )
     assert max(pass_counts) > 4, pass_counts
     texts = [pq.read_table(shard_path(out)).to_pylist() for out in outputs]
-    verifications = [json.loads((out / "manifest.json").read_text())["summary"]["verify"] for out in outputs]
-    assert texts[0] == texts[1] and verifications[0] == verifications[1] and verifications[0]["swept"] > 0
+    verifications = [
+        json.loads((out / "manifest.json").read_text())["summary"]["verify"] for out in outputs
+    ]
+    assert (
+        texts[0] == texts[1]
+        and verifications[0] == verifications[1]
+        and verifications[0]["swept"] > 0
+    )
 
 
 def test_base64_after_a_line_of_other_text(tmp_path: Path) -> None:
     search_terms = build_search_terms(tmp_path, [(MAIL, BOB)])
     raw = base64.b64encode(BOB.encode()).decode()
-    texts = pa.array([f"http/some/long/path\n{raw}", f"x{raw[:12]}\n{raw[12:]}", f"somelongwordhere\n {raw} x"], pa.large_string())
+    texts = pa.array(
+        [f"http/some/long/path\n{raw}", f"x{raw[:12]}\n{raw[12:]}", f"somelongwordhere\n {raw} x"],
+        pa.large_string(),
+    )
     assert dict(check_texts(search_terms, texts).leaks) == {("text", MAIL, "base64"): 3}
 
 
@@ -764,10 +1045,18 @@ def test_base64_after_a_line_of_other_text(tmp_path: Path) -> None:
 def test_pages_are_decompressed(tmp_path: Path, version: str, codec: str) -> None:
     texts = [None if number % 5 == 0 else f"row {number} of {BOB}" for number in range(2_000)]
     table = pa.table({"text": texts, "list": [[text] * 2 for text in texts]})
-    pq.write_table(table, tmp_path / "a.parquet", compression=codec, data_page_version=version, use_dictionary=["list.list.element"])
+    pq.write_table(
+        table,
+        tmp_path / "a.parquet",
+        compression=codec,
+        data_page_version=version,
+        use_dictionary=["list.list.element"],
+    )
     pages = list(read_pages(tmp_path / "a.parquet", RowOnlyColumns()))
     text_bytes = b"".join(page.tobytes() for column, page in pages if column == "text")
-    assert all(text.encode() in text_bytes for text in texts if text) and {column for column, _ in pages} == {"text", "list.list.element"}
+    assert all(text.encode() in text_bytes for text in texts if text) and {
+        column for column, _ in pages
+    } == {"text", "list.list.element"}
     metadata = pq.read_metadata(tmp_path / "a.parquet").row_group(0)
     headers = 200 * len(pages)
     sizes = sum(metadata.column(number).total_uncompressed_size for number in range(2))
@@ -778,22 +1067,50 @@ def test_pages_are_decompressed(tmp_path: Path, version: str, codec: str) -> Non
 @pytest.mark.parametrize("codec", ["none", "zstd", "snappy"])
 def test_columns_whose_pages_hold_rows_only(tmp_path: Path, version: str, codec: str) -> None:
     texts = [None if number % 5 == 0 else f"row {number}" for number in range(7_000)]
-    messages = [[{"role": "user", "content": text}] * (number % 3) for number, text in enumerate(texts)]
-    table = pa.table({"text": texts, "n": range(7_000), "chat": messages, "mixed": messages, "coded": texts, "a.b": texts})
+    messages = [
+        [{"role": "user", "content": text}] * (number % 3) for number, text in enumerate(texts)
+    ]
+    table = pa.table(
+        {
+            "text": texts,
+            "n": range(7_000),
+            "chat": messages,
+            "mixed": messages,
+            "coded": texts,
+            "a.b": texts,
+        }
+    )
     path = tmp_path / "a.parquet"
     dictionary = ["mixed.list.element.role", "coded"]
-    pq.write_table(table, path, compression=codec, data_page_version=version, use_dictionary=dictionary, row_group_size=3_000)
+    pq.write_table(
+        table,
+        path,
+        compression=codec,
+        data_page_version=version,
+        use_dictionary=dictionary,
+        row_group_size=3_000,
+    )
     row_only = find_row_only_columns(path, {})
     assert row_only.names == {"text", "n", "chat", "a.b"}
     known_bytes = {"text": count_plain_bytes(pa.array(texts)), "n": 8 * 7_000}
     assert find_row_only_columns(path, known_bytes).names == row_only.names
-    assert find_row_only_columns(path, known_bytes | {"text": known_bytes["text"] - 1}).names == {"n", "chat", "a.b"}
+    assert find_row_only_columns(path, known_bytes | {"text": known_bytes["text"] - 1}).names == {
+        "n",
+        "chat",
+        "a.b",
+    }
     pages: dict[str, bytes] = {}
     for name, page in read_pages(path, row_only):
         pages[name] = pages.get(name, b"") + page.tobytes()
-    assert len(pages["text"]) < 2_000 and len(pages["n"]) < 2_000, "of the pages of rows only, the levels are left"
+    assert len(pages["text"]) < 2_000 and len(pages["n"]) < 2_000, (
+        "of the pages of rows only, the levels are left"
+    )
     assert b"row 1" in pages["coded"] and b"row 1" in pages["mixed.list.element.content"]
-    assert not [name for name, page in pages.items() if name.startswith(("text", "chat")) and b"row 1" in page]
+    assert not [
+        name
+        for name, page in pages.items()
+        if name.startswith(("text", "chat")) and b"row 1" in page
+    ]
     outside = b"".join(part.tobytes() for part in read_bytes_outside_pages(path))
     assert b"PAR1" in outside and len(outside) < path.stat().st_size / 2
 
@@ -801,9 +1118,19 @@ def test_columns_whose_pages_hold_rows_only(tmp_path: Path, version: str, codec:
 def test_a_page_with_more_than_its_rows_is_searched(tmp_path: Path) -> None:
     """A page of a file without compression gets one more value than its header counts."""
     path = tmp_path / "a.parquet"
-    pq.write_table(pa.table({"text": ["aaaa", "bbbb"]}), path, compression="none", use_dictionary=False, write_statistics=False)
+    pq.write_table(
+        pa.table({"text": ["aaaa", "bbbb"]}),
+        path,
+        compression="none",
+        use_dictionary=False,
+        write_statistics=False,
+    )
     assert find_row_only_columns(path, {}).names == {"text"}
-    with mock.patch.object(parquet_pages, "_decompress_pages", side_effect=lambda *arguments: add_slack(DECOMPRESS(*arguments))):
+    with mock.patch.object(
+        parquet_pages,
+        "_decompress_pages",
+        side_effect=lambda *arguments: add_slack(DECOMPRESS(*arguments)),
+    ):
         assert find_row_only_columns(path, {}) == RowOnlyColumns()
 
 
@@ -811,7 +1138,12 @@ DECOMPRESS = parquet_pages._decompress_pages
 
 
 def add_slack(pages: Iterator[parquet_pages.Page]) -> Iterator[parquet_pages.Page]:
-    return (dataclasses.replace(page, data=np.append(page.data, np.frombuffer(b"\4\0\0\0cccc", np.uint8))) for page in pages)
+    return (
+        dataclasses.replace(
+            page, data=np.append(page.data, np.frombuffer(b"\4\0\0\0cccc", np.uint8))
+        )
+        for page in pages
+    )
 
 
 def test_spill_files_are_removed(output: Path) -> None:
@@ -851,7 +1183,11 @@ NOISE = [
 ]
 noise = st.lists(st.sampled_from(NOISE), max_size=8).map("".join)
 names = st.text("abcxyz.", min_size=3, max_size=9).map(lambda text: f"n{text}m@h{text}.example.com")
-DECODED_ENCODINGS = [encoding for encoding in ENCODINGS if form_name(encoding) in ENCODED_FORMS and encoding not in NUMBERS]
+DECODED_ENCODINGS = [
+    encoding
+    for encoding in ENCODINGS
+    if form_name(encoding) in ENCODED_FORMS and encoding not in NUMBERS
+]
 ESCAPED_FORMS = (
     "zero-width",
     "HTML",
@@ -866,8 +1202,16 @@ ESCAPED_FORMS = (
 
 
 @settings(max_examples=150, deadline=None)
-@given(before=noise, after=noise, value=names, encoding=st.sampled_from(DECODED_ENCODINGS), texts=st.integers(0, 2))
-def test_encoded_values_are_decoded_and_located(before: str, after: str, value: str, encoding: str, texts: int) -> None:
+@given(
+    before=noise,
+    after=noise,
+    value=names,
+    encoding=st.sampled_from(DECODED_ENCODINGS),
+    texts=st.integers(0, 2),
+)
+def test_encoded_values_are_decoded_and_located(
+    before: str, after: str, value: str, encoding: str, texts: int
+) -> None:
     raw = encode_value(encoding, value).decode()
     text = f"{before} {raw} {after}"
     column = pa.array([*([after] * texts), text, before], pa.large_string())
@@ -879,8 +1223,17 @@ def test_encoded_values_are_decoded_and_located(before: str, after: str, value: 
             decoded = piece.as_buffer().to_pybytes() if piece.as_buffer() is not None else b""
             offset = decoded.find(value.encode())
             if offset >= 0:
-                span = decoding.find_encoded_spans(np.array([number]), np.array([offset]), np.array([offset + len(value)]))
-                locations.add((int(span.text_no[0]), int(span.start[0]), int(span.end[0]), bool(span.is_encoded[0])))
+                span = decoding.find_encoded_spans(
+                    np.array([number]), np.array([offset]), np.array([offset + len(value)])
+                )
+                locations.add(
+                    (
+                        int(span.text_no[0]),
+                        int(span.start[0]),
+                        int(span.end[0]),
+                        bool(span.is_encoded[0]),
+                    )
+                )
     start = len(before.encode()) + 1
     if form_name(encoding) in ESCAPED_FORMS:
         low, high = 0, len(raw.encode() if encoding != "wrapped address" else value.encode())
@@ -890,7 +1243,8 @@ def test_encoded_values_are_decoded_and_located(before: str, after: str, value: 
         low, high = 8 // 5, -(-8 * (1 + len(value)) // 5)
     elif encoding == "ASCII85":  # between the marks
         low, high = 2, len(raw) - 2
-    elif encoding == "uuencode":  # after the line end and the character that says how many bytes the line has
+    elif encoding == "uuencode":
+        # after the line end and the character that says how many bytes the line has
         low, high = 2, len(raw) - 1 - (2 - (len(value) - 1) % 3)  # the last group of four is padded
     else:
         low = raw.encode().index(value.encode("utf-16-le"))
@@ -900,12 +1254,21 @@ def test_encoded_values_are_decoded_and_located(before: str, after: str, value: 
 
 def decoded_pieces(form: str, *texts: str) -> list[bytes]:
     """The decoded pieces of one decoding of a column."""
-    decodings = (decoding for decoding in iter_decodings(pa.array(texts, pa.large_string()), 40) if decoding.form == form)
-    return [bytes(piece.as_buffer()) if piece.as_buffer() is not None else b"" for decoding in decodings for piece in decoding.pieces]
+    decodings = (
+        decoding
+        for decoding in iter_decodings(pa.array(texts, pa.large_string()), 40)
+        if decoding.form == form
+    )
+    return [
+        bytes(piece.as_buffer()) if piece.as_buffer() is not None else b""
+        for decoding in decodings
+        for piece in decoding.pieces
+    ]
 
 
 def reference_base64_texts(text: str, value: bytes) -> set[tuple[int, int]]:
-    """The spans of a text of ASCII whose base64 decodes to a value, by the standard library: each line alone, and lines in a row."""
+    """The spans of a text of ASCII whose base64 decodes to a value, by the standard library: each
+    line alone, and lines in a row."""
     found = set()
     lines = [match.span() for match in re.finditer(r"[A-Za-z0-9+/_-]+", text)]
     blocks = [[line] for line in lines if line[1] - line[0] >= 11]
@@ -913,7 +1276,9 @@ def reference_base64_texts(text: str, value: bytes) -> set[tuple[int, int]]:
         block = [lines[number]]
         for line in lines[number + 1 :]:
             last = block[-1]
-            if last[1] - last[0] < 11 or not re.fullmatch(r"[ \t\r]*\n[ \t>|#*]*", text[last[1] : line[0]]):
+            if last[1] - last[0] < 11 or not re.fullmatch(
+                r"[ \t\r]*\n[ \t>|#*]*", text[last[1] : line[0]]
+            ):
                 break
             block.append(line)
         blocks.append(block if len(block) > 1 else [])
@@ -924,12 +1289,20 @@ def reference_base64_texts(text: str, value: bytes) -> set[tuple[int, int]]:
             part = chars[alignment : len(chars) - ((len(chars) - alignment) % 4 == 1)]
             decoded = base64.b64decode(part + "=" * (-len(part) % 4)) if len(part) > 1 else b""
             for match in re.finditer(re.escape(value), decoded):
-                first, last = alignment + match.start() * 8 // 6, alignment + (match.end() * 8 - 1) // 6
+                first, last = (
+                    alignment + match.start() * 8 // 6,
+                    alignment + (match.end() * 8 - 1) // 6,
+                )
                 found.add((places[first], places[last] + 1))
     return found
 
 
-BASE64_VALUES = ["ann.lee@example.com", "j\u00f6rg@m\u00fcller.example", "\u0410\u043d\u043d\u0430 \u041b\u0438", "12 High St"]
+BASE64_VALUES = [
+    "ann.lee@example.com",
+    "j\u00f6rg@m\u00fcller.example",
+    "\u0410\u043d\u043d\u0430 \u041b\u0438",
+    "12 High St",
+]
 
 
 @settings(max_examples=200, deadline=None)
@@ -953,7 +1326,9 @@ def test_base64_is_found_at_every_alignment_and_over_line_ends(data: st.DataObje
     for decoding in iter_decodings(column, 40, ("base64",)):
         for number, piece in enumerate(decoding.pieces):
             for match in re.finditer(re.escape(value.encode()), piece.as_buffer().to_pybytes()):
-                span = decoding.find_encoded_spans(np.array([number]), np.array([match.start()]), np.array([match.end()]))
+                span = decoding.find_encoded_spans(
+                    np.array([number]), np.array([match.start()]), np.array([match.end()])
+                )
                 found.add((int(span.text_no[0]), int(span.start[0]), int(span.end[0])))
     expected = {(1, start, end) for start, end in reference_base64_texts(text, value.encode())}
     assert found >= expected, (found, expected)
@@ -1016,12 +1391,16 @@ LIMITS = [
 
 
 @pytest.mark.parametrize(("form", "text", "content", "is_decoded"), LIMITS)
-def test_minimum_lengths_of_decodings(form: str, text: str, content: bytes, is_decoded: bool) -> None:
+def test_minimum_lengths_of_decodings(
+    form: str, text: str, content: bytes, is_decoded: bool
+) -> None:
     assert any(content in piece for piece in decoded_pieces(form, text)) == is_decoded
 
 
 def test_escape_across_two_texts_is_not_decoded() -> None:
-    assert decoded_pieces("URL", "ann%4", "0example.com") == [] and decoded_pieces("URL", "ann%40example.com", "x") == [b"ann@example.com"]
+    assert decoded_pieces("URL", "ann%4", "0example.com") == [] and decoded_pieces(
+        "URL", "ann%40example.com", "x"
+    ) == [b"ann@example.com"]
 
 
 def reference_decode(form: str, text: str) -> str:
@@ -1056,7 +1435,10 @@ piece = st.sampled_from([*TEXT_PIECES, "b.example ", " ", "\u200b"])
 
 
 @settings(max_examples=300, deadline=None)
-@given(text=st.lists(piece, max_size=12).map("".join), form=st.sampled_from(["HTML", "URL", "quoted-printable", "zero-width"]))
+@given(
+    text=st.lists(piece, max_size=12).map("".join),
+    form=st.sampled_from(["HTML", "URL", "quoted-printable", "zero-width"]),
+)
 def test_decodings_equal_the_standard_library(text: str, form: str) -> None:
     value = "a@b.example"
     count = 0
@@ -1066,25 +1448,44 @@ def test_decodings_equal_the_standard_library(text: str, form: str) -> None:
             offset = raw.find(value.encode())
             while offset >= 0:
                 count += int(
-                    decoding.find_encoded_spans(np.array([number]), np.array([offset]), np.array([offset + len(value)])).is_encoded[0]
+                    decoding.find_encoded_spans(
+                        np.array([number]), np.array([offset]), np.array([offset + len(value)])
+                    ).is_encoded[0]
                 )
                 offset = raw.find(value.encode(), offset + 1)
     if form == "quoted-printable" and text.rstrip(" ") != text:
         text = text + "."  # the standard library drops blanks at the end of a text
-    if form in ("HTML", "URL") and any(double_escape in text for double_escape in ("&amp;#64;", "%25")):
-        assert count >= reference_decode(form, text).count(value) - text.count(value) - (text.count("&amp;") + text.count("%25"))
+    if form in ("HTML", "URL") and any(
+        double_escape in text for double_escape in ("&amp;#64;", "%25")
+    ):
+        assert count >= reference_decode(form, text).count(value) - text.count(value) - (
+            text.count("&amp;") + text.count("%25")
+        )
     else:
         assert count == reference_decode(form, text).count(value) - text.count(value)
 
 
 @settings(max_examples=100, deadline=None)
-@given(words=st.lists(st.sampled_from(["a" * 32, "A" * 40, "0f" * 32, "b" * 128, "b" * 33, "zz", " ", ":", "_", "\n"]), max_size=8))
+@given(
+    words=st.lists(
+        st.sampled_from(
+            ["a" * 32, "A" * 40, "0f" * 32, "b" * 128, "b" * 33, "zz", " ", ":", "_", "\n"]
+        ),
+        max_size=8,
+    )
+)
 def test_digest_candidates_are_found(words: list[str]) -> None:
     text = "".join(words)
     digests, text_no, start, stop = find_digests(pa.array(["f" * 32, text], pa.large_string()))
-    expected = [match.group().lower() for match in re.finditer(r"[0-9A-Fa-f]+", text) if len(match.group()) in (32, 40, 64, 128)]
+    expected = [
+        match.group().lower()
+        for match in re.finditer(r"[0-9A-Fa-f]+", text)
+        if len(match.group()) in (32, 40, 64, 128)
+    ]
     assert digests == ["f" * 32, *expected] and text_no.tolist() == [0] + [1] * len(expected)
-    assert [text[low:high].lower() for low, high in zip(start[1:], stop[1:], strict=True)] == expected
+    assert [
+        text[low:high].lower() for low, high in zip(start[1:], stop[1:], strict=True)
+    ] == expected
 
 
 BYTE_PIECES = [
@@ -1105,7 +1506,9 @@ BYTE_PIECES = [
 def test_readable_bytes_are_those_that_decode(raw: bytes) -> None:
     text = raw.decode("utf-8", "surrogateescape")
     runs = re.findall(r"[^\x00-\x08\x0b\x0c\x0e-\x1f\x7f\udc80-\udcff]+", text)
-    assert extract_readable_texts(np.frombuffer(raw, np.uint8)).to_pylist() == [run for run in runs if len(run.encode()) >= 6]
+    assert extract_readable_texts(np.frombuffer(raw, np.uint8)).to_pylist() == [
+        run for run in runs if len(run.encode()) >= 6
+    ]
 
 
 # ---- large corpora ----
@@ -1116,13 +1519,18 @@ def test_ten_million_values_in_bounded_memory(tmp_path: Path) -> None:
     from benchmarks.bench_verify import measure_check
 
     result = measure_check(tmp_path, values=10_000_000, mb=20)
-    assert 4 < result["passes"] < 8 and result["peak_rss_mb"] < 1_500 and result["found"] == result["planted"]
+    assert (
+        4 < result["passes"] < 8
+        and result["peak_rss_mb"] < 1_500
+        and result["found"] == result["planted"]
+    )
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize("mode", ["fast", "rows", "full"])
 def test_memory_for_two_million_values_follows_the_limit(tmp_path: Path, mode: str) -> None:
-    """A process with all libraries and one batch takes about 320 MB; prepared search terms are memory-mapped in addition."""
+    """A process with all libraries and one batch takes about 320 MB; prepared search terms are
+    memory-mapped in addition."""
     from benchmarks.bench_verify import measure_check
 
     for limit, max_rss_mb in (("100MB", 650), ("1GB", 1_300)):
@@ -1139,32 +1547,54 @@ def test_files_without_shards_are_checked(tmp_path: Path) -> None:
     assert [str(finding) for finding in result.findings] == [f"page.txt, text: 1 {MAIL} (exact)"]
 
 
-BOUNCE = "sentto-22425-54-yyyy=localhost.example@returns.example.org"  # a return path of a mailing list, with the address of the receiver
+# a return path of a mailing list, with the address of the receiver
+BOUNCE = "sentto-22425-54-yyyy=localhost.example@returns.example.org"
 
 
 @pytest.mark.parametrize("seed", range(4))
 def test_an_encoded_value_that_a_variant_would_keep_is_removed(tmp_path: Path, seed: int) -> None:
-    """RMFT keeps one part of an address; `=` stands for `@` in its first one. What a run or a stream publishes passes the same check."""
-    mails = [f"Return-Path: <{BOUNCE}>\n\nto yyyy@localhost.example, again {BOUNCE}" for _ in range(8)]
-    pl.DataFrame({"text": ["to yyyy@localhost.example and ann@example.com", *mails]}).write_parquet(tmp_path / "in.parquet")
+    """RMFT keeps one part of an address; `=` stands for `@` in its first one. What a run or a
+    stream publishes passes the same check."""
+    mails = [
+        f"Return-Path: <{BOUNCE}>\n\nto yyyy@localhost.example, again {BOUNCE}" for _ in range(8)
+    ]
+    pl.DataFrame({"text": ["to yyyy@localhost.example and ann@example.com", *mails]}).write_parquet(
+        tmp_path / "in.parquet"
+    )
     sanitize.run(tmp_path / "in.parquet", tmp_path / "out", seed=seed, workers=1)
     assert sanitize.verify(tmp_path / "out", workers=1).leaks == 0
-    streamed = [row["text"] for row in sanitize.stream(pl.read_parquet(tmp_path / "in.parquet").to_dicts(), seed=seed)]
+    streamed = [
+        row["text"]
+        for row in sanitize.stream(pl.read_parquet(tmp_path / "in.parquet").to_dicts(), seed=seed)
+    ]
     for texts in (pl.read_parquet(tmp_path / "out/data/*.parquet")["text"].to_list(), streamed):
-        assert sum(text.count("yyyy=localhost.example") for text in texts) == 1, "of the first one, which RMFT keeps"
+        assert sum(text.count("yyyy=localhost.example") for text in texts) == 1, (
+            "of the first one, which RMFT keeps"
+        )
 
 
 ODD_ADDRESSES = {
     "the sign is a =": [
-        f"Mail {number}: to mary.jones=40acme.org or ann.lee@example.com; sender list-ann.lee=example.com@lists.example.org"
+        f"Mail {number}: to mary.jones=40acme.org or ann.lee@example.com; sender"
+        " list-ann.lee=example.com@lists.example.org"
         for number in range(4)
     ],
-    # `ann.lee` is a last name of the corpus: a variant of the encoded address may hold its own address
+    # `ann.lee` is a last name of the corpus: a variant of the encoded address may hold its own
+    # address
     "a name of another address": [
-        "Write to mr.ann.lee@acme.org, smith@example.com, john.smith@acme.org, mary.jones@acme.org, ann.lee@example.com.",
-        *(f"Mail {number}: https://news.example.net/u?e=ann.lee%40example.com&n={number}" for number in range(60)),
+        (
+            "Write to mr.ann.lee@acme.org, smith@example.com, john.smith@acme.org,"
+            " mary.jones@acme.org, ann.lee@example.com."
+        ),
+        *(
+            f"Mail {number}: https://news.example.net/u?e=ann.lee%40example.com&n={number}"
+            for number in range(60)
+        ),
     ],
-    "dots and tags": ["ann.lee+news@gmail.com, annlee@gmail.com, x.annlee@gmail.com", *["Ann.Lee@gmail.com and a.nnlee@gmail.com"] * 6],
+    "dots and tags": [
+        "ann.lee+news@gmail.com, annlee@gmail.com, x.annlee@gmail.com",
+        *["Ann.Lee@gmail.com and a.nnlee@gmail.com"] * 6,
+    ],
 }
 
 
@@ -1174,9 +1604,14 @@ ODD_ADDRESSES = {
 def test_verify_agrees_with_the_run_on_odd_addresses(tmp_path: Path, case: str, plan: str) -> None:
     pl.DataFrame({"text": ODD_ADDRESSES[case]}).write_parquet(tmp_path / "in.parquet")
     for seed in (1, 2):
-        sanitize.run(tmp_path / "in.parquet", tmp_path / "out", plan=plan, seed=seed, workers=1, replace=True)
+        sanitize.run(
+            tmp_path / "in.parquet", tmp_path / "out", plan=plan, seed=seed, workers=1, replace=True
+        )
         assert sanitize.verify(tmp_path / "out", workers=1).leaks == 0
     if case == "the sign is a =" and plan == "rmft":
         run_folder = next((tmp_path / "out.private" / "runs").iterdir())
         replacements = pl.read_parquet(run_folder / "edits" / "00000.parquet")["replacement"]
-        assert not replacements.str.contains("[", literal=True).any() and replacements.str.contains("=").any(), "variants, no labels"
+        assert (
+            not replacements.str.contains("[", literal=True).any()
+            and replacements.str.contains("=").any()
+        ), "variants, no labels"

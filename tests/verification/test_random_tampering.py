@@ -1,5 +1,5 @@
-"""Random changes of a published folder and of its workspace: `verify` notices each with the right exit code, or it is of a class that
-`docs/guarantees.md` lists."""
+"""Random changes of a published folder and of its workspace: `verify` notices each with the right
+exit code, or it is of a class that `docs/guarantees.md` lists."""
 
 from __future__ import annotations
 
@@ -24,11 +24,18 @@ from sanitize.storage.publication import CHECKSUMS_NAME
 from sanitize.storage.tombstones import Tombstones
 from sanitize.verification.leak_check import verify
 
-ADDRESSES = ("ann.lee@example.com", "roe@example.org", "ann.lee@example.com", "sue@example.net", "tim@example.net")
+ADDRESSES = (
+    "ann.lee@example.com",
+    "roe@example.org",
+    "ann.lee@example.com",
+    "sue@example.net",
+    "tim@example.net",
+)
 SEED = 9
 
-# files of the workspace that the check relies on. The others are tables that the next run compares with the hashes in their records and
-# computes again, staged files, or for people; docs/guarantees.md says so
+# files of the workspace that the check relies on. The others are tables that the next run compares
+# with the hashes in their records and computes again, staged files, or for people;
+# docs/guarantees.md says so
 RELIED_ON = re.compile(
     r"""vault/(values|tombstones)/.* | tables/occurrences/.*
     | runs/[0-9a-f]{16}/((kept|edits|rows)/.* | vault/published_key)""",
@@ -43,15 +50,24 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Path:
     for name, addresses in (("one", ADDRESSES), ("other", ("una@example.net", "vic@example.net"))):
         (folder / name).mkdir()
         texts = [f"Write to {address}, and to {address} again." for address in addresses]
-        pq.write_table(pa.table({"doc_id": [f"d{no}" for no in range(len(texts))], "text": texts}), folder / name / "in.parquet")
+        pq.write_table(
+            pa.table({"doc_id": [f"d{no}" for no in range(len(texts))], "text": texts}),
+            folder / name / "in.parquet",
+        )
         arguments = ([folder / name / "in.parquet"], folder / name / "out", "rmft", None)
         run_with_settings(*arguments, Settings(seed=SEED, workers=1, rows_per_shard=2))
     key = Key.from_seed(SEED)
     values = pq.read_table(folder / "one/out.private/vault/values/00000.parquet", partitioning=None)
     erased = tuple(sorted({int(number) for number in np.asarray(values.column("value_id"))[:1]}))
-    tombstones.write(folder / "one/out.private", key, Tombstones(erased, ("zoe quill",), (), 1), "2026-01-02")
+    tombstones.write(
+        folder / "one/out.private", key, Tombstones(erased, ("zoe quill",), (), 1), "2026-01-02"
+    )
     run_with_settings(
-        [folder / "one/in.parquet"], folder / "one/out", "rmft", None, Settings(seed=SEED, workers=1, rows_per_shard=2, replace=True)
+        [folder / "one/in.parquet"],
+        folder / "one/out",
+        "rmft",
+        None,
+        Settings(seed=SEED, workers=1, rows_per_shard=2, replace=True),
     )
     assert verify(folder / "one/out", workers=1).leaks == 0
     return folder
@@ -91,8 +107,13 @@ def replace_by_link(path: Path, _draws: random.Random) -> None:
 
 
 def exchange(path: Path, draws: random.Random) -> None:
-    """Exchange the contents of two files of one folder, or of one file and itself with another order of bytes."""
-    others = [other for other in list_files(path.parent) if other != path and other.read_bytes() != path.read_bytes()]
+    """Exchange the contents of two files of one folder, or of one file and itself with another
+    order of bytes."""
+    others = [
+        other
+        for other in list_files(path.parent)
+        if other != path and other.read_bytes() != path.read_bytes()
+    ]
     if not others:
         path.write_bytes(path.read_bytes()[::-1] + b"x")
         return
@@ -103,7 +124,8 @@ def exchange(path: Path, draws: random.Random) -> None:
 
 
 def change_number(path: Path, draws: random.Random) -> None:
-    """Another count in a JSON file; other files get another bit. A file of OUT gets its plain hash corrected."""
+    """Another count in a JSON file; other files get another bit. A file of OUT gets its plain hash
+    corrected."""
     if path.suffix != ".json":
         flip_bit(path, draws)
     else:
@@ -116,12 +138,21 @@ def change_number(path: Path, draws: random.Random) -> None:
     checksums = path.parent / CHECKSUMS_NAME
     if checksums.is_file() and path != checksums:
         lines = [
-            f"{file_sha256(path)}  {path.name}" if line.endswith(f"  {path.name}") else line for line in checksums.read_text().splitlines()
+            f"{file_sha256(path)}  {path.name}" if line.endswith(f"  {path.name}") else line
+            for line in checksums.read_text().splitlines()
         ]
         checksums.write_text("\n".join([*lines, ""]))
 
 
-CHANGES: tuple[Callable[[Path, random.Random], None], ...] = (flip_bit, cut, extend, delete, replace_by_link, exchange, change_number)
+CHANGES: tuple[Callable[[Path, random.Random], None], ...] = (
+    flip_bit,
+    cut,
+    extend,
+    delete,
+    replace_by_link,
+    exchange,
+    change_number,
+)
 
 
 def is_relied_on(name: str) -> bool:
@@ -131,13 +162,19 @@ def is_relied_on(name: str) -> bool:
 
 
 def tamper(published: Path, folder: Path, seed: int) -> tuple[str, str, int | None]:
-    """Make one random change of a copy; returns the file, the change, and the exit code of `verify` (None: not noticed)."""
+    """Make one random change of a copy; returns the file, the change, and the exit code of `verify`
+    (None: not noticed)."""
     draws = random.Random(seed)
     shutil.copytree(published / "one", folder, symlinks=True)
-    files = [path.relative_to(folder).as_posix() for path in list_files(folder) if path.parent != folder]
+    files = [
+        path.relative_to(folder).as_posix() for path in list_files(folder) if path.parent != folder
+    ]
     relied_on = [name for name in files if is_relied_on(name)]
     others = [name for name in files if not is_relied_on(name)]
-    name, change = draws.choice(relied_on if draws.random() < 0.85 else others), draws.choice(CHANGES)
+    name, change = (
+        draws.choice(relied_on if draws.random() < 0.85 else others),
+        draws.choice(CHANGES),
+    )
     path = folder / name
     change(path, draws)
     try:
@@ -167,5 +204,7 @@ def test_random_tamperings_are_noticed(published: Path, tmp_path: Path) -> None:
 
 @pytest.mark.soak
 @pytest.mark.parametrize("part", range(4))
-def test_two_hundred_random_tamperings_are_noticed(published: Path, tmp_path: Path, part: int) -> None:
+def test_two_hundred_random_tamperings_are_noticed(
+    published: Path, tmp_path: Path, part: int
+) -> None:
     check_tamperings(published, tmp_path, range(50 * part, 50 * part + 50))

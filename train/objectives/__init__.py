@@ -1,7 +1,9 @@
-"""Training objectives (losses), one per file. **The folder is the registry**: `use = "goldfish"` means `goldfish.py`, class `Goldfish`.
+"""Training objectives (losses), one per file. **The folder is the registry**: `use = "goldfish"`
+means `goldfish.py`, class `Goldfish`.
 
-A dotted path (`use = "mypackage.mine"`) names a module of the user's own, with a class of the same name (`Mine`). The interface is
-`Objective` in `objective.py`. torch is imported only where a loss is computed, so that recipes can be checked without it.
+A dotted path (`use = "mypackage.mine"`) names a module of the user's own, with a class of the same
+name (`Mine`). The interface is `Objective` in `objective.py`. torch is imported only where a loss
+is computed, so that recipes can be checked without it.
 """
 
 from __future__ import annotations
@@ -22,17 +24,22 @@ __all__ = ["Objective", "load_objective", "load_objective_class", "list_objectiv
 
 def list_objectives() -> list[str]:
     """Return the names of the objectives in this folder, sorted."""
-    return sorted(entry.name for entry in pkgutil.iter_modules(__path__) if entry.name != "objective")
+    return sorted(
+        entry.name for entry in pkgutil.iter_modules(__path__) if entry.name != "objective"
+    )
 
 
 def load_objective(settings: Mapping[str, Any], where: str) -> Objective:
-    """Build the objective that `settings["use"]` names; `where` is the prefix of error messages, such as `recipe: objective`.
+    """Build the objective that `settings["use"]` names; `where` is the prefix of error messages,
+    such as `recipe: objective`.
 
     Raises UsageError for an unknown objective, key or value.
     """
     use = settings.get("use")
     if not isinstance(use, str):
-        raise UsageError(f'{where} has no `use`; expected use = "NAME"; {suggest_names("", list_objectives())}')
+        raise UsageError(
+            f'{where} has no `use`; expected use = "NAME"; {suggest_names("", list_objectives())}'
+        )
     objective_class = load_objective_class(use, where)
     try:
         return objective_class(**settings)
@@ -41,16 +48,25 @@ def load_objective(settings: Mapping[str, Any], where: str) -> Objective:
 
 
 def load_objective_class(use: str, where: str) -> type[Objective]:
-    """The class of the objective with this name, or in this module of the user's own. Raises UsageError if there is none."""
+    """The class of the objective with this name, or in this module of the user's own. Raises
+    UsageError if there is none."""
     is_dotted = "." in use and all(word.isidentifier() for word in use.split("."))
     if not is_dotted and use not in list_objectives():
-        raise UsageError(f"{where}.use = {use!r}: there is no such objective; {suggest_names(use, list_objectives())}")
+        raise UsageError(
+            f"{where}.use = {use!r}: there is no such objective;"
+            f" {suggest_names(use, list_objectives())}"
+        )
     try:
         module = importlib.import_module(use if is_dotted else f".{use}", __name__)
     except Exception as error:  # a module of the user's own runs when it is imported
-        raise UsageError(f"{where}.use = {use!r} cannot be imported ({describe_exception(error)})") from None
+        raise UsageError(
+            f"{where}.use = {use!r} cannot be imported ({describe_exception(error)})"
+        ) from None
     class_name = "".join(word.title() for word in use.rsplit(".", 1)[-1].split("_"))
     objective_class = getattr(module, class_name, None)
     if not (isinstance(objective_class, type) and issubclass(objective_class, Objective)):
-        raise UsageError(f"{where}.use = {use!r}: the module has no subclass of Objective with the name {class_name}")
+        raise UsageError(
+            f"{where}.use = {use!r}: the module has no subclass of Objective with the name"
+            f" {class_name}"
+        )
     return objective_class

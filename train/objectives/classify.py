@@ -1,7 +1,8 @@
 """Document classification with a head on the model: the downstream task of paper 003, section 5.1.
 
-The paper freezes all but the last layer and the head (`model.top_layers = 1`) and trains 6 epochs; the rate rises to 2e-5 over the first
-tenth of the steps and falls linearly (recipe `classify`). The label is a column of the data.
+The paper freezes all but the last layer and the head (`model.top_layers = 1`) and trains 6 epochs;
+the rate rises to 2e-5 over the first tenth of the steps and falls linearly (recipe `classify`). The
+label is a column of the data.
 """
 
 from __future__ import annotations
@@ -20,7 +21,8 @@ if TYPE_CHECKING:
 
 
 class Classify(Objective):
-    """Cross entropy over the labels of rows; a document that is split into several rows counts once per row."""
+    """Cross entropy over the labels of rows; a document that is split into several rows counts once
+    per row."""
 
     HEAD: ClassVar[Literal["causal", "masked", "classify"]] = "classify"
 
@@ -33,9 +35,17 @@ class Classify(Objective):
             "labels": batch.labels.copy(),
         }
 
-    def loss_sums(self, model: Any, inputs: Mapping[str, torch.Tensor], *, training: bool) -> dict[str, torch.Tensor]:
+    def loss_sums(
+        self, model: Any, inputs: Mapping[str, torch.Tensor], *, training: bool
+    ) -> dict[str, torch.Tensor]:
         """Return the cross entropy, summed over the rows."""
         import torch
 
-        logits = model(input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]).logits.float()
-        return {"loss": torch.nn.functional.cross_entropy(logits, inputs["labels"], ignore_index=IGNORE_INDEX, reduction="sum")}
+        logits = model(
+            input_ids=inputs["input_ids"], attention_mask=inputs["attention_mask"]
+        ).logits.float()
+        return {
+            "loss": torch.nn.functional.cross_entropy(
+                logits, inputs["labels"], ignore_index=IGNORE_INDEX, reduction="sum"
+            )
+        }

@@ -1,10 +1,14 @@
-"""Unlearning by direct preference optimisation: trains the model to prefer a refusal to the answer, relative to a reference model.
+"""Unlearning by direct preference optimisation: trains the model to prefer a refusal to the answer,
+relative to a reference model.
 
-    L = mean over rows of -log sigmoid(beta ((log p(refusal) - log p(answer)) - (log p0(refusal) - log p0(answer))))
+    L = mean over rows of -log sigmoid(beta ((log p(refusal) - log p(answer)) - (log p0(refusal) -
+    log p0(answer))))
 
-p0 is the model before the first step, frozen; log-probabilities are sums over a sequence (Rafailov et al. 2023, equation 7). `quirk =
-"dp2u"` reproduces what the published code of DP2Unlearning computes: its sign is inverted, its reference is the live model and cancels, and
-a retained document is used in place of the answer, L = -log sigmoid(beta (NLL(refusal) - NLL(other))): refusals become less likely.
+p0 is the model before the first step, frozen; log-probabilities are sums over a sequence (Rafailov
+et al. 2023, equation 7). `quirk = "dp2u"` reproduces what the published code of DP2Unlearning
+computes: its sign is inverted, its reference is the live model and cancels, and a retained document
+is used in place of the answer, L = -log sigmoid(beta (NLL(refusal) - NLL(other))): refusals become
+less likely.
 """
 
 from __future__ import annotations
@@ -40,9 +44,15 @@ class Dpo(RefusalObjective):
 
     def loss_counts(self, inputs: BatchArrays) -> dict[str, float]:
         """Return the number of rows; for a validation loss, of targets."""
-        return {"loss": float(len(inputs["labels"]))} if "refused_labels" in inputs else super().loss_counts(inputs)
+        return (
+            {"loss": float(len(inputs["labels"]))}
+            if "refused_labels" in inputs
+            else super().loss_counts(inputs)
+        )
 
-    def loss_sums(self, model: Any, inputs: Mapping[str, torch.Tensor], *, training: bool) -> dict[str, torch.Tensor]:
+    def loss_sums(
+        self, model: Any, inputs: Mapping[str, torch.Tensor], *, training: bool
+    ) -> dict[str, torch.Tensor]:
         """Return the loss, summed over rows."""
         import torch
 
@@ -51,15 +61,15 @@ class Dpo(RefusalObjective):
         refused = select_prefixed(inputs, "refused_")
         if self.quirk:
             other = select_prefixed(inputs, "other_")
-            margin = sequence_nll(self.compute_logits(model, refused), refused["labels"]) - sequence_nll(
-                self.compute_logits(model, other), other["labels"]
-            )
+            margin = sequence_nll(
+                self.compute_logits(model, refused), refused["labels"]
+            ) - sequence_nll(self.compute_logits(model, other), other["labels"])
         else:
 
             def refusal_log_ratio(scored_model: Any) -> torch.Tensor:
-                return sequence_nll(self.compute_logits(scored_model, inputs), inputs["labels"]) - sequence_nll(
-                    self.compute_logits(scored_model, refused), refused["labels"]
-                )
+                return sequence_nll(
+                    self.compute_logits(scored_model, inputs), inputs["labels"]
+                ) - sequence_nll(self.compute_logits(scored_model, refused), refused["labels"])
 
             with torch.no_grad():
                 reference_log_ratio = refusal_log_ratio(self._reference_model)

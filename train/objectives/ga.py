@@ -1,6 +1,7 @@
 """Unlearning by gradient ascent: makes the tokens of the documents to forget less likely.
 
-L = -NLL(forget)      (TOFU, section 4.1). The loss has no lower bound: after a few epochs too many the model's language collapses.
+L = -NLL(forget)      (TOFU, section 4.1). The loss has no lower bound: after a few epochs too many
+                      the model's language collapses.
 """
 
 from __future__ import annotations

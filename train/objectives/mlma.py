@@ -1,7 +1,9 @@
-"""Masked language modelling over texts whose direct identifiers are replaced by X: pseudonymisation before training (MLMA, paper 003).
+"""Masked language modelling over texts whose direct identifiers are replaced by X: pseudonymisation
+before training (MLMA, paper 003).
 
-Each word of the direct entries of the blacklist becomes `replacement` before tokenization; an X may then be masked and
-predicted, as in the paper. Shards in which the sanitizer already replaced them are trained on by the objective `masked`.
+Each word of the direct entries of the blacklist becomes `replacement` before tokenization; an X may
+then be masked and predicted, as in the paper. Shards in which the sanitizer already replaced them
+are trained on by the objective `masked`.
 """
 
 from __future__ import annotations
@@ -32,12 +34,17 @@ class Mlma(Masked):
     def rewrite_texts(self, texts: Sequence[str]) -> Sequence[str]:
         """Return the texts with each protected word replaced."""
         if self._matcher is None:
-            self._matcher = BlacklistMatcher.read(require_blacklist(self.blacklist, self.use), ("direct",))
+            self._matcher = BlacklistMatcher.read(
+                require_blacklist(self.blacklist, self.use), ("direct",)
+            )
         words_of_texts = split_words_with_spans(texts)
         found = []
         # per text: join the pieces between the protected words
         for text, (_, bounds), is_protected in zip(
-            texts, words_of_texts, self._matcher.find_protected_words([words for words, _ in words_of_texts]), strict=True
+            texts,
+            words_of_texts,
+            self._matcher.find_protected_words([words for words, _ in words_of_texts]),
+            strict=True,
         ):
             pieces, at = [], 0
             for start, end in bounds[is_protected].tolist():

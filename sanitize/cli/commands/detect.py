@@ -1,4 +1,5 @@
-"""`sanitize detect`: lists the occurrences in texts; with `--fail-on` it is a check with an exit code of its own."""
+"""`sanitize detect`: lists the occurrences in texts; with `--fail-on` it is a check with an exit
+code of its own."""
 
 from __future__ import annotations
 
@@ -23,7 +24,12 @@ _MAX_SHOWN_FILES = 5  # files without text that a note names
 
 def command(
     files: Annotated[
-        list[str], typer.Argument(metavar="FILE...", help="text files, folders of them, or - for standard input", show_default=False)
+        list[str],
+        typer.Argument(
+            metavar="FILE...",
+            help="text files, folders of them, or - for standard input",
+            show_default=False,
+        ),
     ],
     plan: PlanName = "rmft",
     set_: PlanChanges = None,
@@ -34,27 +40,41 @@ def command(
             "--fail-on",
             metavar="KIND,...",
             autocompletion=complete_kinds_and_categories,
-            help="exit code 10 if one of these kinds or categories occurs ('*': all of the plan); prints counts and lines, no values",
+            help=(
+                "exit code 10 if one of these kinds or categories occurs ('*': all of the plan);"
+                " prints counts and lines, no values"
+            ),
             show_default=False,
         ),
     ] = None,
-    lines: Annotated[bool, typer.Option("--lines", help="each line is a text of its own (default: each file is one)")] = False,
+    lines: Annotated[
+        bool,
+        typer.Option("--lines", help="each line is a text of its own (default: each file is one)"),
+    ] = False,
     reveal: Reveal = False,
     as_json: AsJson = False,
 ) -> None:
-    """List the occurrences in texts: kind, start, end (characters from 0), value (masked without --reveal), score."""
+    """List the occurrences in texts: kind, start, end (characters from 0), value (masked without
+    --reveal), score."""
     from sanitize.errors import UsageError
     from sanitize.inspection.text_files import list_text_files
     from sanitize.plans.plan import load_plan
 
     if fail_on is None:
-        _list_occurrences(files, plan, load_plan(plan, set_ or (), finder or ()), lines, reveal, as_json)
+        _list_occurrences(
+            files, plan, load_plan(plan, set_ or (), finder or ()), lines, reveal, as_json
+        )
         return
     for option, is_given in (("--reveal", reveal), ("--lines", lines)):
         if is_given:
-            raise UsageError(f"{option} has no effect with --fail-on, which prints no values, and lines by their numbers; leave it out")
+            raise UsageError(
+                f"{option} has no effect with --fail-on, which prints no values, and lines by their"
+                " numbers; leave it out"
+            )
     entries = [entry.strip() for value in fail_on for entry in value.split(",") if entry.strip()]
-    _check_files(list_text_files(files), load_plan(plan, set_ or (), finder or ()), entries, as_json)
+    _check_files(
+        list_text_files(files), load_plan(plan, set_ or (), finder or ()), entries, as_json
+    )
 
 
 def _check_files(files: Sequence[str], plan: Plan, entries: Sequence[str], as_json: bool) -> None:
@@ -65,7 +85,10 @@ def _check_files(files: Sequence[str], plan: Plan, entries: Sequence[str], as_js
     kinds = resolve_fail_kinds(entries, plan)
     search = find_in_files(files, plan, kinds)
     _note_unsearched(search.without_text)
-    rows = [(_display_name(one.file), one.kind, one.occurrences, _format_lines(one.lines)) for one in search.found]
+    rows = [
+        (_display_name(one.file), one.kind, one.occurrences, _format_lines(one.lines))
+        for one in search.found
+    ]
     searched = search.files - len(search.without_text)
     with report_lost_output():
         if as_json:
@@ -74,7 +97,10 @@ def _check_files(files: Sequence[str], plan: Plan, entries: Sequence[str], as_js
         elif rows:
             print_text(format_table(("file", "kind", "occurrences", "lines"), rows))
         else:
-            print_text(f"none of {', '.join(kinds)} was found in {searched:,} {_pluralize_files(searched)} (plan {plan.name})")
+            print_text(
+                f"none of {', '.join(kinds)} was found in {searched:,} {_pluralize_files(searched)}"
+                f" (plan {plan.name})"
+            )
     if search.found:
         counts: dict[str, int] = {}
         for one in search.found:
@@ -82,8 +108,8 @@ def _check_files(files: Sequence[str], plan: Plan, entries: Sequence[str], as_js
         listed = ", ".join(f"{count:,} {kind}" for kind, count in counts.items())
         found_files = len({one.file for one in search.found})
         raise OccurrencesFound(
-            f"found {listed} in {found_files:,} of {searched:,} {_pluralize_files(searched)}; remove or replace these values, or list "
-            "those that may stay in find.allow of a plan"
+            f"found {listed} in {found_files:,} of {searched:,} {_pluralize_files(searched)};"
+            " remove or replace these values, or list those that may stay in find.allow of a plan"
         )
 
 
@@ -95,7 +121,9 @@ def _note_unsearched(files: Sequence[str]) -> None:
     """Name files without text on standard error."""
     if files:
         more = len(files) - _MAX_SHOWN_FILES
-        names = ", ".join(map(_display_name, files[:_MAX_SHOWN_FILES])) + (f" and {more:,} more" if more > 0 else "")
+        names = ", ".join(map(_display_name, files[:_MAX_SHOWN_FILES])) + (
+            f" and {more:,} more" if more > 0 else ""
+        )
         print_text(f"note: not searched, no text: {names}", err=True)
 
 
@@ -113,12 +141,17 @@ def _format_lines(lines: Sequence[int]) -> str:
             runs[-1][1] = line
         else:
             runs.append([line, line])
-    shown = [f"{first}" if first == last else f"{first}-{last}" for first, last in runs[:_MAX_SHOWN_LINES]]
+    shown = [
+        f"{first}" if first == last else f"{first}-{last}"
+        for first, last in runs[:_MAX_SHOWN_LINES]
+    ]
     more = sum(last - first + 1 for first, last in runs[_MAX_SHOWN_LINES:])
     return ", ".join(shown) + (f" and {more:,} more" if more else "")
 
 
-def _list_occurrences(inputs: Sequence[str], plan_name: str, plan: Plan, lines: bool, reveal: bool, as_json: bool) -> None:
+def _list_occurrences(
+    inputs: Sequence[str], plan_name: str, plan: Plan, lines: bool, reveal: bool, as_json: bool
+) -> None:
     """Print one row for each occurrence; with the file's name where several are searched."""
     import polars as pl
 
@@ -136,12 +169,17 @@ def _list_occurrences(inputs: Sequence[str], plan_name: str, plan: Plan, lines: 
     without_text: list[str] = []
     for file in files:
         try:
-            text = (sys.stdin.buffer.read() if file == "-" else local_path(file).read_bytes()).decode("utf-8")
+            text = (
+                sys.stdin.buffer.read() if file == "-" else local_path(file).read_bytes()
+            ).decode("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             if isinstance(error, UnicodeDecodeError) and file not in named_files:
                 without_text.append(file)
                 continue
-            raise InputRefused(f"{_display_name(file)}: cannot be read ({type(error).__name__}); expected a text in UTF-8") from None
+            raise InputRefused(
+                f"{_display_name(file)}: cannot be read ({type(error).__name__}); expected a text"
+                " in UTF-8"
+            ) from None
         parts = text.removesuffix("\n").split("\n") if lines else [text]
         texts += parts
         file_names += itertools.repeat(_display_name(file), len(parts))
@@ -151,16 +189,32 @@ def _list_occurrences(inputs: Sequence[str], plan_name: str, plan: Plan, lines: 
     if not reveal:
         found = found.with_columns(value=mask_texts(found["value"], found["kind"]))
     found = found.with_columns(score=pl.col("score").cast(pl.Float64).round(3))
-    by_text = pl.DataFrame({"file": file_names, "line": line_numbers}, schema={"file": pl.String, "line": pl.Int64})
+    by_text = pl.DataFrame(
+        {"file": file_names, "line": line_numbers}, schema={"file": pl.String, "line": pl.Int64}
+    )
     found = pl.concat([by_text[found["text_index"]], found], how="horizontal")
-    columns = (["file"] if has_files else []) + (["line"] if lines else []) + ["kind", "start", "end", "value", "score"]
+    columns = (
+        (["file"] if has_files else [])
+        + (["line"] if lines else [])
+        + ["kind", "start", "end", "value", "score"]
+    )
     with report_lost_output():
         if as_json:
-            left_out = [name for name, is_shown in (("file", has_files), ("line", lines)) if not is_shown]
+            left_out = [
+                name for name, is_shown in (("file", has_files), ("line", lines)) if not is_shown
+            ]
             for row in found.drop(left_out).iter_rows(named=True):
                 print_json(row)
         else:
             rows = [(*row[:-1], f"{row[-1]:g}") for row in found.select(columns).iter_rows()]
             searched = len(files) - len(without_text)
-            place = f"{searched:,} {_pluralize_files(searched)}" if has_files else _display_name(files[0])
-            print_text(format_table(tuple(columns), rows) if rows else f"nothing of plan {plan_name} was found in {place}")
+            place = (
+                f"{searched:,} {_pluralize_files(searched)}"
+                if has_files
+                else _display_name(files[0])
+            )
+            print_text(
+                format_table(tuple(columns), rows)
+                if rows
+                else f"nothing of plan {plan_name} was found in {place}"
+            )

@@ -13,11 +13,18 @@ from sanitize.cli.options import AsJson, local_path
 
 def command(
     folder: Annotated[
-        Path, typer.Option("--dir", parser=local_path, metavar="DIR", help="the folder in which OUT and WORK will be created")
+        Path,
+        typer.Option(
+            "--dir",
+            parser=local_path,
+            metavar="DIR",
+            help="the folder in which OUT and WORK will be created",
+        ),
     ] = Path(),
     as_json: AsJson = False,
 ) -> None:
-    """Check this machine: versions, disk, file modes, locks, workers, optional packages, and a run that is killed and resumed."""
+    """Check this machine: versions, disk, file modes, locks, workers, optional packages, and a run
+    that is killed and resumed."""
     from sanitize.cli.doctor import doctor
     from sanitize.core.command_results import EnvironmentCheck
 
@@ -31,7 +38,13 @@ def command(
         print_json(result.to_dict())
     else:
         states = [check.status for check in result.checks]
-        totals = ", ".join(f"{states.count(state)} {state}" for state in ("ok", "warn", "fail", "absent") if state in states)
-        typer.echo(f"\n{totals} in {result.seconds} s; all test files in {result.folder} were removed")
+        totals = ", ".join(
+            f"{states.count(state)} {state}"
+            for state in ("ok", "warn", "fail", "absent")
+            if state in states
+        )
+        typer.echo(
+            f"\n{totals} in {result.seconds} s; all test files in {result.folder} were removed"
+        )
     if not result.ok:
         raise typer.Exit(result.exit_code)

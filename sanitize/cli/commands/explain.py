@@ -8,7 +8,17 @@ from typing import Annotated
 import typer
 
 from sanitize.cli.console import format_blacklist, format_facts, format_kind_counts, print_result
-from sanitize.cli.options import FROM_OPTIONS, AsJson, FinderNames, Inputs, PlanChanges, PlanName, Reveal, local_path, with_settings
+from sanitize.cli.options import (
+    FROM_OPTIONS,
+    AsJson,
+    FinderNames,
+    Inputs,
+    PlanChanges,
+    PlanName,
+    Reveal,
+    local_path,
+    with_settings,
+)
 from sanitize.core.command_results import ExplainResult
 from sanitize.plans.settings import Settings
 
@@ -25,14 +35,18 @@ def command(
         typer.Option(
             parser=local_path,
             metavar="FILE",
-            help="curves.json of `sanitize-eval frontier`: forecast how many addresses models may leak, by plan",
+            help=(
+                "curves.json of `sanitize-eval frontier`: forecast how many addresses models may"
+                " leak, by plan"
+            ),
             show_default=False,
         ),
     ] = None,
     reveal: Reveal = False,
     as_json: AsJson = False,
 ) -> None:
-    """Show what a run would do: columns, counts and before/after pairs of a sample, an estimate, files it cannot read. Writes nothing.
+    """Show what a run would do: columns, counts and before/after pairs of a sample, an estimate,
+    files it cannot read. Writes nothing.
 
     The pairs are masked; with --reveal they are in clear text, with the line around each.
     """
@@ -40,7 +54,11 @@ def command(
     from sanitize.plans.plan import load_plan
 
     print_result(
-        explain_with_settings(inputs, load_plan(plan, set_ or (), finder or ()), settings, forecast, reveal=reveal), as_json, format_preview
+        explain_with_settings(
+            inputs, load_plan(plan, set_ or (), finder or ()), settings, forecast, reveal=reveal
+        ),
+        as_json,
+        format_preview,
     )
 
 
@@ -49,47 +67,98 @@ def format_preview(preview: ExplainResult) -> str:
     from sanitize.readers.column_policies import format_policies
 
     estimate, plan = preview.estimate, preview.plan
-    documents = f"{preview.documents:,} documents" if preview.documents is not None else "documents not counted yet"
+    documents = (
+        f"{preview.documents:,} documents"
+        if preview.documents is not None
+        else "documents not counted yet"
+    )
     facts = [
         ("plan", f"{plan['name']}: {plan['about']}"),
         (
             "input",
-            f"{preview.files:,} files, {preview.bytes / 1e6:,.1f} MB, {documents}, {preview.unreadable_files:,} files cannot be read",
+            (
+                f"{preview.files:,} files, {preview.bytes / 1e6:,.1f} MB, {documents},"
+                f" {preview.unreadable_files:,} files cannot be read"
+            ),
         ),
         *(("unreadable", message) for message in preview.unreadable),
     ]
     if preview.quarantine:
-        facts.append(("quarantine", ", ".join(f"{times} {reason}" for reason, times in preview.quarantine.items())))
+        facts.append(
+            (
+                "quarantine",
+                ", ".join(f"{times} {reason}" for reason, times in preview.quarantine.items()),
+            )
+        )
     if preview.refusal:
         facts.append(("refused", f"a run would stop: {preview.refusal}"))
     facts += [
         *([("shape", preview.shape)] if preview.shape else []),
         ("columns", format_policies(preview.columns)),
-        ("estimate", f"{estimate.cpu_seconds:,} CPU-seconds, {estimate.output_mb:,} MB out, {estimate.workspace_mb:,} MB private"),
+        (
+            "estimate",
+            (
+                f"{estimate.cpu_seconds:,} CPU-seconds, {estimate.output_mb:,} MB out,"
+                f" {estimate.workspace_mb:,} MB private"
+            ),
+        ),
         *(("missing", message) for message in preview.missing_requirements),
     ]
     if preview.missing_requirements:
-        facts.append(("", "The plan cannot run without it. The counts and the estimate below are without its edits."))
+        facts.append(
+            (
+                "",
+                (
+                    "The plan cannot run without it. The counts and the estimate below are without"
+                    " its edits."
+                ),
+            )
+        )
     lines = format_facts([*facts, *(("note", note) for note in preview.notes)])
-    lines += ["", f"In the first {preview.sampled_documents:,} documents:", "", format_kind_counts(preview.sample.by_kind), ""]
-    lines += [f"  {drop.documents:,} dropped by {drop.part}: {drop.reason}" for drop in preview.sample.dropped]
+    lines += [
+        "",
+        f"In the first {preview.sampled_documents:,} documents:",
+        "",
+        format_kind_counts(preview.sample.by_kind),
+        "",
+    ]
+    lines += [
+        f"  {drop.documents:,} dropped by {drop.part}: {drop.reason}"
+        for drop in preview.sample.dropped
+    ]
     if preview.sample.blacklist:
         lines += [f"  blacklist      {format_blacklist(preview.sample.blacklist)}"]
     lines += [f"  {pair.kind:<14} {pair.before}  ->  {pair.after}" for pair in preview.examples]
-    changed_lines = dict.fromkeys((pair.line_before, pair.line_after) for pair in preview.examples if pair.line_before is not None)
+    changed_lines = dict.fromkeys(
+        (pair.line_before, pair.line_after)
+        for pair in preview.examples
+        if pair.line_before is not None
+    )
     for before, after in changed_lines:
         lines += ["", f"  - {before}", f"  + {after}"]
     if preview.forecast:
         lines.append(
-            f"\nforecast  addresses that models like the measured ones may leak ({preview.forecast.prompts} prompts), of those sampled:"
+            "\nforecast  addresses that models like the measured ones may leak"
+            f" ({preview.forecast.prompts} prompts), of those sampled:"
         )
         for row in preview.forecast.plans:
-            lines.append(f"  {row.plan:<14} {row.expected:,.1f} of {row.addresses:,} ({row.low:,.1f} to {row.high:,.1f})")
+            lines.append(
+                f"  {row.plan:<14} {row.expected:,.1f} of {row.addresses:,} ({row.low:,.1f} to"
+                f" {row.high:,.1f})"
+            )
             if not row.between_trainings:
-                lines.append("    measured in one training: the interval has no differences between trainings, as several seeds would")
+                lines.append(
+                    "    measured in one training: the interval has no differences between"
+                    " trainings, as several seeds would"
+                )
             for band in row.bands:
-                frequency = f"{band.from_} or more" if band.to is None else f"{band.from_} to {band.to}"
-                lines.append(f"    {frequency:>12} times: {band.expected:,.1f} of {band.addresses:,} ({band.low:,.1f} to {band.high:,.1f})")
+                frequency = (
+                    f"{band.from_} or more" if band.to is None else f"{band.from_} to {band.to}"
+                )
+                lines.append(
+                    f"    {frequency:>12} times: {band.expected:,.1f} of {band.addresses:,}"
+                    f" ({band.low:,.1f} to {band.high:,.1f})"
+                )
     if changed_lines:
         shown = "Values are shown in clear text: do not share this."
     elif preview.examples:

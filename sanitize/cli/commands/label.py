@@ -1,4 +1,5 @@
-"""`sanitize label`: draws a sample, asks for its labels at a terminal, and computes precision and recall from them."""
+"""`sanitize label`: draws a sample, asks for its labels at a terminal, and computes precision and
+recall from them."""
 
 from __future__ import annotations
 
@@ -10,7 +11,13 @@ import typer
 
 from sanitize.cli.console import format_table, print_result
 from sanitize.cli.options import AsJson, Reveal, WorkspacePath, local_path
-from sanitize.core.command_results import LabelSample, LabelScores, MissedEstimate, SeveralIndexEstimate, TwoIndexEstimate
+from sanitize.core.command_results import (
+    LabelSample,
+    LabelScores,
+    MissedEstimate,
+    SeveralIndexEstimate,
+    TwoIndexEstimate,
+)
 
 
 def command(
@@ -28,7 +35,10 @@ def command(
     score: Annotated[
         Path | None,
         typer.Option(
-            parser=local_path, metavar="FILE", help="compute precision and recall by kind from this labelled sample", show_default=False
+            parser=local_path,
+            metavar="FILE",
+            help="compute precision and recall by kind from this labelled sample",
+            show_default=False,
         ),
     ] = None,
     against: Annotated[
@@ -36,7 +46,10 @@ def command(
         typer.Option(
             parser=local_path,
             metavar="WORK",
-            help="an index of the same corpus by other finders: estimate what all of them missed, without labels; repeat for a third",
+            help=(
+                "an index of the same corpus by other finders: estimate what all of them missed,"
+                " without labels; repeat for a third"
+            ),
             show_default=False,
         ),
     ] = None,
@@ -45,17 +58,22 @@ def command(
         bool | None,
         typer.Option(
             "--ask/--no-ask",
-            help="ask for the labels here, one key each, or only write the file (default: ask at a terminal)",
+            help=(
+                "ask for the labels here, one key each, or only write the file (default: ask at a"
+                " terminal)"
+            ),
             show_default=False,
         ),
     ] = None,
     reveal: Reveal = False,
     as_json: AsJson = False,
 ) -> None:
-    """Draw a sample of occurrences and passages, and ask for its labels, one key each; --score computes precision and recall from it.
+    """Draw a sample of occurrences and passages, and ask for its labels, one key each; --score
+    computes precision and recall from it.
 
-    A session can be ended at any time: the same command goes on with the rows that have no label. Texts are masked until a key shows them.
-    Off a terminal, or with --no-ask, the sample is only written, to be filled in with an editor.
+    A session can be ended at any time: the same command goes on with the rows that have no label.
+    Texts are masked until a key shows them. Off a terminal, or with --no-ask, the sample is only
+    written, to be filled in with an editor.
     """
     from sanitize.cli.keyboard import has_terminal
     from sanitize.errors import UsageError
@@ -63,26 +81,43 @@ def command(
 
     if ask and not has_terminal():
         raise UsageError(
-            "--ask: standard input and output are not a terminal that reads single keys; leave --ask out to get a file to fill in"
+            "--ask: standard input and output are not a terminal that reads single keys; leave"
+            " --ask out to get a file to fill in"
         )
     if ask and (as_json or score is not None or against is not None):
-        raise UsageError("--ask excludes --json, --score and --against: it asks for labels, and they print results")
+        raise UsageError(
+            "--ask excludes --json, --score and --against: it asks for labels, and they print"
+            " results"
+        )
     if score is not None and against is not None:
-        raise UsageError("--score and --against exclude each other: one reads labels, the other needs none")
+        raise UsageError(
+            "--score and --against exclude each other: one reads labels, the other needs none"
+        )
     if score is not None:
         print_result(score_labels(work, score), as_json, _format_scores)
     elif against is not None:
         print_result(estimate_missed(work, against), as_json, _format_missed)
     elif ask or (ask is None and not as_json and has_terminal()):
-        print_result(_label_at_terminal(work, out, n=n, seed=seed, reveal=reveal), False, _format_session)
+        print_result(
+            _label_at_terminal(work, out, n=n, seed=seed, reveal=reveal), False, _format_session
+        )
     else:
         print_result(sample_for_labels(work, n=n, out=out, seed=seed), as_json, _format_sample)
 
 
-def _label_at_terminal(work: Path, out: Path | None, *, n: int, seed: int, reveal: bool) -> LabelScores:
-    """Draw the sample if there is none yet, ask for the labels it lacks, and return the scores of those it has."""
+def _label_at_terminal(
+    work: Path, out: Path | None, *, n: int, seed: int, reveal: bool
+) -> LabelScores:
+    """Draw the sample if there is none yet, ask for the labels it lacks, and return the scores of
+    those it has."""
     from sanitize.cli.label_screen import label_at_terminal
-    from sanitize.inspection.annotation import SampleFile, get_sample_path, read_sample, sample_for_labels, score_labels
+    from sanitize.inspection.annotation import (
+        SampleFile,
+        get_sample_path,
+        read_sample,
+        sample_for_labels,
+        score_labels,
+    )
     from sanitize.inspection.label_session import start_session
     from sanitize.kinds.kind import all_kinds, custom_kinds
     from sanitize.plans.detection_spec import read_custom_kinds
@@ -102,14 +137,20 @@ def _format_session(result: LabelScores) -> str:
 
 
 def _format_sample(sample: LabelSample) -> str:
-    too_few_rows = f"no row of {', '.join(sample.empty_strata)}: there are more strata than rows; use a larger --n"
+    too_few_rows = (
+        f"no row of {', '.join(sample.empty_strata)}: there are more strata than rows; use a"
+        " larger --n"
+    )
     lines = [
         format_table(("stratum", "rows"), sorted(sample.strata.items())),
         *([too_few_rows] if sample.empty_strata else []),
         "",
         f"file  {sample.file}   (it holds texts; keep it private)",
     ]
-    lines.append('fill  `right` of every find with true or false; `missed` of every passage with [] or [{"kind": "PERSON"}, ...], and')
+    lines.append(
+        "fill  `right` of every find with true or false; `missed` of every passage with [] or"
+        ' [{"kind": "PERSON"}, ...], and'
+    )
     lines.append("      `wrong` with the indexes of the wrong entries of `found`, counted from 0")
     lines.append(f"next  sanitize label {sample.work} --score {sample.file}")
     return "\n".join(lines)
@@ -129,7 +170,9 @@ def _format_scores(result: LabelScores) -> str:
     ]
     header = ("kind", "judged", "wrong span", "precision (95 %)", "in passages", "recall (95 %)")
     waiting = f"{result.unlabelled_rows:,} of {result.rows:,} rows are not labelled yet"
-    return "\n".join([format_table(header, rows), *(["", waiting] if result.unlabelled_rows else [])])
+    return "\n".join(
+        [format_table(header, rows), *(["", waiting] if result.unlabelled_rows else [])]
+    )
 
 
 def _format_missed(result: MissedEstimate) -> str:
@@ -137,28 +180,61 @@ def _format_missed(result: MissedEstimate) -> str:
     indexes: list[str] = []
     if len(result.finders) > 2:
         numbers = range(1, len(result.finders) + 1)
-        header: tuple[str, ...] = ("kind", *(f"index {number}" for number in numbers), "by any", "at least (95 %)", "log-linear (95 %)")
-        indexes = [f"index {number}  {', '.join(finders)}" for number, finders in zip(numbers, result.finders.values(), strict=True)]
+        header: tuple[str, ...] = (
+            "kind",
+            *(f"index {number}" for number in numbers),
+            "by any",
+            "at least (95 %)",
+            "log-linear (95 %)",
+        )
+        indexes = [
+            f"index {number}  {', '.join(finders)}"
+            for number, finders in zip(numbers, result.finders.values(), strict=True)
+        ]
     else:
         header = ("kind", "first", "second", "both", "estimate", "95 %")
     lines = [format_table(header, rows), "", *indexes, f"assumes  {result.assumption}"]
     if result.one_finder_only:
-        lines.append(f"alone    only one index has any {', '.join(result.one_finder_only)}: no estimate is possible for these")
+        lines.append(
+            f"alone    only one index has any {', '.join(result.one_finder_only)}: no estimate is"
+            " possible for these"
+        )
     return "\n".join(lines)
 
 
-def _format_estimates(kind: str, counts: TwoIndexEstimate | SeveralIndexEstimate) -> tuple[Any, ...]:
+def _format_estimates(
+    kind: str, counts: TwoIndexEstimate | SeveralIndexEstimate
+) -> tuple[Any, ...]:
     """A row of the table of estimates."""
     if isinstance(counts, TwoIndexEstimate):
         estimate = "–" if counts.estimate is None else round(counts.estimate)
-        return kind, counts.first, counts.second, counts.both, estimate, _format_interval(counts.interval)
-    at_least = "–" if counts.lower_bound is None else f"{counts.lower_bound:,.0f} ({_format_interval(counts.lower_bound_interval)})"
-    loglinear = "–" if counts.loglinear is None else f"{counts.loglinear:,.0f} ({_format_interval(counts.loglinear_interval)})"
+        return (
+            kind,
+            counts.first,
+            counts.second,
+            counts.both,
+            estimate,
+            _format_interval(counts.interval),
+        )
+    at_least = (
+        "–"
+        if counts.lower_bound is None
+        else f"{counts.lower_bound:,.0f} ({_format_interval(counts.lower_bound_interval)})"
+    )
+    loglinear = (
+        "–"
+        if counts.loglinear is None
+        else f"{counts.loglinear:,.0f} ({_format_interval(counts.loglinear_interval)})"
+    )
     return kind, *counts.found_by_list, counts.found, at_least, loglinear
 
 
 def _format_estimate(value: float | None, interval: Sequence[float] | None) -> str:
-    return "–" if value is None or interval is None else f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+    return (
+        "–"
+        if value is None or interval is None
+        else f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+    )
 
 
 def _format_interval(interval: Sequence[float] | None) -> str:

@@ -16,7 +16,11 @@ LISTS = ("kinds", "finders", "droppers", "editors", "plans", "engines")
 
 def command(
     what: Annotated[
-        str, typer.Argument(autocompletion=complete_words(lambda: LISTS), help="kinds, finders, droppers, editors, plans or engines")
+        str,
+        typer.Argument(
+            autocompletion=complete_words(lambda: LISTS),
+            help="kinds, finders, droppers, editors, plans or engines",
+        ),
     ] = "kinds",
     as_json: AsJson = False,
 ) -> None:
@@ -30,10 +34,17 @@ def command(
     def first_doc_lines(package: str, names: Iterable[str]) -> dict[str, str]:
         import importlib
 
-        return {name: (importlib.import_module(f"sanitize.{package}.{name}").__doc__ or "").partition("\n")[0] for name in names}
+        return {
+            name: (importlib.import_module(f"sanitize.{package}.{name}").__doc__ or "").partition(
+                "\n"
+            )[0]
+            for name in names
+        }
 
     def describe_parts(part_type: part_protocols.PartType) -> dict[str, str]:
-        return first_doc_lines(part_protocols.PACKAGES[part_type], part_protocols.list_part_names(part_type))
+        return first_doc_lines(
+            part_protocols.PACKAGES[part_type], part_protocols.list_part_names(part_type)
+        )
 
     def describe_default_model(name: str) -> str:
         """What the finder needs, and whose model it uses without further settings."""
@@ -59,7 +70,18 @@ def command(
         rows = [{**row, "model": describe_default_model(row["name"])} for row in rows]
     if what == "kinds":
         kinds = builtin_kinds()
-        rows = [{**row, "category": kinds[row["name"]].category, "searched_when": kinds[row["name"]].searched_when} for row in rows]
+        rows = [
+            {
+                **row,
+                "category": kinds[row["name"]].category,
+                "searched_when": kinds[row["name"]].searched_when,
+            }
+            for row in rows
+        ]
     print_result(
-        rows, as_json, lambda rows: format_table(tuple(name.replace("_", " ") for name in rows[0]), [tuple(row.values()) for row in rows])
+        rows,
+        as_json,
+        lambda rows: format_table(
+            tuple(name.replace("_", " ") for name in rows[0]), [tuple(row.values()) for row in rows]
+        ),
     )

@@ -13,7 +13,12 @@ from sanitize.core.command_results import ReportResult
 
 
 def command(
-    out: Annotated[Path, typer.Argument(parser=local_path, metavar="OUT", help="a published folder", show_default=False)],
+    out: Annotated[
+        Path,
+        typer.Argument(
+            parser=local_path, metavar="OUT", help="a published folder", show_default=False
+        ),
+    ],
     to: Annotated[
         Path | None,
         typer.Option(
@@ -29,21 +34,30 @@ def command(
     figures: Annotated[
         Path | None,
         typer.Option(
-            parser=local_path, metavar="DIR", help="write the charts as files to this folder (needs the extra plots)", show_default=False
+            parser=local_path,
+            metavar="DIR",
+            help="write the charts as files to this folder (needs the extra plots)",
+            show_default=False,
         ),
     ] = None,
     format: Annotated[str, typer.Option(help="format of the charts: png or svg")] = "png",
     as_json: AsJson = False,
 ) -> None:
-    """Write the report of a published folder again, outside of it: one HTML page, and charts as files."""
+    """Write the report of a published folder again, outside of it: one HTML page, and charts as
+    files."""
     from sanitize.reporting.report_data import report
 
-    print_result(report(out, to=to, figures=figures, work=work, format=format), as_json, _format_report_paths)
+    print_result(
+        report(out, to=to, figures=figures, work=work, format=format), as_json, _format_report_paths
+    )
 
 
 def _format_report_paths(result: ReportResult) -> str:
     lines = [f"page      {result.page}"] if result.page else []
     lines += [f"figure    {path}" for path in result.figures]
     if not result.samples:
-        lines.append("note: the page has no samples: nothing was edited, or the input has moved or changed since the run")
+        lines.append(
+            "note: the page has no samples: nothing was edited, or the input has moved or changed"
+            " since the run"
+        )
     return "\n".join(lines)

@@ -6,8 +6,23 @@ from typing import Annotated
 
 import typer
 
-from sanitize.cli.console import LABEL_WIDTH, format_blacklist, format_facts, format_kind_counts, print_result
-from sanitize.cli.options import FROM_OPTIONS, AsJson, FinderNames, Inputs, PlanChanges, PlanName, Quiet, with_settings
+from sanitize.cli.console import (
+    LABEL_WIDTH,
+    format_blacklist,
+    format_facts,
+    format_kind_counts,
+    print_result,
+)
+from sanitize.cli.options import (
+    FROM_OPTIONS,
+    AsJson,
+    FinderNames,
+    Inputs,
+    PlanChanges,
+    PlanName,
+    Quiet,
+    with_settings,
+)
 from sanitize.core.command_results import RunResult
 from sanitize.plans.settings import Settings
 
@@ -28,22 +43,33 @@ EPILOG = """Which plan, and what stays in the texts besides what was not found (
   names         as rmft, with people's names: of these the first stays, too
   others        for comparisons, word lists and training: most are not to be
                 published (`sanitize list plans`)
-"""
+"""  # noqa: E501
 
 
 @with_settings("run")
 def command(
     inputs: Inputs,
-    out: Annotated[str, typer.Option("-o", "--out", metavar="OUT", help="the folder to publish, or a URL", show_default=False)],
+    out: Annotated[
+        str,
+        typer.Option(
+            "-o", "--out", metavar="OUT", help="the folder to publish, or a URL", show_default=False
+        ),
+    ],
     plan: PlanName = "rmft",
     work: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="the private folder (default: OUT.private; required if OUT is a URL)", show_default=False),
+        typer.Option(
+            metavar="DIR",
+            help="the private folder (default: OUT.private; required if OUT is a URL)",
+            show_default=False,
+        ),
     ] = None,
     set_: PlanChanges = None,
     finder: FinderNames = None,
     settings: Settings = FROM_OPTIONS,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="only show what would be done, like `explain`")] = False,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="only show what would be done, like `explain`")
+    ] = False,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
@@ -58,7 +84,9 @@ def command(
 
         print_result(explain_with_settings(inputs, loaded_plan, settings), as_json, format_preview)
         return
-    print_result(run_with_settings(inputs, out, loaded_plan, work, settings), as_json, _format_summary, quiet)
+    print_result(
+        run_with_settings(inputs, out, loaded_plan, work, settings), as_json, _format_summary, quiet
+    )
 
 
 def _format_summary(summary: RunResult) -> str:
@@ -70,18 +98,33 @@ def _format_summary(summary: RunResult) -> str:
         return f"{out} is already the result of this plan for this input; nothing to do."
     lines = [*(f"note: {note}" for note in summary.notes)]
     lines.append(
-        f"Done in {_format_duration(summary.seconds)}: {summary.documents_in:,} documents in = {summary.documents_out:,} out"
-        f" + {summary.documents_dropped:,} dropped + {summary.quarantined:,} in quarantine"
+        f"Done in {_format_duration(summary.seconds)}: {summary.documents_in:,} documents in ="
+        f" {summary.documents_out:,} out + {summary.documents_dropped:,} dropped +"
+        f" {summary.quarantined:,} in quarantine"
     )
     facts = []
     appended = summary.appended
     if appended:
         facts.append(
-            ("appended", f"{appended.documents:,} documents of new files ({appended.files:,}), in new shards ({appended.shards:,})")
+            (
+                "appended",
+                (
+                    f"{appended.documents:,} documents of new files ({appended.files:,}), in new"
+                    f" shards ({appended.shards:,})"
+                ),
+            )
         )
-    facts += [("dropped", f"{drop.documents:,} by {drop.part}: {drop.reason} as in an earlier document") for drop in summary.dropped]
+    facts += [
+        ("dropped", f"{drop.documents:,} by {drop.part}: {drop.reason} as in an earlier document")
+        for drop in summary.dropped
+    ]
     if summary.quarantine:
-        facts.append(("quarantine", ", ".join(f"{times} {reason}" for reason, times in summary.quarantine.items())))
+        facts.append(
+            (
+                "quarantine",
+                ", ".join(f"{times} {reason}" for reason, times in summary.quarantine.items()),
+            )
+        )
     lines += [*format_facts(facts), "", format_kind_counts(summary.by_kind), ""]
     facts = [(line.name, line.text) for line in summary.verdict]
     if not summary.publishable and check.mode != "full":
@@ -89,7 +132,9 @@ def _format_summary(summary: RunResult) -> str:
     if summary.shape:
         facts.append(("shape", summary.shape))
     if summary.splits:
-        facts.append(("splits", ", ".join(f"{name} {rows:,}" for name, rows in summary.splits.items())))
+        facts.append(
+            ("splits", ", ".join(f"{name} {rows:,}" for name, rows in summary.splits.items()))
+        )
     facts.append(("columns", format_policies(summary.columns)))
     if summary.blacklist:
         facts.append(("blacklist", format_blacklist(summary.blacklist)))
@@ -97,11 +142,18 @@ def _format_summary(summary: RunResult) -> str:
         if "by_field" not in part:
             facts.append(("editor", ", ".join(f"{name} {value}" for name, value in part.items())))
             continue
-        most_frequent = sorted(part["by_field"].items(), key=lambda entry: -entry[1]["occurrences"])[:6]
-        fields = ", ".join(f"{field} {counts['occurrences']:,}" for field, counts in most_frequent) or "nothing"
+        most_frequent = sorted(
+            part["by_field"].items(), key=lambda entry: -entry[1]["occurrences"]
+        )[:6]
+        fields = (
+            ", ".join(f"{field} {counts['occurrences']:,}" for field, counts in most_frequent)
+            or "nothing"
+        )
         facts.append(("headers", f"{fields} removed ({part['part']})"))
     if summary.key == "seed":
-        facts.append(("key", "from a seed: reproducible, replacements can be guessed, no privacy claim"))
+        facts.append(
+            ("key", "from a seed: reproducible, replacements can be guessed, no privacy claim")
+        )
     documents = appended.documents if appended else summary.documents_in
     speed = f"{documents / max(summary.seconds, 0.01):,.0f} documents/s, {summary.mb_per_s:,} MB/s"
     facts.append(("speed", f"{speed}, {summary.peak_rss_mb:,.0f} MB in the largest process"))
@@ -114,7 +166,13 @@ def _format_summary(summary: RunResult) -> str:
     verify_arguments = f"{out} --work {work}" if is_url(out) else out
     paths += [
         ("private", f"{work}   (raw values: do not share)"),
-        ("next", f"sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify {verify_arguments}"),
+        (
+            "next",
+            (
+                f"sanitize top {work}   |   sanitize sql {work} --list   |   sanitize verify"
+                f" {verify_arguments}"
+            ),
+        ),
     ]
     lines += [f"{name:<{LABEL_WIDTH}}{text}" for name, text in paths]
     return "\n".join(lines)
@@ -123,4 +181,10 @@ def _format_summary(summary: RunResult) -> str:
 def _format_duration(seconds: float) -> str:
     """A duration as text, such as `2 h 5 min`, `3 min 20 s` or `4.2 s`."""
     minutes, rest = divmod(round(seconds), 60)
-    return f"{minutes // 60} h {minutes % 60} min" if minutes >= 60 else f"{minutes} min {rest} s" if minutes else f"{seconds:.1f} s"
+    return (
+        f"{minutes // 60} h {minutes % 60} min"
+        if minutes >= 60
+        else f"{minutes} min {rest} s"
+        if minutes
+        else f"{seconds:.1f} s"
+    )

@@ -35,38 +35,66 @@ MAX_TERMINAL_ROWS = 1_000  # rows of a table on a terminal
 @with_settings("sql")
 def command(
     work: WorkspacePath,
-    query: Annotated[str | None, typer.Argument(help="one SELECT over the tables", show_default=False)] = None,
+    query: Annotated[
+        str | None, typer.Argument(help="one SELECT over the tables", show_default=False)
+    ] = None,
     name: Annotated[
-        str | None, typer.Option(metavar="Q", autocompletion=complete_query, help="a named query (see --list)", show_default=False)
+        str | None,
+        typer.Option(
+            metavar="Q",
+            autocompletion=complete_query,
+            help="a named query (see --list)",
+            show_default=False,
+        ),
     ] = None,
     set_: Annotated[
-        list[str] | None, typer.Option("--set", metavar="K=V", help="a parameter of the named query", show_default=False)
+        list[str] | None,
+        typer.Option(
+            "--set", metavar="K=V", help="a parameter of the named query", show_default=False
+        ),
     ] = None,
-    list_: Annotated[bool, typer.Option("--list", help="list the named queries with their parameters")] = False,
-    init: Annotated[bool, typer.Option("--init", help="print CREATE VIEW statements for DuckDB, dbt or a notebook")] = False,
+    list_: Annotated[
+        bool, typer.Option("--list", help="list the named queries with their parameters")
+    ] = False,
+    init: Annotated[
+        bool,
+        typer.Option("--init", help="print CREATE VIEW statements for DuckDB, dbt or a notebook"),
+    ] = False,
     run: RunName = None,
     reveal: Reveal = False,
     settings: Settings = FROM_OPTIONS,
     format: Annotated[str, typer.Option(help="table, csv, json or parquet")] = "table",
     as_json: AsJson = False,
 ) -> None:
-    """Query all tables of WORK with DuckDB; raw values are masked without --reveal. Without a query: a shell."""
+    """Query all tables of WORK with DuckDB; raw values are masked without --reveal. Without a
+    query: a shell."""
     from sanitize.errors import UsageError
     from sanitize.storage import queries
     from sanitize.storage.private_folder import require_run_workspace
 
     actions = [
-        word for word, given in (("a query", query), ("--name", name), ("--list", list_), ("--init", init)) if given not in (None, False)
+        word
+        for word, given in (
+            ("a query", query),
+            ("--name", name),
+            ("--list", list_),
+            ("--init", init),
+        )
+        if given not in (None, False)
     ]
     if len(actions) > 1:
         raise UsageError(f"{' and '.join(actions)} exclude each other; give one of them")
     if set_ and name is None:
-        raise UsageError("--set gives a parameter to a named query; name the query with --name (see --list)")
+        raise UsageError(
+            "--set gives a parameter to a named query; name the query with --name (see --list)"
+        )
     if list_:
         print_result(_list_queries(), as_json or format == "json", _format_rows)
     elif init:
         require_run_workspace(work)
-        statements = queries.create_views_sql(work, reveal=reveal, run=run, documents=document_sources_or_note(work))
+        statements = queries.create_views_sql(
+            work, reveal=reveal, run=run, documents=document_sources_or_note(work)
+        )
         with report_lost_output():
             typer.echo(statements, nl=False)
     elif query is None and name is None:
@@ -74,7 +102,14 @@ def command(
     else:
         given = queries.parse_set_options(set_ or ())
         print_query_result(
-            work, query, name, given, reveal=reveal, run=run, memory_limit=settings.memory_limit, format="json" if as_json else format
+            work,
+            query,
+            name,
+            given,
+            reveal=reveal,
+            run=run,
+            memory_limit=settings.memory_limit,
+            format="json" if as_json else format,
         )
 
 
@@ -89,7 +124,8 @@ def print_query_result(
     run: str | None = None,
     memory_limit: str = "1GB",
 ) -> None:
-    """Run a SELECT or a named query and print its result. A table on the terminal is cut after 1,000 rows, with a note."""
+    """Run a SELECT or a named query and print its result. A table on the terminal is cut after
+    1,000 rows, with a note."""
     from sanitize.core.table_rendering import TABLE_FORMATS, render_table
     from sanitize.inspection import sql_api
     from sanitize.storage import queries
@@ -101,7 +137,14 @@ def print_query_result(
     statement = queries.get_query(name) if name is not None else query or ""
     max_rows = MAX_TERMINAL_ROWS + 1 if format == "table" else None
     result = sql_api.query_workspace(
-        work, query, name=name, parameters=parameters, reveal=reveal, run=run, memory_limit=memory_limit, max_rows=max_rows
+        work,
+        query,
+        name=name,
+        parameters=parameters,
+        reveal=reveal,
+        run=run,
+        memory_limit=memory_limit,
+        max_rows=max_rows,
     )
     _note_shown_run(work, run, statement)
     _note_empty_result(work, run, statement, result)
@@ -132,7 +175,8 @@ def _format_rows(rows: Iterable[Mapping[str, Any]]) -> str:
 
 
 def _note_shown_run(work: Path, run: str | None, statement: Any) -> None:
-    """If WORK has several runs and none was chosen, print on stderr from which run the tables are."""
+    """If WORK has several runs and none was chosen, print on stderr from which run the tables
+    are."""
     from sanitize.storage.views import RUN_TABLE_FOLDERS, list_runs
 
     runs = list_runs(work)
@@ -140,7 +184,8 @@ def _note_shown_run(work: Path, run: str | None, statement: Any) -> None:
     if run is None and len(runs) > 1 and (read := sorted(words & {*RUN_TABLE_FOLDERS, "parts"})):
         folder, plan = runs[-1]
         typer.echo(
-            f"note: {', '.join(read)} of run {folder.name} (plan {plan}), the latest of {len(runs)}; choose another one with --run",
+            f"note: {', '.join(read)} of run {folder.name} (plan {plan}), the latest of"
+            f" {len(runs)}; choose another one with --run",
             err=True,
         )
 
@@ -154,19 +199,23 @@ def _note_empty_result(work: Path, run: str | None, statement: Any, result: Any)
 
 
 def _tables_read(statement: Any) -> set[str]:
-    """Names that may be tables of the query: all words of a SELECT, the declared tables of a named query."""
-    return set(re.findall(r"\w+", statement.lower()) if isinstance(statement, str) else statement.tables)
+    """Names that may be tables of the query: all words of a SELECT, the declared tables of a named
+    query."""
+    return set(
+        re.findall(r"\w+", statement.lower()) if isinstance(statement, str) else statement.tables
+    )
 
 
 SHELL_HELP = """\
 SELECT ... ;           one statement over the tables, ended by a semicolon (DESCRIBE and SUMMARIZE too)
 .tables                the tables               .columns TABLE     the columns of a table
 .queries               the named queries        .run NAME k=v ...  run one
-.help                  this                     .quit              leave (or ctrl-D)"""
+.help                  this                     .quit              leave (or ctrl-D)"""  # noqa: E501
 
 
 class _SqlShell:
-    """An SQL shell: a statement runs at its semicolon; a line that begins with a dot is a shell command."""
+    """An SQL shell: a statement runs at its semicolon; a line that begins with a dot is a shell
+    command."""
 
     def __init__(self, work: Path, *, reveal: bool, run: str | None, memory_limit: str) -> None:
         from sanitize.storage import queries
@@ -176,7 +225,11 @@ class _SqlShell:
         require_run_workspace(work)
         self._work, self._run = work, run
         self.database: duckdb.DuckDBPyConnection = queries.open_connection(
-            work, reveal=reveal, memory_limit=memory_limit, run=run, documents=document_sources_or_note(work)
+            work,
+            reveal=reveal,
+            memory_limit=memory_limit,
+            run=run,
+            documents=document_sources_or_note(work),
         )
         with contextlib.suppress(ImportError):
             import readline  # line editing; no history, since statements may contain values
@@ -185,12 +238,14 @@ class _SqlShell:
         shown_run = find_run(work, run)
         run_note = f"; edits, drops and ledger of run {shown_run.name}" if shown_run else ""
         typer.echo(
-            f"{'RAW values are shown' if reveal else 'Texts are masked'}{run_note}. One SELECT at a time, ended by ;   .help for more",
+            f"{'RAW values are shown' if reveal else 'Texts are masked'}{run_note}. One SELECT at a"
+            " time, ended by ;   .help for more",
             err=True,
         )
 
     def run_loop(self) -> None:
-        """Read and run statements and dot commands until `.quit` or the end of input; an interrupt discards the open statement."""
+        """Read and run statements and dot commands until `.quit` or the end of input; an interrupt
+        discards the open statement."""
         pending = ""  # lines of a statement without its semicolon yet
         with contextlib.closing(self.database):
             while True:
@@ -205,9 +260,12 @@ class _SqlShell:
                     if pending.rstrip().endswith(";"):
                         statement, pending = pending, ""
                         if statement.strip(" \t\n;"):
-                            self._print_answer(lambda statement=statement: self._run_statement(statement))
+                            self._print_answer(
+                                lambda statement=statement: self._run_statement(statement)
+                            )
                 except EOFError:
-                    if pending.strip() and not sys.stdin.isatty():  # a file or pipe whose last statement has no semicolon
+                    if pending.strip() and not sys.stdin.isatty():
+                        # a file or pipe whose last statement has no semicolon
                         self._print_answer(lambda statement=pending: self._run_statement(statement))
                     return
                 except KeyboardInterrupt:
@@ -242,8 +300,17 @@ class _SqlShell:
             word, *rest = shlex.split(line.replace("\\", ".", 1) if line.startswith("\\") else line)
         except ValueError:
             raise UsageError("the line ends inside a quotation; close it") from None
-        columns = {".columns": ".columns", ".schema": ".columns", ".d": ".columns" if rest else ".tables", ".dt": ".tables"}
-        words = {word: word for word in (".help", ".tables", ".queries", ".run")} | columns | {".?": ".help"}
+        columns = {
+            ".columns": ".columns",
+            ".schema": ".columns",
+            ".d": ".columns" if rest else ".tables",
+            ".dt": ".tables",
+        }
+        words = (
+            {word: word for word in (".help", ".tables", ".queries", ".run")}
+            | columns
+            | {".?": ".help"}
+        )
         match words.get(word), rest:
             case ".help", []:
                 return SHELL_HELP
@@ -260,26 +327,53 @@ class _SqlShell:
                 return self._run_statement(query, given)
             case None, _:
                 raise UsageError(f"there is no command {word[:40]!r}; {suggest_names(word, words)}")
-        raise UsageError("expected .tables, .columns TABLE, .queries, .run NAME k=v ..., .help or .quit")
+        raise UsageError(
+            "expected .tables, .columns TABLE, .queries, .run NAME k=v ..., .help or .quit"
+        )
 
     def _list_tables(self) -> str:
         from sanitize.storage import table_schemas
 
-        names = [row[0] for row in self.database.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1").fetchall()]
-        descriptions = {name: table.row_description for name, table in table_schemas.ALL_TABLES.items()}
-        descriptions |= {"documents": "one document of the input, in standard form", "partial_counts": "value_counts of one task"}
-        return _format_rows({"table": name, "a row is": descriptions.get(name, "")} for name in names)
+        names = [
+            row[0]
+            for row in self.database.execute(
+                "SELECT view_name FROM duckdb_views() WHERE NOT internal ORDER BY 1"
+            ).fetchall()
+        ]
+        descriptions = {
+            name: table.row_description for name, table in table_schemas.ALL_TABLES.items()
+        }
+        descriptions |= {
+            "documents": "one document of the input, in standard form",
+            "partial_counts": "value_counts of one task",
+        }
+        return _format_rows(
+            {"table": name, "a row is": descriptions.get(name, "")} for name in names
+        )
 
     def _list_columns(self, table: str) -> str:
         from sanitize.errors import UsageError, suggest_names
         from sanitize.storage import table_schemas
 
-        query = "SELECT column_name, data_type FROM duckdb_columns() WHERE NOT internal AND table_name = ? ORDER BY column_index"
+        query = (
+            "SELECT column_name, data_type FROM duckdb_columns() WHERE NOT internal AND table_name"
+            " = ? ORDER BY column_index"
+        )
         columns = self.database.execute(query, [table.lower()]).fetchall()
         if not columns:
-            known = [row[0] for row in self.database.execute("SELECT view_name FROM duckdb_views() WHERE NOT internal").fetchall()]
+            known = [
+                row[0]
+                for row in self.database.execute(
+                    "SELECT view_name FROM duckdb_views() WHERE NOT internal"
+                ).fetchall()
+            ]
             raise UsageError(f"there is no table {table[:60]!r}; {suggest_names(table, known)}")
-        descriptions = table_schemas.ALL_TABLES[table.lower()].column_descriptions if table.lower() in table_schemas.ALL_TABLES else {}
+        descriptions = (
+            table_schemas.ALL_TABLES[table.lower()].column_descriptions
+            if table.lower() in table_schemas.ALL_TABLES
+            else {}
+        )
         return _format_rows(
-            {"column": name, "type": sql_type.lower(), "what it is": descriptions.get(name, "")} for name, sql_type in columns
+            {"column": name, "type": sql_type.lower(), "what it is": descriptions.get(name, "")}
+            for name, sql_type in columns
         )

@@ -1,4 +1,5 @@
-"""`sanitize status`: shows the settings that variables and `sanitize.toml` give, and what a private folder holds."""
+"""`sanitize status`: shows the settings that variables and `sanitize.toml` give, and what a private
+folder holds."""
 
 from __future__ import annotations
 
@@ -27,11 +28,17 @@ from sanitize.errors import suggest_names
 def command(
     work: Annotated[
         Path | None,
-        typer.Argument(parser=local_path, metavar="[WORK]", help="the private folder of a run, such as clean.private", show_default=False),
+        typer.Argument(
+            parser=local_path,
+            metavar="[WORK]",
+            help="the private folder of a run, such as clean.private",
+            show_default=False,
+        ),
     ] = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show which settings come from variables and sanitize.toml, and what WORK holds: index, runs, the process that works in it."""
+    """Show which settings come from variables and sanitize.toml, and what WORK holds: index, runs,
+    the process that works in it."""
     from sanitize.inspection.sql_api import status
 
     state = None if work is None else status(work)
@@ -42,15 +49,27 @@ def command(
         if as_json:
             print_json((state.to_dict() if state else {}) | _to_json(given, used, unknown))
         else:
-            lines = [*(_format_status(state) if state else []), *_format_settings(given, used), *map(_describe_unknown_variable, unknown)]
+            lines = [
+                *(_format_status(state) if state else []),
+                *_format_settings(given, used),
+                *map(_describe_unknown_variable, unknown),
+            ]
             print_text("\n".join(lines))
 
 
-def _to_json(given: list[GivenSetting], used: list[GivenSetting], unknown: list[str]) -> dict[str, Any]:
+def _to_json(
+    given: list[GivenSetting], used: list[GivenSetting], unknown: list[str]
+) -> dict[str, Any]:
     is_used = {(one.name, one.source) for one in used}
     return {
         "settings": [
-            {"name": one.name, "value": one.value, "source": one.source, "used": (one.name, one.source) in is_used} for one in given
+            {
+                "name": one.name,
+                "value": one.value,
+                "source": one.source,
+                "used": (one.name, one.source) in is_used,
+            }
+            for one in given
         ],
         "unknown_variables": unknown,
     }
@@ -58,25 +77,47 @@ def _to_json(given: list[GivenSetting], used: list[GivenSetting], unknown: list[
 
 def _format_settings(given: list[GivenSetting], used: list[GivenSetting]) -> list[str]:
     if not given:
-        return [f"settings  the defaults: no SANITIZE_* variable and no {FILE_NAME} in this folder gives one"]
+        return [
+            f"settings  the defaults: no SANITIZE_* variable and no {FILE_NAME} in this folder"
+            " gives one"
+        ]
     values = {(one.name, one.source): format_value(one.value) for one in used}
     rows = [
-        (one.name, values.get((one.name, one.source), "(not used: another source wins)"), one.source)
+        (
+            one.name,
+            values.get((one.name, one.source), "(not used: another source wins)"),
+            one.source,
+        )
         for one in sorted(given, key=lambda one: VARIABLE_SETTINGS.index(one.name))
     ]
-    return ["settings, where no option gives another value:", "", format_table(("setting", "value", "from"), rows)]
+    return [
+        "settings, where no option gives another value:",
+        "",
+        format_table(("setting", "value", "from"), rows),
+    ]
 
 
 def _describe_unknown_variable(variable: str) -> str:
-    return f"note: {variable} gives no setting; {suggest_names(variable, map(variable_of, VARIABLE_SETTINGS))}"
+    return (
+        f"note: {variable} gives no setting;"
+        f" {suggest_names(variable, map(variable_of, VARIABLE_SETTINGS))}"
+    )
 
 
 def _format_status(state: StatusResult) -> list[str]:
     if not state.indexed:
         return [f"no index yet ({state.detect_tasks_done} detection tasks done)"]
     increments = f" in {state.increments} increments" if (state.increments or 1) > 1 else ""
-    lines = [f"index     {state.documents:,} documents{increments}, {state.tasks} tasks, key {state.key_id}"]
-    lines += [f"run       {run.plan_hash}  plan {run.plan}, {run.tasks_done} of {state.tasks} tasks done" for run in state.runs]
+    lines = [
+        f"index     {state.documents:,} documents{increments}, {state.tasks} tasks, key"
+        f" {state.key_id}"
+    ]
+    lines += [
+        f"run       {run.plan_hash}  plan {run.plan}, {run.tasks_done} of {state.tasks} tasks done"
+        for run in state.runs
+    ]
     if state.lock_holder:
-        lines.append(f"held by   process {state.lock_holder.get('pid')} on {state.lock_holder.get('host')}")
+        lines.append(
+            f"held by   process {state.lock_holder.get('pid')} on {state.lock_holder.get('host')}"
+        )
     return lines

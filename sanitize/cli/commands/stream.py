@@ -7,7 +7,16 @@ from typing import Annotated
 import typer
 
 from sanitize.cli.console import format_facts, format_table, print_json, print_text
-from sanitize.cli.options import FROM_OPTIONS, AsJson, FinderNames, PlanChanges, PlanName, Quiet, local_path, with_settings
+from sanitize.cli.options import (
+    FROM_OPTIONS,
+    AsJson,
+    FinderNames,
+    PlanChanges,
+    PlanName,
+    Quiet,
+    local_path,
+    with_settings,
+)
 from sanitize.core.command_results import StreamResult
 from sanitize.plans.settings import Settings
 
@@ -16,12 +25,20 @@ from sanitize.plans.settings import Settings
 def command(
     inputs: Annotated[
         list[str] | None,
-        typer.Argument(metavar="[INPUT]...", help="files and folders; - or none: JSON lines on standard input", show_default=False),
+        typer.Argument(
+            metavar="[INPUT]...",
+            help="files and folders; - or none: JSON lines on standard input",
+            show_default=False,
+        ),
     ] = None,
     out: Annotated[
         str | None,
         typer.Option(
-            "-o", "--out", metavar="OUT", help="FILE.jsonl, or a folder for Parquet (default: standard output)", show_default=False
+            "-o",
+            "--out",
+            metavar="OUT",
+            help="FILE.jsonl, or a folder for Parquet (default: standard output)",
+            show_default=False,
         ),
     ] = None,
     plan: PlanName = "rmft",
@@ -29,20 +46,28 @@ def command(
         str | None,
         typer.Option(
             metavar="DIR",
-            help="the private folder for the values seen so far (default: a temporary one, deleted at the end)",
+            help=(
+                "the private folder for the values seen so far (default: a temporary one, deleted"
+                " at the end)"
+            ),
             show_default=False,
         ),
     ] = None,
     set_: PlanChanges = None,
     finder: FinderNames = None,
     lines: Annotated[
-        bool, typer.Option("--lines", help="each line of standard input is a text of its own (default: a JSON object)")
+        bool,
+        typer.Option(
+            "--lines",
+            help="each line of standard input is a text of its own (default: a JSON object)",
+        ),
     ] = False,
     settings: Settings = FROM_OPTIONS,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Sanitize records as they arrive: JSON lines in, JSON lines out. Each is edited by what was seen before it."""
+    """Sanitize records as they arrive: JSON lines in, JSON lines out. Each is edited by what was
+    seen before it."""
     from sanitize.engines.worker_process import tune_malloc
     from sanitize.errors import UsageError
     from sanitize.pipeline.streaming.stream import run_stream
@@ -51,14 +76,22 @@ def command(
 
     for url in filter(is_url, [*(inputs or ()), out, state]):
         raise UsageError(
-            f"{redact_url(str(url))}: a stream reads and writes local files, standard input and output only; use `sanitize run` for URLs"
+            f"{redact_url(str(url))}: a stream reads and writes local files, standard input and"
+            " output only; use `sanitize run` for URLs"
         )
     out_path, state_path = (local_path(path) if path is not None else None for path in (out, state))
     if "-" in (inputs or ()) and inputs != ["-"]:
         raise UsageError("- is standard input, which is read alone; give - or files")
     paths = [local_path(path) for path in inputs or () if path != "-"]
     tune_malloc()
-    summary = run_stream(paths, out_path, load_plan(plan, set_ or (), finder or ()), state_path, settings, lines=lines)
+    summary = run_stream(
+        paths,
+        out_path,
+        load_plan(plan, set_ or (), finder or ()),
+        state_path,
+        settings,
+        lines=lines,
+    )
     if as_json and out is not None:
         print_json(summary.to_dict())
     elif as_json:
@@ -70,18 +103,38 @@ def command(
 def _format_summary(summary: StreamResult) -> str:
     if not summary.changed:
         return f"nothing new; {summary.position:,} records are acknowledged"
-    rows = [(kind, counts.occurrences, counts.kept, counts.replaced, counts.left_by_plan) for kind, counts in summary.by_kind.items()]
+    rows = [
+        (kind, counts.occurrences, counts.kept, counts.replaced, counts.left_by_plan)
+        for kind, counts in summary.by_kind.items()
+    ]
     lines = [
-        f"{summary.documents_in:,} records in = {summary.documents_out:,} out + {summary.quarantined:,} in quarantine"
-        f" in {summary.seconds:.1f} s; {summary.position:,} are acknowledged",
+        (
+            f"{summary.documents_in:,} records in = {summary.documents_out:,} out +"
+            f" {summary.quarantined:,} in quarantine in {summary.seconds:.1f} s;"
+            f" {summary.position:,} are acknowledged"
+        ),
         *([""] if rows else []),
         *(
-            [format_table(("kind", "occurrences", "kept", "replaced", "left by plan"), sorted(rows, key=lambda row: -row[1]))]
+            [
+                format_table(
+                    ("kind", "occurrences", "kept", "replaced", "left by plan"),
+                    sorted(rows, key=lambda row: -row[1]),
+                )
+            ]
             if rows
             else []
         ),
     ]
-    facts = [("quarantine", ", ".join(f"{times} {reason}" for reason, times in summary.quarantine.items()))] if summary.quarantine else []
+    facts = (
+        [
+            (
+                "quarantine",
+                ", ".join(f"{times} {reason}" for reason, times in summary.quarantine.items()),
+            )
+        ]
+        if summary.quarantine
+        else []
+    )
     facts += [("shape", summary.shape)] if summary.shape else []
     facts += [("note", note) for note in summary.notes]
     facts += [(line.name, line.text) for line in summary.verdict]

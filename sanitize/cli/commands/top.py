@@ -8,7 +8,14 @@ import typer
 
 from sanitize.cli.commands.sql import print_query_result
 from sanitize.cli.completion import complete_kind, complete_words
-from sanitize.cli.options import FROM_OPTIONS, AsJson, Reveal, WorkspacePath, require_choice, with_settings
+from sanitize.cli.options import (
+    FROM_OPTIONS,
+    AsJson,
+    Reveal,
+    WorkspacePath,
+    require_choice,
+    with_settings,
+)
 from sanitize.plans.settings import Settings
 
 RANKINGS = ("occurrences", "documents", "users")
@@ -17,9 +24,15 @@ RANKINGS = ("occurrences", "documents", "users")
 @with_settings("top")
 def command(
     work: WorkspacePath,
-    kind: Annotated[str, typer.Option(autocompletion=complete_kind, help="one kind, such as EMAIL_ADDRESS")] = "all",
+    kind: Annotated[
+        str, typer.Option(autocompletion=complete_kind, help="one kind, such as EMAIL_ADDRESS")
+    ] = "all",
     by: Annotated[
-        str, typer.Option(autocompletion=complete_words(lambda: RANKINGS), help="rank by occurrences, documents or users")
+        str,
+        typer.Option(
+            autocompletion=complete_words(lambda: RANKINGS),
+            help="rank by occurrences, documents or users",
+        ),
     ] = "occurrences",
     limit: Annotated[int, typer.Option("--limit", min=1, help="number of values")] = 20,
     reveal: Reveal = False,
@@ -31,4 +44,12 @@ def command(
     require_choice("--by", by, RANKINGS)
     given = {"kind": kind, "limit": str(limit)} | ({} if by == "users" else {"by": by})
     name = "top_values_by_users" if by == "users" else "top_values"
-    print_query_result(work, None, name, given, reveal=reveal, memory_limit=settings.memory_limit, format="json" if as_json else format)
+    print_query_result(
+        work,
+        None,
+        name,
+        given,
+        reveal=reveal,
+        memory_limit=settings.memory_limit,
+        format="json" if as_json else format,
+    )

@@ -15,17 +15,27 @@ from sanitize.plans.settings import Settings
 
 @with_settings("verify")
 def command(
-    out: Annotated[str, typer.Argument(metavar="OUT", help="a published folder, or its URL", show_default=False)],
+    out: Annotated[
+        str,
+        typer.Argument(metavar="OUT", help="a published folder, or its URL", show_default=False),
+    ],
     work: Annotated[
         str | None,
-        typer.Option(metavar="DIR", help="the private folder of the run that published OUT (default: OUT.private)", show_default=False),
+        typer.Option(
+            metavar="DIR",
+            help="the private folder of the run that published OUT (default: OUT.private)",
+            show_default=False,
+        ),
     ] = None,
-    verify: Annotated[str, typer.Option(help="full (every byte, all forms), or fast (plain forms only)")] = "full",
+    verify: Annotated[
+        str, typer.Option(help="full (every byte, all forms), or fast (plain forms only)")
+    ] = "full",
     settings: Settings = FROM_OPTIONS,
     quiet: Quiet = False,
     as_json: AsJson = False,
 ) -> None:
-    """Check a published folder: files against the manifest (exit 3), and removed values that occur in it (exit 4)."""
+    """Check a published folder: files against the manifest (exit 3), and removed values that occur
+    in it (exit 4)."""
     from sanitize.verification.leak_check import verify as verify_output
 
     found = verify_output(
@@ -43,17 +53,25 @@ def _format_verification(result: VerifyResult) -> str:
     lines = [f"{result.out}: {result.shards} shards match the manifest"]
     if result.foreign_files:
         lines.append(f"not published by a run, searched too: {', '.join(result.foreign_files)}")
-    lines.append(f"{describe_search(0, result.values_checked, len(result.forms), result.kept_originals)}:")
+    lines.append(
+        f"{describe_search(0, result.values_checked, len(result.forms), result.kept_originals)}:"
+    )
     lines.append("  " + ", ".join(result.forms))
     if result.mode != "full":
-        lines.append("not searched in the other forms of a full check: this check alone does not make it publishable")
+        lines.append(
+            "not searched in the other forms of a full check: this check alone does not make it"
+            " publishable"
+        )
     if result.ambiguous_values:
         lines.append(
-            f"{result.ambiguous_values:,} more value{'s' * (result.ambiguous_values > 1)} may mean something else, "
-            "such as a name of one word: a match is no leak"
+            f"{result.ambiguous_values:,} more value{'s' * (result.ambiguous_values > 1)} may mean"
+            " something else, such as a name of one word: a match is no leak"
         )
     if searched := result.bytes_searched:
-        lines.append("searched " + ", ".join(f"{size / 1e6:,.1f} MB of {place}" for place, size in searched.items()))
+        lines.append(
+            "searched "
+            + ", ".join(f"{size / 1e6:,.1f} MB of {place}" for place, size in searched.items())
+        )
     if result.inconclusive:
         lines.append(f"not certain: {describe_inconclusive(result.inconclusive)}")
     return "\n".join(lines)

@@ -1,4 +1,5 @@
-"""Builds surrogates for the editors: pools of name and domain components, and one invented identity for each person.
+"""Builds surrogates for the editors: pools of name and domain components, and one invented identity
+for each person.
 
 Contains no editor.
 """

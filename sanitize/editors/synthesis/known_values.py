@@ -32,8 +32,10 @@ from sanitize.kinds.kind import Kind
 
 MIN_DIGITS = 7  # a shorter row of digits does not identify a person
 NORMALISED = 0  # the column of the normalised form; every value has one
-FORM_COUNT = 6  # of the normalised form and of the spelling: the text, its digits, these without the country code
-_AMBIGUOUS = np.int64(0x5A827999_6ED9EBA1)  # inverts some bits of the forms of ambiguous kinds, which so equal no others
+# of the normalised form and of the spelling: the text, its digits, these without the country code
+FORM_COUNT = 6
+# inverts some bits of the forms of ambiguous kinds, which so equal no others
+_AMBIGUOUS = np.int64(0x5A827999_6ED9EBA1)
 KNOWN_FORMS_SCHEMA = pa.schema([pa.field("form", pa.int64()), pa.field("first_doc_no", pa.int64())])
 
 
@@ -49,7 +51,9 @@ def hash_surrogate_forms(kind: Kind, texts: pa.LargeStringArray, key: Key) -> I6
     )
 
 
-def hash_value_forms(kind: Kind, texts: pa.LargeStringArray, normalised: pa.LargeStringArray, key: Key) -> I64:
+def hash_value_forms(
+    kind: Kind, texts: pa.LargeStringArray, normalised: pa.LargeStringArray, key: Key
+) -> I64:
     """The forms of values of one kind, one row each, with a column for each form; 0: no such
     form."""
     return _hash_forms(kind, texts, normalised, key, separated=False)
@@ -110,7 +114,12 @@ class FirstForms:
     @classmethod
     def merge(cls, parts: Sequence[FirstForms]) -> FirstForms:
         """The forms of several parts."""
-        return cls.collect(*(np.concatenate([getattr(part, name) for part in parts]) for name in ("forms", "first_doc_nos")))
+        return cls.collect(
+            *(
+                np.concatenate([getattr(part, name) for part in parts])
+                for name in ("forms", "first_doc_nos")
+            )
+        )
 
     @classmethod
     def read(cls, path: Path) -> FirstForms:
@@ -129,11 +138,17 @@ class FirstForms:
 @cached_for_run(2)
 def _load_first_forms(path: Path, _mtime_ns: int) -> FirstForms:
     table = pq.read_table(path, partitioning=None)
-    return FirstForms(*(np.asarray(table.column(name), np.int64) for name in KNOWN_FORMS_SCHEMA.names))
+    return FirstForms(
+        *(np.asarray(table.column(name), np.int64) for name in KNOWN_FORMS_SCHEMA.names)
+    )
 
 
 @cached_for_run(2)
 def load_known_forms(path: Path, _mtime_ns: int) -> IdSet:
     """The aggregate `known_forms` in a file, as a set: 16 to 32 bytes for each form. Cached for
     later tasks of this process."""
-    return IdSet.of(np.asarray(pq.read_table(path, columns=["form"], partitioning=None).column("form"), np.int64))
+    return IdSet.of(
+        np.asarray(
+            pq.read_table(path, columns=["form"], partitioning=None).column("form"), np.int64
+        )
+    )

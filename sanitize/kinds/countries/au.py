@@ -1,15 +1,22 @@
-"""Australia: tax file numbers of nine digits (check modulo 11) and Medicare numbers (check modulo 10; the tenth digit is the issue number
-of the card, and a reference number may follow)."""
+"""Australia: tax file numbers of nine digits (check modulo 11) and Medicare numbers (check modulo
+10; the tenth digit is the issue number of the card, and a reference number may follow)."""
 
 from __future__ import annotations
 
 from sanitize.array_types import U8, Mask
-from sanitize.kinds.countries.national_id import character_values, label_pattern, make_national_id, weighted_sum
+from sanitize.kinds.countries.national_id import (
+    character_values,
+    label_pattern,
+    make_national_id,
+    weighted_sum,
+)
 from sanitize.kinds.kind import DIGITS
 
 
 def _is_tfn(rows: U8) -> Mask:
-    good: Mask = (weighted_sum(rows, (1, 4, 3, 7, 5, 8, 6, 9, 10)) % 11 == 0) & (rows != 48).any(axis=1)
+    good: Mask = (weighted_sum(rows, (1, 4, 3, 7, 5, 8, 6, 9, 10)) % 11 == 0) & (rows != 48).any(
+        axis=1
+    )
     return good
 
 

@@ -1,5 +1,5 @@
-"""Brazil: CPF (persons) and CNPJ (companies, including one-person companies; may contain letters since July 2026), each with two check
-digits modulo 11."""
+"""Brazil: CPF (persons) and CNPJ (companies, including one-person companies; may contain letters
+since July 2026), each with two check digits modulo 11."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from sanitize.kinds.kind import CAPITALS, DIGITS
 
 
 def _check_digit(rows: U8, weights: tuple[int, ...]) -> I64:
-    rest: I64 = (rows[:, : len(weights)].astype(np.int64) - 48) @ np.array(weights, np.int64) % 11  # letters count from 17
+    # letters count from 17
+    rest: I64 = (rows[:, : len(weights)].astype(np.int64) - 48) @ np.array(weights, np.int64) % 11
     return np.where(rest < 2, 0, 11 - rest)
 
 
@@ -30,7 +31,9 @@ def _is_cpf(rows: U8) -> Mask:
 
 
 def _is_cnpj(rows: U8) -> Mask:
-    return _is_valid(rows, (5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2), (6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2))
+    return _is_valid(
+        rows, (5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2), (6, 5, 4, 3, 2, 9, 8, 7, 6, 5, 4, 3, 2)
+    )
 
 
 KINDS = (

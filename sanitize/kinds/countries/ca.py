@@ -1,4 +1,5 @@
-"""Canada: social insurance numbers (Luhn; the first digit is the region, 0 and 8 are not assigned to persons)."""
+"""Canada: social insurance numbers (Luhn; the first digit is the region, 0 and 8 are not assigned
+to persons)."""
 
 from __future__ import annotations
 

@@ -1,16 +1,25 @@
-"""China: resident identity numbers of 18 characters: region, date of birth, sequence number, and a check character (ISO 7064 MOD 11-2)."""
+"""China: resident identity numbers of 18 characters: region, date of birth, sequence number, and a
+check character (ISO 7064 MOD 11-2)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sanitize.array_types import U8, Mask
-from sanitize.kinds.countries.national_id import STRONG_CHECK_RANK, is_date, make_national_id, two_digits, weighted_sum
+from sanitize.kinds.countries.national_id import (
+    STRONG_CHECK_RANK,
+    is_date,
+    make_national_id,
+    two_digits,
+    weighted_sum,
+)
 from sanitize.kinds.kind import DIGITS
 
 
 def _is_valid(rows: U8) -> Mask:
-    born = is_date(two_digits(rows, 6) * 100 + two_digits(rows, 8), two_digits(rows, 10), two_digits(rows, 12))
+    born = is_date(
+        two_digits(rows, 6) * 100 + two_digits(rows, 8), two_digits(rows, 10), two_digits(rows, 12)
+    )
     rest = weighted_sum(rows, [2**power % 11 for power in range(17, 0, -1)]) % 11
     good: Mask = born & (np.frombuffer(b"10X98765432", np.uint8)[rest] == rows[:, 17])
     return good

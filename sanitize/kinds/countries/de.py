@@ -1,5 +1,5 @@
-"""Germany: tax identification numbers (ISO 7064 MOD 11,10; among the first ten digits, one digit occurs two or three times and the others
-at most once)."""
+"""Germany: tax identification numbers (ISO 7064 MOD 11,10; among the first ten digits, one digit
+occurs two or three times and the others at most once)."""
 
 from __future__ import annotations
 
@@ -7,21 +7,36 @@ import numpy as np
 
 from sanitize.array_types import U8, Mask
 from sanitize.core.keys import Draws
-from sanitize.kinds.countries.national_id import character_values, label_pattern, make_national_id, passes_mod11_10
+from sanitize.kinds.countries.national_id import (
+    character_values,
+    label_pattern,
+    make_national_id,
+    passes_mod11_10,
+)
 from sanitize.kinds.kind import DIGITS, draw_indices
 
 
 def _is_valid(rows: U8) -> Mask:
     value = character_values(rows)
-    times = np.stack([(value[:, :10] == digit).sum(axis=1) for digit in range(10)], axis=1) if len(rows) else np.zeros((0, 10), np.int64)
+    times = (
+        np.stack([(value[:, :10] == digit).sum(axis=1) for digit in range(10)], axis=1)
+        if len(rows)
+        else np.zeros((0, 10), np.int64)
+    )
     repeated = (times >= 2).sum(axis=1)
     thrice = (value[:, :8] == value[:, 1:9]) & (value[:, 1:9] == value[:, 2:10])
-    good: Mask = passes_mod11_10(rows) & (repeated == 1) & (times.max(axis=1, initial=0) <= 3) & ~thrice.any(axis=1)
+    good: Mask = (
+        passes_mod11_10(rows)
+        & (repeated == 1)
+        & (times.max(axis=1, initial=0) <= 3)
+        & ~thrice.any(axis=1)
+    )
     return np.asarray(good & (value[:, 0] != 0))
 
 
 def _draw_characters(rows: U8, draws: Draws) -> U8:
-    """The rows with their first ten places drawn: a permutation of the ten digits in which one digit replaces another."""
+    """The rows with their first ten places drawn: a permutation of the ten digits in which one
+    digit replaces another."""
     keys = np.column_stack([draws.u64(20 + column) for column in range(10)])
     rows[:, :10] = 48 + np.argsort(keys, axis=1)
     row_numbers = np.arange(len(rows))
@@ -35,7 +50,13 @@ KINDS = (
         about="a German tax identification number",
         country="DE",
         bare_pattern="[1-9][0-9]{10}|[1-9][0-9](?: [0-9]{3}){3}",
-        label=label_pattern("Steuer-ID", "Steuer-IdNr.", "IdNr.", "Steueridentifikationsnummer", "Identifikationsnummer"),
+        label=label_pattern(
+            "Steuer-ID",
+            "Steuer-IdNr.",
+            "IdNr.",
+            "Steueridentifikationsnummer",
+            "Identifikationsnummer",
+        ),
         is_valid=_is_valid,
         alphabets=[b"123456789", *[DIGITS] * 10],
         draw_characters=_draw_characters,

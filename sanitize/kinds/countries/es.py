@@ -1,4 +1,5 @@
-"""Spain: NIF of residents (DNI) and of foreigners (NIE), with a check letter for the number modulo 23."""
+"""Spain: NIF of residents (DNI) and of foreigners (NIE), with a check letter for the number modulo
+23."""
 
 from __future__ import annotations
 
@@ -12,7 +13,8 @@ _CHECK_LETTERS = b"TRWAGMYFPDXBNJZSQVHLCKE"
 
 
 def _is_valid(rows: U8) -> Mask:
-    first = np.where(rows[:, 0] >= 65, rows[:, 0] - 88, rows[:, 0] - 48).astype(np.int64)  # X, Y, Z count as 0, 1, 2
+    # X, Y, Z count as 0, 1, 2
+    first = np.where(rows[:, 0] >= 65, rows[:, 0] - 88, rows[:, 0] - 48).astype(np.int64)
     total = first * 10**7 + (rows[:, 1:8].astype(np.int64) - 48) @ 10 ** np.arange(6, -1, -1)
     good: Mask = np.frombuffer(_CHECK_LETTERS, np.uint8)[total % 23] == rows[:, 8]
     return good
@@ -23,7 +25,9 @@ KINDS = (
         name="ES_NIF",
         about="a Spanish identity number (DNI)",
         country="ES",
-        bare_pattern="[0-9]{8}[ -]?[A-HJ-NP-TV-Z]|[0-9]{2}[.][0-9]{3}[.][0-9]{3}[ -]?[A-HJ-NP-TV-Z]",
+        bare_pattern=(
+            "[0-9]{8}[ -]?[A-HJ-NP-TV-Z]|[0-9]{2}[.][0-9]{3}[.][0-9]{3}[ -]?[A-HJ-NP-TV-Z]"
+        ),
         is_valid=_is_valid,
         alphabets=[*[DIGITS] * 8, _CHECK_LETTERS],
         check_length=1,

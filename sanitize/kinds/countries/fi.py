@@ -1,4 +1,5 @@
-"""Finland: personal identity codes: date of birth, a sign for the century (including those added in 2023), and a check character."""
+"""Finland: personal identity codes: date of birth, a sign for the century (including those added in
+2023), and a check character."""
 
 from __future__ import annotations
 
@@ -14,7 +15,9 @@ _CENTURY_BY_SIGN[list(b"-YXWVU")], _CENTURY_BY_SIGN[ord("+")] = 1900, 1800
 
 
 def _is_valid(rows: U8) -> Mask:
-    born = is_date(_CENTURY_BY_SIGN[rows[:, 6]] + two_digits(rows, 4), two_digits(rows, 2), two_digits(rows, 0))
+    born = is_date(
+        _CENTURY_BY_SIGN[rows[:, 6]] + two_digits(rows, 4), two_digits(rows, 2), two_digits(rows, 0)
+    )
     total = (
         (two_digits(rows, 0) * 10_000 + two_digits(rows, 2) * 100 + two_digits(rows, 4)) * 1_000
         + two_digits(rows, 7) * 10
@@ -32,7 +35,17 @@ KINDS = (
         country="FI",
         bare_pattern="[0-3][0-9][01][0-9]{3}[-+A-FYXWVU][0-9]{3}[0-9A-FHJ-NPR-Y]",
         is_valid=_is_valid,
-        alphabets=[b"0123", DIGITS, b"01", DIGITS, DIGITS, DIGITS, b"-A", *[DIGITS] * 3, _CHECK_CHARACTERS],
+        alphabets=[
+            b"0123",
+            DIGITS,
+            b"01",
+            DIGITS,
+            DIGITS,
+            DIGITS,
+            b"-A",
+            *[DIGITS] * 3,
+            _CHECK_CHARACTERS,
+        ],
         separators=b"",
         check_length=1,
         first_bytes=b"0123",

@@ -1,12 +1,17 @@
-"""France: the national register number (NIR, "numéro de sécurité sociale"), with its two-digit key (97 minus the number modulo 97;
-Corsica's 2A and 2B count as 19 and 18)."""
+"""France: the national register number (NIR, "numéro de sécurité sociale"), with its two-digit key
+(97 minus the number modulo 97; Corsica's 2A and 2B count as 19 and 18)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sanitize.array_types import U8, Mask
-from sanitize.kinds.countries.national_id import STRONG_CHECK_RANK, character_values, make_national_id, two_digits
+from sanitize.kinds.countries.national_id import (
+    STRONG_CHECK_RANK,
+    character_values,
+    make_national_id,
+    two_digits,
+)
 from sanitize.kinds.kind import DIGITS
 
 
@@ -21,7 +26,11 @@ def _is_valid(rows: U8) -> Mask:
         rest = (rest * 10 + value[:, column]) % 97
     month = two_digits(digits, 3)
     # months from 20 on mean that the month is unknown
-    good: Mask = known & (97 - rest == value[:, 13] * 10 + value[:, 14]) & (((month >= 1) & (month <= 12)) | (month >= 20))
+    good: Mask = (
+        known
+        & (97 - rest == value[:, 13] * 10 + value[:, 14])
+        & (((month >= 1) & (month <= 12)) | (month >= 20))
+    )
     return good
 
 
@@ -30,7 +39,10 @@ KINDS = (
         name="FR_NIR",
         about="a French social security number",
         country="FR",
-        bare_pattern="[1278] ?[0-9]{2} ?(?:0[1-9]|1[0-2]|[2-9][0-9]) ?(?:[0-9]{2}|2[AB]) ?[0-9]{3} ?[0-9]{3} ?[0-9]{2}",
+        bare_pattern=(
+            "[1278] ?[0-9]{2} ?(?:0[1-9]|1[0-2]|[2-9][0-9]) ?(?:[0-9]{2}|2[AB]) ?[0-9]{3} ?[0-9]{3}"
+            " ?[0-9]{2}"
+        ),
         is_valid=_is_valid,
         alphabets=[b"12", DIGITS, DIGITS, b"01", DIGITS, b"12345678", DIGITS, *[DIGITS] * 8],
         check_length=2,

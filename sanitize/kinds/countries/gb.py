@@ -1,5 +1,5 @@
-"""United Kingdom: NHS numbers (check modulo 11, NHS Data Dictionary) and National Insurance numbers (no check digit; HMRC's rules for
-the prefix)."""
+"""United Kingdom: NHS numbers (check modulo 11, NHS Data Dictionary) and National Insurance numbers
+(no check digit; HMRC's rules for the prefix)."""
 
 from __future__ import annotations
 

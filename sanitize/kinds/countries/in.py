@@ -1,5 +1,5 @@
-"""India: Aadhaar numbers (Verhoeff's check digit, no leading 0 or 1) and permanent account numbers (no public check; the fourth letter is
-the type of the holder)."""
+"""India: Aadhaar numbers (Verhoeff's check digit, no leading 0 or 1) and permanent account numbers
+(no public check; the fourth letter is the type of the holder)."""
 
 from __future__ import annotations
 

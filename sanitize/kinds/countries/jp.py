@@ -1,12 +1,17 @@
-"""Japan: individual numbers ("My Number") of twelve digits, the last of which is a check digit (order 85 of the Ministry of Internal
-Affairs, 2014)."""
+"""Japan: individual numbers ("My Number") of twelve digits, the last of which is a check digit
+(order 85 of the Ministry of Internal Affairs, 2014)."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sanitize.array_types import U8, Mask
-from sanitize.kinds.countries.national_id import character_values, label_pattern, make_national_id, weighted_sum
+from sanitize.kinds.countries.national_id import (
+    character_values,
+    label_pattern,
+    make_national_id,
+    weighted_sum,
+)
 from sanitize.kinds.kind import BEYOND_ASCII, DIGITS
 
 

@@ -1,12 +1,19 @@
-"""South Korea: resident registration numbers: date of birth, a digit for century and sex, and a check digit, which numbers assigned since
-October 2020 no longer have."""
+"""South Korea: resident registration numbers: date of birth, a digit for century and sex, and a
+check digit, which numbers assigned since October 2020 no longer have."""
 
 from __future__ import annotations
 
 import numpy as np
 
 from sanitize.array_types import U8, Mask
-from sanitize.kinds.countries.national_id import character_values, is_date, label_pattern, make_national_id, two_digits, weighted_sum
+from sanitize.kinds.countries.national_id import (
+    character_values,
+    is_date,
+    label_pattern,
+    make_national_id,
+    two_digits,
+    weighted_sum,
+)
 from sanitize.kinds.kind import BEYOND_ASCII, DIGITS
 
 

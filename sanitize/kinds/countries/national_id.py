@@ -1,9 +1,12 @@
-"""Common code of the national identifiers: `make_national_id` builds the `Kind`, and functions compute the usual check digits.
+"""Common code of the national identifiers: `make_national_id` builds the `Kind`, and functions
+compute the usual check digits.
 
-A national identifier is a number in groups, with check characters at its end, and often a label before it. A number with a strong check,
-or written in the groups of its country, is found by itself. A number whose check a tenth of all numbers of its length would pass is found
-as bare digits only after its label (`NHS number: 9434765919`). The label also takes precedence over other kinds, since the match that
-begins first wins: without it, a number written like a telephone number is a telephone number.
+A national identifier is a number in groups, with check characters at its end, and often a label
+before it. A number with a strong check, or written in the groups of its country, is found by
+itself. A number whose check a tenth of all numbers of its length would pass is found as bare digits
+only after its label (`NHS number: 9434765919`). The label also takes precedence over other kinds,
+since the match that begins first wins: without it, a number written like a telephone number is a
+telephone number.
 """
 
 from __future__ import annotations
@@ -16,40 +19,71 @@ import polars as pl
 
 from sanitize.array_types import I64, U8, Mask
 from sanitize.core.keys import Draws
-from sanitize.kinds.kind import BLANKS, BOUNDARY, HYPHENS, Kind, draw_indices, from_byte_matrix, to_byte_matrix, widen_separators
-
-# after all kinds that are searched in every plan: a national identifier must not match telephone numbers and dates
-DEFAULT_RANK = 80
-STRONG_CHECK_RANK = (
-    44  # before CREDIT_CARD, whose pattern matches 13 to 19 digits: for numbers that contain a date of birth and a check digit
+from sanitize.kinds.kind import (
+    BLANKS,
+    BOUNDARY,
+    HYPHENS,
+    Kind,
+    draw_indices,
+    from_byte_matrix,
+    to_byte_matrix,
+    widen_separators,
 )
-# between a label and its number: a word for number, whose it is (`NIF da senhora Costa`), and a verb or signs. Longer alternatives come
-# first, since the label is also matched without the number behind it
+
+# after all kinds that are searched in every plan: a national identifier must not match telephone
+# numbers and dates
+DEFAULT_RANK = 80
+# before CREDIT_CARD, whose pattern matches 13 to 19 digits: for numbers that contain a date of
+# birth and a check digit
+STRONG_CHECK_RANK = 44
+# between a label and its number: a word for number, whose it is (`NIF da senhora Costa`), and a
+# verb or signs. Longer alternatives come first, since the label is also matched without the number
+# behind it
 _LABEL_GAP = (
-    "(?:[ -]?(?:[Nn]umber|NUMBER|[Nn]ummer|[Nn]umero|[Nn]o[.]|[Nn]o|NO|[Nn]r[.]?|[Nn]um[.]?|"
-    "ID|[Ii]d|n°|nº|№))?(?: (?:of|for|von|der|des|van|du|de|del|della|di|da|do)(?: [^ 0-9\\n]+){1,5})?"
-    "(?: lautet| est| ist| es| is| é| è| to|は|が|[ \\t:：#=-]){1,3}"
+    "(?:[ -]?(?:[Nn]umber|NUMBER|[Nn]ummer|[Nn]umero|[Nn]o[.]|[Nn]o|NO|[Nn]r[.]?|[Nn]um[.]?|ID|[Ii]d|n°|nº|№))?(?:"  # noqa: E501
+    " (?:of|for|von|der|des|van|du|de|del|della|di|da|do)(?: [^ 0-9\\n]+){1,5})?(?: lautet| est|"
+    " ist| es| is| é| è| to|は|が|[ \\t:：#=-]){1,3}"
 )
 # Verhoeff's multiplication in the dihedral group of order ten, and his permutation
 _VERHOEFF_PRODUCTS = np.array(
     [
-        [(a + b) % 5 if a < 5 and b < 5 else (a + b - 5) % 5 + 5 if a < 5 else (a - b) % 5 + 5 if b < 5 else (a - b) % 5 for b in range(10)]
+        [
+            (
+                (a + b) % 5
+                if a < 5 and b < 5
+                else (a + b - 5) % 5 + 5
+                if a < 5
+                else (a - b) % 5 + 5
+                if b < 5
+                else (a - b) % 5
+            )
+            for b in range(10)
+        ]
         for a in range(10)
     ]
 )
 _VERHOEFF_PERMUTATION = np.array([1, 5, 7, 6, 2, 8, 3, 0, 9, 4])
-_MAX_ROUNDS = 400  # rounds in which surrogates that fail the check are drawn again; three rounds are enough for most
+# rounds in which surrogates that fail the check are drawn again; three rounds are enough for most
+_MAX_ROUNDS = 400
 
 
 def label_pattern(*names: str) -> str:
-    """A regular expression for the label of a number: each of `names` as given, in lower case and in upper case, with a word boundary
-    before it if it is ASCII. Dots are escaped, other special characters are not."""
+    """A regular expression for the label of a number: each of `names` as given, in lower case and
+    in upper case, with a word boundary before it if it is ASCII. Dots are escaped, other special
+    characters are not."""
     forms = dict.fromkeys(form for name in names for form in (name, name.lower(), name.upper()))
-    return "(?:" + "|".join((BOUNDARY if form.isascii() else "") + form.replace(".", "[.]") for form in forms) + ")"
+    return (
+        "(?:"
+        + "|".join(
+            (BOUNDARY if form.isascii() else "") + form.replace(".", "[.]") for form in forms
+        )
+        + ")"
+    )
 
 
 def character_values(rows: U8) -> I64:
-    """The check-digit value of each ASCII byte of a matrix with one number per row: digits 0 to 9, upper-case letters 10 to 35."""
+    """The check-digit value of each ASCII byte of a matrix with one number per row: digits 0 to 9,
+    upper-case letters 10 to 35."""
     value = rows.astype(np.int64)
     return np.where(value >= 65, value - 55, value - 48)
 
@@ -69,7 +103,8 @@ def passes_luhn(rows: U8) -> Mask:
 
 
 def passes_verhoeff(rows: U8) -> Mask:
-    """True where the last digit is Verhoeff's check digit (J. Verhoeff, Error Detecting Decimal Codes, 1969)."""
+    """True where the last digit is Verhoeff's check digit (J. Verhoeff, Error Detecting Decimal
+    Codes, 1969)."""
     value = character_values(rows)
     state, turned = np.zeros(len(rows), np.int64), np.arange(10)
     for column in range(value.shape[1] - 1, -1, -1):
@@ -91,7 +126,8 @@ def passes_mod11_10(rows: U8) -> Mask:
 
 
 def passes_mod97(rows: U8) -> Mask:
-    """True where digits and upper-case letters (10 to 35), read as one number, pass ISO 7064 MOD 97-10 (remainder 1)."""
+    """True where digits and upper-case letters (10 to 35), read as one number, pass ISO 7064 MOD
+    97-10 (remainder 1)."""
     rest = np.zeros(len(rows), np.int64)
     for value in character_values(rows).T:
         rest = np.where(value > 9, rest * 100 + value, rest * 10 + value) % 97
@@ -103,14 +139,18 @@ def is_date(year: I64, month: I64, day: I64) -> Mask:
     """True where year, month and day are a date of the Gregorian calendar."""
     days = np.array([0, 31, 28, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31])
     known = (month >= 1) & (month <= 12)
-    last = days[np.where(known, month, 0)] + ((month == 2) & (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0)))
+    last = days[np.where(known, month, 0)] + (
+        (month == 2) & (year % 4 == 0) & ((year % 100 != 0) | (year % 400 == 0))
+    )
     good: Mask = known & (day >= 1) & (day <= last)
     return good
 
 
 def two_digits(rows: U8, position: int) -> I64:
     """The two-digit number at a position of each row."""
-    pair: I64 = (rows[:, position].astype(np.int64) - 48) * 10 + rows[:, position + 1].astype(np.int64) - 48
+    pair: I64 = (
+        (rows[:, position].astype(np.int64) - 48) * 10 + rows[:, position + 1].astype(np.int64) - 48
+    )
     return pair
 
 
@@ -135,22 +175,35 @@ def make_national_id(
     phase: int = 2,
     shorten: Callable[[pl.Series], pl.Series] | None = None,
 ) -> Kind:
-    """The `Kind` of a national identifier; `first_bytes`, `hits` and `near_misses` are those of `Kind`.
+    """The `Kind` of a national identifier; `first_bytes`, `hits` and `near_misses` are those of
+    `Kind`.
 
-    bare_pattern, labelled_pattern   What is found without a label; what is found in addition after the label. Default of the second: the
+    bare_pattern, labelled_pattern   What is found without a label; what is found in addition after
+                                     the label. Default of the second: the
                first.
     label      A pattern for the label, see `label_pattern`; None: there is no label.
-    is_valid   True where the characters of a normalised form are such a number: check characters, dates, ranges.
-    alphabets  The characters that surrogates may have at each position of the normalised form; their number is its length. Surrogates are
-               drawn from them, or from `draw_characters`; the last `check_length` characters are then set so that `is_valid` is true.
-    reserved   The same as `alphabets`, for numbers that are assigned to no one; used for surrogates with `reserved`.
-    phase      3 where a telephone number may have the same shape and should take precedence (see `Kind.phase`).
-    separators Bytes between the groups, which are removed in the normalised form; `shorten` then computes it from the rest.
+    is_valid   True where the characters of a normalised form are such a number: check characters,
+               dates, ranges.
+    alphabets  The characters that surrogates may have at each position of the normalised form;
+    their number is its length. Surrogates are
+               drawn from them, or from `draw_characters`; the last `check_length` characters are
+               then set so that `is_valid` is true.
+    reserved   The same as `alphabets`, for numbers that are assigned to no one; used for surrogates
+               with `reserved`.
+    phase      3 where a telephone number may have the same shape and should take precedence (see
+               `Kind.phase`).
+    separators Bytes between the groups, which are removed in the normalised form; `shorten` then
+    computes it from the rest.
     """
     width = len(alphabets)
     known = labelled_pattern if labelled_pattern is not None else bare_pattern
-    if separators:  # without a label, wide gaps are not allowed: they would join the number and what follows it on the line
-        bare_pattern, known = widen_separators(bare_pattern, allow_repeated=False), widen_separators(known)
+    # without a label, wide gaps are not allowed: they would join the number and what follows it on
+    # the line
+    if separators:
+        bare_pattern, known = (
+            widen_separators(bare_pattern, allow_repeated=False),
+            widen_separators(known),
+        )
     gaps = separators.decode().replace("-", "") + BLANKS + HYPHENS
 
     def normalise(values: pl.Series) -> pl.Series:
@@ -162,12 +215,18 @@ def make_national_id(
         plain = normalise(values)
         rows = to_byte_matrix(plain, width)[:, :width]
         good = (plain.str.len_bytes() == width).to_numpy() & is_valid(rows)
-        return pl.select(pl.when(pl.Series(~good, dtype=pl.Boolean)).then(pl.lit("checksum"))).to_series()
+        return pl.select(
+            pl.when(pl.Series(~good, dtype=pl.Boolean)).then(pl.lit("checksum"))
+        ).to_series()
 
     def make_surrogates(values: pl.Series, draws: Draws, public: bool) -> pl.Series:
-        """Numbers that the kind's own check accepts, in the groups of the value; dates in them are redrawn too."""
+        """Numbers that the kind's own check accepts, in the groups of the value; dates in them are
+        redrawn too."""
         out = np.zeros((len(values), width), np.uint8)
-        tables = [np.frombuffer(one, np.uint8) for one in (reserved if public and reserved is not None else alphabets)]
+        tables = [
+            np.frombuffer(one, np.uint8)
+            for one in (reserved if public and reserved is not None else alphabets)
+        ]
         pending = np.arange(len(values))
         for attempt in range(_MAX_ROUNDS):
             row_draws = draws.take(pending).nested_attempt(attempt, _MAX_ROUNDS)
@@ -176,7 +235,9 @@ def make_national_id(
                 drawn[:, place] = table[draw_indices(row_draws, place, len(table))]
             if draw_characters is not None:
                 drawn = draw_characters(drawn, row_draws)
-            drawn, good = _fit_check_characters(drawn, is_valid, tables[width - check_length :] if check_length else [])
+            drawn, good = _fit_check_characters(
+                drawn, is_valid, tables[width - check_length :] if check_length else []
+            )
             out[pending] = drawn
             pending = pending[~good]
             if not len(pending):
@@ -207,8 +268,11 @@ def make_national_id(
     )
 
 
-def _fit_check_characters(rows: U8, is_valid: Callable[[U8], Mask], tables: Sequence[U8]) -> tuple[U8, Mask]:
-    """The rows with their last characters (one from each of `tables`) set so that they are valid where possible, and which rows are."""
+def _fit_check_characters(
+    rows: U8, is_valid: Callable[[U8], Mask], tables: Sequence[U8]
+) -> tuple[U8, Mask]:
+    """The rows with their last characters (one from each of `tables`) set so that they are valid
+    where possible, and which rows are."""
     good = is_valid(rows) if not tables else np.zeros(len(rows), np.bool_)
     for ending in itertools.product(*(table.tolist() for table in tables)) if tables else ():
         rest = np.flatnonzero(~good)
@@ -223,7 +287,8 @@ def _fit_check_characters(rows: U8, is_valid: Callable[[U8], Mask], tables: Sequ
 
 
 def _fill_characters(values: pl.Series, characters: U8, separators: bytes) -> pl.Series:
-    """The values with their characters replaced by `characters`, aligned at the right; separators stay."""
+    """The values with their characters replaced by `characters`, aligned at the right; separators
+    stay."""
     rows = to_byte_matrix(values)
     # bytes beyond ASCII in a number are separators between its groups
     place = (rows != 0) & (rows < 128) & ~np.isin(rows, list(separators))

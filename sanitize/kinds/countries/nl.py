@@ -8,7 +8,9 @@ from sanitize.kinds.kind import DIGITS
 
 
 def _is_valid(rows: U8) -> Mask:
-    good: Mask = (weighted_sum(rows, (9, 8, 7, 6, 5, 4, 3, 2, -1)) % 11 == 0) & (rows != 48).any(axis=1)
+    good: Mask = (weighted_sum(rows, (9, 8, 7, 6, 5, 4, 3, 2, -1)) % 11 == 0) & (rows != 48).any(
+        axis=1
+    )
     return good
 
 

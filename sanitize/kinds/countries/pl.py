@@ -1,4 +1,5 @@
-"""Poland: PESEL, which contains the date of birth (20 is added to the month from the year 2000 on) and a check digit."""
+"""Poland: PESEL, which contains the date of birth (20 is added to the month from the year 2000 on)
+and a check digit."""
 
 from __future__ import annotations
 
@@ -11,7 +12,9 @@ from sanitize.kinds.kind import DIGITS
 
 def _is_valid(rows: U8) -> Mask:
     month, late = two_digits(rows, 2), two_digits(rows, 2) > 20
-    born = is_date(np.where(late, 2000, 1900) + two_digits(rows, 0), month - 20 * late, two_digits(rows, 4))
+    born = is_date(
+        np.where(late, 2000, 1900) + two_digits(rows, 0), month - 20 * late, two_digits(rows, 4)
+    )
     good: Mask = born & (weighted_sum(rows, (1, 3, 7, 9, 1, 3, 7, 9, 1, 3, 1)) % 10 == 0)
     return good
 

@@ -1,5 +1,5 @@
-"""Sweden: personal identity numbers, and coordination numbers (60 is added to the day): date of birth and a check digit (Luhn over the
-last ten digits). Normalised form: these ten digits."""
+"""Sweden: personal identity numbers, and coordination numbers (60 is added to the day): date of
+birth and a check digit (Luhn over the last ten digits). Normalised form: these ten digits."""
 
 from __future__ import annotations
 
@@ -7,14 +7,21 @@ import numpy as np
 import polars
 
 from sanitize.array_types import U8, Mask
-from sanitize.kinds.countries.national_id import is_date, label_pattern, make_national_id, passes_luhn, two_digits
+from sanitize.kinds.countries.national_id import (
+    is_date,
+    label_pattern,
+    make_national_id,
+    passes_luhn,
+    two_digits,
+)
 from sanitize.kinds.kind import DIGITS
 
 
 def _is_valid(rows: U8) -> Mask:
     day = two_digits(rows, 4)
     year = 1900 + two_digits(rows, 0)
-    leap = (two_digits(rows, 2) == 2) & (day % 60 == 29) & (two_digits(rows, 0) % 4 == 0)  # year 00: 1900 was no leap year, 2000 is
+    # year 00: 1900 was no leap year, 2000 is
+    leap = (two_digits(rows, 2) == 2) & (day % 60 == 29) & (two_digits(rows, 0) % 4 == 0)
     born = is_date(year, two_digits(rows, 2), np.where(day > 60, day - 60, day)) | leap
     good: Mask = born & passes_luhn(rows)
     return good

@@ -1,7 +1,8 @@
 """Finds the folders that were published from a workspace, wherever they are now.
 
-A record names the path of an output and the hash of its manifest (publish_history.py). A folder counts as that output only if it has this
-hash, so that an erasure never rewrites the output of another workspace: after `cp -r A B`, the records in B name the folders of A too.
+A record names the path of an output and the hash of its manifest (publish_history.py). A folder
+counts as that output only if it has this hash, so that an erasure never rewrites the output of
+another workspace: after `cp -r A B`, the records in B name the folders of A too.
 """
 
 from __future__ import annotations
@@ -41,8 +42,8 @@ class PublishedOutput:
 
 @dataclass(frozen=True, kw_only=True)
 class OutputSearch:
-    """The outputs of a workspace: those that were found, those that were not, other folders with the same content, and the commands whose
-    output a later command of the workspace replaced."""
+    """The outputs of a workspace: those that were found, those that were not, other folders with
+    the same content, and the commands whose output a later command of the workspace replaced."""
 
     found: tuple[PublishedOutput, ...]
     missing: tuple[tuple[_Command, UnreachedOutput], ...]
@@ -56,8 +57,9 @@ class OutputSearch:
 
 
 def find_outputs(workspace: Path) -> OutputSearch:
-    """Find every output that was published from WORK: at its path from WORK (both may have been moved), at its recorded path, else under
-    another name beside one of these. Outputs that a later command of this WORK replaced do not count."""
+    """Find every output that was published from WORK: at its path from WORK (both may have been
+    moved), at its recorded path, else under another name beside one of these. Outputs that a later
+    command of this WORK replaced do not count."""
     commands = publish_history.list_commands(workspace)
     folders: dict[int, Path] = {}  # number of a command -> the folder that has its output
     taken: set[Path] = set()
@@ -65,7 +67,11 @@ def find_outputs(workspace: Path) -> OutputSearch:
         for number, command in enumerate(commands):
             if number in folders:
                 continue
-            candidates = _list_folders_beside(workspace, command) if is_search_beside else _list_own_paths(workspace, command)
+            candidates = (
+                _list_folders_beside(workspace, command)
+                if is_search_beside
+                else _list_own_paths(workspace, command)
+            )
             for folder in candidates:
                 if (
                     folder not in taken
@@ -81,19 +87,44 @@ def find_outputs(workspace: Path) -> OutputSearch:
             replaced.append(command)
         elif number not in folders:
             reason = _explain(workspace, command)
-            missing.append((command, UnreachedOutput(out=command["out"], plan_hash=command["plan_hash"], reason=reason)))
+            missing.append(
+                (
+                    command,
+                    UnreachedOutput(
+                        out=command["out"], plan_hash=command["plan_hash"], reason=reason
+                    ),
+                )
+            )
     copies: dict[Path, UnreachedOutput] = {}
     for number in folders:
         command = commands[number]
-        for folder in (*_list_own_paths(workspace, command), *_list_folders_beside(workspace, command)):
-            if folder not in taken and not is_url(command["out"]) and _has_manifest_of(folder, command):
-                copies[folder] = UnreachedOutput(out=str(folder), plan_hash=command["plan_hash"], reason="copy")
-    found = [PublishedOutput(command=commands[number], corpus=Corpus.open(folder)) for number, folder in sorted(folders.items())]
-    return OutputSearch(found=tuple(found), missing=tuple(missing), copies=tuple(copies.values()), replaced=tuple(replaced))
+        for folder in (
+            *_list_own_paths(workspace, command),
+            *_list_folders_beside(workspace, command),
+        ):
+            if (
+                folder not in taken
+                and not is_url(command["out"])
+                and _has_manifest_of(folder, command)
+            ):
+                copies[folder] = UnreachedOutput(
+                    out=str(folder), plan_hash=command["plan_hash"], reason="copy"
+                )
+    found = [
+        PublishedOutput(command=commands[number], corpus=Corpus.open(folder))
+        for number, folder in sorted(folders.items())
+    ]
+    return OutputSearch(
+        found=tuple(found),
+        missing=tuple(missing),
+        copies=tuple(copies.values()),
+        replaced=tuple(replaced),
+    )
 
 
 def relocate_found(workspace: Path, search: OutputSearch) -> OutputSearch:
-    """Record where the outputs were found, and delete the records of replaced ones. The caller holds WORK's lock."""
+    """Record where the outputs were found, and delete the records of replaced ones. The caller
+    holds WORK's lock."""
     for command in search.replaced:
         publish_history.forget_command(workspace, command)
     found = []
@@ -105,31 +136,50 @@ def relocate_found(workspace: Path, search: OutputSearch) -> OutputSearch:
     return OutputSearch(found=tuple(found), missing=search.missing, copies=search.copies)
 
 
-def forget_deleted(workspace: Path, search: OutputSearch, deleted: Sequence[Path | str]) -> OutputSearch:
-    """Delete the records of missing outputs that the user declares deleted. Raises UsageError for an output that is not missing."""
+def forget_deleted(
+    workspace: Path, search: OutputSearch, deleted: Sequence[Path | str]
+) -> OutputSearch:
+    """Delete the records of missing outputs that the user declares deleted. Raises UsageError for
+    an output that is not missing."""
     names = [_resolve_links(name) for name in map(str, deleted)]
     for name in names:
         if name not in [_resolve_links(command["out"]) for command, _ in search.missing]:
             listed = ", ".join(str(command["out"]) for command, _ in search.missing) or "none"
-            raise UsageError(f"{name}: was given as deleted, and is not an output of {workspace} that is missing; missing are: {listed}")
+            raise UsageError(
+                f"{name}: was given as deleted, and is not an output of {workspace} that is"
+                f" missing; missing are: {listed}"
+            )
     for command, _ in search.missing:
         if _resolve_links(command["out"]) in names:
             publish_history.forget_command(workspace, command)
-    missing = tuple(entry for entry in search.missing if _resolve_links(entry[0]["out"]) not in names)
+    missing = tuple(
+        entry for entry in search.missing if _resolve_links(entry[0]["out"]) not in names
+    )
     return OutputSearch(found=search.found, missing=missing, copies=search.copies)
 
 
 def locate_inputs(workspace: Path, command: _Command) -> list[str]:
     """The inputs of a command: at their recorded paths, else at the same paths from WORK."""
     paths = []
-    for path, from_work in zip(command["inputs"], command.get("inputs_from_work") or [None] * len(command["inputs"]), strict=True):
-        moved = None if from_work is None else os.path.normpath(os.path.join(os.path.realpath(workspace), from_work))
-        paths.append(moved if moved and not os.path.exists(path) and os.path.exists(moved) else path)
+    for path, from_work in zip(
+        command["inputs"],
+        command.get("inputs_from_work") or [None] * len(command["inputs"]),
+        strict=True,
+    ):
+        moved = (
+            None
+            if from_work is None
+            else os.path.normpath(os.path.join(os.path.realpath(workspace), from_work))
+        )
+        paths.append(
+            moved if moved and not os.path.exists(path) and os.path.exists(moved) else path
+        )
     return paths
 
 
 def _list_own_paths(workspace: Path, command: _Command) -> list[Path]:
-    """Where an output should be: at its path from WORK, then at its recorded path; for a URL, its copy in WORK."""
+    """Where an output should be: at its path from WORK, then at its recorded path; for a URL, its
+    copy in WORK."""
     if is_url(command["out"]):
         return [remote_output.mirror_path(workspace, command["out"])]
     # a record of an earlier version has no path from WORK; by default OUT and WORK are neighbours
@@ -143,18 +193,25 @@ def _list_folders_beside(workspace: Path, command: _Command) -> Iterator[Path]:
     if is_url(command["out"]):
         return
     own_paths = _list_own_paths(workspace, command)
-    for parent in dict.fromkeys([Path(os.path.realpath(workspace)).parent, *(path.parent for path in own_paths)]):
+    for parent in dict.fromkeys(
+        [Path(os.path.realpath(workspace)).parent, *(path.parent for path in own_paths)]
+    ):
         try:
             entries = sorted(parent.iterdir())
         except OSError:
             continue
         for folder in entries:
-            if folder not in own_paths and not folder.is_symlink() and (folder / "manifest.json").is_file():
+            if (
+                folder not in own_paths
+                and not folder.is_symlink()
+                and (folder / "manifest.json").is_file()
+            ):
                 yield folder
 
 
 def _has_manifest_of(folder: Path, command: _Command) -> bool:
-    """True if a folder holds the output of a command. A record of an earlier version names no manifest; its plan must then be the same."""
+    """True if a folder holds the output of a command. A record of an earlier version names no
+    manifest; its plan must then be the same."""
     hashes = command.get("manifest_sha256")
     if hashes and not is_url(command["out"]):
         return publish_history.hash_manifest(folder) in hashes
@@ -165,27 +222,37 @@ def _has_manifest_of(folder: Path, command: _Command) -> bool:
 
 
 def _belongs_to_other_workspace(folder: Path, workspace: Path, command: _Command) -> bool:
-    """True if the private folder beside a published folder is another one, which recorded the same output. The folder at its path from WORK
-    belongs to WORK: a copy of both has the same records."""
+    """True if the private folder beside a published folder is another one, which recorded the same
+    output. The folder at its path from WORK belongs to WORK: a copy of both has the same
+    records."""
     if is_url(command["out"]) or folder == _list_own_paths(workspace, command)[0]:
         return False
     neighbour = folder.with_name(f"{folder.name}.private")
     if not (neighbour / "published").is_dir() or os.path.samefile(neighbour, workspace):
         return False
-    return any(_has_manifest_of(folder, other) for other in publish_history.list_commands(neighbour))
+    return any(
+        _has_manifest_of(folder, other) for other in publish_history.list_commands(neighbour)
+    )
 
 
-def _is_replaced(workspace: Path, command: _Command, commands: Sequence[_Command], taken: set[Path]) -> bool:
+def _is_replaced(
+    workspace: Path, command: _Command, commands: Sequence[_Command], taken: set[Path]
+) -> bool:
     """True if a later command of this WORK wrote another output over that of `command`."""
     hashes = command.get("manifest_sha256")
     if not hashes:
         return any(path in taken for path in _list_own_paths(workspace, command))
     own_path = _resolve_links(command["out"])  # a record of an earlier version may name a link
-    return any(set(hashes) & set(other.get("replaced_sha256", ())) for other in commands if _resolve_links(other["out"]) == own_path)
+    return any(
+        set(hashes) & set(other.get("replaced_sha256", ()))
+        for other in commands
+        if _resolve_links(other["out"]) == own_path
+    )
 
 
 def _resolve_links(out: str) -> str:
-    """The path of the folder that an OUT names, by which two names of one folder are equal; a URL as it is."""
+    """The path of the folder that an OUT names, by which two names of one folder are equal; a URL
+    as it is."""
     return out if is_url(out) else os.path.realpath(out)
 
 
@@ -194,4 +261,8 @@ def _explain(workspace: Path, command: _Command) -> str:
     folders = [folder for folder in _list_own_paths(workspace, command) if folder.exists()]
     if not folders:
         return "missing"
-    return "other workspace" if any(_has_manifest_of(folder, command) for folder in folders) else "other content"
+    return (
+        "other workspace"
+        if any(_has_manifest_of(folder, command) for folder in folders)
+        else "other content"
+    )

@@ -1,1 +1,2 @@
-"""Builds the index of a corpus: surveys the input, limits what may be lost, detects in all documents, and extends it by appends."""
+"""Builds the index of a corpus: surveys the input, limits what may be lost, detects in all
+documents, and extends it by appends."""

@@ -3,9 +3,10 @@ which the leak check searches in all texts, as it searches those that the finder
 
 Which values a column has is decided cell by cell: what the plan's finders find in it, and in
 columns of people and ids also what identifies somebody by its shape
-(sanitize/text/person_names/identity_shapes.py). Where only the cells of a column show that it names people, its
-shapes count if half of the cells are names. Left out are dates, places and organizations, kinds
-that the plan leaves, and values that are ordinary words (`Kind.is_distinctive`).
+(sanitize/text/person_names/identity_shapes.py). Where only the cells of a column show that it names
+people, its shapes count if half of the cells are names. Left out are dates, places and
+organizations, kinds that the plan leaves, and values that are ordinary words
+(`Kind.is_distinctive`).
 """
 
 from __future__ import annotations
@@ -80,7 +81,12 @@ class ColumnValueFinder:
         self._open_pass: FinderPass | None = None
         kinds = all_kinds()
         self._kind_names = list(kinds)
-        self._is_wanted = np.array([name not in left_kinds and one.category not in _NO_VALUE_CATEGORIES for name, one in kinds.items()])
+        self._is_wanted = np.array(
+            [
+                name not in left_kinds and one.category not in _NO_VALUE_CATEGORIES
+                for name, one in kinds.items()
+            ]
+        )
 
     def __enter__(self) -> ColumnValueFinder:
         return self
@@ -99,18 +105,28 @@ class ColumnValueFinder:
         `first_doc_no` and `is_name_guess`: true for a value that is one only if most cells of the
         column are names. `doc_nos` has the document of each cell.
         """
-        texts, cell_docs = _select_cells(cells, doc_nos, _MAX_LIST_BYTES if value_leaf.is_identity else _MAX_CELL_BYTES)
+        texts, cell_docs = _select_cells(
+            cells, doc_nos, _MAX_LIST_BYTES if value_leaf.is_identity else _MAX_CELL_BYTES
+        )
         if not len(texts):
             return _no_rows()
         found_values, rest = self._run_finders(texts, must_fill=not value_leaf.is_identity)
         shaped = find_identities(pl.Series(rest))
         parts = [(found_values, False), (self._complete(shaped), not value_leaf.is_identity)]
         if value_leaf.kind:
-            parts.append((self._complete(_select_of_kind(pl.Series(texts), value_leaf.kind)), False))
-        found = pl.concat([frame.with_columns(is_name_guess=pl.lit(is_guess)) for frame, is_guess in parts])
-        return found.with_columns(first_doc_no=pl.Series(cell_docs[found["cell_no"].to_numpy()])).select(_no_rows().columns)
+            parts.append(
+                (self._complete(_select_of_kind(pl.Series(texts), value_leaf.kind)), False)
+            )
+        found = pl.concat(
+            [frame.with_columns(is_name_guess=pl.lit(is_guess)) for frame, is_guess in parts]
+        )
+        return found.with_columns(
+            first_doc_no=pl.Series(cell_docs[found["cell_no"].to_numpy()])
+        ).select(_no_rows().columns)
 
-    def _run_finders(self, cells: pa.LargeStringArray, *, must_fill: bool) -> tuple[pl.DataFrame, pa.LargeStringArray]:
+    def _run_finders(
+        self, cells: pa.LargeStringArray, *, must_fill: bool
+    ) -> tuple[pl.DataFrame, pa.LargeStringArray]:
         """The values that the finders find, with `must_fill` only those that fill their cell,
         each with its first cell (`cell_no`); and the cells without what was found.
         """
@@ -124,16 +140,21 @@ class ColumnValueFinder:
         buffers = TextBuffers.from_array(cells)
         base = buffers.offsets[found.text_no]
         rows = np.flatnonzero(is_cut)
-        ((start, end),) = flatten_spans((found.text_no[rows], found.start_byte[rows], found.end_byte[rows]))
+        ((start, end),) = flatten_spans(
+            (found.text_no[rows], found.start_byte[rows], found.end_byte[rows])
+        )
         rows = rows[is_outermost(start, end)]
         low, high = (base + found.start_byte)[rows], (base + found.end_byte)[rows]
-        low = np.maximum(low, np.append(0, np.maximum.accumulate(high))[: len(low)])  # of two that overlap, the rest of the second
+        # of two that overlap, the rest of the second
+        low = np.maximum(low, np.append(0, np.maximum.accumulate(high))[: len(low)])
         rest = splice(buffers, low, high, pa.array([_CUT] * len(rows), pa.large_string()))
         if must_fill:
             cell_size, rest_size = (_count_letters(texts) for texts in (cells, rest))
             is_value &= (2 * rest_size < cell_size)[found.text_no]
         value_ids, first = np.unique(found.value_id[is_value], return_index=True)
-        first_cells = pl.DataFrame({"value_id": value_ids, "cell_no": found.text_no[is_value][first].astype(np.int64)})
+        first_cells = pl.DataFrame(
+            {"value_id": value_ids, "cell_no": found.text_no[is_value][first].astype(np.int64)}
+        )
         return values.join(first_cells, on="value_id", how="inner", maintain_order="left"), rest
 
     def _complete(self, values: pl.DataFrame) -> pl.DataFrame:
@@ -159,13 +180,19 @@ class ColumnValueFinder:
 
 
 def _no_rows() -> pl.DataFrame:
-    return NO_VALUES.with_columns(first_doc_no=pl.lit(0, pl.Int64), is_name_guess=pl.lit(True)).clear()
+    return NO_VALUES.with_columns(
+        first_doc_no=pl.lit(0, pl.Int64), is_name_guess=pl.lit(True)
+    ).clear()
 
 
-def _select_cells(cells: pa.LargeStringArray, doc_nos: I64, max_bytes: int) -> tuple[pa.LargeStringArray, I64]:
+def _select_cells(
+    cells: pa.LargeStringArray, doc_nos: I64, max_bytes: int
+) -> tuple[pa.LargeStringArray, I64]:
     """The distinct cells that are not null and have at most so many bytes, and the first document
     of each."""
-    frame = pl.DataFrame({"cell": pl.Series(cells), "doc_no": doc_nos}).filter(pl.col("cell").str.len_bytes() <= max_bytes)
+    frame = pl.DataFrame({"cell": pl.Series(cells), "doc_no": doc_nos}).filter(
+        pl.col("cell").str.len_bytes() <= max_bytes
+    )
     first = frame.group_by("cell", maintain_order=True).agg(pl.col("doc_no").min())
     return to_large_string(first["cell"]), first["doc_no"].to_numpy()
 
@@ -179,7 +206,13 @@ def _select_of_kind(cells: pl.Series, kind_name: str) -> pl.DataFrame:
     """The cells that are a value of a kind, where the name of their column is context enough."""
     kind = all_kinds()[kind_name]
     values = pl.DataFrame({"value": cells.str.strip_chars(), "cell_no": np.arange(len(cells))})
-    values = values.filter(kind.is_value(values.with_columns(bracketed=pl.lit(True), id_field=pl.lit(True), address_field=pl.lit(True))))
+    values = values.filter(
+        kind.is_value(
+            values.with_columns(
+                bracketed=pl.lit(True), id_field=pl.lit(True), address_field=pl.lit(True)
+            )
+        )
+    )
     if kind.check is not None and values.height:
         values = values.filter(kind.check(values["value"]).is_null())
     return values.select(pl.lit(kind_name).alias("kind"), "value", "cell_no")
@@ -220,8 +253,13 @@ def column_values_task(task: ColumnValuesTask) -> dict[str, Any]:
     with ColumnValueFinder(task.detection_spec, task.key, task.left_kinds) as finder:
         for doc_nos, columns in _iter_cells(task):
             counts = count_name_cells([cells.texts for cells in columns])
-            cell_counts = [(names + more, filled + others) for (names, filled), (more, others) in zip(cell_counts, counts, strict=True)]
-            for leaf_no, (value_leaf, cells) in enumerate(zip(task.value_leaves, columns, strict=True)):
+            cell_counts = [
+                (names + more, filled + others)
+                for (names, filled), (more, others) in zip(cell_counts, counts, strict=True)
+            ]
+            for leaf_no, (value_leaf, cells) in enumerate(
+                zip(task.value_leaves, columns, strict=True)
+            ):
                 found = finder.find(value_leaf, cells.texts, doc_nos[cells.rows])
                 values.add(found.with_columns(leaf_no=pl.lit(leaf_no, pl.Int32)))
     _write_values(values.collect(), task.folder / "candidates.parquet", CANDIDATE_SCHEMA)
@@ -235,12 +273,21 @@ def _iter_cells(task: ColumnValuesTask) -> Iterator[tuple[I64, list[FlatTexts]]]
     names = [*dict.fromkeys(one.leaf.column for one in task.value_leaves)]
     for table in task.documents.read(task.first_doc_no, task.end_doc_no, names):
         table = table.combine_chunks()
-        is_readable = ~np.isin(np.asarray(table.column("doc_no"), np.int64), np.array(task.quarantined_docs, np.int64))
-        faults = find_faults(table.select(names).to_batches()[0], task.max_doc_bytes) if table.num_rows else {}
+        is_readable = ~np.isin(
+            np.asarray(table.column("doc_no"), np.int64), np.array(task.quarantined_docs, np.int64)
+        )
+        faults = (
+            find_faults(table.select(names).to_batches()[0], task.max_doc_bytes)
+            if table.num_rows
+            else {}
+        )
         is_readable[list(faults)] = False
         table = table.filter(pa.array(is_readable)).combine_chunks()
         if table.num_rows:
-            columns = [list_cells(table.column(one.leaf.column).chunk(0), one.leaf) for one in task.value_leaves]
+            columns = [
+                list_cells(table.column(one.leaf.column).chunk(0), one.leaf)
+                for one in task.value_leaves
+            ]
             yield np.asarray(table.column("doc_no"), np.int64), columns
 
 
@@ -262,14 +309,20 @@ def number_texts_type(data_type: pa.DataType) -> pa.DataType:
     return data_type
 
 
-def merge_column_values(candidate_files: Sequence[Path], cell_counts: Sequence[Sequence[tuple[int, int]]], out: Path) -> dict[str, Any]:
+def merge_column_values(
+    candidate_files: Sequence[Path], cell_counts: Sequence[Sequence[tuple[int, int]]], out: Path
+) -> dict[str, Any]:
     """Write the values of the columns of all tasks to `out`, a table `column_values`; returns
     `values`, the number of distinct ones.
 
     `cell_counts` has the counts of each task. Of columns that nothing but their cells shows to
     name people, those with names in at least half of their cells count.
     """
-    totals = np.array(cell_counts, np.int64).sum(axis=0) if len(cell_counts) else np.zeros((0, 2), np.int64)
+    totals = (
+        np.array(cell_counts, np.int64).sum(axis=0)
+        if len(cell_counts)
+        else np.zeros((0, 2), np.int64)
+    )
     names_people: Mask = (totals[:, 0] >= _MIN_NAME_CELLS) & (2 * totals[:, 0] >= totals[:, 1])
     numbers = {name: number for number, name in enumerate(all_kinds())}
     values = _DistinctRows(_no_rows().drop("is_name_guess"))
@@ -304,7 +357,11 @@ class _DistinctRows:
         """The distinct rows so far, in the order in which they were added."""
         rows = pl.concat([self._rows, *self._added])
         keys = [name for name in rows.columns if name != "first_doc_no"]
-        self._rows = rows.group_by(keys, maintain_order=True).agg(pl.col("first_doc_no").min()).select(rows.columns)
+        self._rows = (
+            rows.group_by(keys, maintain_order=True)
+            .agg(pl.col("first_doc_no").min())
+            .select(rows.columns)
+        )
         self._added, self._added_count = [], 0
         return self._rows
 
@@ -312,9 +369,18 @@ class _DistinctRows:
 def _write_values(rows: pl.DataFrame, path: Path, schema: pa.Schema) -> None:
     """Write values, whose `kind` is a number, as a table of the vault."""
     names = pa.array(list(all_kinds()), pa.string())
-    rows = rows.with_columns(normalised=pl.when(pl.col("normalised") != pl.col("value")).then("normalised"))
-    table = rows.select(schema.names).to_arrow(compat_level=pl.CompatLevel.oldest()).combine_chunks()
-    kind = pa.DictionaryArray.from_arrays(pa.chunked_array(table.column("kind")).combine_chunks().cast(pa.int32()), names)
-    arrays = [kind if field.name == "kind" else table.column(field.name).cast(field.type) for field in schema]
+    rows = rows.with_columns(
+        normalised=pl.when(pl.col("normalised") != pl.col("value")).then("normalised")
+    )
+    table = (
+        rows.select(schema.names).to_arrow(compat_level=pl.CompatLevel.oldest()).combine_chunks()
+    )
+    kind = pa.DictionaryArray.from_arrays(
+        pa.chunked_array(table.column("kind")).combine_chunks().cast(pa.int32()), names
+    )
+    arrays = [
+        kind if field.name == "kind" else table.column(field.name).cast(field.type)
+        for field in schema
+    ]
     with open_table_writer(path, schema) as out:
         out.write_table(pa.table(arrays, schema=schema), row_group_size=100_000)

@@ -1,4 +1,5 @@
-"""Decides what becomes of an existing index: it is used as it is, extended by an append, or discarded and built again."""
+"""Decides what becomes of an existing index: it is used as it is, extended by an append, or
+discarded and built again."""
 
 from __future__ import annotations
 
@@ -23,34 +24,54 @@ from sanitize.storage.corpus import Documents
 from sanitize.storage.files import input_sha256, read_json, stat_file
 from sanitize.storage.records.record_shapes import mark_json_columns
 
-# keys of index.json before version 3 of the tables: what decides whether its documents, key and erasures are kept is read from them
-_OBSOLETE_KEYS = {"looked_for": "detection_settings", "inputs": "inputs_hash", "files": "input_files", "batches": "increments"}
+# keys of index.json before version 3 of the tables: what decides whether its documents, key and
+# erasures are kept is read from them
+_OBSOLETE_KEYS = {
+    "looked_for": "detection_settings",
+    "inputs": "inputs_hash",
+    "files": "input_files",
+    "batches": "increments",
+}
 
 
-def prepare_append(state: IndexState, survey_inputs: Callable[[IndexedInput | None], Survey]) -> None:
-    """Determine which of the given files are new to the index, and set up their increment behind the closed ones.
+def prepare_append(
+    state: IndexState, survey_inputs: Callable[[IndexedInput | None], Survey]
+) -> None:
+    """Determine which of the given files are new to the index, and set up their increment behind
+    the closed ones.
 
-    `survey_inputs` surveys the given files; with an `IndexedInput`, only those that it does not name.
-    Raises UsageError if the index is incomplete, was built with other settings, or if earlier files changed or are missing."""
+    `survey_inputs` surveys the given files; with an `IndexedInput`, only those that it does not
+    name. Raises UsageError if the index is incomplete, was built with other settings, or if earlier
+    files changed or are missing."""
     index_json = read_json(state.workspace / "index.json") or {}
     increments = index_increments.parse_increments(index_json)
     if not index_json.get("complete") and len(increments) == 1:
         raise UsageError(
-            f"{state.workspace}: its index is not complete; run the command that builds it, without --append, to its end first"
+            f"{state.workspace}: its index is not complete; run the command that builds it, without"
+            " --append, to its end first"
         )
     state.closed_increments = index_increments.parse_closed_increments(index_json)
     open_increment = increments[-1] if len(state.closed_increments) < len(increments) else None
     documents = Documents.from_json(index_json["documents"], state.workspace)
     # a leaf such as `messages[]{}` is JSON
-    json_columns = [leaf[0] for leaf in index_json.get("leaf_paths", []) if leaf[1:] in ([JSON_STEP], ["[]", JSON_STEP])]
-    schema, features = mark_json_columns(documents.schema, json_columns), index_json.get("features", {})
+    json_columns = [
+        leaf[0]
+        for leaf in index_json.get("leaf_paths", [])
+        if leaf[1:] in ([JSON_STEP], ["[]", JSON_STEP])
+    ]
+    schema, features = (
+        mark_json_columns(documents.schema, json_columns),
+        index_json.get("features", {}),
+    )
     roles = with_shape(state.settings.columns.roles, schema)
     empty_survey = Survey(
         units=[],
         files=[],
         unreadable=[],
         ignored=[],
-        layout=StagingLayout(schema=documents.schema, roles=roles, json_columns=tuple(json_columns)),
+        layout=StagingLayout(
+            schema=documents.schema, roles=roles, json_columns=tuple(json_columns)
+        ),
         features=features,
     )
     state.set_survey(empty_survey)
@@ -58,41 +79,69 @@ def prepare_append(state: IndexState, survey_inputs: Callable[[IndexedInput | No
     closed_unit_count = sum(increment.unit_count for increment in state.closed_increments)
     state.earlier_documents = replace(documents, files=documents.files[:closed_unit_count])
     state.earlier_task_ranges = [
-        (low, high) for low, high in index_json["task_ranges"][: sum(increment.task_count for increment in state.closed_increments)]
+        (low, high)
+        for low, high in index_json["task_ranges"][
+            : sum(increment.task_count for increment in state.closed_increments)
+        ]
     ]
     if state.given_inputs:
         files = survey_inputs(None).files if state.input_paths else []
         given = [(path, size, state.hash_file(path)) for path, size in files]
-        located = [(state.input_set.location_of(path), size, sha256) for path, size, sha256 in given]
-        unchanged = [(location, size, sha256) for location, (size, sha256) in state.input_set.unchanged.items()]
+        located = [
+            (state.input_set.location_of(path), size, sha256) for path, size, sha256 in given
+        ]
+        unchanged = [
+            (location, size, sha256)
+            for location, (size, sha256) in state.input_set.unchanged.items()
+        ]
         new, moved = index_increments.select_new_files(
-            [*located, *unchanged], state.input_set.folder_locations, state.closed_increments, state.key
+            [*located, *unchanged],
+            state.input_set.folder_locations,
+            state.closed_increments,
+            state.key,
         )
         _refuse_grown_files(state, [*given, *unchanged], new)
         if new:
-            known_paths = frozenset(path for no, (path, _, _) in enumerate(given) if no not in set(new))
-            found = survey_inputs(IndexedInput(schema=schema, known_paths=known_paths, features=features))
+            known_paths = frozenset(
+                path for no, (path, _, _) in enumerate(given) if no not in set(new)
+            )
+            found = survey_inputs(
+                IndexedInput(schema=schema, known_paths=known_paths, features=features)
+            )
             index_increments.check_same_columns(documents.schema, found.schema)
-            state.set_survey(replace(found, units=[replace(unit, no=unit.no + closed_unit_count) for unit in found.units]))
+            state.set_survey(
+                replace(
+                    found,
+                    units=[replace(unit, no=unit.no + closed_unit_count) for unit in found.units],
+                )
+            )
         if moved:
-            state.notes.append(f"{moved:,} of the given files are byte-identical to files that were read before; they were not added again")
+            state.notes.append(
+                f"{moved:,} of the given files are byte-identical to files that were read before;"
+                " they were not added again"
+            )
     state.restart_open_increment = index_increments.needs_restart(
-        [(size, sha256) for size, sha256 in state.new_files], open_increment, replace=state.settings.replace
+        [(size, sha256) for size, sha256 in state.new_files],
+        open_increment,
+        replace=state.settings.replace,
     )
 
 
 def load_or_discard_index(state: IndexState) -> dict[str, Any]:
-    """index.json of WORK if its index can be used; otherwise the index is deleted, with a note, and the result is empty.
+    """index.json of WORK if its index can be used; otherwise the index is deleted, with a note, and
+    the result is empty.
 
-    An index of another key or setting is deleted, unless an output needs it to map its labels back. An index of another input is
-    deleted only with `--replace`: it may have taken hours, and the input may be a mistake.
+    An index of another key or setting is deleted, unless an output needs it to map its labels back.
+    An index of another input is deleted only with `--replace`: it may have taken hours, and the
+    input may be a mistake.
     """
     index_json = _read_index_json(state.workspace)
     if state.closed_increments:
         if state.restart_open_increment:
             discard_open_increment(state)
         return index_json
-    if not index_json:  # an index of an earlier version may have been discarded by half, and its files hold raw values
+    # an index of an earlier version may have been discarded by half, and its files hold raw values
+    if not index_json:
         _delete_paths(state.workspace, private_folder.OBSOLETE_PATHS)
         return {}
     is_outdated = private_folder.is_outdated(index_json)
@@ -101,46 +150,69 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
     is_same_input = index_json.get("inputs_hash") == state.hash_inputs()
     are_same_documents = is_same_input and index_json.get("sample", 1.0) == state.settings.sample
     increment_count = len(index_json.get("increments") or ())
-    are_same_files = Counter(map(tuple, index_json.get("input_files") or [])) == Counter(map(tuple, state.input_files))
+    are_same_files = Counter(map(tuple, index_json.get("input_files") or [])) == Counter(
+        map(tuple, state.input_files)
+    )
     if not is_same_input and state.keep_input:
         raise UsageError(
-            f"{state.workspace}: its input changed since it was indexed "
-            f"({state.describe_input_difference(index_json.get('input_files') or [])}); nothing was changed. Restore the input and "
-            "repeat the request; or run over the new input with --replace, which honours the stored erasure"
+            f"{state.workspace}: its input changed since it was indexed"
+            f" ({state.describe_input_difference(index_json.get('input_files') or [])}); nothing"
+            " was changed. Restore the input and repeat the request; or run over the new input"
+            " with --replace, which honours the stored erasure"
         )
     if not is_same_input and are_same_files and increment_count > 1 and not state.settings.replace:
         raise UsageError(
-            f"{state.workspace}: holds an index of these files that was built in {increment_count} increments (--append); nothing was "
-            "changed. Use --append to continue with it; or --replace to rebuild the index and its outputs in one increment; "
-            "or use another --work to keep both"
+            f"{state.workspace}: holds an index of these files that was built in {increment_count}"
+            " increments (--append); nothing was changed. Use --append to continue with it; or"
+            " --replace to rebuild the index and its outputs in one increment; or use another"
+            " --work to keep both"
         )
     if not is_same_input and not state.settings.replace:
         raise UsageError(
             f"{state.workspace}: holds the index of another input "
             f"({state.describe_input_difference(index_json.get('input_files') or [])}); "
-            "nothing was changed. Restore the input to continue with that index; or use --replace to rebuild the index and its "
+            "nothing was changed. Restore the input to continue with that index; or use --replace"
+            " to rebuild the index and its "
             "outputs; or use another --work to keep both"
-            f"{'; or --append to add the new files to it' if _extends_index(state, index_json) else ''}"
+            f"{'; or --append to add the new files to it' if _extends_index(state, index_json) else ''}"  # noqa: E501
         )
     difference = (
         _describe_index_difference(state, index_json)
         if is_same_input
-        else f"another input ({state.describe_input_difference(index_json.get('input_files') or [])})"
-    ) or (f"version {index_json.get('schema_version', 1)} of the tables" if is_outdated else "other settings, or by another version")
-    if not (state.settings.replace or is_outdated) and (outputs := publish_history.find_reversible_outputs(state.workspace)):
+        else (
+            "another input"
+            f" ({state.describe_input_difference(index_json.get('input_files') or [])})"
+        )
+    ) or (
+        f"version {index_json.get('schema_version', 1)} of the tables"
+        if is_outdated
+        else "other settings, or by another version"
+    )
+    if not (state.settings.replace or is_outdated) and (
+        outputs := publish_history.find_reversible_outputs(state.workspace)
+    ):
         raise UsageError(
-            f"{state.workspace}: its index was built with {difference}; a rebuild would delete the mapping from the labels of "
-            f"{outputs[0]}{f' and {len(outputs) - 1} more' if outputs[1:] else ''} back to their values; nothing was changed. Use "
-            "another --work to keep both; or --replace to rebuild the index anyway"
+            f"{state.workspace}: its index was built with {difference}; a rebuild would delete the"
+            " mapping from the labels of"
+            f" {outputs[0]}{f' and {len(outputs) - 1} more' if outputs[1:] else ''} back to their"
+            " values; nothing was changed. Use another --work to keep both; or --replace to"
+            " rebuild the index anyway"
         )
     state.notes.append(
-        f"the index in {state.workspace} was built with {difference}; it is rebuilt, and the results based on it are deleted"
+        f"the index in {state.workspace} was built with {difference}; it is rebuilt, and the"
+        " results based on it are deleted"
     )
     (state.workspace / "index.json").unlink()
-    run_folders = [path for run in (state.workspace / "runs").glob("*") for path in run.iterdir() if path.is_dir() and path.name != "vault"]
+    run_folders = [
+        path
+        for run in (state.workspace / "runs").glob("*")
+        for path in run.iterdir()
+        if path.is_dir() and path.name != "vault"
+    ]
     obsolete = (
         "tables",
-        # the labels in the vault of a run map its output back: a new version of the tables does not take them away
+        # the labels in the vault of a run map its output back: a new version of the tables does not
+        # take them away
         *(run_folders if is_outdated else ("runs",)),
         "tasks/detect",
         "tasks/second_round",
@@ -161,11 +233,14 @@ def discard_open_increment(state: IndexState) -> None:
     task_count = sum(increment.task_count for increment in state.closed_increments)
     state.documents, state.task_ranges = state.earlier_documents, state.earlier_task_ranges
     state.write_index_json(is_complete=True, increments=state.closed_increments)
-    index_increments.discard_increment_files(state.workspace, task_count, unit_count, len(state.closed_increments))
+    index_increments.discard_increment_files(
+        state.workspace, task_count, unit_count, len(state.closed_increments)
+    )
 
 
 def check_inputs_unchanged(state: IndexState) -> None:
-    """Raise InputRefused if an input file changed while it was being read; deletes what was read of the inputs."""
+    """Raise InputRefused if an input file changed while it was being read; deletes what was read of
+    the inputs."""
     for no, (path, _) in enumerate(state.survey.files):
         file_state = stat_file(path)
         if file_state == state.file_hashes[path][0]:
@@ -174,7 +249,8 @@ def check_inputs_unchanged(state: IndexState) -> None:
             is_changed = input_sha256(path) != state.input_hashes[no]
         except FileNotFoundError:
             is_changed = True
-        state.file_hashes[path] = file_state, state.input_hashes[no]  # only touched: not hashed again by the next check
+        # only touched: not hashed again by the next check
+        state.file_hashes[path] = (file_state, state.input_hashes[no])
         if is_changed:
             if state.closed_increments:
                 discard_open_increment(state)
@@ -182,27 +258,33 @@ def check_inputs_unchanged(state: IndexState) -> None:
                 (state.workspace / "index.json").unlink(missing_ok=True)
                 _delete_paths(state.workspace, ("tasks", "runs"))
             raise InputRefused(
-                f"file {no + 1} of the input changed while it was being read; nothing was published. "
-                "Run the same command again when no program writes to it"
+                f"file {no + 1} of the input changed while it was being read; nothing was"
+                " published. Run the same command again when no program writes to it"
             )
     state.input_set.check_unchanged()
 
 
-def _check_same_index(state: IndexState, index_json: Mapping[str, Any], increments: Sequence[IndexIncrement]) -> None:
-    """Raise UsageError if the index was built with another key, other settings, columns or finders, or by another version."""
+def _check_same_index(
+    state: IndexState, index_json: Mapping[str, Any], increments: Sequence[IndexIncrement]
+) -> None:
+    """Raise UsageError if the index was built with another key, other settings, columns or finders,
+    or by another version."""
     if index_json.get("fingerprint") == state.compute_fingerprints(increments)[-1]:
         return
     difference = _describe_index_difference(state, index_json) or (
-        "other columns or settings (--text-column, --rows-per-shard, --max-doc-bytes and the like), or by another version"
+        "other columns or settings (--text-column, --rows-per-shard, --max-doc-bytes and the like),"
+        " or by another version"
     )
     raise UsageError(
-        f"{state.workspace}: its index was built with {difference}; an append needs the same. Use the options of the first run; "
-        "or run over all files with --replace, without --append, to rebuild everything"
+        f"{state.workspace}: its index was built with {difference}; an append needs the same. Use"
+        " the options of the first run; or run over all files with --replace, without --append, to"
+        " rebuild everything"
     )
 
 
 def _describe_index_difference(state: IndexState, index_json: Mapping[str, Any]) -> str:
-    """What differs from the present command: the key, the sample or what was searched for; empty for anything else."""
+    """What differs from the present command: the key, the sample or what was searched for; empty
+    for anything else."""
     if index_json.get("key_id") != state.key.id:
         return "another key"
     if index_json.get("sample", 1.0) != state.settings.sample:
@@ -218,8 +300,11 @@ def _delete_paths(workspace: Path, names: Iterable[str | Path]) -> None:
         shutil.rmtree(workspace / name, ignore_errors=True)
 
 
-def _refuse_grown_files(state: IndexState, given_files: Sequence[tuple[str, int, str]], new_positions: Sequence[int]) -> None:
-    """Raise UsageError if a new file begins with all bytes of an earlier file that is not given itself."""
+def _refuse_grown_files(
+    state: IndexState, given_files: Sequence[tuple[str, int, str]], new_positions: Sequence[int]
+) -> None:
+    """Raise UsageError if a new file begins with all bytes of an earlier file that is not given
+    itself."""
     given_sha256 = {sha256 for _, _, sha256 in given_files}
     earlier: dict[int, set[str]] = {}
     for size, sha256 in (file for increment in state.closed_increments for file in increment.files):
@@ -229,20 +314,28 @@ def _refuse_grown_files(state: IndexState, given_files: Sequence[tuple[str, int,
         path, size, _ = given_files[no]
         if index_increments.starts_with_earlier_file(path, size, earlier):
             raise UsageError(
-                f"file {no + 1} of the input: begins with all bytes of a file that an earlier run read, whose documents would be "
-                "in the output twice; --append only takes new files. Put the new data into a separate file; if the documents should "
-                "occur again, give the earlier file as well; or run over all files with --replace, without --append"
+                f"file {no + 1} of the input: begins with all bytes of a file that an earlier run"
+                " read, whose documents would be in the output twice; --append only takes new"
+                " files. Put the new data into a separate file; if the documents should occur"
+                " again, give the earlier file as well; or run over all files with --replace,"
+                " without --append"
             )
 
 
 def _extends_index(state: IndexState, index_json: Mapping[str, Any]) -> bool:
-    """True if the index has several increments, or if the input has all files of the index and more."""
+    """True if the index has several increments, or if the input has all files of the index and
+    more."""
     earlier = Counter(sha256 for _, sha256 in index_json.get("input_files") or [])
-    return len(index_json.get("increments") or ()) > 1 or bool(earlier) and not earlier - Counter(state.input_hashes)
+    return (
+        len(index_json.get("increments") or ()) > 1
+        or bool(earlier)
+        and not earlier - Counter(state.input_hashes)
+    )
 
 
 def _read_index_json(workspace: Path) -> dict[str, Any]:
-    """index.json of WORK, with the present names of its keys; empty if there is none, or a damaged one."""
+    """index.json of WORK, with the present names of its keys; empty if there is none, or a damaged
+    one."""
     index_json = read_json(workspace / "index.json") or {}
     if private_folder.is_outdated(index_json):
         return {_OBSOLETE_KEYS.get(name, name): value for name, value in index_json.items()}

@@ -1,5 +1,5 @@
-"""State of an index: what it is built from (files, key, settings, finders, columns), increment by increment, the fingerprints of that, and
-what is built so far; stored in index.json of WORK.
+"""State of an index: what it is built from (files, key, settings, finders, columns), increment by
+increment, the fingerprints of that, and what is built so far; stored in index.json of WORK.
 
 `IndexBuilder` (index_build.py) holds an `IndexState` and fills it; a run (run_state.py) reads it.
 """
@@ -39,7 +39,10 @@ from sanitize.storage.files import FileState, input_sha256, read_json, stat_file
 from sanitize.storage.records.splits import TRAIN
 from sanitize.storage.task_records import hash_json
 
-_CHANGED = "changed while it was being read; nothing was published. Run the same command again when no program writes to it"
+_CHANGED = (
+    "changed while it was being read; nothing was published. Run the same command again when no"
+    " program writes to it"
+)
 
 
 class IndexState:
@@ -59,17 +62,31 @@ class IndexState:
     has_repeated_ids: bool  # two documents share an id, so draws depend on the document's position
     quarantine: pa.Table
 
-    def __init__(self, inputs: Sequence[Path | str], workspace: Path, settings: Settings, detection_spec: DetectionSpec) -> None:
-        self.given_inputs, self.workspace, self.settings, self.detection_spec = tuple(inputs), workspace, settings, detection_spec
+    def __init__(
+        self,
+        inputs: Sequence[Path | str],
+        workspace: Path,
+        settings: Settings,
+        detection_spec: DetectionSpec,
+    ) -> None:
+        self.given_inputs, self.workspace, self.settings, self.detection_spec = (
+            tuple(inputs),
+            workspace,
+            settings,
+            detection_spec,
+        )
         self.notes: list[str] = []
-        # what an append adds to: closed increments with their documents and tasks; and whether an open increment starts again
+        # what an append adds to: closed increments with their documents and tasks; and whether an
+        # open increment starts again
         self.closed_increments: tuple[IndexIncrement, ...] = ()
-        self.kept_values: list[dict[str, Any]] = []  # decisions on values in kept columns (kept_columns.py), set before detection
+        # decisions on values in kept columns (kept_columns.py), set before detection
+        self.kept_values: list[dict[str, Any]] = []
         self.earlier_documents: Documents
         self.earlier_task_ranges: list[tuple[int, int]] = []
         self.restart_open_increment = False
         self.keep_input = False  # the index of another input is refused, even with `replace`
-        self.file_hashes: dict[str, tuple[FileState | None, str]] = {}  # for each input file: its state when it was hashed, sha256
+        # for each input file: its state when it was hashed, sha256
+        self.file_hashes: dict[str, tuple[FileState | None, str]] = {}
 
     @functools.cached_property
     def leaves(self) -> tuple[LeafPath, ...]:
@@ -77,7 +94,10 @@ class IndexState:
         excluded = frozenset(name for name, policy in self.policies.items() if policy != "sanitize")
         main = main_leaf_at(self.survey.layout.main_path, self.survey.schema)
         leaves, shape = cell_leaves(self.survey.schema, main, excluded), self.survey.roles.shape
-        return tuple(self.survey.layout.cell_leaf(leaf) for leaf in (shape.select_cells(leaves) if shape else leaves))
+        return tuple(
+            self.survey.layout.cell_leaf(leaf)
+            for leaf in (shape.select_cells(leaves) if shape else leaves)
+        )
 
     @property
     def has_second_round(self) -> bool:
@@ -86,19 +106,28 @@ class IndexState:
 
     @functools.cached_property
     def known_list_hash(self) -> str | None:
-        """A hash of the user's list of known values, which is read and checked here; None without a list."""
-        return hash_json(read_known_list(self.settings.known).rows()) if self.settings.known else None
+        """A hash of the user's list of known values, which is read and checked here; None without a
+        list."""
+        return (
+            hash_json(read_known_list(self.settings.known).rows()) if self.settings.known else None
+        )
 
     @functools.cached_property
     def detection_settings(self) -> dict[str, Any]:
-        """What decides what is found, besides input and key: finders and their settings, countries, custom kinds, the user's list."""
+        """What decides what is found, besides input and key: finders and their settings, countries,
+        custom kinds, the user's list."""
         # a keyed hash of the list: index.json reveals nothing about its values
-        known_list = hash_json(self.known_list_hash, self.key.subkey("known").hex()) if self.known_list_hash else None
+        known_list = (
+            hash_json(self.known_list_hash, self.key.subkey("known").hex())
+            if self.known_list_hash
+            else None
+        )
         return {**self.detection_spec.fingerprint_data(), "known": known_list}
 
     @functools.cached_property
     def fingerprints(self) -> tuple[str, ...]:
-        """One fingerprint for each increment: a hash of everything that decides what the index holds up to its end."""
+        """One fingerprint for each increment: a hash of everything that decides what the index
+        holds up to its end."""
         return self.compute_fingerprints(self.increments)
 
     @property
@@ -108,12 +137,16 @@ class IndexState:
 
     @functools.cached_property
     def increments(self) -> tuple[IndexIncrement, ...]:
-        """The increments of the index: the closed ones, then that of this command's files, if there are any."""
+        """The increments of the index: the closed ones, then that of this command's files, if there
+        are any."""
         if self.closed_increments and not self.survey.files:
             return self.closed_increments
         new_increment = IndexIncrement(
             files=tuple((size, sha256) for size, sha256 in self.new_files),
-            path_hashes=tuple(index_increments.hash_path(self.input_set.location_of(path), self.key) for path, _ in self.survey.files),
+            path_hashes=tuple(
+                index_increments.hash_path(self.input_set.location_of(path), self.key)
+                for path, _ in self.survey.files
+            ),
             unit_count=len(self.survey.units),
             splits=self._unit_splits,
         )
@@ -128,7 +161,8 @@ class IndexState:
         return tuple(fingerprints)
 
     def _compute_base_fingerprint(self, inputs_hash: str) -> str:
-        """The fingerprint of the first increment: inputs, key, settings and versions of the stages."""
+        """The fingerprint of the first increment: inputs, key, settings and versions of the
+        stages."""
         settings = self.settings
         return hash_json(
             "find",
@@ -151,8 +185,8 @@ class IndexState:
 
     @property
     def task_splits(self) -> list[str]:
-        """The split of each task, "" where the corpus has none: a task covers documents of one split. What was read before an append
-        brought the first splits is in train."""
+        """The split of each task, "" where the corpus has none: a task covers documents of one
+        split. What was read before an append brought the first splits is in train."""
         files = [file for file in self.documents.files if file.rows]
         firsts = [file.first_doc_no for file in files]
         splits = [files[bisect.bisect_right(firsts, low) - 1].split for low, _ in self.task_ranges]
@@ -164,30 +198,61 @@ class IndexState:
         return [self.settings.sample, self.key.id] if self.settings.sample < 1 else []
 
     def record_fingerprint(self, stage: str, *depends_on: object, increment_index: int = -1) -> str:
-        """The fingerprint of a stage's task records, up to an increment: what the stage depends on, and the libraries it uses."""
+        """The fingerprint of a stage's task records, up to an increment: what the stage depends on,
+        and the libraries it uses."""
         versions = get_library_versions()
-        if stage in ("read", "find", "known"):  # only these two decide what is read and found; the other libraries decide how it is written
-            versions = {name: versions[name] for name in ("corpus-sanitize", "phonenumbers") if name in versions}
+        if stage in (
+            "read",
+            "find",
+            "known",
+        ):
+            # only these two decide what is read and found; the other libraries decide how it is
+            # written
+            versions = {
+                name: versions[name]
+                for name in ("corpus-sanitize", "phonenumbers")
+                if name in versions
+            }
         if stage == "read":
-            return hash_json(stage, versions, self.hash_inputs(), staging.VERSION, self.settings.max_doc_bytes, *depends_on)
+            return hash_json(
+                stage,
+                versions,
+                self.hash_inputs(),
+                staging.VERSION,
+                self.settings.max_doc_bytes,
+                *depends_on,
+            )
         return hash_json(stage, versions, self.fingerprints[increment_index], *depends_on)
 
     def find_increment_index(self, task_no: int) -> int:
         """The index of the increment that a task belongs to."""
-        return sum(task_no >= end_task for end_task in accumulate(increment.task_count for increment in self.closed_increments))
+        return sum(
+            task_no >= end_task
+            for end_task in accumulate(increment.task_count for increment in self.closed_increments)
+        )
 
-    def write_index_json(self, *, is_complete: bool, increments: Sequence[IndexIncrement] = ()) -> None:
-        """Write index.json. `is_complete` is False while tasks are still to be resumed; `increments`: the increments, files and fingerprint
-        to write, where those are not all (empty: all); documents and ranges are the current ones."""
+    def write_index_json(
+        self, *, is_complete: bool, increments: Sequence[IndexIncrement] = ()
+    ) -> None:
+        """Write index.json. `is_complete` is False while tasks are still to be resumed;
+        `increments`: the increments, files and fingerprint to write, where those are not all
+        (empty: all); documents and ranges are the current ones."""
         if not increments:
             *_, last = self.increments
-            document_count = self.documents.count - (self.earlier_documents.count if self.closed_increments else 0)
+            document_count = self.documents.count - (
+                self.earlier_documents.count if self.closed_increments else 0
+            )
             last = replace(
                 last,
                 document_count=document_count,
-                task_count=len(self.task_ranges) - (len(self.earlier_task_ranges) if self.closed_increments else 0),
+                task_count=len(self.task_ranges)
+                - (len(self.earlier_task_ranges) if self.closed_increments else 0),
             )
-            increments = self.closed_increments if len(self.increments) == len(self.closed_increments) else (*self.closed_increments, last)
+            increments = (
+                self.closed_increments
+                if len(self.increments) == len(self.closed_increments)
+                else (*self.closed_increments, last)
+            )
         write_json(
             self.workspace / "index.json",
             {
@@ -196,11 +261,17 @@ class IndexState:
                 "complete": is_complete,
                 "key_id": self.key.id,
                 "detection_settings": self.detection_settings,
-                "inputs_hash": hash_json([increment.hash_inputs(self.survey.roles) for increment in increments])
-                if self.closed_increments
-                else self.hash_inputs(),
+                "inputs_hash": (
+                    hash_json(
+                        [increment.hash_inputs(self.survey.roles) for increment in increments]
+                    )
+                    if self.closed_increments
+                    else self.hash_inputs()
+                ),
                 "sample": self.settings.sample,
-                "input_files": [[size, sha256] for increment in increments for size, sha256 in increment.files],
+                "input_files": [
+                    [size, sha256] for increment in increments for size, sha256 in increment.files
+                ],
                 "increments": [increment.to_json() for increment in increments],
                 "documents": self.documents.to_json(self.workspace),
                 "leaf_paths": [[leaf.column, *leaf.steps] for leaf in self.leaves],
@@ -216,37 +287,68 @@ class IndexState:
         if self.closed_increments:
             index_json = read_json(self.workspace / "index.json") or {}
             published = [{**increment, "published": True} for increment in index_json["increments"]]
-            with private_folder.set_umask(0o077):  # OUT is written under the user's own mask, this is not for others
-                write_json(self.workspace / "index.json", {**index_json, "increments": published}, indent=None)
+            with private_folder.set_umask(0o077):
+                # OUT is written under the user's own mask, this is not for others
+                write_json(
+                    self.workspace / "index.json",
+                    {**index_json, "increments": published},
+                    indent=None,
+                )
 
     @property
     def input_files(self) -> list[list[Any]]:
         """Size and sha256 of every input file, in corpus order."""
-        return [*([size, sha256] for increment in self.closed_increments for size, sha256 in increment.files), *self.new_files]
+        return [
+            *(
+                [size, sha256]
+                for increment in self.closed_increments
+                for size, sha256 in increment.files
+            ),
+            *self.new_files,
+        ]
 
     @property
     def new_files(self) -> list[list[Any]]:
         """Size and sha256 of every file that this command reads, in corpus order."""
-        return [[size, known] for (_, size), known in zip(self.survey.files, self.input_hashes, strict=True)]
+        return [
+            [size, known]
+            for (_, size), known in zip(self.survey.files, self.input_hashes, strict=True)
+        ]
 
     def describe_input_difference(self, earlier_files: list[list[Any]]) -> str:
-        """How the input differs from an earlier one (its `input_files`), in counts and sizes; file names may be personal data."""
+        """How the input differs from an earlier one (its `input_files`), in counts and sizes; file
+        names may be personal data."""
         now = self.input_files
         if not earlier_files:
             return "its files are not recorded"
-        common, earlier, new = (Counter(sha256 for _, sha256 in files) for files in (earlier_files, earlier_files, now))
+        common, earlier, new = (
+            Counter(sha256 for _, sha256 in files) for files in (earlier_files, earlier_files, now)
+        )
         common &= new
         if not (earlier - common) and not (new - common):
-            return "the same files" + (", in another order" if earlier_files != now else ", with other column roles")
+            return "the same files" + (
+                ", in another order" if earlier_files != now else ", with other column roles"
+            )
         differences = [f"{len(earlier_files):,} files, now {len(now):,}"]
         if len(earlier_files) == len(now):
-            changed = [no for no, (earlier_file, file) in enumerate(zip(earlier_files, now, strict=True)) if earlier_file[1] != file[1]]
-            descriptions = [f"file {no + 1}, {earlier_files[no][0]:,} bytes, now {now[no][0]:,}" for no in changed[:3]]
+            changed = [
+                no
+                for no, (earlier_file, file) in enumerate(zip(earlier_files, now, strict=True))
+                if earlier_file[1] != file[1]
+            ]
+            descriptions = [
+                f"file {no + 1}, {earlier_files[no][0]:,} bytes, now {now[no][0]:,}"
+                for no in changed[:3]
+            ]
             differences = [
-                f"{len(changed):,} of {len(earlier_files):,} files changed: {'; '.join(descriptions)}{'; ...' if len(changed) > 3 else ''}"
+                f"{len(changed):,} of {len(earlier_files):,} files changed:"
+                f" {'; '.join(descriptions)}{'; ...' if len(changed) > 3 else ''}"
             ]
         else:
-            differences.append(f"{(earlier - common).total():,} of them missing or changed, {(new - common).total():,} new")
+            differences.append(
+                f"{(earlier - common).total():,} of them missing or changed,"
+                f" {(new - common).total():,} new"
+            )
         return ", ".join(differences)
 
     @functools.cached_property
@@ -256,7 +358,8 @@ class IndexState:
         for number, (path, surveyed_size) in enumerate(self.survey.files, 1):
             state = self.file_hashes[path][0]
             is_followed = os.path.isfile(path) and not (surveyed_size == 0 and os.path.islink(path))
-            if state is not None and is_followed and state.size != surveyed_size:  # else only what the survey saw would be read
+            if state is not None and is_followed and state.size != surveyed_size:
+                # else only what the survey saw would be read
                 raise InputRefused(f"file {number} of the input {_CHANGED}")
         return hashes
 
@@ -271,8 +374,13 @@ class IndexState:
         return self.file_hashes[path][1]
 
     def hash_inputs(self) -> str:
-        """A hash of the bytes of the files to read, their order, splits and the column roles; independent of their paths."""
-        return hash_json(self.input_hashes, str(self.survey.roles), *([self._unit_splits] if self._unit_splits else []))
+        """A hash of the bytes of the files to read, their order, splits and the column roles;
+        independent of their paths."""
+        return hash_json(
+            self.input_hashes,
+            str(self.survey.roles),
+            *([self._unit_splits] if self._unit_splits else []),
+        )
 
     @property
     def _unit_splits(self) -> tuple[str, ...]:
@@ -283,8 +391,13 @@ class IndexState:
     def set_survey(self, survey: Survey) -> None:
         """Set the survey of the input to read, and resolve its column policies."""
         self.survey = survey
-        self.policies = resolve_column_policies(survey.schema, survey.layout.main_column, self.settings.columns, survey.features)
+        self.policies = resolve_column_policies(
+            survey.schema, survey.layout.main_column, self.settings.columns, survey.features
+        )
 
     def task_files(self, *folder_names: str) -> list[Path]:
         """The files of a table of WORK, one per task."""
-        return [self.workspace.joinpath(*folder_names, f"{no:05d}.parquet") for no in range(len(self.task_ranges))]
+        return [
+            self.workspace.joinpath(*folder_names, f"{no:05d}.parquet")
+            for no in range(len(self.task_ranges))
+        ]

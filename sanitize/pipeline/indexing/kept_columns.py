@@ -1,15 +1,17 @@
-"""Values in columns that the output keeps unchanged, and in the names of columns and struct fields: searched by the plan's finders before
-detection, over all rows, and decided per column and kind.
+"""Values in columns that the output keeps unchanged, and in the names of columns and struct fields:
+searched by the plan's finders before detection, over all rows, and decided per column and kind.
 
 A kind that the plan edits must not remain in a kept column without a decision. Decided are:
 
-- `name`: the name of the column, which --keep named, says that it holds this kind, such as `url` or `server_ip`.
-- `chance`: a column of numbers or hexadecimal codes, such as tweet ids or UUIDs, of which a few pass as a card or account number by
-  chance; never an address, a telephone number or a secret.
+- `name`: the name of the column, which --keep named, says that it holds this kind, such as `url` or
+  `server_ip`.
+- `chance`: a column of numbers or hexadecimal codes, such as tweet ids or UUIDs, of which a few
+  pass as a card or account number by chance; never an address, a telephone number or a secret.
 
 Everything else stops the run. The decisions are in the manifest (`kept_values`), as counts.
 
-Columns that the output does not keep hold known values instead (`select_value_leaves`), which are searched in all texts.
+Columns that the output does not keep hold known values instead (`select_value_leaves`), which are
+searched in all texts.
 """
 
 from __future__ import annotations
@@ -33,22 +35,33 @@ from sanitize.verification.attribution import describe_column
 
 # words in the name of a column that say which kind it holds, besides those of the kind's own name
 _NAME_WORDS: Mapping[str, frozenset[str]] = {
-    "URL": frozenset(("url", "urls", "uri", "link", "links", "href", "website", "homepage", "permalink")),
+    "URL": frozenset(
+        ("url", "urls", "uri", "link", "links", "href", "website", "homepage", "permalink")
+    ),
     "IP_ADDRESS": frozenset(("ip", "ips", "ipv4", "ipv6")),
     "MAC_ADDRESS": frozenset(("mac",)),
     "EMAIL_ADDRESS": frozenset(("email", "emails", "mail")),
     "PHONE_NUMBER": frozenset(("phone", "phones", "telephone", "tel", "fax", "mobile")),
-    "DATE_TIME": frozenset(("date", "dates", "time", "timestamp", "created", "updated", "year", "month", "day")),
+    "DATE_TIME": frozenset(
+        ("date", "dates", "time", "timestamp", "created", "updated", "year", "month", "day")
+    ),
 }
-_GENERAL_WORDS = frozenset(("address", "number", "code", "name", "id", "time"))  # of names of kinds; they say nothing alone
+# of names of kinds; they say nothing alone
+_GENERAL_WORDS = frozenset(("address", "number", "code", "name", "id", "time"))
 # categories of kinds whose name in the name of a column says that it identifies people
 _IDENTIFYING_CATEGORIES = frozenset(("contact", "network", "financial", "identifier", "credential"))
 # words before `id`, `no` and the like in names of columns that number people: `customer_id`
-_NUMBERED_WORDS = frozenset("user account member client customer patient employee student contact subscriber applicant tenant".split())
+_NUMBERED_WORDS = frozenset(
+    "user account member client customer patient employee student contact subscriber applicant"
+    " tenant".split()
+)
 _NUMBER_WORDS = frozenset("id ids uid uuid no nr number num code key ref".split())
 _MIN_NAME_CELLS = 2  # one says nothing about a column
-_CHANCE_CATEGORIES = ("financial", "identifier")  # numbers that are recognised by a check digit, or by their length alone
-_MAX_CHANCE = 0.10  # a random number passes a check digit modulo 10 with this probability; measured: 4 % of 16 digits, 3e-5 of UUIDs
+# numbers that are recognised by a check digit, or by their length alone
+_CHANCE_CATEGORIES = ("financial", "identifier")
+# a random number passes a check digit modulo 10 with this probability; measured: 4 % of 16 digits,
+# 3e-5 of UUIDs
+_MAX_CHANCE = 0.10
 
 
 def kept_leaves(schema: pa.Schema, policies: Mapping[str, str]) -> tuple[LeafPath, ...]:
@@ -56,44 +69,71 @@ def kept_leaves(schema: pa.Schema, policies: Mapping[str, str]) -> tuple[LeafPat
     return tuple(leaf for leaf in list_text_leaves(schema) if policies[leaf.column] == "keep")
 
 
-def list_person_candidates(schema: pa.Schema, policies: Mapping[str, str], decided: Collection[str]) -> tuple[str, ...]:
-    """The columns of plain strings that may name people: all but those in `decided`, the id and the user."""
+def list_person_candidates(
+    schema: pa.Schema, policies: Mapping[str, str], decided: Collection[str]
+) -> tuple[str, ...]:
+    """The columns of plain strings that may name people: all but those in `decided`, the id and the
+    user."""
     return tuple(
         column.name
         for column in schema
-        if column.type == pa.large_string() and policies[column.name] == "sanitize" and column.name not in {*decided, "doc_id", "user_id"}
+        if column.type == pa.large_string()
+        and policies[column.name] == "sanitize"
+        and column.name not in {*decided, "doc_id", "user_id"}
     )
 
 
 def refuse_person_columns(results: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
-    """Raises UsageError where at least half of the cells of a column are names of people: a name that no list has would stay in it."""
-    counts = [tuple(sum(result[key][no] for result in results) for key in ("name_cells", "filled_cells")) for no in range(len(columns))]
-    undecided = [name for name, (names, filled) in zip(columns, counts, strict=True) if names >= _MIN_NAME_CELLS and 2 * names >= filled]
+    """Raises UsageError where at least half of the cells of a column are names of people: a name
+    that no list has would stay in it."""
+    counts = [
+        tuple(sum(result[key][no] for result in results) for key in ("name_cells", "filled_cells"))
+        for no in range(len(columns))
+    ]
+    undecided = [
+        name
+        for name, (names, filled) in zip(columns, counts, strict=True)
+        if names >= _MIN_NAME_CELLS and 2 * names >= filled
+    ]
     if undecided:
         raise make_undecided_error(undecided)
 
 
 def list_person_fields(leaves: Collection[LeafPath]) -> list[str]:
-    """The paths of strings inside of objects that are searched (`leaves`, the main text first) and whose last name names people, such as
-    `messages[].author`."""
+    """The paths of strings inside of objects that are searched (`leaves`, the main text first) and
+    whose last name names people, such as `messages[].author`."""
     _, *others = leaves
     leaves = [leaf for leaf in others if leaf.steps]
-    last_names = [next((step for step in reversed(leaf.steps) if step not in ("[]", JSON_STEP)), "") for leaf in leaves]
-    return [str(leaf) for leaf, name in zip(leaves, last_names, strict=True) if name and names_people(name)]
+    last_names = [
+        next((step for step in reversed(leaf.steps) if step not in ("[]", JSON_STEP)), "")
+        for leaf in leaves
+    ]
+    return [
+        str(leaf)
+        for leaf, name in zip(leaves, last_names, strict=True)
+        if name and names_people(name)
+    ]
 
 
 def check_names(
-    schema: pa.Schema, policies: Mapping[str, str], plan: Plan, task: FindTask, features: Mapping[str, Any] | None = None
+    schema: pa.Schema,
+    policies: Mapping[str, str],
+    plan: Plan,
+    task: FindTask,
+    features: Mapping[str, Any] | None = None,
 ) -> None:
-    """Raises LeakFound for a value in the name of a column, of a struct field or of a class label that would be published. `task` has the
-    finders.
+    """Raises LeakFound for a value in the name of a column, of a struct field or of a class label
+    that would be published. `task` has the finders.
     """
     names: list[str] = []
     locations: list[str] = []
     for column in (column for column in schema if policies[column.name] != "drop"):
         field_names = _list_field_names(column.type)
         names += [column.name, *field_names]
-        locations += ["column names", *(f"names of fields inside column {column.name}" for _ in field_names)]
+        locations += [
+            "column names",
+            *(f"names of fields inside column {column.name}" for _ in field_names),
+        ]
     for column_name, label_name in list_label_names(features or {}):
         if policies.get(column_name, "drop") != "drop":
             names.append(label_name)
@@ -105,50 +145,90 @@ def check_names(
             found.update((locations[text_no], kind) for text_no in set(text_nos.tolist()))
             value_columns |= {names[text_no] for text_no in text_nos.tolist()}
     if found:
-        hidden = {f"names of fields inside column {name}": "names of fields inside such a column" for name in value_columns}
-        where = "; ".join(f"{hidden.get(location, location)}: {count} {kind}" for (location, kind), count in sorted(found.items()))
+        hidden = {
+            f"names of fields inside column {name}": "names of fields inside such a column"
+            for name in value_columns
+        }
+        where = "; ".join(
+            f"{hidden.get(location, location)}: {count} {kind}"
+            for (location, kind), count in sorted(found.items())
+        )
         raise LeakFound(
-            f"values that the plan removes are in names that the output keeps ({where}); nothing was published. Rename the column or the "
-            "class label whose name is a value, in the input, or leave the column out (--drop COLUMN). Then run again"
+            f"values that the plan removes are in names that the output keeps ({where}); nothing"
+            " was published. Rename the column or the class label whose name is a value, in the"
+            " input, or leave the column out (--drop COLUMN). Then run again"
         )
 
 
-def describe_value_leaf(leaf: LeafPath, policy: str, *, is_role: bool, is_number: bool) -> ValueLeaf | None:
-    """What a path inside a column holds that the output does not hold in clear; None for numbers that do not identify people.
+def describe_value_leaf(
+    leaf: LeafPath, policy: str, *, is_role: bool, is_number: bool
+) -> ValueLeaf | None:
+    """What a path inside a column holds that the output does not hold in clear; None for numbers
+    that do not identify people.
 
-    A pseudonymized column identifies people, as the id and the user (`is_role`) do; a dropped one, or a field inside it, where its name
-    says so.
+    A pseudonymized column identifies people, as the id and the user (`is_role`) do; a dropped one,
+    or a field inside it, where its name says so.
     """
     names = [leaf.column, *(step for step in leaf.steps if step not in ("[]", JSON_STEP))]
-    kind = next((name for name, one in all_kinds().items() if one.category in _IDENTIFYING_CATEGORIES and _says_kind(leaf, name)), "")
-    is_identity = policy == "pseudonymize" or is_role or bool(kind) or any(names_people(name) or _numbers_people(name) for name in names)
+    kind = next(
+        (
+            name
+            for name, one in all_kinds().items()
+            if one.category in _IDENTIFYING_CATEGORIES and _says_kind(leaf, name)
+        ),
+        "",
+    )
+    is_identity = (
+        policy == "pseudonymize"
+        or is_role
+        or bool(kind)
+        or any(names_people(name) or _numbers_people(name) for name in names)
+    )
     return ValueLeaf(leaf, is_identity, kind) if is_identity or not is_number else None
 
 
-def select_value_leaves(schema: pa.Schema, policies: Mapping[str, str], roles: Collection[str] = ("doc_id", "user_id")) -> list[ValueLeaf]:
-    """Where the values are that the output does not hold in clear: strings and integers of columns that are pseudonymized or dropped.
-    `roles`: the columns with the ids and the users of documents."""
+def select_value_leaves(
+    schema: pa.Schema, policies: Mapping[str, str], roles: Collection[str] = ("doc_id", "user_id")
+) -> list[ValueLeaf]:
+    """Where the values are that the output does not hold in clear: strings and integers of columns
+    that are pseudonymized or dropped. `roles`: the columns with the ids and the users of
+    documents."""
     value_leaves = []
-    for column in (column for column in schema if policies[column.name] in ("pseudonymize", "drop")):
+    for column in (
+        column for column in schema if policies[column.name] in ("pseudonymize", "drop")
+    ):
         strings = set(list_text_leaves(pa.schema([column])))
         for leaf in list_text_leaves(pa.schema([column.with_type(number_texts_type(column.type))])):
             is_role, is_number = column.name in roles, leaf not in strings
-            value_leaves.append(describe_value_leaf(leaf, policies[column.name], is_role=is_role, is_number=is_number))
+            value_leaves.append(
+                describe_value_leaf(
+                    leaf, policies[column.name], is_role=is_role, is_number=is_number
+                )
+            )
     return [one for one in value_leaves if one is not None]
 
 
 def _numbers_people(name: str) -> bool:
     """True for names such as `customer_id` and `accountNo`."""
     *words, last = _split_name(name) or [""]
-    return last in _NUMBER_WORDS and bool(words) and (words[-1] in _NUMBERED_WORDS or names_people("_".join(words)))
+    return (
+        last in _NUMBER_WORDS
+        and bool(words)
+        and (words[-1] in _NUMBERED_WORDS or names_people("_".join(words)))
+    )
 
 
 def decide(
-    results: Sequence[Mapping[str, Any]], leaves: Sequence[LeafPath], plan: Plan, renamed_columns: Mapping[str, str]
+    results: Sequence[Mapping[str, Any]],
+    leaves: Sequence[LeafPath],
+    plan: Plan,
+    renamed_columns: Mapping[str, str],
 ) -> list[dict[str, Any]]:
-    """The decision on each kind that was found in a kept column, for the manifest. Raises LeakFound, with the ways out, if one has none.
+    """The decision on each kind that was found in a kept column, for the manifest. Raises
+    LeakFound, with the ways out, if one has none.
 
-    `results` are those of `find_in_columns_task`; `renamed_columns` those of `find_renamed_columns`.
+    `results` are those of `find_in_columns_task`; `renamed_columns` those of
+    `find_renamed_columns`.
     """
     decisions, undecided = [], []
     for leaf_no, leaf in enumerate(leaves):
@@ -164,18 +244,28 @@ def decide(
             reason = ""
             if _says_kind(leaf, kind):
                 reason = "name"
-            elif all_kinds()[kind].category in _CHANCE_CATEGORIES and in_codes[kind] == count and count <= _MAX_CHANCE * code_count:
+            elif (
+                all_kinds()[kind].category in _CHANCE_CATEGORIES
+                and in_codes[kind] == count
+                and count <= _MAX_CHANCE * code_count
+            ):
                 reason = "chance"
             if reason:
-                decisions.append({"column": str(leaf), "kind": kind, "values": count, "kept_for": reason})
+                decisions.append(
+                    {"column": str(leaf), "kind": kind, "values": count, "kept_for": reason}
+                )
             else:
                 undecided.append((leaf, kind, count))
     if undecided:
-        where = "; ".join(f"{describe_column(str(leaf), renamed_columns)}: {count:,} {kind}" for leaf, kind, count in undecided)
+        where = "; ".join(
+            f"{describe_column(str(leaf), renamed_columns)}: {count:,} {kind}"
+            for leaf, kind, count in undecided
+        )
         raise LeakFound(
-            f"values that the plan removes are in columns that the output keeps ({where}); nothing was published. Leave the column out "
-            "(--drop COLUMN), pseudonymize it (--pseudonymize COLUMN), sanitize it (--sanitize COLUMN), or rename it in the input after "
-            "what it holds, such as url, to keep that (--keep COLUMN). Then run again"
+            f"values that the plan removes are in columns that the output keeps ({where}); nothing"
+            " was published. Leave the column out (--drop COLUMN), pseudonymize it (--pseudonymize"
+            " COLUMN), sanitize it (--sanitize COLUMN), or rename it in the input after what it"
+            " holds, such as url, to keep that (--keep COLUMN). Then run again"
         )
     return decisions
 
@@ -184,7 +274,10 @@ def _says_kind(leaf: LeafPath, kind: str) -> bool:
     """True if the last name on the path to the strings names their kind, in the output."""
     name = next((step for step in reversed(leaf.steps) if step != "[]"), leaf.column)
     words = set(_split_name(name))
-    return bool(words & (_NAME_WORDS.get(kind, frozenset()) | (set(kind.lower().split("_")) - _GENERAL_WORDS)))
+    return bool(
+        words
+        & (_NAME_WORDS.get(kind, frozenset()) | (set(kind.lower().split("_")) - _GENERAL_WORDS))
+    )
 
 
 def _split_name(name: str) -> list[str]:

@@ -1,8 +1,10 @@
-"""How much of the input was quarantined, for `--max-quarantine`: records, and files that were quarantined whole, by their bytes.
+"""How much of the input was quarantined, for `--max-quarantine`: records, and files that were
+quarantined whole, by their bytes.
 
-A file that cannot be read at all is one row of the quarantine, whatever it held. Where its number of records is unknown, it counts by its
-bytes: the lost share is the share of the input's bytes in such files, plus the share of the records of the other files that are
-quarantined. A mail or a text of its own is one record.
+A file that cannot be read at all is one row of the quarantine, whatever it held. Where its number
+of records is unknown, it counts by its bytes: the lost share is the share of the input's bytes in
+such files, plus the share of the records of the other files that are quarantined. A mail or a text
+of its own is one record.
 """
 
 from __future__ import annotations
@@ -18,12 +20,28 @@ import pyarrow as pa
 from sanitize.errors import printable_path
 from sanitize.readers.survey import Survey
 
-_COLUMN_REASONS = frozenset(("no_text", "no_header", "wrong_schema"))  # of files that do not fit the main text's column
+# of files that do not fit the main text's column
+_COLUMN_REASONS = frozenset(("no_text", "no_header", "wrong_schema"))
 _PIECE = "from byte "  # location of a piece of a large file
 # suffixes that may be printed; another one may be a part of a name
 _COMMON_SUFFIXES = frozenset(
     (
-        *(".txt", ".text", ".md", ".html", ".htm", ".xml", ".json", ".jsonl", ".ndjson", ".csv", ".tsv", ".parquet", ".arrow", ".feather"),
+        *(
+            ".txt",
+            ".text",
+            ".md",
+            ".html",
+            ".htm",
+            ".xml",
+            ".json",
+            ".jsonl",
+            ".ndjson",
+            ".csv",
+            ".tsv",
+            ".parquet",
+            ".arrow",
+            ".feather",
+        ),
         *(
             ".eml",
             ".mbox",
@@ -42,14 +60,32 @@ _COMMON_SUFFIXES = frozenset(
             ".tar",
             ".7z",
         ),
-        *(".gz", ".zst", ".bz2", ".xz", ".png", ".jpg", ".jpeg", ".gif", ".tif", ".mp3", ".mp4", ".exe", ".bin", ".db", ".sqlite", ".log"),
+        *(
+            ".gz",
+            ".zst",
+            ".bz2",
+            ".xz",
+            ".png",
+            ".jpg",
+            ".jpeg",
+            ".gif",
+            ".tif",
+            ".mp3",
+            ".mp4",
+            ".exe",
+            ".bin",
+            ".db",
+            ".sqlite",
+            ".log",
+        ),
     )
 )
 
 
 @dataclass(frozen=True)
 class QuarantineLoss:
-    """Quarantined records of `total`, and files quarantined whole with an unknown number of records, each of which is one of `records`."""
+    """Quarantined records of `total`, and files quarantined whole with an unknown number of
+    records, each of which is one of `records`."""
 
     records: int
     total: int
@@ -75,7 +111,8 @@ class QuarantineLoss:
             suffixes = ", ".join(name for name, _ in Counter(self.lost_suffixes).most_common(3))
             files = f"{self.whole_files} {'file' if self.whole_files == 1 else 'files'}"
             words += (
-                f", {files}{f' ({suffixes})' if suffixes else ''} as a whole: {_percent(self.lost_bytes / self.total_bytes)} of the bytes"
+                f", {files}{f' ({suffixes})' if suffixes else ''} as a whole:"
+                f" {_percent(self.lost_bytes / self.total_bytes)} of the bytes"
             )
         return words
 
@@ -84,41 +121,69 @@ class QuarantineLoss:
         return self.records > limit * self.total or self.share > limit
 
     def suggest_remedy(self, is_strict: bool, *, has_index: bool = True) -> str:
-        """What ends the problem: other inputs, or another limit. `has_index`: the input is indexed, so that another one needs --replace."""
-        suffixes = [name for name, _ in Counter(self.read_suffixes).most_common(1) if name not in self.lost_suffixes]
+        """What ends the problem: other inputs, or another limit. `has_index`: the input is indexed,
+        so that another one needs --replace."""
+        suffixes = [
+            name
+            for name, _ in Counter(self.read_suffixes).most_common(1)
+            if name not in self.lost_suffixes
+        ]
         others = f", such as FOLDER/*{suffixes[0]}" if suffixes else ""
         limit = (
-            "leave out --strict" if is_strict else f"allow it with --max-quarantine {_percent(max(self.share, self.records / self.total))}"
+            "leave out --strict"
+            if is_strict
+            else (
+                "allow it with --max-quarantine"
+                f" {_percent(max(self.share, self.records / self.total))}"
+            )
         )
         replace = ", with --replace" if has_index else ""
         if self.whole_files:
             remedy = f"Give only the files that can be read{others}{replace}"
         elif _COLUMN_REASONS & self.reasons.keys():
-            remedy = f"Give only files that have the main text, or name its column (--text-column COLUMN){replace}"
+            remedy = (
+                "Give only files that have the main text, or name its column (--text-column"
+                f" COLUMN){replace}"
+            )
         else:
             remedy = "Repair the records"
         return f"{remedy}, or {limit}."
 
 
 def measure_loss(survey: Survey, quarantine: pa.Table, total: int) -> QuarantineLoss:
-    """The loss among `total` records; `quarantine` has the rows of the table of that name, `survey` the files that this command reads."""
+    """The loss among `total` records; `quarantine` has the rows of the table of that name, `survey`
+    the files that this command reads."""
     sizes = {printable_path(path): size for path, size in survey.files}
     pieces: dict[tuple[str, int], int] = {}
     single_documents: set[str] = set()  # files of one record
     for unit in survey.units:
         formats = unit.file_formats or (unit.format,) * len(unit.files)
         single_formats = ("mail", "text") if survey.roles.split == "file" else ("mail",)
-        single_documents |= {printable_path(path) for path, format in zip(unit.files, formats, strict=True) if format in single_formats}
+        single_documents |= {
+            printable_path(path)
+            for path, format in zip(unit.files, formats, strict=True)
+            if format in single_formats
+        }
         if len(unit.files) == 1:
             path = printable_path(unit.files[0])
-            pieces[path, unit.start] = (unit.end if unit.end is not None else sizes.get(path, 0)) - unit.start
+            pieces[path, unit.start] = (
+                unit.end if unit.end is not None else sizes.get(path, 0)
+            ) - unit.start
     whole_files = lost_bytes = 0
     lost_suffixes: Counter[str] = Counter()
-    for source, location in zip(quarantine.column("source").to_pylist(), quarantine.column("location").to_pylist(), strict=True):
+    for source, location in zip(
+        quarantine.column("source").to_pylist(),
+        quarantine.column("location").to_pylist(),
+        strict=True,
+    ):
         path = printable_path(source)
         is_piece = location.startswith(_PIECE)
         if (location == "file" or is_piece) and path not in single_documents:
-            size = pieces.get((path, int(location.removeprefix(_PIECE))), 0) if is_piece else sizes.get(path, 0)
+            size = (
+                pieces.get((path, int(location.removeprefix(_PIECE))), 0)
+                if is_piece
+                else sizes.get(path, 0)
+            )
             whole_files += 1
             lost_bytes += size
             if (suffix := PurePath(path).suffix.lower()) in _COMMON_SUFFIXES:
@@ -131,7 +196,10 @@ def measure_loss(survey: Survey, quarantine: pa.Table, total: int) -> Quarantine
     return QuarantineLoss(
         records=quarantine.num_rows,
         total=total,
-        reasons={entry["values"]: entry["counts"] for entry in quarantine.column("reason").value_counts().to_pylist()},
+        reasons={
+            entry["values"]: entry["counts"]
+            for entry in quarantine.column("reason").value_counts().to_pylist()
+        },
         whole_files=whole_files,
         lost_bytes=lost_bytes,
         total_bytes=sum(sizes.values()),

@@ -1,11 +1,14 @@
-"""Processes one batch of a stream: collects its occurrences, applies the editors, and checks the result for leaks before it is accepted.
+"""Processes one batch of a stream: collects its occurrences, applies the editors, and checks the
+result for leaks before it is accepted.
 
-    find -> select kept occurrences -> edit and rewrite -> leak check -> sweep once -> quarantine records that still leak
+    find -> select kept occurrences -> edit and rewrite -> leak check -> sweep once -> quarantine
+    records that still leak
 
-A pure function of the batch and of the values seen before it; nothing here touches the disk. What is done with a batch is that of a run:
-`stages/batch_rewriting.py` edits and splices, `verification/batch_check.py` searches and decides. Here is what a run has from its tables:
-the occurrences of the batch, which of them are kept, where values first occurred, and the search terms, which are the removed values of
-the batch in all their forms.
+A pure function of the batch and of the values seen before it; nothing here touches the disk. What
+is done with a batch is that of a run: `stages/batch_rewriting.py` edits and splices,
+`verification/batch_check.py` searches and decides. Here is what a run has from its tables: the
+occurrences of the batch, which of them are kept, where values first occurred, and the search terms,
+which are the removed values of the batch in all their forms.
 """
 
 from __future__ import annotations
@@ -45,7 +48,13 @@ from sanitize.pipeline.streaming.value_log import (
     get_counts,
 )
 from sanitize.plans.plan import Plan
-from sanitize.stages.batch_rewriting import BatchRewriter, EditRules, OccurrenceArrays, assemble_occurrences, flatten_occurrences
+from sanitize.stages.batch_rewriting import (
+    BatchRewriter,
+    EditRules,
+    OccurrenceArrays,
+    assemble_occurrences,
+    flatten_occurrences,
+)
 from sanitize.stages.finder_pass import NO_VALUES, TOO_MANY_MATCHES, TextSearch
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage.corpus import CellColumn, flatten_cells, group_cells
@@ -58,7 +67,8 @@ _SPAN_COLUMNS = ("doc_no", "cell", "start", "end", "start_byte", "end_byte")
 
 
 class StreamPriorValues:
-    """The values that a stream has seen before a batch and in it (implements `core.part_protocols.PriorValues`)."""
+    """The values that a stream has seen before a batch and in it (implements
+    `core.part_protocols.PriorValues`)."""
 
     def __init__(self, value_log: ValueLog, component_pools: ComponentLog | None) -> None:
         self.value_log, self._component_pools = value_log, component_pools
@@ -83,12 +93,14 @@ class StreamPriorValues:
         return np.asarray((self.value_log.get_tags(normalised) & SURROGATE_FLAG) != 0)
 
     def find_drawn_before(self, value_ids: I64, edits: pl.DataFrame, /) -> Mask:
-        """True for values that first occur after the document of the edit, in this batch (implements
-        `verification.batch_check.FindDrawnBefore`)."""
+        """True for values that first occur after the document of the edit, in this batch
+        (implements `verification.batch_check.FindDrawnBefore`)."""
         doc_no = edits["doc_no"].to_numpy()
         position, is_of_batch = find_sorted(self._batch_value_ids, value_ids)
         is_later = np.zeros(len(value_ids), np.bool_)
-        is_later[is_of_batch] = self._batch_first_doc_nos[position[is_of_batch]] > doc_no[is_of_batch]
+        is_later[is_of_batch] = (
+            self._batch_first_doc_nos[position[is_of_batch]] > doc_no[is_of_batch]
+        )
         is_later &= (self.value_log.get_tags(value_ids) & VALUE_FLAG) == 0
         return is_later
 
@@ -111,7 +123,9 @@ class StreamPriorValues:
             (values, drawn[:, NORMALISED], others),
             (VALUE_FLAG, SURROGATE_FLAG, SURROGATE_FORM_FLAG),
         )
-        return np.concatenate(forms), np.repeat(np.array(flags, np.uint32), [len(column) for column in forms])
+        return np.concatenate(forms), np.repeat(
+            np.array(flags, np.uint32), [len(column) for column in forms]
+        )
 
     def _has_flag(self, forms: I64, flags: np.uint32) -> Mask:
         """True for rows with a form that has one of these flags in the log."""
@@ -120,18 +134,23 @@ class StreamPriorValues:
         return np.asarray(((tags & flags) != 0).any(axis=1))
 
     def components(self, kind: str, component: str) -> tuple[pa.LargeStringArray, I64] | None:
-        """The component pool that variants are drawn from, with the document of each entry; None without pools."""
-        return None if self._component_pools is None else self._component_pools.get_pool(kind, component)
+        """The component pool that variants are drawn from, with the document of each entry; None
+        without pools."""
+        return (
+            None
+            if self._component_pools is None
+            else self._component_pools.get_pool(kind, component)
+        )
 
 
 @dataclass(frozen=True, repr=False)
 class BatchResult:
-    """A processed batch: its table with the new texts, the rows that were edited, and the documents that were quarantined, each with the
-    reason.
+    """A processed batch: its table with the new texts, the rows that were edited, and the documents
+    that were quarantined, each with the reason.
 
-    `new_ids` and `new_tags` are to be added to the `ValueLog`; `by_kind` counts occurrences, kept ones, and those that the plan leaves;
-    `inconclusive` the matches that may be a removed value or chance, by kind; `leaking_names` the names of columns and fields that are
-    removed values.
+    `new_ids` and `new_tags` are to be added to the `ValueLog`; `by_kind` counts occurrences, kept
+    ones, and those that the plan leaves; `inconclusive` the matches that may be a removed value or
+    chance, by kind; `leaking_names` the names of columns and fields that are removed values.
     """
 
     table: pa.Table
@@ -168,16 +187,22 @@ class _BatchOccurrences:
     def collect_forms(self, kind_names: Sequence[str], key: Key) -> FirstForms:
         """The forms of the values, each with the document from which on it is known."""
         spellings, rows = np.unique(self.spelling_no, return_index=True)
-        return _collect_forms(self.values[spellings], self.kind[rows], self.spans["doc_no"][rows], kind_names, key)
+        return _collect_forms(
+            self.values[spellings], self.kind[rows], self.spans["doc_no"][rows], kind_names, key
+        )
 
 
-def _collect_forms(values: pl.DataFrame, kinds: I32, first_doc_nos: I64, kind_names: Sequence[str], key: Key) -> FirstForms:
+def _collect_forms(
+    values: pl.DataFrame, kinds: I32, first_doc_nos: I64, kind_names: Sequence[str], key: Key
+) -> FirstForms:
     """The forms of values (columns `value` and `normalised`), each with the document from which on
     it is known. `kinds` are numbers in `kind_names`."""
     parts = [FirstForms.collect(np.empty(0, np.int64), np.empty(0, np.int64))]
     for number in np.unique(kinds).tolist():
         rows = np.flatnonzero(kinds == number)
-        texts, normalised = (to_large_string(values[name].gather(rows)) for name in ("value", "normalised"))
+        texts, normalised = (
+            to_large_string(values[name].gather(rows)) for name in ("value", "normalised")
+        )
         forms = hash_value_forms(get_kind(kind_names[number]), texts, normalised, key)
         parts.append(FirstForms.collect(forms, first_doc_nos[rows]))
     return FirstForms.merge(parts)
@@ -185,8 +210,9 @@ def _collect_forms(values: pl.DataFrame, kinds: I32, first_doc_nos: I64, kind_na
 
 @dataclass(frozen=True, repr=False)
 class _KeptSelection:
-    """For each editor a mask of the occurrences that it keeps; and for each value of the batch, ascending: its id, the row and the document
-    of its first occurrence, and its occurrences as counted by editors that keep some."""
+    """For each editor a mask of the occurrences that it keeps; and for each value of the batch,
+    ascending: its id, the row and the document of its first occurrence, and its occurrences as
+    counted by editors that keep some."""
 
     masks: tuple[Mask, ...]
     value_ids: I64
@@ -205,21 +231,31 @@ class BatchProcessor:
     component_pools: ComponentLog | None
     check_mode: str = "full"  # leak check: full, fast (spellings only) or off
     max_doc_matches: int = patterns.NO_MATCH_LIMIT  # what the finders may match in a document
-    column_values: ColumnValueLog | None = None  # values of columns that are pseudonymized or dropped; None if they are not searched
+    column_values: ColumnValueLog | None = (
+        None  # values of columns that are pseudonymized or dropped; None if they are not searched
+    )
     checked_mask: Mask = field(init=False)
 
     def __post_init__(self) -> None:
-        # kinds are numbered twice: `Detections` by the kinds of the search, `SearchTerms` by all kinds
-        self.kind_names = [kind.name for kind in TextSearch(self.key, self.plan.detection_spec).kinds]
+        # kinds are numbered twice: `Detections` by the kinds of the search, `SearchTerms` by all
+        # kinds
+        self.kind_names = [
+            kind.name for kind in TextSearch(self.key, self.plan.detection_spec).kinds
+        ]
         all_kind_names = list(all_kinds())
-        self.kind_names += [name for name in all_kind_names if name not in self.kind_names]  # of values that only columns show
-        self.kind_numbers = np.array([all_kind_names.index(name) for name in self.kind_names], np.int32)
+        # of values that only columns show
+        self.kind_names += [name for name in all_kind_names if name not in self.kind_names]
+        self.kind_numbers = np.array(
+            [all_kind_names.index(name) for name in self.kind_names], np.int32
+        )
         self.local_kind_numbers = np.full(len(all_kind_names), -1, np.int32)
         self.local_kind_numbers[self.kind_numbers] = np.arange(len(self.kind_names))
         self.checked_mask = np.isin(self.kind_names, self.plan.leak_checked_kinds)
         self.atomic_kinds = select_atomic_kinds(self.plan.leave)
         self.searched_forms = tuple(list_searched_forms(self.check_mode))
-        self.column_value_finder = ColumnValueFinder(self.plan.detection_spec, self.key, self.plan.kinds_that_may_stay)
+        self.column_value_finder = ColumnValueFinder(
+            self.plan.detection_spec, self.key, self.plan.kinds_that_may_stay
+        )
         self.pooled_kinds = [kind for editor in self.plan.editors for kind in editor.pooled_kinds]
         for editor in self.plan.editors:
             editor.open(self.key, Aggregates({}))
@@ -233,8 +269,9 @@ class BatchProcessor:
         found_by_column: Sequence[patterns.Detections],
         has_any_field: Callable[[int, set[str]], bool] = lambda row, names: False,
     ) -> BatchResult:
-        """Process one batch: `text_columns`, its cells, and what was found in each column of cells. `has_any_field(row, names)` is
-        True if a record of the batch has a field with one of these names."""
+        """Process one batch: `text_columns`, its cells, and what was found in each column of cells.
+        `has_any_field(row, names)` is True if a record of the batch has a field with one of these
+        names."""
         doc_nos = np.asarray(text_columns.table.column("doc_no"), np.int64)
         is_over = self._has_too_many_matches(len(doc_nos), cell_columns, found_by_column)
         too_many_matches = set(doc_nos[is_over].tolist())
@@ -242,7 +279,9 @@ class BatchProcessor:
         column_values = NO_VALUES.with_columns(first_doc_no=pl.lit(0, pl.Int64)).clear()
         if self.column_values is not None:
             for value_leaf, cells, cell_rows in text_columns.value_cells:
-                found = self.column_value_finder.find(value_leaf, cells, doc_nos[cell_rows]).filter(~pl.col("is_name_guess"))
+                found = self.column_value_finder.find(value_leaf, cells, doc_nos[cell_rows]).filter(
+                    ~pl.col("is_name_guess")
+                )
                 self.column_values.add(found)
                 column_values = pl.concat([column_values, found.select(column_values.columns)])
         terms = self._build_terms(self._select_checked(occurrences.values))
@@ -254,27 +293,39 @@ class BatchProcessor:
             table, remaining = text_columns.table, occurrences
             if quarantined:
                 table = _filter_rows(table, ~np.isin(doc_nos, list(quarantined)))
-                remaining = occurrences.select_rows(~np.isin(occurrences.spans["doc_no"], list(quarantined)))
+                remaining = occurrences.select_rows(
+                    ~np.isin(occurrences.spans["doc_no"], list(quarantined))
+                )
                 to_sweep = to_sweep.take(~np.isin(to_sweep.doc_no, list(quarantined)))
-            attempt = _RewriteAttempt(self, table, text_columns, remaining, column_values, to_sweep, terms)
+            attempt = _RewriteAttempt(
+                self, table, text_columns, remaining, column_values, to_sweep, terms
+            )
             leaking_names |= attempt.leaking_fields
             if attempt.leaking_fields:
                 rows = zip(doc_nos.tolist(), text_columns.record_rows.tolist(), strict=True)
                 attempt.leaking_doc_nos |= {
-                    doc_no for doc_no, row in rows if doc_no not in quarantined and has_any_field(row, attempt.leaking_fields)
+                    doc_no
+                    for doc_no, row in rows
+                    if doc_no not in quarantined and has_any_field(row, attempt.leaking_fields)
                 }
             if not attempt.leaking_doc_nos and not len(attempt.to_sweep):
                 break
-            # only one sweep: a second one would find text that the first one wrote; what is left or cannot be swept is quarantined
+            # only one sweep: a second one would find text that the first one wrote; what is left or
+            # cannot be swept is quarantined
             quarantined |= attempt.leaking_doc_nos
             if len(attempt.to_sweep) and not swept_count:
                 to_sweep = attempt.to_sweep
                 swept_count = len(to_sweep)
             else:
                 quarantined |= set(attempt.to_sweep.doc_no.tolist())
-        edited_rows = np.searchsorted(np.asarray(table.column("doc_no")), np.unique(attempt.rewriter.edits.column("doc_no")))
+        edited_rows = np.searchsorted(
+            np.asarray(table.column("doc_no")), np.unique(attempt.rewriter.edits.column("doc_no"))
+        )
         ids, tags = self._list_new_tags(attempt.selection)
-        reasons = {doc_no: TOO_MANY_MATCHES if doc_no in too_many_matches else "leak" for doc_no in sorted(quarantined)}
+        reasons = {
+            doc_no: TOO_MANY_MATCHES if doc_no in too_many_matches else "leak"
+            for doc_no in sorted(quarantined)
+        }
         return BatchResult(
             attempt.rewriter.table,
             edited_rows,
@@ -288,32 +339,54 @@ class BatchProcessor:
         )
 
     def _has_too_many_matches(
-        self, document_count: int, cell_columns: Sequence[CellColumn], found_by_column: Sequence[patterns.Detections]
+        self,
+        document_count: int,
+        cell_columns: Sequence[CellColumn],
+        found_by_column: Sequence[patterns.Detections],
     ) -> Mask:
-        """True for documents of the batch in which the finders match more than `max_doc_matches`."""
+        """True for documents of the batch in which the finders match more than
+        `max_doc_matches`."""
         match_counts = np.zeros(document_count, np.int64)
         for column, found in zip(cell_columns, found_by_column, strict=True):
             np.add.at(match_counts, column.flat.rows, found.match_counts)
         return match_counts > self.max_doc_matches
 
     def _list_new_tags(self, selection: _KeptSelection) -> tuple[I64, U32]:
-        """What the batch adds to the `ValueLog`: values that are new or counted again, and the variants that it generated."""
+        """What the batch adds to the `ValueLog`: values that are new or counted again, and the
+        variants that it generated."""
         known_tags = self.prior_values.value_log.get_tags(selection.value_ids)
         may_count = get_counts(known_tags) < self.prior_values.value_log.max_count
         is_new = ((known_tags & VALUE_FLAG) == 0) | ((selection.occurrence_counts > 0) & may_count)
         value_tags = selection.occurrence_counts[is_new].astype(np.uint32) | VALUE_FLAG
         forms, form_tags = self.prior_values.list_new_forms()
-        return np.concatenate([selection.value_ids[is_new], forms]), np.concatenate([value_tags, form_tags])
+        return np.concatenate([selection.value_ids[is_new], forms]), np.concatenate(
+            [value_tags, form_tags]
+        )
 
     def _gather_occurrences(
-        self, doc_nos: I64, cell_columns: Sequence[CellColumn], found_by_column: Sequence[patterns.Detections], is_left_out: Mask
+        self,
+        doc_nos: I64,
+        cell_columns: Sequence[CellColumn],
+        found_by_column: Sequence[patterns.Detections],
+        is_left_out: Mask,
     ) -> _BatchOccurrences:
-        """The occurrences of all columns of cells as one, in corpus order, without those of documents that are left out."""
+        """The occurrences of all columns of cells as one, in corpus order, without those of
+        documents that are left out."""
         chunks_by_name: dict[str, list[npt.NDArray[Any]]] = {
-            name: [np.empty(0, np.int64)] for name in (*_SPAN_COLUMNS, "kind", "value_id", "spelling_no")
+            name: [np.empty(0, np.int64)]
+            for name in (*_SPAN_COLUMNS, "kind", "value_id", "spelling_no")
         }
         spelling_count = 0
-        frames = [pl.DataFrame(schema={"value_id": pl.Int64, "kind": pl.Int32, "value": pl.String, "normalised": pl.String})]
+        frames = [
+            pl.DataFrame(
+                schema={
+                    "value_id": pl.Int64,
+                    "kind": pl.Int32,
+                    "value": pl.String,
+                    "normalised": pl.String,
+                }
+            )
+        ]
         for column, found in zip(cell_columns, found_by_column, strict=True):
             if is_left_out.any():
                 found = found.select(~is_left_out[column.flat.rows[found.text_no]])
@@ -327,11 +400,22 @@ class BatchProcessor:
             chunks_by_name["value_id"].append(found.distinct.value_id[found.value_no])
             is_used = np.bincount(found.value_no, minlength=len(found.distinct.kind)) > 0
             used_values = np.flatnonzero(is_used)
-            chunks_by_name["spelling_no"].append(spelling_count + (np.cumsum(is_used) - 1)[found.value_no])
+            chunks_by_name["spelling_no"].append(
+                spelling_count + (np.cumsum(is_used) - 1)[found.value_no]
+            )
             spelling_count += len(used_values)
-            texts = {name: pl.Series(getattr(found.distinct, name).take(pa.array(used_values))) for name in ("value", "normalised")}
+            texts = {
+                name: pl.Series(getattr(found.distinct, name).take(pa.array(used_values)))
+                for name in ("value", "normalised")
+            }
             frames.append(
-                pl.DataFrame({"value_id": found.distinct.value_id[used_values], "kind": found.distinct.kind[used_values], **texts})
+                pl.DataFrame(
+                    {
+                        "value_id": found.distinct.value_id[used_values],
+                        "kind": found.distinct.kind[used_values],
+                        **texts,
+                    }
+                )
             )
         joined = {name: np.concatenate(chunks) for name, chunks in chunks_by_name.items()}
         if sum(len(found.text_no) > 0 for found in found_by_column) > 1:
@@ -348,34 +432,52 @@ class BatchProcessor:
         return values.with_columns(kind=names).filter(pl.Series(self.checked_mask[kind]))
 
     def _build_terms(self, checked_values: pl.DataFrame) -> tuple[SearchTerms, ...]:
-        """The search terms of the values of a batch, and of those of columns in this batch and earlier ones; none without a check."""
+        """The search terms of the values of a batch, and of those of columns in this batch and
+        earlier ones; none without a check."""
         if self.check_mode == "off":
             return ()
         terms = SearchTerms.from_values(checked_values, self.check_mode)
-        return (*([terms] if terms is not None else []), *(self.column_values.terms if self.column_values is not None else ()))
+        return (
+            *([terms] if terms is not None else []),
+            *(self.column_values.terms if self.column_values is not None else ()),
+        )
 
     def select_kept(self, occurrences: _BatchOccurrences) -> _KeptSelection:
-        """What each editor keeps: the first `keep` occurrences of a value in the stream. What `first_occurrences` is for a run.
+        """What each editor keeps: the first `keep` occurrences of a value in the stream. What
+        `first_occurrences` is for a run.
 
         An occurrence that overlaps an edited one of an earlier editor is not counted."""
-        value_ids, first_rows, value_no = np.unique(occurrences.value_id, return_index=True, return_inverse=True)
+        value_ids, first_rows, value_no = np.unique(
+            occurrences.value_id, return_index=True, return_inverse=True
+        )
         counts = np.zeros(len(value_ids), np.int64)
         is_unclaimed = np.ones(len(value_no), np.bool_)
         claimed_kinds: set[str] = set()
         masks = []
         for number, editor in enumerate(self.plan.editors):
-            is_own_kind = np.isin(occurrences.kind, [self.kind_names.index(name) for name in editor.kinds if name not in claimed_kinds])
+            is_own_kind = np.isin(
+                occurrences.kind,
+                [self.kind_names.index(name) for name in editor.kinds if name not in claimed_kinds],
+            )
             claimed_kinds |= set(editor.kinds)
             is_kept = np.zeros(len(value_no), np.bool_)
             if editor.keep and "first_occurrences" in editor.required_aggregates:
                 counted = np.flatnonzero(is_own_kind & is_unclaimed)
-                counted_before = get_counts(self.prior_values.value_log.get_tags(value_ids))[value_no[counted]]
-                is_kept[counted[counted_before + _count_earlier(value_no[counted]) < editor.keep]] = True
+                counted_before = get_counts(self.prior_values.value_log.get_tags(value_ids))[
+                    value_no[counted]
+                ]
+                is_kept[
+                    counted[counted_before + _count_earlier(value_no[counted]) < editor.keep]
+                ] = True
                 counts += np.bincount(value_no[counted], minlength=len(value_ids))
             masks.append(is_kept)
             if any(later.keep for later in self.plan.editors[number + 1 :]):
-                is_unclaimed &= ~_mask_overlapping(occurrences, is_own_kind & is_unclaimed & ~is_kept)
-        return _KeptSelection(tuple(masks), value_ids, first_rows, occurrences.spans["doc_no"][first_rows], counts)
+                is_unclaimed &= ~_mask_overlapping(
+                    occurrences, is_own_kind & is_unclaimed & ~is_kept
+                )
+        return _KeptSelection(
+            tuple(masks), value_ids, first_rows, occurrences.spans["doc_no"][first_rows], counts
+        )
 
 
 def _count_earlier(numbers: I64) -> I64:
@@ -389,7 +491,9 @@ def _count_earlier(numbers: I64) -> I64:
 
 def _filter_rows(table: pa.Table, rows: Mask) -> pa.Table:
     """The rows of a table as one chunk; an empty table if there are none."""
-    return table.filter(pa.array(rows)).combine_chunks() if rows.any() else table.schema.empty_table()
+    return (
+        table.filter(pa.array(rows)).combine_chunks() if rows.any() else table.schema.empty_table()
+    )
 
 
 def get_max_keep(editors: Sequence[Editor]) -> int:
@@ -404,7 +508,8 @@ def _mask_overlapping(occurrences: _BatchOccurrences, claimed_mask: Mask) -> Mas
 
 
 class _RewriteAttempt:
-    """A batch rewritten once, and the result of its leak check: `leaking_doc_nos`, `leaking_fields`, and `to_sweep`."""
+    """A batch rewritten once, and the result of its leak check: `leaking_doc_nos`,
+    `leaking_fields`, and `to_sweep`."""
 
     def __init__(
         self,
@@ -418,21 +523,30 @@ class _RewriteAttempt:
     ) -> None:
         self.processor, self.occurrences = processor, occurrences
         self.selection = processor.select_kept(occurrences)
-        # an editor that decides in corpus order compares its surrogates with the values up to each document
+        # an editor that decides in corpus order compares its surrogates with the values up to each
+        # document
         is_ordered = any(editor.is_sequential for editor in processor.plan.editors)
-        kind, *known = (column_values[name].to_numpy() for name in ("kind", "value_id", "first_doc_no"))
+        kind, *known = (
+            column_values[name].to_numpy() for name in ("kind", "value_id", "first_doc_no")
+        )
         parts = [FirstForms.collect(np.empty(0, np.int64), np.empty(0, np.int64))]
         if is_ordered:
             parts += [occurrences.collect_forms(processor.kind_names, processor.key)]
-            parts += [_collect_forms(column_values, kind, known[1], list(all_kinds()), processor.key)]
+            parts += [
+                _collect_forms(column_values, kind, known[1], list(all_kinds()), processor.key)
+            ]
         found = (self.selection.value_ids, self.selection.first_doc_nos)
-        value_ids, first_doc_nos = (np.concatenate(columns) for columns in zip(found, known, strict=True))
+        value_ids, first_doc_nos = (
+            np.concatenate(columns) for columns in zip(found, known, strict=True)
+        )
         processor.prior_values.begin_batch(value_ids, first_doc_nos, FirstForms.merge(parts))
         if processor.component_pools is not None:
             processor.component_pools.discard_unconfirmed()
             self._add_components(processor.component_pools)
         rules = EditRules(leaves=text_columns.leaves, editors=tuple(processor.plan.editors))
-        self.rewriter = BatchRewriter(rules, table, self._build_edited_occurrences(table, rules, swept))
+        self.rewriter = BatchRewriter(
+            rules, table, self._build_edited_occurrences(table, rules, swept)
+        )
         self.leaking_doc_nos: set[int] = set()
         self.leaking_fields: set[str] = set()
         self.to_sweep = SweepSpans.empty()
@@ -444,49 +558,98 @@ class _RewriteAttempt:
     def _add_components(self, component_pools: ComponentLog) -> None:
         """Add the components of values that are new to the stream, in order of appearance."""
         selection, kind_names = self.selection, self.processor.kind_names
-        new = np.flatnonzero((self.processor.prior_values.value_log.get_tags(selection.value_ids) & VALUE_FLAG) == 0)
+        new = np.flatnonzero(
+            (self.processor.prior_values.value_log.get_tags(selection.value_ids) & VALUE_FLAG) == 0
+        )
         new = new[np.argsort(selection.first_rows[new])]
         for name in self.processor.pooled_kinds:
             rows = new[self.occurrences.kind[selection.first_rows[new]] == kind_names.index(name)]
             if len(rows):
-                new_values = pl.DataFrame({"value_id": selection.value_ids[rows], "doc_no": selection.first_doc_nos[rows]})
-                spellings = self.occurrences.values.unique("value_id", keep="first", maintain_order=True)
-                joined = new_values.join(spellings, on="value_id", how="left", maintain_order="left")
-                component_pools.add_components(name, to_large_string(joined["normalised"]), joined["doc_no"].to_numpy())
+                new_values = pl.DataFrame(
+                    {"value_id": selection.value_ids[rows], "doc_no": selection.first_doc_nos[rows]}
+                )
+                spellings = self.occurrences.values.unique(
+                    "value_id", keep="first", maintain_order=True
+                )
+                joined = new_values.join(
+                    spellings, on="value_id", how="left", maintain_order="left"
+                )
+                component_pools.add_components(
+                    name, to_large_string(joined["normalised"]), joined["doc_no"].to_numpy()
+                )
 
-    def _build_edited_occurrences(self, table: pa.Table, rules: EditRules, swept: SweepSpans) -> OccurrenceArrays:
+    def _build_edited_occurrences(
+        self, table: pa.Table, rules: EditRules, swept: SweepSpans
+    ) -> OccurrenceArrays:
         """The occurrences of edited kinds and the swept spans, in order."""
         processor, found = self.processor, self.occurrences
-        is_edited = np.isin(found.kind, [processor.kind_names.index(name) for name in processor.plan.editor_no_by_kind])
+        is_edited = np.isin(
+            found.kind,
+            [processor.kind_names.index(name) for name in processor.plan.editor_no_by_kind],
+        )
         doc_no = np.asarray(table.column("doc_no"), np.int64)
-        start, end = find_code_points(swept, [(doc_no, flatten_cells(table, list(rules.leaves)))] if len(swept) else [])
+        start, end = find_code_points(
+            swept, [(doc_no, flatten_cells(table, list(rules.leaves)))] if len(swept) else []
+        )
         swept_columns = {
-            **{name: getattr(swept, name) for name in ("doc_no", "cell", "start_byte", "end_byte", "value_id")},
+            **{
+                name: getattr(swept, name)
+                for name in ("doc_no", "cell", "start_byte", "end_byte", "value_id")
+            },
             "start": start,
             "end": end,
             "kind": processor.local_kind_numbers[swept.kind],
         }
-        found_columns: dict[str, npt.NDArray[Any]] = {**found.spans, "kind": found.kind, "value_id": found.value_id}
-        columns = {name: np.concatenate([column[is_edited], swept_columns[name]]) for name, column in found_columns.items()}
+        found_columns: dict[str, npt.NDArray[Any]] = {
+            **found.spans,
+            "kind": found.kind,
+            "value_id": found.value_id,
+        }
+        columns = {
+            name: np.concatenate([column[is_edited], swept_columns[name]])
+            for name, column in found_columns.items()
+        }
         is_swept = np.arange(len(columns["kind"])) >= is_edited.sum()
-        columns |= {"cell": columns["cell"].astype(np.int32), "swept": is_swept, "erased": np.zeros(len(is_swept), np.bool_)}
-        kept = [np.append(mask[is_edited], np.zeros(len(swept), np.bool_)) for mask in self.selection.masks]
-        return assemble_occurrences(columns, kept, pa.array(processor.kind_names, pa.string()), [False] * len(kept))
+        columns |= {
+            "cell": columns["cell"].astype(np.int32),
+            "swept": is_swept,
+            "erased": np.zeros(len(is_swept), np.bool_),
+        }
+        kept = [
+            np.append(mask[is_edited], np.zeros(len(swept), np.bool_))
+            for mask in self.selection.masks
+        ]
+        return assemble_occurrences(
+            columns, kept, pa.array(processor.kind_names, pa.string()), [False] * len(kept)
+        )
 
     def _check_texts(self, terms: Sequence[SearchTerms], rules: EditRules) -> None:
         """Search for removed values in the rewritten texts, and decide which a sweep can redact."""
         processor, table, spans = self.processor, self.rewriter.table, self.occurrences.spans
-        groups = [replace(group, texts=fill_null_texts(group.texts)) for group in group_cells(flatten_cells(table, list(rules.leaves)))]
-        kind = pl.Series(np.array(processor.kind_names, object)[self.occurrences.kind], dtype=pl.String)
+        groups = [
+            replace(group, texts=fill_null_texts(group.texts))
+            for group in group_cells(flatten_cells(table, list(rules.leaves)))
+        ]
+        kind = pl.Series(
+            np.array(processor.kind_names, object)[self.occurrences.kind], dtype=pl.String
+        )
         columns = {name: spans[name] for name in ("doc_no", "cell", "start_byte", "end_byte")}
         tables = BatchTables(
             kept=pl.DataFrame(self.rewriter.kept),
             edits=pl.DataFrame(self.rewriter.edits),
-            occurrences=pl.DataFrame({**columns, "kind": kind}, schema_overrides={"cell": pl.Int32}),
+            occurrences=pl.DataFrame(
+                {**columns, "kind": kind}, schema_overrides={"cell": pl.Int32}
+            ),
             atomic_kinds=processor.atomic_kinds,
             find_drawn_before=processor.prior_values.find_drawn_before,
         )
-        found = check_batch(terms, groups, np.asarray(table.column("doc_no"), np.int64), tables, processor.searched_forms)
+        found = check_batch(
+            terms,
+            groups,
+            np.asarray(table.column("doc_no"), np.int64),
+            tables,
+            processor.searched_forms,
+        )
         self.to_sweep = found.to_sweep
         kinds = list(all_kinds())
         for (kind_no, _), count in found.inconclusive.items():
@@ -494,27 +657,42 @@ class _RewriteAttempt:
         self.leaking_doc_nos |= set(found.leaks.doc_no.tolist())
 
     def _check_kept_columns(self, terms: Sequence[SearchTerms], text_columns: TextColumns) -> None:
-        """Search for removed values in texts of kept columns, in numbers, and in field names: where one is found it cannot be swept."""
+        """Search for removed values in texts of kept columns, in numbers, and in field names: where
+        one is found it cannot be swept."""
         checked_docs = set(self.rewriter.table.column("doc_no").to_pylist())
         all_doc_nos = text_columns.table.column("doc_no").to_numpy()
         offset = int(all_doc_nos[0]) - int(text_columns.record_rows[0]) if len(all_doc_nos) else 0
         names = pa.array(text_columns.field_names, pa.large_string())
         columns = [texts for texts, _ in text_columns.kept_texts] + [names]
-        found_texts = [find_texts_with_values(terms, texts, self.processor.searched_forms) for texts in columns]
+        found_texts = [
+            find_texts_with_values(terms, texts, self.processor.searched_forms) for texts in columns
+        ]
         for (_, rows), text_nos in zip(text_columns.kept_texts, found_texts[:-1], strict=True):
-            self.leaking_doc_nos |= {row for text_no in text_nos if (row := int(rows[text_no]) + offset) in checked_docs}
+            self.leaking_doc_nos |= {
+                row for text_no in text_nos if (row := int(rows[text_no]) + offset) in checked_docs
+            }
         self.leaking_fields |= {text_columns.field_names[text_no] for text_no in found_texts[-1]}
 
     def count_by_kind(self) -> dict[str, dict[str, int]]:
         """Counts by kind: `occurrences`, `kept`, and `left` (those that the plan leaves)."""
         kind_names, found = self.processor.kind_names, self.occurrences
         plan = self.processor.plan
-        left_numbers = [kind_names.index(name) for name in plan.leave if name in kind_names and name not in plan.editor_no_by_kind]
-        left = np.bincount(found.kind[np.isin(found.kind, left_numbers)], minlength=len(kind_names)).tolist()
+        left_numbers = [
+            kind_names.index(name)
+            for name in plan.leave
+            if name in kind_names and name not in plan.editor_no_by_kind
+        ]
+        left = np.bincount(
+            found.kind[np.isin(found.kind, left_numbers)], minlength=len(kind_names)
+        ).tolist()
         edited = self.rewriter.count_outcomes()
         counts = {}
         for name, left_count in zip(kind_names, left, strict=True):
             outcomes = edited.get(name, {"occurrences": 0, "kept": 0})
             if outcomes["occurrences"] or left_count:
-                counts[name] = {"occurrences": outcomes["occurrences"] + left_count, "kept": outcomes["kept"], "left_by_plan": left_count}
+                counts[name] = {
+                    "occurrences": outcomes["occurrences"] + left_count,
+                    "kept": outcomes["kept"],
+                    "left_by_plan": left_count,
+                }
         return counts

@@ -67,8 +67,17 @@ class ColumnValueLog:
             self._known.add(key)
         values = values.filter(pl.Series(is_new, dtype=pl.Boolean)).select(NO_VALUES.columns)
         names = list(all_kinds())
-        self._pending += [(names[kind], *others) for kind, *others in values.select("kind", "value_id", "value", "normalised").iter_rows()]
-        while values.height and self._levels and self._levels[-1].values.height < _LEVEL_FACTOR * values.height:
+        self._pending += [
+            (names[kind], *others)
+            for kind, *others in values.select(
+                "kind", "value_id", "value", "normalised"
+            ).iter_rows()
+        ]
+        while (
+            values.height
+            and self._levels
+            and self._levels[-1].values.height < _LEVEL_FACTOR * values.height
+        ):
             values = pl.concat([self._levels.pop().values, values])
         terms = SearchTerms.from_values(_name_kinds(values), self._check_mode)
         if terms is not None:

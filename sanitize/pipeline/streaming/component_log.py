@@ -1,8 +1,9 @@
-"""Component pools of a stream: the components of the values seen so far, from which variants are drawn. Each component is stored once, in
-order of appearance, in one append-only file.
+"""Component pools of a stream: the components of the values seen so far, from which variants are
+drawn. Each component is stored once, in order of appearance, in one append-only file.
 
-One JSON line per component: kind, component name, document, text. Lines after the length in the state were never acknowledged and are
-truncated. A pool stops growing at 65,536 entries, enough to draw from, so that memory is bounded however long the stream is.
+One JSON line per component: kind, component name, document, text. Lines after the length in the
+state were never acknowledged and are truncated. A pool stops growing at 65,536 entries, enough to
+draw from, so that memory is bounded however long the stream is.
 """
 
 from __future__ import annotations
@@ -28,7 +29,8 @@ class ComponentLog:
 
     def __init__(self, path: Path, acknowledged_bytes: int) -> None:
         self._path = path
-        self._pools: dict[tuple[str, str], dict[str, int]] = {}  # text -> doc_no, in order of appearance
+        # text -> doc_no, in order of appearance
+        self._pools: dict[tuple[str, str], dict[str, int]] = {}
         self._pending: list[tuple[str, str, int, str]] = []
         if not path.exists():
             path.touch(mode=0o600)
@@ -39,8 +41,8 @@ class ComponentLog:
                 self._pools.setdefault((kind, component), {})[text] = doc_no
 
     def add_components(self, kind: str, normalised: pa.LargeStringArray, doc_no: I64) -> None:
-        """Add the components of values, which come in order of appearance with the document of each. `discard_unconfirmed` undoes this
-        until `confirm`; `commit` writes it."""
+        """Add the components of values, which come in order of appearance with the document of
+        each. `discard_unconfirmed` undoes this until `confirm`; `commit` writes it."""
         split_components = get_kind(kind).split_components
         if split_components is None or not len(normalised):
             return
@@ -56,10 +58,16 @@ class ComponentLog:
         }
         for component, column in {**columns, "host": host}.items():
             lower = column.str.to_lowercase()
-            is_wanted = lower.str.contains(COMPONENT_PATTERNS[component]) & (lower.str.len_bytes() <= MAX_COMPONENT_BYTES)
+            is_wanted = lower.str.contains(COMPONENT_PATTERNS[component]) & (
+                lower.str.len_bytes() <= MAX_COMPONENT_BYTES
+            )
             if component in ("first", "local"):
                 is_wanted &= has_no_last_name if component == "local" else ~has_no_last_name
-            frame = pl.DataFrame({"text": lower, "doc_no": doc_no}).filter(is_wanted).unique("text", keep="first", maintain_order=True)
+            frame = (
+                pl.DataFrame({"text": lower, "doc_no": doc_no})
+                .filter(is_wanted)
+                .unique("text", keep="first", maintain_order=True)
+            )
             pool = self._pools.setdefault((kind, component), {})
             # a loop over distinct components, most of which are in the dictionary already
             for text, number in frame.iter_rows():
@@ -80,12 +88,16 @@ class ComponentLog:
         self._confirmed_count = len(self._pending)
 
     def get_pool(self, kind: str, component: str) -> tuple[pa.LargeStringArray, I64]:
-        """The entries of one pool in order of appearance, and the document in which each first appeared."""
+        """The entries of one pool in order of appearance, and the document in which each first
+        appeared."""
         pool = self._pools.get((kind, component), {})
-        return pa.array(list(pool), pa.large_string()), np.fromiter(pool.values(), np.int64, len(pool))
+        return pa.array(list(pool), pa.large_string()), np.fromiter(
+            pool.values(), np.int64, len(pool)
+        )
 
     def commit(self) -> int:
-        """Append the new components to the file (fsync); returns its length, which the state stores."""
+        """Append the new components to the file (fsync); returns its length, which the state
+        stores."""
         with self._path.open("ab") as file:
             # only components that fit COMPONENT_PATTERNS are added, so a line is plain text
             file.write(b"".join(json.dumps(entry).encode() + b"\n" for entry in self._pending))

@@ -1,10 +1,12 @@
-"""Batches of stream records (dictionaries, or Arrow tables), and their texts as columns of text cells.
+"""Batches of stream records (dictionaries, or Arrow tables), and their texts as columns of text
+cells.
 
-`StreamBatch.extract_texts` takes the texts out of a batch, `rewrite` puts the edited ones in their place; everything else stays unchanged.
-The numbers of a record's cells do not depend on later records: the main text comes first, then the fields in the order in which they first
-appeared in the stream; a field that has its first text only after it appeared comes after all others. Of a list only the elements that
-exist count; of the turns of a conversation each counts, with or without a content. For records that all have the same fields this is the
-order of a run over the same files.
+`StreamBatch.extract_texts` takes the texts out of a batch, `rewrite` puts the edited ones in their
+place; everything else stays unchanged. The numbers of a record's cells do not depend on later
+records: the main text comes first, then the fields in the order in which they first appeared in the
+stream; a field that has its first text only after it appeared comes after all others. Of a list
+only the elements that exist count; of the turns of a conversation each counts, with or without a
+content. For records that all have the same fields this is the order of a run over the same files.
 """
 
 from __future__ import annotations
@@ -57,39 +59,47 @@ _MIN_SEARCHED_NUMBER = 1_000_000  # as the leak check: fewer than seven digits i
 
 @dataclass(frozen=True)
 class QuarantineEntry:
-    """Why a record is quarantined: a key of `readers.survey.REASONS`, or `leak`; its place in the input, and its content (`raw`)."""
+    """Why a record is quarantined: a key of `readers.survey.REASONS`, or `leak`; its place in the
+    input, and its content (`raw`)."""
 
     reason: str
     place: str = ""
     raw: str = ""
 
 
-_PLAUSIBLE_NAME = re.compile(r"[^\W\d][\w.-]{0,39}((\[\])?\.[^\W\d][\w.-]{0,39})?")  # no space and no @
+# no space and no @
+_PLAUSIBLE_NAME = re.compile(r"[^\W\d][\w.-]{0,39}((\[\])?\.[^\W\d][\w.-]{0,39})?")
 
 
 @dataclass
 class StreamLayout:
-    """Column roles, the policies that differ from the defaults, and all fields that had texts (`text_fields`), in cell order; `field_ranks`
-    has the sort key of each."""
+    """Column roles, the policies that differ from the defaults, and all fields that had texts
+    (`text_fields`), in cell order; `field_ranks` has the sort key of each."""
 
     roles: Roles
     policies: Mapping[str, str]
     text_fields: list[tuple[str, Steps]] = field(default_factory=list)
     field_ranks: list[int] = field(default_factory=list)
     seen_columns: list[str] = field(default_factory=list)
-    reader: str = "the stream"  # what an error names as the place: the stream, or the function of the Python API
+    # what an error names as the place: the stream, or the function of the Python API
+    reader: str = "the stream"
 
     def __post_init__(self) -> None:
         main = self.roles.text[0]
         self.main_column, *steps = main.replace("[]", ".[]").split(".")
         self.main_steps = tuple(steps)
         if self.roles.shape is not None:
-            self.main_steps = self.roles.shape.select_cells([LeafPath(self.main_column, self.main_steps)])[0].steps
+            self.main_steps = self.roles.shape.select_cells(
+                [LeafPath(self.main_column, self.main_steps)]
+            )[0].steps
         if not self.text_fields:
             self.text_fields.append((self.main_column, self.main_steps))
             self.field_ranks.append(-1)
         if self.policies.get(self.main_column, "sanitize") != "sanitize":
-            raise UsageError(f"--{self.policies[self.main_column]} {self.main_column}: it is the main text, which is always sanitized")
+            raise UsageError(
+                f"--{self.policies[self.main_column]} {self.main_column}: it is the main text,"
+                " which is always sanitized"
+            )
         self._known_fields = set(self.text_fields)
         self._column_numbers = {column: number for number, column in enumerate(self.seen_columns)}
 
@@ -107,7 +117,10 @@ class StreamLayout:
         """The column policy: sanitize, keep, pseudonymize or drop."""
         if column == self.main_column:  # also if it is the id or user column
             return "sanitize"
-        return self.policies.get(column, {self.id_column: "keep", self.user_column: "pseudonymize"}.get(column, "sanitize"))
+        return self.policies.get(
+            column,
+            {self.id_column: "keep", self.user_column: "pseudonymize"}.get(column, "sanitize"),
+        )
 
     def add_column(self, column: str) -> bool:
         """Register a column; returns True if it is new."""
@@ -118,13 +131,14 @@ class StreamLayout:
         return True
 
     def fills_missing(self, column: str, steps: Steps) -> bool:
-        """Whether each turn counts as a cell of this field, as in a run: the contents of conversations, which come first."""
+        """Whether each turn counts as a cell of this field, as in a run: the contents of
+        conversations, which come first."""
         is_main_text = (column, steps) == (self.main_column, self.main_steps)
         return self.roles.shape is not None and is_main_text and JSON_STEP not in steps
 
     def add_text_field(self, column: str, steps: Steps, is_new_column: bool) -> None:
-        """Register a field that has texts, unless they are roles; of one with JSON the strings inside are its texts. `is_new_column`: its
-        column first appeared in this record or table."""
+        """Register a field that has texts, unless they are roles; of one with JSON the strings
+        inside are its texts. `is_new_column`: its column first appeared in this record or table."""
         if (shape := self.roles.shape) is not None:
             cells = shape.select_cells([LeafPath(column, steps)])
             if not cells:
@@ -132,7 +146,8 @@ class StreamLayout:
             steps = cells[0].steps
         if (column, steps) not in self._known_fields:
             self._known_fields.add((column, steps))
-            # a list field and a field of a new column shift no existing cell, so they may be inserted; any other field is appended
+            # a list field and a field of a new column shift no existing cell, so they may be
+            # inserted; any other field is appended
             rank = self._column_numbers[column] if is_new_column or _is_list(steps) else _LAST_RANK
             position = bisect.bisect_right(self.field_ranks, rank)
             self.text_fields.insert(position, (column, steps))
@@ -141,11 +156,11 @@ class StreamLayout:
 
 @dataclass(frozen=True, repr=False)
 class TextColumns:
-    """The texts of a batch: a table with `doc_no`, `doc_id` and columns that hold the cells at `leaves`;
-    for each of its rows the row of the batch (`record_rows`); for each leaf its field in the records
-    (`text_fields`); texts of kept columns and numbers of all columns in digits, which are only
-    checked, with their rows; the names of columns and fields; and the cells of columns that are
-    pseudonymized or dropped."""
+    """The texts of a batch: a table with `doc_no`, `doc_id` and columns that hold the cells at
+    `leaves`; for each of its rows the row of the batch (`record_rows`); for each leaf its field in
+    the records (`text_fields`); texts of kept columns and numbers of all columns in digits, which
+    are only checked, with their rows; the names of columns and fields; and the cells of columns
+    that are pseudonymized or dropped."""
 
     table: pa.Table
     record_rows: I64
@@ -164,18 +179,30 @@ class StreamBatch(Protocol):
     def __len__(self) -> int:
         """The number of records, including those that could not be read."""
 
-    def extract_texts(self, layout: StreamLayout, first_doc_no: int, max_doc_bytes: int) -> TextColumns:
-        """The texts of the records that are not quarantined; the first record of the batch has the number `first_doc_no`. Quarantines
-        records without a valid main text, and those with more than `max_doc_bytes` bytes of text."""
+    def extract_texts(
+        self, layout: StreamLayout, first_doc_no: int, max_doc_bytes: int
+    ) -> TextColumns:
+        """The texts of the records that are not quarantined; the first record of the batch has the
+        number `first_doc_no`. Quarantines records without a valid main text, and those with more
+        than `max_doc_bytes` bytes of text."""
 
-    def rewrite(self, text_columns: TextColumns, table: pa.Table, edited_rows: I64, layout: StreamLayout, key: Key) -> StreamBatch:
-        """The records of `text_columns` with the texts of `table`, which differ in `edited_rows`; pseudonymizes and drops columns."""
+    def rewrite(
+        self,
+        text_columns: TextColumns,
+        table: pa.Table,
+        edited_rows: I64,
+        layout: StreamLayout,
+        key: Key,
+    ) -> StreamBatch:
+        """The records of `text_columns` with the texts of `table`, which differ in `edited_rows`;
+        pseudonymizes and drops columns."""
 
     def has_any_field(self, row: int, names: set[str]) -> bool:
         """True if the record may have a field with one of these names."""
 
     def list_text_columns(self) -> list[str]:
-        """The columns with texts or lists of texts, in order of appearance; not the fields inside of objects."""
+        """The columns with texts or lists of texts, in order of appearance; not the fields inside
+        of objects."""
 
     def has_column(self, name: str) -> bool:
         """True if a record has a column of that name."""
@@ -184,8 +211,8 @@ class StreamBatch(Protocol):
         """The columns of the records that could be read, with their types."""
 
     def iterate_field_names(self, main_column: str) -> Iterator[str]:
-        """Names of columns, and of fields of the main column and of lists of objects, for error messages: plausible names only, each once.
-        Keys of other objects may be personal data."""
+        """Names of columns, and of fields of the main column and of lists of objects, for error
+        messages: plausible names only, each once. Keys of other objects may be personal data."""
 
     def encode_record(self, row: int) -> str:
         """A record as JSON."""
@@ -194,19 +221,26 @@ class StreamBatch(Protocol):
 class DictBatch:
     """Records as dictionaries."""
 
-    def __init__(self, rows: list[Row | None], quarantined: dict[int, QuarantineEntry] | None = None) -> None:
+    def __init__(
+        self, rows: list[Row | None], quarantined: dict[int, QuarantineEntry] | None = None
+    ) -> None:
         self.rows, self.quarantined = rows, quarantined or {}
-        self._given_rows = rows  # of conversations without a common type, `extract_texts` holds the turns as JSON in `rows`
+        # of conversations without a common type, `extract_texts` holds the turns as JSON in `rows`
+        self._given_rows = rows
 
     def __len__(self) -> int:
         return len(self.rows)
 
-    def extract_texts(self, layout: StreamLayout, first_doc_no: int, max_doc_bytes: int) -> TextColumns:
+    def extract_texts(
+        self, layout: StreamLayout, first_doc_no: int, max_doc_bytes: int
+    ) -> TextColumns:
         """See `StreamBatch`."""
         if layout.roles.shape is not None:
             self._encode_turns(layout.roles.shape.json_turns)
         names: set[str] = set()
-        flat_columns = {column for column, steps in layout.text_fields if not steps} & set(layout.seen_columns)
+        flat_columns = {column for column, steps in layout.text_fields if not steps} & set(
+            layout.seen_columns
+        )
         # a loop over records: JSON objects have no columnar form
         for row, record in enumerate(self.rows):
             if record is None or row in self.quarantined:
@@ -217,7 +251,9 @@ class DictBatch:
             if not layout.main_steps and not isinstance(record[layout.main_column], str | None):
                 self._quarantine(row, "wrong_type")
                 continue
-            if layout.roles.shape is not None and (reason := find_record_fault(record, layout.roles.shape)):
+            if layout.roles.shape is not None and (
+                reason := find_record_fault(record, layout.roles.shape)
+            ):
                 self._quarantine(row, reason)
                 continue
             names.update(record)
@@ -236,16 +272,25 @@ class DictBatch:
         good_rows = [row for row in range(len(self.rows)) if row not in self.quarantined]
         while True:
             try:
-                text_columns = self._build_text_columns(layout, first_doc_no, good_rows, sorted(names))
+                text_columns = self._build_text_columns(
+                    layout, first_doc_no, good_rows, sorted(names)
+                )
                 break
             except UnicodeEncodeError:  # an unpaired UTF-16 surrogate, which UTF-8 cannot encode
                 good_rows = [row for row in good_rows if self._quarantine_unless_utf8(row)]
         table = text_columns.table.drop_columns(["doc_no"])
-        faults = find_faults(table.combine_chunks().to_batches()[0], max_doc_bytes) if good_rows else {}
+        faults = (
+            find_faults(table.combine_chunks().to_batches()[0], max_doc_bytes) if good_rows else {}
+        )
         for row, reason in faults.items():
             self._quarantine(good_rows[row], reason)
         return (
-            self._build_text_columns(layout, first_doc_no, [row for row in good_rows if row not in self.quarantined], sorted(names))
+            self._build_text_columns(
+                layout,
+                first_doc_no,
+                [row for row in good_rows if row not in self.quarantined],
+                sorted(names),
+            )
             if faults
             else text_columns
         )
@@ -260,7 +305,9 @@ class DictBatch:
                     try:
                         self.rows[row] = record = {**record, column: encode_turns(record[column])}
                     except (TypeError, ValueError) as error:
-                        self._quarantine(row, "wrong_type" if isinstance(error, TypeError) else "not_json")
+                        self._quarantine(
+                            row, "wrong_type" if isinstance(error, TypeError) else "not_json"
+                        )
                         break
 
     def _decode_turns(self, row: int, record: Row, columns: Sequence[str]) -> Row:
@@ -271,7 +318,14 @@ class DictBatch:
             if isinstance(turns := record.get(column), list):
                 pairs = zip(turns, given_record[column], encoded_record[column], strict=True)
                 decoded[column] = [
-                    given if text == encoded else text if isinstance(given, str) else json.loads(text) for text, given, encoded in pairs
+                    (
+                        given
+                        if text == encoded
+                        else text
+                        if isinstance(given, str)
+                        else json.loads(text)
+                    )
+                    for text, given, encoded in pairs
                 ]
         return decoded
 
@@ -290,44 +344,99 @@ class DictBatch:
         """See `StreamBatch`."""
         return json.dumps(self._given_rows[row], ensure_ascii=True, default=str)
 
-    def _build_text_columns(self, layout: StreamLayout, first_doc_no: int, good_rows: list[int], field_names: list[str]) -> TextColumns:
+    def _build_text_columns(
+        self, layout: StreamLayout, first_doc_no: int, good_rows: list[int], field_names: list[str]
+    ) -> TextColumns:
         records = [record for row in good_rows if (record := self.rows[row]) is not None]
         rows = np.array(good_rows, np.int64)
         columns: dict[str, pa.Array] = {"doc_no": pa.array(first_doc_no + rows)}
         columns["doc_id"] = pa.array(
-            [_get_doc_id(record.get(layout.id_column), first_doc_no + row) for record, row in zip(records, good_rows, strict=True)], TEXT
+            [
+                _get_doc_id(record.get(layout.id_column), first_doc_no + row)
+                for record, row in zip(records, good_rows, strict=True)
+            ],
+            TEXT,
         )
         leaves = []
         for number, (column, steps) in enumerate(layout.text_fields):
             name = f"c{number}"
             if _is_list(steps):
                 fill = layout.fills_missing(column, steps)
-                values = [iterate_leaf(record.get(column), steps, fill_missing=fill) for record in records]
-                lists = [[text for text in found if text is None or isinstance(text, str)] for found in values]
+                values = [
+                    iterate_leaf(record.get(column), steps, fill_missing=fill) for record in records
+                ]
+                lists = [
+                    [text for text in found if text is None or isinstance(text, str)]
+                    for found in values
+                ]
                 columns[name] = pa.array(lists, pa.large_list(TEXT))
                 leaves.append(LeafPath(name, ("[]",)))
             else:
-                texts = [next(iterate_leaf(record.get(column), steps), None) if steps else record.get(column) for record in records]
-                columns[name] = pa.array([text if isinstance(text, str) else None for text in texts], TEXT)
+                texts = [
+                    (
+                        next(iterate_leaf(record.get(column), steps), None)
+                        if steps
+                        else record.get(column)
+                    )
+                    for record in records
+                ]
+                columns[name] = pa.array(
+                    [text if isinstance(text, str) else None for text in texts], TEXT
+                )
                 leaves.append(LeafPath(name))
         kept: list[tuple[pa.LargeStringArray, I64]] = []
         for column in field_names:
             if layout.get_policy(column) == "keep":
-                rows_and_texts = [(row, text) for row, record in enumerate(records) for text in _iterate_strings(record.get(column))]
+                rows_and_texts = [
+                    (row, text)
+                    for row, record in enumerate(records)
+                    for text in _iterate_strings(record.get(column))
+                ]
                 if rows_and_texts:
-                    kept.append((pa.array([text for _, text in rows_and_texts], TEXT), rows[[row for row, _ in rows_and_texts]]))
+                    kept.append(
+                        (
+                            pa.array([text for _, text in rows_and_texts], TEXT),
+                            rows[[row for row, _ in rows_and_texts]],
+                        )
+                    )
             if layout.get_policy(column) in ("keep", "sanitize"):
-                numbers = [(row, number) for row, record in enumerate(records) for number in _iterate_numbers(record.get(column))]
+                numbers = [
+                    (row, number)
+                    for row, record in enumerate(records)
+                    for number in _iterate_numbers(record.get(column))
+                ]
                 if numbers:
-                    kept.append((pa.array([text for _, text in numbers], TEXT), rows[[row for row, _ in numbers]]))
+                    kept.append(
+                        (
+                            pa.array([text for _, text in numbers], TEXT),
+                            rows[[row for row, _ in numbers]],
+                        )
+                    )
         value_cells = _list_value_cells(records, field_names, layout)
-        return TextColumns(pa.table(columns), rows, tuple(leaves), tuple(layout.text_fields), kept, field_names, value_cells)
+        return TextColumns(
+            pa.table(columns),
+            rows,
+            tuple(leaves),
+            tuple(layout.text_fields),
+            kept,
+            field_names,
+            value_cells,
+        )
 
-    def rewrite(self, text_columns: TextColumns, table: pa.Table, edited_rows: I64, layout: StreamLayout, key: Key) -> DictBatch:
+    def rewrite(
+        self,
+        text_columns: TextColumns,
+        table: pa.Table,
+        edited_rows: I64,
+        layout: StreamLayout,
+        key: Key,
+    ) -> DictBatch:
         """See `StreamBatch`."""
         rows: list[Row | None] = [self.rows[row] for row in text_columns.record_rows.tolist()]
         dropped = [name for name in text_columns.field_names if layout.get_policy(name) == "drop"]
-        pseudonymized = [name for name in text_columns.field_names if layout.get_policy(name) == "pseudonymize"]
+        pseudonymized = [
+            name for name in text_columns.field_names if layout.get_policy(name) == "pseudonymize"
+        ]
         changed: dict[int, Row] = {}
 
         def copy_of_row(row: int) -> Row:
@@ -336,7 +445,9 @@ class DictBatch:
             return changed[row]
 
         for number, (column, steps) in enumerate(text_columns.text_fields):
-            texts = table.column(f"c{number}").combine_chunks().take(pa.array(edited_rows)).to_pylist()
+            texts = (
+                table.column(f"c{number}").combine_chunks().take(pa.array(edited_rows)).to_pylist()
+            )
             for row, text in zip(edited_rows.tolist(), texts, strict=True):
                 record_copy = copy_of_row(row)
                 if not steps:
@@ -345,14 +456,21 @@ class DictBatch:
                 elif column in record_copy:
                     new_texts = iter(text if isinstance(text, list) else [text])
                     fill = layout.fills_missing(column, steps)
-                    record_copy[column] = replace_leaf(record_copy[column], steps, new_texts, fill_missing=fill)
+                    record_copy[column] = replace_leaf(
+                        record_copy[column], steps, new_texts, fill_missing=fill
+                    )
         for name in pseudonymized:
-            # as in a run, a pseudonym is made of the text of a value: of the digits of a number, of the JSON of a nested value
+            # as in a run, a pseudonym is made of the text of a value: of the digits of a number, of
+            # the JSON of a nested value
             rows_and_values = [
-                (row, value) for row, record in enumerate(rows) if record is not None and (value := record.get(name)) is not None
+                (row, value)
+                for row, record in enumerate(rows)
+                if record is not None and (value := record.get(name)) is not None
             ]
             column = "user_id" if name == layout.user_column else name
-            pseudonyms = pseudonymize_column(pa.array([_to_text(value) for _, value in rows_and_values], TEXT), column, key).to_pylist()
+            pseudonyms = pseudonymize_column(
+                pa.array([_to_text(value) for _, value in rows_and_values], TEXT), column, key
+            ).to_pylist()
             for (row, _), pseudonym in zip(rows_and_values, pseudonyms, strict=True):
                 copy_of_row(row)[name] = pseudonym
         for name in dropped:
@@ -362,7 +480,9 @@ class DictBatch:
         rewritten = [changed.get(row, record) for row, record in enumerate(rows)]
         if layout.roles.shape is not None and (columns := layout.roles.shape.json_turns):
             numbered = zip(text_columns.record_rows.tolist(), rewritten, strict=True)
-            rewritten = [record and self._decode_turns(row, record, columns) for row, record in numbered]
+            rewritten = [
+                record and self._decode_turns(row, record, columns) for row, record in numbered
+            ]
         return DictBatch(rewritten)
 
     def has_any_field(self, row: int, names: set[str]) -> bool:
@@ -377,7 +497,9 @@ class DictBatch:
         names: dict[str, None] = {}
         for record in self.rows:
             for name, value in (record or {}).items():
-                if isinstance(value, str) or (isinstance(value, list) and any(isinstance(entry, str) for entry in value)):
+                if isinstance(value, str) or (
+                    isinstance(value, list) and any(isinstance(entry, str) for entry in value)
+                ):
                     names[str(name)] = None
         return list(names)
 
@@ -399,10 +521,18 @@ class DictBatch:
         for record in self.rows:
             for column, value in (record or {}).items():
                 is_object_list = isinstance(value, list) and value and isinstance(value[0], dict)
-                inner = value[0] if is_object_list else value if column == main_column and isinstance(value, dict) else {}
+                inner = (
+                    value[0]
+                    if is_object_list
+                    else value
+                    if column == main_column and isinstance(value, dict)
+                    else {}
+                )
                 fields = (f"{column}{'[]' if is_object_list else ''}.{name}" for name in inner)
                 new_names = [
-                    candidate for candidate in (str(column), *fields) if candidate not in reported and _PLAUSIBLE_NAME.fullmatch(candidate)
+                    candidate
+                    for candidate in (str(column), *fields)
+                    if candidate not in reported and _PLAUSIBLE_NAME.fullmatch(candidate)
                 ]
                 reported.update(new_names)
                 yield from new_names
@@ -411,42 +541,78 @@ class DictBatch:
 class ArrowBatch:
     """Records as an Arrow table."""
 
-    def __init__(self, table: pa.Table, quarantined: dict[int, QuarantineEntry] | None = None) -> None:
+    def __init__(
+        self, table: pa.Table, quarantined: dict[int, QuarantineEntry] | None = None
+    ) -> None:
         self.table, self.quarantined = table, quarantined or {}
 
     def __len__(self) -> int:
         return int(self.table.num_rows)
 
     def _get_policy(self, layout: StreamLayout, column: str) -> str:
-        """As `StreamLayout.get_policy`; a binary column without a policy of its own is dropped, as in a run."""
+        """As `StreamLayout.get_policy`; a binary column without a policy of its own is dropped, as
+        in a run."""
         policy = layout.get_policy(column)
         is_binary_column = is_binary(self.table.schema.field(column).type)
         return "drop" if is_binary_column and column not in layout.policies else policy
 
-    def extract_texts(self, layout: StreamLayout, first_doc_no: int, max_doc_bytes: int) -> TextColumns:
+    def extract_texts(
+        self, layout: StreamLayout, first_doc_no: int, max_doc_bytes: int
+    ) -> TextColumns:
         """See `StreamBatch`."""
-        canonical = pa.table({name: to_canonical_type(_combine_chunks(self.table.column(name))) for name in self.table.column_names})
+        canonical = pa.table(
+            {
+                name: to_canonical_type(_combine_chunks(self.table.column(name)))
+                for name in self.table.column_names
+            }
+        )
         main = find_leaf(layout.roles.text[0], canonical.schema)
-        for option, name in (("text-column", layout.main_column), ("id-column", layout.roles.id), ("user-column", layout.roles.user)):
+        for option, name in (
+            ("text-column", layout.main_column),
+            ("id-column", layout.roles.id),
+            ("user-column", layout.roles.user),
+        ):
             if name is not None and name not in canonical.column_names:
                 suggestion = suggest_names(name, canonical.column_names)
-                raise InputRefused(f"{layout.reader}: there is no column {name}; {suggestion} Name the column with --{option} NAME.")
+                raise InputRefused(
+                    f"{layout.reader}: there is no column {name}; {suggestion} Name the column with"
+                    f" --{option} NAME."
+                )
         if main is None or main not in list_text_leaves(canonical.schema):
-            advice = "--text-column needs a column of strings (mails in bytes: `sanitize run` reads them)"
-            raise InputRefused(f"{layout.reader}: column {layout.main_column} holds no text; {advice}")
+            advice = (
+                "--text-column needs a column of strings (mails in bytes: `sanitize run` reads"
+                " them)"
+            )
+            raise InputRefused(
+                f"{layout.reader}: column {layout.main_column} holds no text; {advice}"
+            )
         new_columns: set[str] = set()
         json_columns = list_json_columns(canonical_schema(self.table.schema))
         for leaf in list_text_leaves(canonical.schema):
             if self._get_policy(layout, leaf.column) == "sanitize":
                 new_columns |= {leaf.column} if layout.add_column(leaf.column) else set()
-                is_json = leaf.column in json_columns and leaf.steps in ((), ("[]",)) and leaf.column != layout.main_column
-                layout.add_text_field(leaf.column, (*leaf.steps, JSON_STEP) if is_json else leaf.steps, leaf.column in new_columns)
-        has_ids = layout.id_column in canonical.column_names and not pa.types.is_nested(canonical.schema.field(layout.id_column).type)
+                is_json = (
+                    leaf.column in json_columns
+                    and leaf.steps in ((), ("[]",))
+                    and leaf.column != layout.main_column
+                )
+                layout.add_text_field(
+                    leaf.column,
+                    (*leaf.steps, JSON_STEP) if is_json else leaf.steps,
+                    leaf.column in new_columns,
+                )
+        has_ids = layout.id_column in canonical.column_names and not pa.types.is_nested(
+            canonical.schema.field(layout.id_column).type
+        )
         numbers = pa.array(np.arange(first_doc_no, first_doc_no + len(self)))
         ids = numbers.cast(TEXT)
         columns = {
             "doc_no": numbers,
-            "doc_id": pc.coalesce(_combine_chunks(canonical.column(layout.id_column)).cast(TEXT), ids) if has_ids else ids,
+            "doc_id": (
+                pc.coalesce(_combine_chunks(canonical.column(layout.id_column)).cast(TEXT), ids)
+                if has_ids
+                else ids
+            ),
         }
         leaves, text_leaves = [], set(list_text_leaves(canonical.schema))
         for number, (column, steps) in enumerate(layout.text_fields):
@@ -458,15 +624,23 @@ class ArrowBatch:
                 columns[f"c{number}"] = pa.nulls(len(self), null_type)
                 leaves.append(LeafPath(f"c{number}", ("[]",) if _is_list(steps) else ()))
         table = pa.table(columns)
-        faults = find_faults(table.drop_columns(["doc_no"]).to_batches()[0], max_doc_bytes) if len(self) else {}
+        faults = (
+            find_faults(table.drop_columns(["doc_no"]).to_batches()[0], max_doc_bytes)
+            if len(self)
+            else {}
+        )
         if len(self) and (shape := layout.roles.shape) is not None:
             # strings that are not UTF-8 cannot be read
-            faults = find_shape_faults(null_out_rows(canonical.to_batches()[0], faults), shape) | faults
+            faults = (
+                find_shape_faults(null_out_rows(canonical.to_batches()[0], faults), shape) | faults
+            )
         for row, reason in faults.items():
             self.quarantined.setdefault(row, QuarantineEntry(reason, raw=self.encode_record(row)))
         rows = np.setdiff1d(np.arange(len(self)), np.array(list(self.quarantined), np.int64))
         if len(rows) < len(self):
-            table, canonical = (data.take(pa.array(rows)).combine_chunks() for data in (table, canonical))
+            table, canonical = (
+                data.take(pa.array(rows)).combine_chunks() for data in (table, canonical)
+            )
         kept = []
         for name in canonical.column_names:
             if self._get_policy(layout, name) == "keep":
@@ -474,41 +648,81 @@ class ArrowBatch:
                     found = flatten_leaf(_combine_chunks(canonical.column(name)), kept_leaf)
                     kept.append((found.texts.fill_null(""), rows[found.rows]))
                 if is_binary(canonical.schema.field(name).type):
-                    raw = _combine_chunks(canonical.column(name)).cast(pa.large_binary()).fill_null(b"")
-                    _, offsets, data = raw.buffers()  # the matcher compares bytes, valid UTF-8 or not
-                    kept.append((pa.LargeStringArray.from_buffers(len(raw), offsets, data, None, 0, raw.offset), rows))
+                    raw = (
+                        _combine_chunks(canonical.column(name))
+                        .cast(pa.large_binary())
+                        .fill_null(b"")
+                    )
+                    # the matcher compares bytes, valid UTF-8 or not
+                    _, offsets, data = raw.buffers()
+                    kept.append(
+                        (
+                            pa.LargeStringArray.from_buffers(
+                                len(raw), offsets, data, None, 0, raw.offset
+                            ),
+                            rows,
+                        )
+                    )
             if self._get_policy(layout, name) in ("keep", "sanitize"):
                 kept += _list_number_texts(_combine_chunks(canonical.column(name)), rows)
         policies = {name: self._get_policy(layout, name) for name in canonical.column_names}
         names = [name for name, policy in policies.items() if policy != "drop"]
         names += [
-            step for leaf in list_text_leaves(canonical.schema) if policies[leaf.column] != "drop" for step in leaf.steps if step != "[]"
+            step
+            for leaf in list_text_leaves(canonical.schema)
+            if policies[leaf.column] != "drop"
+            for step in leaf.steps
+            if step != "[]"
         ]
         value_cells = [
             (one, cells.texts, cells.rows)
-            for one in select_value_leaves(canonical.schema, policies, (layout.id_column, layout.user_column))
+            for one in select_value_leaves(
+                canonical.schema, policies, (layout.id_column, layout.user_column)
+            )
             for cells in (list_cells(_combine_chunks(canonical.column(one.leaf.column)), one.leaf),)
         ]
-        return TextColumns(table, rows, tuple(leaves), tuple(layout.text_fields), kept, names, value_cells)
+        return TextColumns(
+            table, rows, tuple(leaves), tuple(layout.text_fields), kept, names, value_cells
+        )
 
-    def rewrite(self, text_columns: TextColumns, table: pa.Table, edited_rows: I64, layout: StreamLayout, key: Key) -> ArrowBatch:
+    def rewrite(
+        self,
+        text_columns: TextColumns,
+        table: pa.Table,
+        edited_rows: I64,
+        layout: StreamLayout,
+        key: Key,
+    ) -> ArrowBatch:
         """See `StreamBatch`."""
-        rewritten = self.table if len(text_columns.record_rows) == len(self) else self.table.take(pa.array(text_columns.record_rows))
+        rewritten = (
+            self.table
+            if len(text_columns.record_rows) == len(self)
+            else self.table.take(pa.array(text_columns.record_rows))
+        )
         for name in self.table.column_names:
             position, policy = rewritten.column_names.index(name), self._get_policy(layout, name)
             if policy == "drop":
                 rewritten = rewritten.remove_column(position)
             elif policy == "pseudonymize":
                 if not is_text_type(rewritten.schema.field(name).type):
-                    raise InputRefused(f"--pseudonymize {name}: it is not a plain string column; use --sanitize, --keep or --drop")
+                    raise InputRefused(
+                        f"--pseudonymize {name}: it is not a plain string column; use --sanitize,"
+                        " --keep or --drop"
+                    )
                 column = "user_id" if name == layout.user_column else name
                 rewritten = rewritten.set_column(
-                    position, name, pseudonymize_column(to_canonical_type(_combine_chunks(rewritten.column(name))), column, key)
+                    position,
+                    name,
+                    pseudonymize_column(
+                        to_canonical_type(_combine_chunks(rewritten.column(name))), column, key
+                    ),
                 )
             elif f"k{name}" in table.column_names:
                 rewritten = rewritten.set_column(position, name, table.column(f"k{name}"))
             elif name not in (layout.id_column,):
-                rewritten = rewritten.set_column(position, name, to_canonical_type(_combine_chunks(rewritten.column(name))))
+                rewritten = rewritten.set_column(
+                    position, name, to_canonical_type(_combine_chunks(rewritten.column(name)))
+                )
         return ArrowBatch(rewritten.replace_schema_metadata(None))
 
     def encode_record(self, row: int) -> str:
@@ -517,11 +731,18 @@ class ArrowBatch:
             return json.dumps(self.table.slice(row, 1).to_pylist()[0], default=repr)
         except UnicodeDecodeError:
             return json.dumps(
-                {name: repr(self.table.column(name).slice(row, 1).cast(pa.large_binary())) for name in self._list_string_columns()}
+                {
+                    name: repr(self.table.column(name).slice(row, 1).cast(pa.large_binary()))
+                    for name in self._list_string_columns()
+                }
             )
 
     def _list_string_columns(self) -> list[str]:
-        return [name for name in self.table.column_names if is_text_type(self.table.schema.field(name).type)]
+        return [
+            name
+            for name in self.table.column_names
+            if is_text_type(self.table.schema.field(name).type)
+        ]
 
     def has_any_field(self, row: int, names: set[str]) -> bool:
         """See `StreamBatch`."""
@@ -529,7 +750,9 @@ class ArrowBatch:
 
     def list_text_columns(self) -> list[str]:
         """See `StreamBatch`."""
-        leaves = list_text_leaves(pa.schema([(field.name, canonical_type(field.type)) for field in self.table.schema]))
+        leaves = list_text_leaves(
+            pa.schema([(field.name, canonical_type(field.type)) for field in self.table.schema])
+        )
         return [leaf.column for leaf in leaves if leaf.steps in ((), ("[]",))]
 
     def has_column(self, name: str) -> bool:
@@ -558,16 +781,25 @@ def _list_number_texts(column: pa.Array, rows: I64) -> Iterator[tuple[pa.LargeSt
     """The long numbers in a column and in its lists and structs, in digits, each with its row; of
     floats those without a fraction."""
     if pa.types.is_large_list(column.type):
-        yield from _list_number_texts(column.flatten(), rows[np.asarray(pc.list_parent_indices(column))])
+        yield from _list_number_texts(
+            column.flatten(), rows[np.asarray(pc.list_parent_indices(column))]
+        )
     elif pa.types.is_struct(column.type):
         for part in column.flatten():
             yield from _list_number_texts(part, rows)
-    elif pa.types.is_integer(column.type) or pa.types.is_floating(column.type) or pa.types.is_decimal(column.type):
+    elif (
+        pa.types.is_integer(column.type)
+        or pa.types.is_floating(column.type)
+        or pa.types.is_decimal(column.type)
+    ):
         floats = column.cast(pa.float64(), safe=False)  # of any width and sign
         is_searched = pc.greater_equal(pc.abs(floats), _MIN_SEARCHED_NUMBER)
         if is_float := pa.types.is_floating(column.type):
             column = floats
-            is_searched = pc.and_(is_searched, pc.and_(pc.equal(pc.floor(floats), floats), pc.less(pc.abs(floats), 2.0**63)))
+            is_searched = pc.and_(
+                is_searched,
+                pc.and_(pc.equal(pc.floor(floats), floats), pc.less(pc.abs(floats), 2.0**63)),
+            )
         is_searched = pc.fill_null(is_searched, False)
         numbers = column.filter(is_searched)
         texts = (numbers.cast(pa.int64()) if is_float else numbers).cast(pa.string()).cast(TEXT)
@@ -576,7 +808,8 @@ def _list_number_texts(column: pa.Array, rows: I64) -> Iterator[tuple[pa.LargeSt
 
 
 def _get_doc_id(value: Any, doc_no: int) -> str:
-    """The document id that determines the draws of a record: its number if it has no id, or a nested one."""
+    """The document id that determines the draws of a record: its number if it has no id, or a
+    nested one."""
     return str(doc_no) if value is None or isinstance(value, dict | list) else _to_text(value)
 
 
@@ -585,7 +818,8 @@ def _to_text(value: Any) -> str:
 
 
 def _find_string_paths(value: Any, steps: Steps, field_names: set[str]) -> Iterator[Steps]:
-    """The steps to every string or null inside a value; adds the names of fields on the way to `field_names`."""
+    """The steps to every string or null inside a value; adds the names of fields on the way to
+    `field_names`."""
     if value is None or isinstance(value, str):
         yield steps
     elif isinstance(value, list):
@@ -600,16 +834,23 @@ def _find_string_paths(value: Any, steps: Steps, field_names: set[str]) -> Itera
 def _list_value_cells(
     records: Sequence[Row], columns: Sequence[str], layout: StreamLayout
 ) -> list[tuple[ValueLeaf, pa.LargeStringArray, I64]]:
-    """The strings and integers of columns that are pseudonymized or dropped, by their path, and the row of each."""
+    """The strings and integers of columns that are pseudonymized or dropped, by their path, and the
+    row of each."""
     cells_by_leaf: dict[tuple[LeafPath, bool], list[tuple[str, int]]] = {}
-    for column in (column for column in columns if layout.get_policy(column) in ("pseudonymize", "drop")):
+    for column in (
+        column for column in columns if layout.get_policy(column) in ("pseudonymize", "drop")
+    ):
         for row, record in enumerate(records):
             for steps, value in _iterate_cells(record.get(column), ()):
-                cells_by_leaf.setdefault((LeafPath(column, steps), not isinstance(value, str)), []).append((str(value), row))
+                cells_by_leaf.setdefault(
+                    (LeafPath(column, steps), not isinstance(value, str)), []
+                ).append((str(value), row))
     value_cells = []
     for (leaf, is_number), cells in cells_by_leaf.items():
         is_role = leaf.column in (layout.id_column, layout.user_column)
-        value_leaf = describe_value_leaf(leaf, layout.get_policy(leaf.column), is_role=is_role, is_number=is_number)
+        value_leaf = describe_value_leaf(
+            leaf, layout.get_policy(leaf.column), is_role=is_role, is_number=is_number
+        )
         if value_leaf is not None:
             texts, rows = zip(*cells, strict=True)
             value_cells.append((value_leaf, pa.array(texts, TEXT), np.array(rows, np.int64)))

@@ -1,8 +1,10 @@
-"""Sources and sinks of a stream: reads JSON lines, files, folders and iterables; writes JSON lines and Parquet.
+"""Sources and sinks of a stream: reads JSON lines, files, folders and iterables; writes JSON lines
+and Parquet.
 
-A source yields batches (`records.py`) of at most 10,000 records and about 16 MB, smaller ones when it pauses, so that a record does not
-wait for the next. A sink reports when the state may be committed, and returns its own position, which is stored in the state so that a
-later command can resume.
+A source yields batches (`records.py`) of at most 10,000 records and about 16 MB, smaller ones when
+it pauses, so that a record does not wait for the next. A sink reports when the state may be
+committed, and returns its own position, which is stored in the state so that a later command can
+resume.
 """
 
 from __future__ import annotations
@@ -26,8 +28,20 @@ import pyarrow.parquet as pq
 from sanitize.core.table_rendering import escape_controls
 from sanitize.core.text_cells import canonical_type, to_canonical_type
 from sanitize.errors import InputRefused, OutputBroken, ResourceError, UsageError
-from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, QuarantineEntry, Row, StreamBatch
-from sanitize.readers.byte_streams import UTF8_BOM, TruncatedStream, detect_compression, open_stream, read_guarded
+from sanitize.pipeline.streaming.record_batches import (
+    ArrowBatch,
+    DictBatch,
+    QuarantineEntry,
+    Row,
+    StreamBatch,
+)
+from sanitize.readers.byte_streams import (
+    UTF8_BOM,
+    TruncatedStream,
+    detect_compression,
+    open_stream,
+    read_guarded,
+)
 from sanitize.readers.jsonl import iter_lines
 from sanitize.readers.mail import decode_text, iter_mails
 from sanitize.readers.standard_form import is_binary
@@ -38,7 +52,14 @@ from sanitize.storage.files import fsync
 from sanitize.storage.parquet_files import check_parquet_file, open_text_writer
 from sanitize.storage.records.record_shapes import canonical_schema, encode_turns, find_json_columns
 
-WHOLE_FILE_FORMATS = ("csv", "tsv", "json", "arrow", "text")  # formats that are read as a whole, not record by record
+# formats that are read as a whole, not record by record
+WHOLE_FILE_FORMATS = (
+    "csv",
+    "tsv",
+    "json",
+    "arrow",
+    "text",
+)
 MAX_BATCH_RECORDS, MAX_BATCH_BYTES = 10_000, 16 << 20
 FLUSH_AFTER_SECONDS = 0.2  # without a new line, after which the records read so far are processed
 _TAIL_BYTES = 4096  # of an output, by which a state recognises it
@@ -50,15 +71,26 @@ class _BatchBuilder:
     """Collects single records into batches."""
 
     def __init__(self, max_records: int) -> None:
-        self._max_records, self._rows, self._quarantined, self._size = max_records, list[Row | None](), dict[int, QuarantineEntry](), 0
+        self._max_records, self._rows, self._quarantined, self._size = (
+            max_records,
+            list[Row | None](),
+            dict[int, QuarantineEntry](),
+            0,
+        )
 
-    def put(self, record: Row | None, size: int, quarantine_entry: QuarantineEntry | None = None) -> StreamBatch | None:
+    def put(
+        self, record: Row | None, size: int, quarantine_entry: QuarantineEntry | None = None
+    ) -> StreamBatch | None:
         """Add a record, or the reason why it cannot be read; returns a batch once one is full."""
         if quarantine_entry is not None:
             self._quarantined[len(self._rows)] = quarantine_entry
         self._rows.append(record)
         self._size += size
-        return self.flush() if len(self._rows) >= self._max_records or self._size >= MAX_BATCH_BYTES else None
+        return (
+            self.flush()
+            if len(self._rows) >= self._max_records or self._size >= MAX_BATCH_BYTES
+            else None
+        )
 
     def flush(self) -> StreamBatch | None:
         """The records collected so far as a batch; None if there are none."""
@@ -91,8 +123,8 @@ def read_descriptor(
 ) -> Iterator[StreamBatch]:
     """Batches of JSON lines from an open file descriptor, such as standard input, as they arrive.
 
-    With `text_field` each line, also an empty one, is the text of a record with this field alone; bytes that are not UTF-8 are decoded as
-    Windows-1252, as in text files."""
+    With `text_field` each line, also an empty one, is the text of a record with this field alone;
+    bytes that are not UTF-8 are decoded as Windows-1252, as in text files."""
     builder, line_no, incomplete, is_cut = _BatchBuilder(max_records), 0, b"", False
 
     def add_line(line: bytes) -> StreamBatch | None:
@@ -107,9 +139,22 @@ def read_descriptor(
             record, reason = (
                 parse_json_line(line)
                 if text_field is None
-                else ({text_field: decode_text(line.removeprefix(UTF8_BOM) if line_no == 1 else line, None)}, "")
+                else (
+                    {
+                        text_field: decode_text(
+                            line.removeprefix(UTF8_BOM) if line_no == 1 else line, None
+                        )
+                    },
+                    "",
+                )
             )
-        entry = QuarantineEntry(reason, f"line {line_no}", "" if too_large else _decode_with_escapes(line)) if reason else None
+        entry = (
+            QuarantineEntry(
+                reason, f"line {line_no}", "" if too_large else _decode_with_escapes(line)
+            )
+            if reason
+            else None
+        )
         return builder.put(record, len(line), entry)
 
     while True:
@@ -125,7 +170,8 @@ def read_descriptor(
             if (batch := add_line(line)) is not None:
                 yield batch
         if len(incomplete) > max_doc_bytes:
-            incomplete, is_cut = incomplete[:1], True  # the rest of an over-long line is not kept in memory
+            # the rest of an over-long line is not kept in memory
+            incomplete, is_cut = (incomplete[:1], True)
     has_last_line = incomplete.strip() if text_field is None else incomplete
     if has_last_line and (batch := add_line(incomplete)) is not None:
         yield batch
@@ -133,7 +179,9 @@ def read_descriptor(
         yield batch
 
 
-def read_iterable(source: Iterable[Any], max_records: int = MAX_BATCH_RECORDS) -> Iterator[StreamBatch]:
+def read_iterable(
+    source: Iterable[Any], max_records: int = MAX_BATCH_RECORDS
+) -> Iterator[StreamBatch]:
     """Batches from an iterable of dictionaries, Arrow record batches or Arrow tables."""
     builder = _BatchBuilder(max_records)
     for item in source:
@@ -143,11 +191,15 @@ def read_iterable(source: Iterable[Any], max_records: int = MAX_BATCH_RECORDS) -
         elif isinstance(item, pa.RecordBatch | pa.Table):
             if (batch := builder.flush()) is not None:
                 yield batch
-            yield from _split_table(pa.table(item) if isinstance(item, pa.Table) else pa.Table.from_batches([item]), max_records)
+            yield from _split_table(
+                pa.table(item) if isinstance(item, pa.Table) else pa.Table.from_batches([item]),
+                max_records,
+            )
             batch = None
         else:
             raise UsageError(
-                f"a stream takes dictionaries, Arrow record batches or Arrow tables; the source yielded a {type(item).__name__}"
+                "a stream takes dictionaries, Arrow record batches or Arrow tables; the source"
+                f" yielded a {type(item).__name__}"
             )
         if batch is not None:
             yield batch
@@ -157,7 +209,9 @@ def read_iterable(source: Iterable[Any], max_records: int = MAX_BATCH_RECORDS) -
 
 def _split_table(table: pa.Table, max_records: int) -> Iterator[StreamBatch]:
     for batch in table.combine_chunks().to_batches():
-        for low, high in parquet_files.split_rows(parquet_files.row_text_bytes(batch), MAX_BATCH_BYTES, max_records):
+        for low, high in parquet_files.split_rows(
+            parquet_files.row_text_bytes(batch), MAX_BATCH_BYTES, max_records
+        ):
             yield ArrowBatch(pa.Table.from_batches([batch.slice(low, high - low)]))
 
 
@@ -165,8 +219,8 @@ def _split_table(table: pa.Table, max_records: int) -> Iterator[StreamBatch]:
 class PathSource:
     """A file or folder that was surveyed: its files in order, what they hold, and its records.
 
-    `column_names` has the columns of each file, or None if each record may have others (JSON lines). `notes` says what was left unread; it
-    is complete when all of `batches` are read."""
+    `column_names` has the columns of each file, or None if each record may have others (JSON
+    lines). `notes` says what was left unread; it is complete when all of `batches` are read."""
 
     path: Path
     files: Sequence[Path]
@@ -176,30 +230,50 @@ class PathSource:
     notes: Sequence[str]
 
 
-def survey_path(path: Path, roles: Roles, max_doc_bytes: int, max_records: int = MAX_BATCH_RECORDS) -> PathSource:
-    """A file or folder as a source of records, in corpus order. Mails have the columns `user_id` and `text`; others keep their names.
+def survey_path(
+    path: Path, roles: Roles, max_doc_bytes: int, max_records: int = MAX_BATCH_RECORDS
+) -> PathSource:
+    """A file or folder as a source of records, in corpus order. Mails have the columns `user_id`
+    and `text`; others keep their names.
 
-    Raises InputRefused for files that cannot be read at all now, not when the first record is requested."""
+    Raises InputRefused for files that cannot be read at all now, not when the first record is
+    requested."""
     survey = survey_inputs([path], roles, max_doc_bytes=max_doc_bytes)
     column_names: list[set[str] | None] = []
     for unit in survey.units:
-        unsupported_format = unit.format if unit.format in WHOLE_FILE_FORMATS else "text" if "text" in unit.file_formats else ""
+        unsupported_format = (
+            unit.format
+            if unit.format in WHOLE_FILE_FORMATS
+            else "text"
+            if "text" in unit.file_formats
+            else ""
+        )
         if unsupported_format:
             raise InputRefused(
-                f"{escape_controls(unit.path)}: is {unsupported_format}; a stream reads Parquet, JSON lines and mails; use `sanitize run`"
+                f"{escape_controls(unit.path)}: is {unsupported_format}; a stream reads Parquet,"
+                " JSON lines and mails; use `sanitize run`"
             )
         if unit.format == "parquet" and not unit.quarantine_reason:
             schema, main = canonical_schema(pq.read_schema(unit.path)), roles.text[0]
             if main in schema.names and is_binary(schema.field(main).type):
                 raise InputRefused(
-                    f"{escape_controls(unit.path)}: column {main} holds bytes; a stream reads strings. Use `sanitize run` for mails"
+                    f"{escape_controls(unit.path)}: column {main} holds bytes; a stream reads"
+                    " strings. Use `sanitize run` for mails"
                 )
         mail_columns = {"user_id", "text"}
-        column_names.append(None if unit.format == "jsonl" else {name for name, _ in unit.column_mapping} or mail_columns)
+        column_names.append(
+            None
+            if unit.format == "jsonl"
+            else {name for name, _ in unit.column_mapping} or mail_columns
+        )
     notes: list[str] = []
     return PathSource(
         path=path,
-        files=list(dict.fromkeys(Path(file) for unit in survey.units for file in (unit.files or (unit.path,)))),
+        files=list(
+            dict.fromkeys(
+                Path(file) for unit in survey.units for file in unit.files or (unit.path,)
+            )
+        ),
         splits={unit.split for unit in survey.units if unit.split},
         column_names=column_names,
         batches=_read_units(survey.units, max_doc_bytes, max_records, notes),
@@ -207,7 +281,9 @@ def survey_path(path: Path, roles: Roles, max_doc_bytes: int, max_records: int =
     )
 
 
-def _read_units(units: Sequence[InputUnit], max_doc_bytes: int, max_records: int, notes: list[str]) -> Iterator[StreamBatch]:
+def _read_units(
+    units: Sequence[InputUnit], max_doc_bytes: int, max_records: int, notes: list[str]
+) -> Iterator[StreamBatch]:
     builder = _BatchBuilder(max_records)
     for unit in units:
         if unit.format == "parquet":
@@ -229,12 +305,17 @@ def _read_units(units: Sequence[InputUnit], max_doc_bytes: int, max_records: int
 _ReadRecord = tuple[Row | None, int, QuarantineEntry | None]
 
 
-def _read_json_lines(unit: InputUnit, max_doc_bytes: int, notes: list[str] | None) -> Iterator[_ReadRecord]:
-    """The records of the lines of a unit. With `notes`, its file may be growing: an incomplete last line is left unread, with a note."""
+def _read_json_lines(
+    unit: InputUnit, max_doc_bytes: int, notes: list[str] | None
+) -> Iterator[_ReadRecord]:
+    """The records of the lines of a unit. With `notes`, its file may be growing: an incomplete last
+    line is left unread, with a note."""
     line_no = 0
 
     def iter_unit(stream: BufferedReader) -> Iterator[tuple[int, int, bytes | None]]:
-        return iter_lines(stream, start=unit.start, end=unit.end, limit=max_doc_bytes, keep_ends=True)
+        return iter_lines(
+            stream, start=unit.start, end=unit.end, limit=max_doc_bytes, keep_ends=True
+        )
 
     for item, reason in read_guarded(unit.path, iter_unit):
         if item is None:
@@ -243,22 +324,40 @@ def _read_json_lines(unit: InputUnit, max_doc_bytes: int, notes: list[str] | Non
         line_no, start_byte, ended_line = item
         line = None if ended_line is None else ended_line.rstrip(b"\r\n")
         place = f"line at byte {start_byte}" if unit.start else f"line {line_no}"
-        record, reason = (None, unit.quarantine_reason or "too_large") if line is None or unit.quarantine_reason else parse_json_line(line)
-        is_cut = ended_line is not None and not ended_line.endswith(b"\n") and reason in ("not_json", "not_utf8")
+        record, reason = (
+            (None, unit.quarantine_reason or "too_large")
+            if line is None or unit.quarantine_reason
+            else parse_json_line(line)
+        )
+        is_cut = (
+            ended_line is not None
+            and not ended_line.endswith(b"\n")
+            and reason in ("not_json", "not_utf8")
+        )
         if notes is not None and is_cut and detect_compression(unit.path) is None:
             notes.append(
-                f"{escape_controls(unit.path)}: the last line has no end and is no JSON. It was not read; the same command reads it once "
-                "it is complete. If it is, end it with a line break"
+                f"{escape_controls(unit.path)}: the last line has no end and is no JSON. It was not"
+                " read; the same command reads it once it is complete. If it is, end it with a"
+                " line break"
             )
             return
-        yield record, len(line or b""), QuarantineEntry(reason, place, _decode_with_escapes(line or b"")) if reason else None
+        yield (
+            record,
+            len(line or b""),
+            QuarantineEntry(reason, place, _decode_with_escapes(line or b"")) if reason else None,
+        )
 
 
 def _read_mails(unit: InputUnit, max_doc_bytes: int) -> Iterator[_ReadRecord]:
-    for path, format_name in zip(unit.files, unit.file_formats or (unit.format,) * len(unit.files), strict=True):
+    for path, format_name in zip(
+        unit.files, unit.file_formats or (unit.format,) * len(unit.files), strict=True
+    ):
         if format_name == "mbox":
             for item, reason in read_guarded(
-                path, lambda stream: iter_mails(stream, start_byte=unit.start, end_byte=unit.end, limit=max_doc_bytes)
+                path,
+                lambda stream: iter_mails(
+                    stream, start_byte=unit.start, end_byte=unit.end, limit=max_doc_bytes
+                ),
             ):
                 start_byte, raw = item or (0, None)
                 yield _parse_mail(raw, reason or "too_large", f"mail at byte {start_byte}")
@@ -266,9 +365,17 @@ def _read_mails(unit: InputUnit, max_doc_bytes: int) -> Iterator[_ReadRecord]:
             try:
                 with open_stream(path) as stream:
                     raw = stream.read(max_doc_bytes + 1)
-                yield _parse_mail(raw if 0 < len(raw) <= max_doc_bytes else None, "too_large" if raw else "empty_file", "file")
+                yield _parse_mail(
+                    raw if 0 < len(raw) <= max_doc_bytes else None,
+                    "too_large" if raw else "empty_file",
+                    "file",
+                )
             except (TruncatedStream, OSError) as error:
-                yield _parse_mail(None, error.reason if isinstance(error, TruncatedStream) else "unreadable", "file")
+                yield _parse_mail(
+                    None,
+                    error.reason if isinstance(error, TruncatedStream) else "unreadable",
+                    "file",
+                )
         else:
             yield _parse_mail(None, format_name, "file")
 
@@ -281,7 +388,8 @@ def _parse_mail(raw: bytes | None, reason: str, place: str) -> _ReadRecord:
 
 
 def _read_parquet(unit: InputUnit, max_records: int) -> Iterator[StreamBatch]:
-    """Batches of the rows of a Parquet unit. Rows that cannot be decoded are quarantined, as many as the footer counts."""
+    """Batches of the rows of a Parquet unit. Rows that cannot be decoded are quarantined, as many
+    as the footer counts."""
     rows_left, reason = int(unit.rows or 0), unit.quarantine_reason
     tables: list[pa.Table] = []
     if not reason:
@@ -289,14 +397,24 @@ def _read_parquet(unit: InputUnit, max_records: int) -> Iterator[StreamBatch]:
             metadata = pq.read_metadata(unit.path)
             count = size = 0
             for batch, sizes in parquet_files.read_bounded_batches(
-                unit.path, metadata, unit.row_groups, max_rows=max_records, max_bytes=MAX_BATCH_BYTES
+                unit.path,
+                metadata,
+                unit.row_groups,
+                max_rows=max_records,
+                max_bytes=MAX_BATCH_BYTES,
             ):
-                if tables and (count + batch.num_rows > max_records or size + int(sizes.sum()) > MAX_BATCH_BYTES):
+                if tables and (
+                    count + batch.num_rows > max_records
+                    or size + int(sizes.sum()) > MAX_BATCH_BYTES
+                ):
                     rows_left -= count
                     yield ArrowBatch(pa.concat_tables(tables).combine_chunks())
                     tables, count, size = [], 0, 0
                 columns = [
-                    to_canonical_type(column.storage if isinstance(column, pa.ExtensionArray) else column) for column in batch.columns
+                    to_canonical_type(
+                        column.storage if isinstance(column, pa.ExtensionArray) else column
+                    )
+                    for column in batch.columns
                 ]
                 tables.append(pa.table(columns, names=batch.schema.names))
                 count, size = count + batch.num_rows, size + int(sizes.sum())
@@ -308,7 +426,10 @@ def _read_parquet(unit: InputUnit, max_records: int) -> Iterator[StreamBatch]:
     for low in range(0, rows_left, MAX_BATCH_RECORDS):
         count = min(MAX_BATCH_RECORDS, rows_left - low)
         place = [f"row {(unit.rows or 0) - rows_left + low + row}" for row in range(count)]
-        yield DictBatch([None] * count, {row: QuarantineEntry(reason or "unreadable", place[row]) for row in range(count)})
+        yield DictBatch(
+            [None] * count,
+            {row: QuarantineEntry(reason or "unreadable", place[row]) for row in range(count)},
+        )
 
 
 def skip_records(batches: Iterable[StreamBatch], count: int) -> Iterator[StreamBatch]:
@@ -317,8 +438,13 @@ def skip_records(batches: Iterable[StreamBatch], count: int) -> Iterator[StreamB
         if count >= len(batch):
             count -= len(batch)
         elif count:
-            quarantined = {row - count: entry for row, entry in batch.quarantined.items() if row >= count}
-            yield DictBatch(batch.rows[count:], quarantined) if isinstance(batch, DictBatch) else ArrowBatch(batch.table.slice(count))  # type: ignore[attr-defined]
+            quarantined = {
+                row - count: entry for row, entry in batch.quarantined.items() if row >= count
+            }
+            if isinstance(batch, DictBatch):
+                yield DictBatch(batch.rows[count:], quarantined)
+            elif isinstance(batch, ArrowBatch):
+                yield ArrowBatch(batch.table.slice(count))
             count = 0
         else:
             yield batch
@@ -334,23 +460,37 @@ class Sink(Protocol):
         """True if the records received so far may be acknowledged now."""
 
     def commit(self) -> dict[str, Any]:
-        """Make all received records durable; returns the position from which a new sink for the same place resumes."""
+        """Make all received records durable; returns the position from which a new sink for the
+        same place resumes."""
 
 
 def encode_json_lines(batch: StreamBatch) -> bytes:
     """Records as JSON lines."""
     rows = batch.rows if isinstance(batch, DictBatch) else batch.table.to_pylist()  # type: ignore[attr-defined]
     # a loop over records: JSON objects have no columnar form
-    return b"".join([json.dumps(row, ensure_ascii=False, default=_to_json_value).encode() + b"\n" for row in rows])
+    return b"".join(
+        [
+            json.dumps(row, ensure_ascii=False, default=_to_json_value).encode() + b"\n"
+            for row in rows
+        ]
+    )
 
 
 def _to_json_value(value: Any) -> Any:
-    """A value without a JSON form: times as ISO 8601, bytes in hexadecimal, everything else as `str`."""
-    return value.isoformat() if hasattr(value, "isoformat") else value.hex() if isinstance(value, bytes) else str(value)
+    """A value without a JSON form: times as ISO 8601, bytes in hexadecimal, everything else as
+    `str`."""
+    return (
+        value.isoformat()
+        if hasattr(value, "isoformat")
+        else value.hex()
+        if isinstance(value, bytes)
+        else str(value)
+    )
 
 
 class JsonLinesStreamSink:
-    """Writes JSON lines to an open stream, such as standard output; records are acknowledged after they are written."""
+    """Writes JSON lines to an open stream, such as standard output; records are acknowledged after
+    they are written."""
 
     def __init__(self, stream: IO[bytes]) -> None:
         self._stream = stream
@@ -380,25 +520,33 @@ def _stdout_errors() -> Iterator[None]:
         if (code := get_disk_errno(error)) is None:
             raise
         raise ResourceError(
-            f"standard output: a write failed ({errno.errorcode[code]}). Free space where it is written, and send the records after the "
-            "acknowledged position again"
+            f"standard output: a write failed ({errno.errorcode[code]}). Free space where it is"
+            " written, and send the records after the acknowledged position again"
         ) from None
 
 
 class JsonLinesFileSink:
-    """Appends JSON lines to a file. Lines that were written and not acknowledged are truncated when the file is opened again, which happens
-    at the first `put`."""
+    """Appends JSON lines to a file. Lines that were written and not acknowledged are truncated when
+    the file is opened again, which happens at the first `put`."""
 
     def __init__(self, path: Path, position: Mapping[str, Any]) -> None:
-        self._path, self._acknowledged_bytes, self._is_ours = path, int(position.get("bytes", 0)), bool(position)
+        self._path, self._acknowledged_bytes, self._is_ours = (
+            path,
+            int(position.get("bytes", 0)),
+            bool(position),
+        )
         size = path.stat().st_size if path.exists() else 0
         if size < self._acknowledged_bytes:
             raise OutputBroken(
-                f"{path}: has {size:,} bytes, expected {self._acknowledged_bytes:,}; restore the file, or use a new -o and --state"
+                f"{path}: has {size:,} bytes, expected {self._acknowledged_bytes:,}; restore the"
+                " file, or use a new -o and --state"
             )
         if size and not position:
             raise _build_foreign_output_error(path)
-        if self._acknowledged_bytes and position.get("tail") not in (None, _hash_tail(path, self._acknowledged_bytes)):
+        if self._acknowledged_bytes and position.get("tail") not in (
+            None,
+            _hash_tail(path, self._acknowledged_bytes),
+        ):
             raise _build_other_content_error(path)
 
     @functools.cached_property
@@ -409,7 +557,8 @@ class JsonLinesFileSink:
                 file, is_new = self._path.open("x+b"), True
             except FileExistsError:
                 file, is_new = self._path.open("r+b"), False
-        if not is_new and file.seek(0, os.SEEK_END) and not self._is_ours:  # created while waiting for the first record
+        if not is_new and file.seek(0, os.SEEK_END) and not self._is_ours:
+            # created while waiting for the first record
             raise _build_foreign_output_error(self._path)
         file.truncate(self._acknowledged_bytes)
         file.seek(self._acknowledged_bytes)
@@ -432,7 +581,8 @@ class JsonLinesFileSink:
 
 
 def _hash_tail(path: Path, end: int) -> str:
-    """A hash of the last bytes of a file before `end`, by which a state recognises its output: what follows them is deleted."""
+    """A hash of the last bytes of a file before `end`, by which a state recognises its output: what
+    follows them is deleted."""
     with path.open("rb") as file:
         file.seek(max(end - _TAIL_BYTES, 0))
         return hashlib.sha256(file.read(min(end, _TAIL_BYTES))).hexdigest()
@@ -440,19 +590,25 @@ def _hash_tail(path: Path, end: int) -> str:
 
 def _build_other_content_error(path: Path) -> OutputBroken:
     return OutputBroken(
-        f"{path}: is not what this state wrote there: it was exchanged, or another state wrote it; restore it, or use a new -o and --state"
+        f"{path}: is not what this state wrote there: it was exchanged, or another state wrote it;"
+        " restore it, or use a new -o and --state"
     )
 
 
 def _build_foreign_output_error(path: Path) -> UsageError:
-    return UsageError(f"{path}: already exists and does not belong to this state; use another -o, or move it away")
+    return UsageError(
+        f"{path}: already exists and does not belong to this state; use another -o, or move it away"
+    )
 
 
 class ParquetFolderSink:
-    """Writes a folder of Parquet files (`part-00000.parquet`, ...) with many batches each; records are acknowledged when their file is
-    complete. The folder is not touched before the first file is complete."""
+    """Writes a folder of Parquet files (`part-00000.parquet`, ...) with many batches each; records
+    are acknowledged when their file is complete. The folder is not touched before the first file is
+    complete."""
 
-    def __init__(self, path: Path, position: Mapping[str, Any], max_file_rows: int = MAX_FILE_ROWS) -> None:
+    def __init__(
+        self, path: Path, position: Mapping[str, Any], max_file_rows: int = MAX_FILE_ROWS
+    ) -> None:
         self._path, self._max_file_rows, self._file_count, self._is_ours = (
             path,
             max_file_rows,
@@ -461,11 +617,18 @@ class ParquetFolderSink:
         )
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path}: already exists and is not a folder; use another -o")
-        self._column_types: dict[str, str] = dict(position.get("columns", ()))  # stored as pairs, since a JSON object would lose the order
+        # stored as pairs, since a JSON object would lose the order
+        self._column_types: dict[str, str] = dict(position.get("columns", ()))
         names = self._list_files()
-        missing = [name for number in range(self._file_count) if (name := _build_file_name(number)) not in names]
+        missing = [
+            name
+            for number in range(self._file_count)
+            if (name := _build_file_name(number)) not in names
+        ]
         if missing:
-            raise OutputBroken(f"{path}: {missing[0]} is missing; restore it, or use a new -o and --state")
+            raise OutputBroken(
+                f"{path}: {missing[0]} is missing; restore it, or use a new -o and --state"
+            )
         self._tail: str | None = position.get("tail")  # of the last complete file
         if self._file_count and self._tail not in (None, self._hash_last_file()):
             raise _build_other_content_error(path)
@@ -481,16 +644,21 @@ class ParquetFolderSink:
         """The names of the files in the folder; UsageError if it does not belong to this state."""
         names = {file.name for file in self._path.iterdir()} if self._path.is_dir() else set()
         if not self._is_ours and any(not file_name.startswith(".part-") for file_name in names):
-            raise UsageError(f"{self._path}: holds files and does not belong to this state; use another -o, or move it away")
+            raise UsageError(
+                f"{self._path}: holds files and does not belong to this state; use another -o, or"
+                " move it away"
+            )
         return names
 
     def _prepare(self) -> None:
-        """Create the folder, and delete what was not acknowledged: partial files, and complete ones after the last acknowledged one."""
+        """Create the folder, and delete what was not acknowledged: partial files, and complete ones
+        after the last acknowledged one."""
         with refuse_unwritable_path(self._path, "use another -o"):
             self._path.mkdir(parents=True, exist_ok=True)
             if not os.access(self._path, os.W_OK):
                 raise PermissionError(errno.EACCES, "not writable")
-        for name in self._list_files():  # the folder may have been created while waiting for the first record
+        for name in self._list_files():
+            # the folder may have been created while waiting for the first record
             if (name.startswith(".part-") and name.endswith(".tmp")) or (
                 name.startswith("part-") and name >= _build_file_name(self._file_count)
             ):
@@ -532,18 +700,23 @@ class ParquetFolderSink:
         return {"parts": self._file_count, "columns": [*self._column_types.items()], **tail}
 
     def _cast_column(self, name: str, table: pa.Table) -> pa.Array:
-        """A column in its type in earlier files; nulls without a type become strings. Raises InputRefused for another type."""
+        """A column in its type in earlier files; nulls without a type become strings. Raises
+        InputRefused for another type."""
         if name not in table.column_names:
             column: pa.Array = pa.nulls(table.num_rows)
         else:
             column = table.column(name).combine_chunks()
         expected_type = self._column_types.get(name)
         if pa.types.is_null(column.type):
-            column = column.cast(pa.large_string()) if expected_type is None else _cast_nulls(column, expected_type)
+            column = (
+                column.cast(pa.large_string())
+                if expected_type is None
+                else _cast_nulls(column, expected_type)
+            )
         if expected_type is not None and str(column.type) != expected_type:
             raise InputRefused(
-                f"{self._path}: column {name} was {expected_type} in earlier files and is {column.type} now; a column has one type. "
-                "Use -o FILE.jsonl and a new --state"
+                f"{self._path}: column {name} was {expected_type} in earlier files and is"
+                f" {column.type} now; a column has one type. Use -o FILE.jsonl and a new --state"
             )
         return column
 
@@ -564,21 +737,30 @@ def _build_file_name(number: int) -> str:
 
 
 def _to_table(rows: Sequence[Row | None]) -> pa.Table:
-    """Records as columns. Turns without a common type become lists of JSON, as in a run; another column with values of several types
-    becomes text: strings unchanged, everything else as JSON."""
+    """Records as columns. Turns without a common type become lists of JSON, as in a run; another
+    column with values of several types becomes text: strings unchanged, everything else as JSON."""
     names = dict.fromkeys(name for row in rows for name in row or ())
     values_by_name = {name: [row and row.get(name) for row in rows] for name in names}
     json_turns = find_json_columns(values_by_name)
     columns = {}
     for name, values in values_by_name.items():
         if name in json_turns:
-            columns[name] = pa.array([encode_turns(turns) for turns in values], pa.large_list(pa.large_string()))
+            columns[name] = pa.array(
+                [encode_turns(turns) for turns in values], pa.large_list(pa.large_string())
+            )
             continue
         try:
             array = pa.array(values)
             columns[name] = array.cast(canonical_type(array.type))
         except (pa.ArrowException, OverflowError, TypeError, ValueError):
-            texts = [value if value is None or isinstance(value, str) else json.dumps(value, ensure_ascii=False) for value in values]
+            texts = [
+                (
+                    value
+                    if value is None or isinstance(value, str)
+                    else json.dumps(value, ensure_ascii=False)
+                )
+                for value in values
+            ]
             columns[name] = pa.array(texts, pa.large_string())
     return pa.table(columns)
 

@@ -1,11 +1,15 @@
-"""Applies a plan to an endless stream of records: one pass in order, each batch edited with what was seen before it.
+"""Applies a plan to an endless stream of records: one pass in order, each batch edited with what
+was seen before it.
 
-    batch of records -> texts -> find (ahead, in workers) -> edit, rewrite, check (batch_processor.py) -> sink -> acknowledged
+    batch of records -> texts -> find (ahead, in workers) -> edit, rewrite, check
+    (batch_processor.py) -> sink -> acknowledged
 
-What was seen lies in a private state folder: ids of values and variants (value_log.py), component pools (component_log.py), and the
-position. A batch is acknowledged when the sink has written it and one rename has put the new `state.json` in place. A process that ends at
-any instant leaves the state of the last acknowledged batch, and the same records give the same bytes again, however they are cut into
-batches (except for what the leak check of a batch sweeps). A stream cannot know a value that comes later: see docs/how_to/stream.md.
+What was seen lies in a private state folder: ids of values and variants (value_log.py), component
+pools (component_log.py), and the position. A batch is acknowledged when the sink has written it and
+one rename has put the new `state.json` in place. A process that ends at any instant leaves the
+state of the last acknowledged batch, and the same records give the same bytes again, however they
+are cut into batches (except for what the leak check of a batch sweeps). A stream cannot know a
+value that comes later: see docs/how_to/stream.md.
 """
 
 from __future__ import annotations
@@ -39,13 +43,33 @@ from sanitize.core.engine import WorkerDied
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import column_of_path
 from sanitize.engines.worker_process import WorkerProcess
-from sanitize.errors import InputRefused, OutputBroken, PlanError, QuarantineExceeded, ResourceError, UsageError, suggest_names
+from sanitize.errors import (
+    InputRefused,
+    OutputBroken,
+    PlanError,
+    QuarantineExceeded,
+    ResourceError,
+    UsageError,
+    suggest_names,
+)
 from sanitize.finders import patterns
 from sanitize.kinds.kind import custom_kinds
-from sanitize.pipeline.streaming.batch_processor import BatchProcessor, BatchResult, StreamPriorValues, get_max_keep
+from sanitize.pipeline.streaming.batch_processor import (
+    BatchProcessor,
+    BatchResult,
+    StreamPriorValues,
+    get_max_keep,
+)
 from sanitize.pipeline.streaming.column_value_log import ColumnValueLog
 from sanitize.pipeline.streaming.component_log import ComponentLog
-from sanitize.pipeline.streaming.record_batches import ArrowBatch, DictBatch, QuarantineEntry, StreamBatch, StreamLayout, TextColumns
+from sanitize.pipeline.streaming.record_batches import (
+    ArrowBatch,
+    DictBatch,
+    QuarantineEntry,
+    StreamBatch,
+    StreamLayout,
+    TextColumns,
+)
 from sanitize.pipeline.streaming.source_identity import check_source, describe_source
 from sanitize.pipeline.streaming.sources_and_sinks import (
     JsonLinesFileSink,
@@ -60,10 +84,21 @@ from sanitize.pipeline.streaming.sources_and_sinks import (
     survey_path,
 )
 from sanitize.pipeline.streaming.value_log import ValueLog
-from sanitize.plans.coverage import describe_not_looked_for, describe_staying, list_looked_for, list_models
+from sanitize.plans.coverage import (
+    describe_not_looked_for,
+    describe_staying,
+    list_looked_for,
+    list_models,
+)
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import Plan, find_kinds_without_finder, name_finder
-from sanitize.plans.python_api import StreamOptions, name_type, public_function, python_names, to_python_names
+from sanitize.plans.python_api import (
+    StreamOptions,
+    name_type,
+    public_function,
+    python_names,
+    to_python_names,
+)
 from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.column_policies import refuse_undecided_columns
 from sanitize.readers.standard_form import with_shape
@@ -85,31 +120,52 @@ _MIN_RECORDS_FOR_LIMIT = 1_000  # records before the quarantined share is checke
 _MAX_PENDING_BYTES = 64 << 20  # bytes of quarantined records held while no record has been readable
 _MAX_LISTED_COLUMNS = 40  # most columns that an error message lists
 _SECOND_ROUND_NOTE = (
-    "find.finders: {finder} needs the whole corpus, so it was left out: what one record shows to be a name is searched in the records of "
-    "its batch, not in later ones"
+    "find.finders: {finder} needs the whole corpus, so it was left out: what one record shows to be"
+    " a name is searched in the records of its batch, not in later ones"
 )
 
 
 def to_stream_plan(plan: Plan) -> Plan:
-    """The plan adapted to a stream: without the finders of the second round. Raises PlanError for other parts that need a corpus."""
-    advice = "a stream sees one record after the other; use `sanitize run`, or remove it from the plan"
+    """The plan adapted to a stream: without the finders of the second round. Raises PlanError for
+    other parts that need a corpus."""
+    advice = (
+        "a stream sees one record after the other; use `sanitize run`, or remove it from the plan"
+    )
     if plan.droppers:
-        raise PlanError(f"plan {plan.name}: drop[0].use = {plan.droppers[0].use!r} compares documents of the whole corpus; {advice}")
+        raise PlanError(
+            f"plan {plan.name}: drop[0].use = {plan.droppers[0].use!r} compares documents of the"
+            f" whole corpus; {advice}"
+        )
     if plan.blacklist is not None:
         raise PlanError(f"plan {plan.name}: [blacklist] counts users of the whole corpus; {advice}")
     finders = [finder for finder in plan.finders if not finder.second_round]
-    other_finders = [one.use for one in finders if not (one.supports_stream or one.use == patterns.FINDER_NAME)]
+    other_finders = [
+        one.use for one in finders if not (one.supports_stream or one.use == patterns.FINDER_NAME)
+    ]
     if other_finders:
-        raise PlanError(f"plan {plan.name}: find.finders: {', '.join(other_finders)} need documents of a corpus; {advice}")
+        raise PlanError(
+            f"plan {plan.name}: find.finders: {', '.join(other_finders)} need documents of a"
+            f" corpus; {advice}"
+        )
     for kind in find_kinds_without_finder(plan.find.kinds, finders):
-        raise PlanError(f"plan {plan.name}: {kind} is found only by values of the whole corpus; {advice}")
+        raise PlanError(
+            f"plan {plan.name}: {kind} is found only by values of the whole corpus; {advice}"
+        )
     if plan.find.selection_rules:
-        raise PlanError(f"plan {plan.name}: find.allow, find.deny and find.min_score select from an index; {advice}")
-    editors = tuple(editor.for_streaming(f"plan {plan.name}: edit[{number}]") for number, editor in enumerate(plan.editors))
+        raise PlanError(
+            f"plan {plan.name}: find.allow, find.deny and find.min_score select from an index;"
+            f" {advice}"
+        )
+    editors = tuple(
+        editor.for_streaming(f"plan {plan.name}: edit[{number}]")
+        for number, editor in enumerate(plan.editors)
+    )
     with custom_kinds(plan.custom_kinds):
         for editor in editors:
             editor.validate_settings(None)
-    find = plan.find.model_copy(update={"finders": tuple(name_finder(finder) for finder in finders)})
+    find = plan.find.model_copy(
+        update={"finders": tuple(name_finder(finder) for finder in finders)}
+    )
     return plan.model_copy(update={"editors": editors, "finders": tuple(finders), "find": find})
 
 
@@ -123,14 +179,27 @@ class ProcessedBatch:
 
 
 class StreamProcessor:
-    """Applies a plan to a stream. A context manager; holds the lock of the state folder until it exits."""
+    """Applies a plan to a stream. A context manager; holds the lock of the state folder until it
+    exits."""
 
-    def __init__(self, plan: Plan | str, state: Path | str | None, settings: Settings, *, reader: str = "the stream") -> None:
+    def __init__(
+        self,
+        plan: Plan | str,
+        state: Path | str | None,
+        settings: Settings,
+        *,
+        reader: str = "the stream",
+    ) -> None:
         self.plan = to_stream_plan(Plan.load(plan))
-        self._left_out_finders = [finder.use for finder in Plan.load(plan).finders if finder.second_round]
+        self._left_out_finders = [
+            finder.use for finder in Plan.load(plan).finders if finder.second_round
+        ]
         self._detection_spec = self.plan.detection_spec
         self._reader = reader  # what errors name as the place
-        self.settings, self._given_state = settings, require_local_path(state) if state is not None else None
+        self.settings, self._given_state = (
+            settings,
+            require_local_path(state) if state is not None else None,
+        )
         self._stack = contextlib.ExitStack()
         self.documents_in = self.documents_out = self.swept_count = 0
         self.inconclusive: Counter[str] = Counter()
@@ -138,8 +207,10 @@ class StreamProcessor:
         self.quarantine_reasons: dict[str, int] = {}
         self.splits: set[str] = set()  # of the input files
         self.source_notes: list[str] = []  # what was left unread
-        self._seen_column_names: dict[str, None] = {}  # column names so far, collected while no record has a main text
-        self._missing_columns = settings.columns.option_by_column  # columns given by options that no record has had yet
+        # column names so far, collected while no record has a main text
+        self._seen_column_names: dict[str, None] = {}
+        # columns given by options that no record has had yet
+        self._missing_columns = settings.columns.option_by_column
         self._is_output_locked = False
         self._started_at = time.monotonic()
 
@@ -152,11 +223,17 @@ class StreamProcessor:
             raise
         return self
 
-    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
         self._stack.__exit__(kind, error, trace)
 
     def _remove_unused_state(self, kind: type[BaseException] | None, *_: object) -> None:
-        """After a user error, delete a new state in which nothing was acknowledged. Its lock is still held."""
+        """After a user error, delete a new state in which nothing was acknowledged. Its lock is
+        still held."""
         mistake = kind is not None and issubclass(kind, UsageError | InputRefused)
         if mistake and self._is_new_state and not (self.state_folder / "state.json").exists():
             shutil.rmtree(self.state_folder, ignore_errors=True)
@@ -165,21 +242,29 @@ class StreamProcessor:
         _refuse_fork()
         state_folder = self._given_state
         if state_folder is None:
-            # without a state folder nothing is resumed: a temporary state is deleted when the stream ends
+            # without a state folder nothing is resumed: a temporary state is deleted when the
+            # stream ends
             state_folder = Path(tempfile.mkdtemp(prefix="sanitize-stream-"))
             self._stack.callback(shutil.rmtree, state_folder, ignore_errors=True)
         self.state_folder = state_folder
         self._is_new_state = not state_folder.exists()
         with private_folder.set_umask(0o077), translate_disk_errors(state_folder.parent):
-            private_folder.open_workspace(state_folder, forbidden_folder=private_folder.RUN_ONLY_FOLDER)
+            private_folder.open_workspace(
+                state_folder, forbidden_folder=private_folder.RUN_ONLY_FOLDER
+            )
             self._stack.enter_context(lock_workspace(state_folder))
             self._stack.push(self._remove_unused_state)
             for leftover in state_folder.glob("*.tmp"):
                 leftover.unlink()
-            self.key: Key = private_folder.load_key(state_folder, key_file=self.settings.key, seed=self.settings.seed)
+            self.key: Key = private_folder.load_key(
+                state_folder, key_file=self.settings.key, seed=self.settings.seed
+            )
             saved_state = read_json(state_folder / "state.json")
             if saved_state is None and (state_folder / "state.json").exists():
-                raise OutputBroken(f"{state_folder}/state.json: not readable; restore the state from a backup, or use a new --state")
+                raise OutputBroken(
+                    f"{state_folder}/state.json: not readable; restore the state from a backup, or"
+                    " use a new --state"
+                )
             self._saved_state = saved_state or {}
             self._check_fingerprint()
             self.position = int(self._saved_state.get("records", 0))
@@ -200,12 +285,17 @@ class StreamProcessor:
                 self._reader,
             )
             self.value_log = ValueLog(
-                private_folder.make_private_folder(state_folder / private_folder.STREAM_ONLY_FOLDER),
+                private_folder.make_private_folder(
+                    state_folder / private_folder.STREAM_ONLY_FOLDER
+                ),
                 self._saved_state.get("value_files", ()),
                 get_max_keep(self.plan.editors),
             )
             self.component_pools = (
-                ComponentLog(state_folder / "component_pools.jsonl", int(self._saved_state.get("component_log_bytes", 0)))
+                ComponentLog(
+                    state_folder / "component_pools.jsonl",
+                    int(self._saved_state.get("component_log_bytes", 0)),
+                )
                 if any(editor.pooled_kinds for editor in self.plan.editors)
                 else None
             )
@@ -219,7 +309,9 @@ class StreamProcessor:
                 if searches_columns
                 else None
             )
-            self._quarantine_file = private_folder.make_private_folder(state_folder / "quarantine") / "records.jsonl"
+            self._quarantine_file = (
+                private_folder.make_private_folder(state_folder / "quarantine") / "records.jsonl"
+            )
             self._quarantine_file.touch(mode=0o600)
             os.truncate(self._quarantine_file, int(self._saved_state.get("quarantine_bytes", 0)))
         self._pending_quarantine: list[bytes] = []
@@ -235,54 +327,98 @@ class StreamProcessor:
         )
 
     def _check_fingerprint(self) -> None:
-        """Raise UsageError unless the state has the same version, plan, key and column roles: what was seen is only valid for these."""
+        """Raise UsageError unless the state has the same version, plan, key and column roles: what
+        was seen is only valid for these."""
         columns = self.settings.columns
         fingerprint = {
             "version": VERSION,
             "plan_hash": self.plan.hash(),
             "key_id": self.key.id,
-            "columns_hash": hash_json([columns.roles.text, columns.roles.user, columns.roles.id], dict(columns.policies)),
+            "columns_hash": hash_json(
+                [columns.roles.text, columns.roles.user, columns.roles.id], dict(columns.policies)
+            ),
         }
         saved = {name: self._saved_state.get(name) for name in fingerprint}
-        differs = [name for name in fingerprint if self._saved_state and saved[name] != fingerprint[name]]
+        differs = [
+            name for name in fingerprint if self._saved_state and saved[name] != fingerprint[name]
+        ]
         if differs:
             if differs[0] == "version":
                 raise UsageError(
-                    f"{self.state_folder}: its state has version {saved['version']}, and this program reads version {VERSION}. Continue "
-                    "with the version of corpus-sanitize that wrote it, or use a new --state, for which no value was seen before"
+                    f"{self.state_folder}: its state has version {saved['version']}, and this"
+                    f" program reads version {VERSION}. Continue with the version of"
+                    " corpus-sanitize that wrote it, or use a new --state, for which no value was"
+                    " seen before"
                 )
-            difference = {"plan_hash": "plan", "key_id": "key", "columns_hash": "roles of columns"}[differs[0]]
-            raise UsageError(f"{self.state_folder}: was created with another {difference}; use the same one, or a new --state")
+            difference = {"plan_hash": "plan", "key_id": "key", "columns_hash": "roles of columns"}[
+                differs[0]
+            ]
+            raise UsageError(
+                f"{self.state_folder}: was created with another {difference}; use the same one, or"
+                " a new --state"
+            )
         self._fingerprint = fingerprint
 
     def process(self, batches: Iterable[StreamBatch]) -> Generator[ProcessedBatch]:
-        """The processed batches, in order. The caller must pass each to `add_result` before it requests the next one."""
+        """The processed batches, in order. The caller must pass each to `add_result` before it
+        requests the next one."""
         for batch, text_columns, columns, get_detections in self._find_ahead(batches):
-            result = self.processor.process(text_columns, columns, get_detections(), batch.has_any_field)
+            result = self.processor.process(
+                text_columns, columns, get_detections(), batch.has_any_field
+            )
             for doc_no, reason in result.quarantined_docs.items():
                 row = doc_no - self.position
                 batch.quarantined[row] = QuarantineEntry(reason, raw=batch.encode_record(row))
             table = result.table
             if result.quarantined_docs:
-                remaining = [place for place, row in enumerate(text_columns.record_rows.tolist()) if row not in batch.quarantined]
-                text_columns = replace(text_columns, table=table, record_rows=text_columns.record_rows[remaining])
-            yield ProcessedBatch(batch, batch.rewrite(text_columns, table, result.edited_rows, self.layout, self.key), result)
+                remaining = [
+                    place
+                    for place, row in enumerate(text_columns.record_rows.tolist())
+                    if row not in batch.quarantined
+                ]
+                text_columns = replace(
+                    text_columns, table=table, record_rows=text_columns.record_rows[remaining]
+                )
+            yield ProcessedBatch(
+                batch,
+                batch.rewrite(text_columns, table, result.edited_rows, self.layout, self.key),
+                result,
+            )
 
     def _find_ahead(
         self, batches: Iterable[StreamBatch]
-    ) -> Iterator[tuple[StreamBatch, TextColumns, Sequence[CellColumn], Callable[[], Sequence[patterns.Detections]]]]:
-        """Each batch with its texts and a function that returns the occurrences in them; workers search later batches ahead, in order."""
+    ) -> Iterator[
+        tuple[
+            StreamBatch,
+            TextColumns,
+            Sequence[CellColumn],
+            Callable[[], Sequence[patterns.Detections]],
+        ]
+    ]:
+        """Each batch with its texts and a function that returns the occurrences in them; workers
+        search later batches ahead, in order."""
         first_doc_no = self.position
         worker_count = self.settings.workers or 1
         if worker_count == 1:
-            finder = TextSearch(self.key, self._detection_spec, max_doc_matches=self.settings.max_doc_matches)
+            finder = TextSearch(
+                self.key, self._detection_spec, max_doc_matches=self.settings.max_doc_matches
+            )
             for batch in batches:
                 text_columns, columns, texts = self._extract_texts(batch, first_doc_no)
                 first_doc_no += len(batch)
                 yield batch, text_columns, columns, functools.partial(_scan_columns, finder, texts)
             return
-        workers = _FinderWorkers(worker_count, self.key, self._detection_spec, self.settings.max_doc_matches)
-        waiting: deque[tuple[StreamBatch, TextColumns, Sequence[CellColumn], Future[Sequence[patterns.Detections]]]] = deque()
+        workers = _FinderWorkers(
+            worker_count, self.key, self._detection_spec, self.settings.max_doc_matches
+        )
+        waiting: deque[
+            tuple[
+                StreamBatch,
+                TextColumns,
+                Sequence[CellColumn],
+                Future[Sequence[patterns.Detections]],
+            ]
+        ] = deque()
         try:
             for batch in batches:
                 text_columns, columns, texts = self._extract_texts(batch, first_doc_no)
@@ -297,8 +433,13 @@ class StreamProcessor:
         finally:
             workers.close()
 
-    def _extract_texts(self, batch: StreamBatch, first_doc_no: int) -> tuple[TextColumns, list[CellColumn], list[pa.LargeStringArray]]:
-        if self.layout.main_column not in self.layout.seen_columns and self.layout.roles.shape is None:
+    def _extract_texts(
+        self, batch: StreamBatch, first_doc_no: int
+    ) -> tuple[TextColumns, list[CellColumn], list[pa.LargeStringArray]]:
+        if (
+            self.layout.main_column not in self.layout.seen_columns
+            and self.layout.roles.shape is None
+        ):
             # the first records that can be read decide, as the first file of a run does
             roles = with_shape(self.layout.roles, batch.infer_schema())
             if roles.shape is not None:
@@ -306,17 +447,26 @@ class StreamProcessor:
         if not first_doc_no:
             # the first batch decides: a later one has records before it that are acknowledged
             role_columns = (self.layout.main_column, self.layout.id_column, self.layout.user_column)
-            refuse_undecided_columns(batch.list_text_columns(), {*self.layout.policies, *role_columns})
+            refuse_undecided_columns(
+                batch.list_text_columns(), {*self.layout.policies, *role_columns}
+            )
         text_columns = batch.extract_texts(self.layout, first_doc_no, self.settings.max_doc_bytes)
-        self._missing_columns = {name: option for name, option in self._missing_columns.items() if not batch.has_column(name)}
+        self._missing_columns = {
+            name: option
+            for name, option in self._missing_columns.items()
+            if not batch.has_column(name)
+        }
         columns = flatten_cells(text_columns.table, list(text_columns.leaves))
         return text_columns, columns, [fill_null_texts(column.flat.texts) for column in columns]
 
     def add_result(self, processed: ProcessedBatch, source: Path | None = None) -> None:
-        """Add a processed batch to the state in memory (values seen, position, counts, quarantine), before the next one is processed."""
+        """Add a processed batch to the state in memory (values seen, position, counts, quarantine),
+        before the next one is processed."""
         batch, clean_batch, result = processed.source_batch, processed.clean_batch, processed.result
         for row, quarantine_entry in sorted(batch.quarantined.items()):
-            self.quarantine_reasons[quarantine_entry.reason] = self.quarantine_reasons.get(quarantine_entry.reason, 0) + 1
+            self.quarantine_reasons[quarantine_entry.reason] = (
+                self.quarantine_reasons.get(quarantine_entry.reason, 0) + 1
+            )
             record = {
                 "record": self.position + row,
                 "location": quarantine_entry.place,
@@ -329,7 +479,9 @@ class StreamProcessor:
             self.component_pools.confirm()
         self.position += len(batch)
         if source is not None:
-            self.sources.setdefault(os.path.abspath(source), {"records": 0})["records"] += len(batch)
+            self.sources.setdefault(os.path.abspath(source), {"records": 0})["records"] += len(
+                batch
+            )
         self.documents_in += len(batch)
         self.total_quarantined += len(batch.quarantined)
         self.documents_out += len(clean_batch)
@@ -341,52 +493,77 @@ class StreamProcessor:
                 total[name] += count
         if self.is_text_missing:
             self._seen_column_names |= dict.fromkeys(
-                itertools.islice(batch.iterate_field_names(self.layout.main_column), _MAX_LISTED_COLUMNS)
+                itertools.islice(
+                    batch.iterate_field_names(self.layout.main_column), _MAX_LISTED_COLUMNS
+                )
             )
-            if self.documents_in >= _MIN_RECORDS_FOR_LIMIT or sum(map(len, self._pending_quarantine)) > _MAX_PENDING_BYTES:
+            if (
+                self.documents_in >= _MIN_RECORDS_FOR_LIMIT
+                or sum(map(len, self._pending_quarantine)) > _MAX_PENDING_BYTES
+            ):
                 self.require_text_column()
 
     @property
     def notes(self) -> list[str]:
-        """Notes on column options whose column no record had (with a misspelt name the option has no effect), and on lost splits."""
-        notes = [f"--{option} {name}: no record had such a column" for name, option in self._missing_columns.items()]
+        """Notes on column options whose column no record had (with a misspelt name the option has
+        no effect), and on lost splits."""
+        notes = [
+            f"--{option} {name}: no record had such a column"
+            for name, option in self._missing_columns.items()
+        ]
         if len(self.splits) > 1:
             notes.append(
-                f"the input has the splits {', '.join(sorted(self.splits, key=split_rank))}; a stream writes all records to one output. "
-                "Use sanitize run, which keeps splits, or stream each of them to an output of its own"
+                f"the input has the splits {', '.join(sorted(self.splits, key=split_rank))}; a"
+                " stream writes all records to one output. Use sanitize run, which keeps splits,"
+                " or stream each of them to an output of its own"
             )
         return self.source_notes + (notes if self.documents_in else [])
 
     @property
     def is_text_missing(self) -> bool:
-        """True if no record so far, of this command or an earlier one, has a main text. Then nothing is acknowledged or written, unless
-        `max_quarantine` allows all records to be quarantined."""
-        return self.layout.main_column not in self.layout.seen_columns and self.settings.max_quarantine < 1
+        """True if no record so far, of this command or an earlier one, has a main text. Then
+        nothing is acknowledged or written, unless `max_quarantine` allows all records to be
+        quarantined."""
+        return (
+            self.layout.main_column not in self.layout.seen_columns
+            and self.settings.max_quarantine < 1
+        )
 
     def require_text_column(self) -> None:
-        """Raise UsageError or InputRefused if there were records and none has a main text: a wrong column name, or no JSON lines."""
+        """Raise UsageError or InputRefused if there were records and none has a main text: a wrong
+        column name, or no JSON lines."""
         if not (self.is_text_missing and self.documents_in):
             return
-        count, main = f"{self.documents_in:,} record{'s' if self.documents_in > 1 else ''}", self.settings.columns.roles.text[0]
+        count, main = (
+            f"{self.documents_in:,} record{'s' if self.documents_in > 1 else ''}",
+            self.settings.columns.roles.text[0],
+        )
         if self._seen_column_names:
             raise UsageError(
-                f"{self._reader}: none of its {count} has a text in a column {main}; "
-                f"{suggest_names(main, [name for name in self._seen_column_names if name != main][:_MAX_LISTED_COLUMNS])} "
-                "Name the column with --text-column NAME."
+                f"{self._reader}: none of its {count} has a text in a column {main};"
+                f" {suggest_names(main, [name for name in self._seen_column_names if name != main][:_MAX_LISTED_COLUMNS])}"  # noqa: E501
+                " Name the column with --text-column NAME."
             )
-        reasons = ", ".join(f"{times:,}: {describe_reason(reason)}" for reason, times in sorted(self.quarantine_reasons.items()))
+        reasons = ", ".join(
+            f"{times:,}: {describe_reason(reason)}"
+            for reason, times in sorted(self.quarantine_reasons.items())
+        )
         raise InputRefused(
             f"{self._reader}: none of its {count} can be read ({reasons}). "
             + (
                 "--max-quarantine 100% allows all of them to be quarantined"
                 if self.sources
-                else f"Expected JSON lines, one object per line with its text in a column {main} (--text-column NAME names another); "
-                "--lines takes each line as a text; all other formats are read from files"
+                else (
+                    f"Expected JSON lines, one object per line with its text in a column {main}"
+                    " (--text-column NAME names another); --lines takes each line as a text; all"
+                    " other formats are read from files"
+                )
             )
         )
 
     def commit(self) -> None:
-        """Acknowledge all batches passed to `add_result`: write the quarantine and the state, the latter with one rename."""
+        """Acknowledge all batches passed to `add_result`: write the quarantine and the state, the
+        latter with one rename."""
         with private_folder.set_umask(0o077), translate_disk_errors(self.state_folder):
             with self._quarantine_file.open("ab") as file:
                 file.write(b"".join(self._pending_quarantine))
@@ -395,7 +572,9 @@ class StreamProcessor:
                 quarantine_bytes = file.tell()
             self._pending_quarantine = []
             pool_bytes = self.component_pools.commit() if self.component_pools is not None else 0
-            column_value_bytes = self.column_values.commit() if self.column_values is not None else 0
+            column_value_bytes = (
+                self.column_values.commit() if self.column_values is not None else 0
+            )
             runs = self.value_log.commit()
             fsync(self.state_folder)
             failpoints.hit("stream:state_written")
@@ -406,10 +585,17 @@ class StreamProcessor:
                 "sources": self.sources,
                 "sinks": self.sinks,
                 "text_fields": [
-                    [rank, column, *steps] for rank, (column, steps) in zip(self.layout.field_ranks, self.layout.text_fields, strict=True)
+                    [rank, column, *steps]
+                    for rank, (column, steps) in zip(
+                        self.layout.field_ranks, self.layout.text_fields, strict=True
+                    )
                 ],
                 "seen_columns": self.layout.seen_columns,
-                **({"shape": asdict(shape)} if (shape := self.layout.roles.shape) is not None else {}),
+                **(
+                    {"shape": asdict(shape)}
+                    if (shape := self.layout.roles.shape) is not None
+                    else {}
+                ),
                 "value_files": runs,
                 "component_log_bytes": pool_bytes,
                 "column_value_bytes": column_value_bytes,
@@ -423,18 +609,29 @@ class StreamProcessor:
     def _check_quarantine_limit(self) -> None:
         count, limit = sum(self.quarantine_reasons.values()), self.settings.max_quarantine
         if self.documents_in >= _MIN_RECORDS_FOR_LIMIT and count > limit * self.documents_in:
-            reasons = ", ".join(f"{times} {reason}" for reason, times in sorted(self.quarantine_reasons.items()))
+            reasons = ", ".join(
+                f"{times} {reason}" for reason, times in sorted(self.quarantine_reasons.items())
+            )
             raise QuarantineExceeded(
-                f"{count} of {self.documents_in} records were quarantined ({reasons}); --max-quarantine allows {limit:.0%}. "
-                f"All records so far are acknowledged; the quarantined ones are in {self.state_folder}/quarantine"
+                f"{count} of {self.documents_in} records were quarantined ({reasons});"
+                f" --max-quarantine allows {limit:.0%}. All records so far are acknowledged; the"
+                f" quarantined ones are in {self.state_folder}/quarantine"
             )
 
     def process_to_sink(
-        self, batches: Iterable[StreamBatch], sink: Sink, *, source: Path | None = None, output: Path | None = None
+        self,
+        batches: Iterable[StreamBatch],
+        sink: Sink,
+        *,
+        source: Path | None = None,
+        output: Path | None = None,
     ) -> None:
-        """Process the batches and write them to the sink. `source` and `output` are stored in the state, so that the same command resumes
-        the same files."""
-        with contextlib.closing(self.process(batches)) as steps, translate_disk_errors(Path(output or self.state_folder).parent):
+        """Process the batches and write them to the sink. `source` and `output` are stored in the
+        state, so that the same command resumes the same files."""
+        with (
+            contextlib.closing(self.process(batches)) as steps,
+            translate_disk_errors(Path(output or self.state_folder).parent),
+        ):
             for step in steps:
                 if not self.is_text_missing:
                     self._claim_output(sink, output)
@@ -447,7 +644,8 @@ class StreamProcessor:
                 self._commit_sink(sink, output)
 
     def finish(self, sink: Sink, output: Path | None = None) -> None:
-        """Called after the last input: refuses a stream without any main text; creates the output even if it has no records."""
+        """Called after the last input: refuses a stream without any main text; creates the output
+        even if it has no records."""
         self.require_text_column()
         if self.is_text_missing:
             with translate_disk_errors(Path(output or self.state_folder).parent):
@@ -455,9 +653,11 @@ class StreamProcessor:
                 self._commit_sink(sink, output)
 
     def _claim_output(self, sink: Sink, output: Path | None) -> None:
-        """Lock the output, and record in the state that it belongs to it, before the first record is written there.
+        """Lock the output, and record in the state that it belongs to it, before the first record
+        is written there.
 
-        Raises Locked if another stream, with a state of its own, or a run writes there: neither sees yet what the other one will write.
+        Raises Locked if another stream, with a state of its own, or a run writes there: neither
+        sees yet what the other one will write.
         """
         if output is not None and not self._is_output_locked:
             with refuse_unwritable_path(output, "use another -o"):
@@ -489,7 +689,9 @@ class StreamProcessor:
         """Counts of this command, and the acknowledged position in the whole stream."""
         seconds = time.monotonic() - self._started_at
         kinds = {
-            kind: StreamKindCounts(**counts, replaced=counts["occurrences"] - counts["kept"] - counts["left_by_plan"])
+            kind: StreamKindCounts(
+                **counts, replaced=counts["occurrences"] - counts["kept"] - counts["left_by_plan"]
+            )
             for kind, counts in sorted(self.by_kind.items())
         }
         return StreamResult(
@@ -502,7 +704,10 @@ class StreamProcessor:
             kept_originals=sum(counts.kept for counts in kinds.values()),
             replaced=sum(counts.replaced for counts in kinds.values()),
             by_kind=kinds,
-            notes=[*self.notes, *(_SECOND_ROUND_NOTE.format(finder=finder) for finder in self._left_out_finders)],
+            notes=[
+                *self.notes,
+                *(_SECOND_ROUND_NOTE.format(finder=finder) for finder in self._left_out_finders),
+            ],
             swept=self.swept_count,
             inconclusive=dict(sorted(self.inconclusive.items())),
             leaks=0,
@@ -525,21 +730,25 @@ _first_process: list[int] = []  # id of the process in which the first stream wa
 
 
 def _refuse_fork() -> None:
-    """Raise UsageError in a process that was forked from one that had a stream: the threads of Polars do not survive a fork, and Polars
-    would wait for them forever. Other uses of Polars before the fork cannot be detected."""
+    """Raise UsageError in a process that was forked from one that had a stream: the threads of
+    Polars do not survive a fork, and Polars would wait for them forever. Other uses of Polars
+    before the fork cannot be detected."""
     _first_process[:] = _first_process or [os.getpid()]
     if _first_process[0] != os.getpid():
         raise UsageError(
-            "a stream in a process that was forked from one that had a stream would hang; start the process differently, such as with "
-            "DataLoader(..., multiprocessing_context='forkserver'), or use num_workers=0"
+            "a stream in a process that was forked from one that had a stream would hang; start the"
+            " process differently, such as with DataLoader(...,"
+            " multiprocessing_context='forkserver'), or use num_workers=0"
         )
 
 
 class _FinderWorkers:
-    """Worker processes that search batches ahead. One thread waits for each of them; they end with the stream, and also if this process
-    dies."""
+    """Worker processes that search batches ahead. One thread waits for each of them; they end with
+    the stream, and also if this process dies."""
 
-    def __init__(self, workers: int, key: Key, detection_spec: DetectionSpec, max_doc_matches: int) -> None:
+    def __init__(
+        self, workers: int, key: Key, detection_spec: DetectionSpec, max_doc_matches: int
+    ) -> None:
         self._search_args = key.secret, key.is_public, detection_spec, max_doc_matches
         self._children = [WorkerProcess() for _ in range(workers)]
         self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
@@ -571,27 +780,39 @@ class _FinderWorkers:
 
 
 _worker_search: list[TextSearch] = []  # in a worker, which serves one stream only
-_worker_context = contextlib.ExitStack()  # holds the custom kinds of that stream while the worker lives
+# holds the custom kinds of that stream while the worker lives
+_worker_context = contextlib.ExitStack()
 
 
-def _scan_columns(search: TextSearch, texts: Sequence[pa.LargeStringArray]) -> Sequence[patterns.Detections]:
+def _scan_columns(
+    search: TextSearch, texts: Sequence[pa.LargeStringArray]
+) -> Sequence[patterns.Detections]:
     return search.run_columns(texts)
 
 
-def _scan_in_worker(task: tuple[bytes, bool, DetectionSpec, int, list[pa.LargeStringArray]]) -> Sequence[patterns.Detections]:
+def _scan_in_worker(
+    task: tuple[bytes, bool, DetectionSpec, int, list[pa.LargeStringArray]],
+) -> Sequence[patterns.Detections]:
     secret, public, detection_spec, max_doc_matches, texts = task
     if not _worker_search:
         _worker_context.enter_context(custom_kinds(detection_spec.custom_kinds))
-        _worker_search.append(TextSearch(Key(secret, public), detection_spec, max_doc_matches=max_doc_matches))
+        _worker_search.append(
+            TextSearch(Key(secret, public), detection_spec, max_doc_matches=max_doc_matches)
+        )
     return _scan_columns(_worker_search[0], texts)
 
 
-def _await_result(future: Future[Sequence[patterns.Detections]]) -> Callable[[], Sequence[patterns.Detections]]:
+def _await_result(
+    future: Future[Sequence[patterns.Detections]],
+) -> Callable[[], Sequence[patterns.Detections]]:
     def wait() -> Sequence[patterns.Detections]:
         try:
             return future.result()
         except WorkerDied:
-            raise ResourceError("a worker died; run the same command again to resume from here, with fewer --workers") from None
+            raise ResourceError(
+                "a worker died; run the same command again to resume from here, with fewer"
+                " --workers"
+            ) from None
 
     return wait
 
@@ -606,16 +827,21 @@ def stream(
     again: bool = False,
     **options: Unpack[StreamOptions],
 ) -> Iterator[Any]:
-    """The records one after the other, sanitized: dictionaries for dictionaries, record batches for Arrow tables and batches.
+    """The records one after the other, sanitized: dictionaries for dictionaries, record batches for
+    Arrow tables and batches.
 
-    records  An iterable of dictionaries, Arrow record batches or Arrow tables; an Arrow table, a RecordBatchReader, or anything that gives
-             an Arrow stream, such as a Polars frame or a relation of DuckDB. Up to `batch` of them are read before the first is
-             returned, however slowly they arrive: use a small number for a source that pauses.
+    records  An iterable of dictionaries, Arrow record batches or Arrow tables; an Arrow table, a
+    RecordBatchReader, or anything that gives
+             an Arrow stream, such as a Polars frame or a relation of DuckDB. Up to `batch` of them
+             are read before the first is returned, however slowly they arrive: use a small number
+             for a source that pauses.
     plan     The name of a shipped plan, the path of a TOML file, or a `Plan`.
-    state    A private folder; with it a later call resumes where the last acknowledged batch ended. A batch is acknowledged when the
-             record after it is requested, and at the end. Without it nothing is remembered, and with neither `seed` nor `key` every call
-             has a key of its own.
-    again    The records start from their beginning, and acknowledged ones are skipped; without it, they start after those.
+    state    A private folder; with it a later call resumes where the last acknowledged batch ended.
+             A batch is acknowledged when the record after it is requested, and at the end. Without
+             it nothing is remembered, and with neither `seed` nor `key` every call has a key of its
+             own.
+    again    The records start from their beginning, and acknowledged ones are skipped; without it,
+             they start after those.
     options  The settings of `sanitize stream --help`, such as `text_column="body"`.
 
     Records that cannot be processed are left out and stored in STATE/quarantine.
@@ -626,20 +852,25 @@ def stream(
     >>> list(sanitize.stream(records, plan="redact"))
     [{'text': 'Write to [EMAIL_ADDRESS]'}, {'text': 'no address'}]
     """
-    if hasattr(records, "__arrow_c_stream__"):  # an Arrow table, a Polars frame, a relation of DuckDB, ...
+    if hasattr(records, "__arrow_c_stream__"):
+        # an Arrow table, a Polars frame, a relation of DuckDB, ...
         records = pa.RecordBatchReader.from_stream(records)
     # check now, not when the first record is requested
     if isinstance(records, str | bytes | Path | Mapping) or not isinstance(records, Iterable):
         raise UsageError(
-            f"stream: records is {name_type(records)}; expected an iterable of dictionaries, Arrow record batches or tables. "
-            "Files are read by `sanitize stream FILE`"
+            f"stream: records is {name_type(records)}; expected an iterable of dictionaries, Arrow"
+            " record batches or tables. Files are read by `sanitize stream FILE`"
         )
     checked = to_stream_plan(Plan.load(plan))
     return _iterate_in_context(records, checked, state, settings_of("stream", options), again)
 
 
 def _iterate_in_context(
-    source: Iterable[Any], plan: Plan, state: Path | str | None, settings: Settings, from_beginning: bool
+    source: Iterable[Any],
+    plan: Plan,
+    state: Path | str | None,
+    settings: Settings,
+    from_beginning: bool,
 ) -> Iterator[Any]:
     # custom kinds of the plan are active while a record is produced, not while the caller uses it
     context = contextvars.copy_context()
@@ -656,11 +887,19 @@ _END = object()
 
 
 def _iterate_records(
-    source: Iterable[Any], plan: Plan, state: Path | str | None, settings: Settings, from_beginning: bool
+    source: Iterable[Any],
+    plan: Plan,
+    state: Path | str | None,
+    settings: Settings,
+    from_beginning: bool,
 ) -> Generator[Any]:
     with StreamProcessor(plan, state, settings, reader="stream") as processor:
         batches = read_iterable(source, settings.batch)
-        with contextlib.closing(processor.process(skip_records(batches, processor.position) if from_beginning else batches)) as steps:
+        with contextlib.closing(
+            processor.process(
+                skip_records(batches, processor.position) if from_beginning else batches
+            )
+        ) as steps:
             for step in steps:
                 if isinstance(step.clean_batch, DictBatch):
                     yield from step.clean_batch.rows
@@ -685,54 +924,81 @@ def run_stream(
     stdout: IO[bytes] | None = None,
     lines: bool = False,
 ) -> StreamResult:
-    """`sanitize stream`: reads JSON lines (with `lines` texts) from standard input, or files; writes to standard output, a JSON lines file,
-    or a Parquet folder.
+    """`sanitize stream`: reads JSON lines (with `lines` texts) from standard input, or files;
+    writes to standard output, a JSON lines file, or a Parquet folder.
 
-    Returns the summary. A file that is given again is resumed after its acknowledged records; records on standard input are taken to
-    follow the acknowledged ones.
+    Returns the summary. A file that is given again is resumed after its acknowledged records;
+    records on standard input are taken to follow the acknowledged ones.
     """
     private_folder.check_paths_disjoint(inputs, output, state)
     if lines and inputs:
-        raise UsageError("--lines reads texts from standard input; lines of text files are documents of `sanitize run --split lines`")
-    if output is not None and not output.suffix:  # a file ends with a batch, as only whole batches are acknowledged
+        raise UsageError(
+            "--lines reads texts from standard input; lines of text files are documents of"
+            " `sanitize run --split lines`"
+        )
+    if output is not None and not output.suffix:
+        # a file ends with a batch, as only whole batches are acknowledged
         settings = replace(settings, batch=min(settings.batch, settings.rows_per_shard))
     with StreamProcessor(plan, state, settings) as processor:
         # survey every input before anything is written
-        sources = [survey_path(path, settings.columns.roles, settings.max_doc_bytes, settings.batch) for path in inputs]
+        sources = [
+            survey_path(path, settings.columns.roles, settings.max_doc_bytes, settings.batch)
+            for path in inputs
+        ]
         processor.splits.update(*(source.splits for source in sources))
         column_names = [names for source in sources for names in source.column_names]
         known_columns = set().union(*(columns for columns in column_names if columns is not None))
-        for name, option in settings.columns.option_by_column.items() if column_names and None not in column_names else ():
+        for name, option in (
+            settings.columns.option_by_column.items()
+            if column_names and None not in column_names
+            else ()
+        ):
             if name not in known_columns:
-                raise UsageError(f"--{option} {name}: there is no such column; {suggest_names(name, known_columns)}")
+                raise UsageError(
+                    f"--{option} {name}: there is no such column;"
+                    f" {suggest_names(name, known_columns)}"
+                )
         absolute_output = os.path.abspath(output) if output is not None else ""
         sink: Sink
         if output is None:
             if stdout is None and (sys.stdout is None or "stdout" in closed_streams):
-                raise UsageError("the stream: standard output is closed; name a file or a folder with -o")
+                raise UsageError(
+                    "the stream: standard output is closed; name a file or a folder with -o"
+                )
             sink = JsonLinesStreamSink(stdout or sys.stdout.buffer)
         elif output.suffix in (".jsonl", ".ndjson"):
             sink = JsonLinesFileSink(output, processor.sinks.get(absolute_output, {}))
         elif output.suffix:
             raise UsageError(
-                f"{output}: a stream writes JSON lines (-o FILE.jsonl) or a folder of Parquet files (-o FOLDER, without a dot)"
+                f"{output}: a stream writes JSON lines (-o FILE.jsonl) or a folder of Parquet files"
+                " (-o FOLDER, without a dot)"
             )
         else:
-            sink = ParquetFolderSink(output, processor.sinks.get(absolute_output, {}), settings.rows_per_shard)
+            sink = ParquetFolderSink(
+                output, processor.sinks.get(absolute_output, {}), settings.rows_per_shard
+            )
         if not inputs:
             text_field = _get_text_field(settings) if lines else None
-            batches = read_descriptor(stdin, settings.max_doc_bytes, settings.batch, text_field=text_field)
+            batches = read_descriptor(
+                stdin, settings.max_doc_bytes, settings.batch, text_field=text_field
+            )
             processor.process_to_sink(batches, sink, output=output)
         for source in sources:
-            processor.process_to_sink(processor.skip_acknowledged(source), sink, source=source.path, output=output)
+            processor.process_to_sink(
+                processor.skip_acknowledged(source), sink, source=source.path, output=output
+            )
             processor.source_notes += source.notes
         processor.finish(sink, output)
         return processor.summary()
 
 
 def _get_text_field(settings: Settings) -> str:
-    """The field of the records that are made of lines of text. Raises UsageError for a path inside a field."""
+    """The field of the records that are made of lines of text. Raises UsageError for a path inside
+    a field."""
     name = settings.columns.roles.text[0]
     if column_of_path(name) != name:
-        raise UsageError(f"--text-column {name}: with --lines each record is one text; expected the name of a field, such as text")
+        raise UsageError(
+            f"--text-column {name}: with --lines each record is one text; expected the name of a"
+            " field, such as text"
+        )
     return name

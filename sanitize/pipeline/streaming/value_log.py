@@ -24,7 +24,8 @@ from sanitize.errors import OutputBroken
 from sanitize.storage.files import fsync
 
 SURROGATE_FLAG = np.uint32(1 << 31)  # tag bit: the id is the normalised form of a generated variant
-VALUE_FLAG = np.uint32(1 << 30)  # tag bit: the id is that of a value or of one of its forms, even if its occurrences are not counted
+# tag bit: the id is that of a value or of one of its forms, even if its occurrences are not counted
+VALUE_FLAG = np.uint32(1 << 30)
 SURROGATE_FORM_FLAG = np.uint32(1 << 29)  # tag bit: the id is another form of a generated variant
 MAX_COUNT = (1 << 29) - 1
 _COUNT_MASK = np.uint32(MAX_COUNT)
@@ -34,7 +35,8 @@ _CHUNK_SIZE = 1 << 20  # ids per merge step
 
 @dataclass(frozen=True, repr=False)
 class _SortedRun:
-    """Ascending ids with a tag each. `name` is the file name, empty while the run is only in memory."""
+    """Ascending ids with a tag each. `name` is the file name, empty while the run is only in
+    memory."""
 
     ids: I64
     tags: U32
@@ -46,8 +48,11 @@ class ValueLog:
     """Ids with their tags: number of occurrences (at most `max_count`), with VALUE_FLAG for values,
     SURROGATE_FLAG and SURROGATE_FORM_FLAG for variants."""
 
-    def __init__(self, folder: Path, runs: Sequence[Mapping[str, Any]] = (), max_count: int = 1) -> None:
-        """`runs` is the list that `commit` returned. Raises OutputBroken if a file does not match its entry."""
+    def __init__(
+        self, folder: Path, runs: Sequence[Mapping[str, Any]] = (), max_count: int = 1
+    ) -> None:
+        """`runs` is the list that `commit` returned. Raises OutputBroken if a file does not match
+        its entry."""
         self.folder, self.max_count = folder, min(max_count, MAX_COUNT)
         self._runs = [_open_run(folder, run) for run in runs]
         self._next_number = max((int(Path(run.name).stem) for run in self._runs), default=-1) + 1
@@ -67,7 +72,9 @@ class ValueLog:
             for run in self._runs:
                 positions = np.minimum(np.searchsorted(run.ids, sorted_ids), len(run.ids) - 1)
                 matches = np.flatnonzero(run.ids[positions] == sorted_ids)
-                found_tags[matches] = self._add_tags(found_tags[matches], run.tags[positions[matches]])
+                found_tags[matches] = self._add_tags(
+                    found_tags[matches], run.tags[positions[matches]]
+                )
             tags[candidates] = found_tags
         return tags
 
@@ -79,7 +86,8 @@ class ValueLog:
             self._add_to_bitmap(self._runs[-1].ids)
 
     def commit(self) -> list[dict[str, Any]]:
-        """Write the runs in memory to disk (fsync), merging where needed; returns the list of runs for the next `ValueLog`."""
+        """Write the runs in memory to disk (fsync), merging where needed; returns the list of runs
+        for the next `ValueLog`."""
         new = [run for run in self._runs if not run.name]
         old = [run for run in self._runs if run.name]
         while len(new) > 1:
@@ -100,19 +108,25 @@ class ValueLog:
                 path.unlink(missing_ok=True)
 
     def _write_run(self, runs: list[_SortedRun]) -> _SortedRun:
-        """Merge runs into one file. Ids are uniformly distributed, so equal ranges of ids give pieces of about equal size."""
+        """Merge runs into one file. Ids are uniformly distributed, so equal ranges of ids give
+        pieces of about equal size."""
         name = f"{self._next_number:08d}.run"
         self._next_number += 1
         total = sum(len(run.ids) for run in runs)
         pieces = max(1, -(-total // _CHUNK_SIZE))
         edges = [(1 << 63) // pieces * number for number in range(1, pieces)]
-        chunk_bounds = [[0, *np.searchsorted(run.ids, edges).tolist(), len(run.ids)] for run in runs]
+        chunk_bounds = [
+            [0, *np.searchsorted(run.ids, edges).tolist(), len(run.ids)] for run in runs
+        ]
         path, tags_path = self.folder / name, self.folder / f"{name}.tags"
         crc = rows = 0
         with path.open("wb") as file, tags_path.open("w+b") as tags:
             for number in range(pieces):
                 chunks = [
-                    _SortedRun(run.ids[bounds[number] : bounds[number + 1]], run.tags[bounds[number] : bounds[number + 1]])
+                    _SortedRun(
+                        run.ids[bounds[number] : bounds[number + 1]],
+                        run.tags[bounds[number] : bounds[number + 1]],
+                    )
                     for run, bounds in zip(runs, chunk_bounds, strict=True)
                 ]
                 merged = self._merge_runs(chunks)
@@ -130,7 +144,9 @@ class ValueLog:
         return _map_run(path, name, rows, crc)
 
     def _merge_runs(self, runs: Sequence[_SortedRun]) -> _SortedRun:
-        ids, tags = (np.concatenate([getattr(run, name) for run in runs]) for name in ("ids", "tags"))
+        ids, tags = (
+            np.concatenate([getattr(run, name) for run in runs]) for name in ("ids", "tags")
+        )
         order = np.argsort(ids, kind="stable")
         return _SortedRun(*self._combine_duplicates(ids[order], tags[order]))
 
@@ -138,17 +154,25 @@ class ValueLog:
         """Combine the tags of equal ids; input and output ascend by id."""
         first = np.flatnonzero(np.diff(ids, prepend=-1))
         if len(first) == len(ids):
-            return ids, np.minimum(tags & _COUNT_MASK, np.uint32(self.max_count)) | (tags & ~_COUNT_MASK)
-        counts = np.minimum(np.add.reduceat((tags & _COUNT_MASK).astype(np.int64), first), self.max_count).astype(np.uint32)
+            return ids, np.minimum(tags & _COUNT_MASK, np.uint32(self.max_count)) | (
+                tags & ~_COUNT_MASK
+            )
+        counts = np.minimum(
+            np.add.reduceat((tags & _COUNT_MASK).astype(np.int64), first), self.max_count
+        ).astype(np.uint32)
         return ids[first], counts | (np.bitwise_or.reduceat(tags, first) & ~_COUNT_MASK)
 
     def _add_tags(self, one: U32, other: U32) -> U32:
-        times = np.minimum((one & _COUNT_MASK).astype(np.int64) + (other & _COUNT_MASK), self.max_count).astype(np.uint32)
+        times = np.minimum(
+            (one & _COUNT_MASK).astype(np.int64) + (other & _COUNT_MASK), self.max_count
+        ).astype(np.uint32)
         return times | ((one | other) & ~_COUNT_MASK)
 
     def _rebuild_bitmap(self) -> None:
         """Rebuild the bitmap with at least eight entries per id, up to its maximum size."""
-        self._bitmap = np.zeros(1 << min(_MAX_BITMAP_BITS, max(16, len(self).bit_length() + 4)), np.bool_)
+        self._bitmap = np.zeros(
+            1 << min(_MAX_BITMAP_BITS, max(16, len(self).bit_length() + 4)), np.bool_
+        )
         for run in self._runs:
             for low in range(0, len(run.ids), _CHUNK_SIZE):
                 self._bitmap[run.ids[low : low + _CHUNK_SIZE] & (len(self._bitmap) - 1)] = True

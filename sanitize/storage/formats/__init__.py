@@ -1,14 +1,17 @@
 """Output formats of shards other than Parquet: one module of this folder per format.
 
-A shard is first written and checked as Parquet. `--format` then packs it with the same rows in the same order, and the leak check reads the
-packed file. A format is a module with
+A shard is first written and checked as Parquet. `--format` then packs it with the same rows in the
+same order, and the leak check reads the packed file. A format is a module with
 
     NAME, SUFFIX     its name for `--format`, and the suffix of its shard files
     pack             converts a Parquet shard to a file of this format; equal rows give equal bytes
-    read_batches     yields the rows of such a file, with a decoder that is independent of the encoder
-    sidecar_files    text files that belong beside the shards (such as an index); empty for most formats
+    read_batches     yields the rows of such a file, with a decoder that is independent of the
+                     encoder
+    sidecar_files    text files that belong beside the shards (such as an index); empty for most
+                     formats
 
-No format here supports binary values, and all write dates, times and decimals as text (`packed_type`); only Parquet keeps these types.
+No format here supports binary values, and all write dates, times and decimals as text
+(`packed_type`); only Parquet keeps these types.
 """
 
 from __future__ import annotations
@@ -34,7 +37,10 @@ _TEXT_TYPE_TESTS = (pa.types.is_temporal, pa.types.is_decimal)
 @cache
 def _packed_formats() -> dict[str, ModuleType]:
     """All formats except Parquet, by name: the modules of this package."""
-    modules = (importlib.import_module(f"{__name__}.{module.name}") for module in pkgutil.iter_modules(__path__))
+    modules = (
+        importlib.import_module(f"{__name__}.{module.name}")
+        for module in pkgutil.iter_modules(__path__)
+    )
     return {module.NAME: module for module in modules}
 
 
@@ -55,7 +61,9 @@ def format_suffix(name: str) -> str:
 
 def find_packed_format(path: Path) -> ModuleType | None:
     """The format module of a shard, by the suffix of its file name; None for Parquet."""
-    return next((module for module in _packed_formats().values() if path.name.endswith(module.SUFFIX)), None)
+    return next(
+        (module for module in _packed_formats().values() if path.name.endswith(module.SUFFIX)), None
+    )
 
 
 def check_schema(name: str, schema: pa.Schema) -> None:
@@ -65,19 +73,26 @@ def check_schema(name: str, schema: pa.Schema) -> None:
     for field in schema:
         if _holds_bytes(field.type):
             raise UsageError(
-                f"--format {name}: column {field.name} contains bytes ({field.type}), which {name} cannot store; "
-                f"drop it (--drop {field.name}) or use --format parquet"
+                f"--format {name}: column {field.name} contains bytes ({field.type}), which {name}"
+                f" cannot store; drop it (--drop {field.name}) or use --format parquet"
             )
 
 
 def _holds_bytes(data_type: pa.DataType) -> bool:
     if pa.types.is_nested(data_type):
-        return any(_holds_bytes(data_type.field(number).type) for number in range(data_type.num_fields))
-    return bool(pa.types.is_large_binary(data_type) or pa.types.is_binary(data_type) or pa.types.is_fixed_size_binary(data_type))
+        return any(
+            _holds_bytes(data_type.field(number).type) for number in range(data_type.num_fields)
+        )
+    return bool(
+        pa.types.is_large_binary(data_type)
+        or pa.types.is_binary(data_type)
+        or pa.types.is_fixed_size_binary(data_type)
+    )
 
 
 def packed_type(data_type: pa.DataType) -> pa.DataType:
-    """The type of a column in these formats: durations become integers, other times and decimals become text."""
+    """The type of a column in these formats: durations become integers, other times and decimals
+    become text."""
     if pa.types.is_duration(data_type):
         return pa.int64()
     if any(test(data_type) for test in _TEXT_TYPE_TESTS):
@@ -92,9 +107,12 @@ def packed_type(data_type: pa.DataType) -> pa.DataType:
 
 
 def iter_shard_batches(path: Path) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a Parquet shard with packed types, one batch per row group; page checksums are verified."""
+    """Yields the rows of a Parquet shard with packed types, one batch per row group; page checksums
+    are verified."""
     with pq.ParquetFile(path, page_checksum_verification=True, pre_buffer=False) as file:
-        schema = pa.schema([(field.name, packed_type(_large_type(field.type))) for field in file.schema_arrow])
+        schema = pa.schema(
+            [(field.name, packed_type(_large_type(field.type))) for field in file.schema_arrow]
+        )
         for group in range(file.num_row_groups):
             table = file.read_row_group(group, use_threads=False).combine_chunks()
             columns = [
@@ -105,7 +123,8 @@ def iter_shard_batches(path: Path) -> Iterator[pa.RecordBatch]:
 
 
 def _large_type(data_type: pa.DataType) -> pa.DataType:
-    """The type with large offsets, which `open_text_writer` was given; Parquet readers return types with 32-bit offsets."""
+    """The type with large offsets, which `open_text_writer` was given; Parquet readers return types
+    with 32-bit offsets."""
     if pa.types.is_string(data_type):
         return pa.large_string()
     if pa.types.is_list(data_type) or pa.types.is_large_list(data_type):

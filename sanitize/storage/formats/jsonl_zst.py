@@ -1,7 +1,8 @@
-"""JSON Lines in one zstd stream: each line is an object with all columns in schema order; missing values are null.
+"""JSON Lines in one zstd stream: each line is an object with all columns in schema order; missing
+values are null.
 
-Written by Polars (200 MB/s on one shared core) and read by Arrow, so that each checks the other. JSON has no NaN and no infinity: they
-become null.
+Written by Polars (200 MB/s on one shared core) and read by Arrow, so that each checks the other.
+JSON has no NaN and no infinity: they become null.
 """
 
 from __future__ import annotations
@@ -35,27 +36,42 @@ def pack(shard: Path, out: Path) -> None:
 
 
 def read_batches(path: Path, schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a packed shard. `schema` is the schema before packing; without it types are inferred from the values.
+    """Yields the rows of a packed shard. `schema` is the schema before packing; without it types
+    are inferred from the values.
 
     Raises OutputBroken for a damaged file.
     """
-    json_schema = None if schema is None else pa.schema([(field.name, _small_type(field.type)) for field in schema])
-    parse_options = pj.ParseOptions(explicit_schema=json_schema, unexpected_field_behavior="error" if schema is not None else "infer")
+    json_schema = (
+        None
+        if schema is None
+        else pa.schema([(field.name, _small_type(field.type)) for field in schema])
+    )
+    parse_options = pj.ParseOptions(
+        explicit_schema=json_schema,
+        unexpected_field_behavior="error" if schema is not None else "infer",
+    )
     try:
         with pa.OSFile(str(path)) as file, pa.CompressedInputStream(file, "zstd") as lines:
             for block in _line_blocks(lines):
                 read_options = pj.ReadOptions(use_threads=False, block_size=len(block) + 1)
                 table = pj.read_json(
-                    pa.BufferReader(require_shallow_lines(block)), read_options=read_options, parse_options=parse_options
+                    pa.BufferReader(require_shallow_lines(block)),
+                    read_options=read_options,
+                    parse_options=parse_options,
                 ).combine_chunks()
                 if json_schema is not None:
                     table = table.select(json_schema.names)
                 for batch in table.to_batches():
-                    yield pa.RecordBatch.from_arrays([to_canonical_type(column) for column in batch.columns], names=table.column_names)
+                    yield pa.RecordBatch.from_arrays(
+                        [to_canonical_type(column) for column in batch.columns],
+                        names=table.column_names,
+                    )
     except (pa.ArrowException, OSError, ValueError) as error:
         if isinstance(error, OSError) and error.errno:
             raise
-        raise OutputBroken(f"{path}: not valid JSON lines ({type(error).__name__}); run again with --replace") from None
+        raise OutputBroken(
+            f"{path}: not valid JSON lines ({type(error).__name__}); run again with --replace"
+        ) from None
 
 
 def _line_blocks(stream: pa.NativeFile) -> Iterator[bytes]:

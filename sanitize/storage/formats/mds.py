@@ -1,8 +1,9 @@
-"""MDS, the shard format of MosaicML's `streaming`: an offset table followed by samples, and one `index.json` for the folder.
+"""MDS, the shard format of MosaicML's `streaming`: an offset table followed by samples, and one
+`index.json` for the folder.
 
-Written and read without that package (the format is a few headers; tests/storage/test_formats.py compares a shard with the published
-layout). A column without nulls is encoded as `str` or as a numpy number in a shard; all other columns as `json`, which supports null and
-nested values.
+Written and read without that package (the format is a few headers; tests/storage/test_formats.py
+compares a shard with the published layout). A column without nulls is encoded as `str` or as a
+numpy number in a shard; all other columns as `json`, which supports null and nested values.
 """
 
 from __future__ import annotations
@@ -26,14 +27,18 @@ MDS_VERSION = 2
 _MAX_OFFSET = (1 << 32) - 1  # offsets in a shard have 32 bits
 _BATCH_SAMPLES = 5_000  # samples per batch
 _NUMBER_ENCODINGS = {
-    **{pa.type_for_alias(name): name for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")},
+    **{
+        pa.type_for_alias(name): name
+        for name in ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64")
+    },
     pa.float32(): "float32",
     pa.float64(): "float64",
 }
 
 
 def pack(shard: Path, out: Path) -> None:
-    """Writes the rows of a Parquet shard as samples. Reads the shard twice: the offsets of all samples precede the first one.
+    """Writes the rows of a Parquet shard as samples. Reads the shard twice: the offsets of all
+    samples precede the first one.
 
     Raises UsageError for a shard of 4 GB or more.
     """
@@ -42,7 +47,10 @@ def pack(shard: Path, out: Path) -> None:
         names, kinds = batch.schema.names, batch.schema.types
         batch_nulls = np.array([column.null_count for column in batch.columns], np.int64)
         nulls = batch_nulls if not len(nulls) else nulls + batch_nulls
-    encodings = {name: _choose_encoding(kind, bool(null)) for name, kind, null in zip(names, kinds, nulls, strict=True)}
+    encodings = {
+        name: _choose_encoding(kind, bool(null))
+        for name, kind, null in zip(names, kinds, nulls, strict=True)
+    }
     header = json.dumps(_shard_header(encodings), sort_keys=True).encode()
     sizes: list[I64] = [np.zeros(0, np.int64)]
     body = out.with_name(out.name + ".tmp")
@@ -56,9 +64,16 @@ def pack(shard: Path, out: Path) -> None:
         first = 4 + 4 * (len(sample_sizes) + 1) + len(header)
         offsets = first + np.concatenate([[0], np.cumsum(sample_sizes)])
         if offsets[-1] > _MAX_OFFSET:
-            raise UsageError("--format mds: a shard would be larger than 4 GB, the limit of MDS; use fewer --rows-per-shard")
+            raise UsageError(
+                "--format mds: a shard would be larger than 4 GB, the limit of MDS; use fewer"
+                " --rows-per-shard"
+            )
         with out.open("wb") as file, body.open("rb") as samples:
-            file.write(np.uint32(len(sample_sizes)).tobytes() + offsets.astype(np.uint32).tobytes() + header)
+            file.write(
+                np.uint32(len(sample_sizes)).tobytes()
+                + offsets.astype(np.uint32).tobytes()
+                + header
+            )
             while part := samples.read(1 << 20):
                 file.write(part)
     finally:
@@ -66,7 +81,15 @@ def pack(shard: Path, out: Path) -> None:
 
 
 def _choose_encoding(data_type: pa.DataType, has_nulls: bool) -> str:
-    return "json" if has_nulls else "str" if pa.types.is_large_string(data_type) else _NUMBER_ENCODINGS.get(data_type, "json")
+    return (
+        "json"
+        if has_nulls
+        else (
+            "str"
+            if pa.types.is_large_string(data_type)
+            else _NUMBER_ENCODINGS.get(data_type, "json")
+        )
+    )
 
 
 def _shard_header(encodings: dict[str, str]) -> dict[str, Any]:
@@ -75,7 +98,10 @@ def _shard_header(encodings: dict[str, str]) -> dict[str, Any]:
     return {
         "column_encodings": [encodings[name] for name in names],
         "column_names": names,
-        "column_sizes": [None if encodings[name] in ("str", "json") else np.dtype(encodings[name]).itemsize for name in names],
+        "column_sizes": [
+            None if encodings[name] in ("str", "json") else np.dtype(encodings[name]).itemsize
+            for name in names
+        ],
         "compression": None,
         "format": "mds",
         "hashes": [],
@@ -85,12 +111,17 @@ def _shard_header(encodings: dict[str, str]) -> dict[str, Any]:
 
 
 def _encode_samples(batch: pa.RecordBatch, encodings: dict[str, str]) -> list[bytes]:
-    """Each row as the bytes of a sample: sizes of the variable-size values, then the values of all columns, sorted by column name."""
+    """Each row as the bytes of a sample: sizes of the variable-size values, then the values of all
+    columns, sorted by column name."""
     columns = [_encode_values(batch.column(name), encodings[name]) for name in sorted(encodings)]
     has_variable_size = [encodings[name] in ("str", "json") for name in sorted(encodings)]
     samples = []
     for values in zip(*columns, strict=True):
-        sizes = [len(value) for value, is_variable in zip(values, has_variable_size, strict=True) if is_variable]
+        sizes = [
+            len(value)
+            for value, is_variable in zip(values, has_variable_size, strict=True)
+            if is_variable
+        ]
         samples.append(struct.pack(f"<{len(sizes)}I", *sizes) + b"".join(values))
     return samples
 
@@ -105,9 +136,11 @@ def _encode_values(column: pa.Array, encoding: str) -> list[bytes]:
 
 
 def read_batches(path: Path, schema: pa.Schema | None = None) -> Iterator[pa.RecordBatch]:
-    """Yields the rows of a packed shard, with columns and types of `schema` (the schema before packing).
+    """Yields the rows of a packed shard, with columns and types of `schema` (the schema before
+    packing).
 
-    Without `schema`, columns are sorted by name and types are inferred from the values. Raises OutputBroken for a damaged file.
+    Without `schema`, columns are sorted by name and types are inferred from the values. Raises
+    OutputBroken for a damaged file.
     """
     try:
         with path.open("rb") as file:
@@ -119,23 +152,39 @@ def read_batches(path: Path, schema: pa.Schema | None = None) -> Iterator[pa.Rec
             header = parse_json(file.read(first - file.tell()))
             if path.stat().st_size != offsets[-1]:
                 raise ValueError("the file size differs from the last offset")
-            columns = list(zip(header["column_names"], header["column_encodings"], header["column_sizes"], strict=True))
+            columns = list(
+                zip(
+                    header["column_names"],
+                    header["column_encodings"],
+                    header["column_sizes"],
+                    strict=True,
+                )
+            )
             names = [name for name, *_ in columns] if schema is None else schema.names
             for low in range(0, count, _BATCH_SAMPLES):
                 high = min(low + _BATCH_SAMPLES, count)
                 raw = file.read(int(offsets[high] - offsets[low]))
                 rows = [
-                    _decode_sample(raw[offsets[at] - offsets[low] : offsets[at + 1] - offsets[low]], columns) for at in range(low, high)
+                    _decode_sample(
+                        raw[offsets[at] - offsets[low] : offsets[at + 1] - offsets[low]], columns
+                    )
+                    for at in range(low, high)
                 ]
                 kinds = [None if schema is None else schema.field(name).type for name in names]
-                arrays = [pa.array([row[name] for row in rows], kind) for name, kind in zip(names, kinds, strict=True)]
+                arrays = [
+                    pa.array([row[name] for row in rows], kind)
+                    for name, kind in zip(names, kinds, strict=True)
+                ]
                 yield pa.RecordBatch.from_arrays(arrays, names=names)
     except (ValueError, LookupError, struct.error, pa.ArrowException) as error:
-        raise OutputBroken(f"{path}: not a valid MDS shard ({type(error).__name__}); run again with --replace") from None
+        raise OutputBroken(
+            f"{path}: not a valid MDS shard ({type(error).__name__}); run again with --replace"
+        ) from None
 
 
 def _decode_sample(sample: bytes, columns: list[tuple[str, str, int | None]]) -> dict[str, Any]:
-    """The values of a sample, by column name. Raises ValueError if its size does not match the columns."""
+    """The values of a sample, by column name. Raises ValueError if its size does not match the
+    columns."""
     variable_count = sum(size is None for *_, size in columns)
     sizes = iter(struct.unpack_from(f"<{variable_count}I", sample))
     at, row = 4 * variable_count, {}
@@ -145,9 +194,11 @@ def _decode_sample(sample: bytes, columns: list[tuple[str, str, int | None]]) ->
         row[name] = (
             value.decode()
             if encoding == "str"
-            else parse_json(value)
-            if encoding == "json"
-            else np.frombuffer(value, np.dtype(encoding))[0].item()
+            else (
+                parse_json(value)
+                if encoding == "json"
+                else np.frombuffer(value, np.dtype(encoding))[0].item()
+            )
         )
     if at != len(sample):
         raise ValueError("a sample with bytes after its last column")
@@ -155,7 +206,8 @@ def _decode_sample(sample: bytes, columns: list[tuple[str, str, int | None]]) ->
 
 
 def sidecar_files(shards: list[tuple[str, Path]]) -> dict[str, str]:
-    """`data/index.json`, the shard list that `streaming.StreamingDataset(local=...)` opens first."""
+    """`data/index.json`, the shard list that `streaming.StreamingDataset(local=...)` opens
+    first."""
     shard_entries = []
     for name, path in shards:
         with path.open("rb") as file:
@@ -165,4 +217,8 @@ def sidecar_files(shards: list[tuple[str, Path]]) -> dict[str, str]:
             header = parse_json(file.read(first - file.tell()))
         raw = {"basename": name, "bytes": path.stat().st_size, "hashes": {}}
         shard_entries.append({**header, "raw_data": raw, "samples": count, "zip_data": None})
-    return {"data/index.json": json.dumps({"shards": shard_entries, "version": MDS_VERSION}, sort_keys=True)}
+    return {
+        "data/index.json": json.dumps(
+            {"shards": shard_entries, "version": MDS_VERSION}, sort_keys=True
+        )
+    }

@@ -1,10 +1,13 @@
-"""Records of chat and instruction data as conversations, and conversations as texts by a chat template.
+"""Records of chat and instruction data as conversations, and conversations as texts by a chat
+template.
 
-    record -> turns (role, content, ...)       turns + template -> text, and the spans of what the assistant says
+    record -> turns (role, content, ...)       turns + template -> text, and the spans of what the
+                                               assistant says
 
-Templates are those of `transformers`: Jinja, with `messages`, `add_generation_prompt` and the special tokens as variables. They run in
-Jinja's sandbox. Where the spans of the assistant are asked for, a template must write every turn behind the ones before it, whatever
-follows; all that do not rewrite earlier turns do.
+Templates are those of `transformers`: Jinja, with `messages`, `add_generation_prompt` and the
+special tokens as variables. They run in Jinja's sandbox. Where the spans of the assistant are asked
+for, a template must write every turn behind the ones before it, whatever follows; all that do not
+rewrite earlier turns do.
 """
 
 from __future__ import annotations
@@ -30,25 +33,31 @@ PLAIN_TEMPLATE = (
     "{% for message in messages %}{{ message.role }}: {{ message.content }}\n{% endfor %}"
     "{% if add_generation_prompt %}assistant: {% endif %}"
 )
-ASSISTANT_ROLES = frozenset(("assistant", "gpt", "model", "bot", "chatgpt", "ai", "chatbot", "claude", "bard", "bing"))
-_ROLES = {"human": "user", "prompter": "user", **dict.fromkeys(ASSISTANT_ROLES, "assistant")}  # what templates know
+ASSISTANT_ROLES = frozenset(
+    ("assistant", "gpt", "model", "bot", "chatgpt", "ai", "chatbot", "claude", "bard", "bing")
+)
+# what templates know
+_ROLES = {"human": "user", "prompter": "user", **dict.fromkeys(ASSISTANT_ROLES, "assistant")}
 
 
 def read_mixed_lines(data: bytes) -> pa.Table:
-    """JSON lines that Arrow does not read, since their turns have no common type, as a table with these turns as JSON. Raises ValueError or
-    pa.ArrowException where they are not that either."""
+    """JSON lines that Arrow does not read, since their turns have no common type, as a table with
+    these turns as JSON. Raises ValueError or pa.ArrowException where they are not that either."""
     records = [json.loads(line) for line in data.splitlines() if line.strip()]
     if not all(isinstance(record, dict) for record in records):
         raise ValueError("a line is no object")
-    columns = {name: [record.get(name) for record in records] for name in dict.fromkeys(name for record in records for name in record)}
+    columns = {
+        name: [record.get(name) for record in records]
+        for name in dict.fromkeys(name for record in records for name in record)
+    }
     for name in find_json_columns(columns):
         columns[name] = [encode_turns(turns) for turns in columns[name]]
     return pa.table(columns)
 
 
 def list_turns(record: Mapping[str, Any], shape: RecordShape) -> list[Turn]:
-    """The conversation of a record. Prompt and completion, or instruction and output, are a turn of the user and one of the assistant; of a
-    pair it is the preferred one, behind its prompt."""
+    """The conversation of a record. Prompt and completion, or instruction and output, are a turn of
+    the user and one of the assistant; of a pair it is the preferred one, behind its prompt."""
     if shape.name == "chat":
         return _to_turns(record.get(column_of_path(shape.texts[0])), "user")
     if shape.name == "preference":
@@ -64,7 +73,8 @@ def list_turns(record: Mapping[str, Any], shape: RecordShape) -> list[Turn]:
 
 
 def _to_turns(value: Any, role: str) -> list[Turn]:
-    """The turns of a column: a text is one turn of `role`. In a list they are objects, or objects as JSON."""
+    """The turns of a column: a text is one turn of `role`. In a list they are objects, or objects
+    as JSON."""
     if isinstance(value, str):
         return [{"role": role, "content": value}] if value else []
     turns = (json.loads(turn) if isinstance(turn, str) else turn for turn in value or ())
@@ -72,12 +82,28 @@ def _to_turns(value: Any, role: str) -> list[Turn]:
 
 
 def _to_turn(turn: Mapping[str, Any]) -> Turn:
-    """A turn as templates expect it: role and content as texts, without the fields that only other turns have."""
-    role, content = str(turn.get("role") or turn.get("from") or ""), turn.get("content", turn.get("value"))
-    if isinstance(content, Sequence) and not isinstance(content, str):  # of parts only texts can be learned
-        content = "".join(part if isinstance(part, str) else str((part or {}).get("text") or "") for part in content)
-    others = {name: value for name, value in turn.items() if name not in ("role", "from", "content", "value") and value is not None}
-    return {**others, "role": _ROLES.get(role.strip().lower(), role.strip().lower()), "content": content or ""}
+    """A turn as templates expect it: role and content as texts, without the fields that only other
+    turns have."""
+    role, content = (
+        str(turn.get("role") or turn.get("from") or ""),
+        turn.get("content", turn.get("value")),
+    )
+    if isinstance(content, Sequence) and not isinstance(content, str):
+        # of parts only texts can be learned
+        content = "".join(
+            part if isinstance(part, str) else str((part or {}).get("text") or "")
+            for part in content
+        )
+    others = {
+        name: value
+        for name, value in turn.items()
+        if name not in ("role", "from", "content", "value") and value is not None
+    }
+    return {
+        **others,
+        "role": _ROLES.get(role.strip().lower(), role.strip().lower()),
+        "content": content or "",
+    }
 
 
 @dataclass(frozen=True)
@@ -93,7 +119,9 @@ class ChatTemplate:
         environment = jinja2.sandbox.ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=[jinja2.ext.loopcontrols]
         )
-        environment.filters["tojson"] = lambda value, **options: json.dumps(value, ensure_ascii=False, **options)
+        environment.filters["tojson"] = lambda value, **options: json.dumps(
+            value, ensure_ascii=False, **options
+        )
         environment.globals |= {
             "raise_exception": _raise_template_error,
             "strftime_now": lambda form: "",  # no text depends on the day
@@ -102,33 +130,52 @@ class ChatTemplate:
             return environment.from_string(self.source)
         except jinja2.TemplateError as error:
             raise UsageError(
-                f"{self.name}: is not a valid template ({type(error).__name__} in line {getattr(error, 'lineno', 0)})"
+                f"{self.name}: is not a valid template ({type(error).__name__} in line"
+                f" {getattr(error, 'lineno', 0)})"
             ) from None
 
     def render(self, turns: Sequence[Turn], *, add_generation_prompt: bool = False) -> str:
         """The text of a conversation. Raises InputRefused where the template does not accept it."""
         try:
-            return self._compiled.render(messages=list(turns), add_generation_prompt=add_generation_prompt, tools=None, **dict(self.tokens))
-        except (jinja2.TemplateError, TypeError, ValueError, LookupError, AttributeError, ArithmeticError, RecursionError) as error:
+            return self._compiled.render(
+                messages=list(turns),
+                add_generation_prompt=add_generation_prompt,
+                tools=None,
+                **dict(self.tokens),
+            )
+        except (
+            jinja2.TemplateError,
+            TypeError,
+            ValueError,
+            LookupError,
+            AttributeError,
+            ArithmeticError,
+            RecursionError,
+        ) as error:
             raise InputRefused(
-                f"{self.name}: cannot write a conversation of {len(turns)} turns ({type(error).__name__}): some templates take only turns "
-                "of user and assistant in alternation; give another template with data.chat_template, or leave these conversations out"
+                f"{self.name}: cannot write a conversation of {len(turns)} turns"
+                f" ({type(error).__name__}): some templates take only turns of user and assistant"
+                " in alternation; give another template with data.chat_template, or leave these"
+                " conversations out"
             ) from None
 
     def render_with_spans(self, turns: Sequence[Turn]) -> tuple[str, list[tuple[int, int]]]:
-        """The text, and the spans of the assistant's turns in it (code points): from behind what asks for an answer to the turn's end."""
+        """The text, and the spans of the assistant's turns in it (code points): from behind what
+        asks for an answer to the turn's end."""
         text, spans = self.render(turns), []
         for number, turn in enumerate(turns):
             if turn["role"] != "assistant":
                 continue
             before = self.render(turns[:number], add_generation_prompt=True) if number else ""
             after = self.render(turns[: number + 1]) if number + 1 < len(turns) else text
-            if not after.startswith(before):  # no prompt for an answer: the turn begins where the turns before it end
+            if not after.startswith(before):
+                # no prompt for an answer: the turn begins where the turns before it end
                 before = self.render(turns[:number]) if number else ""
             if not (text.startswith(after) and after.startswith(before)):
                 raise UsageError(
-                    f"{self.name}: writes earlier turns in another way when turns follow, so that the assistant's are not known; set "
-                    "data.answers_only = false, or give another template with data.chat_template"
+                    f"{self.name}: writes earlier turns in another way when turns follow, so that"
+                    " the assistant's are not known; set data.answers_only = false, or give"
+                    " another template with data.chat_template"
                 )
             spans.append((len(before), len(after)))
         return text, spans

@@ -1,7 +1,9 @@
-"""Features of `datasets`: what its files say about their columns beyond Arrow types (class labels, images, ...), from input to output.
+"""Features of `datasets`: what its files say about their columns beyond Arrow types (class labels,
+images, ...), from input to output.
 
-The description lies in the metadata of the Arrow schema, key `huggingface`, as JSON. It is kept as it is for the columns of the output, and
-written to the card in the hub's YAML, from which `load_dataset` restores it. `datasets` itself is not needed.
+The description lies in the metadata of the Arrow schema, key `huggingface`, as JSON. It is kept as
+it is for the columns of the output, and written to the card in the hub's YAML, from which
+`load_dataset` restores it. `datasets` itself is not needed.
 """
 
 from __future__ import annotations
@@ -19,10 +21,18 @@ from sanitize.errors import InputRefused, printable_path
 Features = Mapping[str, Any]
 _METADATA_KEY = b"huggingface"
 _TEXT = {"dtype": "string", "_type": "Value"}
-_DTYPES = {pa.large_string(): "string", pa.bool_(): "bool", pa.int64(): "int64", pa.float64(): "float64"}  # of values in JSON
+# of values in JSON
+_DTYPES = {
+    pa.large_string(): "string",
+    pa.bool_(): "bool",
+    pa.int64(): "int64",
+    pa.float64(): "float64",
+}
 _LIST_TYPES = {"List": "list", "LargeList": "large_list", "Sequence": "list"}
 # types that `datasets` 2 to 5 knows; of media, the bytes lie in a column of their own type
-MEDIA_TYPES = frozenset(("Audio", "Image", "Video", "Pdf", "Mesh", "Nifti", "BioSequence", "BioStructure"))
+MEDIA_TYPES = frozenset(
+    ("Audio", "Image", "Video", "Pdf", "Mesh", "Nifti", "BioSequence", "BioStructure")
+)
 KNOWN_TYPES = MEDIA_TYPES | frozenset(
     (*_LIST_TYPES, "Value", "ClassLabel", "Translation", "TranslationVariableLanguages", "Json")
     + tuple(f"Array{dimensions}D" for dimensions in range(2, 6))
@@ -30,18 +40,24 @@ KNOWN_TYPES = MEDIA_TYPES | frozenset(
 
 
 def read_features(schema: pa.Schema) -> str:
-    """The features in the metadata of a file's schema as JSON; "" where it has none or they do not describe its columns."""
+    """The features in the metadata of a file's schema as JSON; "" where it has none or they do not
+    describe its columns."""
     try:
         features = json.loads((schema.metadata or {})[_METADATA_KEY])["info"]["features"]
     except (KeyError, ValueError, TypeError, RecursionError):
         return ""
-    if not isinstance(features, dict) or list(features) != schema.names and set(features) != set(schema.names):
+    if (
+        not isinstance(features, dict)
+        or list(features) != schema.names
+        and set(features) != set(schema.names)
+    ):
         return ""
     return json.dumps({name: features[name] for name in schema.names})
 
 
 def merge_features(found: Sequence[tuple[str, str]]) -> dict[str, Any]:
-    """The features of a corpus from those of its files (path, JSON), which must be the same; none where a file has none.
+    """The features of a corpus from those of its files (path, JSON), which must be the same; none
+    where a file has none.
 
     Raises InputRefused where the features of a column differ, or have a type that is not known.
     """
@@ -52,19 +68,22 @@ def merge_features(found: Sequence[tuple[str, str]]) -> dict[str, Any]:
         for name, feature in json.loads(text).items():
             if not all(inner.get("_type") in KNOWN_TYPES for inner in _iterate_features(feature)):
                 raise InputRefused(
-                    f"{printable_path(path)}: column {name} has a feature type of `datasets` that is not known; expected one of "
-                    f"{', '.join(sorted(KNOWN_TYPES))}. Cast the column, or write the file without the metadata of `datasets`"
+                    f"{printable_path(path)}: column {name} has a feature type of `datasets` that"
+                    f" is not known; expected one of {', '.join(sorted(KNOWN_TYPES))}. Cast the"
+                    " column, or write the file without the metadata of `datasets`"
                 )
             if merged.setdefault(name, feature) != feature:
                 raise InputRefused(
-                    f"{printable_path(path)}: column {name} has other features than in an earlier file, such as other class labels; a "
-                    "column has the same features in a corpus. Cast one of them, or run these inputs separately"
+                    f"{printable_path(path)}: column {name} has other features than in an earlier"
+                    " file, such as other class labels; a column has the same features in a"
+                    " corpus. Cast one of them, or run these inputs separately"
                 )
     return merged
 
 
 def _iterate_features(feature: Any) -> Iterator[Mapping[str, Any]]:
-    """The features with a type (`_type`) inside a feature, itself first; {} for what is no feature."""
+    """The features with a type (`_type`) inside a feature, itself first; {} for what is no
+    feature."""
     if isinstance(feature, list):
         for inner in feature:
             yield from _iterate_features(inner)
@@ -86,13 +105,22 @@ def is_media(feature: Any) -> bool:
 
 def list_label_names(features: Features) -> list[tuple[str, str]]:
     """(column, name) of all class labels, which are published."""
-    inner_features = [(column, inner) for column, feature in features.items() for inner in _iterate_features(feature)]
-    labels = [(column, inner) for column, inner in inner_features if inner.get("_type") == "ClassLabel"]
+    inner_features = [
+        (column, inner)
+        for column, feature in features.items()
+        for inner in _iterate_features(feature)
+    ]
+    labels = [
+        (column, inner) for column, inner in inner_features if inner.get("_type") == "ClassLabel"
+    ]
     return [(column, str(name)) for column, label in labels for name in label.get("names") or ()]
 
 
-def published_features(features: Features, columns: Sequence[tuple[str, str]], sources: Mapping[str, str]) -> dict[str, Any]:
-    """The features of the output. `columns` are its columns (name, policy), `sources` the input's name of a renamed one."""
+def published_features(
+    features: Features, columns: Sequence[tuple[str, str]], sources: Mapping[str, str]
+) -> dict[str, Any]:
+    """The features of the output. `columns` are its columns (name, policy), `sources` the input's
+    name of a renamed one."""
     found = {}
     for name, policy in columns:
         feature = features.get(sources.get(name, name))
@@ -103,11 +131,15 @@ def published_features(features: Features, columns: Sequence[tuple[str, str]], s
 
 
 def infer_features(schema: pa.Schema, json_lists: Collection[str]) -> dict[str, Any]:
-    """Features for columns of canonical types, of which `json_lists` hold lists of JSON texts, so that `load_dataset` decodes these. Empty
-    if another column has a type that JSON does not have."""
+    """Features for columns of canonical types, of which `json_lists` hold lists of JSON texts, so
+    that `load_dataset` decodes these. Empty if another column has a type that JSON does not
+    have."""
     try:
         json_feature = {"feature": {"_type": "Json"}, "_type": "List"}
-        return {field.name: json_feature if field.name in json_lists else _infer_feature(field.type) for field in schema}
+        return {
+            field.name: json_feature if field.name in json_lists else _infer_feature(field.type)
+            for field in schema
+        }
     except KeyError:
         return {}
 
@@ -138,7 +170,9 @@ def _to_yaml(feature: Any) -> dict[str, Any]:
         return {"struct": [{"name": name, **_to_yaml(inner)} for name, inner in feature.items()]}
     snake_name = re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", type_name).lower()
     if type_name == "ClassLabel":
-        settings = {"names": {str(number): name for number, name in enumerate(settings.get("names") or ())}}
+        settings = {
+            "names": {str(number): name for number, name in enumerate(settings.get("names") or ())}
+        }
     return {"dtype": {snake_name: settings} if settings else snake_name}
 
 

@@ -1,13 +1,15 @@
-"""Decodes encoded text in a column (base64, HTML and URL escapes, UTF-16 ...) and maps positions in the decoded text back to the column.
+"""Decodes encoded text in a column (base64, HTML and URL escapes, UTF-16 ...) and maps positions in
+the decoded text back to the column.
 
-Only the surroundings of encoded text (an escape, a run of base64, a long row of digits) are decoded, so a text without any costs one
-scan. This package knows nothing about values: bytes in, bytes out. The forms:
+Only the surroundings of encoded text (an escape, a run of base64, a long row of digits) are
+decoded, so a text without any costs one scan. This package knows nothing about values: bytes in,
+bytes out. The forms:
 
     zero-width         invisible characters, variation selectors, control characters and escapes of
                        terminals, left out, and a no-break space beside an @
     line breaks        the end of a line, with the blanks around it, backslashes before it and quote
-                       marks (>) after it, and other runs of blanks but those between numbers, as one
-                       space
+                       marks (>) after it, and other runs of blanks but those between numbers, as
+                       one space
     other digits       digits of other scripts, and full-width ones
     HTML               &#64; &#64 &commat; &amp;#64;
     URL                %40, and twice: %2540, %u0040
@@ -105,22 +107,30 @@ def iter_decodings(
 ) -> Iterator[Decoding]:
     """Yields the decodings of a column, for each form that occurs; `digits` may come several times.
 
-    `max_value_bytes` is the length of the longest value that is searched for: that many bytes on either side of an escape are part of a
-    piece. `runs` are those of the column (`find_coded_runs`), if they are known. `blank_pairs`: [a, b] is True where a value may have a
+    `max_value_bytes` is the length of the longest value that is searched for: that many bytes on
+    either side of an escape are part of a piece. `runs` are those of the column
+    (`find_coded_runs`), if they are known. `blank_pairs`: [a, b] is True where a value may have a
     blank between the bytes a and b; other line breaks are decoded only between digits."""
     buffers = TextBuffers.from_array(texts)
     pairs = np.ones((256, 256), np.bool_) if blank_pairs is None else blank_pairs | _NUMBER_PAIRS
     form_pairs = _NO_BLANK_PAIRS if blank_pairs is None else blank_pairs
     find_by_form: dict[str, FindEscapes] = {
         # numbers in the columns of a table are several
-        "line breaks": partial(find_paragraph_breaks, pairs=pairs, run_pairs=pairs & ~_NUMBER_PAIRS),
-        "form encoding": partial(find_form_escapes, pairs=form_pairs, max_value_bytes=max_value_bytes),
+        "line breaks": partial(
+            find_paragraph_breaks, pairs=pairs, run_pairs=pairs & ~_NUMBER_PAIRS
+        ),
+        "form encoding": partial(
+            find_form_escapes, pairs=form_pairs, max_value_bytes=max_value_bytes
+        ),
         **ESCAPES,
     }
     for form, find_in in find_by_form.items():
         if form in forms and (escapes := find_in(buffers)) is not None:
             readings = [decode_escapes(form, buffers, escapes, max_value_bytes)]
-            if form == "quoted-printable" and (breaks := decode_soft_breaks(buffers, escapes, max_value_bytes)) is not None:
+            if (
+                form == "quoted-printable"
+                and (breaks := decode_soft_breaks(buffers, escapes, max_value_bytes)) is not None
+            ):
                 readings.append(breaks)
             for unescaped in readings:
                 yield unescaped
@@ -129,8 +139,15 @@ def iter_decodings(
     run_forms = [form for form in RUN_FORMS if form in forms]
     if run_forms:
         runs = runs or find_coded_runs(texts)
-        yield from (decoding for form in run_forms if (decoding := decode_coded_runs(form, buffers, runs[form])) is not None)
-        if "hexadecimal" in forms and (decoding := decode_separated_hex(buffers, runs[SEPARATED_HEX])) is not None:
+        yield from (
+            decoding
+            for form in run_forms
+            if (decoding := decode_coded_runs(form, buffers, runs[form])) is not None
+        )
+        if (
+            "hexadecimal" in forms
+            and (decoding := decode_separated_hex(buffers, runs[SEPARATED_HEX])) is not None
+        ):
             yield decoding
     for form, decode_form in _WHOLE_FORMS.items():
         if form in forms and (decoding := decode_form(buffers)) is not None:

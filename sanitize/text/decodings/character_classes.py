@@ -1,4 +1,5 @@
-"""Classes of characters beyond ASCII: invisible ones, digits of other scripts, and those whose compatibility form is another one."""
+"""Classes of characters beyond ASCII: invisible ones, digits of other scripts, and those whose
+compatibility form is another one."""
 
 from __future__ import annotations
 
@@ -18,8 +19,16 @@ NO_BREAK_SPACE = 2
 OTHER_DIGIT = 4  # a decimal digit
 FOLDS = 8  # NFKC with the case folded differs from the character itself
 FOLDS_TO_ASCII = 16  # ... and has a character of ASCII
-# the code points that may have a class: no ideographs, no syllables of Yi, Hangul and Tangut, no private and unassigned ones
-_SEARCHED_RANGES = ((0x80, 0x3400), (0xA4D0, 0xAC00), (0xF900, 0x12000), (0x16A00, 0x17000), (0x1AFF0, 0x20000), (0xE0000, 0xE0080))
+# the code points that may have a class: no ideographs, no syllables of Yi, Hangul and Tangut, no
+# private and unassigned ones
+_SEARCHED_RANGES = (
+    (0x80, 0x3400),
+    (0xA4D0, 0xAC00),
+    (0xF900, 0x12000),
+    (0x16A00, 0x17000),
+    (0x1AFF0, 0x20000),
+    (0xE0000, 0xE0080),
+)
 _FILLERS = [
     0x034F,
     0x115F,
@@ -35,7 +44,8 @@ _FILLERS = [
 ]
 _NEXT_LINE = 0x85  # ends a line
 _BLOCK_COUNT = 0xE02  # blocks of 256 code points
-# the class of each code point in the blocks that have occurred in a text: to look all up would take 40 ms in each process
+# the class of each code point in the blocks that have occurred in a text: to look all up would take
+# 40 ms in each process
 _CLASSES, _IS_KNOWN = np.zeros(_BLOCK_COUNT << 8, np.uint8), np.zeros(_BLOCK_COUNT, np.uint8)
 _CLASSES[_FILLERS], _CLASSES[0xA0] = INVISIBLE, NO_BREAK_SPACE
 
@@ -46,7 +56,18 @@ def find_character_places(buffers: TextBuffers, classes: int) -> tuple[I64, ...]
         return (np.empty(0, np.int64),) * 3
     while True:
         unknown = np.zeros(_BLOCK_COUNT, np.uint8)
-        places = fill_columns(partial(find_characters, buffers.data, buffers.offsets, _CLASSES, _IS_KNOWN, unknown, classes), 3)
+        places = fill_columns(
+            partial(
+                find_characters,
+                buffers.data,
+                buffers.offsets,
+                _CLASSES,
+                _IS_KNOWN,
+                unknown,
+                classes,
+            ),
+            3,
+        )
         if not unknown.any():
             return places
         for block in np.flatnonzero(unknown).tolist():
@@ -56,10 +77,17 @@ def find_character_places(buffers: TextBuffers, classes: int) -> tuple[I64, ...]
 def _look_up_block(block: int) -> None:
     """Sets the classes of 256 code points."""
     first = block << 8
-    codes = [code for low, high in _SEARCHED_RANGES for code in range(max(first, low), min(first + 256, high))]
+    codes = [
+        code
+        for low, high in _SEARCHED_RANGES
+        for code in range(max(first, low), min(first + 256, high))
+    ]
     for code in codes:
         character = chr(code)
-        category, folded = unicodedata.category(character), unicodedata.normalize("NFKC", character).casefold()
+        category, folded = (
+            unicodedata.category(character),
+            unicodedata.normalize("NFKC", character).casefold(),
+        )
         is_control = category == "Cc" and code != _NEXT_LINE
         is_invisible = is_control or category == "Cf" and code < 0x10000
         _CLASSES[code] |= INVISIBLE * is_invisible | OTHER_DIGIT * (category == "Nd")

@@ -1,4 +1,5 @@
-"""Pieces of text that were decoded from a column, and where in the column each of their bytes comes from."""
+"""Pieces of text that were decoded from a column, and where in the column each of their bytes comes
+from."""
 
 from __future__ import annotations
 
@@ -26,8 +27,9 @@ WORD_BYTES = make_byte_table(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_abcdefghijkl
 
 @dataclass(frozen=True)
 class EncodedSpans:
-    """Spans in a column, one row each: the number of its text, and start and end byte within that text. `is_encoded`: the span contains
-    something that was decoded. `is_whole_word`: it is not part of a longer word; None if the form cannot tell."""
+    """Spans in a column, one row each: the number of its text, and start and end byte within that
+    text. `is_encoded`: the span contains something that was decoded. `is_whole_word`: it is not
+    part of a longer word; None if the form cannot tell."""
 
     text_no: I64
     start: I64
@@ -38,8 +40,9 @@ class EncodedSpans:
 
 @dataclass(frozen=True, repr=False)
 class Decoding:
-    """Decoded pieces of a column (bytes, not necessarily valid UTF-8). `find_encoded_spans(piece_no, start, end)` maps byte spans in the
-    pieces back to the spans of the column that they were decoded from."""
+    """Decoded pieces of a column (bytes, not necessarily valid UTF-8).
+    `find_encoded_spans(piece_no, start, end)` maps byte spans in the pieces back to the spans of
+    the column that they were decoded from."""
 
     form: str
     pieces: pa.LargeStringArray
@@ -55,6 +58,8 @@ def is_whole_word(buffers: TextBuffers, text_no: I64, start: I64, end: I64) -> M
     """True for spans of bytes that are no part of a longer word of ASCII."""
     data = buffers.data
     follows_word = (start > buffers.offsets[text_no]) & WORD_BYTES[data[start - 1]]
-    precedes_word = (end < buffers.offsets[text_no + 1]) & WORD_BYTES[data[np.minimum(end, len(data) - 1)]]
+    precedes_word = (end < buffers.offsets[text_no + 1]) & WORD_BYTES[
+        data[np.minimum(end, len(data) - 1)]
+    ]
     is_whole: Mask = ~follows_word & ~precedes_word
     return is_whole

@@ -1,4 +1,5 @@
-"""Finds escapes in a column (short sequences of bytes that stand for other bytes), replaces them, and maps positions in the result back.
+"""Finds escapes in a column (short sequences of bytes that stand for other bytes), replaces them,
+and maps positions in the result back.
 
 Only the surroundings of escapes are copied, so a column without any costs one scan.
 """
@@ -28,7 +29,12 @@ from sanitize.kernels.escapes import (
     merge_windows,
     splice_windows,
 )
-from sanitize.text.decodings.character_classes import INVISIBLE, NO_BREAK_SPACE, OTHER_DIGIT, find_character_places
+from sanitize.text.decodings.character_classes import (
+    INVISIBLE,
+    NO_BREAK_SPACE,
+    OTHER_DIGIT,
+    find_character_places,
+)
 from sanitize.text.decodings.decoded_pieces import Decoding, EncodedSpans
 
 
@@ -45,30 +51,49 @@ class FoundEscapes:
     is_counted: Mask | None = None
 
 
-def decode_places(buffers: TextBuffers, places: tuple[I64, ...], decode: Callable[[bytes], bytes]) -> FoundEscapes | None:
+def decode_places(
+    buffers: TextBuffers, places: tuple[I64, ...], decode: Callable[[bytes], bytes]
+) -> FoundEscapes | None:
     """Decodes the bytes of each place (text number, start, end), each distinct escape once."""
     text_no, starts, ends = places
     if not len(starts):
         return None
     escapes = slice_spans(buffers, starts, ends).cast(pa.large_binary()).dictionary_encode()
-    distinct = pa.array([decode(escape) for escape in escapes.dictionary.to_pylist()], pa.large_binary())
+    distinct = pa.array(
+        [decode(escape) for escape in escapes.dictionary.to_pylist()], pa.large_binary()
+    )
     decoded = distinct.take(escapes.indices)
     column = pa.LargeStringArray.from_buffers(len(decoded), *decoded.buffers()[1:])
     return FoundEscapes(text_no, starts, ends, TextBuffers.from_array(column))
 
 
-def decode_escapes(form: str, buffers: TextBuffers, escapes: FoundEscapes, max_value_bytes: int) -> Decoding:
-    """Decodes escapes: pieces of the column around its escapes, with each escape replaced by the text it represents."""
+def decode_escapes(
+    form: str, buffers: TextBuffers, escapes: FoundEscapes, max_value_bytes: int
+) -> Decoding:
+    """Decodes escapes: pieces of the column around its escapes, with each escape replaced by the
+    text it represents."""
     starts, ends = escapes.starts, escapes.ends
     windows = tuple(np.empty(len(starts), np.int64) for _ in range(3))
-    window_count = merge_windows(buffers.offsets, escapes.text_no, starts, ends, max_value_bytes, *windows)
+    window_count = merge_windows(
+        buffers.offsets, escapes.text_no, starts, ends, max_value_bytes, *windows
+    )
     window_text, low, high = (column[:window_count] for column in windows)
     lengths = escapes.decoded.lengths
     spliced = np.empty(int((high - low).sum() + (lengths - (ends - starts)).sum()), np.uint8)
     offsets, first_escape = np.empty(window_count + 1, np.int64), np.empty(window_count, np.int64)
     decoded_starts = np.empty(len(starts), np.int64)
     splice_windows(
-        buffers.data, low, high, starts, ends, escapes.decoded.data, escapes.decoded.offsets, spliced, offsets, decoded_starts, first_escape
+        buffers.data,
+        low,
+        high,
+        starts,
+        ends,
+        escapes.decoded.data,
+        escapes.decoded.offsets,
+        spliced,
+        offsets,
+        decoded_starts,
+        first_escape,
     )
     decoded_ends = decoded_starts + lengths
     counted = np.arange(len(starts) + 1)  # how many of the escapes before each one are counted
@@ -77,13 +102,19 @@ def decode_escapes(form: str, buffers: TextBuffers, escapes: FoundEscapes, max_v
 
     def find_encoded_spans(piece_no: I64, start: I64, stop: I64) -> EncodedSpans:
         start, stop = offsets[piece_no] + start, offsets[piece_no] + stop
-        first_after, end_touched = np.searchsorted(decoded_ends, start, side="right"), np.searchsorted(decoded_starts, stop, side="left")
+        first_after, end_touched = (
+            np.searchsorted(decoded_ends, start, side="right"),
+            np.searchsorted(decoded_starts, stop, side="left"),
+        )
 
         def to_column(places: I64, escapes_before: I64) -> I64:
-            """Where decoded bytes outside of escapes come from; `escapes_before` each, in all pieces."""
+            """Where decoded bytes outside of escapes come from; `escapes_before` each, in all
+            pieces."""
             last = np.maximum(escapes_before - 1, 0)
             is_behind_escape = escapes_before > first_escape[piece_no]
-            return places + np.where(is_behind_escape, ends[last] - decoded_ends[last], low[piece_no] - offsets[piece_no])
+            return places + np.where(
+                is_behind_escape, ends[last] - decoded_ends[last], low[piece_no] - offsets[piece_no]
+            )
 
         first, last = np.minimum(first_after, len(starts) - 1), np.maximum(end_touched - 1, 0)
         begins_inside = (first_after < len(starts)) & (decoded_starts[first] < start)
@@ -101,7 +132,9 @@ def decode_escapes(form: str, buffers: TextBuffers, escapes: FoundEscapes, max_v
     return Decoding(form, TextBuffers(spliced, offsets).to_array(), find_encoded_spans)
 
 
-def decode_soft_breaks(buffers: TextBuffers, escapes: FoundEscapes, max_value_bytes: int) -> Decoding | None:
+def decode_soft_breaks(
+    buffers: TextBuffers, escapes: FoundEscapes, max_value_bytes: int
+) -> Decoding | None:
     """Decodes the soft line breaks of quoted-printable alone: `=536-22=`, a line end and `-8741` is
     `=536-22-8741`. Of the spans only those that have a part of another escape are encoded: the
     reading with all escapes has the others."""
@@ -114,7 +147,9 @@ def decode_soft_breaks(buffers: TextBuffers, escapes: FoundEscapes, max_value_by
         return None
     nothing = TextBuffers(np.empty(0, np.uint8), np.zeros(len(rows) + 1, np.int64))
     places = escapes.text_no[rows], escapes.starts[rows], escapes.ends[rows]
-    decoding = decode_escapes("quoted-printable", buffers, FoundEscapes(*places, nothing), max_value_bytes)
+    decoding = decode_escapes(
+        "quoted-printable", buffers, FoundEscapes(*places, nothing), max_value_bytes
+    )
 
     def find_encoded_spans(piece_no: I64, start: I64, stop: I64) -> EncodedSpans:
         spans = decoding.find_encoded_spans(piece_no, start, stop)
@@ -133,7 +168,8 @@ _BLANK, _AT_SIGN, _PLUS = ord(" "), ord("@"), ord("+")
 
 
 def _decode_hex_escape(escape: bytes) -> bytes:
-    """Returns the byte given by the last two hexadecimal digits; an escaped no-break space (two bytes) becomes a space."""
+    """Returns the byte given by the last two hexadecimal digits; an escaped no-break space (two
+    bytes) becomes a space."""
     return b" " if _ESCAPED_NBSP.fullmatch(escape) else bytes((int(escape[-2:], 16),))
 
 
@@ -162,8 +198,11 @@ def _decode_form_blank(escape: bytes) -> bytes:
 
 
 def _decode_html_entity(escape: bytes) -> bytes:
-    """Returns the text of an HTML entity in its compatibility form (NFKC): `&nbsp;` becomes a space. An unknown entity stays as it is."""
-    return unicodedata.normalize("NFKC", html.unescape(html.unescape(escape.decode("ascii")))).encode("utf-8", "surrogatepass")
+    """Returns the text of an HTML entity in its compatibility form (NFKC): `&nbsp;` becomes a
+    space. An unknown entity stays as it is."""
+    return unicodedata.normalize(
+        "NFKC", html.unescape(html.unescape(escape.decode("ascii")))
+    ).encode("utf-8", "surrogatepass")
 
 
 def _decode_backslash_escape(escape: bytes) -> bytes:
@@ -198,7 +237,11 @@ def _decode_utf7(escape: bytes) -> bytes:
 
 def _decode_quoted_printable(escape: bytes) -> bytes:
     """Returns the byte of a quoted-printable escape; a soft line break becomes nothing."""
-    return _decode_hex_escape(escape) if len(escape) in (3, 6) and escape[1:2] not in (b"\r", b"\n", b" ", b"\t") else b""
+    return (
+        _decode_hex_escape(escape)
+        if len(escape) in (3, 6) and escape[1:2] not in (b"\r", b"\n", b" ", b"\t")
+        else b""
+    )
 
 
 def _decode_wrapped_sign(escape: bytes) -> bytes:
@@ -211,9 +254,13 @@ def _decode_digit(char: bytes) -> bytes:
     return str(unicodedata.decimal(char.decode())).encode()
 
 
-def _find_escapes(buffers: TextBuffers, mark: int, decode: Callable[[bytes], bytes]) -> FoundEscapes | None:
+def _find_escapes(
+    buffers: TextBuffers, mark: int, decode: Callable[[bytes], bytes]
+) -> FoundEscapes | None:
     """Returns the escapes that begin with a mark; None if there is none."""
-    return decode_places(buffers, fill_columns(partial(find_escapes, buffers.data, buffers.offsets, mark), 3), decode)
+    return decode_places(
+        buffers, fill_columns(partial(find_escapes, buffers.data, buffers.offsets, mark), 3), decode
+    )
 
 
 def _find_other_digits(buffers: TextBuffers) -> FoundEscapes | None:
@@ -231,7 +278,9 @@ def _find_invisible(buffers: TextBuffers) -> FoundEscapes | None:
         return None
     is_nbsp = (ends - starts == 2) & (data[starts] == 0xC2) & (data[ends - 1] == 0xA0)
     follows_at = (starts > offsets[text_no]) & (data[starts - 1] == _AT_SIGN)
-    precedes_at = (ends < offsets[text_no + 1]) & (data[np.minimum(ends, len(data) - 1)] == _AT_SIGN)
+    precedes_at = (ends < offsets[text_no + 1]) & (
+        data[np.minimum(ends, len(data) - 1)] == _AT_SIGN
+    )
     rows = np.flatnonzero(~is_nbsp | follows_at | precedes_at)
     nothing = TextBuffers(np.empty(0, np.uint8), np.zeros(len(rows) + 1, np.int64))
     return FoundEscapes(text_no[rows], starts[rows], ends[rows], nothing) if len(rows) else None
@@ -245,11 +294,15 @@ def _merge_places(first: tuple[I64, ...], second: tuple[I64, ...]) -> tuple[I64,
     return tuple(np.concatenate(columns)[order] for columns in zip(first, second, strict=True))
 
 
-def find_form_escapes(buffers: TextBuffers, pairs: Mask, max_value_bytes: int) -> FoundEscapes | None:
+def find_form_escapes(
+    buffers: TextBuffers, pairs: Mask, max_value_bytes: int
+) -> FoundEscapes | None:
     """Returns each + that may be a blank of form encoding, and the percent escapes near one.
 
     [a, b] of `pairs` is True where a value may have a blank between the bytes a and b."""
-    blanks = fill_columns(partial(find_form_blanks, buffers.data, buffers.offsets, pairs.view(np.uint8)), 3)
+    blanks = fill_columns(
+        partial(find_form_blanks, buffers.data, buffers.offsets, pairs.view(np.uint8)), 3
+    )
     if not len(blanks[1]):
         return None
     percents = fill_columns(partial(find_escapes, buffers.data, buffers.offsets, ord("%")), 3)
@@ -261,7 +314,9 @@ def find_form_escapes(buffers: TextBuffers, pairs: Mask, max_value_bytes: int) -
     return escapes and replace(escapes, is_counted=buffers.data[escapes.starts] == _PLUS)
 
 
-def find_paragraph_breaks(buffers: TextBuffers, pairs: Mask, run_pairs: Mask) -> FoundEscapes | None:
+def find_paragraph_breaks(
+    buffers: TextBuffers, pairs: Mask, run_pairs: Mask
+) -> FoundEscapes | None:
     """Returns the ends of lines inside paragraphs, with the blanks around each, backslashes before
     it and quote marks after it, and other runs of blanks, each as one space. [a, b] of `pairs` (of
     `run_pairs` for runs) is True where such a space may be between the bytes a and b."""
@@ -270,14 +325,20 @@ def find_paragraph_breaks(buffers: TextBuffers, pairs: Mask, run_pairs: Mask) ->
         for find, wanted in ((find_line_breaks, pairs), (find_blank_runs, run_pairs))
     )
     # blanks behind a quote mark may be part of the end of a line
-    is_other = np.searchsorted(breaks[2], runs[1], side="right") == np.searchsorted(breaks[1], runs[2])
+    is_other = np.searchsorted(breaks[2], runs[1], side="right") == np.searchsorted(
+        breaks[1], runs[2]
+    )
     text_no, starts, ends = _merge_places(breaks, tuple(column[is_other] for column in runs))
     spaces = TextBuffers(np.full(len(starts), _BLANK, np.uint8), np.arange(len(starts) + 1))
     return FoundEscapes(text_no, starts, ends, spaces) if len(starts) else None
 
 
 def _find_wrapped_signs(buffers: TextBuffers) -> FoundEscapes | None:
-    return decode_places(buffers, fill_columns(partial(find_wrapped_signs, buffers.data, buffers.offsets), 3), _decode_wrapped_sign)
+    return decode_places(
+        buffers,
+        fill_columns(partial(find_wrapped_signs, buffers.data, buffers.offsets), 3),
+        _decode_wrapped_sign,
+    )
 
 
 def _find_utf7(buffers: TextBuffers) -> FoundEscapes | None:

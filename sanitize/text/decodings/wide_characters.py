@@ -32,7 +32,9 @@ def decode_wide_characters(buffers: TextBuffers) -> Decoding | None:
             start = first_start - width * min(_MARGIN, (first_start - text_start) // width)
             start = start if start >= text_start else start + width
             stop = min(last + _MARGIN * width + 1, text_end)
-            decoded = buffers.data[start:stop].tobytes().decode(f"utf-{8 * width}-{order}", "replace")
+            decoded = (
+                buffers.data[start:stop].tobytes().decode(f"utf-{8 * width}-{order}", "replace")
+            )
             pieces.append(decoded.encode("utf-8", "replace"))
             starts.append(start)
             widths.append(width)
@@ -54,11 +56,15 @@ def decode_wide_characters(buffers: TextBuffers) -> Decoding | None:
         def to_column(position: I64) -> I64:
             characters = character_count[first + position] - character_count[first]
             pairs = pair_count[first + position] - pair_count[first]
-            place: I64 = piece_starts[piece_nos] + width * characters + np.where(width == 2, 2 * pairs, 0)
+            place: I64 = (
+                piece_starts[piece_nos] + width * characters + np.where(width == 2, 2 * pairs, 0)
+            )
             # the last unit may be cut
             return np.minimum(place, buffers.offsets[text_no + 1]) - buffers.offsets[text_no]
 
-        return EncodedSpans(text_no, to_column(start), to_column(stop), np.ones(len(piece_nos), np.bool_))
+        return EncodedSpans(
+            text_no, to_column(start), to_column(stop), np.ones(len(piece_nos), np.bool_)
+        )
 
     return Decoding("UTF-16", column, find_encoded_spans)
 
@@ -81,7 +87,11 @@ def _link_places(buffers: TextBuffers, places: I64, width: int) -> Iterator[tupl
     if len(places) < _MIN_CHARACTERS:
         return
     step = np.diff(places)
-    linked = (step % width == 0) & (step <= _MAX_GAP * width) & (np.diff(find_text_no(buffers, places)) == 0)
+    linked = (
+        (step % width == 0)
+        & (step <= _MAX_GAP * width)
+        & (np.diff(find_text_no(buffers, places)) == 0)
+    )
     firsts = np.flatnonzero(np.append(True, ~linked))
     size = np.diff(np.append(firsts, len(places)))
     is_long = size >= _MIN_CHARACTERS

@@ -57,10 +57,18 @@ _ORDINARY = COMMON_WORD | STOP_WORD | ORGANIZATION | PLACE | LIST_WORD | FORM_FI
 # words in user names that are numbered or stand for nobody, beside those that programs share
 _LABEL_WORDS = (
     *SHARED_NAMES,
-    *"page part section chapter table figure room level group item file image img video doc document".split(),
-    *"row line version ver test sample class type category topic thread post comment message msg".split(),
-    *"reply question answer player member customer client patient person people speaker agent".split(),
-    *"assistant human bot auto automatic deleted removed unknown anon anonymous hidden missing not".split(),
+    *"page part section chapter table figure room level group item file image img video doc"
+    " document".split(),
+    *(
+        "row line version ver test sample class type category topic thread post comment message msg"
+    ).split(),
+    *(
+        "reply question answer player member customer client patient person people speaker agent"
+    ).split(),
+    *(
+        "assistant human bot auto automatic deleted removed unknown anon anonymous hidden missing "
+        "not"
+    ).split(),
     *"available private shared temp tmp new old other misc various multiple several".split(),
 )
 _WORD = r"\p{L}[\p{L}\p{M}'’.-]*"
@@ -73,7 +81,8 @@ _DATE = (
     r"\A(?:[0-9]{4}[-./ ][0-9]{1,2}[-./ ][0-9]{1,2}|[0-9]{1,2}[-./ ][0-9]{1,2}[-./ ][0-9]{2,4}"
     r"|(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01]))(?:[T ][0-9:.+Z-]+)?\z"
 )
-_FILLER = r"\A(?:0+|1+|2+|3+|4+|5+|6+|7+|8+|9+|0?1234567(?:8(?:90?)?)?)\z"  # digits that stand for no number
+# digits that stand for no number
+_FILLER = r"\A(?:0+|1+|2+|3+|4+|5+|6+|7+|8+|9+|0?1234567(?:8(?:90?)?)?)\z"
 _YEAR = r"\A[^0-9]*(?:19|20)[0-9]{2}[^0-9]*\z"  # no other digits: `October2001`
 _USER_NAME = r"\A[\p{L}\p{N}](?:[\p{L}\p{N}\p{M}._+-]*[\p{L}\p{N}\p{M}])\z"
 _JOINED_WORDS = r"\A(?:\p{Lu}?\p{Ll}{2,})(?:\p{Lu}\p{Ll}{2,})+\z"
@@ -88,8 +97,9 @@ def find_identities(texts: pl.Series) -> pl.DataFrame:
     """The values in some cells of people or ids: columns `kind` and `value`, each pair once, and
     `cell_no`, the first cell that has it. A cell may list several (`Ann Roe; Bo Lee`).
 
-    >>> find_identities(pl.Series(["Lindqvist, Anna", "hschmidt69", "page-12", "Sales Team"])).rows()
-    [('PERSON', 'Lindqvist, Anna', 0), ('PERSON', 'Anna Lindqvist', 0), ('USER_NAME', 'hschmidt69', 1)]
+    >>> cells = pl.Series(["Lindqvist, Anna", "hschmidt69", "page-12", "Sales Team"])
+    >>> find_identities(cells).select("value", "cell_no").rows()
+    [('Lindqvist, Anna', 0), ('Anna Lindqvist', 0), ('hschmidt69', 1)]
     """
     cells = pl.DataFrame({"value": texts, "cell_no": np.arange(len(texts))}, _PIECES)
     pieces = _split_cells(cells)
@@ -97,7 +107,10 @@ def find_identities(texts: pl.Series) -> pl.DataFrame:
     tokens = pieces.filter(~pl.col("value").str.contains(r"\s"))
     numbers = pieces.filter(_are_numbers(pieces["value"]))
     cells = cells.with_columns(pl.col("value").str.strip_chars(" \t@"))
-    joined_words = cells.filter(pl.col("value").str.contains(_JOINED_WORDS) & (pl.col("value").str.len_chars() >= MIN_LETTERS))
+    joined_words = cells.filter(
+        pl.col("value").str.contains(_JOINED_WORDS)
+        & (pl.col("value").str.len_chars() >= MIN_LETTERS)
+    )
     user_names = tokens.filter(pl.Series(_are_user_names(tokens["value"]), dtype=pl.Boolean))
     addresses = tokens.filter(pl.col("value").str.contains(_ADDRESS))
     found = (
@@ -108,7 +121,11 @@ def find_identities(texts: pl.Series) -> pl.DataFrame:
         ("USER_AT_HOST", addresses),
     )
     frames = [rows.select(pl.lit(kind).alias("kind"), "value", "cell_no") for kind, rows in found]
-    return pl.concat(frames).group_by("kind", "value", maintain_order=True).agg(pl.col("cell_no").min())
+    return (
+        pl.concat(frames)
+        .group_by("kind", "value", maintain_order=True)
+        .agg(pl.col("cell_no").min())
+    )
 
 
 def _split_cells(cells: pl.DataFrame) -> pl.DataFrame:
@@ -116,13 +133,26 @@ def _split_cells(cells: pl.DataFrame) -> pl.DataFrame:
     that has it; a comma separates them too, unless it is inside of one name.
     """
     value = pl.col("value")
-    split = cells.with_columns(value.str.replace_all(_SEPARATORS, ";").str.split(";")).explode("value").drop_nulls()
+    split = (
+        cells.with_columns(value.str.replace_all(_SEPARATORS, ";").str.split(";"))
+        .explode("value")
+        .drop_nulls()
+    )
     parts = split.with_columns(value.str.replace_all(r"\s+", " ").str.strip_chars(_EDGES)).unique(
         "value", keep="first", maintain_order=True
     )
     is_list = value.str.contains(",", literal=True) & ~value.str.contains(_REVERSED_NAME)
-    others = parts.filter(is_list).with_columns(value.str.split(",")).explode("value").with_columns(value.str.strip_chars(_EDGES))
-    parts = pl.concat([parts.filter(~is_list), others]).group_by("value", maintain_order=True).agg(pl.col("cell_no").min())
+    others = (
+        parts.filter(is_list)
+        .with_columns(value.str.split(","))
+        .explode("value")
+        .with_columns(value.str.strip_chars(_EDGES))
+    )
+    parts = (
+        pl.concat([parts.filter(~is_list), others])
+        .group_by("value", maintain_order=True)
+        .agg(pl.col("cell_no").min())
+    )
     return parts.filter(value.str.len_bytes().is_between(MIN_USER_NAME_BYTES, _MAX_BYTES))
 
 
@@ -132,7 +162,10 @@ def _find_names(pieces: pl.DataFrame) -> pl.DataFrame:
     reversed_names = names.filter(pl.col("value").str.contains(_REVERSED_NAME))
     in_order = reversed_names.with_columns(pl.col("value").str.replace(_REVERSED_NAME, "$2 $1"))
     is_name = pl.Series(_are_names(in_order["value"]), dtype=pl.Boolean)
-    plain = names.filter(names["value"].str.contains(_NAME) | pl.Series(is_full_name(names["value"]), dtype=pl.Boolean))
+    plain = names.filter(
+        names["value"].str.contains(_NAME)
+        | pl.Series(is_full_name(names["value"]), dtype=pl.Boolean)
+    )
     plain = plain.filter(pl.Series(_are_names(plain["value"]), dtype=pl.Boolean))
     return pl.concat([reversed_names.filter(is_name), in_order.filter(is_name), plain])
 
@@ -145,19 +178,32 @@ def _are_names(texts: pl.Series) -> Mask:
     is_initial = (words.str.len_chars() < 2).to_numpy()
     is_name = (flags & _NAMES) > 0
     is_ordinary = ((flags & _ORDINARY) > 0) & ((flags & PARTICLE) == 0) & ~is_initial
-    is_ordinary |= (flags == 0) & (words.str.contains(_NOUN).to_numpy() | _are_everyday_words(words))
-    is_blocked = ((flags & (ORGANIZATION | STOP_WORD | LIST_WORD)) > 0) & ((flags & PARTICLE) == 0) & ~is_name & ~is_initial
+    is_ordinary |= (flags == 0) & (
+        words.str.contains(_NOUN).to_numpy() | _are_everyday_words(words)
+    )
+    is_blocked = (
+        ((flags & (ORGANIZATION | STOP_WORD | LIST_WORD)) > 0)
+        & ((flags & PARTICLE) == 0)
+        & ~is_name
+        & ~is_initial
+    )
     is_first = np.diff(text_no, prepend=-1) != 0
 
     def has_word(selected: Mask) -> Mask:
         found: Mask = np.bincount(text_no[selected], minlength=len(texts)) > 0
         return found
 
-    begins_with_given_name = has_word(is_first & ((flags & GIVEN_NAME) > 0)) & ~has_word(~is_first & is_ordinary & ~is_name)
+    begins_with_given_name = has_word(is_first & ((flags & GIVEN_NAME) > 0)) & ~has_word(
+        ~is_first & is_ordinary & ~is_name
+    )
     is_capitalized = texts.str.contains(_CAPITALIZED).to_numpy()
-    found = has_word(is_name & ~is_ordinary) | (is_capitalized & (begins_with_given_name | ~has_word(is_ordinary)))
+    found = has_word(is_name & ~is_ordinary) | (
+        is_capitalized & (begins_with_given_name | ~has_word(is_ordinary))
+    )
     found &= ~has_word(is_blocked)
-    found &= is_distinctive(pl.DataFrame({"value": texts, "normalised": texts.str.to_lowercase()})).to_numpy()
+    found &= is_distinctive(
+        pl.DataFrame({"value": texts, "normalised": texts.str.to_lowercase()})
+    ).to_numpy()
     return np.asarray(found | is_full_name(texts), np.bool_)
 
 
@@ -170,7 +216,11 @@ def _are_numbers(pieces: pl.Series) -> pl.Series:
 
 def _are_user_names(tokens: pl.Series) -> Mask:
     """True for user names by the rules of this module."""
-    is_token = tokens.str.contains(_USER_NAME) & tokens.str.contains(r"\p{L}") & ~tokens.str.contains(_DATE)
+    is_token = (
+        tokens.str.contains(_USER_NAME)
+        & tokens.str.contains(r"\p{L}")
+        & ~tokens.str.contains(_DATE)
+    )
     if not is_token.any():
         return np.zeros(len(tokens), np.bool_)
     text_no, flags, words = _list_words(tokens)
@@ -212,7 +262,9 @@ def _list_everyday_words() -> list[str]:
 def _list_words(texts: pl.Series) -> tuple[I64, I32, pl.Series]:
     """The runs of letters in texts: the number of the text, the flags and the letters of each."""
     runs = texts.str.extract_all(r"[\p{L}\p{M}]+")
-    frame = pl.DataFrame({"text_no": np.arange(len(texts)), "word": runs}).explode("word").drop_nulls()
+    frame = (
+        pl.DataFrame({"text_no": np.arange(len(texts)), "word": runs}).explode("word").drop_nulls()
+    )
     return frame["text_no"].to_numpy(), _flag_words(frame["word"]), frame["word"]
 
 
@@ -228,7 +280,11 @@ def _are_joined_names(tokens: pl.Series) -> Mask:
     """True for `MIN_LETTERS` letters or more that are an initial, or a given name, before a
     surname: `hschmidt`, `annaroeder`.
     """
-    letters = tokens.str.contains(r"\A[A-Za-z]+\z") & (tokens.str.len_bytes() >= MIN_LETTERS) & (tokens.str.len_bytes() <= 24)
+    letters = (
+        tokens.str.contains(r"\A[A-Za-z]+\z")
+        & (tokens.str.len_bytes() >= MIN_LETTERS)
+        & (tokens.str.len_bytes() <= 24)
+    )
     rows = letters.arg_true().to_numpy()
     result = np.zeros(len(tokens), np.bool_)
     if not len(rows):
@@ -239,7 +295,10 @@ def _are_joined_names(tokens: pl.Series) -> Mask:
     row = np.repeat(np.arange(len(rows)), sizes)
     cut = np.arange(len(row)) - np.repeat(np.cumsum(sizes) - sizes, sizes) + 1
     cuts = pl.DataFrame({"word": words.gather(row), "cut": cut})
-    first, last = (cuts.select(part).to_series() for part in (pl.col("word").str.slice(0, "cut"), pl.col("word").str.slice("cut")))
+    first, last = (
+        cuts.select(part).to_series()
+        for part in (pl.col("word").str.slice(0, "cut"), pl.col("word").str.slice("cut"))
+    )
     is_given = ((_flag_words(first) & GIVEN_NAME) > 0) & (cut >= 4)
     last_flags, last_size = _flag_words(last), last.str.len_bytes().to_numpy()
     is_surname = ((last_flags & SURNAME) > 0) & ((last_flags & _ORDINARY) == 0)

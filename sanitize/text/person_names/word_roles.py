@@ -1,7 +1,8 @@
 """The roles that words can have in names, and the runs of words that may be names.
 
-A run is a longest sequence of words that are joined by blanks, hyphens or apostrophes and may all belong to a name: they begin with a
-capital, or are particles between such words (`van der Berg`). Titles, function words and words of organizations end a run.
+A run is a longest sequence of words that are joined by blanks, hyphens or apostrophes and may all
+belong to a name: they begin with a capital, or are particles between such words (`van der Berg`).
+Titles, function words and words of organizations end a run.
 """
 
 from __future__ import annotations
@@ -32,7 +33,8 @@ MAX_NAME_WORDS = 5  # longest name, in words
 class WordRoles:
     """The roles of the words of a column, and the runs of words that may be names.
 
-    Masks have one entry per word; `run_first` and `run_last` are the first and the last word of each run, ascending."""
+    Masks have one entry per word; `run_first` and `run_last` are the first and the last word of
+    each run, ascending."""
 
     def __init__(self, words: WordTable) -> None:
         self.words = words
@@ -44,10 +46,14 @@ class WordRoles:
         # this word and the next belong to one run
         self.is_linked = words.is_joined & self.is_name_word & at_next_word(self.is_name_word)
         self.is_run_start = self.is_name_word & ~at_previous_word(self.is_linked)
-        self.run_first, self.run_last = np.flatnonzero(self.is_run_start), np.flatnonzero(self.is_name_word & ~self.is_linked)
+        self.run_first, self.run_last = (
+            np.flatnonzero(self.is_run_start),
+            np.flatnonzero(self.is_name_word & ~self.is_linked),
+        )
 
     def find_runs(self, rows: I64) -> I64:
-        """Returns the number of the run that each of the words `rows`, which are name words, is in."""
+        """Returns the number of the run that each of the words `rows`, which are name words, is
+        in."""
         return np.searchsorted(self.run_last, rows)
 
     def is_common_at(self, rows: I64) -> Mask:
@@ -78,28 +84,37 @@ class WordRoles:
         return found
 
     def is_title_at(self, rows: I64) -> Mask:
-        """True for those of the words `rows` that are a title. One that is also a name (`Dean`) counts as a name."""
+        """True for those of the words `rows` that are a title. One that is also a name (`Dean`)
+        counts as a name."""
         w = self.words
-        found: Mask = w.has_flag_at(rows, TITLE) & (w.is_capitalized[rows] | ~w.is_joined[rows]) & ~self.is_clear_given_name_at(rows)
+        found: Mask = (
+            w.has_flag_at(rows, TITLE)
+            & (w.is_capitalized[rows] | ~w.is_joined[rows])
+            & ~self.is_clear_given_name_at(rows)
+        )
         return found
 
     def _end_runs(self, rows: I64) -> Mask:
-        """True for those of the words `rows` that are no part of a name, although they begin with a capital."""
+        """True for those of the words `rows` that are no part of a name, although they begin with a
+        capital."""
         w = self.words
         found = w.has_flag_at(rows, STOP_WORD | GREETING | CLOSING)
         found |= w.has_flag_at(rows, ORGANIZATION) & ~self.is_listed_at(rows)
         found |= w.has_flag_at(rows, TITLE | ROLE) & ~self.is_clear_given_name_at(rows)
-        found &= ~(w.is_initial[rows] & (w.next_byte[rows] == DOT))  # `John A. Roe`, where `A` is not an article
+        # `John A. Roe`, where `A` is not an article
+        found &= ~(w.is_initial[rows] & (w.next_byte[rows] == DOT))
         return found
 
     def _add_particles(self) -> None:
-        """Adds particles inside names and after titles to the words of names; `is_particle` are those inside names."""
+        """Adds particles inside names and after titles to the words of names; `is_particle` are
+        those inside names."""
         w = self.words
         particles = np.flatnonzero((w.flags & PARTICLE) > 0)
         particles = particles[w.is_lowercase[particles]]
         may_be_inside = w.is_capitalized.copy()
         may_be_inside[particles] = True
-        # both neighbours exist: a word that is joined has a next one, and nothing is joined to the first word
+        # both neighbours exist: a word that is joined has a next one, and nothing is joined to the
+        # first word
         joined = particles[w.is_joined[particles] & w.is_joined[particles - 1]]
         inside = joined[may_be_inside[joined - 1] & may_be_inside[joined + 1]]
         for _ in range(2):  # `van der Berg`
@@ -119,21 +134,23 @@ class WordRoles:
         self.is_particle[after_title[is_complete[after_title]]] = False
 
     def leads_to_listed_at(self, rows: I64) -> Mask:
-        """True for those of the words `rows` that are a listed name, or up to three particles and initials before one: `O'Brien`,
-        `van der Berg`, `A. Roe`."""
+        """True for those of the words `rows` that are a listed name, or up to three particles and
+        initials before one: `O'Brien`, `van der Berg`, `A. Roe`."""
         w = self.words
         found = self.is_listed_at(rows)
         open_rows = np.flatnonzero(~found)
         for distance in range(3):
             place = rows[open_rows] + distance
-            open_rows = open_rows[(self.is_particle[place] | w.is_initial[place]) & w.is_joined[place]]
+            open_rows = open_rows[
+                (self.is_particle[place] | w.is_initial[place]) & w.is_joined[place]
+            ]
             found[open_rows] = self.is_listed_at(rows[open_rows] + distance + 1)
             open_rows = open_rows[~found[open_rows]]
         return found
 
     def count_listed(self, start: I64, end: I64, max_words: int, *, without: int = 0) -> I64:
-        """Returns the number of listed names among the words `start` to `end`, at most `max_words`, without those with a flag of
-        `without`."""
+        """Returns the number of listed names among the words `start` to `end`, at most `max_words`,
+        without those with a flag of `without`."""
         counts = np.zeros(len(start), np.int64)
         for distance in range(max_words):
             rows = np.flatnonzero(start + distance <= end)
@@ -142,20 +159,31 @@ class WordRoles:
         return counts
 
     def are_unknown(self, rows: I64) -> Mask:
-        """True for those of the words `rows` that have a capital and three letters or more, that no list has, that have no ending of
-        English words, and that the same text does not have in lower case as well."""
+        """True for those of the words `rows` that have a capital and three letters or more, that no
+        list has, that have no ending of English words, and that the same text does not have in
+        lower case as well."""
         w = self.words
-        found: Mask = (w.flags[rows] == 0) & w.is_capitalized[rows] & ~w.has_digit[rows] & ~w.is_uppercase[rows] & (w.size[rows] > 2)
+        found: Mask = (
+            (w.flags[rows] == 0)
+            & w.is_capitalized[rows]
+            & ~w.has_digit[rows]
+            & ~w.is_uppercase[rows]
+            & (w.size[rows] > 2)
+        )
         selected = np.flatnonzero(found)
-        found[selected] = ~self._match_words(rows[selected], _ORDINARY_WORD_PATTERN) & ~w.is_also_lowercase(rows[selected])
+        found[selected] = ~self._match_words(
+            rows[selected], _ORDINARY_WORD_PATTERN
+        ) & ~w.is_also_lowercase(rows[selected])
         return found
 
     def have_surname_ending(self, rows: I64) -> Mask:
-        """True for those of the words `rows` with an ending of surnames: `Kucharski`, `Forsberg`."""
+        """True for those of the words `rows` with an ending of surnames: `Kucharski`,
+        `Forsberg`."""
         return self._match_words(rows, _SURNAME_ENDING_PATTERN)
 
     def have_headline_ending(self, rows: I64) -> Mask:
-        """True for those of the words `rows` that no list has, with an ending of words of headlines: `Announced`."""
+        """True for those of the words `rows` that no list has, with an ending of words of
+        headlines: `Announced`."""
         found: Mask = self.words.flags[rows] == 0
         unlisted = np.flatnonzero(found)
         found[unlisted] = self._match_words(rows[unlisted], _HEADLINE_ENDING_PATTERN)
@@ -166,7 +194,11 @@ class WordRoles:
         if not len(rows):
             return np.zeros(0, np.bool_)
         w = self.words
-        found: Mask = pl.Series(slice_spans(w.buffers, w.start[rows], w.end[rows])).str.contains(pattern).to_numpy()
+        found: Mask = (
+            pl.Series(slice_spans(w.buffers, w.start[rows], w.end[rows]))
+            .str.contains(pattern)
+            .to_numpy()
+        )
         return found
 
 

@@ -16,8 +16,16 @@ SCORES = st.lists(st.integers(0, 4), min_size=1, max_size=12)
 
 def test_a_score_is_the_number_of_generated_own_words() -> None:
     own_words = {"ada": {"oboe", "fjord"}, "bob": set(), "eve": {"kelp"}}
-    assert membership.compute_membership_scores(own_words, ["fjord", "oboe", "else"]) == {"ada": 2.0, "bob": 0.0, "eve": 0.0}
-    assert membership.compute_membership_scores(own_words, ["fjord"], by="share") == {"ada": 0.5, "bob": 0.0, "eve": 0.0}
+    assert membership.compute_membership_scores(own_words, ["fjord", "oboe", "else"]) == {
+        "ada": 2.0,
+        "bob": 0.0,
+        "eve": 0.0,
+    }
+    assert membership.compute_membership_scores(own_words, ["fjord"], by="share") == {
+        "ada": 0.5,
+        "bob": 0.0,
+        "eve": 0.0,
+    }
 
 
 def test_a_curve_with_ties_by_hand() -> None:
@@ -28,7 +36,13 @@ def test_a_curve_with_ties_by_hand() -> None:
     # 0.5 * (0.25 + 0.75) / 2 + 0.5 * (0.75 + 1) / 2
     assert curve.auc == pytest.approx(0.6875)
     # no point between 0 and a half: the step is not interpolated
-    assert [curve.tpr_at(target) for target in (0.0, 0.1, 0.49, 0.5, 1.0)] == [0.25, 0.25, 0.25, 0.75, 1.0]
+    assert [curve.tpr_at(target) for target in (0.0, 0.1, 0.49, 0.5, 1.0)] == [
+        0.25,
+        0.25,
+        0.25,
+        0.75,
+        1.0,
+    ]
 
 
 @given(SCORES, SCORES)
@@ -36,7 +50,9 @@ def test_the_area_is_the_share_of_pairs(members: list[int], non_members: list[in
     pairs = [(a > b) + (a == b) / 2 for a in members for b in non_members]
     curve = membership.compute_roc(members, non_members)
     assert curve.auc == pytest.approx(sum(pairs) / len(pairs))
-    assert (np.diff(curve.false_positive_rates) >= 0).all() and (np.diff(curve.true_positive_rates) >= 0).all()
+    assert (np.diff(curve.false_positive_rates) >= 0).all() and (
+        np.diff(curve.true_positive_rates) >= 0
+    ).all()
     assert membership.compute_roc(non_members, members).auc == pytest.approx(1 - curve.auc)
     low, high = membership.bootstrap_auc_interval(members, non_members, resamples=50)
     assert 0 <= low <= high <= 1
@@ -57,11 +73,17 @@ def test_empty_groups_give_no_nan() -> None:
 @pytest.mark.parametrize(("hits", "trials"), [(0, 7), (7, 7), (1, 10), (31, 100), (3, 795)])
 def test_exact_intervals_leave_a_tail_of_a_fortieth_at_each_end(hits: int, trials: int) -> None:
     def probability(counts: range, rate: float) -> float:
-        return math.fsum(math.comb(trials, n) * rate**n * (1 - rate) ** (trials - n) for n in counts)
+        return math.fsum(
+            math.comb(trials, n) * rate**n * (1 - rate) ** (trials - n) for n in counts
+        )
 
     low, high = membership.clopper_pearson_interval(hits, trials)
-    assert low == 0 if not hits else probability(range(hits, trials + 1), low) == pytest.approx(0.025)
-    assert high == 1 if hits == trials else probability(range(hits + 1), high) == pytest.approx(0.025)
+    assert (
+        low == 0 if not hits else probability(range(hits, trials + 1), low) == pytest.approx(0.025)
+    )
+    assert (
+        high == 1 if hits == trials else probability(range(hits + 1), high) == pytest.approx(0.025)
+    )
 
 
 def test_a_rate_of_exactly_the_target_counts() -> None:
@@ -81,7 +103,12 @@ def test_the_interval_of_a_rate_covers_it_though_the_threshold_is_estimated() ->
         members, non_members = rng.normal(1, 1, 300), rng.normal(0, 1, 300)
         hits = round(membership.compute_roc(members, non_members).tpr_at(0.1) * 300)
         for name, (low, high) in zip(
-            covered, (membership.tpr_interval(members, non_members, 0.1), membership.clopper_pearson_interval(hits, 300)), strict=True
+            covered,
+            (
+                membership.tpr_interval(members, non_members, 0.1),
+                membership.clopper_pearson_interval(hits, 300),
+            ),
+            strict=True,
         ):
             covered[name] += low <= expected <= high
     assert covered["tpr_interval"] >= 190 and covered["threshold taken as known"] < 180

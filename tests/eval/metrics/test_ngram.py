@@ -15,10 +15,15 @@ from sanitize.eval.metrics import ngram
 TOKENS = st.integers(0, 4)
 
 
-def reference_score(generated: list[int], suffixes: list[int], sizes: tuple[int, ...], counts: str, average: str) -> float | None:
+def reference_score(
+    generated: list[int], suffixes: list[int], sizes: tuple[int, ...], counts: str, average: str
+) -> float | None:
     shares = []
     for size in sizes:
-        a, b = (Counter(tuple(row[start : start + size]) for start in range(len(row) - size + 1)) for row in (generated, suffixes))
+        a, b = (
+            Counter(tuple(row[start : start + size]) for start in range(len(row) - size + 1))
+            for row in (generated, suffixes)
+        )
         if counts == "set":
             a, b = Counter(set(a)), Counter(set(b))
         if b:
@@ -32,16 +37,24 @@ def reference_score(generated: list[int], suffixes: list[int], sizes: tuple[int,
 
 def pad_rows(rows: list[list[int]]) -> Any:
     width = max(map(len, rows), default=0)
-    return np.array([row + [ngram.ENDED_TOKEN] * (width - len(row)) for row in rows], np.int64).reshape(len(rows), width)
+    return np.array(
+        [row + [ngram.ENDED_TOKEN] * (width - len(row)) for row in rows], np.int64
+    ).reshape(len(rows), width)
 
 
 @given(
-    st.lists(st.tuples(st.lists(TOKENS, max_size=12), st.lists(TOKENS, max_size=12)), min_size=1, max_size=6),
+    st.lists(
+        st.tuples(st.lists(TOKENS, max_size=12), st.lists(TOKENS, max_size=12)),
+        min_size=1,
+        max_size=6,
+    ),
     st.sampled_from([(4, 5, 6), (1,), (2, 3), (3, 2)]),
     st.sampled_from(["multiset", "set"]),
     st.sampled_from(["micro", "macro"]),
 )
-def test_score_equals_the_reference(pairs: list[tuple[list[int], list[int]]], sizes: tuple[int, ...], counts: Any, average: Any) -> None:
+def test_score_equals_the_reference(
+    pairs: list[tuple[list[int], list[int]]], sizes: tuple[int, ...], counts: Any, average: Any
+) -> None:
     generated, suffixes = pad_rows([a for a, _ in pairs]), pad_rows([b for _, b in pairs])
     scores = ngram.ngram_scores(generated, suffixes, sizes=sizes, counts=counts, average=average)
     for score, (a, b) in zip(scores, pairs, strict=True):
@@ -91,20 +104,46 @@ def test_scores_before_memorization() -> None:
     assert ngram.count_newly_memorized(MEMORIZED) == [0, 1, 1]
     first, second = ngram.tabulate_precursors(SCORES, MEMORIZED)
     assert (first["epoch"], first["next"], first["next_median"]) == (1, 1, 30)
-    assert (first["not_yet"], first["not_yet_median"], first["not_yet_q1"], first["not_yet_q3"]) == (3, 5, 2.5, 7.5)
+    assert (
+        first["not_yet"],
+        first["not_yet_median"],
+        first["not_yet_q1"],
+        first["not_yet_q3"],
+    ) == (3, 5, 2.5, 7.5)
     assert (first["never"], first["never_median"]) == (2, 2.5)
-    assert (second["next"], second["next_median"], second["not_yet"], second["not_yet_median"]) == (1, 40, 2, 7.5)
+    assert (second["next"], second["next_median"], second["not_yet"], second["not_yet_median"]) == (
+        1,
+        40,
+        2,
+        7.5,
+    )
     precursors = ngram.tabulate_precursors(SCORES, np.ones((3, 4), bool))
     assert precursors[0]["next"] == 0 and precursors[0]["next_median"] is None
     assert ngram.count_newly_memorized(np.zeros((2, 0), bool)) == [0, 0]
 
 
 def test_precursor_ratio() -> None:
-    row = {"next": 5, "next_median": 40.0, "not_yet": 9, "not_yet_median": 10.0, "never": 0, "never_median": None}
+    row = {
+        "next": 5,
+        "next_median": 40.0,
+        "not_yet": 9,
+        "not_yet_median": 10.0,
+        "never": 0,
+        "never_median": None,
+    }
     assert ngram.precursor_ratio([row]) == 4
     # five texts at 40 over 10, fifteen at 20 over 10: (5 * 40 + 15 * 20) / (20 * 10)
     assert ngram.precursor_ratio([row, {**row, "next": 15, "next_median": 20.0}]) == 2.5
-    assert ngram.precursor_ratio([row, {**row, "next": 0, "next_median": None}, {**row, "not_yet": 0, "not_yet_median": None}]) == 4
+    assert (
+        ngram.precursor_ratio(
+            [
+                row,
+                {**row, "next": 0, "next_median": None},
+                {**row, "not_yet": 0, "not_yet_median": None},
+            ]
+        )
+        == 4
+    )
     assert ngram.precursor_ratio([{**row, "not_yet_median": 0.0}], floor=2.0) == 20
     assert ngram.precursor_ratio([row], against="never") == 0.0
     assert ngram.precursor_ratio([]) == 0.0
@@ -114,7 +153,10 @@ def test_stopping_rules() -> None:
     scores = [3.0, 18.0, 25.0, 12.0, 60.0]
     assert ngram.stop_by_ngram(scores).evaluation == 1
     assert ngram.stop_by_ngram(scores, take="first_above").evaluation == 2
-    assert ngram.stop_by_ngram(scores, threshold=2).evaluation == 0 and "first" in ngram.stop_by_ngram(scores, threshold=2).note
+    assert (
+        ngram.stop_by_ngram(scores, threshold=2).evaluation == 0
+        and "first" in ngram.stop_by_ngram(scores, threshold=2).note
+    )
     assert ngram.stop_by_ngram(scores, threshold=60).evaluation == 4
     assert ngram.stop_by_validation([3.0, 2.0, 2.0]).evaluation == 1
     assert ngram.stop_by_task([0.1, 0.4, 0.4]).evaluation == 1
@@ -126,9 +168,13 @@ def test_stopping_rules() -> None:
 
 
 @given(st.lists(st.floats(0, 100), min_size=1, max_size=8), st.floats(0, 100))
-def test_scores_up_to_the_stop_are_below_the_threshold(scores: list[float], threshold: float) -> None:
+def test_scores_up_to_the_stop_are_below_the_threshold(
+    scores: list[float], threshold: float
+) -> None:
     stop = ngram.stop_by_ngram(scores, threshold=threshold)
-    assert all(score <= threshold for score in scores[: stop.evaluation + 1]) or stop.note.startswith("above")
+    assert all(
+        score <= threshold for score in scores[: stop.evaluation + 1]
+    ) or stop.note.startswith("above")
 
 
 def test_categories_and_their_memorization() -> None:
@@ -141,13 +187,37 @@ def test_categories_and_their_memorization() -> None:
         "a boring film",
         "rain fell",
     ]
-    assert ngram.categorize_texts(texts) == ["question", "code", "medical", "financial", "entity", "review", "prose"]
+    assert ngram.categorize_texts(texts) == [
+        "question",
+        "code",
+        "medical",
+        "financial",
+        "entity",
+        "review",
+        "prose",
+    ]
     assert ngram.categorize_texts(texts[:1], {"first": "send", "second": "you"}) == ["first"]
     assert ngram.categorize_texts([]) == []
-    rows = {row["category"]: row for row in ngram.tabulate_categories(["a", "b", "a", "b"], SCORES, MEMORIZED)}
-    # category a: sample 2 is memorized early and stays so; both follow a score above the median of the rest; category b: none
-    assert rows["a"] == {"category": "a", "samples": 2, "mem_early": 50.0, "mem_high_partial": 100.0, "mem_all": 100.0}
+    rows = {
+        row["category"]: row
+        for row in ngram.tabulate_categories(["a", "b", "a", "b"], SCORES, MEMORIZED)
+    }
+    # category a: sample 2 is memorized early and stays so; both follow a score above the median of
+    # the rest; category b: none
+    assert rows["a"] == {
+        "category": "a",
+        "samples": 2,
+        "mem_early": 50.0,
+        "mem_high_partial": 100.0,
+        "mem_all": 100.0,
+    }
     assert rows["b"]["mem_all"] == 0
-    assert sum(row["samples"] for row in ngram.tabulate_categories(["a"] * 4, SCORES, MEMORIZED, sample_size=3)) == 3
+    assert (
+        sum(
+            row["samples"]
+            for row in ngram.tabulate_categories(["a"] * 4, SCORES, MEMORIZED, sample_size=3)
+        )
+        == 3
+    )
     memorized_once = np.array([[True], [False]])
     assert ngram.tabulate_categories(["a"], np.zeros((2, 1)), memorized_once)[0]["mem_early"] == 0

@@ -26,13 +26,18 @@ def test_rouge_recalls_equal_the_public_evaluation() -> None:
     for number, pair in enumerate(pairs):
         for rouge_type in ("rouge1", "rougeL"):
             recall = task.rouge(pair["generated"], pair["reference"], rouge_type=rouge_type).recall
-            assert recall == pytest.approx(pair[f"{rouge_type}_recall"], abs=1e-12), f"pair {number}, {rouge_type}"
+            assert recall == pytest.approx(pair[f"{rouge_type}_recall"], abs=1e-12), (
+                f"pair {number}, {rouge_type}"
+            )
 
 
 @given(WORDS, WORDS)
 def test_rouge_is_symmetric_bounded_and_one_for_equal_texts(first: str, second: str) -> None:
     for rouge_type in ("rouge1", "rouge2", "rougeL"):
-        forward, backward = task.rouge(first, second, rouge_type=rouge_type), task.rouge(second, first, rouge_type=rouge_type)
+        forward, backward = (
+            task.rouge(first, second, rouge_type=rouge_type),
+            task.rouge(second, first, rouge_type=rouge_type),
+        )
         assert (forward.recall, forward.precision) == (backward.precision, backward.recall)
         assert 0 <= forward.recall <= 1 and 0 <= forward.fmeasure <= 1
     assert task.rouge(first, first).fmeasure == (1.0 if first else 0.0)
@@ -49,14 +54,20 @@ def test_rouge_by_hand() -> None:
     assert task.rouge("", "words").fmeasure == 0.0 and task.rouge("words", "").fmeasure == 0.0
     assert task.rouge_means(["a b", ""], ["a b", "a"], "rouge1")[1] == 0.5
     assert task.rouge_means([], [], "rouge1") == (0.0, 0.0)
-    # recall 1 and precision 1/4, and the reverse: the mean of the F measures .4 and .4, not the F measure of the means, .625
-    assert task.rouge_means(["a b c d", "a"], ["a", "a b c d"], "rouge1") == pytest.approx((0.4, 0.625))
+    # recall 1 and precision 1/4, and the reverse: the mean of the F measures .4 and .4, not the F
+    # measure of the means, .625
+    assert task.rouge_means(["a b c d", "a"], ["a", "a b c d"], "rouge1") == pytest.approx(
+        (0.4, 0.625)
+    )
 
 
 def test_labels_accuracy_and_f1() -> None:
     labels = task.TASK_TEMPLATES["sst5"].labels
     assert task.find_label(" It is Very Negative, not neutral.", labels) == "very negative"
-    assert task.find_label("notable", ("no", "yes")) == "" and task.find_label("No.", ("no", "yes")) == "no"
+    assert (
+        task.find_label("notable", ("no", "yes")) == ""
+        and task.find_label("No.", ("no", "yes")) == "no"
+    )
     true, predicted = ["a", "a", "b", "c"], ["a", "b", "b", "b"]
     assert task.accuracy(predicted, true) == 0.5
     # a: 2 * 1 / 3, b: 2 * 1 / 4, c: 0
@@ -75,11 +86,21 @@ def test_answers_by_squads_rule() -> None:
 
 
 def test_answers_that_are_no_labels_are_refused(tmp_path: Path) -> None:
-    """Numbers or other words would count as wrong whatever the model says; nested columns are of no template."""
-    rows = [{"premise": "a", "hypothesis": "b", "answer": answer, "more": ["x"]} for answer in ("Yes", "yes", 0)]
-    for chosen, message in ((rows[:1], None), (rows[:2], "1 of 2 answers"), (rows[2:], "1 of 1 answers")):
+    """Numbers or other words would count as wrong whatever the model says; nested columns are of no
+    template."""
+    rows = [
+        {"premise": "a", "hypothesis": "b", "answer": answer, "more": ["x"]}
+        for answer in ("Yes", "yes", 0)
+    ]
+    for chosen, message in (
+        (rows[:1], None),
+        (rows[:2], "1 of 2 answers"),
+        (rows[2:], "1 of 1 answers"),
+    ):
         pl.DataFrame(chosen).write_parquet(tmp_path / "rows.parquet")
-        metric = load_metric({"use": "task", "examples": str(tmp_path / "rows.parquet"), "template": "rte"})
+        metric = load_metric(
+            {"use": "task", "examples": str(tmp_path / "rows.parquet"), "template": "rte"}
+        )
         with pytest.raises(UsageError, match=message) if message else contextlib.nullcontext():
             metric.setup(EvalContext())
 
@@ -88,9 +109,16 @@ def test_answers_that_are_no_labels_are_refused(tmp_path: Path) -> None:
 def test_templates_with_and_without_the_instruction(name: str) -> None:
     template = task.TASK_TEMPLATES[name]
     fields = dict.fromkeys(
-        "sentence q1 q2 premise hypothesis context question a b c d abstract document instruction input task".split(), "FILLED"
+        "sentence q1 q2 premise hypothesis context question a b c d abstract document instruction"
+        " input task".split(),
+        "FILLED",
     )
-    instructed, plain = template.format_input(fields), template.format_input(fields, instruction=False)
-    assert "FILLED" in instructed and set(plain.split()) == {"FILLED"} and len(instructed) > len(plain)
+    instructed, plain = (
+        template.format_input(fields),
+        template.format_input(fields, instruction=False),
+    )
+    assert (
+        "FILLED" in instructed and set(plain.split()) == {"FILLED"} and len(instructed) > len(plain)
+    )
     with pytest.raises(ValueError, match="has a field"):
         template.format_input({})

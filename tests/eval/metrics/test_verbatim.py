@@ -10,31 +10,56 @@ from hypothesis import strategies as st
 from sanitize.eval.metrics import verbatim
 
 LENGTHS = (10, 39, 40, 41, 90)
-TEXTS = [list(range(1000 * number, 1000 * number + length)) for number, length in enumerate(LENGTHS)]
+TEXTS = [
+    list(range(1000 * number, 1000 * number + length)) for number, length in enumerate(LENGTHS)
+]
 IDS = [f"doc-{number}" for number in range(len(LENGTHS))]
 
 
 @given(st.integers(-5, 1000))
 def test_prefix_and_suffix_follow_each_other_in_the_text(seed: int) -> None:
     points = verbatim.choose_probe_points(TEXTS, IDS, seed=seed)
-    assert points.text_numbers.tolist() == [2, 3, 4] and points.too_short_count == 2 and points.text_count == 5
-    for row, before, suffix in zip(points.text_numbers, points.prefix_tokens, points.suffix_tokens, strict=True):
+    assert (
+        points.text_numbers.tolist() == [2, 3, 4]
+        and points.too_short_count == 2
+        and points.text_count == 5
+    )
+    for row, before, suffix in zip(
+        points.text_numbers, points.prefix_tokens, points.suffix_tokens, strict=True
+    ):
         start = int(suffix[0]) - 1000 * int(row)
         assert TEXTS[row][start - 20 : start + 20] == [*before, *suffix]
     for k in verbatim.PREFIX_LENGTHS:
-        assert (points.last_prefix_tokens(k) == points.prefix_tokens[:, -k:]).all() and points.last_prefix_tokens(k).shape == (3, k)
+        assert (
+            points.last_prefix_tokens(k) == points.prefix_tokens[:, -k:]
+        ).all() and points.last_prefix_tokens(k).shape == (3, k)
 
 
 def test_probe_points_depend_on_doc_id_and_seed_only() -> None:
     points = verbatim.choose_probe_points(TEXTS, IDS, seed=3)
     order = [4, 0, 3, 2, 1]
-    shuffled = verbatim.choose_probe_points([TEXTS[row] for row in order], [IDS[row] for row in order], seed=3)
-    assert {tuple(suffix) for suffix in points.suffix_tokens} == {tuple(suffix) for suffix in shuffled.suffix_tokens}
+    shuffled = verbatim.choose_probe_points(
+        [TEXTS[row] for row in order], [IDS[row] for row in order], seed=3
+    )
+    assert {tuple(suffix) for suffix in points.suffix_tokens} == {
+        tuple(suffix) for suffix in shuffled.suffix_tokens
+    }
     alone = verbatim.choose_probe_points([TEXTS[4]], [IDS[4]], seed=3)
     assert (alone.suffix_tokens[0] == points.suffix_tokens[-1]).all()
-    drawn = {tuple(verbatim.choose_probe_points([TEXTS[4]], [IDS[4]], seed=seed).suffix_tokens[0]) for seed in range(40)}
+    drawn = {
+        tuple(verbatim.choose_probe_points([TEXTS[4]], [IDS[4]], seed=seed).suffix_tokens[0])
+        for seed in range(40)
+    }
     assert len(drawn) > 20
-    assert len({tuple(verbatim.choose_probe_points([TEXTS[4]], [f"other-{n}"]).suffix_tokens[0]) for n in range(40)}) > 20
+    assert (
+        len(
+            {
+                tuple(verbatim.choose_probe_points([TEXTS[4]], [f"other-{n}"]).suffix_tokens[0])
+                for n in range(40)
+            }
+        )
+        > 20
+    )
 
 
 def test_a_longer_prefix_than_chosen_is_refused() -> None:
@@ -48,7 +73,11 @@ def test_exact_and_contained() -> None:
     suffix = np.array([[1, 2, 3], [4, 5, 6], [7, 8, 9]])
     generated = np.array([[1, 2, 3, 0], [0, 4, 5, 6], [7, 8, -1, -1]])
     assert verbatim.is_memorized(generated, suffix).tolist() == [True, False, False]
-    assert verbatim.is_memorized(generated, suffix, match="contains").tolist() == [True, True, False]
+    assert verbatim.is_memorized(generated, suffix, match="contains").tolist() == [
+        True,
+        True,
+        False,
+    ]
     assert not verbatim.is_memorized(generated[:, :2], suffix, match="contains").any()
 
 
@@ -58,4 +87,6 @@ def test_too_short_texts_count_with_denominator_all() -> None:
     assert verbatim.memorized_percent(hits, points) == pytest.approx(100 * 2 / 3)
     assert verbatim.memorized_percent(hits, points, denominator="all") == pytest.approx(40)
     empty = verbatim.choose_probe_points([[1, 2]], ["short"])
-    assert verbatim.memorized_percent(np.zeros(0, bool), empty) == 0.0 and empty.prefix_tokens.shape == (0, 20)
+    assert verbatim.memorized_percent(
+        np.zeros(0, bool), empty
+    ) == 0.0 and empty.prefix_tokens.shape == (0, 20)

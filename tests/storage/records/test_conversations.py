@@ -1,4 +1,5 @@
-"""Conversations from records of every shape, and texts of them by chat templates, as `transformers` writes them."""
+"""Conversations from records of every shape, and texts of them by chat templates, as `transformers`
+writes them."""
 
 from __future__ import annotations
 
@@ -13,15 +14,19 @@ from sanitize.storage.records.conversations import ChatTemplate, list_turns
 from sanitize.storage.records.record_shapes import canonical_schema, recognize_shape
 
 CHATML = (
-    "{%- for message in messages %}\n"
-    "{{- '<|im_start|>' + message['role'] + '\\n' + message['content'] | trim + '<|im_end|>\\n' }}\n{%- endfor %}\n"
-    "{%- if add_generation_prompt %}\n{{- '<|im_start|>assistant\\n' }}\n{%- endif %}"
+    "{%- for message in messages %}\n{{- '<|im_start|>' + message['role'] + '\\n' +"
+    " message['content'] | trim + '<|im_end|>\\n' }}\n{%- endfor %}\n{%- if add_generation_prompt"
+    " %}\n{{- '<|im_start|>assistant\\n' }}\n{%- endif %}"
 )
 ALTERNATING = (
-    "{{ bos_token }}{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('no') }}{% endif %}"
-    "{% if m.role == 'user' %}[INST] {{ m.content }} [/INST]{% else %} {{ m.content }}{{ eos_token }}{% endif %}{% endfor %}"
+    "{{ bos_token }}{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{"
+    " raise_exception('no') }}{% endif %}{% if m.role == 'user' %}[INST] {{ m.content }} [/INST]{%"
+    " else %} {{ m.content }}{{ eos_token }}{% endif %}{% endfor %}"
 )
-LAST_ONLY = "{% for m in messages %}{% if loop.last or m.role == 'user' %}{{ m.role }}={{ m.content }};{% endif %}{% endfor %}"
+LAST_ONLY = (
+    "{% for m in messages %}{% if loop.last or m.role == 'user' %}{{ m.role }}={{ m.content }};{%"
+    " endif %}{% endfor %}"
+)
 TURNS: list[dict[str, Any]] = [
     {"role": "user", "content": "Hi"},
     {"role": "assistant", "content": "Hello."},
@@ -40,15 +45,37 @@ def turns_of(record: dict[str, Any]) -> list[tuple[str, str]]:
     ("record", "expected"),
     [
         ({"messages": TURNS[:2]}, [("user", "Hi"), ("assistant", "Hello.")]),
-        ({"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yo"}]}, [("user", "Hi"), ("assistant", "Yo")]),
-        ({"messages": [{"role": "user", "content": [{"type": "text", "text": "A"}, {"type": "text", "text": "B"}]}]}, [("user", "AB")]),
+        (
+            {"conversations": [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yo"}]},
+            [("user", "Hi"), ("assistant", "Yo")],
+        ),
+        (
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [{"type": "text", "text": "A"}, {"type": "text", "text": "B"}],
+                    }
+                ]
+            },
+            [("user", "AB")],
+        ),
         ({"prompt": "Q", "completion": "A"}, [("user", "Q"), ("assistant", "A")]),
-        ({"prompt": TURNS[:1], "completion": TURNS[1:2]}, [("user", "Hi"), ("assistant", "Hello.")]),
-        ({"instruction": "Add", "input": "1 2", "output": "3"}, [("user", "Add\n\n1 2"), ("assistant", "3")]),
+        (
+            {"prompt": TURNS[:1], "completion": TURNS[1:2]},
+            [("user", "Hi"), ("assistant", "Hello.")],
+        ),
+        (
+            {"instruction": "Add", "input": "1 2", "output": "3"},
+            [("user", "Add\n\n1 2"), ("assistant", "3")],
+        ),
         ({"instruction": "Add", "input": "", "output": "3"}, [("user", "Add"), ("assistant", "3")]),
         ({"prompt": "Q", "chosen": "A", "rejected": "B"}, [("user", "Q"), ("assistant", "A")]),
         ({"chosen": TURNS[:2], "rejected": TURNS[2:]}, [("user", "Hi"), ("assistant", "Hello.")]),
-        ({"prompt": "Hi", "chosen": TURNS[:2], "rejected": TURNS[:2]}, [("user", "Hi"), ("assistant", "Hello.")]),
+        (
+            {"prompt": "Hi", "chosen": TURNS[:2], "rejected": TURNS[:2]},
+            [("user", "Hi"), ("assistant", "Hello.")],
+        ),
     ],
 )
 def test_records_are_conversations(record: dict[str, Any], expected: list[tuple[str, str]]) -> None:
@@ -60,7 +87,12 @@ def test_texts_equal_those_of_transformers(source: str) -> None:
     from tokenizers import Tokenizer, models
     from transformers import PreTrainedTokenizerFast
 
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=Tokenizer(models.BPE()), bos_token="<s>", eos_token="</s>", chat_template=source)
+    tokenizer = PreTrainedTokenizerFast(
+        tokenizer_object=Tokenizer(models.BPE()),
+        bos_token="<s>",
+        eos_token="</s>",
+        chat_template=source,
+    )
     template = ChatTemplate(source, (("bos_token", "<s>"), ("eos_token", "</s>")))
     for turns in (TURNS, TURNS[:2]):
         assert template.render(turns) == tokenizer.apply_chat_template(turns, tokenize=False)
@@ -74,7 +106,10 @@ def test_texts_equal_those_of_transformers(source: str) -> None:
     [
         (ChatTemplate(), ["Hello.\n", "Go well.\n"]),
         (ChatTemplate(CHATML), ["Hello.<|im_end|>\n", "Go well.<|im_end|>\n"]),
-        (ChatTemplate(ALTERNATING, (("bos_token", "<s>"), ("eos_token", "</s>"))), [" Hello.</s>", " Go well.</s>"]),
+        (
+            ChatTemplate(ALTERNATING, (("bos_token", "<s>"), ("eos_token", "</s>"))),
+            [" Hello.</s>", " Go well.</s>"],
+        ),
     ],
 )
 def test_spans_of_the_assistant(template: ChatTemplate, expected: list[str]) -> None:
@@ -96,7 +131,12 @@ def test_what_templates_refuse_is_told_without_texts() -> None:
 
 
 @pytest.mark.parametrize(
-    "source", ["{{ messages.__class__.__mro__ }}", "{{ ''.__class__.__base__.__subclasses__() }}", "{% include 'x' %}"]
+    "source",
+    [
+        "{{ messages.__class__.__mro__ }}",
+        "{{ ''.__class__.__base__.__subclasses__() }}",
+        "{% include 'x' %}",
+    ],
 )
 def test_templates_run_in_a_sandbox(source: str) -> None:
     with contextlib.suppress(InputRefused):

@@ -1,4 +1,5 @@
-"""Features of `datasets`: read from schema metadata, written as the hub's YAML exactly as `datasets` does."""
+"""Features of `datasets`: read from schema metadata, written as the hub's YAML exactly as
+`datasets` does."""
 
 from __future__ import annotations
 
@@ -9,7 +10,13 @@ import pyarrow as pa
 import pytest
 
 from sanitize.errors import InputRefused
-from sanitize.storage.records.dataset_features import list_label_names, merge_features, published_features, read_features, to_yaml_list
+from sanitize.storage.records.dataset_features import (
+    list_label_names,
+    merge_features,
+    published_features,
+    read_features,
+    to_yaml_list,
+)
 
 datasets = pytest.importorskip("datasets")
 Value, ClassLabel, List = datasets.Value, datasets.ClassLabel, datasets.List
@@ -43,15 +50,23 @@ def test_yaml_restores_the_same_features() -> None:
 
 def test_metadata_of_a_dataset_is_read() -> None:
     data = datasets.Dataset.from_dict(
-        {"text": ["a"], "label": [1]}, features=datasets.Features({"text": Value("string"), "label": ClassLabel(names=["n", "p"])})
+        {"text": ["a"], "label": [1]},
+        features=datasets.Features(
+            {"text": Value("string"), "label": ClassLabel(names=["n", "p"])}
+        ),
     )
     assert json.loads(read_features(data.data.table.schema)) == data.features.to_dict()
     assert list_label_names(data.features.to_dict()) == [("label", "n"), ("label", "p")]
 
 
-@pytest.mark.parametrize("metadata", [None, b"", b"{}", b'{"info": 3}', b'{"info": {"features": {"other": {}}}}', b"[" * 100_000])
+@pytest.mark.parametrize(
+    "metadata",
+    [None, b"", b"{}", b'{"info": 3}', b'{"info": {"features": {"other": {}}}}', b"[" * 100_000],
+)
 def test_other_metadata_is_ignored(metadata: bytes | None) -> None:
-    schema = pa.schema([("text", pa.string())], metadata=None if metadata is None else {b"huggingface": metadata})
+    schema = pa.schema(
+        [("text", pa.string())], metadata=None if metadata is None else {b"huggingface": metadata}
+    )
     assert read_features(schema) == ""
 
 
@@ -64,7 +79,13 @@ def test_files_must_agree() -> None:
 
 
 @pytest.mark.parametrize(
-    "feature", [{"_type": "Hologram"}, {"feature": {"_type": "Hologram"}, "_type": "List"}, [{"a": {"_type": "New"}}], 3]
+    "feature",
+    [
+        {"_type": "Hologram"},
+        {"feature": {"_type": "Hologram"}, "_type": "List"},
+        [{"a": {"_type": "New"}}],
+        3,
+    ],
 )
 def test_unknown_types_are_refused(feature: Any) -> None:
     with pytest.raises(InputRefused, match="feature type of `datasets` that is not known"):
@@ -73,6 +94,23 @@ def test_unknown_types_are_refused(feature: Any) -> None:
 
 def test_features_of_the_output_follow_the_policies() -> None:
     text, number = {"dtype": "string", "_type": "Value"}, {"dtype": "int64", "_type": "Value"}
-    columns = [("doc_id", "keep"), ("text", "sanitize"), ("n", "keep"), ("author", "pseudonymize"), ("image", "drop")]
-    features = {"n": number, "text": text, "key": number, "author": text, "image": {"_type": "Image"}}
-    assert published_features(features, columns, {"doc_id": "key"}) == {"n": number, "text": text, "doc_id": text, "author": text}
+    columns = [
+        ("doc_id", "keep"),
+        ("text", "sanitize"),
+        ("n", "keep"),
+        ("author", "pseudonymize"),
+        ("image", "drop"),
+    ]
+    features = {
+        "n": number,
+        "text": text,
+        "key": number,
+        "author": text,
+        "image": {"_type": "Image"},
+    }
+    assert published_features(features, columns, {"doc_id": "key"}) == {
+        "n": number,
+        "text": text,
+        "doc_id": text,
+        "author": text,
+    }

@@ -17,15 +17,25 @@ LINE = to_json_lines([{"text": "Hi"}])
 
 def survey_splits(folder: Path) -> list[tuple[str, str]]:
     """(file below the folder, split) of each unit, in corpus order."""
-    return [(str(Path(unit.files[0]).relative_to(folder)), unit.split) for unit in survey_inputs([folder], Roles()).units]
+    return [
+        (str(Path(unit.files[0]).relative_to(folder)), unit.split)
+        for unit in survey_inputs([folder], Roles()).units
+    ]
 
 
 @pytest.mark.parametrize(
     ("files", "expected"),
     [
-        (["train.jsonl", "test.jsonl", "dev.jsonl"], [("train.jsonl", "train"), ("dev.jsonl", "validation"), ("test.jsonl", "test")]),
         (
-            ["data/train-00000-of-00002.jsonl", "data/train-00001-of-00002.jsonl", "data/test_sft-00000-of-00001.jsonl"],
+            ["train.jsonl", "test.jsonl", "dev.jsonl"],
+            [("train.jsonl", "train"), ("dev.jsonl", "validation"), ("test.jsonl", "test")],
+        ),
+        (
+            [
+                "data/train-00000-of-00002.jsonl",
+                "data/train-00001-of-00002.jsonl",
+                "data/test_sft-00000-of-00001.jsonl",
+            ],
             [
                 ("data/train-00000-of-00002.jsonl", "train"),
                 ("data/train-00001-of-00002.jsonl", "train"),
@@ -37,7 +47,10 @@ def survey_splits(folder: Path) -> list[tuple[str, str]]:
         (["a.jsonl", "b.jsonl"], [("a.jsonl", ""), ("b.jsonl", "")]),
         (["trainer.jsonl", "testimony.jsonl"], [("testimony.jsonl", ""), ("trainer.jsonl", "")]),
         (["train-1.jsonl", "train-2.jsonl"], [("train-1.jsonl", ""), ("train-2.jsonl", "")]),
-        (["part-00000-of-00002.jsonl", "part-00001-of-00002.jsonl"], [(f"part-0000{no}-of-00002.jsonl", "") for no in range(2)]),
+        (
+            ["part-00000-of-00002.jsonl", "part-00001-of-00002.jsonl"],
+            [(f"part-0000{no}-of-00002.jsonl", "") for no in range(2)],
+        ),
         (["test.jsonl"], [("test.jsonl", "test")]),
         (["Test/a.jsonl", "TRAIN-1.jsonl"], [("TRAIN-1.jsonl", "train"), ("Test/a.jsonl", "test")]),
     ],
@@ -50,16 +63,28 @@ def test_layouts(tmp_path: Path, files: list[str], expected: list[tuple[str, str
 
 @pytest.mark.parametrize(
     ("files", "count"),
-    [(["train.jsonl", "test.jsonl", "a.jsonl", "holdout/b.jsonl", "c.json"], 3), (["train.jsonl", "a.jsonl"], 0), (["test.jsonl"], 0)],
+    [
+        (["train.jsonl", "test.jsonl", "a.jsonl", "holdout/b.jsonl", "c.json"], 3),
+        (["train.jsonl", "a.jsonl"], 0),
+        (["test.jsonl"], 0),
+    ],
 )
-def test_files_whose_paths_name_no_split_are_counted(tmp_path: Path, files: list[str], count: int) -> None:
+def test_files_whose_paths_name_no_split_are_counted(
+    tmp_path: Path, files: list[str], count: int
+) -> None:
     for name in files:
         write_file(tmp_path / name, LINE)
     assert survey_inputs([tmp_path], Roles()).files_without_split == count
 
 
 def test_order_of_splits() -> None:
-    assert sorted(["b", "test", "a", "validation", "train"], key=split_rank) == ["train", "validation", "test", "a", "b"]
+    assert sorted(["b", "test", "a", "validation", "train"], key=split_rank) == [
+        "train",
+        "validation",
+        "test",
+        "a",
+        "b",
+    ]
 
 
 def test_a_single_named_file_has_no_split(tmp_path: Path) -> None:
@@ -78,7 +103,11 @@ def test_mails_have_no_split_of_their_own(tmp_path: Path) -> None:
     write_file(tmp_path / "test.jsonl", LINE)
     survey = survey_inputs([tmp_path], Roles())
     assert [(unit.split, len(unit.files)) for unit in survey.units] == [("train", 2), ("test", 1)]
-    assert [row["user_id"] for row in stage_survey(survey, tmp_path / "out")[0]] == ["ann@example.com", "ann@example.com", None]
+    assert [row["user_id"] for row in stage_survey(survey, tmp_path / "out")[0]] == [
+        "ann@example.com",
+        "ann@example.com",
+        None,
+    ]
 
 
 def write_dataset_dict(folder: Path, *splits: str) -> None:

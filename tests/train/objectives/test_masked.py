@@ -1,4 +1,5 @@
-"""Masked words: complete words, the configured share, drawn in each epoch, and never a word that a blacklist protects."""
+"""Masked words: complete words, the configured share, drawn in each epoch, and never a word that a
+blacklist protects."""
 
 from __future__ import annotations
 
@@ -22,7 +23,9 @@ from sanitize.train.objectives.objective import IGNORE_INDEX, Objective, TrainCo
 from sanitize.train.tokenization import NO_WORD, split_words, tokenize_documents
 
 WORDS = "ada stokes eve plan report the of mail 12 \u00e9t\u00e9 monday".split()
-TEXTS = st.lists(st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join), min_size=1, max_size=5).filter(any)
+TEXTS = st.lists(
+    st.lists(st.sampled_from(WORDS), max_size=30).map(" ".join), min_size=1, max_size=5
+).filter(any)
 ENTRIES = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=3).map(tuple), max_size=6)
 
 
@@ -46,11 +49,25 @@ def write_blacklist(path: Path, entries: list[tuple[tuple[str, ...], str]]) -> P
 
 def make_rows(texts: list[str], tokenizer: Any, objective: Objective, **options: Any) -> TokenRows:
     ids = pa.array([str(number) for number in range(len(texts))], pa.large_string())
-    documents = DocumentTable(pa.table({"text": pa.array(texts, pa.large_string()), "doc_id": ids}), Path(), ())
-    tokens = tokenize_documents(
-        documents, tokenizer, select_maskable_words=objective.select_maskable_words, rewrite_texts=objective.rewrite_texts
+    documents = DocumentTable(
+        pa.table({"text": pa.array(texts, pa.large_string()), "doc_id": ids}), Path(), ()
     )
-    return pack_rows(tokens, **{"layout": "document", "context_length": 16, "seed": 0, "pad_id": tokenizer.pad_token_id, **options})
+    tokens = tokenize_documents(
+        documents,
+        tokenizer,
+        select_maskable_words=objective.select_maskable_words,
+        rewrite_texts=objective.rewrite_texts,
+    )
+    return pack_rows(
+        tokens,
+        **{
+            "layout": "document",
+            "context_length": 16,
+            "seed": 0,
+            "pad_id": tokenizer.pad_token_id,
+            **options,
+        },
+    )
 
 
 def set_up_objective(
@@ -58,7 +75,11 @@ def set_up_objective(
 ) -> tuple[Objective, TokenRows]:
     objective = objectives.load_objective(settings, "recipe: objective")
     rows = make_rows(texts, tokenizer, objective, **options)
-    objective.setup(TrainContext(rows=rows, tokenizer=tokenizer, model=None, device=None, seed=seed, batch_size=8))
+    objective.setup(
+        TrainContext(
+            rows=rows, tokenizer=tokenizer, model=None, device=None, seed=seed, batch_size=8
+        )
+    )
     return objective, rows
 
 
@@ -68,7 +89,9 @@ def get_target_mask(objective: Objective, rows: TokenRows, epoch: int = 0) -> np
 
 
 @given(TEXTS, st.floats(0.05, 1.0), st.integers(0, 3))
-def test_complete_words_are_masked_at_the_configured_share(tokenizer: Any, texts: list[str], share: float, epoch: int) -> None:
+def test_complete_words_are_masked_at_the_configured_share(
+    tokenizer: Any, texts: list[str], share: float, epoch: int
+) -> None:
     objective, rows = set_up_objective({"use": "masked", "share": share}, tokenizer, texts)
     batch = rows.make_batch(np.arange(len(rows)), epoch)
     collated = objective.collate(batch, training=True)
@@ -81,13 +104,17 @@ def test_complete_words_are_masked_at_the_configured_share(tokenizer: Any, texts
     for row in range(len(rows)):
         words = set(batch.word_ids[row].tolist()) - {NO_WORD}
         chosen = {unit for unit in words if is_masked[row][batch.word_ids[row] == unit].any()}
-        assert all(is_masked[row][batch.word_ids[row] == unit].all() for unit in chosen), "all tokens of a chosen word are masked"
+        assert all(is_masked[row][batch.word_ids[row] == unit].all() for unit in chosen), (
+            "all tokens of a chosen word are masked"
+        )
         assert len(chosen) == (max(1, round(share * len(words))) if words else 0)
         assert not is_masked[row][batch.word_ids[row] == NO_WORD].any()
 
 
 def test_each_epoch_chooses_other_words_and_all_words_are_reached(tokenizer: Any) -> None:
-    objective, rows = set_up_objective({"use": "masked"}, tokenizer, [" ".join(WORDS * 4)] * 3, context_length=64)
+    objective, rows = set_up_objective(
+        {"use": "masked"}, tokenizer, [" ".join(WORDS * 4)] * 3, context_length=64
+    )
     first, second = get_target_mask(objective, rows, 0), get_target_mask(objective, rows, 1)
     assert (first == get_target_mask(objective, rows, 0)).all() and not (first == second).all()
     assert not (first[0] == first[1]).all(), "copies of a text are masked differently"
@@ -96,29 +123,46 @@ def test_each_epoch_chooses_other_words_and_all_words_are_reached(tokenizer: Any
         masked_once |= get_target_mask(objective, rows, epoch)
     batch = rows.make_batch(np.arange(len(rows)), 0)
     assert (masked_once == (batch.word_ids != NO_WORD)).all()
-    reseeded, _ = set_up_objective({"use": "masked"}, tokenizer, [" ".join(WORDS * 4)] * 3, seed=1, context_length=64)
+    reseeded, _ = set_up_objective(
+        {"use": "masked"}, tokenizer, [" ".join(WORDS * 4)] * 3, seed=1, context_length=64
+    )
     assert not (get_target_mask(reseeded, rows, 0) == first).all()
 
 
 def test_the_choice_does_not_depend_on_the_batch(tokenizer: Any) -> None:
-    objective, rows = set_up_objective({"use": "masked"}, tokenizer, [" ".join(WORDS[: 3 + number]) for number in range(6)])
-    batch_labels = objective.collate(rows.make_batch(np.arange(len(rows)), 2), training=True)["labels"]
+    objective, rows = set_up_objective(
+        {"use": "masked"}, tokenizer, [" ".join(WORDS[: 3 + number]) for number in range(6)]
+    )
+    batch_labels = objective.collate(rows.make_batch(np.arange(len(rows)), 2), training=True)[
+        "labels"
+    ]
     for row in range(len(rows)):
-        row_labels = objective.collate(rows.make_batch(np.array([row]), 2), training=True)["labels"][0]
+        row_labels = objective.collate(rows.make_batch(np.array([row]), 2), training=True)[
+            "labels"
+        ][0]
         assert (batch_labels[row][: len(row_labels)] == row_labels).all()
 
 
 def test_replacement_shares_of_bert(tokenizer: Any) -> None:
     objective, rows = set_up_objective(
-        {"use": "masked", "share": 1.0, "replace": "bert"}, tokenizer, [" ".join(WORDS * 30)] * 20, context_length=64
+        {"use": "masked", "share": 1.0, "replace": "bert"},
+        tokenizer,
+        [" ".join(WORDS * 30)] * 20,
+        context_length=64,
     )
     batch = rows.make_batch(np.arange(len(rows)), 0)
     collated = objective.collate(batch, training=True)
     is_target, ids = collated["labels"] != IGNORE_INDEX, collated["input_ids"]
-    masked, kept = (ids[is_target] == tokenizer.mask_token_id).mean(), (ids[is_target] == batch.token_ids[is_target]).mean()
+    masked, kept = (
+        (ids[is_target] == tokenizer.mask_token_id).mean(),
+        (ids[is_target] == batch.token_ids[is_target]).mean(),
+    )
     assert 0.77 < masked < 0.83 and 0.08 < kept < 0.13 and 0.07 < 1 - masked - kept < 0.13
     assert (collated["labels"][is_target] == batch.token_ids[is_target]).all()
-    assert not np.isin(ids[is_target & (ids != batch.token_ids) & (ids != tokenizer.mask_token_id)], tokenizer.all_special_ids).any()
+    assert not np.isin(
+        ids[is_target & (ids != batch.token_ids) & (ids != tokenizer.mask_token_id)],
+        tokenizer.all_special_ids,
+    ).any()
 
 
 def reference_protected(words: list[str], entries: list[tuple[str, ...]]) -> set[int]:
@@ -134,45 +178,76 @@ def reference_protected(words: list[str], entries: list[tuple[str, ...]]) -> set
 @pytest.mark.slow
 @given(texts=TEXTS, entries=ENTRIES, epoch=st.integers(0, 20))
 def test_blacklisted_words_are_never_masked(
-    tmp_path_factory: pytest.TempPathFactory, tokenizer: Any, texts: list[str], entries: list[tuple[str, ...]], epoch: int
+    tmp_path_factory: pytest.TempPathFactory,
+    tokenizer: Any,
+    texts: list[str],
+    entries: list[tuple[str, ...]],
+    epoch: int,
 ) -> None:
     """Checked by the words of the labels, with a reference that is independent of the objective."""
-    path = write_blacklist(tmp_path_factory.mktemp("list"), [(entry, "direct") for entry in entries])
-    objective, rows = set_up_objective({"use": "ppmlm", "blacklist": str(path), "share": 1.0}, tokenizer, texts, context_length=400)
+    path = write_blacklist(
+        tmp_path_factory.mktemp("list"), [(entry, "direct") for entry in entries]
+    )
+    objective, rows = set_up_objective(
+        {"use": "ppmlm", "blacklist": str(path), "share": 1.0}, tokenizer, texts, context_length=400
+    )
     batch = rows.make_batch(np.arange(len(rows)), epoch)
     is_masked = objective.collate(batch, training=True)["labels"] != IGNORE_INDEX
     assert batch.word_ids is not None
     for row, text in enumerate(text for text in texts if text):
         words = split_words([text])[0]
-        units = list(dict.fromkeys(unit for unit in batch.word_ids[row].tolist() if unit != NO_WORD))
-        chosen = {number for number, unit in enumerate(units) if is_masked[row][batch.word_ids[row] == unit].any()}
+        units = list(
+            dict.fromkeys(unit for unit in batch.word_ids[row].tolist() if unit != NO_WORD)
+        )
+        chosen = {
+            number
+            for number, unit in enumerate(units)
+            if is_masked[row][batch.word_ids[row] == unit].any()
+        }
         assert chosen == set(range(len(words))) - reference_protected(words, entries)
 
 
 @given(TEXTS, ENTRIES)
-def test_protected_words_equal_the_reference(texts: list[str], entries: list[tuple[str, ...]]) -> None:
+def test_protected_words_equal_the_reference(
+    texts: list[str], entries: list[tuple[str, ...]]
+) -> None:
     word_lists = split_words(texts)
-    for words, protected in zip(word_lists, BlacklistMatcher(entries).find_protected_words(word_lists), strict=True):
+    for words, protected in zip(
+        word_lists, BlacklistMatcher(entries).find_protected_words(word_lists), strict=True
+    ):
         assert set(np.flatnonzero(protected).tolist()) == reference_protected(words, entries)
 
 
 def test_other_spellings_of_an_entry_are_protected(tmp_path: Path) -> None:
-    """An accent is a character of its own or not: the blacklist counts both as one word, and lists the spelling of one document."""
-    path = write_blacklist(tmp_path / "list", [(("zo\u00eb",), "indirect"), (("rene\u0301", "e"), "direct")])
+    """An accent is a character of its own or not: the blacklist counts both as one word, and lists
+    the spelling of one document."""
+    path = write_blacklist(
+        tmp_path / "list", [(("zo\u00eb",), "indirect"), (("rene\u0301", "e"), "direct")]
+    )
     texts = ["Zoe\u0308 wrote to Ren\u00e9 E.", "ZO\u00cb wrote to Rene\u0301 E."]
     expected = [[True, False, False, True, True]] * 2
-    assert [found.tolist() for found in BlacklistMatcher.read(path).find_protected_words(split_words(texts))] == expected
+    assert [
+        found.tolist()
+        for found in BlacklistMatcher.read(path).find_protected_words(split_words(texts))
+    ] == expected
 
 
 def test_reasons_select_the_protected_words(tmp_path: Path, tokenizer: Any) -> None:
-    path = write_blacklist(tmp_path / "list", [(("ada",), "direct"), (("report",), "indirect"), (("the", "mail"), "indirect")])
+    path = write_blacklist(
+        tmp_path / "list",
+        [(("ada",), "direct"), (("report",), "indirect"), (("the", "mail"), "indirect")],
+    )
     text = "ada report the mail the plan"
 
     def list_maskable_words(reasons: str, direct: str = "type") -> list[str]:
         settings = {"use": "ppmlm", "blacklist": str(path), "reasons": reasons, "direct": direct}
         objective, _ = set_up_objective(settings, tokenizer, [text])
         (mask,) = objective.select_maskable_words([split_words([text])[0]])
-        return [word for word, is_maskable in zip(split_words([text])[0], mask, strict=True) if is_maskable]
+        return [
+            word
+            for word, is_maskable in zip(split_words([text])[0], mask, strict=True)
+            if is_maskable
+        ]
 
     assert list_maskable_words("both") == ["the", "plan"]
     assert list_maskable_words("direct") == ["report", "the", "mail", "the", "plan"]
@@ -189,12 +264,17 @@ def test_an_empty_blacklist_is_plain_masking(tmp_path: Path, tokenizer: Any) -> 
     texts = [" ".join(WORDS * 3)]
     ppmlm, rows = set_up_objective({"use": "ppmlm", "blacklist": str(path)}, tokenizer, texts)
     masked, _ = set_up_objective({"use": "masked"}, tokenizer, texts)
-    assert all((get_target_mask(ppmlm, rows, epoch) == get_target_mask(masked, rows, epoch)).all() for epoch in range(5))
+    assert all(
+        (get_target_mask(ppmlm, rows, epoch) == get_target_mask(masked, rows, epoch)).all()
+        for epoch in range(5)
+    )
 
 
 def test_a_blacklist_of_all_words_gives_no_targets(tmp_path: Path, tokenizer: Any) -> None:
     path = write_blacklist(tmp_path / "list", [((word,), "direct") for word in WORDS])
-    objective, rows = set_up_objective({"use": "ppmlm", "blacklist": str(path)}, tokenizer, [" ".join(WORDS)])
+    objective, rows = set_up_objective(
+        {"use": "ppmlm", "blacklist": str(path)}, tokenizer, [" ".join(WORDS)]
+    )
     assert not get_target_mask(objective, rows).any()
 
 
@@ -214,27 +294,53 @@ def test_invalid_blacklists_are_refused(tmp_path: Path, tokenizer: Any) -> None:
         set_up_objective({"use": "ppmlm", "blacklist": str(tmp_path)}, tokenizer, ["ada"])
 
 
-def test_a_blacklist_is_found_in_the_private_folder_of_its_run(tmp_path: Path, tokenizer: Any) -> None:
-    first = write_blacklist(tmp_path / "work" / "runs" / "aa" / "vault" / "blacklist", [(("ada",), "direct")])
+def test_a_blacklist_is_found_in_the_private_folder_of_its_run(
+    tmp_path: Path, tokenizer: Any
+) -> None:
+    first = write_blacklist(
+        tmp_path / "work" / "runs" / "aa" / "vault" / "blacklist", [(("ada",), "direct")]
+    )
     (tmp_path / "work" / "readme.txt").touch()
     for use in ("ppmlm", "mlma"):
-        objective = objectives.load_objective({"use": use, "blacklist": str(tmp_path / "work")}, "recipe: objective")
-        assert objective.input_paths() == {"blacklist": str(first)}, "what is hashed is the list, not the private folder"
-    objective, rows = set_up_objective({"use": "mlma", "blacklist": str(tmp_path / "work")}, tokenizer, ["Dear Ada"], context_length=64)
+        objective = objectives.load_objective(
+            {"use": use, "blacklist": str(tmp_path / "work")}, "recipe: objective"
+        )
+        assert objective.input_paths() == {"blacklist": str(first)}, (
+            "what is hashed is the list, not the private folder"
+        )
+    objective, rows = set_up_objective(
+        {"use": "mlma", "blacklist": str(tmp_path / "work")},
+        tokenizer,
+        ["Dear Ada"],
+        context_length=64,
+    )
     assert tokenizer.decode(rows.token_ids) == "Dear X"
-    write_blacklist(tmp_path / "work" / "runs" / "bb" / "vault" / "blacklist", [(("bob",), "direct")])
+    write_blacklist(
+        tmp_path / "work" / "runs" / "bb" / "vault" / "blacklist", [(("bob",), "direct")]
+    )
     with pytest.raises(InputRefused, match="2 runs have a blacklist; name one"):
         objective.input_paths()
 
 
 def test_mlma_replaces_direct_identifiers_by_x(tmp_path: Path, tokenizer: Any) -> None:
-    path = write_blacklist(tmp_path / "list", [(("ada", "stokes"), "direct"), (("eve",), "direct"), (("plan",), "indirect")])
+    path = write_blacklist(
+        tmp_path / "list",
+        [(("ada", "stokes"), "direct"), (("eve",), "direct"), (("plan",), "indirect")],
+    )
     objective, rows = set_up_objective(
-        {"use": "mlma", "blacklist": str(path)}, tokenizer, ["Dear Ada Stokes, Eve has the plan, Ada."], context_length=64
+        {"use": "mlma", "blacklist": str(path)},
+        tokenizer,
+        ["Dear Ada Stokes, Eve has the plan, Ada."],
+        context_length=64,
     )
     assert tokenizer.decode(rows.token_ids) == "Dear X X, X has the plan, Ada."
     nothing = write_blacklist(tmp_path / "nothing", [(("plan",), "indirect")])
-    plain, rows = set_up_objective({"use": "mlma", "blacklist": str(nothing)}, tokenizer, ["Dear Ada Stokes"], context_length=64)
+    plain, rows = set_up_objective(
+        {"use": "mlma", "blacklist": str(nothing)},
+        tokenizer,
+        ["Dear Ada Stokes"],
+        context_length=64,
+    )
     assert tokenizer.decode(rows.token_ids) == "Dear Ada Stokes"
     masked_once = np.zeros_like(get_target_mask(plain, rows))
     for epoch in range(30):
