@@ -20,7 +20,8 @@ from sanitize.engines.local import LocalEngine
 from sanitize.kinds.kind import all_kinds
 from sanitize.pipeline import append
 from sanitize.pipeline.run_state import RunState
-from sanitize.pipeline.shard_rewriting import RewrittenShards
+from sanitize.pipeline.shard_rewriting import RewrittenShards, rewrite_swept_shards
+from sanitize.pipeline.whole_corpus_stages import RewriteInputs
 from sanitize.storage import private_folder, table_schemas
 from sanitize.storage.formats import shard_path
 from sanitize.storage.parquet_files import open_table_writer
@@ -41,10 +42,11 @@ MAX_SWEEPS = 3  # of one shard
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedShards:
-    """The shards after the leak check, and what is needed to search the pages of OUT for the same
-    values."""
+    """The shards after the leak check, swept where it found a value, and what is needed to search
+    the pages of OUT for the same values."""
 
     state: RunState
+    shards: RewrittenShards
     report: dict[str, Any]  # the `verify` entry of the summary
     terms: tuple[Path, ...] = ()  # empty if nothing is checked
     # of input files and shards, by the SHA-256 that the pages name
@@ -106,17 +108,18 @@ class CheckedShards:
         return list(remaining.values())
 
 
-def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
+def check_shards(state: RunState, inputs: RewriteInputs, shards: RewrittenShards) -> CheckedShards:
     """Run the leak check on every shard. A shard with remaining values in its text is swept,
-    rewritten (`shards` is updated) and checked again, up to `MAX_SWEEPS` times: a shard that is
+    rewritten from `inputs` and checked again, up to `MAX_SWEEPS` times: a shard that is
     rewritten has other variants. Raises LeakFound for what is left then."""
     mode = state.index.settings.verify
     if mode == "off":
         return CheckedShards(
             state=state,
+            shards=shards,
             report={"mode": mode, "values_checked": 0, "ambiguous_values": 0, "swept": 0},
         )
-    checks = _ShardChecks.prepare(state, mode, shards.erased_mentions.value_ids)
+    checks = _ShardChecks.prepare(state, mode, inputs.erased_mentions.value_ids)
     is_reused = [state.is_reusable(state.find_increment(no)) for no in state.task_nos]
     results = checks.verify(
         [checks.create_task(no, is_recheck=is_reused[no]) for no in state.task_nos]
@@ -134,7 +137,7 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
         if sweep_no > 0:
             for no in to_rewrite:
                 checks.add_recheck_to_sweep(no)
-        shards.rewrite_again(to_rewrite)
+        shards = rewrite_swept_shards(state, inputs, shards, to_rewrite)
         tasks = [checks.create_task(no, is_recheck=True) for no in to_rewrite]
         for no, result in zip(
             to_rewrite, state.tasks.run("verify", tasks, function=verify_task), strict=True
@@ -143,11 +146,12 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
         to_rewrite = [no for no in to_rewrite if results[no].swept]
     raise_on_leaks(results, set(swept_task_nos))
     failpoints.hit("run:leak_checked")
+    sweep_files = state.task_files("sweep")
     report = {
         "mode": mode,
         "values_checked": checks.value_counts.searched,
         "ambiguous_values": checks.value_counts.common,
-        "swept": sum(pq.read_metadata(shards.sweep_files[no]).num_rows for no in swept_task_nos),
+        "swept": sum(pq.read_metadata(sweep_files[no]).num_rows for no in swept_task_nos),
         "kinds": sorted(state.plan.leak_checked_kinds),
     }
     inconclusive = [result.inconclusive for result in results]
@@ -162,7 +166,11 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
     input_sizes = {sha256: size for size, sha256 in state.index.input_files}
     shard_sizes = {result["sha256"]: result["bytes"] for result in shards.results}
     return CheckedShards(
-        state=state, report=report, terms=checks.terms, file_sizes=input_sizes | shard_sizes
+        state=state,
+        shards=shards,
+        report=report,
+        terms=checks.terms,
+        file_sizes=input_sizes | shard_sizes,
     )
 
 
@@ -200,7 +208,7 @@ class _ShardChecks:
         return self.state.tasks.run("verify", tasks, function=verify_task)
 
     def create_task(self, task_no: int, is_recheck: bool = False) -> VerifyTask:
-        """The check of one shard. What it sweeps is for `RewrittenShards.rewrite_again`; that of a
+        """The check of one shard. What it sweeps is for `rewrite_swept_shards`; that of a
         recheck, for `add_recheck_to_sweep`."""
         state, index, name = self.state, self.state.index, f"{task_no:05d}.parquet"
         sweep_file, recheck_file = self._sweep_files(task_no)
@@ -244,7 +252,7 @@ class _ShardChecks:
 
     def add_recheck_to_sweep(self, task_no: int) -> None:
         """Add what the recheck of a shard swept to what was swept in it before, for
-        `RewrittenShards.rewrite_again`."""
+        `rewrite_swept_shards`."""
         sweep_file, recheck_file = self._sweep_files(task_no)
         spans = pa.concat_tables(
             [pq.read_table(path, partitioning=None) for path in (sweep_file, recheck_file)]

@@ -58,6 +58,17 @@ class WordBlacklist:
     counts: dict[str, Any]
 
 
+@dataclass(frozen=True, kw_only=True)
+class RewriteInputs:
+    """What the stages before rewriting decide over the whole corpus."""
+
+    erased_mentions: ErasedMentions
+    occurrence_files: Sequence[Path]  # of the selected occurrences, one per task
+    drop_files: tuple[Path, ...]  # one per dropper
+    blacklist: WordBlacklist | None
+    column_values: ColumnValues
+
+
 def find_erased_mentions(state: RunState) -> ErasedMentions:
     """Find what the index does not have of erased persons: mentions of their names, and the
     documents they wrote. Find in the index which values are theirs."""
@@ -201,17 +212,14 @@ def build_word_blacklist(
 def aggregate_increment(
     state: RunState,
     increment: OutputIncrement,
-    erased_mentions: ErasedMentions,
-    occurrence_files: Sequence[Path],
-    drop_files: tuple[Path, ...],
-    blacklist: WordBlacklist | None,
-    column_values: ColumnValues,
+    inputs: RewriteInputs,
     split: str = "",
 ) -> tuple[Aggregates, ...]:
     """The aggregates that the editors need for an increment, in plan order; they cover the corpus
     up to its end, or with `split` only that split of it. Values that a variant must not equal are
     always those of the whole corpus."""
-    index = state.index
+    index, erased_mentions = state.index, inputs.erased_mentions
+    occurrence_files, blacklist = inputs.occurrence_files, inputs.blacklist
     split_tasks = [
         no
         for no, own_split in enumerate(index.task_splits[: increment.end_task])
@@ -219,7 +227,7 @@ def aggregate_increment(
     ]
     excluded = (
         *(erased_mentions.document_files if erased_mentions.document_count else ()),
-        *drop_files,
+        *inputs.drop_files,
     )
     replacement_form_files = _collect_replacement_forms(state, increment)
     needs_corpus_pass = any(editor.pass_schemas for editor in state.plan.editors)
@@ -230,8 +238,7 @@ def aggregate_increment(
     )
     folder_task = FolderTask(index.workspace / "spill" / "counts")
     value_files = index.task_files("vault", "values")[: increment.end_task]
-
-    column_value_files = column_values.list_files(increment.end_task)
+    column_value_files = inputs.column_values.list_files(increment.end_task)
 
     def write_aggregates(task: FolderTask) -> dict[str, Any]:
         aggregates = aggregate_for_editors(
