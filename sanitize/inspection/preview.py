@@ -31,7 +31,8 @@ from sanitize.engines.local import LocalEngine
 from sanitize.errors import MissingExtra, PlanError, UsageError
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.indexing.quarantine_limit import measure_loss
-from sanitize.pipeline.run import PipelineRun
+from sanitize.pipeline.run import run_plan
+from sanitize.pipeline.run_state import RunState
 from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import ExplainOptions, public_function
 from sanitize.plans.settings import Settings, settings_of
@@ -143,7 +144,9 @@ def explain_with_settings(
         with IndexBuilder(
             [sample], Path(folder) / "work", sample_settings, plan.detection_spec
         ) as index:
-            summary = PipelineRun(index, sample_plan, Path(folder) / "out").sanitize()
+            summary = run_plan(
+                index, RunState(index.state, index.tasks, sample_plan, Path(folder) / "out")
+            )
             pairs = select_edit_samples(
                 index.state.documents,
                 index.state.leaves,

@@ -24,7 +24,8 @@ from sanitize.errors import InputRefused, OutputBroken, UsageError, describe_val
 from sanitize.kinds.custom_kind import LENGTH_ONLY_FIELDS
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.manifest import get_format_versions, get_library_versions
-from sanitize.pipeline.run import PipelineRun
+from sanitize.pipeline.run import run_plan
+from sanitize.pipeline.run_state import RunState
 from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import public_function
 from sanitize.plans.settings import DESCRIPTION_SETTINGS, Settings, column_settings
@@ -219,8 +220,8 @@ def replay(
                 )
             ],
         )
-        pipeline_run = PipelineRun(index, plan, out, accept)
-        if pipeline_run.state.plan_hash != original.plan_hash:
+        state = RunState(index.state, index.tasks, plan, out, check_manifest=accept)
+        if state.plan_hash != original.plan_hash:
             if not notes and known is not None:
                 raise UsageError(
                     f"--known {known}: not the list that {path} was made with, or its plan or"
@@ -237,7 +238,7 @@ def replay(
                 " result"
             )
         present = read_json(out / "manifest.json")
-        if out.exists() and (present or {}).get("plan_hash") != pipeline_run.state.plan_hash:
+        if out.exists() and (present or {}).get("plan_hash") != state.plan_hash:
             raise UsageError(
                 f"{out}: exists already, and is not the output of an earlier replay; use another"
                 " -o, or move it away"
@@ -246,7 +247,7 @@ def replay(
             write_json(work / _MARKER_FILE, {"plan_hash": original.plan_hash})
         changed = published = False
         try:
-            changed = published = pipeline_run.sanitize().changed
+            changed = published = run_plan(index, state).changed
         except _OutputDiffers:
             changed = True
     if not changed:

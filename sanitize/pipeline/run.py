@@ -1,4 +1,4 @@
-"""Runs one plan over one corpus: the list of the stages, and the functions `run` and `index`.
+"""Runs one plan over one corpus: the stages in order, and the functions `run` and `index`.
 
 Tasks are fixed ranges of `doc_no`; each leaves files and a record, so that the same command resumes
 where it was stopped. The results of a stage are reused as long as everything they depend on is the
@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
 
@@ -21,6 +21,7 @@ from sanitize.errors import LeakFound, UsageError
 from sanitize.finders.known import check_listed_kinds
 from sanitize.kinds.kind import custom_kinds
 from sanitize.pipeline import append, canaries
+from sanitize.pipeline.column_values import collect_column_values
 from sanitize.pipeline.indexing import index_reuse
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.manifest import (
@@ -30,18 +31,16 @@ from sanitize.pipeline.manifest import (
     get_library_versions,
     summarize_kinds,
 )
+from sanitize.pipeline.occurrence_selection import count_remaining_kinds, select_occurrences
 from sanitize.pipeline.run_state import RunState
 from sanitize.pipeline.shard_checking import CheckedShards, check_shards
-from sanitize.pipeline.shard_rewriting import RewrittenShards, rewrite_shards, summarize_editors
+from sanitize.pipeline.shard_rewriting import rewrite_shards, summarize_editors
 from sanitize.pipeline.whole_corpus_stages import (
-    ErasedMentions,
-    WordBlacklist,
+    RewriteInputs,
     build_word_blacklist,
-    collect_column_values,
     count_dropped,
     drop_documents,
     find_erased_mentions,
-    select_occurrences,
 )
 from sanitize.plans.coverage import list_looked_for
 from sanitize.plans.plan import Plan
@@ -70,142 +69,81 @@ from sanitize.verification.attribution import find_renamed_columns
 Data = TypeVar("Data")  # a Dataset, a DatasetDict, a Polars frame or an Arrow table
 
 
-@dataclass(frozen=True)
-class Stage:
-    """A stage of a run. `task` gets the state of the run and the results named in `needs`, and
-    returns the result named `makes`."""
-
-    name: str
-    needs: tuple[str, ...]
-    makes: str
-    task: Callable[..., object]
-
-
-def list_stages() -> tuple[Stage, ...]:
-    """The stages of a run after its index is built, in order. Each result is a table in the run's
-    folder, or a small object."""
-    return (
-        Stage("find erased", (), "erased_mentions", find_erased_mentions),
-        Stage("column values", (), "column_values", collect_column_values),
-        Stage("select", ("erased_mentions",), "occurrence_files", select_occurrences),
-        Stage("drop", ("erased_mentions", "occurrence_files"), "drop_files", drop_documents),
-        Stage(
-            "blacklist",
-            ("erased_mentions", "occurrence_files", "drop_files"),
-            "blacklist",
-            build_word_blacklist,
-        ),
-        Stage(
-            "rewrite",
-            ("erased_mentions", "occurrence_files", "drop_files", "blacklist", "column_values"),
-            "shards",
-            rewrite_shards,
-        ),
-        Stage("verify", ("shards",), "checked_shards", check_shards),
-        Stage("canaries", (), "canary_counts", check_canaries),
-        Stage("ledger", (), "ledger", account_privacy),
-        Stage(
-            "summarize",
-            (
-                "index_counts",
-                "erased_mentions",
-                "drop_files",
-                "blacklist",
-                "shards",
-                "checked_shards",
-                "canary_counts",
-                "ledger",
-            ),
-            "summary",
-            summarize,
-        ),
-        Stage("publish", ("shards", "checked_shards", "summary"), "published", publish_output),
-    )
-
-
-class PipelineRun:
-    """Runs one plan over the corpus of `index` and publishes OUT."""
-
-    def __init__(
-        self,
-        index: IndexBuilder,
-        plan: Plan,
-        output: Path,
-        check_manifest: Callable[[Mapping[str, Any]], object] = lambda manifest: None,
-        display_name: str = "",
-    ) -> None:
-        """`check_manifest` gets the manifest before anything is published, and raises to stop the
-        run. `display_name`: OUT in messages, if not its path."""
-        self.index = index
-        self.state = RunState(
-            index.state,
-            index.tasks,
-            plan,
-            output,
-            display_name=display_name,
-            check_manifest=check_manifest,
-        )
-
-    def sanitize(self) -> RunResult:
-        """Run all stages, unless OUT is up to date; returns the summary."""
-        started_at = time.monotonic()
-        state = self.state
-        self._check_settings()
-        if state.is_output_current():
-            costs = state.summarize_costs(started_at, 0)
-            return RunResult.from_dict(
-                {**Corpus.open(state.output).manifest["summary"], "changed": False, **costs}
-            )
-        index_counts = self.index.build(state.plan)
-        for editor in state.plan.editors:
-            editor.validate_settings(state.index.documents.schema)
-        with translate_disk_errors(state.index.workspace):
-            state.folder.mkdir(parents=True, exist_ok=True)
-            write_json(state.folder / "plan.json", state.plan.resolved_settings())
-        failpoints.hit("run:plan_written")
-        results: dict[str, Any] = {"index_counts": index_counts}
-        for stage in list_stages():
-            results[stage.makes] = stage.task(
-                state, **{name: results[name] for name in stage.needs}
-            )
-        costs = state.summarize_costs(started_at, index_counts.text_bytes)
+def run_plan(builder: IndexBuilder, state: RunState) -> RunResult:
+    """Run all stages over the corpus of `builder` and publish OUT, unless OUT is up to date; the
+    summary. Each result is a table in the run's folder, or a small object."""
+    started_at = time.monotonic()
+    _check_settings(builder, state)
+    if state.is_output_current():
+        costs = state.summarize_costs(started_at, 0)
         return RunResult.from_dict(
-            {**results["summary"], **state.summarize_append(), "changed": True, **costs}
+            {**Corpus.open(state.output).manifest["summary"], "changed": False, **costs}
         )
+    index_counts = builder.build(state.plan)
+    _write_plan(state)
+    erased_mentions = find_erased_mentions(state)
+    column_values = collect_column_values(state)
+    selected = select_occurrences(state, erased_mentions.value_ids)
+    drop_files = drop_documents(state, erased_mentions, selected.occurrence_files)
+    blacklist = build_word_blacklist(state, erased_mentions, selected.occurrence_files, drop_files)
+    inputs = RewriteInputs(
+        erased_mentions=erased_mentions,
+        selected=selected,
+        drop_files=drop_files,
+        blacklist=blacklist,
+        column_values=column_values,
+    )
+    checked_shards = check_shards(state, inputs, rewrite_shards(state, inputs))
+    canary_counts = check_canaries(state)
+    ledger = account_privacy(state)
+    summary = summarize(state, index_counts, inputs, checked_shards, canary_counts, ledger)
+    publish_output(state, checked_shards, summary)
+    costs = state.summarize_costs(started_at, index_counts.text_bytes)
+    return RunResult.from_dict({**summary, **state.summarize_append(), "changed": True, **costs})
 
-    def _check_settings(self) -> None:
-        """Raise an error for settings that cannot work with this corpus, before anything is read;
-        lock OUT and set up an append."""
-        state, plan = self.state, self.state.plan
-        for editor in plan.editors:
-            editor.validate_settings(None)
-        state.check_format()
-        self.index.lock_output(state.output)
-        state.index.notes += plan.ineffective_settings
-        if unsearched := sorted({*state.erased.kinds} - {*list_looked_for(plan.coverage())}):
-            state.index.notes.append(
-                "erased persons have values of kinds that this plan does not look for, which stay:"
-                f" {', '.join(unsearched)}"
-            )
-        if state.index.settings.append:
-            state.prepare_append()
-        if state.index.settings.per_split:
-            for number, editor in enumerate(plan.editors):
-                if editor.pass_schemas:
-                    raise UsageError(
-                        f"--per-split: edit[{number}].use = {editor.use!r} of plan {plan.name}"
-                        " reads all documents before it edits one; run each split on its own, or"
-                        " leave --per-split out"
-                    )
-        if plan.blacklist is not None and plan.blacklist.k > 1:
-            # files that are used in place show now whether they name users; for the others this is
-            # known after reading
-            units = state.index.survey.units
-            if all(
-                unit.in_place and "user_id" not in dict(unit.column_mapping).values()
-                for unit in units
-            ):
-                raise UsageError(NO_USER_MESSAGE)
+
+def _check_settings(builder: IndexBuilder, state: RunState) -> None:
+    """Raise an error for settings that cannot work with this corpus, before anything is read;
+    lock OUT and set up an append."""
+    plan = state.plan
+    for editor in plan.editors:
+        editor.validate_settings(None)
+    state.check_format()
+    builder.lock_output(state.output)
+    state.index.notes += plan.ineffective_settings
+    if unsearched := sorted({*state.erased.kinds} - {*list_looked_for(plan.coverage())}):
+        state.index.notes.append(
+            "erased persons have values of kinds that this plan does not look for, which stay:"
+            f" {', '.join(unsearched)}"
+        )
+    if state.index.settings.append:
+        state.prepare_append()
+    if state.index.settings.per_split:
+        for number, editor in enumerate(plan.editors):
+            if editor.pass_schemas:
+                raise UsageError(
+                    f"--per-split: edit[{number}].use = {editor.use!r} of plan {plan.name}"
+                    " reads all documents before it edits one; run each split on its own, or"
+                    " leave --per-split out"
+                )
+    if plan.blacklist is not None and plan.blacklist.k > 1:
+        # files that are used in place show now whether they name users; for the others this is
+        # known after reading
+        units = state.index.survey.units
+        if all(
+            unit.in_place and "user_id" not in dict(unit.column_mapping).values() for unit in units
+        ):
+            raise UsageError(NO_USER_MESSAGE)
+
+
+def _write_plan(state: RunState) -> None:
+    """Write the plan of the run to its folder, once its editors accept the columns."""
+    for editor in state.plan.editors:
+        editor.validate_settings(state.index.documents.schema)
+    with translate_disk_errors(state.index.workspace):
+        state.folder.mkdir(parents=True, exist_ok=True)
+        write_json(state.folder / "plan.json", state.plan.resolved_settings())
+    failpoints.hit("run:plan_written")
 
 
 def check_canaries(state: RunState) -> dict[str, Any]:
@@ -247,24 +185,24 @@ def account_privacy(state: RunState) -> list[dict[str, Any]]:
 def summarize(
     state: RunState,
     index_counts: IndexResult,
-    erased_mentions: ErasedMentions,
-    drop_files: tuple[Path, ...],
-    blacklist: WordBlacklist | None,
-    shards: RewrittenShards,
+    inputs: RewriteInputs,
     checked_shards: CheckedShards,
     canary_counts: dict[str, Any],
     ledger: list[dict[str, Any]],
 ) -> dict[str, Any]:
     """The summary of the run, as far as it follows from input, plan and key; the manifest contains
     it."""
+    shards, blacklist = checked_shards.shards, inputs.blacklist
     # the aggregates of an increment cover the earlier ones too: of each split, the latest
     latest_increments = {split: increment for increment, split in shards.aggregates}
     remaining_files = [
         state.counts_folder(increment, split) / "remaining_occurrences.parquet"
         for split, increment in latest_increments.items()
     ]
-    has_dropped = bool(drop_files or erased_mentions.document_count)
-    remaining = state.selection.count_remaining_kinds(remaining_files if has_dropped else ())
+    has_dropped = bool(inputs.drop_files or inputs.erased_mentions.document_count)
+    remaining = count_remaining_kinds(
+        state, inputs.selected, remaining_files if has_dropped else ()
+    )
     return build_summary(
         state.plan,
         state.plan_hash,
@@ -273,12 +211,12 @@ def summarize(
         kinds=summarize_kinds(
             state.plan,
             state.index.value_counts_file,
-            state.selection.skipped_files,
+            inputs.selected.skipped_files,
             index_counts.documents_by_kind,
             remaining,
         ),
         shard_results=shards.results,
-        dropped=count_dropped(state, erased_mentions, drop_files),
+        dropped=count_dropped(state, inputs.erased_mentions, inputs.drop_files),
         blacklist=blacklist.counts if blacklist else None,
         editor_reports=summarize_editors(state, shards.aggregates),
         verification=checked_shards.report,
@@ -295,32 +233,30 @@ def summarize(
     )
 
 
-def publish_output(
-    state: RunState, shards: RewrittenShards, checked_shards: CheckedShards, summary: dict[str, Any]
-) -> Path:
-    """Write manifest, card and report, and swap OUT in with one rename; returns OUT."""
-    index = state.index
-    increments = append.describe_increments(state.output_increments, index.increments)
+def publish_output(state: RunState, checked_shards: CheckedShards, summary: dict[str, Any]) -> None:
+    """Write manifest, card and report, and swap OUT in with one rename."""
+    source, shards = state.index, checked_shards.shards
+    increments = append.describe_increments(state.output_increments, source.increments)
     shard_counts = [increment["shard_count"] for increment in increments]
     paths = [shard_path(state.folder, state.format, no) for no in state.task_nos]
     with state.tasks.costs.measure("publish"):
         sidecar_files: dict[str, str] = {}
         if state.format != formats.PARQUET:
             names_and_paths = list(
-                zip(shard_names(shard_counts, state.suffix, index.task_splits), paths, strict=True)
+                zip(shard_names(shard_counts, state.suffix, source.task_splits), paths, strict=True)
             )
             sidecar_files = formats.get_format(state.format).sidecar_files(names_and_paths)
         manifest = build_manifest(
             summary,
             state.plan,
-            [(size, sha256) for size, sha256 in index.input_files],
+            [(size, sha256) for size, sha256 in source.input_files],
             shards.results,
-            seed=index.settings.seed,
+            seed=source.settings.seed,
             settings=state.describe_settings(),
             description=_describe_dataset(state, checked_shards),
             increments=increments,
             sidecar_files=sidecar_files,
-            splits=index.task_splits,
+            splits=source.task_splits,
             features=_describe_features(state),
         )
         state.check_manifest(manifest)
@@ -328,21 +264,21 @@ def publish_output(
         edits = state.task_files("edits")[state.output_increments[-1].first_task :]
         can_read = bool(edits and state.select_readable_documents().files)
         samples = (
-            select_edit_samples(index.documents, index.leaves, edits[0], SAMPLE_COUNT)
+            select_edit_samples(source.documents, source.leaves, edits[0], SAMPLE_COUNT)
             if can_read
             else []
         )
-        with translate_disk_errors(index.workspace):
+        with translate_disk_errors(source.workspace):
             report_tables = collect_report_tables(
                 state.tasks.engine,
-                index.workspace,
+                source.workspace,
                 state.folder,
                 samples,
-                private_folder.make_private_folder(index.workspace / "spill") / "report",
-                swept=index.settings.verify != "off",
+                private_folder.make_private_folder(source.workspace / "spill") / "report",
+                swept=source.settings.verify != "off",
             )
-        mac_key = publication.write_mac_key(state.folder, index.key)
-        with private_folder.set_umask(index.user_umask):
+        mac_key = publication.write_mac_key(state.folder, source.key)
+        with private_folder.set_umask(source.user_umask):
             # published files get the permissions of the user's other files
             publish_corpus(
                 state.output,
@@ -351,29 +287,28 @@ def publish_output(
                     for path, result in zip(paths, shards.results, strict=True)
                 ],
                 shards_per_increment=shard_counts,
-                splits=index.task_splits,
+                splits=source.task_splits,
                 text_files={**render_pages(manifest, report_tables), **sidecar_files},
                 manifest=manifest,
                 before_swap=state.confirm_before_swap,
                 find_leaks=checked_shards.find_page_leaks,
                 mac_key=mac_key,
             )
-    return state.output
 
 
 def _describe_features(state: RunState) -> dict[str, Any]:
     """The features of the columns of OUT, where the input has features, or lists of JSON that only
     features tell from texts."""
-    index, schema = state.index, state.index.survey.schema
-    features = index.survey.features
+    source, schema = state.index, state.index.survey.schema
+    features = source.survey.features
     json_lists = [
-        name for name in index.survey.layout.json_columns if is_list_type(schema.field(name).type)
+        name for name in source.survey.layout.json_columns if is_list_type(schema.field(name).type)
     ]
     if not features and json_lists:
         features = infer_features(schema, json_lists)
-        return published_features(features, list(index.published_policies.items()), {})
-    renamed_columns = find_renamed_columns(asdict(index.settings.columns.roles))
-    return published_features(features, list(index.published_policies.items()), renamed_columns)
+        return published_features(features, list(source.published_policies.items()), {})
+    renamed_columns = find_renamed_columns(asdict(source.settings.columns.roles))
+    return published_features(features, list(source.published_policies.items()), renamed_columns)
 
 
 def _describe_dataset(state: RunState, checked_shards: CheckedShards) -> dict[str, str]:
@@ -499,36 +434,36 @@ def run_with_settings(
     plan = plan.with_known_values(settings.known)
     with IndexBuilder(
         inputs, work, settings, plan.detection_spec, keep_input=keep_input, held_locks=held_locks
-    ) as index:
+    ) as builder:
         if remote is not None:
-            return _run_to_url(index, plan, out, remote)
-        summary = PipelineRun(index, plan, out).sanitize()
-        index.delete_fetched_inputs()
+            return _run_to_url(builder, plan, out, remote)
+        summary = run_plan(builder, RunState(builder.state, builder.tasks, plan, out))
+        builder.delete_fetched_inputs()
         return summary
 
 
 def _run_to_url(
-    index: IndexBuilder, plan: Plan, output: Path, prefix: remote_output.RemoteOutput
+    builder: IndexBuilder, plan: Plan, output: Path, prefix: remote_output.RemoteOutput
 ) -> RunResult:
     """A run that publishes OUT to a folder in WORK (`output`) and then uploads it."""
-    index.state.user_umask = (
+    builder.state.user_umask = (
         0o077  # the folder in WORK stays private; the uploaded copy is the published one
     )
-    pipeline_run = PipelineRun(index, plan, output, display_name=prefix.redacted_url)
-    with prefix.hold_lock(index.state.workspace):
+    state = RunState(builder.state, builder.tasks, plan, output, display_name=prefix.redacted_url)
+    with prefix.hold_lock(builder.state.workspace):
         # the plan hash of an output that is appended to is that of its first increment
-        plan_hash = pipeline_run.state.plan_hash
-        if index.state.settings.append and output.is_dir():
+        plan_hash = state.plan_hash
+        if builder.state.settings.append and output.is_dir():
             plan_hash = Corpus.open(output).manifest.get("plan_hash", "")
-        prefix.check_replaceable(plan_hash, index.state.settings.replace)
-        summary = pipeline_run.sanitize()
-        with index.tasks.costs.measure("upload"):
+        prefix.check_replaceable(plan_hash, builder.state.settings.replace)
+        summary = run_plan(builder, state)
+        with builder.tasks.costs.measure("upload"):
             changed = prefix.publish(
                 output,
-                keep_versions=index.state.settings.keep_versions,
-                before_switch=lambda: index_reuse.check_inputs_unchanged(index.state),
+                keep_versions=builder.state.settings.keep_versions,
+                before_switch=lambda: index_reuse.check_inputs_unchanged(builder.state),
             )
-    index.delete_fetched_inputs()
+    builder.delete_fetched_inputs()
     return replace(summary, changed=changed)
 
 

@@ -19,12 +19,15 @@ from sanitize.core.keys import compute_value_ids
 from sanitize.engines.local import LocalEngine
 from sanitize.kinds.kind import all_kinds
 from sanitize.pipeline import append
+from sanitize.pipeline.column_values import ColumnValues
 from sanitize.pipeline.run_state import RunState
-from sanitize.pipeline.shard_rewriting import RewrittenShards
+from sanitize.pipeline.shard_rewriting import RewrittenShards, rewrite_swept_shards
+from sanitize.pipeline.whole_corpus_stages import RewriteInputs
 from sanitize.storage import private_folder, table_schemas
 from sanitize.storage.formats import shard_path
 from sanitize.storage.parquet_files import open_table_writer
 from sanitize.storage.publication import shard_names
+from sanitize.storage.views import find_unselected_values
 from sanitize.verification.attribution import DrawTimes, VerifyTask, find_renamed_columns
 from sanitize.verification.file_check import check_files
 from sanitize.verification.leak_check import (
@@ -41,10 +44,11 @@ MAX_SWEEPS = 3  # of one shard
 
 @dataclass(frozen=True, kw_only=True)
 class CheckedShards:
-    """The shards after the leak check, and what is needed to search the pages of OUT for the same
-    values."""
+    """The shards after the leak check, swept where it found a value, and what is needed to search
+    the pages of OUT for the same values."""
 
     state: RunState
+    shards: RewrittenShards
     report: dict[str, Any]  # the `verify` entry of the summary
     terms: tuple[Path, ...] = ()  # empty if nothing is checked
     # of input files and shards, by the SHA-256 that the pages name
@@ -106,17 +110,18 @@ class CheckedShards:
         return list(remaining.values())
 
 
-def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
+def check_shards(state: RunState, inputs: RewriteInputs, shards: RewrittenShards) -> CheckedShards:
     """Run the leak check on every shard. A shard with remaining values in its text is swept,
-    rewritten (`shards` is updated) and checked again, up to `MAX_SWEEPS` times: a shard that is
+    rewritten from `inputs` and checked again, up to `MAX_SWEEPS` times: a shard that is
     rewritten has other variants. Raises LeakFound for what is left then."""
     mode = state.index.settings.verify
     if mode == "off":
         return CheckedShards(
             state=state,
+            shards=shards,
             report={"mode": mode, "values_checked": 0, "ambiguous_values": 0, "swept": 0},
         )
-    checks = _ShardChecks.prepare(state, mode, shards.erased_mentions.value_ids)
+    checks = _ShardChecks.prepare(state, mode, inputs)
     is_reused = [state.is_reusable(state.find_increment(no)) for no in state.task_nos]
     results = checks.verify(
         [checks.create_task(no, is_recheck=is_reused[no]) for no in state.task_nos]
@@ -134,7 +139,7 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
         if sweep_no > 0:
             for no in to_rewrite:
                 checks.add_recheck_to_sweep(no)
-        shards.rewrite_again(to_rewrite)
+        shards = rewrite_swept_shards(state, inputs, shards, to_rewrite)
         tasks = [checks.create_task(no, is_recheck=True) for no in to_rewrite]
         for no, result in zip(
             to_rewrite, state.tasks.run("verify", tasks, function=verify_task), strict=True
@@ -143,11 +148,12 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
         to_rewrite = [no for no in to_rewrite if results[no].swept]
     raise_on_leaks(results, set(swept_task_nos))
     failpoints.hit("run:leak_checked")
+    sweep_files = state.task_files("sweep")
     report = {
         "mode": mode,
         "values_checked": checks.value_counts.searched,
         "ambiguous_values": checks.value_counts.common,
-        "swept": sum(pq.read_metadata(shards.sweep_files[no]).num_rows for no in swept_task_nos),
+        "swept": sum(pq.read_metadata(sweep_files[no]).num_rows for no in swept_task_nos),
         "kinds": sorted(state.plan.leak_checked_kinds),
     }
     inconclusive = [result.inconclusive for result in results]
@@ -162,45 +168,54 @@ def check_shards(state: RunState, shards: RewrittenShards) -> CheckedShards:
     input_sizes = {sha256: size for size, sha256 in state.index.input_files}
     shard_sizes = {result["sha256"]: result["bytes"] for result in shards.results}
     return CheckedShards(
-        state=state, report=report, terms=checks.terms, file_sizes=input_sizes | shard_sizes
+        state=state,
+        shards=shards,
+        report=report,
+        terms=checks.terms,
+        file_sizes=input_sizes | shard_sizes,
     )
 
 
+@dataclass(frozen=True)
 class _ShardChecks:
     """The search terms of a run and its check tasks. The terms are prepared once and shared by all
     workers."""
 
-    def __init__(
-        self, state: RunState, mode: str, terms: tuple[Path, ...], value_counts: ValueCounts
-    ) -> None:
-        self.state, self.mode, self.terms, self.value_counts = state, mode, terms, value_counts
+    state: RunState
+    mode: str
+    column_values: ColumnValues
+    terms: tuple[Path, ...]
+    value_counts: ValueCounts
 
     @classmethod
-    def prepare(cls, state: RunState, mode: str, erased_value_ids: tuple[int, ...]) -> _ShardChecks:
+    def prepare(cls, state: RunState, mode: str, inputs: RewriteInputs) -> _ShardChecks:
         """Write the search terms of the removed values, and of those of columns."""
-        index, exclude_ids = state.index, state.selection.excluded_value_ids
+        index, column_values = state.index, inputs.column_values
+        value_files = index.task_files("vault", "values")
+        # values without a selected occurrence
+        exclude_ids = find_unselected_values(value_files, inputs.selected.value_id_files)
         folder = index.workspace / "spill" / "terms"
         with state.tasks.measure("verify"):
             counts = write_terms(
-                [*index.task_files("vault", "values"), *state.column_values.files],
+                [*value_files, *column_values.files],
                 state.plan.leak_checked_kinds,
                 folder,
                 index.settings.memory_bytes,
                 include_ids=(
-                    *erased_value_ids,
-                    *sorted({*state.column_values.value_ids} - {*exclude_ids}),
+                    *inputs.erased_mentions.value_ids,
+                    *sorted({*column_values.value_ids} - {*exclude_ids}),
                 ),
                 exclude_ids=exclude_ids,
                 check_mode=mode,
             )
-        return cls(state, mode, (folder,), counts)
+        return cls(state, mode, column_values, (folder,), counts)
 
     def verify(self, tasks: Sequence[VerifyTask]) -> list[ShardFindings]:
         """The results of the tasks."""
         return self.state.tasks.run("verify", tasks, function=verify_task)
 
     def create_task(self, task_no: int, is_recheck: bool = False) -> VerifyTask:
-        """The check of one shard. What it sweeps is for `RewrittenShards.rewrite_again`; that of a
+        """The check of one shard. What it sweeps is for `rewrite_swept_shards`; that of a
         recheck, for `add_recheck_to_sweep`."""
         state, index, name = self.state, self.state.index, f"{task_no:05d}.parquet"
         sweep_file, recheck_file = self._sweep_files(task_no)
@@ -208,7 +223,7 @@ class _ShardChecks:
         low, high = index.task_ranges[task_no]
         draws = DrawTimes(
             value_counts=index.value_counts_file,
-            column_values=tuple(state.column_values.files),
+            column_values=tuple(self.column_values.files),
             increment_starts=tuple(
                 index.task_ranges[one.first_task][0]
                 for one in state.output_increments
@@ -244,7 +259,7 @@ class _ShardChecks:
 
     def add_recheck_to_sweep(self, task_no: int) -> None:
         """Add what the recheck of a shard swept to what was swept in it before, for
-        `RewrittenShards.rewrite_again`."""
+        `rewrite_swept_shards`."""
         sweep_file, recheck_file = self._sweep_files(task_no)
         spans = pa.concat_tables(
             [pq.read_table(path, partitioning=None) for path in (sweep_file, recheck_file)]

@@ -8,6 +8,7 @@ published are not rewritten.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,48 +19,34 @@ from sanitize.array_types import I64
 from sanitize.core.part_protocols import Aggregates
 from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement
-from sanitize.pipeline.column_values import ColumnValues
 from sanitize.pipeline.erasure import erasure_scan
 from sanitize.pipeline.run_state import RunState
-from sanitize.pipeline.whole_corpus_stages import ErasedMentions, WordBlacklist, aggregate_increment
+from sanitize.pipeline.whole_corpus_stages import RewriteInputs, aggregate_increment
 from sanitize.stages import rewriting
 from sanitize.storage import formats
 from sanitize.storage.files import file_sha256
 from sanitize.storage.formats import PackTask, pack_shard, shard_path
 from sanitize.storage.task_records import Job, hash_json, output_sha256
 
+_AggregatesByPart = Mapping[tuple[OutputIncrement, str], tuple[Aggregates, ...]]
 
+
+@dataclass(frozen=True)
 class RewrittenShards:
-    """The shards of a run. `results` has the result of each shard's task with its `sha256`; the
-    leak check may have single shards rewritten again, with what it swept in them."""
+    """The shards of a run: the result of each shard's task with its `sha256`, and the aggregates
+    that the editors needed, by increment and, with per_split, split."""
 
-    def __init__(
-        self,
-        state: RunState,
-        erased_mentions: ErasedMentions,
-        occurrence_files: Sequence[Path],
-        drop_files: tuple[Path, ...],
-        blacklist: WordBlacklist | None,
-    ) -> None:
-        self.state, self.erased_mentions, self.occurrence_files = (
-            state,
-            erased_mentions,
-            occurrence_files,
-        )
-        self.drop_files, self.blacklist = drop_files, blacklist
-        # by increment and, with per_split, split
-        self.aggregates: dict[tuple[OutputIncrement, str], tuple[Aggregates, ...]] = {}
-        self.results: list[dict[str, Any]] = []
-        self.sweep_files = state.task_files("sweep")  # what the leak check swept in each shard
+    results: tuple[dict[str, Any], ...]
+    aggregates: _AggregatesByPart
 
-    def rewrite_again(self, task_nos: Sequence[int]) -> None:
-        """Rewrite these shards with the spans in their sweep files; `results` is updated."""
-        for increment in self.state.output_increments:
-            swept = [no for no in task_nos if increment.first_task <= no < increment.end_task]
-            task_sweeps = [(no, (self.sweep_files[no],)) for no in swept]
-            results = self.rewrite(increment, task_sweeps, is_rerun=True) if swept else []
-            for no, result in zip(swept, results, strict=True):
-                self.results[no] = result
+
+@dataclass(frozen=True)
+class ShardRewriter:
+    """Rewrites shards of increments whose aggregates are known."""
+
+    state: RunState
+    inputs: RewriteInputs
+    aggregates: _AggregatesByPart
 
     def rewrite(
         self,
@@ -110,12 +97,11 @@ class RewrittenShards:
         """Results of the shards of a published increment, which stay as they are; raises
         OutputBroken if one has changed."""
         state = self.state
-        sweeps = [
-            (no, self.sweep_files[no]) for no in range(increment.first_task, increment.end_task)
-        ]
+        sweep_files = state.task_files("sweep")
         task_sweeps = [
             (no, (path,) if path.is_file() and pq.read_metadata(path).num_rows else ())
-            for no, path in sweeps
+            for no, path in enumerate(sweep_files)
+            if increment.first_task <= no < increment.end_task
         ]
         rebuilt = self.rewrite(increment, task_sweeps)
         append.check_shards_unchanged(
@@ -181,7 +167,7 @@ class RewrittenShards:
         low, high = index.task_ranges[task_no]
         quarantined_docs = np.asarray(index.quarantine.column("doc_no"), np.int64)
         excluded_docs = quarantined_docs[(quarantined_docs >= low) & (quarantined_docs < high)]
-        for path in self.drop_files:
+        for path in self.inputs.drop_files:
             in_task = [("doc_no", ">=", low), ("doc_no", "<", high)]
             dropped = pq.read_table(path, columns=["doc_no"], filters=in_task, partitioning=None)
             excluded_docs = np.concatenate(
@@ -199,11 +185,15 @@ class RewrittenShards:
             editors=tuple(state.plan.editors),
             aggregates=self.aggregates[increment, state.aggregated_split(task_no)],
             by_position=index.has_repeated_ids and not state.has_ordered_editors,
-            occurrences=(self.occurrence_files[task_no], *mention_files, *sweep_files),
+            occurrences=(
+                self.inputs.selected.occurrence_files[task_no],
+                *mention_files,
+                *sweep_files,
+            ),
             excluded_docs=(*excluded_docs.tolist(), *erased_docs),
             folder=index.workspace / "spill" / f"rewrite-{task_no}",
             erased_value_ids=erased_value_ids,
-            erased_addresses=self.erased_mentions.addresses,
+            erased_addresses=self.inputs.erased_mentions.addresses,
             other_surrogate_files=other_surrogate_files,
         )
         name = f"{task_no:05d}.parquet"
@@ -213,7 +203,7 @@ class RewrittenShards:
             if erased_value_ids or erased_docs
             else []
         )
-        addresses = self.erased_mentions.addresses
+        addresses = self.inputs.erased_mentions.addresses
         if addresses and erasure_scan.edits_have_erased_address(
             state.folder / "edits" / name, addresses
         ):
@@ -222,10 +212,10 @@ class RewrittenShards:
             [file_sha256(path) for path in sweep_files],
             *erasure_depends_on,
         ]
-        if self.blacklist is not None and any(
+        if (blacklist := self.inputs.blacklist) is not None and any(
             "blacklist" in editor.required_aggregates for editor in state.plan.editors
         ):
-            depends_on.append(self.blacklist.sha256)
+            depends_on.append(blacklist.sha256)
         folder_by_file = {
             "shard": "shards",
             "edits": "edits",
@@ -256,8 +246,9 @@ class RewrittenShards:
     def find_erased_in_task(self, task_no: int) -> tuple[list[Path], tuple[int, ...], list[int]]:
         """What is erased in one task: the file of name mentions (if it has rows), the ids of values
         and names, and the documents."""
+        erased_mentions = self.inputs.erased_mentions
         values, documents = (
-            np.array(self.erased_mentions.value_ids, np.int64),
+            np.array(erased_mentions.value_ids, np.int64),
             np.empty(0, np.int64),
         )
         mention_files: list[Path] = []
@@ -270,53 +261,54 @@ class RewrittenShards:
                     ),
                 )
             ]
-        if self.erased_mentions.mention_files:
-            mention_file = self.erased_mentions.mention_files[task_no]
+        if erased_mentions.mention_files:
+            mention_file = erased_mentions.mention_files[task_no]
             mention_files = [mention_file] if pq.read_metadata(mention_file).num_rows else []
-            documents = _read_column(self.erased_mentions.document_files[task_no], "doc_no")
+            documents = _read_column(erased_mentions.document_files[task_no], "doc_no")
         names = [np.unique(_read_column(path, "value_id")) for path in mention_files]
         return mention_files, tuple(np.concatenate([values, *names]).tolist()), documents.tolist()
 
 
-def rewrite_shards(
-    state: RunState,
-    erased_mentions: ErasedMentions,
-    occurrence_files: Sequence[Path],
-    drop_files: tuple[Path, ...],
-    blacklist: WordBlacklist | None,
-    column_values: ColumnValues,
-) -> RewrittenShards:
+def rewrite_shards(state: RunState, inputs: RewriteInputs) -> RewrittenShards:
     """Rewrite all shards, or take over those that are published. The aggregates of an increment
     need the edits of those before it."""
-    shards = RewrittenShards(state, erased_mentions, occurrence_files, drop_files, blacklist)
+    results: list[dict[str, Any]] = []
+    aggregates: dict[tuple[OutputIncrement, str], tuple[Aggregates, ...]] = {}
     for increment in state.output_increments:
-        for split in dict.fromkeys(
-            map(state.aggregated_split, range(increment.first_task, increment.end_task))
-        ):
-            shards.aggregates[increment, split] = aggregate_increment(
-                state,
-                increment,
-                erased_mentions,
-                occurrence_files,
-                drop_files,
-                blacklist,
-                column_values,
-                split,
-            )
-        shards.results += (
-            shards.reuse(increment)
+        task_nos = range(increment.first_task, increment.end_task)
+        for split in dict.fromkeys(map(state.aggregated_split, task_nos)):
+            aggregates[increment, split] = aggregate_increment(state, increment, inputs, split)
+        rewriter = ShardRewriter(state, inputs, aggregates)
+        results += (
+            rewriter.reuse(increment)
             if state.is_reusable(increment)
-            else shards.rewrite(
-                increment, [(no, ()) for no in range(increment.first_task, increment.end_task)]
-            )
+            else rewriter.rewrite(increment, [(no, ()) for no in task_nos])
         )
     _check_pseudonyms(state)
-    return shards
+    return RewrittenShards(tuple(results), aggregates)
 
 
-def summarize_editors(
-    state: RunState, aggregates: Mapping[tuple[OutputIncrement, str], tuple[Aggregates, ...]]
-) -> list[dict[str, Any]]:
+def rewrite_swept_shards(
+    state: RunState, inputs: RewriteInputs, shards: RewrittenShards, task_nos: Sequence[int]
+) -> RewrittenShards:
+    """The shards after these were rewritten with the spans in their sweep files."""
+    rewriter, sweep_files = (
+        ShardRewriter(state, inputs, shards.aggregates),
+        state.task_files("sweep"),
+    )
+    results = list(shards.results)
+    for increment in state.output_increments:
+        swept = [no for no in task_nos if increment.first_task <= no < increment.end_task]
+        if not swept:
+            continue
+        task_sweeps = [(no, (sweep_files[no],)) for no in swept]
+        rewritten = rewriter.rewrite(increment, task_sweeps, is_rerun=True)
+        for no, result in zip(swept, rewritten, strict=True):
+            results[no] = result
+    return replace(shards, results=tuple(results))
+
+
+def summarize_editors(state: RunState, aggregates: _AggregatesByPart) -> list[dict[str, Any]]:
     """What editors report beyond the counts of their kinds, from the aggregates of the last
     increment."""
     last = state.output_increments[-1]

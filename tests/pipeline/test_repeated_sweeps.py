@@ -13,6 +13,7 @@ import pytest
 
 import sanitize
 from sanitize.errors import LeakFound
+from sanitize.pipeline import shard_checking
 from sanitize.pipeline.shard_checking import MAX_SWEEPS
 from sanitize.verification.leak_check import verify
 
@@ -91,10 +92,11 @@ def test_only_shards_with_something_left_are_rewritten(
 def test_sweeps_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     sweeps = []
-    original = sanitize.pipeline.shard_rewriting.RewrittenShards.rewrite_again
+    original = shard_checking.rewrite_swept_shards
     monkeypatch.setattr(
-        "sanitize.pipeline.shard_rewriting.RewrittenShards.rewrite_again",
-        lambda self, task_nos: (sweeps.append(list(task_nos)), original(self, task_nos))[1],
+        shard_checking,
+        "rewrite_swept_shards",
+        lambda *inputs: (sweeps.append(list(inputs[-1])), original(*inputs))[1],
     )
     with pytest.raises(LeakFound, match="removed values still occur in the output"):
         run(tmp_path, ends=False)

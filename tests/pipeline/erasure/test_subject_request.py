@@ -28,7 +28,7 @@ from sanitize.pipeline.erasure import erasure_scan
 from sanitize.pipeline.erasure.subject_match import SubjectMatch
 from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.run import index_with_settings, run_with_settings
-from sanitize.pipeline.shard_rewriting import RewrittenShards
+from sanitize.pipeline.shard_rewriting import ShardRewriter
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage import tombstones
@@ -693,9 +693,9 @@ def test_a_remaining_value_is_swept_under_a_plan_without_an_editor(
     what it finds becomes a label.
     """
     subject(sanitized_folder / "clean.private", [ANN], erase=True)
-    find_erased = RewrittenShards.find_erased_in_task
+    find_erased = ShardRewriter.find_erased_in_task
     monkeypatch.setattr(
-        RewrittenShards,
+        ShardRewriter,
         "find_erased_in_task",
         lambda self, no: (find_erased(self, no)[0], find_erased(self, no)[1][-1:], []),
     )
