@@ -26,7 +26,8 @@ from .texts_and_prompts import TextSet
 
 @dataclass(frozen=True, repr=False)
 class TrainedDocuments:
-    """Documents in the order of the data; a prompt is empty or ends in a line end."""
+    """Documents in the order of the data, each with what precedes its text in training: a prompt
+    that ends in a line end, or nothing (an empty prompt)."""
 
     doc_ids: tuple[str, ...]
     prompts: tuple[str, ...]

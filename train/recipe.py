@@ -55,7 +55,7 @@ class DataSettings(_RecipeSection):
     # instruction, input, ...: joined by line ends, before the text
     prompt_columns: tuple[str, ...] = ()
     prompts: Literal["include", "remove"] = (
-        # instruction tuning, or domain adaptation on the same data (paper 002, section 3.5)
+        # instruction tuning, or domain adaptation on the same data (early detection, section 3.5)
         "include"
     )
     answers_only: bool = (

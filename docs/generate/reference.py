@@ -558,11 +558,9 @@ def decision_page() -> str:
         [
             "# Decisions",
             "",
-            (
-                "A decision that binds others, half a page each: context, decision, alternatives"
-                " with their measurements, consequences. What"
-            ),
-            "only explains a line of code is a comment beside the line.",
+            "A decision that binds others, half a page each: context, decision, consequences. What",
+            "only explains a line of code is a comment beside the line, and what explains a",
+            "feature is in the page of the feature.",
             "",
             *(
                 f"- [{title.partition(': ')[0]}]({name}): {title.partition(': ')[2]}"

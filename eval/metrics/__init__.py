@@ -1,2 +1,2 @@
-"""Metrics, one per file. The folder is the registry: `use = "extraction"` in a suite means
+"""Metrics, one per file, found by the file name: `use = "extraction"` in a suite means
 `extraction.py` here."""

@@ -119,8 +119,8 @@ def get_text_set(context: EvalContext, name: str, metric_name: str) -> TextSet |
 def encode_trained_part(
     run: RunFolder, model: LanguageModel, texts: Sequence[str]
 ) -> list[list[int]]:
-    """Return the tokens of texts that the run was trained on: all, or with `overlong = "cut"` those
-    that fit into one row."""
+    """Return, for each text, the tokens that the run was trained on: all of them, or the first ones
+    that fit into a row where the recipe has `layout = "document"` and `overlong = "cut"`."""
     rows = model.encode(texts)
     recipe = run.recipe.get("recipe") or {}
     if (

@@ -791,7 +791,8 @@ class DocumentDiff:
     """A document before and after the run. `outcome` is `changed`, `unchanged`, `dropped` (by
     `part` of the plan, for `reason`, because of document `kept_doc_no` where there is one),
     `quarantined` (for `reason`) or `absent` (erased, or not in the sample of the run). `marks`
-    counts its pieces by mark, those that are not shown too."""
+    has the number of pieces of each mark in the whole document, also of pieces that `cells` leaves
+    out."""
 
     doc_no: int
     doc_id: str

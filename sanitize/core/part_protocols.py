@@ -2,7 +2,7 @@
 and loading a part by its file name.
 
 A part is a frozen pydantic model: its fields are its settings in the plan, and unknown settings are
-refused. **The folder is the registry**: `use = "rmft"` means `sanitize/editors/rmft.py`, class
+refused. A part is found by its file name: `use = "rmft"` means `sanitize/editors/rmft.py`, class
 `Rmft`. A dotted path (`use = "mypackage.mine"`) names a module of the user.
 """
 
@@ -563,7 +563,7 @@ def load_part(part_type: PartType, settings: Mapping[str, Any], location: str) -
             f" {suggest_names(use, list_part_names(part_type))}"
         )
     if part_type == "find" and use == "patterns":
-        # the one finder without a module in finders/: it runs in every index
+        # it has no settings of its own and no class `Patterns`: it runs in every index
         return parse_settings(Finder, settings, location)
     module_name = use if is_dotted else f"sanitize.{PACKAGES[part_type]}.{use}"
     try:

@@ -1,8 +1,8 @@
 """The dataclass `Kind` (one entity type), the registry of kinds, and column helpers that the kinds
 share.
 
-A kind is an instance of `Kind`, not a subclass. There is one file per kind in sanitize/kinds/, and
-the folder is the registry. The national identifiers of a country share one file in countries/. They
+A kind is an instance of `Kind`, not a subclass: `KIND` of a file of sanitize/kinds/, where it is
+found; the modules that kinds share (`_SUPPORT_MODULES`) have none. The national identifiers of a country share one file in countries/. They
 are searched only where a plan names the country, since many are bare numbers with one check digit,
 which a tenth of all numbers pass. All functions here work on whole columns of distinct values; none
 reads a document.

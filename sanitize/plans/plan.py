@@ -2,7 +2,7 @@
 
 A plan states which kinds are found and which parts run in which order. It decides about every kind
 that it finds: an editor or `leave` names the kind, its category, or all other kinds
-(plans/kind_lists.py), else the plan is invalid (law 6).
+(plans/kind_lists.py), else the plan is invalid.
 """
 
 from __future__ import annotations

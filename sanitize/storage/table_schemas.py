@@ -1,7 +1,7 @@
 """Schemas of all tables in WORK, with one line about each column. `VERSION` changes whenever a
 schema changes.
 
-A table is a folder of Parquet files, one per task, written by `corpus.open_table_writer`. Tables
+A table is a folder of Parquet files, one per task, written by `parquet_files.open_table_writer`. Tables
 contain original values or refer to them, and must never leave WORK.
 """
 

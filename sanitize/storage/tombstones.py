@@ -30,7 +30,7 @@ class Tombstones:
     (from `hash_user_ids`; the documents of these users are removed), `mailbox_hashes` (from
     `hash_mailboxes`; addresses that equal one apart from a plus tag are erased too), the kinds of
     the values, and the number of erasures. Longer addresses that contain an erased one are erased
-    as well (`text.erased_addresses`). Entries are only ever added."""
+    as well (text/erased_addresses.py). Entries are only ever added."""
 
     value_ids: tuple[int, ...] = ()
     names: tuple[str, ...] = ()

@@ -85,8 +85,8 @@ def find_names(texts: pa.LargeStringArray, names: Sequence[str], key: Key) -> Na
     ids = pl.DataFrame({"name": normalised}).join(
         known, on="name", how="left", maintain_order="left"
     )["value_id"]
-    # a letter with an irregular other case (a dotless i) matches the pattern but no name; such a
-    # match is assigned to the first name
+    # The pattern ignores letter case more widely than `normalise_name` (a dotless i matches i), so
+    # the normalised match may equal no name. It counts as an occurrence of the first one.
     ids = ids.fill_null(known["value_id"][0])
     return NameMatches(
         np.searchsorted(buffers.offsets, start, side="right") - 1, start, stop, ids.to_numpy()

@@ -152,11 +152,11 @@ def _build_word_frame(
 
 
 def rank_word_roles(words: pl.DataFrame, *group_columns: str) -> pl.DataFrame:
-    """Returns the role of each word of two letters or more in each group, as `code`: four times the
-    rank, plus the role.
+    """Returns the role of each word of two letters or more in each group, as `code` = 4 * rank +
+    role: `code // 4` is the rank, `code % 4` the role.
 
     A role in a person's name (rank 0) takes precedence over one in an address (1), and that over a
-    single word (2)."""
+    single word (2): of the codes of a word, the least counts."""
     rank = pl.when(pl.col("role") == SINGLE_WORD_ROLE).then(2).when("name").then(0).otherwise(1)
     codes = words.filter(~pl.col("letter")).select(
         *group_columns, "word", code=rank * 4 + pl.col("role")

@@ -1,4 +1,4 @@
-"""Training objectives (losses), one per file. **The folder is the registry**: `use = "goldfish"`
+"""Training objectives (losses), one per file, found by the file name: `use = "goldfish"`
 means `goldfish.py`, class `Goldfish`.
 
 A dotted path (`use = "mypackage.mine"`) names a module of the user's own, with a class of the same

@@ -25,7 +25,7 @@ class Masked(Objective):
     """Whole-word MLM. `share`: fraction of the maskable words that is masked, at least one per row;
     `replace`: what replaces them.
 
-    `mask`: always the mask token (paper 003, section 5.1). `bert`: 80 % the mask token, 10 % random
+    `mask`: always the mask token (PPMLM paper, section 5.1). `bert`: 80 % the mask token, 10 % random
     tokens, 10 % the word unchanged.
     """
 

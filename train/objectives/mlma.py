@@ -1,5 +1,5 @@
 """Masked language modelling over texts whose direct identifiers are replaced by X: pseudonymisation
-before training (MLMA, paper 003).
+before training (MLMA, the baseline of the PPMLM paper).
 
 Each word of the direct entries of the blacklist becomes `replacement` before tokenization; an X may
 then be masked and predicted, as in the paper. Shards in which the sanitizer already replaced them

@@ -1,5 +1,5 @@
 """Next-token prediction with a penalty on n-grams that have become much more likely than before
-training (paper 002).
+training (Slack and Al Moubayed, Early Detection and Reduction of Memorization).
 
     L = L_LM + lambda * mean over windows g of max(0, p(g) - p0(g) - tau)^2,
     p(g) = product of p(w_i | all before it in the row)

@@ -174,8 +174,8 @@ def build_pool_entries(component: str, corpus_entries: pa.Array, source: str) ->
 
 
 def draw_extension(bits: U64, extra_attempts: int | I64) -> I64:
-    """Numbers that extend surrogates when the pools are exhausted: below 10 ** `extra_attempts`, of
-    nine digits at most."""
+    """Numbers that are appended to surrogates once the pools are exhausted. The n-th attempt after
+    that draws a number of at most n digits, and of nine at most."""
     return draw_index(bits, 10 ** np.minimum(np.asarray(extra_attempts, np.uint64), np.uint64(9)))
 
 

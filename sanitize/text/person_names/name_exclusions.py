@@ -1,7 +1,10 @@
 """Runs of words that look like names and are none: companies, streets, places, user names. One rule
 a function.
 
-Every rule returns a mask over candidates, given by their first and last words (`start`, `end`).
+Every rule returns a mask over candidates, given by the numbers of their first and last words
+(`start`, `end`, both inclusive; equal for one word). The word before the first of all words is
+number -1, by which numpy reads the last word: it has no next word, so `has_blank_after` is False
+there, and each rule that reads `start - 1` asks for it.
 `EXCLUSIONS` lists the rules, each with a score: it applies to candidates whose evidence
 (name_evidence.py) is weaker than that.
 """
