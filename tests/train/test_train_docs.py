@@ -47,7 +47,6 @@ def test_all_named_keys_exist() -> None:
 
 def test_shipped_recipes_name_their_paper() -> None:
     for name in list_recipes():
-        assert (
-            name in ("causal", "finetune", "finetune_chat", "finetune_lora")
-            or re.search("RMFT|[Ee]arly detection|PPMLM|DP2Unlearning", Recipe.load(name).about)
+        assert name in ("causal", "finetune", "finetune_chat", "finetune_lora") or re.search(
+            "RMFT|[Ee]arly detection|PPMLM|DP2Unlearning", Recipe.load(name).about
         )
