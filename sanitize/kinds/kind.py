@@ -2,10 +2,10 @@
 share.
 
 A kind is an instance of `Kind`, not a subclass: `KIND` of a file of sanitize/kinds/, where it is
-found; the modules that kinds share (`_SUPPORT_MODULES`) have none. The national identifiers of a country share one file in countries/. They
-are searched only where a plan names the country, since many are bare numbers with one check digit,
-which a tenth of all numbers pass. All functions here work on whole columns of distinct values; none
-reads a document.
+found; the modules that kinds share (`_SUPPORT_MODULES`) have none. The national identifiers of a
+country share one file in countries/. They are searched only where a plan names the country, since
+many are bare numbers with one check digit, which a tenth of all numbers pass. All functions here
+work on whole columns of distinct values; none reads a document.
 """
 
 from __future__ import annotations

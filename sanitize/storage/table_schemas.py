@@ -1,8 +1,8 @@
 """Schemas of all tables in WORK, with one line about each column. `VERSION` changes whenever a
 schema changes.
 
-A table is a folder of Parquet files, one per task, written by `parquet_files.open_table_writer`. Tables
-contain original values or refer to them, and must never leave WORK.
+A table is a folder of Parquet files, one per task, written by `parquet_files.open_table_writer`.
+Tables contain original values or refer to them, and must never leave WORK.
 """
 
 from __future__ import annotations

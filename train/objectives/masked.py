@@ -25,8 +25,8 @@ class Masked(Objective):
     """Whole-word MLM. `share`: fraction of the maskable words that is masked, at least one per row;
     `replace`: what replaces them.
 
-    `mask`: always the mask token (PPMLM paper, section 5.1). `bert`: 80 % the mask token, 10 % random
-    tokens, 10 % the word unchanged.
+    `mask`: always the mask token (PPMLM paper, section 5.1). `bert`: 80 % the mask token, 10 %
+    random tokens, 10 % the word unchanged.
     """
 
     HEAD: ClassVar[Literal["causal", "masked", "classify"]] = "masked"

@@ -1,10 +1,11 @@
 """Masked language modelling that never masks a blacklisted word: such words are context only and
 are never predicted (PPMLM).
 
-Boutet et al., Towards the Anonymization of Masked Language Modeling, section 4: direct identifiers and words of fewer than k users are excluded from masking;
-15 % of the other words are drawn in each epoch. `reasons = "direct"` and `"indirect"` are its
-variants DPPMLM and IPPMLM. An entry of several words protects them where they occur consecutively.
-With an empty blacklist the result equals plain masking bit for bit.
+Boutet et al., Towards the Anonymization of Masked Language Modeling, section 4: direct identifiers
+and words of fewer than k users are excluded from masking; 15 % of the other words are drawn in each
+epoch. `reasons = "direct"` and `"indirect"` are its variants DPPMLM and IPPMLM. An entry of several
+words protects them where they occur consecutively. With an empty blacklist the result equals plain
+masking bit for bit.
 """
 
 from __future__ import annotations
