@@ -29,7 +29,7 @@ slow: .venv/.dev  ## the tests that take more than 1.5 s each, two at a time
 docs: .venv/.dev  ## build the documentation as a site into site/, offline; a warning is an error
 	NO_MKDOCS_2_WARNING=1 $(BIN)/python -m mkdocs build --strict
 
-generate: .venv/.dev  ## write the generated parts of README.md and docs/reference again
+generate: .venv/.dev  ## write what is generated in README.md and docs/ again
 	$(BIN)/python -m docs.generate.committed_parts
 
 model: .venv/.dev  ## write a pretrained model of 135 M parameters to models/smollm2-135m, for `--model` of the papers' scripts and for tests

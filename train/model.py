@@ -420,8 +420,7 @@ def freeze_layers(model: Any, top_layers: int | None, *, train_head: bool = Fals
     """Freeze all but the top layers (Early Detection and Reduction of Memorization, section 3.4:
     only these are updated; embeddings, final norm and head are not).
 
-    With `train_head`, the head and the pooler below it are trained too (PPMLM,
-    section 5.1).
+    With `train_head`, the head and the pooler below it are trained too (PPMLM, section 5.1).
     `top_layers` None freezes nothing.
     """
     if top_layers is None:

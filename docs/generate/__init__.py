@@ -1,6 +1,6 @@
 """Builds what the documentation takes from code and measurements: reference pages, tables of
 results, JSON schemas.
 
-`hooks` runs it while the site is built; nothing that it builds is committed, except the blocks of
-README.md and the two JSON schemas.
+All of it is committed: `committed_parts` writes it (`make generate`), and
+tests/project/test_readme.py checks that it is current.
 """

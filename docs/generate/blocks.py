@@ -1,8 +1,8 @@
 """Blocks of generated lines within hand-written pages: the shipped plans, the parts, and every
 measured table.
 
-A page has `<!-- generated: NAME -->` where the block belongs. README.md has its own blocks
-(`README_BLOCKS`), written by `committed_parts`.
+A page has the block between `<!-- generated: NAME -->` and `<!-- /generated -->`. README.md has its
+own blocks (`README_BLOCKS`). `committed_parts` writes both.
 """
 
 from __future__ import annotations
@@ -509,10 +509,11 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
 
 
 def fill_blocks(page: str) -> str:
-    """The page with every `<!-- generated: NAME -->` replaced by its block. KeyError for an unknown
-    name."""
+    """The page with its blocks generated again. KeyError for an unknown name."""
     return re.sub(
-        r"<!-- generated: ([\w-]+) -->", lambda match: "\n".join(BLOCKS[match[1]]()), page
+        r"(?ms)^(<!-- generated: ([\w-]+) -->\n).*?(^<!-- /generated -->$)",
+        lambda match: "\n".join([match[1], *BLOCKS[match[2]](), "", match[3]]),
+        page,
     )
 
 

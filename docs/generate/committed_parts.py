@@ -1,5 +1,5 @@
-"""Writes what is generated and committed: the blocks of README.md and the JSON schemas of
-docs/reference (`make generate`).
+"""Writes what is generated and committed (`make generate`): the blocks of README.md and of the
+pages of docs/, the generated pages, and the JSON schemas of docs/reference.
 
 tests/project/test_readme.py checks that they are current.
 """
@@ -12,10 +12,11 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
-from docs.generate import blocks, schemas
+from docs.generate import blocks, reference, schemas
 from sanitize.cli.demo import run_demo
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+DOCS = Path(__file__).resolve().parents[1]
+README = DOCS.parent / "README.md"
 
 
 def demo_block() -> list[str]:
@@ -57,16 +58,25 @@ def fill_readme(readme: str) -> str:
     return readme
 
 
+def render_pages() -> dict[str, str]:
+    """What the pages of docs/ should be: those that are generated, and those with blocks."""
+    pages = {path: render() for path, render in reference.PAGES.items()}
+    for path in sorted(DOCS.rglob("*.md")):
+        name, page = path.relative_to(DOCS).as_posix(), path.read_text("utf-8")
+        if name not in pages and "<!-- generated: " in page:
+            pages[name] = blocks.fill_blocks(page)
+    return pages
+
+
 def main() -> None:
-    """Writes README.md and the schemas."""
-    before = README.read_text("utf-8")
-    after = fill_readme(before)
-    README.write_text(after, "utf-8")
+    """Writes README.md, the pages of docs/ and the schemas; names those that changed."""
+    pages = {README: fill_readme(README.read_text("utf-8"))}
+    pages |= {DOCS / name: page for name, page in render_pages().items()}
+    for path, page in pages.items():
+        if not path.exists() or path.read_text("utf-8") != page:
+            path.write_text(page, "utf-8")
+            print(f"{path.relative_to(DOCS.parent)}: written again")  # noqa: T201
     schemas.write_schemas()
-    print(  # noqa: T201
-        f"README.md: {'unchanged' if after == before else 'written again'}; docs/reference: schemas"
-        " written"
-    )
 
 
 if __name__ == "__main__":

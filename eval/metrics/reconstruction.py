@@ -348,9 +348,8 @@ def summarize_attack(
 
 
 def tabulate_by_b(curve: Sequence[tuple[float, float]]) -> list[dict[str, float | None]]:
-    """Return the share of values that rank first for each b (the exponent of the reference model's
-    loss) as rows: `b` (None: infinite), `top1`, and `ratio`, `top1` divided by that of b = 0 (None
-    if that is 0)."""
+    """Return the accuracy for each b of the biased score (`biased_score`) as rows: `b` (None:
+    infinite), `top1`, and `ratio`, which is `top1` divided by that of b = 0 (None if that is 0)."""
     base = next((share for b, share in curve if b == 0), 0.0)
     return [
         {"b": None if math.isinf(b) else b, "top1": share, "ratio": share / base if base else None}

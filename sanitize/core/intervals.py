@@ -29,6 +29,7 @@ _MAX_INT64 = 2**63 - 1
 
 def expand_ranges(starts: I64, ends: I64) -> I64:
     """Every number of every range [start, end), range after range, as one array."""
+    # starts [0, 4], ends [3, 6] -> [0, 1, 2, 4, 5]
     sizes = ends - starts
     return np.repeat(starts - (np.cumsum(sizes) - sizes), sizes) + np.arange(sizes.sum())
 
@@ -51,6 +52,7 @@ def pack_pairs(
     The numbers of one call must not be compared with those of another. One pass; a sort where the
     pairs do not fit into 64 bits.
     """
+    # highs [7, 7, 8], lows [20, 25, 20] -> lows span 6 numbers, packed [0, 5, 6]
     first_high, high_count = _find_bounds(highs)
     first_low, low_count = _find_bounds(lows)
     if high_count * low_count > _MAX_INT64:
@@ -158,6 +160,7 @@ def find_overlapping_rows(
 def _find_reach(start: I64, end: I64) -> tuple[I64, I64]:
     """The starts of spans, ascending; and an array whose entry n is the greatest end of the first n
     spans (entry 0 has no meaning)."""
+    # start [0, 2, 9], end [8, 4, 12] -> reach [0, 8, 8, 12]: the span 2 to 4 adds nothing
     if (start[1:] < start[:-1]).any():
         order = np.argsort(start, kind="stable")
         start, end = start[order], end[order]
@@ -173,6 +176,7 @@ def begins_group(start: I64, end: I64, *, join_touching: bool = False) -> Mask:
     """True for spans (ascending by start) that begin where all spans before them have ended: the
     first of each group of spans that overlap, directly or through others. With `join_touching`
     spans that touch belong to one group. Linear."""
+    # start [0, 2, 9], end [8, 4, 12] -> [True, False, True]
     assert (start[1:] >= start[:-1]).all()
     is_behind = np.greater if join_touching else np.greater_equal
     begins = np.ones(len(start), np.bool_)
@@ -200,6 +204,7 @@ def merge_spans(text_no: I64, start: I64, end: I64) -> tuple[I64, I64, I64]:
 def find_overlapping_pairs(start: I64, end: I64) -> tuple[I64, I64]:
     """All pairs (row, later row) of overlapping spans, which ascend by start. Costs their number,
     and that of empty spans at a start."""
+    # start [0, 2, 3], end [5, 4, 9] -> pairs (0, 1), (0, 2), (1, 2)
     assert (start[1:] >= start[:-1]).all()
     rows = np.arange(len(start))
     first, second = enumerate_ranges(
@@ -242,6 +247,7 @@ def split_spans(start: I64, end: I64, inner_start: I64, inner_end: I64) -> tuple
     left out; an empty one cuts in two.
 
     Inner spans are disjoint and in order as well."""
+    # start [0], end [10], inner [2, 4) and [6, 8) -> [0, 2), [4, 6), [8, 10)
     if not len(start):
         return start, end
     span_no = np.searchsorted(start, inner_start, side="right") - 1
@@ -254,6 +260,7 @@ def split_spans(start: I64, end: I64, inner_start: I64, inner_end: I64) -> tuple
 def subtract_spans(start: I64, end: I64, removed_start: I64, removed_end: I64) -> tuple[I64, I64]:
     """Returns disjoint spans (in order) without the positions that the removed spans (disjoint, in
     order) cover, and without empty ones."""
+    # [0, 10) and [12, 15) without [3, 5) and [8, 13) -> [0, 3), [5, 8), [13, 15)
     if not len(removed_start) or not len(start):
         return start, end
     is_apart = removed_start[1:] > removed_end[:-1]  # removed spans that touch are one
@@ -281,6 +288,8 @@ def subtract_spans(start: I64, end: I64, removed_start: I64, removed_end: I64) -
 
 def locate_replacements(text_no: I64, start: I64, end: I64, size: I64) -> tuple[I64, I64]:
     """Start and end of the replacement of each edit, in its output text."""
+    # edits of one text at [2, 5) and [8, 9), sizes 1 and 4 -> [2, 3) and [6, 10): the first one
+    # takes two bytes away from what follows
     assert (text_no[1:] >= text_no[:-1]).all()
     growth = _sum_before(size - (end - start))
     first_of_text = np.searchsorted(text_no, text_no, side="left")

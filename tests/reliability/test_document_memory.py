@@ -1,5 +1,5 @@
 """Memory depends on the bytes of a batch, not on how many spans one document has; CPU time is
-linear in a document (invariant 7).
+linear in a document.
 
 Each corpus is processed twice by processes of their own: all of its bytes in one document, and cut
 into documents of 2 KB. Where a stage copies a text, or a window of it that grows with it, for each

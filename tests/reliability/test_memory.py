@@ -1,5 +1,5 @@
-"""Memory is bounded by the batch, the largest document and the distinct values, not by the corpus
-(invariant 7)."""
+"""Memory is bounded by the batch, the largest document and the distinct values, not by the
+corpus."""
 
 from __future__ import annotations
 

@@ -1,5 +1,5 @@
-"""Document classification with a head on the model: the downstream task of the PPMLM
-paper (Boutet et al., Towards the Anonymization of Masked Language Modeling), section 5.1.
+"""Document classification with a head on the model: the downstream task of the PPMLM paper (Boutet
+et al., Towards the Anonymization of Masked Language Modeling), section 5.1.
 
 The paper freezes all but the last layer and the head (`model.top_layers = 1`) and trains 6 epochs;
 the rate rises to 2e-5 over the first tenth of the steps and falls linearly (recipe `classify`). The

@@ -2,9 +2,9 @@
 a function.
 
 Every rule returns a mask over candidates, given by the numbers of their first and last words
-(`start`, `end`, both inclusive; equal for one word). The word before the first of all words is
-number -1, by which numpy reads the last word: it has no next word, so `has_blank_after` is False
-there, and each rule that reads `start - 1` asks for it.
+(`start`, `end`, both inclusive; equal for one word). For the first word of all, `start - 1` is -1,
+which reads the last word. That one has no next word, so what is stored about the gap to the next
+word (`has_blank_after`, `is_joined`, `gap_bytes`) is 0, and the rule does not apply.
 `EXCLUSIONS` lists the rules, each with a score: it applies to candidates whose evidence
 (name_evidence.py) is weaker than that.
 """
