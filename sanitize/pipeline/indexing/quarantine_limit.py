@@ -84,8 +84,9 @@ _COMMON_SUFFIXES = frozenset(
 
 @dataclass(frozen=True)
 class QuarantineLoss:
-    """Quarantined records of `total`, and files quarantined whole with an unknown number of
-    records, each of which is one of `records`."""
+    """How much was quarantined. `records` counts quarantined records, of `total`; a file that was
+    quarantined whole counts as one, since its number of records is unknown (`whole_files`,
+    `lost_bytes`)."""
 
     records: int
     total: int
