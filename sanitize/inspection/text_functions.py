@@ -29,6 +29,7 @@ from sanitize.errors import InputRefused, LeakFound, PlanError, UsageError, sugg
 from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
 from sanitize.pipeline.data_objects import check_frame, run_on_object
 from sanitize.pipeline.indexing.index_build import IndexBuilder
+from sanitize.pipeline.occurrence_selection import find_unselected
 from sanitize.pipeline.run import run_with_settings
 from sanitize.pipeline.streaming.record_batches import ArrowBatch
 from sanitize.pipeline.streaming.sources_and_sinks import describe_reason, read_iterable
@@ -38,7 +39,6 @@ from sanitize.plans.python_api import RedactOptions, public_function
 from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.standard_form import find_leaf, is_binary, with_shape
 from sanitize.stages.finder_pass import FinderPass
-from sanitize.stages.selection import find_unselected
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.records.record_shapes import canonical_schema
 

@@ -21,6 +21,7 @@ from sanitize.errors import LeakFound, UsageError
 from sanitize.finders.known import check_listed_kinds
 from sanitize.kinds.kind import custom_kinds
 from sanitize.pipeline import append, canaries
+from sanitize.pipeline.column_values import collect_column_values
 from sanitize.pipeline.indexing import index_reuse
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.manifest import (
@@ -30,17 +31,16 @@ from sanitize.pipeline.manifest import (
     get_library_versions,
     summarize_kinds,
 )
+from sanitize.pipeline.occurrence_selection import count_remaining_kinds, select_occurrences
 from sanitize.pipeline.run_state import RunState
 from sanitize.pipeline.shard_checking import CheckedShards, check_shards
 from sanitize.pipeline.shard_rewriting import rewrite_shards, summarize_editors
 from sanitize.pipeline.whole_corpus_stages import (
     RewriteInputs,
     build_word_blacklist,
-    collect_column_values,
     count_dropped,
     drop_documents,
     find_erased_mentions,
-    select_occurrences,
 )
 from sanitize.plans.coverage import list_looked_for
 from sanitize.plans.plan import Plan
@@ -83,12 +83,12 @@ def run_plan(builder: IndexBuilder, state: RunState) -> RunResult:
     _write_plan(state)
     erased_mentions = find_erased_mentions(state)
     column_values = collect_column_values(state)
-    occurrence_files = select_occurrences(state, erased_mentions)
-    drop_files = drop_documents(state, erased_mentions, occurrence_files)
-    blacklist = build_word_blacklist(state, erased_mentions, occurrence_files, drop_files)
+    selected = select_occurrences(state, erased_mentions.value_ids)
+    drop_files = drop_documents(state, erased_mentions, selected.occurrence_files)
+    blacklist = build_word_blacklist(state, erased_mentions, selected.occurrence_files, drop_files)
     inputs = RewriteInputs(
         erased_mentions=erased_mentions,
-        occurrence_files=occurrence_files,
+        selected=selected,
         drop_files=drop_files,
         blacklist=blacklist,
         column_values=column_values,
@@ -200,7 +200,9 @@ def summarize(
         for split, increment in latest_increments.items()
     ]
     has_dropped = bool(inputs.drop_files or inputs.erased_mentions.document_count)
-    remaining = state.selection.count_remaining_kinds(remaining_files if has_dropped else ())
+    remaining = count_remaining_kinds(
+        state, inputs.selected, remaining_files if has_dropped else ()
+    )
     return build_summary(
         state.plan,
         state.plan_hash,
@@ -209,7 +211,7 @@ def summarize(
         kinds=summarize_kinds(
             state.plan,
             state.index.value_counts_file,
-            state.selection.skipped_files,
+            inputs.selected.skipped_files,
             index_counts.documents_by_kind,
             remaining,
         ),

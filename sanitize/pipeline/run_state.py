@@ -19,10 +19,8 @@ from sanitize.engines.task_runner import TaskRunner
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.pipeline import append, publish_history
 from sanitize.pipeline.append import OutputIncrement
-from sanitize.pipeline.column_values import ColumnValues
 from sanitize.pipeline.indexing import index_reuse
 from sanitize.pipeline.indexing.index_state import IndexState
-from sanitize.pipeline.occurrence_selection import OccurrenceSelection
 from sanitize.plans.plan import Plan
 from sanitize.plans.settings import DESCRIPTION_SETTINGS, flag_of
 from sanitize.stages import rewriting
@@ -105,10 +103,6 @@ class RunState:
         self.plan_hash = self._compute_plan_hash(increment_ends[0])
         self.folder = self.index.workspace / "runs" / self.plan_hash
         self.blacklist_file = self.folder / "vault" / "blacklist" / "00000.parquet"
-        self.column_values = ColumnValues(self.index, self.plan, self.tasks, self.folder)
-        self.selection = OccurrenceSelection(
-            self.index, self.tasks, self.folder, self.plan.find.selection_rules
-        )
 
     def _compute_plan_hash(self, increment_count: int) -> str:
         """The hash of the plan and of everything its results depend on, over this many index

@@ -19,6 +19,7 @@ from sanitize.core.keys import compute_value_ids
 from sanitize.engines.local import LocalEngine
 from sanitize.kinds.kind import all_kinds
 from sanitize.pipeline import append
+from sanitize.pipeline.column_values import ColumnValues
 from sanitize.pipeline.run_state import RunState
 from sanitize.pipeline.shard_rewriting import RewrittenShards, rewrite_swept_shards
 from sanitize.pipeline.whole_corpus_stages import RewriteInputs
@@ -26,6 +27,7 @@ from sanitize.storage import private_folder, table_schemas
 from sanitize.storage.formats import shard_path
 from sanitize.storage.parquet_files import open_table_writer
 from sanitize.storage.publication import shard_names
+from sanitize.storage.views import find_unselected_values
 from sanitize.verification.attribution import DrawTimes, VerifyTask, find_renamed_columns
 from sanitize.verification.file_check import check_files
 from sanitize.verification.leak_check import (
@@ -119,7 +121,7 @@ def check_shards(state: RunState, inputs: RewriteInputs, shards: RewrittenShards
             shards=shards,
             report={"mode": mode, "values_checked": 0, "ambiguous_values": 0, "swept": 0},
         )
-    checks = _ShardChecks.prepare(state, mode, inputs.erased_mentions.value_ids)
+    checks = _ShardChecks.prepare(state, mode, inputs)
     is_reused = [state.is_reusable(state.find_increment(no)) for no in state.task_nos]
     results = checks.verify(
         [checks.create_task(no, is_recheck=is_reused[no]) for no in state.task_nos]
@@ -174,34 +176,39 @@ def check_shards(state: RunState, inputs: RewriteInputs, shards: RewrittenShards
     )
 
 
+@dataclass(frozen=True)
 class _ShardChecks:
     """The search terms of a run and its check tasks. The terms are prepared once and shared by all
     workers."""
 
-    def __init__(
-        self, state: RunState, mode: str, terms: tuple[Path, ...], value_counts: ValueCounts
-    ) -> None:
-        self.state, self.mode, self.terms, self.value_counts = state, mode, terms, value_counts
+    state: RunState
+    mode: str
+    column_values: ColumnValues
+    terms: tuple[Path, ...]
+    value_counts: ValueCounts
 
     @classmethod
-    def prepare(cls, state: RunState, mode: str, erased_value_ids: tuple[int, ...]) -> _ShardChecks:
+    def prepare(cls, state: RunState, mode: str, inputs: RewriteInputs) -> _ShardChecks:
         """Write the search terms of the removed values, and of those of columns."""
-        index, exclude_ids = state.index, state.selection.excluded_value_ids
+        index, column_values = state.index, inputs.column_values
+        value_files = index.task_files("vault", "values")
+        # values without a selected occurrence
+        exclude_ids = find_unselected_values(value_files, inputs.selected.value_id_files)
         folder = index.workspace / "spill" / "terms"
         with state.tasks.measure("verify"):
             counts = write_terms(
-                [*index.task_files("vault", "values"), *state.column_values.files],
+                [*value_files, *column_values.files],
                 state.plan.leak_checked_kinds,
                 folder,
                 index.settings.memory_bytes,
                 include_ids=(
-                    *erased_value_ids,
-                    *sorted({*state.column_values.value_ids} - {*exclude_ids}),
+                    *inputs.erased_mentions.value_ids,
+                    *sorted({*column_values.value_ids} - {*exclude_ids}),
                 ),
                 exclude_ids=exclude_ids,
                 check_mode=mode,
             )
-        return cls(state, mode, (folder,), counts)
+        return cls(state, mode, column_values, (folder,), counts)
 
     def verify(self, tasks: Sequence[VerifyTask]) -> list[ShardFindings]:
         """The results of the tasks."""
@@ -216,7 +223,7 @@ class _ShardChecks:
         low, high = index.task_ranges[task_no]
         draws = DrawTimes(
             value_counts=index.value_counts_file,
-            column_values=tuple(state.column_values.files),
+            column_values=tuple(self.column_values.files),
             increment_starts=tuple(
                 index.task_ranges[one.first_task][0]
                 for one in state.output_increments

@@ -185,7 +185,11 @@ class ShardRewriter:
             editors=tuple(state.plan.editors),
             aggregates=self.aggregates[increment, state.aggregated_split(task_no)],
             by_position=index.has_repeated_ids and not state.has_ordered_editors,
-            occurrences=(self.inputs.occurrence_files[task_no], *mention_files, *sweep_files),
+            occurrences=(
+                self.inputs.selected.occurrence_files[task_no],
+                *mention_files,
+                *sweep_files,
+            ),
             excluded_docs=(*excluded_docs.tolist(), *erased_docs),
             folder=index.workspace / "spill" / f"rewrite-{task_no}",
             erased_value_ids=erased_value_ids,

@@ -23,11 +23,11 @@ from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement, ReplacementFormsTask, replacement_forms_task
 from sanitize.pipeline.column_values import ColumnValues
 from sanitize.pipeline.erasure import erasure_scan, mailboxes
+from sanitize.pipeline.occurrence_selection import VALUE_ID_SCHEMA, SelectedOccurrences
 from sanitize.pipeline.run_state import RunState
 from sanitize.stages import batch_rewriting
 from sanitize.stages.aggregates import aggregate_for_editors
 from sanitize.stages.corpus_pass import CorpusContext, run_droppers
-from sanitize.stages.selection import VALUE_ID_SCHEMA
 from sanitize.stages.word_blacklist import build_blacklist
 from sanitize.storage.files import file_sha256
 from sanitize.storage.task_records import run_job
@@ -63,7 +63,7 @@ class RewriteInputs:
     """What the stages before rewriting decide over the whole corpus."""
 
     erased_mentions: ErasedMentions
-    occurrence_files: Sequence[Path]  # of the selected occurrences, one per task
+    selected: SelectedOccurrences
     drop_files: tuple[Path, ...]  # one per dropper
     blacklist: WordBlacklist | None
     column_values: ColumnValues
@@ -149,20 +149,6 @@ def _find_erased_values(state: RunState) -> tuple[int, ...]:
     return tuple(run_job(job)["value_ids"])
 
 
-def collect_column_values(state: RunState) -> ColumnValues:
-    """Collect the values of columns that the output does not hold in clear
-    (`state.column_values`)."""
-    state.column_values.collect(state.create_job, state.output_increments)
-    return state.column_values
-
-
-def select_occurrences(state: RunState, erased_mentions: ErasedMentions) -> Sequence[Path]:
-    """Apply the plan's rules for single values and scores (`state.selection`); returns the files of
-    the selected occurrences."""
-    state.selection.select(state.create_job, erased_mentions.value_ids)
-    return state.selection.occurrence_files
-
-
 def drop_documents(
     state: RunState, erased_mentions: ErasedMentions, occurrence_files: Sequence[Path]
 ) -> tuple[Path, ...]:
@@ -219,7 +205,7 @@ def aggregate_increment(
     up to its end, or with `split` only that split of it. Values that a variant must not equal are
     always those of the whole corpus."""
     index, erased_mentions = state.index, inputs.erased_mentions
-    occurrence_files, blacklist = inputs.occurrence_files, inputs.blacklist
+    occurrence_files, blacklist = inputs.selected.occurrence_files, inputs.blacklist
     split_tasks = [
         no
         for no, own_split in enumerate(index.task_splits[: increment.end_task])

@@ -14,11 +14,11 @@ import pytest
 
 from sanitize.errors import OutputBroken, PlanError
 from sanitize.kinds import ip_address
+from sanitize.pipeline.occurrence_selection import build_list_pattern
 from sanitize.pipeline.run import run_with_settings
 from sanitize.pipeline.streaming.stream import to_stream_plan
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
-from sanitize.stages.selection import build_list_pattern
 from sanitize.verification.leak_check import verify
 
 TEXTS = [
