@@ -253,6 +253,7 @@ class _Proposal:
     edits: _Edits
     draw_no: I64 | None = None  # of edits that a privacy mechanism drew
     words: _WordSpans | None = None  # only from editors that read texts
+    labels: pa.Table | None = None  # rows of the table `labels`
     is_wider: bool = False  # an edit may cover other bytes than its occurrence
 
     @property
@@ -261,63 +262,20 @@ class _Proposal:
         return self.words is None and not self.is_wider
 
 
-class BatchRewriter:
+@dataclass(frozen=True, repr=False)
+class RewrittenBatch:
     """A rewritten batch of documents: edits of all editors, with overlaps resolved and applied to
-    the texts.
+    the texts."""
 
-    Results are attributes: `table` (the documents), `edits`, `kept` and `labels` (tables),
-    `occurrences` (with the words that editors chose themselves), `kept_rows` of these,
-    `draws_spent`, and the counts `masked_count` and `word_count`.
-    """
-
-    def __init__(self, rules: EditRules, table: pa.Table, occurrences: OccurrenceArrays) -> None:
-        self.rules = rules
-        self.labels: list[pa.Table] = []
-        columns = flatten_cells(table, list(rules.leaves))
-        buffers = [TextBuffers.from_array(fill_null_texts(column.flat.texts)) for column in columns]
-        found, row = _locate_occurrences(table, columns, occurrences)
-        draw_ids = (
-            table.column("doc_no").chunk(0).cast(pa.large_string())
-            if rules.by_position
-            else table.column("doc_id").chunk(0)
-        )
-        texts = _BatchTexts(
-            columns, buffers, np.asarray(table.column("doc_no"), np.int64), draw_ids, table
-        )
-        found, proposed, draw_no = _combine(list(self._propose(found, row, texts)), found)
-        edits, self.masked_count = _resolve_overlaps(proposed, found.occurrences)
-        self.occurrences = found.occurrences
-        self.word_count = int((self.occurrences.value_id[edits.occurrence_row] == _NO_VALUE).sum())
-        drawn = np.flatnonzero(draw_no[edits.occurrence_row] >= 0)
-        rows = edits.occurrence_row[drawn]
-        self.draws_spent = (
-            edits.editor_no[drawn],
-            self.occurrences.doc_no[rows],
-            found.leaf_no[rows],
-            draw_no[rows],
-        )
-        self.edits = _build_edit_table(rules, edits, self.occurrences)
-        self.kept_rows, moved_by = _find_untouched_originals(edits, self.occurrences)
-        self.kept = self._build_kept_table(moved_by)
-        new_texts: dict[str, dict[LeafPath, pa.Array]] = {}
-        edit_leaf_no = found.leaf_no[edits.occurrence_row]
-        edits_by_leaf = (
-            edits.take(np.argsort(edit_leaf_no, kind="stable")) if len(columns) > 1 else edits
-        )
-        edge = 0
-        for leaf_no, count in zip(*np.unique(edit_leaf_no, return_counts=True), strict=True):
-            column, column_edits = columns[leaf_no], edits_by_leaf.slice(edge, edge := edge + count)
-            texts_of_column = new_texts.setdefault(column.leaf.column, {})
-            texts_of_column[column.leaf] = _splice_texts(
-                column, buffers[leaf_no], found.text_no[column_edits.occurrence_row], column_edits
-            )
-        self.table = replace_columns(
-            table,
-            {
-                name: replace_leaf_texts(table.column(name).chunk(0), texts)
-                for name, texts in new_texts.items()
-            },
-        )
+    table: pa.Table  # the documents
+    edits: pa.Table
+    kept: pa.Table
+    labels: tuple[pa.Table, ...]
+    occurrences: OccurrenceArrays  # with the words that editors chose themselves
+    kept_rows: I64  # of these
+    draws_spent: tuple[I32, I64, I64, I64]  # editor, document, leaf and draw of each
+    masked_count: int
+    word_count: int
 
     def count_outcomes(self) -> dict[str, dict[str, int]]:
         """Numbers of occurrences, and of those the kept and the swept ones, by kind."""
@@ -336,126 +294,197 @@ class BatchRewriter:
                     ] += count
         return counts
 
-    # ---- proposals ----
 
-    def _propose(
-        self, found: _LocatedOccurrences, row: I64, texts: _BatchTexts
-    ) -> Iterator[_Proposal]:
-        """Yields what the editors propose, in plan order; a kind belongs to the first editor that
-        names it. Erased values come last, and swept ones of kinds that no editor names."""
-        occurrences = found.occurrences
-        values = _cut_values(texts.buffers, found)
-        doc_ids = pa.DictionaryArray.from_arrays(pa.array(row.astype(np.int32)), texts.draw_ids)
-        unclaimed, next_row = ~occurrences.erased, len(found)
-        for editor_no, editor in enumerate(self.rules.editors):
-            is_own = occurrences.select_kinds(editor.kinds)
-            rows = np.flatnonzero(is_own & unclaimed)
-            unclaimed = unclaimed & ~is_own
-            if editor.reads == "texts":
-                touched = []
-                for proposal in texts.iter_proposals(editor_no, editor, found, rows, next_row):
-                    next_row += len(proposal.words.leaf_no) if proposal.words else 0
-                    touched.append(proposal.edits.occurrence_row)
-                    yield proposal
-                if editor.privacy_unit:
-                    # an occurrence that no span of the mechanism touches is kept
-                    occurrences.kept_by_editor[editor_no][
-                        np.setdiff1d(rows, np.concatenate(touched))
-                    ] = True
-            elif len(rows):
-                yield self._propose_for_occurrences(
-                    editor_no, editor, occurrences, rows, values, doc_ids
-                )
-        for part_no, is_labelled in enumerate(
-            (occurrences.erased, occurrences.swept & unclaimed), len(self.rules.editors)
-        ):
-            if is_labelled.any():
-                yield self._propose_labels(occurrences, np.flatnonzero(is_labelled), part_no)
+def rewrite_batch(
+    rules: EditRules, table: pa.Table, occurrences: OccurrenceArrays
+) -> RewrittenBatch:
+    """The batch `table` with the edits that the editors propose for its occurrences."""
+    columns = flatten_cells(table, list(rules.leaves))
+    buffers = [TextBuffers.from_array(fill_null_texts(column.flat.texts)) for column in columns]
+    found, row = _locate_occurrences(table, columns, occurrences)
+    draw_ids = (
+        table.column("doc_no").chunk(0).cast(pa.large_string())
+        if rules.by_position
+        else table.column("doc_id").chunk(0)
+    )
+    texts = _BatchTexts(
+        columns, buffers, np.asarray(table.column("doc_no"), np.int64), draw_ids, table
+    )
+    proposals = list(_propose(rules, found, row, texts))
+    found, proposed, draw_no = _combine(proposals, found)
+    edits, masked_count = _resolve_overlaps(proposed, found.occurrences)
+    drawn = np.flatnonzero(draw_no[edits.occurrence_row] >= 0)
+    rows = edits.occurrence_row[drawn]
+    kept_rows, moved_by = _find_untouched_originals(edits, found.occurrences)
+    return RewrittenBatch(
+        table=_apply_edits(table, columns, buffers, found, edits),
+        edits=_build_edit_table(rules, edits, found.occurrences),
+        kept=_build_kept_table(rules, found.occurrences, kept_rows, moved_by),
+        labels=tuple(one.labels for one in proposals if one.labels is not None),
+        occurrences=found.occurrences,
+        kept_rows=kept_rows,
+        draws_spent=(
+            edits.editor_no[drawn],
+            found.occurrences.doc_no[rows],
+            found.leaf_no[rows],
+            draw_no[rows],
+        ),
+        masked_count=masked_count,
+        word_count=int((found.occurrences.value_id[edits.occurrence_row] == _NO_VALUE).sum()),
+    )
 
-    def _propose_for_occurrences(
-        self,
-        editor_no: int,
-        editor: Editor,
-        occurrences: OccurrenceArrays,
-        rows: I64,
-        values: pa.Array,
-        doc_ids: pa.DictionaryArray,
-    ) -> _Proposal:
-        """What an editor of occurrences proposes for those at `rows`."""
-        kinds = pa.DictionaryArray.from_arrays(
-            pa.array(occurrences.kind[rows]), occurrences.kind_names
-        ).cast(pa.large_string())
-        frame = pl.DataFrame(
-            {
-                **{
-                    name: getattr(occurrences, name)[rows]
-                    for name in ("doc_no", "cell", "start", "end", "value_id", "swept")
-                },
-                "kind": pl.Series(kinds),
-                "kept": occurrences.kept_by_editor[editor_no][rows],
-                "value": pl.Series(values.take(pa.array(rows))),
-            }
+
+def _apply_edits(
+    table: pa.Table,
+    columns: Sequence[CellColumn],
+    buffers: Sequence[TextBuffers],
+    found: _LocatedOccurrences,
+    edits: _Edits,
+) -> pa.Table:
+    """The documents with the edits in their texts."""
+    new_texts: dict[str, dict[LeafPath, pa.Array]] = {}
+    edit_leaf_no = found.leaf_no[edits.occurrence_row]
+    edits_by_leaf = (
+        edits.take(np.argsort(edit_leaf_no, kind="stable")) if len(columns) > 1 else edits
+    )
+    edge = 0
+    for leaf_no, count in zip(*np.unique(edit_leaf_no, return_counts=True), strict=True):
+        column, column_edits = columns[leaf_no], edits_by_leaf.slice(edge, edge := edge + count)
+        texts_of_column = new_texts.setdefault(column.leaf.column, {})
+        texts_of_column[column.leaf] = _splice_texts(
+            column, buffers[leaf_no], found.text_no[column_edits.occurrence_row], column_edits
         )
-        batch = EditBatch(occurrences=frame, doc_ids=doc_ids.take(pa.array(rows)))
-        changed, replacement, labels = editor.edit_occurrences(batch)
-        if labels is not None:
-            self.labels.append(labels)
-        if self.rules.erased_addresses:
-            replacement = _label_erased_addresses(
-                self.rules.erased_addresses, frame["kind"].gather(changed), replacement
+    return replace_columns(
+        table,
+        {
+            name: replace_leaf_texts(table.column(name).chunk(0), texts)
+            for name, texts in new_texts.items()
+        },
+    )
+
+
+# ---- proposals ----
+
+
+def _propose(
+    rules: EditRules, found: _LocatedOccurrences, row: I64, texts: _BatchTexts
+) -> Iterator[_Proposal]:
+    """Yields what the editors propose, in plan order; a kind belongs to the first editor that
+    names it. Erased values come last, and swept ones of kinds that no editor names."""
+    occurrences = found.occurrences
+    values = _cut_values(texts.buffers, found)
+    doc_ids = pa.DictionaryArray.from_arrays(pa.array(row.astype(np.int32)), texts.draw_ids)
+    unclaimed, next_row = ~occurrences.erased, len(found)
+    for editor_no, editor in enumerate(rules.editors):
+        is_own = occurrences.select_kinds(editor.kinds)
+        rows = np.flatnonzero(is_own & unclaimed)
+        unclaimed = unclaimed & ~is_own
+        if editor.reads == "texts":
+            touched = []
+            for proposal in texts.iter_proposals(editor_no, editor, found, rows, next_row):
+                next_row += len(proposal.words.leaf_no) if proposal.words else 0
+                touched.append(proposal.edits.occurrence_row)
+                yield proposal
+            if editor.privacy_unit:
+                # an occurrence that no span of the mechanism touches is kept
+                occurrences.kept_by_editor[editor_no][
+                    np.setdiff1d(rows, np.concatenate(touched))
+                ] = True
+        elif len(rows):
+            yield _propose_for_occurrences(
+                rules, editor_no, editor, occurrences, rows, values, doc_ids
             )
-        changed_rows, ranges = rows[changed], editor.edited_byte_ranges(batch, changed)
-        start, end = ranges or (
-            occurrences.start_byte[changed_rows],
-            occurrences.end_byte[changed_rows],
-        )
-        edits = _Edits(
-            changed_rows, start, end, np.full(len(changed_rows), editor_no, np.int32), replacement
-        )
-        return _Proposal(edits, is_wider=ranges is not None)
+    for part_no, is_labelled in enumerate(
+        (occurrences.erased, occurrences.swept & unclaimed), len(rules.editors)
+    ):
+        if is_labelled.any():
+            yield _propose_labels(occurrences, np.flatnonzero(is_labelled), part_no)
 
-    def _propose_labels(self, occurrences: OccurrenceArrays, rows: I64, part_no: int) -> _Proposal:
-        """Labels in the place of the occurrences at `rows`."""
-        labels = pa.array(
-            [f"[{name}]" for name in occurrences.kind_names.to_pylist()], pa.large_string()
-        )
-        numbers = np.full(len(rows), part_no, np.int32)
-        replacement = labels.take(pa.array(occurrences.kind[rows]))
-        return _Proposal(
-            _Edits(
-                rows, occurrences.start_byte[rows], occurrences.end_byte[rows], numbers, replacement
-            )
-        )
 
-    # ---- results ----
+def _propose_for_occurrences(
+    rules: EditRules,
+    editor_no: int,
+    editor: Editor,
+    occurrences: OccurrenceArrays,
+    rows: I64,
+    values: pa.Array,
+    doc_ids: pa.DictionaryArray,
+) -> _Proposal:
+    """What an editor of occurrences proposes for those at `rows`."""
+    kinds = pa.DictionaryArray.from_arrays(
+        pa.array(occurrences.kind[rows]), occurrences.kind_names
+    ).cast(pa.large_string())
+    frame = pl.DataFrame(
+        {
+            **{
+                name: getattr(occurrences, name)[rows]
+                for name in ("doc_no", "cell", "start", "end", "value_id", "swept")
+            },
+            "kind": pl.Series(kinds),
+            "kept": occurrences.kept_by_editor[editor_no][rows],
+            "value": pl.Series(values.take(pa.array(rows))),
+        }
+    )
+    batch = EditBatch(occurrences=frame, doc_ids=doc_ids.take(pa.array(rows)))
+    changed, replacement, labels = editor.edit_occurrences(batch)
+    if rules.erased_addresses:
+        replacement = _label_erased_addresses(
+            rules.erased_addresses, frame["kind"].gather(changed), replacement
+        )
+    changed_rows, ranges = rows[changed], editor.edited_byte_ranges(batch, changed)
+    start, end = ranges or (
+        occurrences.start_byte[changed_rows],
+        occurrences.end_byte[changed_rows],
+    )
+    edits = _Edits(
+        changed_rows, start, end, np.full(len(changed_rows), editor_no, np.int32), replacement
+    )
+    return _Proposal(edits, labels=labels, is_wider=ranges is not None)
 
-    def _build_kept_table(self, moved_by: I64) -> pa.Table:
-        """The kept originals that the leak check searches for, in bytes of the output. `moved_by`
-        is for each of `kept_rows`."""
-        occurrences = self.occurrences
-        is_searched = np.ones(len(self.kept_rows), np.bool_)
-        # occurrences that a mechanism leaves by its privacy claim are counted, but the leak check
-        # does not search for them
-        for editor, kept_mask in zip(self.rules.editors, occurrences.kept_by_editor, strict=True):
-            if editor.removal_policy == "ledger":
-                is_searched &= ~kept_mask[self.kept_rows]
-        # nor for texts that also occur with other meanings
-        ambiguous_kinds = [name for name, kind in all_kinds().items() if kind.ambiguous_text]
-        is_searched &= ~occurrences.select_kinds(ambiguous_kinds)[self.kept_rows]
-        kept, moved_by = self.kept_rows[is_searched], moved_by[is_searched]
-        start, end = (
-            column[kept] + moved_by for column in (occurrences.start_byte, occurrences.end_byte)
-        )
-        return pa.table(
-            [
-                occurrences.doc_no[kept],
-                occurrences.cell[kept],
-                start,
-                end,
-                occurrences.value_id[kept],
-            ],
-            schema=KEPT_SCHEMA,
-        )
+
+def _propose_labels(occurrences: OccurrenceArrays, rows: I64, part_no: int) -> _Proposal:
+    """Labels in the place of the occurrences at `rows`."""
+    labels = pa.array(
+        [f"[{name}]" for name in occurrences.kind_names.to_pylist()], pa.large_string()
+    )
+    numbers = np.full(len(rows), part_no, np.int32)
+    replacement = labels.take(pa.array(occurrences.kind[rows]))
+    return _Proposal(
+        _Edits(rows, occurrences.start_byte[rows], occurrences.end_byte[rows], numbers, replacement)
+    )
+
+
+# ---- results ----
+
+
+def _build_kept_table(
+    rules: EditRules, occurrences: OccurrenceArrays, kept_rows: I64, moved_by: I64
+) -> pa.Table:
+    """The kept originals that the leak check searches for, in bytes of the output. `moved_by`
+    is for each of `kept_rows`."""
+    is_searched = np.ones(len(kept_rows), np.bool_)
+    # occurrences that a mechanism leaves by its privacy claim are counted, but the leak check
+    # does not search for them
+    for editor, kept_mask in zip(rules.editors, occurrences.kept_by_editor, strict=True):
+        if editor.removal_policy == "ledger":
+            is_searched &= ~kept_mask[kept_rows]
+    # nor for texts that also occur with other meanings
+    ambiguous_kinds = [name for name, kind in all_kinds().items() if kind.ambiguous_text]
+    is_searched &= ~occurrences.select_kinds(ambiguous_kinds)[kept_rows]
+    kept, moved_by = kept_rows[is_searched], moved_by[is_searched]
+    start, end = (
+        column[kept] + moved_by for column in (occurrences.start_byte, occurrences.end_byte)
+    )
+    return pa.table(
+        [
+            occurrences.doc_no[kept],
+            occurrences.cell[kept],
+            start,
+            end,
+            occurrences.value_id[kept],
+        ],
+        schema=KEPT_SCHEMA,
+    )
 
 
 def replace_columns(table: pa.Table, columns: Mapping[str, pa.Array]) -> pa.Table:

@@ -2,7 +2,7 @@
 and the spans of kept originals.
 
 A pure function of a task, which reads batches of whole documents, once, and has each rewritten by
-`batch_rewriting.BatchRewriter`.
+`batch_rewriting.rewrite_batch`.
 """
 
 from __future__ import annotations
@@ -26,11 +26,12 @@ from sanitize.core.text_cells import LeafPath
 from sanitize.stages.batch_rewriting import (
     ARRAY_COLUMNS,
     KEPT_SCHEMA,
-    BatchRewriter,
     EditRules,
     OccurrenceArrays,
+    RewrittenBatch,
     assemble_occurrences,
     replace_columns,
+    rewrite_batch,
 )
 from sanitize.stages.prior_values import attach_prior_values
 from sanitize.stages.privacy_ledger import LedgerWriter
@@ -133,18 +134,18 @@ def rewrite_task(task: RewriteTask) -> dict[str, Any]:
             if not table.num_rows:
                 next_row = end_row
                 continue
-            rewriter = BatchRewriter(task.rules, table, occurrences.slice(next_row, end_row))
+            batch = rewrite_batch(task.rules, table, occurrences.slice(next_row, end_row))
             next_row = end_row
             for values in prior_values:
                 values.commit_batch()
             rows_out.write_table(table.select(["doc_no"]))
-            edits_out.write_table(rewriter.edits)
-            kept_out.write_table(rewriter.kept)
-            for labels in rewriter.labels:
+            edits_out.write_table(batch.edits)
+            kept_out.write_table(batch.kept)
+            for labels in batch.labels:
                 labels_out.write_table(labels)
-            ledger.add(*rewriter.draws_spent)
-            outcome_counts.add(rewriter)
-            output = _pseudonymize_columns(task, rewriter.table).select(schema.names)
+            ledger.add(*batch.draws_spent)
+            outcome_counts.add(batch)
+            output = _pseudonymize_columns(task, batch.table).select(schema.names)
             group_writer.add(output)
             rows += output.num_rows
         group_writer.flush()
@@ -247,19 +248,19 @@ class _OutcomeCounts:
         self.masked_count = self.word_count = 0
         self.erased_by_kind: dict[str, int] = {}
 
-    def add(self, rewriter: BatchRewriter) -> None:
-        names = rewriter.occurrences.kind_names.to_pylist()
-        for name, counts in rewriter.count_outcomes().items():
+    def add(self, batch: RewrittenBatch) -> None:
+        names = batch.occurrences.kind_names.to_pylist()
+        for name, counts in batch.count_outcomes().items():
             total = self.by_kind.setdefault(name, dict.fromkeys(counts, 0))
             for outcome, count in counts.items():
                 total[outcome] += count
-        self.masked_count += rewriter.masked_count
-        self.word_count += rewriter.word_count
-        if rewriter.occurrences.erased.any():
+        self.masked_count += batch.masked_count
+        self.word_count += batch.word_count
+        if batch.occurrences.erased.any():
             for kind, count in zip(
                 names,
                 np.bincount(
-                    rewriter.occurrences.kind[rewriter.occurrences.erased], minlength=len(names)
+                    batch.occurrences.kind[batch.occurrences.erased], minlength=len(names)
                 ).tolist(),
                 strict=True,
             ):

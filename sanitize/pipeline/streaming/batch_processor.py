@@ -14,7 +14,7 @@ which are the removed values of the batch in all their forms.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Sequence, Set
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -49,16 +49,23 @@ from sanitize.pipeline.streaming.value_log import (
 )
 from sanitize.plans.plan import Plan
 from sanitize.stages.batch_rewriting import (
-    BatchRewriter,
     EditRules,
     OccurrenceArrays,
+    RewrittenBatch,
     assemble_occurrences,
     flatten_occurrences,
+    rewrite_batch,
 )
 from sanitize.stages.finder_pass import NO_VALUES, TOO_MANY_MATCHES, TextSearch
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage.corpus import CellColumn, flatten_cells, group_cells
-from sanitize.verification.batch_check import BatchTables, SweepSpans, check_batch, find_code_points
+from sanitize.verification.batch_check import (
+    BatchFindings,
+    BatchTables,
+    SweepSpans,
+    check_batch,
+    find_code_points,
+)
 from sanitize.verification.search_terms import SearchTerms, list_searched_forms
 from sanitize.verification.shard_check import select_atomic_kinds
 from sanitize.verification.value_matches import find_texts_with_values
@@ -221,6 +228,18 @@ class _KeptSelection:
     occurrence_counts: I64
 
 
+@dataclass(frozen=True, repr=False)
+class _RewriteAttempt:
+    """A batch rewritten once, and the result of its leak check."""
+
+    batch: RewrittenBatch
+    selection: _KeptSelection
+    to_sweep: SweepSpans
+    leaking_doc_nos: frozenset[int]
+    leaking_fields: frozenset[str]
+    inconclusive: Counter[str]
+
+
 @dataclass(repr=False)
 class BatchProcessor:
     """Applies a plan to one batch after the other."""
@@ -267,7 +286,7 @@ class BatchProcessor:
         text_columns: TextColumns,
         cell_columns: Sequence[CellColumn],
         found_by_column: Sequence[patterns.Detections],
-        has_any_field: Callable[[int, set[str]], bool] = lambda row, names: False,
+        has_any_field: Callable[[int, Set[str]], bool] = lambda row, names: False,
     ) -> BatchResult:
         """Process one batch: `text_columns`, its cells, and what was found in each column of cells.
         `has_any_field(row, names)` is True if a record of the batch has a field with one of these
@@ -297,29 +316,28 @@ class BatchProcessor:
                     ~np.isin(occurrences.spans["doc_no"], list(quarantined))
                 )
                 to_sweep = to_sweep.take(~np.isin(to_sweep.doc_no, list(quarantined)))
-            attempt = _RewriteAttempt(
-                self, table, text_columns, remaining, column_values, to_sweep, terms
-            )
+            attempt = self._rewrite(table, text_columns, remaining, column_values, to_sweep, terms)
             leaking_names |= attempt.leaking_fields
+            leaking_doc_nos = attempt.leaking_doc_nos
             if attempt.leaking_fields:
                 rows = zip(doc_nos.tolist(), text_columns.record_rows.tolist(), strict=True)
-                attempt.leaking_doc_nos |= {
+                leaking_doc_nos |= {
                     doc_no
                     for doc_no, row in rows
                     if doc_no not in quarantined and has_any_field(row, attempt.leaking_fields)
                 }
-            if not attempt.leaking_doc_nos and not len(attempt.to_sweep):
+            if not leaking_doc_nos and not len(attempt.to_sweep):
                 break
             # only one sweep: a second one would find text that the first one wrote; what is left or
             # cannot be swept is quarantined
-            quarantined |= attempt.leaking_doc_nos
+            quarantined |= leaking_doc_nos
             if len(attempt.to_sweep) and not swept_count:
                 to_sweep = attempt.to_sweep
                 swept_count = len(to_sweep)
             else:
                 quarantined |= set(attempt.to_sweep.doc_no.tolist())
         edited_rows = np.searchsorted(
-            np.asarray(table.column("doc_no")), np.unique(attempt.rewriter.edits.column("doc_no"))
+            np.asarray(table.column("doc_no")), np.unique(attempt.batch.edits.column("doc_no"))
         )
         ids, tags = self._list_new_tags(attempt.selection)
         reasons = {
@@ -327,12 +345,12 @@ class BatchProcessor:
             for doc_no in sorted(quarantined)
         }
         return BatchResult(
-            attempt.rewriter.table,
+            attempt.batch.table,
             edited_rows,
             reasons,
             ids,
             tags,
-            attempt.count_by_kind(),
+            self._count_by_kind(attempt.batch, remaining),
             swept_count,
             attempt.inconclusive,
             frozenset(leaking_names),
@@ -479,6 +497,211 @@ class BatchProcessor:
             tuple(masks), value_ids, first_rows, occurrences.spans["doc_no"][first_rows], counts
         )
 
+    def _rewrite(
+        self,
+        table: pa.Table,
+        text_columns: TextColumns,
+        occurrences: _BatchOccurrences,
+        column_values: pl.DataFrame,
+        swept: SweepSpans,
+        terms: Sequence[SearchTerms],
+    ) -> _RewriteAttempt:
+        """Rewrite the documents in `table`, and search the result for the values of `terms`."""
+        selection = self.select_kept(occurrences)
+        # an editor that decides in corpus order compares its surrogates with the values up to each
+        # document
+        is_ordered = any(editor.is_sequential for editor in self.plan.editors)
+        kind, *known = (
+            column_values[name].to_numpy() for name in ("kind", "value_id", "first_doc_no")
+        )
+        parts = [FirstForms.collect(np.empty(0, np.int64), np.empty(0, np.int64))]
+        if is_ordered:
+            parts += [occurrences.collect_forms(self.kind_names, self.key)]
+            parts += [_collect_forms(column_values, kind, known[1], list(all_kinds()), self.key)]
+        of_texts = (selection.value_ids, selection.first_doc_nos)
+        value_ids, first_doc_nos = (
+            np.concatenate(columns) for columns in zip(of_texts, known, strict=True)
+        )
+        self.prior_values.begin_batch(value_ids, first_doc_nos, FirstForms.merge(parts))
+        if self.component_pools is not None:
+            self.component_pools.discard_unconfirmed()
+            self._add_components(occurrences, selection, self.component_pools)
+        rules = EditRules(leaves=text_columns.leaves, editors=tuple(self.plan.editors))
+        edited = self._build_edited_occurrences(table, rules, occurrences, selection, swept)
+        batch = rewrite_batch(rules, table, edited)
+        if not terms:
+            return _RewriteAttempt(
+                batch, selection, SweepSpans.empty(), frozenset(), frozenset(), Counter()
+            )
+        found = self._check_texts(batch, occurrences, terms, rules)
+        doc_nos, fields = self._check_kept_columns(batch, terms, text_columns)
+        kinds = list(all_kinds())
+        inconclusive: Counter[str] = Counter()
+        for (kind_no, _), count in found.inconclusive.items():
+            inconclusive[kinds[kind_no]] += count
+        return _RewriteAttempt(
+            batch,
+            selection,
+            found.to_sweep,
+            frozenset(found.leaks.doc_no.tolist()) | doc_nos,
+            fields,
+            inconclusive,
+        )
+
+    def _add_components(
+        self,
+        occurrences: _BatchOccurrences,
+        selection: _KeptSelection,
+        component_pools: ComponentLog,
+    ) -> None:
+        """Add the components of values that are new to the stream, in order of appearance."""
+        kind_names = self.kind_names
+        new = np.flatnonzero(
+            (self.prior_values.value_log.get_tags(selection.value_ids) & VALUE_FLAG) == 0
+        )
+        new = new[np.argsort(selection.first_rows[new])]
+        for name in self.pooled_kinds:
+            rows = new[occurrences.kind[selection.first_rows[new]] == kind_names.index(name)]
+            if len(rows):
+                new_values = pl.DataFrame(
+                    {"value_id": selection.value_ids[rows], "doc_no": selection.first_doc_nos[rows]}
+                )
+                spellings = occurrences.values.unique("value_id", keep="first", maintain_order=True)
+                joined = new_values.join(
+                    spellings, on="value_id", how="left", maintain_order="left"
+                )
+                component_pools.add_components(
+                    name, to_large_string(joined["normalised"]), joined["doc_no"].to_numpy()
+                )
+
+    def _build_edited_occurrences(
+        self,
+        table: pa.Table,
+        rules: EditRules,
+        found: _BatchOccurrences,
+        selection: _KeptSelection,
+        swept: SweepSpans,
+    ) -> OccurrenceArrays:
+        """The occurrences of edited kinds and the swept spans, in order."""
+        is_edited = np.isin(
+            found.kind,
+            [self.kind_names.index(name) for name in self.plan.editor_no_by_kind],
+        )
+        doc_no = np.asarray(table.column("doc_no"), np.int64)
+        start, end = find_code_points(
+            swept, [(doc_no, flatten_cells(table, list(rules.leaves)))] if len(swept) else []
+        )
+        swept_columns = {
+            **{
+                name: getattr(swept, name)
+                for name in ("doc_no", "cell", "start_byte", "end_byte", "value_id")
+            },
+            "start": start,
+            "end": end,
+            "kind": self.local_kind_numbers[swept.kind],
+        }
+        found_columns: dict[str, npt.NDArray[Any]] = {
+            **found.spans,
+            "kind": found.kind,
+            "value_id": found.value_id,
+        }
+        columns = {
+            name: np.concatenate([column[is_edited], swept_columns[name]])
+            for name, column in found_columns.items()
+        }
+        is_swept = np.arange(len(columns["kind"])) >= is_edited.sum()
+        columns |= {
+            "cell": columns["cell"].astype(np.int32),
+            "swept": is_swept,
+            "erased": np.zeros(len(is_swept), np.bool_),
+        }
+        kept = [
+            np.append(mask[is_edited], np.zeros(len(swept), np.bool_)) for mask in selection.masks
+        ]
+        return assemble_occurrences(
+            columns, kept, pa.array(self.kind_names, pa.string()), [False] * len(kept)
+        )
+
+    def _check_texts(
+        self,
+        batch: RewrittenBatch,
+        occurrences: _BatchOccurrences,
+        terms: Sequence[SearchTerms],
+        rules: EditRules,
+    ) -> BatchFindings:
+        """Search for removed values in the rewritten texts, and decide which a sweep can redact."""
+        table, spans = batch.table, occurrences.spans
+        groups = [
+            replace(group, texts=fill_null_texts(group.texts))
+            for group in group_cells(flatten_cells(table, list(rules.leaves)))
+        ]
+        kind = pl.Series(np.array(self.kind_names, object)[occurrences.kind], dtype=pl.String)
+        columns = {name: spans[name] for name in ("doc_no", "cell", "start_byte", "end_byte")}
+        tables = BatchTables(
+            kept=pl.DataFrame(batch.kept),
+            edits=pl.DataFrame(batch.edits),
+            occurrences=pl.DataFrame(
+                {**columns, "kind": kind}, schema_overrides={"cell": pl.Int32}
+            ),
+            atomic_kinds=self.atomic_kinds,
+            find_drawn_before=self.prior_values.find_drawn_before,
+        )
+        return check_batch(
+            terms,
+            groups,
+            np.asarray(table.column("doc_no"), np.int64),
+            tables,
+            self.searched_forms,
+        )
+
+    def _check_kept_columns(
+        self, batch: RewrittenBatch, terms: Sequence[SearchTerms], text_columns: TextColumns
+    ) -> tuple[frozenset[int], frozenset[str]]:
+        """Search for removed values in texts of kept columns, in numbers, and in field names: where
+        one is found it cannot be swept. Returns the documents and the field names with one."""
+        checked_docs = set(batch.table.column("doc_no").to_pylist())
+        all_doc_nos = text_columns.table.column("doc_no").to_numpy()
+        offset = int(all_doc_nos[0]) - int(text_columns.record_rows[0]) if len(all_doc_nos) else 0
+        names = pa.array(text_columns.field_names, pa.large_string())
+        columns = [texts for texts, _ in text_columns.kept_texts] + [names]
+        found_texts = [
+            find_texts_with_values(terms, texts, self.searched_forms) for texts in columns
+        ]
+        leaking_doc_nos = frozenset(
+            row
+            for (_, rows), text_nos in zip(text_columns.kept_texts, found_texts[:-1], strict=True)
+            for text_no in text_nos
+            if (row := int(rows[text_no]) + offset) in checked_docs
+        )
+        return leaking_doc_nos, frozenset(
+            text_columns.field_names[text_no] for text_no in found_texts[-1]
+        )
+
+    def _count_by_kind(
+        self, batch: RewrittenBatch, found: _BatchOccurrences
+    ) -> dict[str, dict[str, int]]:
+        """Counts by kind: `occurrences`, `kept`, and `left` (those that the plan leaves)."""
+        kind_names, plan = self.kind_names, self.plan
+        left_numbers = [
+            kind_names.index(name)
+            for name in plan.leave
+            if name in kind_names and name not in plan.editor_no_by_kind
+        ]
+        left = np.bincount(
+            found.kind[np.isin(found.kind, left_numbers)], minlength=len(kind_names)
+        ).tolist()
+        edited = batch.count_outcomes()
+        counts = {}
+        for name, left_count in zip(kind_names, left, strict=True):
+            outcomes = edited.get(name, {"occurrences": 0, "kept": 0})
+            if outcomes["occurrences"] or left_count:
+                counts[name] = {
+                    "occurrences": outcomes["occurrences"] + left_count,
+                    "kept": outcomes["kept"],
+                    "left_by_plan": left_count,
+                }
+        return counts
+
 
 def _count_earlier(numbers: I64) -> I64:
     """For each number, how many equal ones come before it."""
@@ -505,194 +728,3 @@ def _mask_overlapping(occurrences: _BatchOccurrences, claimed_mask: Mask) -> Mas
     """True for occurrences that share a byte with an occurrence in `claimed_mask`."""
     start, end = flatten_occurrences(occurrences.spans)
     return overlaps_any(start, end, start[claimed_mask], end[claimed_mask])
-
-
-class _RewriteAttempt:
-    """A batch rewritten once, and the result of its leak check: `leaking_doc_nos`,
-    `leaking_fields`, and `to_sweep`."""
-
-    def __init__(
-        self,
-        processor: BatchProcessor,
-        table: pa.Table,
-        text_columns: TextColumns,
-        occurrences: _BatchOccurrences,
-        column_values: pl.DataFrame,
-        swept: SweepSpans,
-        terms: Sequence[SearchTerms],
-    ) -> None:
-        self.processor, self.occurrences = processor, occurrences
-        self.selection = processor.select_kept(occurrences)
-        # an editor that decides in corpus order compares its surrogates with the values up to each
-        # document
-        is_ordered = any(editor.is_sequential for editor in processor.plan.editors)
-        kind, *known = (
-            column_values[name].to_numpy() for name in ("kind", "value_id", "first_doc_no")
-        )
-        parts = [FirstForms.collect(np.empty(0, np.int64), np.empty(0, np.int64))]
-        if is_ordered:
-            parts += [occurrences.collect_forms(processor.kind_names, processor.key)]
-            parts += [
-                _collect_forms(column_values, kind, known[1], list(all_kinds()), processor.key)
-            ]
-        found = (self.selection.value_ids, self.selection.first_doc_nos)
-        value_ids, first_doc_nos = (
-            np.concatenate(columns) for columns in zip(found, known, strict=True)
-        )
-        processor.prior_values.begin_batch(value_ids, first_doc_nos, FirstForms.merge(parts))
-        if processor.component_pools is not None:
-            processor.component_pools.discard_unconfirmed()
-            self._add_components(processor.component_pools)
-        rules = EditRules(leaves=text_columns.leaves, editors=tuple(processor.plan.editors))
-        self.rewriter = BatchRewriter(
-            rules, table, self._build_edited_occurrences(table, rules, swept)
-        )
-        self.leaking_doc_nos: set[int] = set()
-        self.leaking_fields: set[str] = set()
-        self.to_sweep = SweepSpans.empty()
-        self.inconclusive: Counter[str] = Counter()
-        if terms:
-            self._check_texts(terms, rules)
-            self._check_kept_columns(terms, text_columns)
-
-    def _add_components(self, component_pools: ComponentLog) -> None:
-        """Add the components of values that are new to the stream, in order of appearance."""
-        selection, kind_names = self.selection, self.processor.kind_names
-        new = np.flatnonzero(
-            (self.processor.prior_values.value_log.get_tags(selection.value_ids) & VALUE_FLAG) == 0
-        )
-        new = new[np.argsort(selection.first_rows[new])]
-        for name in self.processor.pooled_kinds:
-            rows = new[self.occurrences.kind[selection.first_rows[new]] == kind_names.index(name)]
-            if len(rows):
-                new_values = pl.DataFrame(
-                    {"value_id": selection.value_ids[rows], "doc_no": selection.first_doc_nos[rows]}
-                )
-                spellings = self.occurrences.values.unique(
-                    "value_id", keep="first", maintain_order=True
-                )
-                joined = new_values.join(
-                    spellings, on="value_id", how="left", maintain_order="left"
-                )
-                component_pools.add_components(
-                    name, to_large_string(joined["normalised"]), joined["doc_no"].to_numpy()
-                )
-
-    def _build_edited_occurrences(
-        self, table: pa.Table, rules: EditRules, swept: SweepSpans
-    ) -> OccurrenceArrays:
-        """The occurrences of edited kinds and the swept spans, in order."""
-        processor, found = self.processor, self.occurrences
-        is_edited = np.isin(
-            found.kind,
-            [processor.kind_names.index(name) for name in processor.plan.editor_no_by_kind],
-        )
-        doc_no = np.asarray(table.column("doc_no"), np.int64)
-        start, end = find_code_points(
-            swept, [(doc_no, flatten_cells(table, list(rules.leaves)))] if len(swept) else []
-        )
-        swept_columns = {
-            **{
-                name: getattr(swept, name)
-                for name in ("doc_no", "cell", "start_byte", "end_byte", "value_id")
-            },
-            "start": start,
-            "end": end,
-            "kind": processor.local_kind_numbers[swept.kind],
-        }
-        found_columns: dict[str, npt.NDArray[Any]] = {
-            **found.spans,
-            "kind": found.kind,
-            "value_id": found.value_id,
-        }
-        columns = {
-            name: np.concatenate([column[is_edited], swept_columns[name]])
-            for name, column in found_columns.items()
-        }
-        is_swept = np.arange(len(columns["kind"])) >= is_edited.sum()
-        columns |= {
-            "cell": columns["cell"].astype(np.int32),
-            "swept": is_swept,
-            "erased": np.zeros(len(is_swept), np.bool_),
-        }
-        kept = [
-            np.append(mask[is_edited], np.zeros(len(swept), np.bool_))
-            for mask in self.selection.masks
-        ]
-        return assemble_occurrences(
-            columns, kept, pa.array(processor.kind_names, pa.string()), [False] * len(kept)
-        )
-
-    def _check_texts(self, terms: Sequence[SearchTerms], rules: EditRules) -> None:
-        """Search for removed values in the rewritten texts, and decide which a sweep can redact."""
-        processor, table, spans = self.processor, self.rewriter.table, self.occurrences.spans
-        groups = [
-            replace(group, texts=fill_null_texts(group.texts))
-            for group in group_cells(flatten_cells(table, list(rules.leaves)))
-        ]
-        kind = pl.Series(
-            np.array(processor.kind_names, object)[self.occurrences.kind], dtype=pl.String
-        )
-        columns = {name: spans[name] for name in ("doc_no", "cell", "start_byte", "end_byte")}
-        tables = BatchTables(
-            kept=pl.DataFrame(self.rewriter.kept),
-            edits=pl.DataFrame(self.rewriter.edits),
-            occurrences=pl.DataFrame(
-                {**columns, "kind": kind}, schema_overrides={"cell": pl.Int32}
-            ),
-            atomic_kinds=processor.atomic_kinds,
-            find_drawn_before=processor.prior_values.find_drawn_before,
-        )
-        found = check_batch(
-            terms,
-            groups,
-            np.asarray(table.column("doc_no"), np.int64),
-            tables,
-            processor.searched_forms,
-        )
-        self.to_sweep = found.to_sweep
-        kinds = list(all_kinds())
-        for (kind_no, _), count in found.inconclusive.items():
-            self.inconclusive[kinds[kind_no]] += count
-        self.leaking_doc_nos |= set(found.leaks.doc_no.tolist())
-
-    def _check_kept_columns(self, terms: Sequence[SearchTerms], text_columns: TextColumns) -> None:
-        """Search for removed values in texts of kept columns, in numbers, and in field names: where
-        one is found it cannot be swept."""
-        checked_docs = set(self.rewriter.table.column("doc_no").to_pylist())
-        all_doc_nos = text_columns.table.column("doc_no").to_numpy()
-        offset = int(all_doc_nos[0]) - int(text_columns.record_rows[0]) if len(all_doc_nos) else 0
-        names = pa.array(text_columns.field_names, pa.large_string())
-        columns = [texts for texts, _ in text_columns.kept_texts] + [names]
-        found_texts = [
-            find_texts_with_values(terms, texts, self.processor.searched_forms) for texts in columns
-        ]
-        for (_, rows), text_nos in zip(text_columns.kept_texts, found_texts[:-1], strict=True):
-            self.leaking_doc_nos |= {
-                row for text_no in text_nos if (row := int(rows[text_no]) + offset) in checked_docs
-            }
-        self.leaking_fields |= {text_columns.field_names[text_no] for text_no in found_texts[-1]}
-
-    def count_by_kind(self) -> dict[str, dict[str, int]]:
-        """Counts by kind: `occurrences`, `kept`, and `left` (those that the plan leaves)."""
-        kind_names, found = self.processor.kind_names, self.occurrences
-        plan = self.processor.plan
-        left_numbers = [
-            kind_names.index(name)
-            for name in plan.leave
-            if name in kind_names and name not in plan.editor_no_by_kind
-        ]
-        left = np.bincount(
-            found.kind[np.isin(found.kind, left_numbers)], minlength=len(kind_names)
-        ).tolist()
-        edited = self.rewriter.count_outcomes()
-        counts = {}
-        for name, left_count in zip(kind_names, left, strict=True):
-            outcomes = edited.get(name, {"occurrences": 0, "kept": 0})
-            if outcomes["occurrences"] or left_count:
-                counts[name] = {
-                    "occurrences": outcomes["occurrences"] + left_count,
-                    "kept": outcomes["kept"],
-                    "left_by_plan": left_count,
-                }
-        return counts

@@ -14,7 +14,7 @@ from __future__ import annotations
 import bisect
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -197,7 +197,7 @@ class StreamBatch(Protocol):
         """The records of `text_columns` with the texts of `table`, which differ in `edited_rows`;
         pseudonymizes and drops columns."""
 
-    def has_any_field(self, row: int, names: set[str]) -> bool:
+    def has_any_field(self, row: int, names: Set[str]) -> bool:
         """True if the record may have a field with one of these names."""
 
     def list_text_columns(self) -> list[str]:
@@ -485,7 +485,7 @@ class DictBatch:
             ]
         return DictBatch(rewritten)
 
-    def has_any_field(self, row: int, names: set[str]) -> bool:
+    def has_any_field(self, row: int, names: Set[str]) -> bool:
         """See `StreamBatch`."""
         found: set[str] = set()
         for _ in _find_string_paths(self.rows[row], (), found):
@@ -744,7 +744,7 @@ class ArrowBatch:
             if is_text_type(self.table.schema.field(name).type)
         ]
 
-    def has_any_field(self, row: int, names: set[str]) -> bool:
+    def has_any_field(self, row: int, names: Set[str]) -> bool:
         """See `StreamBatch`."""
         return True
 
