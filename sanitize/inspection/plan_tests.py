@@ -30,7 +30,7 @@ from sanitize.kinds.custom_kind import CustomKind
 from sanitize.kinds.kind import custom_kinds
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.run import run_plan
-from sanitize.pipeline.run_state import RunState
+from sanitize.pipeline.run_state import plan_run
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages.scanner import Scanner
@@ -148,7 +148,7 @@ def try_plan(plan: Plan, text: str) -> PlanTrial:
         with IndexBuilder(
             [folder / "text.parquet"], folder / "work", Settings(workers=1), plan.detection_spec
         ) as index:
-            summary = run_plan(index, RunState(index.state, index.tasks, plan, folder / "out"))
+            summary = run_plan(index, plan_run(index, plan, folder / "out"))
             if summary.quarantined or summary.documents_dropped:
                 raise InputRefused(
                     "the text was quarantined or dropped by the plan; expected a text in UTF-8 that"

@@ -32,7 +32,7 @@ from sanitize.errors import MissingExtra, PlanError, UsageError
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.indexing.quarantine_limit import measure_loss
 from sanitize.pipeline.run import run_plan
-from sanitize.pipeline.run_state import RunState
+from sanitize.pipeline.run_state import plan_run
 from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import ExplainOptions, public_function
 from sanitize.plans.settings import Settings, settings_of
@@ -43,6 +43,8 @@ from sanitize.readers.survey import InputUnit, Survey, format_refusal
 from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.html_report import EditSample
 from sanitize.reporting.leak_forecast import FORECAST_KIND, forecast_leaks, read_curves
+from sanitize.storage.corpus import Documents
+from sanitize.storage.files import read_json
 from sanitize.storage.parquet_files import open_text_writer
 from sanitize.storage.remote_storage import is_url, redact_url, require_local_path
 from sanitize.storage.views import mask_replacements, mask_texts
@@ -144,23 +146,20 @@ def explain_with_settings(
         with IndexBuilder(
             [sample], Path(folder) / "work", sample_settings, plan.detection_spec
         ) as index:
-            summary = run_plan(
-                index, RunState(index.state, index.tasks, sample_plan, Path(folder) / "out")
-            )
+            summary = run_plan(index, plan_run(index, sample_plan, Path(folder) / "out"))
+            work = Path(folder) / "work"
             pairs = select_edit_samples(
-                index.state.documents,
-                index.state.leaves,
-                Path(folder) / "work" / "runs" / summary.plan_hash / "edits" / "00000.parquet",
+                Documents.from_json((read_json(work / "index.json") or {})["documents"], work),
+                index.inputs.leaves,
+                work / "runs" / summary.plan_hash / "edits" / "00000.parquet",
                 6,
             )
             histogram = (
-                _address_frequencies(index.state.value_counts_file)
+                _address_frequencies(work / "tables" / "value_counts" / "all.parquet")
                 if measured_curves is not None
                 else []
             )
-            work_bytes = sum(
-                file.stat().st_size for file in (Path(folder) / "work").rglob("*") if file.is_file()
-            )
+            work_bytes = sum(file.stat().st_size for file in work.rglob("*") if file.is_file())
             out_bytes = sum(
                 file.stat().st_size for file in (Path(folder) / "out" / "data").iterdir()
             )

@@ -25,7 +25,7 @@ from sanitize.kinds.custom_kind import LENGTH_ONLY_FIELDS
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.manifest import get_format_versions, get_library_versions
 from sanitize.pipeline.run import run_plan
-from sanitize.pipeline.run_state import RunState
+from sanitize.pipeline.run_state import plan_run
 from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import public_function
 from sanitize.plans.settings import DESCRIPTION_SETTINGS, Settings, column_settings
@@ -216,11 +216,11 @@ def replay(
             [
                 (size, sha256)
                 for (_, size), sha256 in zip(
-                    index.state.survey.files, index.state.input_hashes, strict=True
+                    index.inputs.survey.files, index.inputs.input_hashes, strict=True
                 )
             ],
         )
-        state = RunState(index.state, index.tasks, plan, out, check_manifest=accept)
+        state = plan_run(index, plan, out, check_manifest=accept)
         if state.plan_hash != original.plan_hash:
             if not notes and known is not None:
                 raise UsageError(

@@ -32,7 +32,7 @@ from sanitize.pipeline.manifest import (
     summarize_kinds,
 )
 from sanitize.pipeline.occurrence_selection import count_remaining_kinds, select_occurrences
-from sanitize.pipeline.run_state import RunState
+from sanitize.pipeline.run_state import PlannedRun, RunState, plan_run
 from sanitize.pipeline.shard_checking import CheckedShards, check_shards
 from sanitize.pipeline.shard_rewriting import rewrite_shards, summarize_editors
 from sanitize.pipeline.whole_corpus_stages import (
@@ -69,17 +69,17 @@ from sanitize.verification.attribution import find_renamed_columns
 Data = TypeVar("Data")  # a Dataset, a DatasetDict, a Polars frame or an Arrow table
 
 
-def run_plan(builder: IndexBuilder, state: RunState) -> RunResult:
+def run_plan(builder: IndexBuilder, planned: PlannedRun) -> RunResult:
     """Run all stages over the corpus of `builder` and publish OUT, unless OUT is up to date; the
     summary. Each result is a table in the run's folder, or a small object."""
     started_at = time.monotonic()
-    _check_settings(builder, state)
-    if state.is_output_current():
-        costs = state.summarize_costs(started_at, 0)
+    planned = _check_settings(builder, planned)
+    if planned.is_output_current():
+        costs = planned.summarize_costs(started_at, 0)
         return RunResult.from_dict(
-            {**Corpus.open(state.output).manifest["summary"], "changed": False, **costs}
+            {**Corpus.open(planned.output).manifest["summary"], "changed": False, **costs}
         )
-    index_counts = builder.build(state.plan)
+    state = planned.start(builder.build(planned.plan))
     _write_plan(state)
     erased_mentions = find_erased_mentions(state)
     column_values = collect_column_values(state)
@@ -96,29 +96,29 @@ def run_plan(builder: IndexBuilder, state: RunState) -> RunResult:
     checked_shards = check_shards(state, inputs, rewrite_shards(state, inputs))
     canary_counts = check_canaries(state)
     ledger = account_privacy(state)
-    summary = summarize(state, index_counts, inputs, checked_shards, canary_counts, ledger)
+    summary = summarize(state, inputs, checked_shards, canary_counts, ledger)
     publish_output(state, checked_shards, summary)
-    costs = state.summarize_costs(started_at, index_counts.text_bytes)
+    costs = state.summarize_costs(started_at, state.index.counts.text_bytes)
     return RunResult.from_dict({**summary, **state.summarize_append(), "changed": True, **costs})
 
 
-def _check_settings(builder: IndexBuilder, state: RunState) -> None:
+def _check_settings(builder: IndexBuilder, planned: PlannedRun) -> PlannedRun:
     """Raise an error for settings that cannot work with this corpus, before anything is read;
-    lock OUT and set up an append."""
-    plan = state.plan
+    lock OUT and find the increments to append to."""
+    plan = planned.plan
     for editor in plan.editors:
         editor.validate_settings(None)
-    state.check_format()
-    builder.lock_output(state.output)
-    state.index.notes += plan.ineffective_settings
-    if unsearched := sorted({*state.erased.kinds} - {*list_looked_for(plan.coverage())}):
-        state.index.notes.append(
+    planned.check_format()
+    builder.lock_output(planned.output)
+    planned.index.notes.extend(plan.ineffective_settings)
+    if unsearched := sorted({*planned.erased.kinds} - {*list_looked_for(plan.coverage())}):
+        planned.index.notes.append(
             "erased persons have values of kinds that this plan does not look for, which stay:"
             f" {', '.join(unsearched)}"
         )
-    if state.index.settings.append:
-        state.prepare_append()
-    if state.index.settings.per_split:
+    if planned.index.settings.append:
+        planned = planned.prepare_append()
+    if planned.index.settings.per_split:
         for number, editor in enumerate(plan.editors):
             if editor.pass_schemas:
                 raise UsageError(
@@ -129,11 +129,12 @@ def _check_settings(builder: IndexBuilder, state: RunState) -> None:
     if plan.blacklist is not None and plan.blacklist.k > 1:
         # files that are used in place show now whether they name users; for the others this is
         # known after reading
-        units = state.index.survey.units
+        units = planned.index.survey.units
         if all(
             unit.in_place and "user_id" not in dict(unit.column_mapping).values() for unit in units
         ):
             raise UsageError(NO_USER_MESSAGE)
+    return planned
 
 
 def _write_plan(state: RunState) -> None:
@@ -176,15 +177,14 @@ def account_privacy(state: RunState) -> list[dict[str, Any]]:
                 else None
             ),
         )
-    state.index.notes += [
+    state.index.notes.extend(
         privacy_ledger.OWN_MODEL_WARNING for account in accounts if account["own_model"]
-    ]
+    )
     return accounts
 
 
 def summarize(
     state: RunState,
-    index_counts: IndexResult,
     inputs: RewriteInputs,
     checked_shards: CheckedShards,
     canary_counts: dict[str, Any],
@@ -212,7 +212,7 @@ def summarize(
             state.plan,
             state.index.value_counts_file,
             inputs.selected.skipped_files,
-            index_counts.documents_by_kind,
+            state.index.counts.documents_by_kind,
             remaining,
         ),
         shard_results=shards.results,
@@ -433,11 +433,18 @@ def run_with_settings(
             check_listed_kinds(settings.known, plan.find.kinds, plan.name)
     plan = plan.with_known_values(settings.known)
     with IndexBuilder(
-        inputs, work, settings, plan.detection_spec, keep_input=keep_input, held_locks=held_locks
+        inputs,
+        work,
+        settings,
+        plan.detection_spec,
+        keep_input=keep_input,
+        held_locks=held_locks,
+        # the folder in WORK stays private; the uploaded copy is the published one
+        keeps_output_private=remote is not None,
     ) as builder:
         if remote is not None:
             return _run_to_url(builder, plan, out, remote)
-        summary = run_plan(builder, RunState(builder.state, builder.tasks, plan, out))
+        summary = run_plan(builder, plan_run(builder, plan, out))
         builder.delete_fetched_inputs()
         return summary
 
@@ -446,22 +453,19 @@ def _run_to_url(
     builder: IndexBuilder, plan: Plan, output: Path, prefix: remote_output.RemoteOutput
 ) -> RunResult:
     """A run that publishes OUT to a folder in WORK (`output`) and then uploads it."""
-    builder.state.user_umask = (
-        0o077  # the folder in WORK stays private; the uploaded copy is the published one
-    )
-    state = RunState(builder.state, builder.tasks, plan, output, display_name=prefix.redacted_url)
-    with prefix.hold_lock(builder.state.workspace):
+    planned = plan_run(builder, plan, output, display_name=prefix.redacted_url)
+    with prefix.hold_lock(builder.inputs.workspace):
         # the plan hash of an output that is appended to is that of its first increment
-        plan_hash = state.plan_hash
-        if builder.state.settings.append and output.is_dir():
+        plan_hash = planned.plan_hash
+        if builder.inputs.settings.append and output.is_dir():
             plan_hash = Corpus.open(output).manifest.get("plan_hash", "")
-        prefix.check_replaceable(plan_hash, builder.state.settings.replace)
-        summary = run_plan(builder, state)
+        prefix.check_replaceable(plan_hash, builder.inputs.settings.replace)
+        summary = run_plan(builder, planned)
         with builder.tasks.costs.measure("upload"):
             changed = prefix.publish(
                 output,
-                keep_versions=builder.state.settings.keep_versions,
-                before_switch=lambda: index_reuse.check_inputs_unchanged(builder.state),
+                keep_versions=builder.inputs.settings.keep_versions,
+                before_switch=lambda: index_reuse.check_inputs_unchanged(builder.inputs),
             )
     builder.delete_fetched_inputs()
     return replace(summary, changed=changed)
@@ -503,4 +507,4 @@ def index_with_settings(
     settings = settings or Settings()
     plan = Plan.load(plan).with_known_values(settings.known)
     with IndexBuilder(inputs, work, settings, plan.detection_spec) as builder:
-        return builder.build()
+        return builder.build().counts

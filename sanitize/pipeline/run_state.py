@@ -1,15 +1,17 @@
 """State of a run: its index, plan, output folder (OUT), plan hash and output increments (for
 append); whether OUT is already up to date; the settings, costs and commands that are reported and
-recorded. The stages of a run (run.py) get it as their first argument.
+recorded. `PlannedRun` is what is known before the index is built, `RunState` what the stages of a
+run (run.py) get as their first argument.
 """
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,43 +22,65 @@ from sanitize.errors import OutputBroken, UsageError
 from sanitize.pipeline import append, publish_history
 from sanitize.pipeline.append import OutputIncrement
 from sanitize.pipeline.indexing import index_reuse
-from sanitize.pipeline.indexing.index_state import IndexState
+from sanitize.pipeline.indexing.index_build import IndexBuilder
+from sanitize.pipeline.indexing.index_state import Index, IndexInputs
 from sanitize.plans.plan import Plan
 from sanitize.plans.settings import DESCRIPTION_SETTINGS, flag_of
 from sanitize.stages import rewriting
 from sanitize.storage import formats, publication, tombstones
 from sanitize.storage.corpus import MANIFEST_VERSION, Corpus, Documents
 from sanitize.storage.task_records import Job
+from sanitize.storage.tombstones import Tombstones
 from sanitize.verification.leak_check import LEAK_CHECK_VERSION
 
 _BEFORE_ERASURE = "before an erasure was requested (sanitize subject --erase)"
 
 
-class RunState:
-    """One plan over one index, and the output folder that it publishes."""
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PlannedRun:
+    """One plan over the inputs of an index, and the output folder that it publishes: known before
+    the index is built."""
 
-    def __init__(
-        self,
-        index: IndexState,
-        tasks: TaskRunner,
-        plan: Plan,
-        output: Path,
-        *,
-        display_name: str = "",
-        check_manifest: Callable[[Mapping[str, Any]], object] = lambda manifest: None,
-    ) -> None:
-        """`tasks` runs the tasks of all stages. `display_name`: OUT in messages and in the summary,
-        if not its path (a URL). `check_manifest` gets the manifest before anything is published,
-        and raises to stop the run."""
-        self.index, self.tasks, self.plan, self.output = index, tasks, plan, output
-        self.display_name, self.check_manifest = display_name, check_manifest
-        self.erased = tombstones.read(index.workspace, index.key)
-        self.format = index.settings.format
-        self.suffix = formats.format_suffix(self.format)
-        # of the output to append to; `published_count`: its increments
-        self.earlier_manifest: Mapping[str, Any] = {}
-        self.published_count = 0
-        self._set_increment_ends([len(index.increments)])
+    index: IndexInputs
+    tasks: TaskRunner  # runs the tasks of all stages
+    plan: Plan
+    output: Path
+    erased: Tombstones
+    # OUT in messages and in the summary, if not its path (a URL)
+    display_name: str = ""
+    # gets the manifest before anything is published, and raises to stop the run
+    check_manifest: Callable[[Mapping[str, Any]], object] = lambda manifest: None
+    # how many index increments each output increment and those before it cover; the first one
+    # decides the plan hash
+    increment_ends: tuple[int, ...]
+    # of the output to append to; `published_count`: its increments
+    earlier_manifest: Mapping[str, Any] = field(default_factory=dict)
+    published_count: int = 0
+
+    @property
+    def format(self) -> str:
+        """The format of the shards."""
+        return self.index.settings.format
+
+    @property
+    def suffix(self) -> str:
+        """The suffix of the shards."""
+        return formats.format_suffix(self.format)
+
+    @functools.cached_property
+    def plan_hash(self) -> str:
+        """The hash of the plan and of everything that the results of the run depend on."""
+        return self._compute_plan_hash(self.increment_ends[0])
+
+    @property
+    def folder(self) -> Path:
+        """The folder of the run in WORK."""
+        return self.index.workspace / "runs" / self.plan_hash
+
+    @property
+    def blacklist_file(self) -> Path:
+        """The word blacklist, in the vault of the run."""
+        return self.folder / "vault" / "blacklist" / "00000.parquet"
 
     @property
     def has_privacy_ledger(self) -> bool:
@@ -70,40 +94,6 @@ class RunState:
         rewritten one after the other."""
         return any(editor.is_sequential for editor in self.plan.editors)
 
-    @property
-    def output_increments(self) -> tuple[OutputIncrement, ...]:
-        """What OUT consists of: published increments, then the one that this run adds. Known when
-        the index is built."""
-        return append.build_output_increments(
-            self.index.increments, self.increment_ends, len(self.index.task_ranges)
-        )
-
-    @property
-    def task_nos(self) -> range:
-        """The numbers of all tasks, which are those of the shards."""
-        return range(len(self.index.task_ranges))
-
-    def aggregated_split(self, task_no: int) -> str:
-        """The split over which the aggregates of a task are computed; "" for the whole corpus
-        (without --per-split)."""
-        return self.index.task_splits[task_no] if self.index.settings.per_split else ""
-
-    def counts_folder(self, increment: OutputIncrement, split: str) -> Path:
-        """The folder of the aggregates of an increment, or with --per-split of one split of it."""
-        return self.folder / f"counts{increment.record_suffix}{f'-{split}' if split else ''}"
-
-    def task_files(self, *folder_names: str) -> list[Path]:
-        """The files of a table in the run's folder, one per task."""
-        return [self.folder.joinpath(*folder_names, f"{no:05d}.parquet") for no in self.task_nos]
-
-    def _set_increment_ends(self, increment_ends: Sequence[int]) -> None:
-        """Set how many index increments each output increment and those before it cover; the first
-        one decides the plan hash."""
-        self.increment_ends = increment_ends
-        self.plan_hash = self._compute_plan_hash(increment_ends[0])
-        self.folder = self.index.workspace / "runs" / self.plan_hash
-        self.blacklist_file = self.folder / "vault" / "blacklist" / "00000.parquet"
-
     def _compute_plan_hash(self, increment_count: int) -> str:
         """The hash of the plan and of everything its results depend on, over this many index
         increments."""
@@ -113,8 +103,8 @@ class RunState:
             self.index.fingerprints[increment_count - 1], self.index.policies, versions, *per_split
         )
 
-    def prepare_append(self) -> None:
-        """Set up the increment that is added to OUT. Raises UsageError if OUT does not exist
+    def prepare_append(self) -> PlannedRun:
+        """The run with the increment that is added to OUT. Raises UsageError if OUT does not exist
         (without `--replace`), or holds other files than the index."""
         append.check_plan_can_append(self.plan)
         increments, is_rebuild = self.index.increments, self.index.settings.replace
@@ -139,49 +129,17 @@ class RunState:
         if manifest.get("plan_hash") in end_by_hash:
             increment_ends = append.find_increment_ends(manifest, increments, self.output)
             if end_by_hash[str(manifest["plan_hash"])] == increment_ends[0]:
-                self.earlier_manifest, self.published_count = manifest, len(increment_ends)
-                self._set_increment_ends(
-                    [
+                is_extended = increment_ends[-1] < len(increments)
+                return replace(
+                    self,
+                    earlier_manifest=manifest,
+                    published_count=len(increment_ends),
+                    increment_ends=(
                         *increment_ends,
-                        *([len(increments)] if increment_ends[-1] < len(increments) else []),
-                    ]
+                        *([len(increments)] if is_extended else []),
+                    ),
                 )
-
-    def summarize_append(self) -> dict[str, Any]:
-        """`appended`: the numbers of new files, documents and shards in OUT; empty if nothing was
-        appended."""
-        *earlier, last = self.output_increments
-        if not earlier or last.number <= self.published_count:
-            return {}
-        files = append.describe_increments(self.output_increments, self.index.increments)[-1][
-            "input_count"
-        ]
-        documents = self.index.documents.count - self.index.task_ranges[last.first_task][0]
-        return {
-            "appended": {
-                "files": files,
-                "documents": documents,
-                "shards": last.end_task - last.first_task,
-            }
-        }
-
-    def select_readable_documents(self) -> Documents:
-        """The documents of the last output increment whose files are still available; an append no
-        longer needs the earlier ones."""
-        documents, first_doc_no = (
-            self.index.documents,
-            self.index.task_ranges[self.output_increments[-1].first_task][0],
-        )
-        if len(self.output_increments) == 1:
-            return documents
-        return replace(
-            documents,
-            files=tuple(
-                file
-                for file in documents.files
-                if file.first_doc_no >= first_doc_no and file.is_available()
-            ),
-        )
+        return self
 
     def summarize_costs(self, started_at: float, text_bytes: int) -> dict[str, Any]:
         """Costs of this command by stage, its notes, and the paths of its results."""
@@ -202,53 +160,12 @@ class RunState:
             "work": str(self.index.workspace),
         }
 
-    def is_reusable(self, increment: OutputIncrement) -> bool:
-        """True if an increment was published and no erasure was requested since: its shards stay as
-        they are."""
-        return (
-            increment.number <= self.published_count
-            and self.earlier_manifest["settings"].get("erased") == self.erased.counts
-        )
-
     def check_format(self) -> None:
         """Raise UsageError if the output format cannot hold the columns of the corpus."""
         columns = [
             field for field in self.index.survey.schema if self.index.policies[field.name] != "drop"
         ]
         formats.check_schema(self.format, pa.schema(columns))
-
-    def find_increment(self, task_no: int) -> OutputIncrement:
-        """The output increment that a task belongs to."""
-        return next(
-            increment for increment in self.output_increments if task_no < increment.end_task
-        )
-
-    def create_job(
-        self,
-        name: str,
-        function: Callable[[Any], dict[str, Any]],
-        task: Any,
-        outputs: Mapping[str, Path] | Path,
-        *depends_on: object,
-        checked_next: frozenset[str] = frozenset(),
-        increment: OutputIncrement | None = None,
-    ) -> Job:
-        """A job of this plan, with its record in the run's folder. `increment`: its result depends
-        on nothing after that increment."""
-        return Job(
-            function=function,
-            task=task,
-            record_path=self.folder / "tasks" / f"{name}.json",
-            fingerprint=self.index.record_fingerprint(
-                "plan",
-                self.plan_hash,
-                *depends_on,
-                increment_index=increment.last_index_increment if increment else -1,
-            ),
-            outputs=outputs,
-            checked_by_next_stage=checked_next,
-            was_published=increment is not None and self.is_reusable(increment),
-        )
 
     def describe_settings(self) -> dict[str, Any]:
         """The settings that decide the output, for the manifest."""
@@ -411,3 +328,140 @@ class RunState:
         }
         self.index.close_increments()
         publish_history.record_command(self.index.workspace, command, self.output, manifest_sha256)
+
+    def start(self, index: Index) -> RunState:
+        """The state of the run once its index is built."""
+        known = {one.name: getattr(self, one.name) for one in fields(self)}
+        return RunState(**{**known, "index": index})
+
+
+def plan_run(
+    builder: IndexBuilder,
+    plan: Plan,
+    output: Path,
+    *,
+    display_name: str = "",
+    check_manifest: Callable[[Mapping[str, Any]], object] = lambda manifest: None,
+) -> PlannedRun:
+    """The run of a plan over the inputs of `builder`, which publishes OUT in one increment."""
+    inputs = builder.inputs
+    return PlannedRun(
+        index=inputs,
+        tasks=builder.tasks,
+        plan=plan,
+        output=output,
+        erased=tombstones.read(inputs.workspace, inputs.key),
+        display_name=display_name,
+        check_manifest=check_manifest,
+        increment_ends=(len(inputs.increments),),
+    )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RunState(PlannedRun):
+    """A planned run over an index that is built. The stages get it as their first argument."""
+
+    index: Index
+
+    @property
+    def output_increments(self) -> tuple[OutputIncrement, ...]:
+        """What OUT consists of: published increments, then the one that this run adds. Known when
+        the index is built."""
+        return append.build_output_increments(
+            self.index.increments, self.increment_ends, len(self.index.task_ranges)
+        )
+
+    @property
+    def task_nos(self) -> range:
+        """The numbers of all tasks, which are those of the shards."""
+        return range(len(self.index.task_ranges))
+
+    def aggregated_split(self, task_no: int) -> str:
+        """The split over which the aggregates of a task are computed; "" for the whole corpus
+        (without --per-split)."""
+        return self.index.task_splits[task_no] if self.index.settings.per_split else ""
+
+    def counts_folder(self, increment: OutputIncrement, split: str) -> Path:
+        """The folder of the aggregates of an increment, or with --per-split of one split of it."""
+        return self.folder / f"counts{increment.record_suffix}{f'-{split}' if split else ''}"
+
+    def task_files(self, *folder_names: str) -> list[Path]:
+        """The files of a table in the run's folder, one per task."""
+        return [self.folder.joinpath(*folder_names, f"{no:05d}.parquet") for no in self.task_nos]
+
+    def summarize_append(self) -> dict[str, Any]:
+        """`appended`: the numbers of new files, documents and shards in OUT; empty if nothing was
+        appended."""
+        *earlier, last = self.output_increments
+        if not earlier or last.number <= self.published_count:
+            return {}
+        files = append.describe_increments(self.output_increments, self.index.increments)[-1][
+            "input_count"
+        ]
+        documents = self.index.documents.count - self.index.task_ranges[last.first_task][0]
+        return {
+            "appended": {
+                "files": files,
+                "documents": documents,
+                "shards": last.end_task - last.first_task,
+            }
+        }
+
+    def select_readable_documents(self) -> Documents:
+        """The documents of the last output increment whose files are still available; an append no
+        longer needs the earlier ones."""
+        documents, first_doc_no = (
+            self.index.documents,
+            self.index.task_ranges[self.output_increments[-1].first_task][0],
+        )
+        if len(self.output_increments) == 1:
+            return documents
+        return replace(
+            documents,
+            files=tuple(
+                file
+                for file in documents.files
+                if file.first_doc_no >= first_doc_no and file.is_available()
+            ),
+        )
+
+    def is_reusable(self, increment: OutputIncrement) -> bool:
+        """True if an increment was published and no erasure was requested since: its shards stay as
+        they are."""
+        return (
+            increment.number <= self.published_count
+            and self.earlier_manifest["settings"].get("erased") == self.erased.counts
+        )
+
+    def find_increment(self, task_no: int) -> OutputIncrement:
+        """The output increment that a task belongs to."""
+        return next(
+            increment for increment in self.output_increments if task_no < increment.end_task
+        )
+
+    def create_job(
+        self,
+        name: str,
+        function: Callable[[Any], dict[str, Any]],
+        task: Any,
+        outputs: Mapping[str, Path] | Path,
+        *depends_on: object,
+        checked_next: frozenset[str] = frozenset(),
+        increment: OutputIncrement | None = None,
+    ) -> Job:
+        """A job of this plan, with its record in the run's folder. `increment`: its result depends
+        on nothing after that increment."""
+        return Job(
+            function=function,
+            task=task,
+            record_path=self.folder / "tasks" / f"{name}.json",
+            fingerprint=self.index.record_fingerprint(
+                "plan",
+                self.plan_hash,
+                *depends_on,
+                increment_index=increment.last_index_increment if increment else -1,
+            ),
+            outputs=outputs,
+            checked_by_next_stage=checked_next,
+            was_published=increment is not None and self.is_reusable(increment),
+        )

@@ -529,15 +529,16 @@ def is_queryable_path(path: str) -> bool:
 def quote_literal(text: str) -> str:
     """A text as an SQL literal. Together with `quote_name` the only place where a name becomes part
     of a statement."""
-    return "'" + _check_encodable(text).replace("'", "''") + "'"
+    return "'" + check_encodable(text).replace("'", "''") + "'"
 
 
 def quote_name(name: str) -> str:
     """A name as an SQL identifier."""
-    return '"' + _check_encodable(name).replace('"', '""') + '"'
+    return '"' + check_encodable(name).replace('"', '""') + '"'
 
 
-def _check_encodable(text: str) -> str:
+def check_encodable(text: str) -> str:
+    """The text; raises InputRefused if it cannot be part of an SQL statement."""
     if "\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text):
         raise InputRefused(
             f"{escape_controls(text)[:200]}: a name with NUL or with bytes that are not UTF-8"

@@ -589,13 +589,15 @@ def test_reprs_show_no_value(finished_run: Path, monkeypatch: pytest.MonkeyPatch
         objects = [
             run_settings,
             builder,
+            builder.inputs,
             found,
+            found.counts,
             load_plan("rmft"),
-            builder.state.documents,
-            builder.state.leaves,
+            found.documents,
+            found.leaves,
             Aggregates({}),
             builder.tasks.engine,
-            builder.state.key,
+            found.key,
         ]
         vault = sorted(Path("out.private/vault/values").glob("*.parquet"))
         write_terms(vault, ["EMAIL_ADDRESS"], Path("terms"))

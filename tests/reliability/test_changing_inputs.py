@@ -15,7 +15,7 @@ import pytest
 import sanitize
 from sanitize.errors import InputRefused
 from sanitize.pipeline.indexing import index_reuse
-from sanitize.pipeline.indexing.index_state import IndexState
+from sanitize.pipeline.indexing.index_state import IndexInputs
 
 
 def write_lines(path: Path, first: int, end: int) -> None:
@@ -49,11 +49,11 @@ def edit_in_place(path: Path) -> None:
 @pytest.mark.parametrize(
     ("owner", "name", "is_after", "change"),
     [
-        (IndexState, "hash_file", False, grow),  # between survey and hash
-        (IndexState, "hash_file", False, shrink),
-        (IndexState, "hash_file", False, remove),
-        (IndexState, "hash_inputs", True, remove),  # between hash and reading
-        (IndexState, "hash_inputs", True, edit_in_place),
+        (IndexInputs, "hash_file", False, grow),  # between survey and hash
+        (IndexInputs, "hash_file", False, shrink),
+        (IndexInputs, "hash_file", False, remove),
+        (IndexInputs, "hash_inputs", True, remove),  # between hash and reading
+        (IndexInputs, "hash_inputs", True, edit_in_place),
         (index_reuse, "check_inputs_unchanged", False, edit_in_place),
     ],
 )

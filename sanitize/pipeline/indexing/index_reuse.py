@@ -15,8 +15,13 @@ from sanitize.errors import InputRefused, UsageError
 from sanitize.pipeline import publish_history
 from sanitize.pipeline.indexing import index_increments
 from sanitize.pipeline.indexing.index_increments import IndexIncrement
-from sanitize.pipeline.indexing.index_state import IndexState
+from sanitize.pipeline.indexing.index_state import (
+    EarlierIndex,
+    IndexInputs,
+    resolve_policies,
+)
 from sanitize.plans.detection_spec import describe_difference
+from sanitize.plans.settings import Settings
 from sanitize.readers.standard_form import with_shape
 from sanitize.readers.survey import IndexedInput, StagingLayout, Survey
 from sanitize.storage import private_folder
@@ -35,24 +40,27 @@ _OBSOLETE_KEYS = {
 
 
 def prepare_append(
-    state: IndexState, survey_inputs: Callable[[IndexedInput | None], Survey]
-) -> None:
-    """Determine which of the given files are new to the index, and set up their increment behind
-    the closed ones.
+    workspace: Path,
+    settings: Settings,
+    create_inputs: Callable[[Survey, dict[str, str], EarlierIndex], IndexInputs],
+    survey_inputs: Callable[[IndexedInput | None], Survey],
+) -> IndexInputs:
+    """The inputs of an increment behind the closed ones: those of the given files that are new to
+    the index.
 
     `survey_inputs` surveys the given files; with an `IndexedInput`, only those that it does not
     name. Raises UsageError if the index is incomplete, was built with other settings, or if earlier
     files changed or are missing."""
-    index_json = read_json(state.workspace / "index.json") or {}
+    index_json = read_json(workspace / "index.json") or {}
     increments = index_increments.parse_increments(index_json)
     if not index_json.get("complete") and len(increments) == 1:
         raise UsageError(
-            f"{state.workspace}: its index is not complete; run the command that builds it, without"
+            f"{workspace}: its index is not complete; run the command that builds it, without"
             " --append, to its end first"
         )
-    state.closed_increments = index_increments.parse_closed_increments(index_json)
-    open_increment = increments[-1] if len(state.closed_increments) < len(increments) else None
-    documents = Documents.from_json(index_json["documents"], state.workspace)
+    closed_increments = index_increments.parse_closed_increments(index_json)
+    open_increment = increments[-1] if len(closed_increments) < len(increments) else None
+    documents = Documents.from_json(index_json["documents"], workspace)
     # a leaf such as `messages[]{}` is JSON
     json_columns = [
         leaf[0]
@@ -63,7 +71,7 @@ def prepare_append(
         mark_json_columns(documents.schema, json_columns),
         index_json.get("features", {}),
     )
-    roles = with_shape(state.settings.columns.roles, schema)
+    roles = with_shape(settings.columns.roles, schema)
     empty_survey = Survey(
         units=[],
         files=[],
@@ -74,33 +82,34 @@ def prepare_append(
         ),
         features=features,
     )
-    state.set_survey(empty_survey)
-    _check_same_index(state, index_json, increments)
-    closed_unit_count = sum(increment.unit_count for increment in state.closed_increments)
-    state.earlier_documents = replace(documents, files=documents.files[:closed_unit_count])
-    state.earlier_task_ranges = [
-        (low, high)
-        for low, high in index_json["task_ranges"][
-            : sum(increment.task_count for increment in state.closed_increments)
-        ]
-    ]
-    if state.given_inputs:
-        files = survey_inputs(None).files if state.input_paths else []
-        given = [(path, size, state.hash_file(path)) for path, size in files]
+    closed_unit_count = sum(increment.unit_count for increment in closed_increments)
+    closed_task_count = sum(increment.task_count for increment in closed_increments)
+    earlier = EarlierIndex(
+        increments=closed_increments,
+        documents=replace(documents, files=documents.files[:closed_unit_count]),
+        task_ranges=tuple(
+            (low, high) for low, high in index_json["task_ranges"][:closed_task_count]
+        ),
+    )
+    inputs = create_inputs(empty_survey, resolve_policies(empty_survey, settings), earlier)
+    _check_same_index(inputs, index_json, increments)
+    if inputs.given_inputs:
+        files = survey_inputs(None).files if inputs.input_set.paths_to_read else []
+        given = [(path, size, inputs.hash_file(path)) for path, size in files]
         located = [
-            (state.input_set.location_of(path), size, sha256) for path, size, sha256 in given
+            (inputs.input_set.location_of(path), size, sha256) for path, size, sha256 in given
         ]
         unchanged = [
             (location, size, sha256)
-            for location, (size, sha256) in state.input_set.unchanged.items()
+            for location, (size, sha256) in inputs.input_set.unchanged.items()
         ]
         new, moved = index_increments.select_new_files(
             [*located, *unchanged],
-            state.input_set.folder_locations,
-            state.closed_increments,
-            state.key,
+            inputs.input_set.folder_locations,
+            inputs.closed_increments,
+            inputs.key,
         )
-        _refuse_grown_files(state, [*given, *unchanged], new)
+        _refuse_grown_files(inputs, [*given, *unchanged], new)
         if new:
             known_paths = frozenset(
                 path for no, (path, _, _) in enumerate(given) if no not in set(new)
@@ -109,25 +118,26 @@ def prepare_append(
                 IndexedInput(schema=schema, known_paths=known_paths, features=features)
             )
             index_increments.check_same_columns(documents.schema, found.schema)
-            state.set_survey(
+            inputs = inputs.with_survey(
                 replace(
                     found,
                     units=[replace(unit, no=unit.no + closed_unit_count) for unit in found.units],
                 )
             )
         if moved:
-            state.notes.append(
+            inputs.notes.append(
                 f"{moved:,} of the given files are byte-identical to files that were read before;"
                 " they were not added again"
             )
-    state.restart_open_increment = index_increments.needs_restart(
-        [(size, sha256) for size, sha256 in state.new_files],
+    restart = index_increments.needs_restart(
+        [(size, sha256) for size, sha256 in inputs.new_files],
         open_increment,
-        replace=state.settings.replace,
+        replace=settings.replace,
     )
+    return replace(inputs, earlier=replace(earlier, restart_open_increment=restart))
 
 
-def load_or_discard_index(state: IndexState) -> dict[str, Any]:
+def load_or_discard_index(inputs: IndexInputs) -> dict[str, Any]:
     """index.json of WORK if its index can be used; otherwise the index is deleted, with a note, and
     the result is empty.
 
@@ -135,77 +145,77 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
     An index of another input is deleted only with `--replace`: it may have taken hours, and the
     input may be a mistake.
     """
-    index_json = _read_index_json(state.workspace)
-    if state.closed_increments:
-        if state.restart_open_increment:
-            discard_open_increment(state)
+    index_json = _read_index_json(inputs.workspace)
+    if inputs.closed_increments:
+        if inputs.earlier.restart_open_increment:
+            discard_open_increment(inputs)
         return index_json
     # an index of an earlier version may have been discarded by half, and its files hold raw values
     if not index_json:
-        _delete_paths(state.workspace, private_folder.OBSOLETE_PATHS)
+        _delete_paths(inputs.workspace, private_folder.OBSOLETE_PATHS)
         return {}
     is_outdated = private_folder.is_outdated(index_json)
-    if index_json.get("fingerprint") == state.fingerprint and not is_outdated:
+    if index_json.get("fingerprint") == inputs.fingerprint and not is_outdated:
         return index_json
-    is_same_input = index_json.get("inputs_hash") == state.hash_inputs()
-    are_same_documents = is_same_input and index_json.get("sample", 1.0) == state.settings.sample
+    is_same_input = index_json.get("inputs_hash") == inputs.hash_inputs()
+    are_same_documents = is_same_input and index_json.get("sample", 1.0) == inputs.settings.sample
     increment_count = len(index_json.get("increments") or ())
     are_same_files = Counter(map(tuple, index_json.get("input_files") or [])) == Counter(
-        map(tuple, state.input_files)
+        map(tuple, inputs.input_files)
     )
-    if not is_same_input and state.keep_input:
+    if not is_same_input and inputs.keep_input:
         raise UsageError(
-            f"{state.workspace}: its input changed since it was indexed"
-            f" ({state.describe_input_difference(index_json.get('input_files') or [])}); nothing"
+            f"{inputs.workspace}: its input changed since it was indexed"
+            f" ({inputs.describe_input_difference(index_json.get('input_files') or [])}); nothing"
             " was changed. Restore the input and repeat the request; or run over the new input"
             " with --replace, which honours the stored erasure"
         )
-    if not is_same_input and are_same_files and increment_count > 1 and not state.settings.replace:
+    if not is_same_input and are_same_files and increment_count > 1 and not inputs.settings.replace:
         raise UsageError(
-            f"{state.workspace}: holds an index of these files that was built in {increment_count}"
+            f"{inputs.workspace}: holds an index of these files that was built in {increment_count}"
             " increments (--append); nothing was changed. Use --append to continue with it; or"
             " --replace to rebuild the index and its outputs in one increment; or use another"
             " --work to keep both"
         )
-    if not is_same_input and not state.settings.replace:
+    if not is_same_input and not inputs.settings.replace:
         raise UsageError(
-            f"{state.workspace}: holds the index of another input "
-            f"({state.describe_input_difference(index_json.get('input_files') or [])}); "
+            f"{inputs.workspace}: holds the index of another input "
+            f"({inputs.describe_input_difference(index_json.get('input_files') or [])}); "
             "nothing was changed. Restore the input to continue with that index; or use --replace"
             " to rebuild the index and its "
             "outputs; or use another --work to keep both"
-            f"{'; or --append to add the new files to it' if _extends_index(state, index_json) else ''}"  # noqa: E501
+            f"{'; or --append to add the new files to it' if _extends_index(inputs, index_json) else ''}"  # noqa: E501
         )
     difference = (
-        _describe_index_difference(state, index_json)
+        _describe_index_difference(inputs, index_json)
         if is_same_input
         else (
             "another input"
-            f" ({state.describe_input_difference(index_json.get('input_files') or [])})"
+            f" ({inputs.describe_input_difference(index_json.get('input_files') or [])})"
         )
     ) or (
         f"version {index_json.get('schema_version', 1)} of the tables"
         if is_outdated
         else "other settings, or by another version"
     )
-    if not (state.settings.replace or is_outdated) and (
-        outputs := publish_history.find_reversible_outputs(state.workspace)
+    if not (inputs.settings.replace or is_outdated) and (
+        outputs := publish_history.find_reversible_outputs(inputs.workspace)
     ):
         raise UsageError(
-            f"{state.workspace}: its index was built with {difference}; a rebuild would delete the"
+            f"{inputs.workspace}: its index was built with {difference}; a rebuild would delete the"
             " mapping from the labels of"
             f" {outputs[0]}{f' and {len(outputs) - 1} more' if outputs[1:] else ''} back to their"
             " values; nothing was changed. Use another --work to keep both; or --replace to"
             " rebuild the index anyway"
         )
-    state.notes.append(
-        f"the index in {state.workspace} was built with {difference}; it is rebuilt, and the"
+    inputs.notes.append(
+        f"the index in {inputs.workspace} was built with {difference}; it is rebuilt, and the"
         " results based on it are deleted"
     )
-    (state.workspace / "index.json").unlink()
+    (inputs.workspace / "index.json").unlink()
     run_folders = [
         path
-        for run in (state.workspace / "runs").glob("*")
+        for run in (inputs.workspace / "runs").glob("*")
         for path in run.iterdir()
         if path.is_dir() and path.name != "vault"
     ]
@@ -223,74 +233,79 @@ def load_or_discard_index(state: IndexState) -> dict[str, Any]:
         "quarantine",
         *(() if are_same_documents else ("documents", "tasks")),
     )
-    _delete_paths(state.workspace, obsolete)
+    _delete_paths(inputs.workspace, obsolete)
     return {}
 
 
-def discard_open_increment(state: IndexState) -> None:
+def discard_open_increment(inputs: IndexInputs) -> None:
     """Delete the open increment (started and not published) from index.json and from WORK."""
-    unit_count = sum(increment.unit_count for increment in state.closed_increments)
-    task_count = sum(increment.task_count for increment in state.closed_increments)
-    state.documents, state.task_ranges = state.earlier_documents, state.earlier_task_ranges
-    state.write_index_json(is_complete=True, increments=state.closed_increments)
+    unit_count = sum(increment.unit_count for increment in inputs.closed_increments)
+    task_count = sum(increment.task_count for increment in inputs.closed_increments)
+    assert inputs.earlier.documents is not None
+    inputs.write_index_json(
+        inputs.earlier.documents,
+        inputs.earlier.task_ranges,
+        is_complete=True,
+        increments=inputs.closed_increments,
+    )
     index_increments.discard_increment_files(
-        state.workspace, task_count, unit_count, len(state.closed_increments)
+        inputs.workspace, task_count, unit_count, len(inputs.closed_increments)
     )
 
 
-def check_inputs_unchanged(state: IndexState) -> None:
+def check_inputs_unchanged(inputs: IndexInputs) -> None:
     """Raise InputRefused if an input file changed while it was being read; deletes what was read of
     the inputs."""
-    for no, (path, _) in enumerate(state.survey.files):
+    for no, (path, _) in enumerate(inputs.survey.files):
         file_state = stat_file(path)
-        if file_state == state.file_hashes[path][0]:
+        if file_state == inputs.file_hashes[path][0]:
             continue
         try:
-            is_changed = input_sha256(path) != state.input_hashes[no]
+            is_changed = input_sha256(path) != inputs.input_hashes[no]
         except FileNotFoundError:
             is_changed = True
         # only touched: not hashed again by the next check
-        state.file_hashes[path] = (file_state, state.input_hashes[no])
+        inputs.file_hashes[path] = (file_state, inputs.input_hashes[no])
         if is_changed:
-            if state.closed_increments:
-                discard_open_increment(state)
+            if inputs.closed_increments:
+                discard_open_increment(inputs)
             else:
-                (state.workspace / "index.json").unlink(missing_ok=True)
-                _delete_paths(state.workspace, ("tasks", "runs"))
+                (inputs.workspace / "index.json").unlink(missing_ok=True)
+                _delete_paths(inputs.workspace, ("tasks", "runs"))
             raise InputRefused(
                 f"file {no + 1} of the input changed while it was being read; nothing was"
                 " published. Run the same command again when no program writes to it"
             )
-    state.input_set.check_unchanged()
+    inputs.input_set.check_unchanged()
 
 
 def _check_same_index(
-    state: IndexState, index_json: Mapping[str, Any], increments: Sequence[IndexIncrement]
+    inputs: IndexInputs, index_json: Mapping[str, Any], increments: Sequence[IndexIncrement]
 ) -> None:
     """Raise UsageError if the index was built with another key, other settings, columns or finders,
     or by another version."""
-    if index_json.get("fingerprint") == state.compute_fingerprints(increments)[-1]:
+    if index_json.get("fingerprint") == inputs.compute_fingerprints(increments)[-1]:
         return
-    difference = _describe_index_difference(state, index_json) or (
+    difference = _describe_index_difference(inputs, index_json) or (
         "other columns or settings (--text-column, --rows-per-shard, --max-doc-bytes and the like),"
         " or by another version"
     )
     raise UsageError(
-        f"{state.workspace}: its index was built with {difference}; an append needs the same. Use"
+        f"{inputs.workspace}: its index was built with {difference}; an append needs the same. Use"
         " the options of the first run; or run over all files with --replace, without --append, to"
         " rebuild everything"
     )
 
 
-def _describe_index_difference(state: IndexState, index_json: Mapping[str, Any]) -> str:
+def _describe_index_difference(inputs: IndexInputs, index_json: Mapping[str, Any]) -> str:
     """What differs from the present command: the key, the sample or what was searched for; empty
     for anything else."""
-    if index_json.get("key_id") != state.key.id:
+    if index_json.get("key_id") != inputs.key.id:
         return "another key"
-    if index_json.get("sample", 1.0) != state.settings.sample:
+    if index_json.get("sample", 1.0) != inputs.settings.sample:
         return "another --sample"
-    if index_json.get("detection_settings", state.detection_settings) != state.detection_settings:
-        return describe_difference(index_json["detection_settings"], state.detection_settings)
+    if index_json.get("detection_settings", inputs.detection_settings) != inputs.detection_settings:
+        return describe_difference(index_json["detection_settings"], inputs.detection_settings)
     return ""
 
 
@@ -301,13 +316,15 @@ def _delete_paths(workspace: Path, names: Iterable[str | Path]) -> None:
 
 
 def _refuse_grown_files(
-    state: IndexState, given_files: Sequence[tuple[str, int, str]], new_positions: Sequence[int]
+    inputs: IndexInputs, given_files: Sequence[tuple[str, int, str]], new_positions: Sequence[int]
 ) -> None:
     """Raise UsageError if a new file begins with all bytes of an earlier file that is not given
     itself."""
     given_sha256 = {sha256 for _, _, sha256 in given_files}
     earlier: dict[int, set[str]] = {}
-    for size, sha256 in (file for increment in state.closed_increments for file in increment.files):
+    for size, sha256 in (
+        file for increment in inputs.closed_increments for file in increment.files
+    ):
         if sha256 not in given_sha256:
             earlier.setdefault(size, set()).add(sha256)
     for no in new_positions if earlier else ():
@@ -322,14 +339,14 @@ def _refuse_grown_files(
             )
 
 
-def _extends_index(state: IndexState, index_json: Mapping[str, Any]) -> bool:
+def _extends_index(inputs: IndexInputs, index_json: Mapping[str, Any]) -> bool:
     """True if the index has several increments, or if the input has all files of the index and
     more."""
     earlier = Counter(sha256 for _, sha256 in index_json.get("input_files") or [])
     return (
         len(index_json.get("increments") or ()) > 1
         or bool(earlier)
-        and not earlier - Counter(state.input_hashes)
+        and not earlier - Counter(inputs.input_hashes)
     )
 
 

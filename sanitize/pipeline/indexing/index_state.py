@@ -1,7 +1,8 @@
-"""State of an index: what it is built from (files, key, settings, finders, columns), increment by
-increment, the fingerprints of that, and what is built so far; stored in index.json of WORK.
+"""What an index is built from (files, key, settings, finders, columns), increment by increment, and
+the fingerprints of that, stored in index.json of WORK; then its documents, and what is built.
 
-`IndexBuilder` (index_build.py) holds an `IndexState` and fills it; a run (run_state.py) reads it.
+Frozen: `IndexBuilder` (index_build.py) makes `IndexInputs` when it opens WORK, and of these an
+`Index`; a run (run_state.py) reads them.
 """
 
 from __future__ import annotations
@@ -10,18 +11,18 @@ import bisect
 import functools
 import os
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 
+from sanitize.core.command_results import IndexResult
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
 from sanitize.errors import InputRefused
-from sanitize.finders.known import read_known_list
 from sanitize.pipeline.indexing import index_increments
 from sanitize.pipeline.indexing.index_increments import IndexIncrement
 from sanitize.pipeline.manifest import get_library_versions
@@ -45,72 +46,53 @@ _CHANGED = (
 )
 
 
-class IndexState:
-    """What the index of one WORK folder is built from, and what is built of it so far."""
+@dataclass(frozen=True, kw_only=True)
+class EarlierIndex:
+    """What an append adds to: the closed increments with their documents and tasks. Empty without
+    --append."""
 
-    # set when the workspace is open and the inputs are surveyed
+    increments: tuple[IndexIncrement, ...] = ()
+    documents: Documents | None = None
+    task_ranges: tuple[tuple[int, int], ...] = ()
+    restart_open_increment: bool = False  # an increment that was not published starts again
+
+    @property
+    def document_count(self) -> int:
+        """The number of these documents."""
+        return self.documents.count if self.documents else 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class IndexInputs:
+    """What the index of one WORK folder is built from: known when the inputs are surveyed."""
+
+    workspace: Path
+    settings: Settings
+    detection_spec: DetectionSpec
     key: Key
-    user_umask: int  # the user's own, for published files
-    input_paths: Sequence[Path]  # local files and folders
+    # a hash of the user's list of known values; None without a list
+    known_list_hash: str | None
+    given_inputs: tuple[Path | str, ...]
     input_set: InputSet  # the inputs as given, with those fetched from URLs
     survey: Survey  # of the files that this command reads
     policies: dict[str, str]
-    # set while the index is built
-    documents: Documents
-    task_ranges: list[tuple[int, int]]  # first doc_no and last + 1 of each task
-    value_counts_file: Path
-    has_repeated_ids: bool  # two documents share an id, so draws depend on the document's position
-    quarantine: pa.Table
+    leaves: tuple[LeafPath, ...]  # the text cells of a document, the main text first
+    earlier: EarlierIndex
+    keep_input: bool  # the index of another input is refused, even with `replace`
+    user_umask: int  # the user's own, for published files
+    notes: list[str]  # for the user; grows while the command runs
+    # for each input file: its state when it was hashed, sha256; grows as files are hashed
+    file_hashes: dict[str, tuple[FileState | None, str]] = field(default_factory=dict)
 
-    def __init__(
-        self,
-        inputs: Sequence[Path | str],
-        workspace: Path,
-        settings: Settings,
-        detection_spec: DetectionSpec,
-    ) -> None:
-        self.given_inputs, self.workspace, self.settings, self.detection_spec = (
-            tuple(inputs),
-            workspace,
-            settings,
-            detection_spec,
-        )
-        self.notes: list[str] = []
-        # what an append adds to: closed increments with their documents and tasks; and whether an
-        # open increment starts again
-        self.closed_increments: tuple[IndexIncrement, ...] = ()
-        # decisions on values in kept columns (kept_columns.py), set before detection
-        self.kept_values: list[dict[str, Any]] = []
-        self.earlier_documents: Documents
-        self.earlier_task_ranges: list[tuple[int, int]] = []
-        self.restart_open_increment = False
-        self.keep_input = False  # the index of another input is refused, even with `replace`
-        # for each input file: its state when it was hashed, sha256
-        self.file_hashes: dict[str, tuple[FileState | None, str]] = {}
-
-    @functools.cached_property
-    def leaves(self) -> tuple[LeafPath, ...]:
-        """The paths of the text cells of a document, the main text first."""
-        excluded = frozenset(name for name, policy in self.policies.items() if policy != "sanitize")
-        main = main_leaf_at(self.survey.layout.main_path, self.survey.schema)
-        leaves, shape = cell_leaves(self.survey.schema, main, excluded), self.survey.roles.shape
-        return tuple(
-            self.survey.layout.cell_leaf(leaf)
-            for leaf in (shape.select_cells(leaves) if shape else leaves)
-        )
+    @property
+    def closed_increments(self) -> tuple[IndexIncrement, ...]:
+        """The increments that an append adds to."""
+        return self.earlier.increments
 
     @property
     def has_second_round(self) -> bool:
         """True if a finder needs the occurrences of the whole corpus."""
         return any(finder.second_round for finder in self.detection_spec.finders)
-
-    @functools.cached_property
-    def known_list_hash(self) -> str | None:
-        """A hash of the user's list of known values, which is read and checked here; None without a
-        list."""
-        return (
-            hash_json(read_known_list(self.settings.known).rows()) if self.settings.known else None
-        )
 
     @functools.cached_property
     def detection_settings(self) -> dict[str, Any]:
@@ -184,15 +166,6 @@ class IndexState:
         return {name: policy for name, policy in self.policies.items() if name not in added}
 
     @property
-    def task_splits(self) -> list[str]:
-        """The split of each task, "" where the corpus has none: a task covers documents of one
-        split. What was read before an append brought the first splits is in train."""
-        files = [file for file in self.documents.files if file.rows]
-        firsts = [file.first_doc_no for file in files]
-        splits = [files[bisect.bisect_right(firsts, low) - 1].split for low, _ in self.task_ranges]
-        return [split or TRAIN for split in splits] if any(splits) else splits
-
-    @property
     def sample_fingerprint(self) -> list[object]:
         """What a sample depends on; empty if this is not a sample."""
         return [self.settings.sample, self.key.id] if self.settings.sample < 1 else []
@@ -232,21 +205,22 @@ class IndexState:
         )
 
     def write_index_json(
-        self, *, is_complete: bool, increments: Sequence[IndexIncrement] = ()
+        self,
+        documents: Documents,
+        task_ranges: Sequence[tuple[int, int]],
+        *,
+        is_complete: bool,
+        increments: Sequence[IndexIncrement] = (),
     ) -> None:
         """Write index.json. `is_complete` is False while tasks are still to be resumed;
         `increments`: the increments, files and fingerprint to write, where those are not all
-        (empty: all); documents and ranges are the current ones."""
+        (empty: all)."""
         if not increments:
             *_, last = self.increments
-            document_count = self.documents.count - (
-                self.earlier_documents.count if self.closed_increments else 0
-            )
             last = replace(
                 last,
-                document_count=document_count,
-                task_count=len(self.task_ranges)
-                - (len(self.earlier_task_ranges) if self.closed_increments else 0),
+                document_count=documents.count - self.earlier.document_count,
+                task_count=len(task_ranges) - len(self.earlier.task_ranges),
             )
             increments = (
                 self.closed_increments
@@ -273,11 +247,11 @@ class IndexState:
                     [size, sha256] for increment in increments for size, sha256 in increment.files
                 ],
                 "increments": [increment.to_json() for increment in increments],
-                "documents": self.documents.to_json(self.workspace),
+                "documents": documents.to_json(self.workspace),
                 "leaf_paths": [[leaf.column, *leaf.steps] for leaf in self.leaves],
                 "policies": self.policies,
                 "features": dict(self.survey.features),
-                "task_ranges": self.task_ranges,
+                "task_ranges": task_ranges,
             },
             indent=None,
         )
@@ -388,12 +362,43 @@ class IndexState:
         splits = tuple(unit.split for unit in self.survey.units)
         return splits if any(splits) else ()
 
-    def set_survey(self, survey: Survey) -> None:
-        """Set the survey of the input to read, and resolve its column policies."""
-        self.survey = survey
-        self.policies = resolve_column_policies(
-            survey.schema, survey.layout.main_column, self.settings.columns, survey.features
-        )
+    def with_survey(self, survey: Survey) -> IndexInputs:
+        """The same with other files to read, whose columns are those of the earlier ones."""
+        return replace(self, survey=survey, policies=resolve_policies(survey, self.settings))
+
+
+def resolve_policies(survey: Survey, settings: Settings) -> dict[str, str]:
+    """The policy of each column of the surveyed files."""
+    return resolve_column_policies(
+        survey.schema, survey.layout.main_column, settings.columns, survey.features
+    )
+
+
+def find_leaves(survey: Survey, policies: Mapping[str, str]) -> tuple[LeafPath, ...]:
+    """The paths of the text cells of a document, the main text first."""
+    excluded = frozenset(name for name, policy in policies.items() if policy != "sanitize")
+    main = main_leaf_at(survey.layout.main_path, survey.schema)
+    leaves, shape = cell_leaves(survey.schema, main, excluded), survey.roles.shape
+    return tuple(
+        survey.layout.cell_leaf(leaf) for leaf in (shape.select_cells(leaves) if shape else leaves)
+    )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ReadCorpus(IndexInputs):
+    """Inputs that are read: their documents, and the tasks that these are cut into."""
+
+    documents: Documents
+    task_ranges: tuple[tuple[int, int], ...]  # first doc_no and last + 1 of each task
+
+    @property
+    def task_splits(self) -> list[str]:
+        """The split of each task, "" where the corpus has none: a task covers documents of one
+        split. What was read before an append brought the first splits is in train."""
+        files = [file for file in self.documents.files if file.rows]
+        firsts = [file.first_doc_no for file in files]
+        splits = [files[bisect.bisect_right(firsts, low) - 1].split for low, _ in self.task_ranges]
+        return [split or TRAIN for split in splits] if any(splits) else splits
 
     def task_files(self, *folder_names: str) -> list[Path]:
         """The files of a table of WORK, one per task."""
@@ -401,3 +406,19 @@ class IndexState:
             self.workspace.joinpath(*folder_names, f"{no:05d}.parquet")
             for no in range(len(self.task_ranges))
         ]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Index(ReadCorpus):
+    """An index that is built."""
+
+    value_counts_file: Path
+    has_repeated_ids: bool  # two documents share an id, so draws depend on the document's position
+    quarantine: pa.Table
+    kept_values: list[dict[str, Any]]  # decisions on values in kept columns (kept_columns.py)
+    counts: IndexResult
+
+
+def list_fields(value: IndexInputs) -> dict[str, Any]:
+    """The fields of a value, to create one of a class with more fields."""
+    return {one.name: getattr(value, one.name) for one in fields(value)}
