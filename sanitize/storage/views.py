@@ -516,11 +516,16 @@ def escape_glob(path: str) -> str:
     return escaped
 
 
+def check_queryable_path(path: str) -> None:
+    """Raises InputRefused if no statement of DuckDB can read a file of this path, or one in a
+    folder of this path."""
+    check_encodable(escape_glob(path))
+
+
 def is_queryable_path(path: str) -> bool:
-    """True if a file of this path can be read by a statement of DuckDB: `escape_glob` and
-    `quote_literal` accept it."""
+    """True if a statement of DuckDB can read a file of this path."""
     try:
-        quote_literal(escape_glob(path))
+        check_queryable_path(path)
     except InputRefused:
         return False
     return True

@@ -193,6 +193,7 @@ UNUSUAL_NAMES = st.text(
 @given(UNUSUAL_NAMES, UNUSUAL_NAMES, UNUSUAL_NAMES)
 @example("x' OR 1=1; --", 'q"; DROP TABLE t; --', "$$a$$")
 @example("a*", "[!b]?", "{c,d}")
+@example(";", "?\\", ";")
 @example("back\\slash", "new\nline", "\\")
 @settings(
     max_examples=4, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
