@@ -200,8 +200,9 @@ class GpuBench:
             (self.folder / "recipe.json").write_text(json.dumps(recipe))
             script = self.folder / "train.py"
             script.write_text(
-                "import json, sys\nfrom sanitize import"
-                " train\ntrain.fit(json.load(open(sys.argv[1])), sys.argv[2])\n"
+                "import json, sys\n"
+                "from sanitize import train\n"
+                "train.fit(json.load(open(sys.argv[1])), sys.argv[2])\n"
             )
             arguments = [
                 "--standalone",

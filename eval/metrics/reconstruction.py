@@ -391,7 +391,11 @@ def run_baselines(
     )
     if not hits.height:
         return dict.fromkeys(BASELINES, 0.0)
-    return {name: float(hits[name].cast(pl.Float64).to_numpy().mean()) for name in BASELINES}
+    means = (hits[name].cast(pl.Float64).mean() for name in BASELINES)
+    return {
+        name: float(mean or 0.0)  # type: ignore[arg-type]
+        for name, mean in zip(BASELINES, means, strict=True)
+    }
 
 
 def run_baselines_by_key(

@@ -11,7 +11,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import asdict, dataclass, field, fields, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +23,7 @@ from sanitize.pipeline import append, publish_history
 from sanitize.pipeline.append import OutputIncrement
 from sanitize.pipeline.indexing import index_reuse
 from sanitize.pipeline.indexing.index_build import IndexBuilder
-from sanitize.pipeline.indexing.index_state import Index, IndexInputs
+from sanitize.pipeline.indexing.index_state import Index, IndexInputs, list_fields
 from sanitize.plans.plan import Plan
 from sanitize.plans.settings import DESCRIPTION_SETTINGS, flag_of
 from sanitize.stages import rewriting
@@ -331,8 +331,7 @@ class PlannedRun:
 
     def start(self, index: Index) -> RunState:
         """The state of the run once its index is built."""
-        known = {one.name: getattr(self, one.name) for one in fields(self)}
-        return RunState(**{**known, "index": index})
+        return RunState(**{**list_fields(self), "index": index})
 
 
 def plan_run(

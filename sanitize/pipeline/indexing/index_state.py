@@ -419,6 +419,6 @@ class Index(ReadCorpus):
     counts: IndexResult
 
 
-def list_fields(value: IndexInputs) -> dict[str, Any]:
-    """The fields of a value, to create one of a class with more fields."""
+def list_fields(value: Any) -> dict[str, Any]:
+    """The fields of a dataclass object, to create one of a class with more fields."""
     return {one.name: getattr(value, one.name) for one in fields(value)}

@@ -443,8 +443,8 @@ def skip_records(batches: Iterable[StreamBatch], count: int) -> Iterator[StreamB
             }
             if isinstance(batch, DictBatch):
                 yield DictBatch(batch.rows[count:], quarantined)
-            elif isinstance(batch, ArrowBatch):
-                yield ArrowBatch(batch.table.slice(count))
+            else:
+                yield ArrowBatch(batch.table.slice(count))  # type: ignore[attr-defined]
             count = 0
         else:
             yield batch
