@@ -157,10 +157,12 @@ def sanitize() -> Find:
     finder = PatternFinder(Key.from_seed(1), opt_in_kinds=("AGE", "DATE_TIME"))
 
     def find(texts: list[str]) -> list[list[Span]]:
-        found = finder.run(pa.array(texts, pa.large_string()))
+        column = pa.array(texts, pa.large_string())
+        found = finder.run(column)
+        start, end = found.find_code_points(column)
         names = pl.Series([kind.name for kind in finder.kinds])
-        frame = pl.DataFrame({"text_no": found.text_no, "start": found.start, "end": found.end})
-        frame = frame.with_columns(kind=names.gather(found.distinct.kind[found.value_no]))
+        frame = pl.DataFrame({"text_no": found.text_no, "start": start, "end": end})
+        frame = frame.with_columns(kind=names.gather(found.kind))
         out: list[list[Span]] = [[] for _ in texts]
         for text_no, start, stop, kind in frame.iter_rows():
             out[text_no].append((start, stop, kind))

@@ -86,24 +86,20 @@ def find_values(texts: Sequence[str]) -> pl.DataFrame:
     from sanitize.finders.patterns import PatternFinder
 
     finder = PatternFinder(Key.from_seed(0))  # for value ids, which are not used here
-    found = finder.run(pa.array(texts, pa.large_string()))
+    column = pa.array(texts, pa.large_string())
+    found = finder.run(column)
+    start, end = found.find_code_points(column)
     names = np.array([one.name for one in finder.kinds], dtype=object)
-    distinct = pl.DataFrame(
+    values = found.values.to_frame().select("value", "normalised")
+    return pl.DataFrame(
         {
-            "kind": pl.Series(names[found.distinct.kind], dtype=pl.String),
-            "value": pl.Series(found.distinct.value),
-            "normalised": pl.Series(found.distinct.normalised),
+            "text_no": found.text_no,
+            "start": start,
+            "end": end,
+            "kind": pl.Series(names[found.kind], dtype=pl.String),
+            **values[found.value_no].to_dict(),
         }
     )
-    frame = pl.DataFrame(
-        {"text_no": found.text_no, "start": found.start, "end": found.end, "which": found.value_no}
-    )
-    frame = frame.join(
-        distinct.with_row_index("which").with_columns(pl.col("which").cast(pl.Int64)),
-        on="which",
-        maintain_order="left",
-    )
-    return frame.drop("which")
 
 
 def find_addresses(texts: Sequence[str]) -> pl.DataFrame:

@@ -67,16 +67,14 @@ def make_value_finder(
         column = pa.array(texts, pa.large_string())
         patterns = PatternFinder(key)
         found = patterns.run(column)  # given to the other finders, as in a run
-        kinds = np.array([one.name for one in patterns.kinds], dtype=object)[found.distinct.kind][
-            found.value_no
-        ]
+        kinds = np.array([one.name for one in patterns.kinds], dtype=object)[found.kind]
         pattern_spans = pl.DataFrame(
             {
                 "text_no": found.text_no,
                 "start_byte": found.start_byte,
                 "end_byte": found.end_byte,
                 "kind": pl.Series(kinds, dtype=pl.String),
-                "value_id": found.distinct.value_id[found.value_no],
+                "value_id": found.value_id,
             }
         )
         spans = [pattern_spans.drop("value_id")] if with_patterns else []

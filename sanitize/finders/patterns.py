@@ -1,5 +1,5 @@
 r"""Finds occurrences of all kinds that have a pattern, in three phases over a column of texts;
-spans are exact in bytes and code points.
+spans are exact in bytes.
 
 The patterns of a phase form one alternation, run by the linear-time regex engine of Polars, which
 writes a mark around each match; the marks are read back from the bytes. Kind, check, normalised
@@ -15,19 +15,17 @@ and opt-in kinds on request. Names and free-form kinds are left to other finders
 from __future__ import annotations
 
 import functools
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from sanitize.array_types import F32, I32, I64, U8, U64, Mask
+from sanitize.array_types import I32, I64, U8, U64, Mask
 from sanitize.core.arrow_buffers import (
     MASKED_BYTE,
     TextBuffers,
-    bytes_to_code_points,
     fill_null_texts,
     find_matches,
     make_byte_table,
@@ -37,12 +35,14 @@ from sanitize.core.arrow_buffers import (
 )
 from sanitize.core.intervals import enumerate_ranges, expand_ranges, sort_spans
 from sanitize.core.keys import Key, compute_span_value_ids
+from sanitize.core.span_table import SpanTable, ValueTable
 from sanitize.kernels import byte_positions
 from sanitize.kinds.kind import (
     ASCII_WORD_CHARS,
     Alternative,
     Kind,
     boundary_tables,
+    builtin_kinds,
     list_kinds,
     unflatten_strings,
 )
@@ -71,74 +71,10 @@ _CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 48, 16  # bytes of context on eith
 _LESS_THAN, _GREATER_THAN = ord("<"), ord(">")
 
 
-@dataclass(frozen=True, repr=False)
-class DistinctValues:
-    """The distinct values of a batch. `kind` indexes `PatternFinder.kinds`; `normalised` is the
-    normalised value of `value`."""
-
-    kind: I32
-    value: pa.LargeStringArray
-    normalised: pa.LargeStringArray
-    value_id: I64
-
-
-@dataclass(frozen=True, repr=False)
-class Detections:
-    """Occurrences in a column of texts, sorted by (text_no, start, longest first), and their
-    distinct values.
-
-    `start_byte` and `end_byte` count from the text's first byte; `value_no` indexes `distinct`;
-    `section_no` indexes `section_names`, -1 outside mail. `skipped` counts candidates that were
-    rejected, by (kind index, reason). `score` is the confidence of each occurrence; None means 1
-    for all. `match_counts` is the number of matches in each text, accepted or not; the search of a
-    text with more than `max_matches` ends, and its occurrences are not complete.
-    """
-
-    text_no: I64
-    start_byte: I64
-    end_byte: I64
-    start: I64
-    end: I64
-    value_no: I64
-    section_no: I32
-    section_names: list[str]
-    distinct: DistinctValues
-    skipped: dict[tuple[int, str], int]
-    match_counts: I64
-    score: F32 | None = None
-
-    def split(self, sizes: Sequence[int]) -> list[Detections]:
-        """The occurrences in consecutive parts of the column, of these numbers of texts. All parts
-        have the same distinct values; the first has the counts of rejected candidates."""
-        ends = np.cumsum(sizes)
-        bounds = [0, *np.searchsorted(self.text_no, ends).tolist()]
-        parts = []
-        for number, (low, high, end, size) in enumerate(
-            zip(bounds, bounds[1:], ends.tolist(), sizes, strict=False)
-        ):
-            part = self.select(slice(low, high))
-            match_counts = self.match_counts[end - size : end]
-            parts.append(
-                replace(
-                    part,
-                    text_no=part.text_no - (end - size),
-                    skipped={} if number else self.skipped,
-                    match_counts=match_counts,
-                )
-            )
-        return parts
-
-    def select(self, rows: Mask | slice) -> Detections:
-        """Some of the occurrences, with all values and counts."""
-        names = ("text_no", "start_byte", "end_byte", "start", "end", "value_no", "section_no")
-        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in names}
-        return replace(self, **columns, score=None if self.score is None else self.score[rows])
-
-
 class PatternFinder:
     """Finder of all kinds in sanitize/kinds/ that have a pattern, with one key; of national
     identifiers only those of `countries`, of opt-in kinds only `opt_in_kinds`. `max_matches`: the
-    search of a text with more matches ends (see `Detections`)."""
+    search of a text with more matches ends, and its spans are not complete."""
 
     def __init__(
         self,
@@ -149,12 +85,18 @@ class PatternFinder:
         max_matches: int = NO_MATCH_LIMIT,
     ) -> None:
         self.key, self._max_matches = key, max_matches
-        self.kinds: list[Kind] = [
-            kind for kind in list_kinds(countries, opt_in_kinds).values() if kind.pattern
-        ]
-        self._phases = sorted({kind.phase for kind in self.kinds})
+        self.kinds: list[Kind] = list(builtin_kinds().values())
+        searched = list_kinds(countries, opt_in_kinds)
+        # the kinds that are searched, by their number
+        self._searched_kinds = {
+            number: kind
+            for number, kind in enumerate(self.kinds)
+            if kind.name in searched and kind.pattern
+        }
+        kinds = self._searched_kinds.values()
+        self._phases = sorted({kind.phase for kind in kinds})
         # values inside longer words are searched in the text that the values of their phase leave
-        embedded_phases = {kind.phase for kind in self.kinds if kind.embedded_pattern}
+        embedded_phases = {kind.phase for kind in kinds if kind.embedded_pattern}
         self._searches = sorted(
             [
                 *((phase, False) for phase in self._phases),
@@ -168,17 +110,16 @@ class PatternFinder:
         )
         self._forms = {phase: self._build_forms(phase) for phase in self._phases}
         self._literals = {
-            phase: _build_literal_table([kind for kind in self.kinds if kind.phase == phase])
+            phase: _build_literal_table([kind for kind in kinds if kind.phase == phase])
             for phase in self._phases
         }
-        self._kind_numbers = {kind.name: number for number, kind in enumerate(self.kinds)}
 
     def _build_forms(self, phase: int) -> tuple[FormTable, I32]:
         """The plain forms of all kinds of a phase, and the kind of each; the last entry is -1, for
         a value without a form."""
         forms = [
             (form, number)
-            for number, kind in enumerate(self.kinds)
+            for number, kind in self._searched_kinds.items()
             if kind.phase == phase
             for form in kind.plain_forms
         ]
@@ -186,7 +127,7 @@ class PatternFinder:
             [*(number for _, number in forms), -1], np.int32
         )
 
-    def run(self, texts: pa.LargeStringArray) -> Detections:
+    def run(self, texts: pa.LargeStringArray) -> SpanTable:
         """Returns all occurrences in a column of texts; a null text has none."""
         buffers = TextBuffers.from_array(fill_null_texts(texts))
         match_counts = np.zeros(len(buffers.lengths), np.int64)
@@ -208,17 +149,16 @@ class PatternFinder:
                 column[order] for column in (text_no, starts, stops, value_no, candidate_no)
             )
         text_start = buffers.offsets[text_no]
-        start, stop = bytes_to_code_points(buffers, text_no, starts, stops)
-        return Detections(
+        return SpanTable(
             text_no=text_no,
             start_byte=starts - text_start,
             end_byte=stops - text_start,
-            start=start,
-            end=stop,
             value_no=value_no,
             section_no=sections.section_no[candidate_no],
-            section_names=sections.section_names,
-            distinct=spans.distinct,
+            finder=np.zeros(len(text_no), np.int32),
+            score=np.ones(len(text_no), np.float32),
+            values=spans.distinct,
+            section_names=tuple(sections.section_names),
             skipped=spans.skipped,
             match_counts=match_counts,
         )
@@ -243,7 +183,7 @@ class PatternFinder:
         for phase, is_embedded in self._searches:
             kinds = [
                 kind
-                for kind in self.kinds
+                for kind in self._searched_kinds.values()
                 if kind.phase == phase and kind.name not in excluded_kinds
             ]
             if not all(kind.digit_lines_only for kind in kinds):
@@ -432,7 +372,7 @@ class PatternFinder:
         starts: I64,
         ends: I64,
         value_no: I64,
-        distinct: DistinctValues,
+        distinct: ValueTable,
         needs_context: Mask,
     ) -> Mask:
         """True where a value is accepted only in a context (`Kind.needs_context`), and its context
@@ -521,7 +461,7 @@ class PatternFinder:
         refused: dict[tuple[int, str], I64] = {}
         # rows that checks of national identifiers rejected
         national_rejections: list[tuple[int, I64, pl.Series]] = []
-        for kind_no, candidate_kind in enumerate(self.kinds):
+        for kind_no, candidate_kind in self._searched_kinds.items():
             if candidate_kind.phase != phase:
                 continue
             rows = np.flatnonzero(is_open & (self._can_begin[kind_no, first_byte] | is_marked))
@@ -582,7 +522,7 @@ class PatternFinder:
 
     def _normalise_values(
         self, values: _DistinctCandidates, kind: I32, form: I64, phase: int
-    ) -> tuple[DistinctValues, Mask]:
+    ) -> tuple[ValueTable, Mask]:
         """Computes normalised values and ids; and whether values need context."""
         forms, _ = self._forms[phase]
         normalised = forms.normalise(values.texts, form)
@@ -619,16 +559,16 @@ class PatternFinder:
                 normalised.data, first, last, self.kinds[number].name, self.key
             )
         return (
-            DistinctValues(kind, values.texts.to_array(), normalised.to_array(), ids),
+            ValueTable(ids, kind, values.texts.to_array(), normalised.to_array()),
             needs_context,
         )
 
     def _search_inside_values(self, spans: _CandidateSpans) -> _CandidateSpans:
         """Adds the values found inside other values such as URLs to the spans."""
         numbers = [
-            self._kind_numbers[name]
-            for name in _KINDS_SEARCHED_INSIDE
-            if name in self._kind_numbers
+            number
+            for number, kind in self._searched_kinds.items()
+            if kind.name in _KINDS_SEARCHED_INSIDE
         ]
         outer = np.flatnonzero(np.isin(spans.distinct.kind, numbers))
         if not len(outer):
@@ -859,20 +799,20 @@ class _CandidateSpans:
     ends: I64
     value_no: I64
     candidate_no: I64  # the candidate it came from, for its section
-    distinct: DistinctValues
+    distinct: ValueTable
     skipped: dict[tuple[int, str], int]
     is_sorted: bool
 
     @classmethod
     def empty(cls) -> _CandidateSpans:
-        nothing, texts = np.empty(0, np.int64), pa.array([], pa.large_string())
+        nothing = np.empty(0, np.int64)
         return cls(
             nothing,
             nothing,
             nothing,
             nothing,
             nothing,
-            DistinctValues(nothing.astype(np.int32), texts, texts, nothing),
+            ValueTable.empty(),
             {},
             True,
         )
@@ -890,19 +830,13 @@ class _CandidateSpans:
             )
         if not len(other.text_no):
             return replace(self, skipped=skipped)
-        own, others = self.distinct, other.distinct
         return _CandidateSpans(
             np.concatenate([self.text_no, other.text_no]),
             np.concatenate([self.starts, other.starts]),
             np.concatenate([self.ends, other.ends]),
-            np.concatenate([self.value_no, len(own.kind) + other.value_no]),
+            np.concatenate([self.value_no, len(self.distinct) + other.value_no]),
             np.concatenate([self.candidate_no, other.candidate_no + candidate_count]),
-            DistinctValues(
-                np.concatenate([own.kind, others.kind]),
-                pa.concat_arrays([own.value, others.value]),
-                pa.concat_arrays([own.normalised, others.normalised]),
-                np.concatenate([own.value_id, others.value_id]),
-            ),
+            ValueTable.concat([self.distinct, other.distinct]),
             skipped,
             False,
         )

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -27,7 +26,7 @@ from sanitize.core.command_results import ExampleCounts, ExampleTestResult, Fail
 from sanitize.core.keys import Key
 from sanitize.errors import InputRefused
 from sanitize.kinds.custom_kind import CustomKind
-from sanitize.kinds.kind import custom_kinds
+from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.run import run_plan
 from sanitize.pipeline.run_state import plan_run
@@ -100,14 +99,15 @@ def _find_kind(
     custom: CustomKind, text: str, scanner: Scanner
 ) -> tuple[list[tuple[int, int]], str]:
     """The spans of a kind in a text, and the reason why there are none."""
-    number = next(no for no, kind in enumerate(scanner.kinds) if kind.name == custom.name)
-    found = scanner.run(pa.array([text], pa.large_string()))
-    rows = np.flatnonzero(found.distinct.kind[found.value_no] == number)
+    number, texts = list(all_kinds()).index(custom.name), pa.array([text], pa.large_string())
+    found = scanner.run(texts)
+    found = found.take(found.kind == number)
     skip_reasons = [reason for kind, reason in found.skipped if kind == number]
     reason = "nothing in it matches"
     if skip_reasons:
         reason = _SKIP_REASONS.get(skip_reasons[0], f"its check ({custom.check}) rejects it")
-    return [(int(found.start[row]), int(found.end[row])) for row in rows], reason
+    start, end = found.find_code_points(texts)
+    return list(zip(start.tolist(), end.tolist(), strict=True)), reason
 
 
 def _format_ranges(spans: Sequence[tuple[int, int]]) -> str:

@@ -141,12 +141,8 @@ def _detect_in_memory(column: pl.Series, plan: Plan) -> pl.DataFrame:
             unread += [doc_no for doc_no, _ in not_analysed]
             for group, found in by_group:
                 rows = np.asarray(table.column("doc_no"), np.int64)[group.rows[found.text_no]]
-                spans = {
-                    "text_index": rows,
-                    "start": found.start,
-                    "end": found.end,
-                    "score": found.score,
-                }
+                start, end = found.find_code_points(group.texts)
+                spans = {"text_index": rows, "start": start, "end": end, "score": found.score}
                 frames.append(
                     pl.DataFrame(spans)
                     .with_columns(kind=kind_names.gather(found.kind))

@@ -33,7 +33,11 @@ from sanitize.kinds.kind import all_kinds
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.readers.survey import find_faults
 from sanitize.stages.finder_pass import FinderPass
-from sanitize.stages.occurrence_table_writer import OccurrenceTableWriter
+from sanitize.stages.occurrence_table_writer import (
+    OccurrenceTableWriter,
+    one_spelling_each,
+    read_values,
+)
 from sanitize.storage.corpus import Documents
 from sanitize.text.name_lexicon import count_name_cells
 
@@ -148,15 +152,20 @@ def second_round_task(task: FindTask) -> dict[str, Any]:
     )
     doc_nos = first_round_rows["doc_no"].to_numpy()
     entities = pl.read_parquet(first_round.entities, glob=False).sort("value_id")
+    known_values = read_values(first_round.values)
     columns = [*dict.fromkeys(leaf.column for leaf in task.leaves)]
     finder_pass = FinderPass(
-        task.detection_spec, task.leaves, task.key, first_round.second_round_input
+        task.detection_spec,
+        task.leaves,
+        task.key,
+        first_round.second_round_input,
+        known_values=one_spelling_each(known_values),
     )
     with (
         OccurrenceTableWriter(task.folder, finder_pass.finder_names, entities) as tables,
         finder_pass,
     ):
-        tables.add_first_round(first_round.values, first_round.skipped)
+        tables.add_first_round(known_values, first_round.skipped)
         for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):
             table = table.combine_chunks()
             doc_no = np.asarray(table.column("doc_no"), np.int64)

@@ -4,79 +4,35 @@ occurrences per column."""
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.array_types import F32, I32, I64
+from sanitize.array_types import I32, I64
 from sanitize.core.arrow_buffers import (
     TextBuffers,
-    bytes_to_code_points,
     fill_null_texts,
     slice_spans,
     to_large_string,
 )
+from sanitize.core.intervals import sort_spans
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import FoundSpans, TextColumn
+from sanitize.core.span_table import SpanTable, ValueTable
 from sanitize.core.text_cells import LeafPath
 from sanitize.finders import patterns
 from sanitize.finders.patterns import NO_MATCH_LIMIT
 from sanitize.kinds.kind import all_kinds
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.scanner import Scanner
-from sanitize.stages.span_conflicts import CompetingSpans, resolve_conflicts
+from sanitize.stages.span_conflicts import merge_spans
 from sanitize.storage.corpus import CellGroup, flatten_cells, group_cells, join_small_columns
 from sanitize.text.mail_headers import find_sections
 
 TOO_MANY_MATCHES = "too_many_matches"  # reason of a quarantine
-# what a finder is shown of the spans that others found
-_FINDER_VIEW_COLUMNS = (
-    "text_no",
-    "start_byte",
-    "end_byte",
-    "kind",
-    "value_id",
-)
-
-
-@dataclass(frozen=True, repr=False)
-class ColumnOccurrences:
-    """Occurrences in a column of texts, sorted by (text, start, longest first). `kind` indexes the
-    list of all kinds, `finder` the task's finders, `section` indexes `section_names`, -1 outside
-    mail. `values` has the spellings: value_id, kind, value, normalised."""
-
-    text_no: I64
-    start_byte: I64
-    end_byte: I64
-    start: I64
-    end: I64
-    kind: I32
-    value_id: I64
-    section: I32
-    section_names: list[str]
-    finder: I32
-    score: F32
-    values: pl.DataFrame
-    skipped: dict[tuple[int, str], int]
-    match_counts: I64  # of each text: what the finders matched, accepted or not
-
-    def finder_view(self) -> pl.DataFrame:
-        """The occurrences as later finders see them: the columns `_FINDER_VIEW_COLUMNS`, with the
-        name of the kind."""
-        frame = pl.DataFrame({name: getattr(self, name) for name in _FINDER_VIEW_COLUMNS})
-        return frame.with_columns(
-            pl.Series("kind", list(all_kinds()), dtype=pl.String).gather(frame["kind"])
-        )
-
-
-NO_VALUES = pl.DataFrame(
-    schema={"value_id": pl.Int64, "kind": pl.Int32, "value": pl.String, "normalised": pl.String}
-)
 
 
 class FinderPass:
@@ -90,11 +46,14 @@ class FinderPass:
         key: Key,
         second_round_input: Path | None = None,
         *,
+        known_values: ValueTable | None = None,
         max_doc_matches: int = NO_MATCH_LIMIT,
     ) -> None:
         """`leaves` are the paths of the text cells. `second_round_input`: what the finders of the
-        second round load; None in the first. `max_doc_matches`: what the finders of the first round
-        may match in one document."""
+        second round load; None in the first, and `known_values` those of the first, one row for
+        each, ascending by id. `max_doc_matches`: what the finders of the first round may match in
+        one document."""
+        self._known_values = known_values or ValueTable.empty()
         self.leaves, self.key, self.second_round_input, self._max_doc_matches = (
             leaves,
             key,
@@ -105,7 +64,8 @@ class FinderPass:
             Scanner(key, spec, max_matches=max_doc_matches) if second_round_input is None else None
         )
         self.finder_names = [finder.use for finder in spec.finders]
-        self.kind_numbers = {name: number for number, name in enumerate(all_kinds())}
+        self._kinds = list(all_kinds().values())
+        self.kind_numbers = {kind.name: number for number, kind in enumerate(self._kinds)}
         is_second_round = second_round_input is not None
         self.active_finders = [
             (number, finder)
@@ -145,7 +105,7 @@ class FinderPass:
 
     def find_in_batch(
         self, table: pa.Table
-    ) -> tuple[pa.Table, list[tuple[CellGroup, ColumnOccurrences]], list[tuple[int, str]]]:
+    ) -> tuple[pa.Table, list[tuple[CellGroup, SpanTable]], list[tuple[int, str]]]:
         """Run the first round on a batch of documents. Returns the batch without the documents that
         are to be quarantined, the occurrences in each group of cells, and (doc_no, reason) of the
         documents left out: those that a finder could not analyse, and those in which the finders
@@ -196,27 +156,24 @@ class FinderPass:
         doc_no: I64 | None = None,
         doc_id: pa.LargeStringArray | None = None,
         cell: I32 | None = None,
-    ) -> ColumnOccurrences:
+    ) -> SpanTable:
         """Occurrences that the first round finds in a column of texts."""
         texts = fill_null_texts(texts)
         assert self.scanner is not None
-        occurrences = self._from_patterns(
-            self.scanner.run(texts if self.patterns_no >= 0 else texts.slice(0, 0))
-        )
-        return self._merge_finders(
-            TextColumn(
-                texts,
-                occurrences.finder_view() if self.active_finders else pl.DataFrame(),
-                doc_no,
-                doc_id,
-                cell,
-            ),
-            occurrences,
-        )
+        if self.patterns_no >= 0:
+            occurrences = self.scanner.run(texts)
+            finder = np.full(len(occurrences), self.patterns_no, np.int32)
+            occurrences = replace(occurrences, finder=finder)
+        else:
+            occurrences = SpanTable.empty(len(texts))
+        if not self.active_finders:
+            return occurrences
+        view = self._show_to_finders(occurrences)
+        return self._merge_finders(TextColumn(texts, view, doc_no, doc_id, cell), occurrences)
 
     def find_again(
         self, table: pa.Table, first_round_rows: pl.DataFrame
-    ) -> Iterator[tuple[CellGroup, ColumnOccurrences]]:
+    ) -> Iterator[tuple[CellGroup, SpanTable]]:
         """Run the second round on a batch of documents; yields the occurrences in each group of
         cells. `first_round_rows` are the batch's rows of the table `occurrences`."""
         doc_no = np.asarray(table.column("doc_no"), np.int64)
@@ -236,81 +193,49 @@ class FinderPass:
 
     def _find_again_in_texts(
         self, texts: pa.LargeStringArray, first_round_rows: pl.DataFrame
-    ) -> ColumnOccurrences:
+    ) -> SpanTable:
         """Second round on a column of texts. `first_round_rows` are its rows of the table
         `occurrences`, with the `text_no` of each."""
         texts = fill_null_texts(texts)
-        first_round_rows = first_round_rows.sort(
+        rows = first_round_rows.sort(
             "text_no", "start_byte", -pl.col("end_byte"), maintain_order=True
         )
-        section = first_round_rows["section"].unique(maintain_order=True).drop_nulls().to_list()
-        section_no = {name: number for number, name in enumerate(section)}
-        finder_no = {name: number for number, name in enumerate(self.finder_names)}
-        columns = {
-            name: first_round_rows[name].to_numpy()
-            for name in ("text_no", "start_byte", "end_byte", "start", "end", "value_id", "score")
+        section_names = rows["section"].unique(maintain_order=True).drop_nulls().to_list()
+        numbers = {
+            "section": {name: number for number, name in enumerate(section_names)},
+            "finder": {name: number for number, name in enumerate(self.finder_names)},
         }
-        occurrences = ColumnOccurrences(
-            **columns,
-            kind=first_round_rows["kind"]
-            .replace_strict(self.kind_numbers, return_dtype=pl.Int32)
-            .to_numpy(),
-            section=first_round_rows["section"]
-            .replace_strict(section_no, default=-1, return_dtype=pl.Int32)
-            .fill_null(-1)
-            .to_numpy(),
-            section_names=section,
-            finder=first_round_rows["finder"]
-            .replace_strict(finder_no, return_dtype=pl.Int32)
-            .to_numpy(),
-            values=NO_VALUES,
+        section_no, finder_no = (
+            rows[name].replace_strict(known, default=-1, return_dtype=pl.Int32).fill_null(-1)
+            for name, known in numbers.items()
+        )
+        occurrences = SpanTable(
+            text_no=rows["text_no"].to_numpy(),
+            start_byte=rows["start_byte"].to_numpy(),
+            end_byte=rows["end_byte"].to_numpy(),
+            value_no=np.searchsorted(self._known_values.value_id, rows["value_id"].to_numpy()),
+            section_no=section_no.to_numpy(),
+            finder=finder_no.to_numpy(),
+            score=rows["score"].to_numpy(),
+            values=self._known_values,
+            section_names=tuple(section_names),
             skipped={},
             match_counts=np.zeros(len(texts), np.int64),
         )
         self._batch_results = []
-        return self._merge_finders(TextColumn(texts, occurrences.finder_view()), occurrences)
+        view = self._show_to_finders(occurrences)
+        return self._merge_finders(TextColumn(texts, view), occurrences)
 
-    def _from_patterns(self, found: patterns.Detections) -> ColumnOccurrences:
-        """Convert the results of the scanner to the numbering of kinds and finders of the task."""
-        assert self.scanner is not None
-        codes = np.array([self.kind_numbers[kind.name] for kind in self.scanner.kinds], np.int32)
-        distinct, used = found.distinct, np.flatnonzero(np.bincount(found.value_no))
-        value, normalised = (
-            pl.Series(column.take(pa.array(used)))
-            for column in (distinct.value, distinct.normalised)
-        )
-        values = {
-            "value_id": distinct.value_id[used],
-            "kind": codes[distinct.kind[used]],
-            "value": value,
-            "normalised": normalised,
-        }
-        return ColumnOccurrences(
-            text_no=found.text_no,
-            start_byte=found.start_byte,
-            end_byte=found.end_byte,
-            start=found.start,
-            end=found.end,
-            kind=codes[distinct.kind[found.value_no]],
-            value_id=distinct.value_id[found.value_no],
-            section=found.section_no,
-            section_names=found.section_names,
-            finder=np.full(len(found.text_no), max(self.patterns_no, 0), np.int32),
-            score=np.ones(len(found.text_no), np.float32) if found.score is None else found.score,
-            values=pl.DataFrame(values, schema=NO_VALUES.schema),
-            skipped={
-                (int(codes[kind]), reason): times for (kind, reason), times in found.skipped.items()
-            },
-            match_counts=found.match_counts,
-        )
+    def _show_to_finders(self, occurrences: SpanTable) -> pl.DataFrame:
+        """The occurrences as later finders see them: text, bytes, the name of the kind, value."""
+        columns = ("text_no", "start_byte", "end_byte", "kind", "value_id")
+        frame = pl.DataFrame({name: getattr(occurrences, name) for name in columns})
+        names = pl.Series("kind", [kind.name for kind in self._kinds], dtype=pl.String)
+        return frame.with_columns(names.gather(frame["kind"]))
 
-    def _merge_finders(
-        self, column: TextColumn, occurrences: ColumnOccurrences
-    ) -> ColumnOccurrences:
+    def _merge_finders(self, column: TextColumn, occurrences: SpanTable) -> SpanTable:
         """Run the active finders on a column and merge their spans into `occurrences` by the rules
         of sanitize/stages/span_conflicts.py."""
-        if len(occurrences.match_counts) != len(column.texts):  # without the finder `patterns`
-            occurrences = replace(occurrences, match_counts=np.zeros(len(column.texts), np.int64))
         finder_spans = [
             (finder_no, finder.find_spans(column)) for finder_no, finder in self.active_finders
         ]
@@ -338,146 +263,49 @@ class FinderPass:
         ]
         if not finder_spans:
             return occurrences
-        old_count = len(occurrences.text_no)
-
-        def concatenate(
-            first: npt.NDArray[Any], others: Sequence[npt.NDArray[Any]]
-        ) -> npt.NDArray[Any]:
-            return np.concatenate([first, *others]).astype(first.dtype)
-
-        claims = CompetingSpans(
-            text_no=concatenate(occurrences.text_no, [spans.text_no for _, spans in finder_spans]),
-            start=concatenate(
-                occurrences.start_byte, [spans.start_byte for _, spans in finder_spans]
-            ),
-            end=concatenate(occurrences.end_byte, [spans.end_byte for _, spans in finder_spans]),
-            kind_no=concatenate(
-                occurrences.kind,
-                [
-                    np.array([self.kind_numbers[name] for name in s.kind_names], np.int32)[
-                        s.kind_no
-                    ]
-                    for _, s in finder_spans
-                ],
-            ),
-            finder_no=concatenate(
-                occurrences.finder,
-                [np.full(len(spans.text_no), finder_no) for finder_no, spans in finder_spans],
-            ),
-            score=concatenate(occurrences.score, [spans.score for _, spans in finder_spans]),
-            exempt_finder_no=self.patterns_no,
-        )
-        given_value_ids = concatenate(
-            np.full(old_count, -1, np.int64),
-            [
-                np.full(len(spans.text_no), -1) if spans.value_id is None else spans.value_id
-                for _, spans in finder_spans
-            ],
-        )
-        winners, lost = resolve_conflicts(claims)
-        skipped = dict(occurrences.skipped)
-        for kind, times in enumerate(np.bincount(claims.kind_no[lost], minlength=1).tolist()):
-            if times:
-                skipped[kind, "overlap"] = skipped.get((kind, "overlap"), 0) + times
-        new_rows = winners[winners >= old_count]
-        new_occurrences = self._complete_spans(
-            column.texts, claims.take(new_rows), given_value_ids[new_rows]
-        )
-        columns: dict[str, Any] = {}
-        for name in (
-            "text_no",
-            "start_byte",
-            "end_byte",
-            "start",
-            "end",
-            "kind",
-            "value_id",
-            "section",
-            "finder",
-            "score",
-        ):
-            columns[name] = concatenate(
-                getattr(occurrences, name), [getattr(new_occurrences, name)]
-            )
-        # one list of section names for both
-        names = [*dict.fromkeys([*occurrences.section_names, *new_occurrences.section_names])]
-        section_no_by_name = {name: section_no for section_no, name in enumerate(names)}
-        section_numbers = [
-            np.array([*(section_no_by_name[name] for name in part.section_names), -1], np.int32)[
-                part.section
-            ]
-            for part in (occurrences, new_occurrences)
+        tables = [
+            self._complete_spans(column.texts, finder_no, spans)
+            for finder_no, spans in finder_spans
         ]
-        columns["section"] = np.concatenate(section_numbers)
-        # position in `columns` of each claim that stays: old rows keep theirs, new rows follow in
-        # order
-        rank = np.empty(len(claims.text_no), np.int64)
-        rank[new_rows] = old_count + np.arange(len(new_rows))
-        positions = np.where(winners < old_count, winners, rank[winners])
-        kept = {name: column[positions] for name, column in columns.items()}
-        values = pl.concat([occurrences.values, new_occurrences.values])
-        if len(lost):
-            values = values.filter(
-                pl.col("value_id").is_in(pl.Series(np.unique(kept["value_id"])).implode())
-            )
-        return ColumnOccurrences(
-            **kept,
-            section_names=names,
-            values=values,
-            skipped=skipped,
-            match_counts=occurrences.match_counts,
-        )
+        return merge_spans([occurrences, *tables], exempt_finder=self.patterns_no)
 
     def _complete_spans(
-        self, texts: pa.LargeStringArray, spans: CompetingSpans, given_value_ids: I64
-    ) -> ColumnOccurrences:
-        """Add code point offsets, sections, value ids and spellings to sorted spans. Where
-        `given_value_ids` is -1 the id is computed."""
+        self, texts: pa.LargeStringArray, finder_no: int, spans: FoundSpans
+    ) -> SpanTable:
+        """What a finder found as a table: in order, with sections and values. A value id that the
+        finder gives stands in for that of the text."""
         buffers = TextBuffers.from_array(texts)
         base = buffers.offsets[spans.text_no]
-        low, high = base + spans.start, base + spans.end
-        sections = find_sections(buffers, spans.text_no, low)
-        start, stop = bytes_to_code_points(buffers, spans.text_no, low, high)
+        order = sort_spans(base + spans.start_byte, base + spans.end_byte)
+        text_no, low = spans.text_no[order], (base + spans.start_byte)[order]
+        high = (base + spans.end_byte)[order]
+        numbers = np.array([self.kind_numbers[name] for name in spans.kind_names], np.int32)
+        kind_no = numbers[spans.kind_no[order]]
+        given = np.full(len(order), -1) if spans.value_id is None else spans.value_id[order]
+        # a value for each distinct text, kind and given id
         encoded = slice_spans(buffers, low, high).dictionary_encode()
-        code = np.asarray(encoded.indices, np.int64)
-        value_id = np.empty(len(low), np.int64)
-        frames = [NO_VALUES]
-        for number in np.unique(spans.kind_no).tolist():
-            kind_rows = np.flatnonzero(spans.kind_no == number)
-            used, inverse = np.unique(code[kind_rows], return_inverse=True)
-            kind, value = (
-                list(all_kinds().values())[number],
-                pl.Series(encoded.dictionary.take(pa.array(used))),
-            )
-            normalised = kind.normalise(value)
-            ids = compute_value_ids(to_large_string(normalised), kind.name, self.key)[inverse]
-            value_id[kind_rows] = np.where(
-                given_value_ids[kind_rows] >= 0, given_value_ids[kind_rows], ids
-            )
-            rows = {
-                "value_id": value_id[kind_rows],
-                "kind": np.full(len(kind_rows), number),
-                "value": value.gather(inverse),
-                "normalised": normalised.gather(inverse),
-            }
-            frames.append(
-                pl.DataFrame(rows, schema=NO_VALUES.schema).unique(
-                    ["value_id", "value"], maintain_order=True
-                )
-            )
-        return ColumnOccurrences(
-            text_no=spans.text_no,
-            start_byte=spans.start,
-            end_byte=spans.end,
-            start=start,
-            end=stop,
-            kind=spans.kind_no,
-            value_id=value_id,
-            section=sections.section_no,
-            section_names=sections.section_names,
-            finder=spans.finder_no,
-            score=spans.score,
-            values=pl.concat(frames),
+        spelled = np.column_stack([np.asarray(encoded.indices, np.int64), kind_no, given])
+        spelled, value_no = np.unique(spelled, axis=0, return_inverse=True)
+        value = pl.Series(encoded.dictionary, dtype=pl.String).gather(spelled[:, 0])
+        kind, value_id = spelled[:, 1].astype(np.int32), spelled[:, 2].copy()
+        normalised = value.clone()
+        for number in np.unique(kind).tolist():
+            rows = np.flatnonzero(kind == number)
+            own = self._kinds[number].normalise(value.gather(rows))
+            normalised = normalised.scatter(rows, own)
+            ids = compute_value_ids(to_large_string(own), self._kinds[number].name, self.key)
+            value_id[rows] = np.where(value_id[rows] >= 0, value_id[rows], ids)
+        sections = find_sections(buffers, text_no, low)
+        return SpanTable(
+            text_no=text_no,
+            start_byte=low - buffers.offsets[text_no],
+            end_byte=high - buffers.offsets[text_no],
+            value_no=value_no.ravel(),
+            section_no=sections.section_no,
+            finder=np.full(len(order), finder_no, np.int32),
+            score=spans.score[order].astype(np.float32),
+            values=ValueTable(value_id, kind, to_large_string(value), to_large_string(normalised)),
+            section_names=tuple(sections.section_names),
             skipped={},
             match_counts=np.zeros(len(texts), np.int64),
         )
@@ -485,71 +313,23 @@ class FinderPass:
 
 class TextSearch:
     """The first round on columns of texts, without documents: the scanner, and the other finders
-    that search each text by itself.
-
-    What a stream finds in a record. `kinds` is the list that the kind numbers of its results index.
-    """
+    that search each text by itself. What a stream finds in a record."""
 
     def __init__(
         self, key: Key, spec: DetectionSpec, *, max_doc_matches: int = NO_MATCH_LIMIT
     ) -> None:
-        """The search of a text with more than `max_doc_matches` ends (see `Detections`)."""
+        """The search of a text with more than `max_doc_matches` ends (see `PatternFinder`)."""
         self._finder_pass = FinderPass(spec, (), key, max_doc_matches=max_doc_matches)
-        assert self._finder_pass.scanner is not None
-        self._scanner, self._is_open = self._finder_pass.scanner, False
-        self.kinds = (
-            list(all_kinds().values()) if self._finder_pass.active_finders else self._scanner.kinds
-        )
+        self._is_open = False
 
-    def run_columns(self, columns: Sequence[pa.LargeStringArray]) -> list[patterns.Detections]:
-        """All occurrences in each of several columns of texts. Small columns are searched
-        together."""
-        found = list[patterns.Detections]()
-        for (low, high), texts in join_small_columns(columns):
-            found += self.run(texts).split([len(column) for column in columns[low:high]])
-        return found
-
-    def run(self, texts: pa.LargeStringArray) -> patterns.Detections:
-        """All occurrences in a column of texts; a null text has none."""
-        if not self._finder_pass.active_finders:
-            return self._scanner.run(texts)
+    def run_columns(self, columns: Sequence[pa.LargeStringArray]) -> list[SpanTable]:
+        """All occurrences in each of several columns of texts; a null text has none. Small columns
+        are searched together."""
         if not self._is_open:
             self._finder_pass.__enter__()
             self._is_open = True
-        texts = fill_null_texts(texts)
-        found = self._finder_pass.find_in_texts(texts)
-        buffers = TextBuffers.from_array(texts)
-        base = buffers.offsets[found.text_no]
-        spelled = pl.Series(
-            slice_spans(buffers, base + found.start_byte, base + found.end_byte), dtype=pl.String
-        )
-        spellings = found.values.unique(["value_id", "value"], maintain_order=True).with_row_index(
-            "value_no"
-        )
-        occurrences = pl.DataFrame(
-            {"value_id": found.value_id, "value": spelled},
-            schema={"value_id": pl.Int64, "value": pl.String},
-        )
-        joined = occurrences.join(
-            spellings, on=["value_id", "value"], how="left", maintain_order="left"
-        )
-        assert joined["value_no"].null_count() == 0
-        return patterns.Detections(
-            text_no=found.text_no,
-            start_byte=found.start_byte,
-            end_byte=found.end_byte,
-            start=found.start,
-            end=found.end,
-            value_no=joined["value_no"].cast(pl.Int64).to_numpy(),
-            section_no=found.section,
-            section_names=found.section_names,
-            distinct=patterns.DistinctValues(
-                kind=spellings["kind"].to_numpy(),
-                value=to_large_string(spellings["value"]),
-                normalised=to_large_string(spellings["normalised"]),
-                value_id=spellings["value_id"].to_numpy(),
-            ),
-            skipped=found.skipped,
-            match_counts=found.match_counts,
-            score=found.score,
-        )
+        found = list[SpanTable]()
+        for (low, high), texts in join_small_columns(columns):
+            sizes = [len(column) for column in columns[low:high]]
+            found += self._finder_pass.find_in_texts(texts).split(sizes)
+        return found

@@ -14,9 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.array_types import I32, I64
+from sanitize.array_types import I64
+from sanitize.core.arrow_buffers import fill_null_texts, to_large_string
+from sanitize.core.span_table import SpanTable, ValueTable
 from sanitize.kinds.kind import all_kinds
-from sanitize.stages.finder_pass import NO_VALUES, ColumnOccurrences
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import CellGroup
 from sanitize.storage.parquet_files import open_table_writer, write_table_rows
@@ -52,23 +53,19 @@ class OccurrenceTableWriter:
     def __exit__(self, *_: object) -> None:
         self._writer.close()
 
-    def add_first_round(self, values_file: Path, skipped_file: Path) -> None:
-        """Load values and counts of rejected candidates of the first round."""
+    def add_first_round(self, values: ValueTable, skipped_file: Path) -> None:
+        """Add the values of the first round, and its counts of rejected candidates."""
         numbers = {name: number for number, name in enumerate(self.kind_names.to_pylist())}
-        frame = pl.DataFrame(pq.read_table(values_file, partitioning=None)).with_columns(
-            pl.col("kind").cast(pl.String).replace_strict(numbers, return_dtype=pl.Int32),
-            pl.coalesce("normalised", "value").alias("normalised"),
-        )
-        self.values.append(frame.select(NO_VALUES.columns))
+        self.values.append(values.to_frame())
         for row in pq.read_table(skipped_file, partitioning=None).to_pylist():
             self.skipped[numbers[row["kind"]], row["reason"]] = row["candidates"]
         self.has_first_round = True
 
-    def add_batch(self, doc_no: I64, groups: Iterable[tuple[CellGroup, ColumnOccurrences]]) -> None:
+    def add_batch(self, doc_no: I64, groups: Iterable[tuple[CellGroup, SpanTable]]) -> None:
         """Add the occurrences of a batch of documents, given for each of its groups of cells."""
         batch = _OccurrenceBatch(self, doc_no)
         for group, occurrences in groups:
-            batch.add(occurrences, group.rows, group.cell)
+            batch.add(occurrences, group)
         if batch.pieces:
             rows = batch.build_table()
             self._writer.write_table(rows, row_group_size=rows.num_rows)
@@ -150,41 +147,34 @@ class _OccurrenceBatch:
             tables.entities,
         )
         self.doc_no = doc_no
-        self.pieces: list[tuple[ColumnOccurrences, I64, I32]] = []
+        # the spans of each group of cells, and the columns that the table has besides
+        self.pieces: list[tuple[SpanTable, dict[str, npt.NDArray[Any]]]] = []
         self.skipped: dict[tuple[int, str], int] = {}
         self._sorted_columns: dict[str, npt.NDArray[Any]] = {}
 
-    def add(self, occurrences: ColumnOccurrences, rows: I64, cells: I32) -> None:
+    def add(self, occurrences: SpanTable, group: CellGroup) -> None:
         for reason_key, times in occurrences.skipped.items():
             self.skipped[reason_key] = self.skipped.get(reason_key, 0) + times
-        if len(occurrences.text_no):
-            self.pieces.append(
-                (occurrences, self.doc_no[rows[occurrences.text_no]], cells[occurrences.text_no])
-            )
+        if len(occurrences):
+            start, end = occurrences.find_code_points(fill_null_texts(group.texts))
+            doc_no = self.doc_no[group.rows[occurrences.text_no]]
+            cell = group.cell[occurrences.text_no]
+            columns: dict[str, npt.NDArray[Any]] = {"start": start, "end": end}
+            self.pieces.append((occurrences, columns | {"doc_no": doc_no, "cell": cell}))
 
     def build_table(self) -> pa.Table:
         """The rows of the table `occurrences`, sorted."""
-        sections = sorted({name for piece, _, _ in self.pieces for name in piece.section_names})
+        sections = sorted({name for piece, _ in self.pieces for name in piece.section_names})
         section_no_by_name = {name: section_no for section_no, name in enumerate(sections)}
         columns: dict[str, list[npt.NDArray[Any]]] = {}
-        for piece, doc_no, cell in self.pieces:
+        for piece, others in self.pieces:
             lookup = np.array(
                 [*(section_no_by_name[name] for name in piece.section_names), -1], np.int32
             )
-            columns.setdefault("doc_no", []).append(doc_no)
-            columns.setdefault("cell", []).append(cell)
-            columns.setdefault("section", []).append(lookup[piece.section])
-            for name in (
-                "start",
-                "end",
-                "start_byte",
-                "end_byte",
-                "kind",
-                "value_id",
-                "finder",
-                "score",
-            ):
-                columns.setdefault(name, []).append(getattr(piece, name))
+            stored = ("start_byte", "end_byte", "kind", "value_id", "finder", "score")
+            own = {name: getattr(piece, name) for name in stored}
+            for name, column in (others | own | {"section": lookup[piece.section_no]}).items():
+                columns.setdefault(name, []).append(column)
         joined = {
             name: np.concatenate(parts) if len(parts) > 1 else parts[0]
             for name, parts in columns.items()
@@ -268,7 +258,25 @@ class _OccurrenceBatch:
 
     def spellings(self) -> pl.DataFrame:
         """The spellings in the batch, for the vault: value_id, kind, value, normalised."""
-        return pl.concat([piece.values for piece, _, _ in self.pieces])
+        return pl.concat([piece.take_used_values().values.to_frame() for piece, _ in self.pieces])
+
+
+def read_values(path: Path) -> ValueTable:
+    """The values of one task from its file in the vault."""
+    numbers = {name: number for number, name in enumerate(all_kinds())}
+    frame = pl.DataFrame(pq.read_table(path, partitioning=None)).with_columns(
+        pl.col("kind").cast(pl.String).replace_strict(numbers, return_dtype=pl.Int32),
+        pl.coalesce("normalised", "value").alias("normalised"),
+    )
+    ids, kind = (frame[name].to_numpy() for name in ("value_id", "kind"))
+    return ValueTable(
+        ids, kind, *(to_large_string(frame[name]) for name in ("value", "normalised"))
+    )
+
+
+def one_spelling_each(values: ValueTable) -> ValueTable:
+    """The first spelling of each value, ascending by id."""
+    return values.take(np.unique(values.value_id, return_index=True)[1])
 
 
 def _merge_counts(partial: list[pl.DataFrame]) -> pl.DataFrame | None:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -21,11 +21,10 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
-from sanitize.array_types import F32, I64, U8, Mask
+from sanitize.array_types import I64, U8, Mask
 from sanitize.core.arrow_buffers import (
     TextBuffers,
     ascii_lower,
-    bytes_to_code_points,
     fill_null_texts,
     find_matches,
     make_byte_table,
@@ -34,22 +33,22 @@ from sanitize.core.arrow_buffers import (
 )
 from sanitize.core.intervals import expand_ranges, sort_spans
 from sanitize.core.keys import Key, compute_value_ids
+from sanitize.core.span_table import SpanTable, ValueTable
 from sanitize.finders.known import CollapsedTexts
-from sanitize.finders.patterns import NO_MATCH_LIMIT, Detections, DistinctValues, PatternFinder
+from sanitize.finders.patterns import NO_MATCH_LIMIT, PatternFinder
 from sanitize.kinds.custom_kind import CustomKind
 from sanitize.kinds.kind import (
     ASCII_WORD_CHARS,
     BOUNDARY,
-    Kind,
     all_kinds,
     boundary_tables,
     unflatten_strings,
 )
 from sanitize.plans.detection_spec import DetectionSpec
-from sanitize.stages.span_conflicts import CompetingSpans, resolve_conflicts
+from sanitize.stages.span_conflicts import merge_spans
 from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings
-from sanitize.text.mail_headers import find_sections
+from sanitize.text.mail_headers import HeaderBlocks
 
 # bytes around a span that are searched for a context word
 _CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = (64, 32)
@@ -57,51 +56,31 @@ _WORD_BYTES = make_byte_table(ASCII_WORD_CHARS)
 
 
 class Scanner:
-    """Runs the built-in patterns and the custom kinds of a plan. `kinds` is the list that the kind
-    numbers of its results index."""
+    """Runs the built-in patterns and the custom kinds of a plan."""
 
     def __init__(self, key: Key, spec: DetectionSpec, *, max_matches: int = NO_MATCH_LIMIT) -> None:
-        """The search of a text with more than `max_matches` ends (see `Detections`)."""
+        """The search of a text with more than `max_matches` ends (see `PatternFinder`)."""
         self._patterns = PatternFinder(
             key, spec.countries, spec.opt_in_kinds, max_matches=max_matches
         )
         self._custom_scanners = [_CustomKindScanner(custom, key) for custom in spec.custom_kinds]
-        self.kinds: list[Kind] = [
-            *self._patterns.kinds,
-            *(one.kind for one in self._custom_scanners),
-        ]
 
-    def run(self, texts: pa.LargeStringArray) -> Detections:
-        """All occurrences in a column of texts; a null text has none."""
+    def run(self, texts: pa.LargeStringArray) -> SpanTable:
+        """All occurrences in a column of texts; a null text has none. `finder` is 0 for all."""
         texts = fill_null_texts(texts)
         found = self._patterns.run(texts)
         if not self._custom_scanners:
             return found
         buffers = TextBuffers.from_array(texts)
-        view = separate_escapes(buffers)
-        return _merge_found(
-            texts,
-            found,
-            [one.run(buffers, view) for one in self._custom_scanners],
-            len(self._patterns.kinds),
-        )
-
-
-@dataclass(frozen=True, repr=False)
-class _CustomKindSpans:
-    """Spans of one custom kind, sorted by position, in bytes from the start of their text; and
-    their distinct values."""
-
-    text_no: I64
-    start: I64
-    end: I64
-    score: F32
-    value_no: I64  # row in the three columns below
-    value: pa.LargeStringArray
-    normalised: pa.LargeStringArray
-    value_id: I64
-    skipped: dict[str, int]
-    match_counts: I64  # of each text: what its pattern and words match, accepted or not
+        view, headers = separate_escapes(buffers), HeaderBlocks(buffers)
+        tables = [one.run(buffers, view, headers) for one in self._custom_scanners]
+        # the built-in patterns rank last: custom kinds win ties
+        numbered = [
+            replace(table, finder=np.full(len(table), number, np.int32))
+            for number, table in enumerate([*tables, found])
+        ]
+        merged = merge_spans(numbered, exempt_finder=len(tables))
+        return replace(merged, finder=np.zeros(len(merged), np.int32))
 
 
 class _CustomKindScanner:
@@ -116,10 +95,10 @@ class _CustomKindScanner:
         forms = pl.concat(
             [ascii_lower(words), expand_spellings(pl.DataFrame({"form": words}))["form"]]
         ).unique(maintain_order=True)
-        number = list(all_kinds()).index(custom.name)
+        self.number = list(all_kinds()).index(custom.name)
         self._word_search = LiteralMatcher(
             to_large_string(forms),
-            np.full(len(forms), number, np.int32),
+            np.full(len(forms), self.number, np.int32),
             np.zeros(len(forms), np.int64),
         )
         self._context_pattern = _build_words_pattern(custom.context) if custom.context else ""
@@ -128,16 +107,16 @@ class _CustomKindScanner:
             "\\" in word for word in custom.words
         )
 
-    def run(self, buffers: TextBuffers, view: TextBuffers) -> _CustomKindSpans:
+    def run(self, buffers: TextBuffers, view: TextBuffers, headers: HeaderBlocks) -> SpanTable:
         """Its occurrences in a column of texts; `view` are the texts with separators for escapes
         (`separate_escapes`)."""
-        custom, skipped = self.custom, dict[str, int]()
+        custom, skipped = self.custom, dict[tuple[int, str], int]()
 
         def reject(
             reason: str, is_good: Mask, *columns: npt.NDArray[Any]
         ) -> list[npt.NDArray[Any]]:
             if not is_good.all():
-                skipped[reason] = skipped.get(reason, 0) + int((~is_good).sum())
+                skipped[self.number, reason] = int((~is_good).sum())
             return [column[is_good] for column in columns]
 
         searched = buffers if self._wants_backslash else view
@@ -178,9 +157,20 @@ class _CustomKindScanner:
         base = buffers.offsets[text_no]
         normalised = to_large_string(self.kind.normalise(values))
         value_ids = compute_value_ids(normalised, self.kind.name, self.key)
-        columns = text_no, low - base, high - base, score, value_no
-        return _CustomKindSpans(
-            *columns, to_large_string(values), normalised, value_ids, skipped, match_counts
+        sections = headers.find_sections(text_no, low)
+        kinds = np.full(len(value_ids), self.number, np.int32)
+        return SpanTable(
+            text_no=text_no,
+            start_byte=low - base,
+            end_byte=high - base,
+            value_no=value_no,
+            section_no=sections.section_no,
+            finder=np.zeros(len(low), np.int32),
+            score=score,
+            values=ValueTable(value_ids, kinds, to_large_string(values), normalised),
+            section_names=tuple(sections.section_names),
+            skipped=skipped,
+            match_counts=match_counts,
         )
 
     def _keeps_boundary(self, buffers: TextBuffers, low: I64, high: I64) -> Mask:
@@ -278,100 +268,3 @@ def _build_words_pattern(words: Sequence[str]) -> str:
 def _collapse_whitespace(texts: pl.Series) -> pl.Series:
     """Replace every run of white space by one space."""
     return texts.str.replace_all(r"\s+", " ")
-
-
-def _merge_found(
-    texts: pa.LargeStringArray,
-    builtin: Detections,
-    custom: Sequence[_CustomKindSpans],
-    first_custom_kind: int,
-) -> Detections:
-    """Merge the occurrences of built-in and custom kinds by the rules of
-    sanitize/stages/span_conflicts.py. `first_custom_kind` is the number of the first custom
-    kind."""
-    sizes = [len(builtin.text_no), *(len(one.text_no) for one in custom)]
-
-    def concatenate(
-        first: npt.NDArray[Any], others: Sequence[npt.NDArray[Any]]
-    ) -> npt.NDArray[Any]:
-        return np.concatenate([first, *others])
-
-    builtin_score = np.ones(sizes[0], np.float32) if builtin.score is None else builtin.score
-    builtin_finder_no = len(custom)  # the built-in patterns rank last: custom kinds win ties
-    claims = CompetingSpans(
-        text_no=concatenate(builtin.text_no, [one.text_no for one in custom]),
-        start=concatenate(builtin.start_byte, [one.start for one in custom]),
-        end=concatenate(builtin.end_byte, [one.end for one in custom]),
-        kind_no=concatenate(
-            builtin.distinct.kind[builtin.value_no],
-            [np.full(size, first_custom_kind + no) for no, size in enumerate(sizes[1:])],
-        ).astype(np.int32),
-        finder_no=np.repeat(np.array([builtin_finder_no, *range(len(custom))], np.int32), sizes),
-        score=concatenate(builtin_score, [one.score for one in custom]),
-        exempt_finder_no=builtin_finder_no,
-    )
-    winners, lost = resolve_conflicts(claims)
-    skipped = dict(builtin.skipped)
-    for no, one in enumerate(custom):
-        skipped |= {
-            (first_custom_kind + no, reason): times for reason, times in one.skipped.items()
-        }
-    for kind, times in enumerate(np.bincount(claims.kind_no[lost], minlength=1).tolist()):
-        if times:
-            skipped[kind, "overlap"] = skipped.get((kind, "overlap"), 0) + times
-    shift = np.cumsum([len(builtin.distinct.kind), *(len(one.value) for one in custom)])
-    value_no = concatenate(
-        builtin.value_no,
-        [one.value_no + offset for one, offset in zip(custom, shift, strict=False)],
-    )
-    distinct = DistinctValues(
-        kind=concatenate(
-            builtin.distinct.kind,
-            [np.full(len(one.value), first_custom_kind + no) for no, one in enumerate(custom)],
-        ).astype(np.int32),
-        value=pa.concat_arrays([builtin.distinct.value, *(one.value for one in custom)]),
-        normalised=pa.concat_arrays(
-            [builtin.distinct.normalised, *(one.normalised for one in custom)]
-        ),
-        value_id=concatenate(builtin.distinct.value_id, [one.value_id for one in custom]),
-    )
-    # offsets and sections of the custom spans, in their order; the built-in ones have theirs
-    # already
-    custom_rows = winners[winners >= sizes[0]]
-    buffers = TextBuffers.from_array(texts)
-    base = buffers.offsets[claims.text_no[custom_rows]]
-    low, high = base + claims.start[custom_rows], base + claims.end[custom_rows]
-    sections = find_sections(buffers, claims.text_no[custom_rows], low)
-    custom_starts, custom_ends = bytes_to_code_points(
-        buffers, claims.text_no[custom_rows], low, high
-    )
-    names = [*dict.fromkeys([*builtin.section_names, *sections.section_names])]
-    section_no_by_name = {name: section_no for section_no, name in enumerate(names)}
-    builtin_sections, custom_sections = (
-        np.array([*(section_no_by_name[name] for name in section_names), -1], np.int32)
-        for section_names in (builtin.section_names, sections.section_names)
-    )
-    columns = []
-    for builtin_column, custom_column in (
-        (builtin.start, custom_starts),
-        (builtin.end, custom_ends),
-        (builtin_sections[builtin.section_no], custom_sections[sections.section_no]),
-    ):
-        column = np.zeros(len(claims.text_no), builtin_column.dtype)
-        column[: sizes[0]], column[custom_rows] = builtin_column, custom_column
-        columns.append(column[winners])
-    start, stop, section = columns
-    return Detections(
-        text_no=claims.text_no[winners],
-        start_byte=claims.start[winners],
-        end_byte=claims.end[winners],
-        start=start,
-        end=stop,
-        value_no=value_no[winners],
-        section_no=section,
-        section_names=names,
-        distinct=distinct,
-        skipped=skipped,
-        match_counts=builtin.match_counts + sum(one.match_counts for one in custom),
-        score=claims.score[winners],
-    )

@@ -18,97 +18,90 @@ sort, and the pairs that share bytes.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
-from sanitize.array_types import F32, I32, I64
+from sanitize.array_types import F32, I64
 from sanitize.core.intervals import find_overlapping_pairs, flatten_spans, select_greedily
+from sanitize.core.span_table import SpanTable
 
 
-@dataclass(frozen=True, repr=False)
-class CompetingSpans:
-    """Spans of several finders in one column of texts: text, start and end in bytes of the text,
-    kind, finder (its position in the plan) and score. Spans of `exempt_finder_no` never conflict
-    with each other; -1: no such finder."""
-
-    text_no: I64
-    start: I64
-    end: I64
-    kind_no: I32
-    finder_no: I32
-    score: F32
-    exempt_finder_no: int = -1
-
-    def take(self, rows: I64) -> CompetingSpans:
-        """The spans at the given rows."""
-        columns: dict[str, Any] = {
-            name: getattr(self, name)[rows]
-            for name in ("text_no", "start", "end", "kind_no", "finder_no", "score")
-        }
-        return CompetingSpans(**columns, exempt_finder_no=self.exempt_finder_no)
+def merge_spans(tables: Sequence[SpanTable], exempt_finder: int = -1) -> SpanTable:
+    """The spans of several finders in one column of texts, without those that lose a conflict;
+    sorted by (text, start, longest first), with the values that they spell. Spans of
+    `exempt_finder` never conflict with each other; -1: no such finder."""
+    joined = SpanTable.concat(tables)
+    kept, lost = resolve_conflicts(joined, exempt_finder)
+    overlaps = Counter((kind, "overlap") for kind in joined.kind[lost].tolist())
+    skipped = dict(Counter(joined.skipped) + overlaps)
+    return replace(joined.take(kept), skipped=skipped).take_used_values()
 
 
-def resolve_conflicts(spans: CompetingSpans) -> tuple[I64, I64]:
+def resolve_conflicts(spans: SpanTable, exempt_finder: int = -1) -> tuple[I64, I64]:
     """Returns the rows that are kept, sorted by (text, start, longest first), and the rows that
     lost a conflict."""
     rows = _sort_without_duplicates(spans)
     ordered = spans.take(rows)
-    first, second = _find_conflicts(ordered)
+    first, second = _find_conflicts(ordered, exempt_finder)
     if not len(first):
         return rows, np.empty(0, np.int64)
-    is_kept = select_greedily(_rank(ordered, _raise_scores(ordered, first, second)), first, second)
+    scores = _raise_scores(ordered, first, second, exempt_finder)
+    is_kept = select_greedily(_rank(ordered, scores), first, second)
     return rows[is_kept], rows[~is_kept]
 
 
-def _sort_without_duplicates(spans: CompetingSpans) -> I64:
+def _sort_without_duplicates(spans: SpanTable) -> I64:
     """The rows of the spans by (text, start, longest first, kind); of one span of one kind only the
     best row."""
     order = np.lexsort(
-        (spans.finder_no, -spans.score, spans.kind_no, -spans.end, spans.start, spans.text_no)
+        (spans.finder, -spans.score, spans.kind, -spans.end_byte, spans.start_byte, spans.text_no)
     )
-    columns = [column[order] for column in (spans.text_no, spans.start, spans.end, spans.kind_no)]
+    columns = [
+        column[order] for column in (spans.text_no, spans.start_byte, spans.end_byte, spans.kind)
+    ]
     is_duplicate = np.zeros(len(order), np.bool_)
     is_duplicate[1:] = np.logical_and.reduce([column[1:] == column[:-1] for column in columns])
     return order[~is_duplicate]
 
 
-def _raise_scores(spans: CompetingSpans, first: I64, second: I64) -> F32:
+def _raise_scores(spans: SpanTable, first: I64, second: I64, exempt_finder: int) -> F32:
     """The score of each span, at least that of the spans of its kind inside it. `first` and
     `second` are the pairs in conflict."""
     # it begins no earlier
-    is_inside = (spans.kind_no[first] == spans.kind_no[second]) & (
-        spans.end[second] <= spans.end[first]
+    is_inside = (spans.kind[first] == spans.kind[second]) & (
+        spans.end_byte[second] <= spans.end_byte[first]
     )
-    is_inside &= spans.finder_no[second] != spans.exempt_finder_no
+    is_inside &= spans.finder[second] != exempt_finder
     scores = spans.score.copy()
     np.maximum.at(scores, first[is_inside], spans.score[second[is_inside]])
     return scores
 
 
-def _rank(spans: CompetingSpans, scores: F32) -> I64:
+def _rank(spans: SpanTable, scores: F32) -> I64:
     """The place of each span in a total order, the best first: the result then does not depend on
     the order of the input rows."""
-    lengths = spans.end - spans.start
+    lengths = spans.end_byte - spans.start_byte
     order = np.lexsort(
-        (spans.kind_no, spans.start, spans.text_no, spans.finder_no, -lengths, -scores)
+        (spans.kind, spans.start_byte, spans.text_no, spans.finder, -lengths, -scores)
     )
     rank = np.empty(len(order), np.int64)
     rank[order] = np.arange(len(order))
     return rank
 
 
-def _find_conflicts(spans: CompetingSpans) -> tuple[I64, I64]:
+def _find_conflicts(spans: SpanTable, exempt_finder: int) -> tuple[I64, I64]:
     """The pairs of rows of sorted spans that are in conflict."""
-    (axis,) = flatten_spans((spans.text_no, spans.start, spans.end))
+    (axis,) = flatten_spans((spans.text_no, spans.start_byte, spans.end_byte))
     first, second = find_overlapping_pairs(*axis)
-    is_same_kind = spans.kind_no[first] == spans.kind_no[second]
-    is_nested = spans.end[second] <= spans.end[first]  # the later one begins no earlier
-    is_same_span = (spans.start[first] == spans.start[second]) & (
-        spans.end[first] == spans.end[second]
+    is_same_kind = spans.kind[first] == spans.kind[second]
+    is_nested = spans.end_byte[second] <= spans.end_byte[first]  # the later one begins no earlier
+    is_same_span = (spans.start_byte[first] == spans.start_byte[second]) & (
+        spans.end_byte[first] == spans.end_byte[second]
     )
-    is_exempt = spans.finder_no == spans.exempt_finder_no
+    is_exempt = spans.finder == exempt_finder
     is_conflict = (is_same_kind | is_same_span | ~is_nested) & ~(
         is_exempt[first] & is_exempt[second]
     )

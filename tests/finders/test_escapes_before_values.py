@@ -35,8 +35,8 @@ def list_values(finder: PatternFinder, texts: list[str]) -> list[set[tuple[str, 
     columns = (found.text_no, found.start_byte, found.end_byte, found.value_no)
     for text_no, start, end, value_no in zip(*(c.tolist() for c in columns), strict=True):
         value = texts[text_no].encode()[start:end].decode()
-        assert value == found.distinct.value[value_no].as_py()
-        values[text_no].add((finder.kinds[int(found.distinct.kind[value_no])].name, value))
+        assert value == found.values.value[value_no].as_py()
+        values[text_no].add((finder.kinds[int(found.values.kind[value_no])].name, value))
     return values
 
 

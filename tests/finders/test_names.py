@@ -30,14 +30,12 @@ NAMES.open(KEY, None)
 def build_column(texts: Sequence[str]) -> TextColumn:
     array = pa.array(texts, pa.large_string())
     found = PATTERNS.run(array)
-    kinds = pl.Series([kind.name for kind in PATTERNS.kinds]).gather(
-        found.distinct.kind[found.value_no]
-    )
+    kinds = pl.Series([kind.name for kind in PATTERNS.kinds]).gather(found.kind)
     columns = {"text_no": found.text_no, "start_byte": found.start_byte, "end_byte": found.end_byte}
     return TextColumn(
         array,
         pl.DataFrame(columns).with_columns(
-            kind=kinds, value_id=pl.Series(found.distinct.value_id[found.value_no])
+            kind=kinds, value_id=pl.Series(found.values.value_id[found.value_no])
         ),
     )
 

@@ -16,8 +16,9 @@ from hypothesis import strategies as st
 
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.keys import Key, compute_value_ids
+from sanitize.core.span_table import SpanTable
 from sanitize.finders import patterns
-from sanitize.finders.patterns import Detections, PatternFinder
+from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.kind import (
     ASCII_WORD_CHARS,
     BOUNDARY,
@@ -304,16 +305,15 @@ def reference_section(text: str, position: int) -> str | None:
 
 
 def list_rows(
-    found: Detections, texts: list[str | None], kinds: list[Kind] = FINDER.kinds
+    found: SpanTable, texts: list[str | None], kinds: list[Kind] = FINDER.kinds
 ) -> list[list[Row]]:
     """Returns the finder's results, text by text, in the format of the reference implementation."""
     out: list[list[Row]] = [[] for _ in texts]
-    values, kind = found.distinct.value.to_pylist(), found.distinct.kind.tolist()
-    ids = found.distinct.value_id.tolist()
+    values, kind = found.values.value.to_pylist(), found.values.kind.tolist()
+    ids = found.values.value_id.tolist()
     columns = (
         found.text_no,
-        found.start,
-        found.end,
+        *found.find_code_points(pa.array([text or "" for text in texts], pa.large_string())),
         found.start_byte,
         found.end_byte,
         found.value_no,
@@ -339,7 +339,7 @@ def list_rows(
     return out
 
 
-def count_rejected(found: Detections, kinds: list[Kind] = FINDER.kinds) -> Counter[tuple[str, str]]:
+def count_rejected(found: SpanTable, kinds: list[Kind] = FINDER.kinds) -> Counter[tuple[str, str]]:
     return Counter(
         {
             (kinds[number].name, reason): count
@@ -657,7 +657,7 @@ def test_rejected_counts_do_not_depend_on_the_batch() -> None:
 def test_columns_of_nulls_and_empty_columns() -> None:
     for texts in ([], [None], [None, "", None]):
         found = FINDER.run(build_column(texts))
-        assert len(found.text_no) == 0 and len(found.distinct.kind) == 0 and not found.skipped
+        assert len(found.text_no) == 0 and len(found.values.kind) == 0 and not found.skipped
 
 
 def test_texts_do_not_run_into_each_other() -> None:
@@ -836,7 +836,7 @@ def test_spellings_of_one_value_share_an_id_and_kinds_do_not() -> None:
     assert len(set(ids.values())) == 3
     assert all(0 <= value_id < 1 << 63 for value_id in ids.values())
     other_key = PatternFinder(Key.from_seed(8)).run(build_column(["bob@example.com"]))
-    assert other_key.distinct.value_id[0] != ids["bob@example.com"]
+    assert other_key.values.value_id[0] != ids["bob@example.com"]
 
 
 def test_a_section_is_never_an_address() -> None:

@@ -21,12 +21,12 @@ def find_ages(text: str) -> list[str]:
 
 
 def find_ages_of_texts(texts: list[str]) -> list[list[str]]:
-    detections = FINDER.run(pa.array(texts, pa.large_string()))
-    kinds = detections.distinct.kind[detections.value_no]
+    column = pa.array(texts, pa.large_string())
+    detections = FINDER.run(column)
+    starts, ends = detections.find_code_points(column)
+    kinds = detections.kind
     ages: list[list[str]] = [[] for _ in texts]
-    for no, start, end, kind in zip(
-        detections.text_no, detections.start, detections.end, kinds, strict=True
-    ):
+    for no, start, end, kind in zip(detections.text_no, starts, ends, kinds, strict=True):
         if FINDER.kinds[kind].name == KIND.name:
             ages[no].append(texts[no][start:end])
     return ages
@@ -305,16 +305,15 @@ TEXTS_WITHOUT_AGE = [
 
 
 def test_every_context_word_of_an_age() -> None:
-    detections = FINDER.run(pa.array(TEXTS_WITH_AGE + TEXTS_WITHOUT_AGE, pa.large_string()))
-    ages = [
-        FINDER.kinds[kind].name == KIND.name
-        for kind in detections.distinct.kind[detections.value_no].tolist()
-    ]
+    column = pa.array(TEXTS_WITH_AGE + TEXTS_WITHOUT_AGE, pa.large_string())
+    detections = FINDER.run(column)
+    starts, ends = detections.find_code_points(column)
+    ages = [FINDER.kinds[kind].name == KIND.name for kind in detections.kind.tolist()]
     age_counts = [0] * len(TEXTS_WITH_AGE + TEXTS_WITHOUT_AGE)
     for text_no, start, stop, age in zip(
         detections.text_no.tolist(),
-        detections.start.tolist(),
-        detections.end.tolist(),
+        starts.tolist(),
+        ends.tolist(),
         ages,
         strict=True,
     ):
@@ -392,8 +391,8 @@ def test_spellings_of_an_age_share_a_value_id() -> None:
     )
     assert len(detections.text_no) == 4
     assert (
-        set(detections.distinct.normalised.to_pylist()) == {"64"}
-        and len(set(detections.distinct.value_id.tolist())) == 1
+        set(detections.values.normalised.to_pylist()) == {"64"}
+        and len(set(detections.values.value_id.tolist())) == 1
     )
 
 

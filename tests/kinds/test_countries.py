@@ -21,9 +21,9 @@ CASES = [(name, text, value) for name, kind in NATIONAL.items() for text, value 
 def find_values(text: str, countries: tuple[str, ...]) -> list[tuple[str, str]]:
     finder = PatternFinder(KEY, countries, opt_in_kinds=("AGE", "DATE_TIME"))
     result = finder.run(pa.array([text], pa.large_string()))
-    values = result.distinct.value.to_pylist()
+    values = result.values.value.to_pylist()
     return [
-        (finder.kinds[result.distinct.kind[value_no]].name, values[value_no])
+        (finder.kinds[result.values.kind[value_no]].name, values[value_no])
         for value_no in result.value_no
     ]
 

@@ -43,8 +43,10 @@ def find_matches(texts: list[str], *customs: dict[str, Any], skipped: bool = Fal
     kinds = tuple(CustomKind(**custom) for custom in customs)
     with custom_kinds(kinds):
         scanner = Scanner(KEY, DetectionSpec(custom_kinds=kinds))
-        detections = scanner.run(pa.array(texts, pa.large_string()))
-    names = [kind.name for kind in scanner.kinds]
+        column = pa.array(texts, pa.large_string())
+        detections = scanner.run(column)
+        starts, ends = detections.find_code_points(column)
+        names = list(all_kinds())
     if skipped:
         return {
             (names[kind], reason): count for (kind, reason), count in detections.skipped.items()
@@ -53,17 +55,17 @@ def find_matches(texts: list[str], *customs: dict[str, Any], skipped: bool = Fal
     spans: list[list[tuple[str, str, float]]] = [[] for _ in texts]
     for no, start, stop, low, high, value_no, score in zip(
         detections.text_no,
-        detections.start,
-        detections.end,
+        starts,
+        ends,
         detections.start_byte,
         detections.end_byte,
         detections.value_no,
         detections.score,
         strict=True,
     ):
-        value = detections.distinct.value[value_no].as_py()
+        value = detections.values.value[value_no].as_py()
         assert texts[no][start:stop] == value == texts[no].encode()[low:high].decode()
-        name = names[detections.distinct.kind[value_no]]
+        name = names[detections.values.kind[value_no]]
         if name in [custom.name for custom in kinds]:
             spans[no].append((name, value, round(float(score), 2)))
     return spans

@@ -26,12 +26,12 @@ def find_dates(text: str) -> list[str]:
 
 
 def find_dates_of_texts(texts: list[str]) -> list[list[str]]:
-    detections = FINDER.run(pa.array(texts, pa.large_string()))
-    kinds = detections.distinct.kind[detections.value_no]
+    column = pa.array(texts, pa.large_string())
+    detections = FINDER.run(column)
+    starts, ends = detections.find_code_points(column)
+    kinds = detections.kind
     dates: list[list[str]] = [[] for _ in texts]
-    for no, start, end, kind in zip(
-        detections.text_no, detections.start, detections.end, kinds, strict=True
-    ):
+    for no, start, end, kind in zip(detections.text_no, starts, ends, kinds, strict=True):
         if FINDER.kinds[kind].name == KIND.name:
             dates[no].append(texts[no][start:end])
     return dates

@@ -257,21 +257,23 @@ LIMITS = [
 
 def test_every_context_word_and_zone() -> None:
     texts = [text for text, _ in DATES_BY_TEXT] + [f"x\n{text}\ny" for text, _ in NORMALISED_VALUES]
-    detections = FINDER.run(pa.array(texts, pa.large_string()))
+    column = pa.array(texts, pa.large_string())
+    detections = FINDER.run(column)
+    starts, ends = detections.find_code_points(column)
     dates: list[list[str]] = [[] for _ in texts]
     for text_no, start, stop, value_no in zip(
         *(
             column.tolist()
             for column in (
                 detections.text_no,
-                detections.start,
-                detections.end,
+                starts,
+                ends,
                 detections.value_no,
             )
         ),
         strict=True,
     ):
-        if FINDER.kinds[detections.distinct.kind[value_no]].name == KIND.name:
+        if FINDER.kinds[detections.values.kind[value_no]].name == KIND.name:
             dates[text_no].append(texts[text_no][start:stop])
     expected = [expected_dates for _, expected_dates in DATES_BY_TEXT] + [
         [text] for text, _ in NORMALISED_VALUES

@@ -56,8 +56,8 @@ def find_by_pattern(kind: Kind, texts: list[str]) -> list[list[str]]:
     found = finder.run(pa.array(texts, pa.large_string()))
     values: list[list[str]] = [[] for _ in texts]
     for text_no, value_no in zip(found.text_no.tolist(), found.value_no.tolist(), strict=True):
-        if finder.kinds[found.distinct.kind[value_no]].name == kind.name:
-            values[text_no].append(found.distinct.value[value_no].as_py())
+        if finder.kinds[found.values.kind[value_no]].name == kind.name:
+            values[text_no].append(found.values.value[value_no].as_py())
     return values
 
 

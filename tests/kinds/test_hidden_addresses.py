@@ -131,7 +131,7 @@ TEXTS_WITHOUT_ADDRESS = [
 def test_every_obfuscation_of_an_address() -> None:
     texts = [text for text, _ in ADDRESS_BY_TEXT] + TEXTS_WITHOUT_ADDRESS
     detections = FINDER.run(pa.array(texts, pa.large_string()))
-    forms, kinds = detections.distinct.normalised.to_pylist(), detections.distinct.kind
+    forms, kinds = detections.values.normalised.to_pylist(), detections.values.kind
     addresses: list[list[str]] = [[] for _ in texts]
     for text_no, value_no in zip(
         detections.text_no.tolist(), detections.value_no.tolist(), strict=True
@@ -155,4 +155,4 @@ def test_long_spelled_out_local_part_is_truncated(size: int) -> None:
     detections = FINDER.run(
         pa.array([f"{' dot '.join(names)} at example dot com"], pa.large_string())
     )
-    assert detections.distinct.normalised.to_pylist() == [".".join(names[-5:]) + "@example.com"]
+    assert detections.values.normalised.to_pylist() == [".".join(names[-5:]) + "@example.com"]

@@ -47,7 +47,7 @@ def find_values(text: str) -> tuple[list[tuple[str, str]], set[tuple[str, str]]]
     candidates."""
     found = FINDER.run(pa.array([text], pa.large_string()))
     values = [
-        (FINDER.kinds[found.distinct.kind[value_no]].name, found.distinct.value[value_no].as_py())
+        (FINDER.kinds[found.values.kind[value_no]].name, found.values.value[value_no].as_py())
         for value_no in found.value_no
     ]
     return values, {(FINDER.kinds[number].name, reason) for number, reason in found.skipped}

@@ -21,11 +21,13 @@ FINDER = PatternFinder(Key.from_seed(3), opt_in_kinds=("AGE", "DATE_TIME"))
 
 def find_numbers(text: str) -> list[str]:
     """The telephone numbers that the finder `patterns`, with all kinds, reports in a text."""
-    detections = FINDER.run(pa.array([text], pa.large_string()))
+    column = pa.array([text], pa.large_string())
+    detections = FINDER.run(column)
+    starts, ends = detections.find_code_points(column)
     rows = zip(
-        detections.start.tolist(),
-        detections.end.tolist(),
-        detections.distinct.kind[detections.value_no].tolist(),
+        starts.tolist(),
+        ends.tolist(),
+        detections.kind.tolist(),
         strict=True,
     )
     return [text[start:stop] for start, stop, kind in rows if FINDER.kinds[kind].name == KIND.name]

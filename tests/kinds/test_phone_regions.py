@@ -64,14 +64,14 @@ def sample_numbers(region: str, sort: int) -> tuple[str, ...]:
 
 def measure_recall(text: str, formatted: tuple[str, ...]) -> float:
     """The share of numbers that are found exactly, in a text with one number."""
-    detections = FINDER.run(
-        pa.array([text.format(values) for values in formatted], pa.large_string())
-    )
+    column = pa.array([text.format(values) for values in formatted], pa.large_string())
+    detections = FINDER.run(column)
+    starts, ends = detections.find_code_points(column)
     found: list[list[str]] = [[] for _ in formatted]
     for row, start, stop, value_no in zip(
-        detections.text_no, detections.start, detections.end, detections.value_no, strict=True
+        detections.text_no, starts, ends, detections.value_no, strict=True
     ):
-        if FINDER.kinds[detections.distinct.kind[value_no]].name == KIND.name:
+        if FINDER.kinds[detections.values.kind[value_no]].name == KIND.name:
             found[row].append(text.format(formatted[row])[start:stop])
     return sum(values == [number] for values, number in zip(found, formatted, strict=True)) / len(
         formatted

@@ -297,13 +297,15 @@ def test_probe(text: str, expected: list[tuple[str, str, str]]) -> None:
 def find_values(texts: list[str]) -> list[list[tuple[str, str, str]]]:
     """(kind, value, normalised form) of all occurrences, by text; checks that code point and byte
     spans give the same value."""
-    result = FINDER.run(pa.array(texts, pa.large_string()))
-    forms = result.distinct.normalised.to_pylist()
+    column = pa.array(texts, pa.large_string())
+    result = FINDER.run(column)
+    starts, ends = result.find_code_points(column)
+    forms = result.values.normalised.to_pylist()
     out: list[list[tuple[str, str, str]]] = [[] for _ in texts]
     columns = (
         result.text_no,
-        result.start,
-        result.end,
+        starts,
+        ends,
         result.start_byte,
         result.end_byte,
         result.value_no,
@@ -314,7 +316,7 @@ def find_values(texts: list[str]) -> list[list[tuple[str, str, str]]]:
         value = texts[text_no][start:stop]
         assert texts[text_no].encode()[first:last].decode() == value
         out[text_no].append(
-            (FINDER.kinds[result.distinct.kind[value_no]].name, value, forms[value_no])
+            (FINDER.kinds[result.values.kind[value_no]].name, value, forms[value_no])
         )
     return out
 
@@ -336,5 +338,5 @@ def test_hidden_forms_of_one_address_are_one_value() -> None:
     result = FINDER.run(pa.array(hidden, pa.large_string()))
     assert (
         len(result.value_no) == len(hidden)
-        and len(set(result.distinct.value_id[result.value_no].tolist())) == 1
+        and len(set(result.values.value_id[result.value_no].tolist())) == 1
     )

@@ -91,9 +91,9 @@ def build_key_block(key_type: str = "RSA ", body: str = KEY_LINES) -> str:
 
 def find_values(text: str) -> list[tuple[str, str]]:
     result = FINDER.run(pa.array([text], pa.large_string()))
-    values = result.distinct.value.to_pylist()
+    values = result.values.value.to_pylist()
     return [
-        (FINDER.kinds[result.distinct.kind[value_no]].name, values[value_no])
+        (FINDER.kinds[result.values.kind[value_no]].name, values[value_no])
         for value_no in result.value_no
     ]
 
@@ -243,4 +243,4 @@ def test_placeholders_are_rejected() -> None:
         "placeholder": 3,
         "short": 1,
     }
-    assert "SECRET" not in {FINDER.kinds[number].name for number in result.distinct.kind}
+    assert "SECRET" not in {FINDER.kinds[number].name for number in result.values.kind}

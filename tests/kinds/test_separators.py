@@ -66,15 +66,15 @@ CASES = [
 
 def find_values(texts: list[str]) -> list[list[tuple[str, str, str]]]:
     """The values in each text: kind, value, normalised form."""
-    detections = FINDER.run(pa.array(texts, pa.large_string()))
+    column = pa.array(texts, pa.large_string())
+    detections = FINDER.run(column)
+    starts, ends = detections.find_code_points(column)
     out: list[list[tuple[str, str, str]]] = [[] for _ in texts]
     for row, start, stop, value_no in zip(
-        detections.text_no, detections.start, detections.end, detections.value_no, strict=True
+        detections.text_no, starts, ends, detections.value_no, strict=True
     ):
-        name = FINDER.kinds[detections.distinct.kind[value_no]].name
-        out[row].append(
-            (name, texts[row][start:stop], str(detections.distinct.normalised[value_no]))
-        )
+        name = FINDER.kinds[detections.values.kind[value_no]].name
+        out[row].append((name, texts[row][start:stop], str(detections.values.normalised[value_no])))
     return out
 
 

@@ -20,12 +20,12 @@ def find_user_names(text: str) -> list[str]:
 
 
 def find_user_names_of_texts(texts: list[str]) -> list[list[str]]:
-    detections = FINDER.run(pa.array(texts, pa.large_string()))
-    kinds = detections.distinct.kind[detections.value_no]
+    column = pa.array(texts, pa.large_string())
+    detections = FINDER.run(column)
+    starts, ends = detections.find_code_points(column)
+    kinds = detections.kind
     names: list[list[str]] = [[] for _ in texts]
-    for no, start, end, kind in zip(
-        detections.text_no, detections.start, detections.end, kinds, strict=True
-    ):
+    for no, start, end, kind in zip(detections.text_no, starts, ends, kinds, strict=True):
         if FINDER.kinds[kind].name == KIND.name:
             names[no].append(texts[no][start:end])
     return names
@@ -81,7 +81,7 @@ def test_spellings_of_a_user_name_share_a_value_id() -> None:
     detections = FINDER.run(pa.array(["@ALee, user: alee in /home/alee/x"], pa.large_string()))
     assert (
         len(detections.value_no) == 3
-        and len(set(detections.distinct.value_id[detections.value_no].tolist())) == 1
+        and len(set(detections.values.value_id[detections.value_no].tolist())) == 1
     )
 
 

@@ -14,11 +14,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sanitize.core.span_table import SpanTable
 from sanitize.core.text_cells import LeafPath
 from sanitize.editors.redact import Redact
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import OutputBroken
-from sanitize.finders.patterns import Detections, PatternFinder
+from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.kind import list_kinds
 from sanitize.pipeline import canaries
 from sanitize.pipeline.run import run_with_settings
@@ -253,16 +254,11 @@ def make_finder_ignore_kind(monkeypatch: pytest.MonkeyPatch, kind: str) -> None:
     """Makes the finder ignore one kind."""
     real_run = PatternFinder.run
 
-    def run_and_drop_kind(self: PatternFinder, texts: Any) -> Detections:
-        import dataclasses
-
+    def run_and_drop_kind(self: PatternFinder, texts: Any) -> SpanTable:
         found = real_run(self, texts)
         kind_no = [kind_spec.name for kind_spec in self.kinds].index(kind)
-        kept_rows = found.distinct.kind[found.value_no] != kind_no
-        columns = ("text_no", "start_byte", "end_byte", "start", "end", "value_no", "section_no")
-        return dataclasses.replace(
-            found, **{name: getattr(found, name)[kept_rows] for name in columns}
-        )
+        kept_rows = found.kind != kind_no
+        return found.take(kept_rows)
 
     monkeypatch.setattr(PatternFinder, "run", run_and_drop_kind)
 

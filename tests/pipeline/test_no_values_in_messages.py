@@ -613,7 +613,7 @@ def test_reprs_show_no_value(finished_run: Path, monkeypatch: pytest.MonkeyPatch
         # dataclasses that contain a table must not print its values
         assert [
             type(table).__name__
-            for table in (batch, occurrences, occurrences.distinct)
+            for table in (batch, occurrences, occurrences.values)
             if find_canaries(repr(table))
         ] == []
 

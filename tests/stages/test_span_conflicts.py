@@ -6,11 +6,13 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
+import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanitize.stages.span_conflicts import CompetingSpans, resolve_conflicts
+from sanitize.core.span_table import SpanTable, ValueTable
+from sanitize.stages.span_conflicts import resolve_conflicts
 
 
 class Span(NamedTuple):
@@ -22,20 +24,28 @@ class Span(NamedTuple):
     score: float
 
 
-def make_competing_spans(spans: list[Span], sealed: int = -1) -> CompetingSpans:
+def make_span_table(spans: list[Span]) -> SpanTable:
     columns = list(zip(*spans, strict=True)) or [()] * 6
-    integer_columns = [np.array(column, np.int64) for column in columns[:3]]
-    return CompetingSpans(
-        *integer_columns,
-        np.array(columns[3], np.int32),
-        np.array(columns[4], np.int32),
-        np.array(columns[5], np.float32),
-        sealed,
+    text_no, start, end = (np.array(column, np.int64) for column in columns[:3])
+    kinds, value_no = np.unique(np.array(columns[3], np.int32), return_inverse=True)
+    texts = pa.array([str(kind) for kind in kinds], pa.large_string())
+    return SpanTable(
+        text_no=text_no,
+        start_byte=start,
+        end_byte=end,
+        value_no=value_no.astype(np.int64),
+        section_no=np.full(len(spans), -1, np.int32),
+        finder=np.array(columns[4], np.int32),
+        score=np.array(columns[5], np.float32),
+        values=ValueTable(kinds.astype(np.int64), kinds, texts, texts),
+        section_names=(),
+        skipped={},
+        match_counts=np.zeros(2, np.int64),
     )
 
 
 def resolve(spans: list[Span], sealed: int = -1) -> tuple[list[Span], list[Span]]:
-    kept, rejected = resolve_conflicts(make_competing_spans(spans, sealed))
+    kept, rejected = resolve_conflicts(make_span_table(spans), sealed)
     return [spans[row] for row in kept], sorted(spans[row] for row in rejected)
 
 

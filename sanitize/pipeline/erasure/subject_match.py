@@ -24,6 +24,7 @@ from sanitize.core.text_cells import LeafPath
 from sanitize.errors import UsageError
 from sanitize.finders.names import is_name_in_local_part
 from sanitize.kinds.custom_kind import CustomKind
+from sanitize.kinds.kind import all_kinds
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.corpus_pass import load_occurrences, occurrences_in_cells
 from sanitize.stages.scanner import Scanner
@@ -113,23 +114,22 @@ class SubjectMatch:
                     if part.strip()
                 ]
         scanner = Scanner(key, DetectionSpec(custom_kinds=customs))
-        found = scanner.run(pa.array([line for _, line in other_lines], pa.large_string()))
+        texts = pa.array([line for _, line in other_lines], pa.large_string())
+        found = scanner.run(texts)
         value_ids: dict[int, int] = {}
         value_numbers: list[int] = []
         for row, start, end, value_no in zip(
-            found.text_no, found.start, found.end, found.value_no, strict=True
+            found.text_no, *found.find_code_points(texts), found.value_no, strict=True
         ):
             if start == 0 and end == len(other_lines[row][1]):
-                value_ids[int(row)] = int(found.distinct.value_id[value_no])
+                value_ids[int(row)] = int(found.values.value_id[value_no])
                 value_numbers.append(int(value_no))
-        kinds, distinct = [kind.name for kind in scanner.kinds], found.distinct
+        used, kinds = found.values.take(np.array(value_numbers, np.int64)), list(all_kinds())
         values = {
-            int(distinct.value_id[no]): (kinds[distinct.kind[no]], distinct.value[no].as_py())
-            for no in value_numbers
+            int(value_id): (kinds[kind], value.as_py())
+            for value_id, kind, value in zip(used.value_id, used.kind, used.value, strict=True)
         }
-        mailboxes = remove_plus_tags(
-            pl.Series(found.distinct.normalised, dtype=pl.String).gather(value_numbers)
-        ).drop_nulls()
+        mailboxes = remove_plus_tags(pl.Series(used.normalised, dtype=pl.String)).drop_nulls()
         names: dict[str, int] = {}
         for row, (no, line) in enumerate(other_lines):
             if row in value_ids:

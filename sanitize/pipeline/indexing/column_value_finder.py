@@ -26,12 +26,13 @@ from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, splice, to_large_string
 from sanitize.core.intervals import flatten_spans, is_outermost
 from sanitize.core.keys import Key, compute_value_ids
+from sanitize.core.span_table import VALUE_SCHEMA
 from sanitize.core.text_cells import FlatTexts, LeafPath, flatten_leaf
 from sanitize.kinds.kind import all_kinds
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.readers.survey import find_faults
 from sanitize.stages.detection import select_text_finders
-from sanitize.stages.finder_pass import NO_VALUES, FinderPass
+from sanitize.stages.finder_pass import FinderPass
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import Documents
 from sanitize.storage.parquet_files import open_table_writer
@@ -133,7 +134,11 @@ class ColumnValueFinder:
         if self._open_pass is None:
             self._open_pass = FinderPass(select_text_finders(self._spec), (), self._key).__enter__()
         found = self._open_pass.find_in_texts(cells)
-        values = found.values.unique(["value_id", "value"], maintain_order=True)
+        values = (
+            found.take_used_values()
+            .values.to_frame()
+            .unique(["value_id", "value"], maintain_order=True)
+        )
         common_ids = values.filter(find_common_values(values))["value_id"].to_numpy()
         is_value = self._is_wanted[found.kind] & ~np.isin(found.value_id, common_ids)
         is_cut = is_value | ~self._is_wanted[found.kind]
@@ -161,7 +166,7 @@ class ColumnValueFinder:
         """Values (`kind`, a name, `value` and `cell_no`) with their ids, without those that are not
         searched for.
         """
-        frames = [NO_VALUES.with_columns(cell_no=pl.lit(0, pl.Int64)).clear()]
+        frames = [pl.DataFrame(schema={**VALUE_SCHEMA, "cell_no": pl.Int64})]
         for (name,), rows in values.group_by("kind", maintain_order=True):
             number, kind = self._kind_names.index(str(name)), all_kinds()[str(name)]
             if self._is_wanted[number]:
@@ -180,9 +185,9 @@ class ColumnValueFinder:
 
 
 def _no_rows() -> pl.DataFrame:
-    return NO_VALUES.with_columns(
-        first_doc_no=pl.lit(0, pl.Int64), is_name_guess=pl.lit(True)
-    ).clear()
+    return pl.DataFrame(
+        schema={**VALUE_SCHEMA, "first_doc_no": pl.Int64, "is_name_guess": pl.Boolean}
+    )
 
 
 def _select_cells(

@@ -28,6 +28,7 @@ from sanitize.core.arrow_buffers import fill_null_texts, to_large_string
 from sanitize.core.intervals import overlaps_any, sort_spans
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Aggregates, Editor
+from sanitize.core.span_table import VALUE_SCHEMA, SpanTable, ValueTable
 from sanitize.editors.synthesis.known_values import (
     FORM_COUNT,
     NORMALISED,
@@ -56,7 +57,7 @@ from sanitize.stages.batch_rewriting import (
     flatten_occurrences,
     rewrite_batch,
 )
-from sanitize.stages.finder_pass import NO_VALUES, TOO_MANY_MATCHES, TextSearch
+from sanitize.stages.finder_pass import TOO_MANY_MATCHES
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage.corpus import CellColumn, flatten_cells, group_cells
 from sanitize.verification.batch_check import (
@@ -256,19 +257,7 @@ class BatchProcessor:
     checked_mask: Mask = field(init=False)
 
     def __post_init__(self) -> None:
-        # kinds are numbered twice: `Detections` by the kinds of the search, `SearchTerms` by all
-        # kinds
-        self.kind_names = [
-            kind.name for kind in TextSearch(self.key, self.plan.detection_spec).kinds
-        ]
-        all_kind_names = list(all_kinds())
-        # of values that only columns show
-        self.kind_names += [name for name in all_kind_names if name not in self.kind_names]
-        self.kind_numbers = np.array(
-            [all_kind_names.index(name) for name in self.kind_names], np.int32
-        )
-        self.local_kind_numbers = np.full(len(all_kind_names), -1, np.int32)
-        self.local_kind_numbers[self.kind_numbers] = np.arange(len(self.kind_names))
+        self.kind_names = list(all_kinds())
         self.checked_mask = np.isin(self.kind_names, self.plan.leak_checked_kinds)
         self.atomic_kinds = select_atomic_kinds(self.plan.leave)
         self.searched_forms = tuple(list_searched_forms(self.check_mode))
@@ -285,7 +274,7 @@ class BatchProcessor:
         self,
         text_columns: TextColumns,
         cell_columns: Sequence[CellColumn],
-        found_by_column: Sequence[patterns.Detections],
+        found_by_column: Sequence[SpanTable],
         has_any_field: Callable[[int, Set[str]], bool] = lambda row, names: False,
     ) -> BatchResult:
         """Process one batch: `text_columns`, its cells, and what was found in each column of cells.
@@ -295,7 +284,7 @@ class BatchProcessor:
         is_over = self._has_too_many_matches(len(doc_nos), cell_columns, found_by_column)
         too_many_matches = set(doc_nos[is_over].tolist())
         occurrences = self._gather_occurrences(doc_nos, cell_columns, found_by_column, is_over)
-        column_values = NO_VALUES.with_columns(first_doc_no=pl.lit(0, pl.Int64)).clear()
+        column_values = pl.DataFrame(schema={**VALUE_SCHEMA, "first_doc_no": pl.Int64})
         if self.column_values is not None:
             for value_leaf, cells, cell_rows in text_columns.value_cells:
                 found = self.column_value_finder.find(value_leaf, cells, doc_nos[cell_rows]).filter(
@@ -360,7 +349,7 @@ class BatchProcessor:
         self,
         document_count: int,
         cell_columns: Sequence[CellColumn],
-        found_by_column: Sequence[patterns.Detections],
+        found_by_column: Sequence[SpanTable],
     ) -> Mask:
         """True for documents of the batch in which the finders match more than
         `max_doc_matches`."""
@@ -385,7 +374,7 @@ class BatchProcessor:
         self,
         doc_nos: I64,
         cell_columns: Sequence[CellColumn],
-        found_by_column: Sequence[patterns.Detections],
+        found_by_column: Sequence[SpanTable],
         is_left_out: Mask,
     ) -> _BatchOccurrences:
         """The occurrences of all columns of cells as one, in corpus order, without those of
@@ -394,54 +383,33 @@ class BatchProcessor:
             name: [np.empty(0, np.int64)]
             for name in (*_SPAN_COLUMNS, "kind", "value_id", "spelling_no")
         }
-        spelling_count = 0
-        frames = [
-            pl.DataFrame(
-                schema={
-                    "value_id": pl.Int64,
-                    "kind": pl.Int32,
-                    "value": pl.String,
-                    "normalised": pl.String,
-                }
-            )
-        ]
+        spelling_count, tables = 0, [ValueTable.empty()]
         for column, found in zip(cell_columns, found_by_column, strict=True):
             if is_left_out.any():
-                found = found.select(~is_left_out[column.flat.rows[found.text_no]])
-            if not len(found.text_no):
+                found = found.take(~is_left_out[column.flat.rows[found.text_no]])
+            if not len(found):
                 continue
+            found = found.take_used_values()
+            start, end = found.find_code_points(fill_null_texts(column.flat.texts))
+            spans = {"start": start, "end": end}
+            spans |= {"start_byte": found.start_byte, "end_byte": found.end_byte}
             chunks_by_name["doc_no"].append(doc_nos[column.flat.rows[found.text_no]])
             chunks_by_name["cell"].append(column.cell[found.text_no].astype(np.int64))
-            for name in _SPAN_COLUMNS[2:]:
-                chunks_by_name[name].append(getattr(found, name))
-            chunks_by_name["kind"].append(found.distinct.kind[found.value_no])
-            chunks_by_name["value_id"].append(found.distinct.value_id[found.value_no])
-            is_used = np.bincount(found.value_no, minlength=len(found.distinct.kind)) > 0
-            used_values = np.flatnonzero(is_used)
-            chunks_by_name["spelling_no"].append(
-                spelling_count + (np.cumsum(is_used) - 1)[found.value_no]
-            )
-            spelling_count += len(used_values)
-            texts = {
-                name: pl.Series(getattr(found.distinct, name).take(pa.array(used_values)))
-                for name in ("value", "normalised")
-            }
-            frames.append(
-                pl.DataFrame(
-                    {
-                        "value_id": found.distinct.value_id[used_values],
-                        "kind": found.distinct.kind[used_values],
-                        **texts,
-                    }
-                )
-            )
+            for name, span_column in spans.items():
+                chunks_by_name[name].append(span_column)
+            chunks_by_name["kind"].append(found.kind)
+            chunks_by_name["value_id"].append(found.value_id)
+            chunks_by_name["spelling_no"].append(spelling_count + found.value_no)
+            spelling_count += len(found.values)
+            tables.append(found.values)
         joined = {name: np.concatenate(chunks) for name, chunks in chunks_by_name.items()}
-        if sum(len(found.text_no) > 0 for found in found_by_column) > 1:
+        if sum(len(found) > 0 for found in found_by_column) > 1:
             order = sort_spans(*flatten_occurrences(joined))
             joined = {name: column[order] for name, column in joined.items()}
         kind, value_id = joined.pop("kind").astype(np.int32), joined.pop("value_id")
         spelling_no = joined.pop("spelling_no")
-        return _BatchOccurrences(joined, kind, value_id, spelling_no, pl.concat(frames))
+        values = ValueTable.concat(tables).to_frame()
+        return _BatchOccurrences(joined, kind, value_id, spelling_no, values)
 
     def _select_checked(self, values: pl.DataFrame) -> pl.DataFrame:
         """The values whose kinds are checked, with the name of their kind."""
@@ -598,7 +566,7 @@ class BatchProcessor:
             },
             "start": start,
             "end": end,
-            "kind": self.local_kind_numbers[swept.kind],
+            "kind": swept.kind,
         }
         found_columns: dict[str, npt.NDArray[Any]] = {
             **found.spans,

@@ -17,8 +17,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from sanitize.core.span_table import VALUE_SCHEMA
 from sanitize.kinds.kind import all_kinds
-from sanitize.stages.finder_pass import NO_VALUES
 from sanitize.storage.files import parse_json
 from sanitize.verification.search_terms import SearchTerms
 
@@ -29,7 +29,7 @@ _LEVEL_FACTOR = 8
 class _Level:
     """Some values and their search terms."""
 
-    values: pl.DataFrame  # columns as `NO_VALUES`
+    values: pl.DataFrame  # columns of `VALUE_SCHEMA`
     terms: SearchTerms
 
 
@@ -50,14 +50,14 @@ class ColumnValueLog:
         self.add(
             pl.DataFrame(
                 [(value_id, numbers[kind], *texts) for kind, value_id, *texts in rows],
-                NO_VALUES.schema,
+                VALUE_SCHEMA,
                 orient="row",
             )
         )
         self._pending = []
 
     def add(self, values: pl.DataFrame) -> None:
-        """Add the values of a batch (columns as `NO_VALUES`); `commit` writes those that are
+        """Add the values of a batch (columns of `VALUE_SCHEMA`); `commit` writes those that are
         new.
         """
         is_new = []
@@ -65,7 +65,7 @@ class ColumnValueLog:
         for key in values.select("value_id", "value").iter_rows():
             is_new.append(key not in self._known)
             self._known.add(key)
-        values = values.filter(pl.Series(is_new, dtype=pl.Boolean)).select(NO_VALUES.columns)
+        values = values.filter(pl.Series(is_new, dtype=pl.Boolean)).select(list(VALUE_SCHEMA))
         names = list(all_kinds())
         self._pending += [
             (names[kind], *others)

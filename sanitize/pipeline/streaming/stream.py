@@ -41,6 +41,7 @@ from sanitize.core.arrow_buffers import fill_null_texts
 from sanitize.core.command_results import StreamKindCounts, StreamResult
 from sanitize.core.engine import WorkerDied
 from sanitize.core.keys import Key
+from sanitize.core.span_table import SpanTable
 from sanitize.core.text_cells import column_of_path
 from sanitize.engines.worker_process import WorkerProcess
 from sanitize.errors import (
@@ -392,7 +393,7 @@ class StreamProcessor:
             StreamBatch,
             TextColumns,
             Sequence[CellColumn],
-            Callable[[], Sequence[patterns.Detections]],
+            Callable[[], Sequence[SpanTable]],
         ]
     ]:
         """Each batch with its texts and a function that returns the occurrences in them; workers
@@ -416,7 +417,7 @@ class StreamProcessor:
                 StreamBatch,
                 TextColumns,
                 Sequence[CellColumn],
-                Future[Sequence[patterns.Detections]],
+                Future[Sequence[SpanTable]],
             ]
         ] = deque()
         try:
@@ -756,15 +757,15 @@ class _FinderWorkers:
             self._idle.put(child)
         self._threads = ThreadPoolExecutor(workers, "find")
 
-    def submit(self, texts: list[pa.LargeStringArray]) -> Future[Sequence[patterns.Detections]]:
+    def submit(self, texts: list[pa.LargeStringArray]) -> Future[Sequence[SpanTable]]:
         """Search these texts in the next free worker."""
         return self._threads.submit(self._find_in_child, texts)
 
-    def _find_in_child(self, texts: list[pa.LargeStringArray]) -> Sequence[patterns.Detections]:
+    def _find_in_child(self, texts: list[pa.LargeStringArray]) -> Sequence[SpanTable]:
         child = self._idle.get()
         try:
             child.send(_scan_in_worker, 0, (*self._search_args, texts), umask=0o077)
-            found: Sequence[patterns.Detections] = child.receive().result
+            found: Sequence[SpanTable] = child.receive().result
             return found
         finally:
             self._idle.put(child)
@@ -784,15 +785,13 @@ _worker_search: list[TextSearch] = []  # in a worker, which serves one stream on
 _worker_context = contextlib.ExitStack()
 
 
-def _scan_columns(
-    search: TextSearch, texts: Sequence[pa.LargeStringArray]
-) -> Sequence[patterns.Detections]:
+def _scan_columns(search: TextSearch, texts: Sequence[pa.LargeStringArray]) -> Sequence[SpanTable]:
     return search.run_columns(texts)
 
 
 def _scan_in_worker(
     task: tuple[bytes, bool, DetectionSpec, int, list[pa.LargeStringArray]],
-) -> Sequence[patterns.Detections]:
+) -> Sequence[SpanTable]:
     secret, public, detection_spec, max_doc_matches, texts = task
     if not _worker_search:
         _worker_context.enter_context(custom_kinds(detection_spec.custom_kinds))
@@ -803,9 +802,9 @@ def _scan_in_worker(
 
 
 def _await_result(
-    future: Future[Sequence[patterns.Detections]],
-) -> Callable[[], Sequence[patterns.Detections]]:
-    def wait() -> Sequence[patterns.Detections]:
+    future: Future[Sequence[SpanTable]],
+) -> Callable[[], Sequence[SpanTable]]:
+    def wait() -> Sequence[SpanTable]:
         try:
             return future.result()
         except WorkerDied:
