@@ -20,7 +20,7 @@ from sanitize.kinds.kind import Kind, all_kinds, known_countries
 
 OPT_IN_KINDS = [kind.name for kind in all_kinds().values() if kind.opt_in]
 FINDER = PatternFinder(Key.from_seed(3), known_countries(), OPT_IN_KINDS)
-KINDS = [kind for kind in FINDER.kinds if kind.hits]
+KINDS = [kind for kind in FINDER.kinds if kind.hits and kind.pattern]
 LINE_ENDS = [r"\n", r"\r\n", r"\r", r"\u000a", r"\x0a", r"\\n", r"\\\\n", "%0A", "%250A", "=0A"]
 BLANKS = [r"\t", r"\f", r"\b", r"\v", r"\u0009", r"\x09", "%09", "\x1b[32m", "\x1b[38;5;196m"]
 BLANKS += [r"\x1b[32m", r"\u001b[0m", r"\033[0m", r"\e[1m"]
