@@ -30,7 +30,7 @@ from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.scanner import Scanner
 from sanitize.stages.span_conflicts import merge_spans
 from sanitize.storage.corpus import CellGroup, flatten_cells, group_cells, join_small_columns
-from sanitize.text.mail_headers import find_sections
+from sanitize.text.mail_headers import HeaderBlocks
 
 TOO_MANY_MATCHES = "too_many_matches"  # reason of a quarantine
 
@@ -263,18 +263,18 @@ class FinderPass:
         ]
         if not finder_spans:
             return occurrences
+        headers = HeaderBlocks(TextBuffers.from_array(column.texts))
         tables = [
-            self._complete_spans(column.texts, finder_no, spans)
-            for finder_no, spans in finder_spans
+            self._complete_spans(headers, finder_no, spans) for finder_no, spans in finder_spans
         ]
         return merge_spans([occurrences, *tables], exempt_finder=self.patterns_no)
 
     def _complete_spans(
-        self, texts: pa.LargeStringArray, finder_no: int, spans: FoundSpans
+        self, headers: HeaderBlocks, finder_no: int, spans: FoundSpans
     ) -> SpanTable:
-        """What a finder found as a table: in order, with sections and values. A value id that the
-        finder gives stands in for that of the text."""
-        buffers = TextBuffers.from_array(texts)
+        """What a finder found in a column of texts as a table: in order, with sections and values.
+        A value id that the finder gives stands in for that of the text."""
+        buffers = headers.buffers
         base = buffers.offsets[spans.text_no]
         order = sort_spans(base + spans.start_byte, base + spans.end_byte)
         text_no, low = spans.text_no[order], (base + spans.start_byte)[order]
@@ -295,7 +295,7 @@ class FinderPass:
             normalised = normalised.scatter(rows, own)
             ids = compute_value_ids(to_large_string(own), self._kinds[number].name, self.key)
             value_id[rows] = np.where(value_id[rows] >= 0, value_id[rows], ids)
-        sections = find_sections(buffers, text_no, low)
+        sections = headers.find_sections(text_no, low)
         return SpanTable(
             text_no=text_no,
             start_byte=low - buffers.offsets[text_no],
@@ -307,7 +307,7 @@ class FinderPass:
             values=ValueTable(value_id, kind, to_large_string(value), to_large_string(normalised)),
             section_names=tuple(sections.section_names),
             skipped={},
-            match_counts=np.zeros(len(texts), np.int64),
+            match_counts=np.zeros(len(buffers.lengths), np.int64),
         )
 
 
