@@ -1,66 +1,115 @@
-"""Spans in a column of texts and the values that they spell: what finders give, and what is stored,
+"""Spans and the values that they spell, as tables of arrays: what finders give, and what is stored,
 rewritten and checked.
 
     texts  ["ann@example.com or", "Ann@Example.com"]
     spans  text_no [0, 1]  start_byte [0, 0]  end_byte [15, 15]  value_no [0, 1]
     values value_id [7, 7]  value ["ann@example.com", "Ann@Example.com"]
 
-Positions are bytes from the start of the text. Code points are computed where spans leave the
-program, in tables and frames (`SpanTable.find_code_points`). Kinds have one numbering, that of
-`kinds.kind.all_kinds()`.
+A `SpanTable` is about a column of texts, `CellSpans` about the cells of documents, wherever their
+texts are. Positions are bytes from the start of the text. Code points are computed where spans
+leave the program, in tables and frames (`SpanTable.find_code_points`). Kinds have one numbering,
+that of `kinds.kind.all_kinds()`.
 """
 
 from __future__ import annotations
 
+import typing
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
-from typing import Any
+from dataclasses import dataclass, fields, replace
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
 from sanitize.array_types import F32, I32, I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points
+from sanitize.core.intervals import flatten_spans, pack_pairs
 
 VALUE_SCHEMA = {"value_id": pl.Int64, "kind": pl.Int32, "value": pl.String, "normalised": pl.String}
 
 
 @dataclass(frozen=True, repr=False)
-class ValueTable:
+class ArrayTable:
+    """Base of frozen dataclasses whose arrays, numpy's or Arrow's, are the columns of a table. What
+    other fields hold, and the arrays named in `about_all_rows`, is about the whole table: `take`
+    keeps it, and `concat` has that of the first table."""
+
+    about_all_rows: ClassVar[tuple[str, ...]] = ()
+
+    def __len__(self) -> int:
+        return len(next(iter(self._columns().values())))
+
+    def _columns(self) -> dict[str, npt.NDArray[Any] | pa.Array]:
+        return {
+            one.name: column
+            for one in fields(self)
+            if one.name not in self.about_all_rows
+            and isinstance(column := getattr(self, one.name), np.ndarray | pa.Array)
+        }
+
+    @classmethod
+    def empty(cls, **about_all_rows: Any) -> Self:
+        """A table without rows."""
+        types = typing.get_type_hints(cls)
+        names = [one.name for one in fields(cls) if one.name not in about_all_rows]
+        return cls(**{name: _make_empty(types[name]) for name in names}, **about_all_rows)
+
+    @classmethod
+    def concat(cls, tables: Sequence[Self]) -> Self:
+        """The rows of all tables, of which there is at least one, in order."""
+        if len(tables) == 1:
+            return tables[0]
+        parts = [table._columns() for table in tables]
+        return replace(
+            tables[0],
+            **{
+                name: np.concatenate([part[name] for part in parts])
+                if isinstance(column, np.ndarray)
+                else pa.concat_arrays([part[name] for part in parts])
+                for name, column in parts[0].items()
+            },
+        )
+
+    def take(self, rows: npt.NDArray[np.integer[Any]] | Mask | slice) -> Self:
+        """Some of the rows; those of a slice without a copy."""
+        if not isinstance(rows, slice) and rows.dtype == np.bool_:
+            rows = np.flatnonzero(rows)
+        return replace(
+            self,
+            **{
+                name: column[rows]
+                if isinstance(column, np.ndarray) or isinstance(rows, slice)
+                else column.take(pa.array(rows))
+                for name, column in self._columns().items()
+            },
+        )
+
+    def extend(self, table_type: type[_Table], **columns: Any) -> _Table:
+        """The table with further columns, as `table_type`, which has the fields of this one."""
+        return table_type(**{one.name: getattr(self, one.name) for one in fields(self)}, **columns)
+
+
+_Table = TypeVar("_Table", bound=ArrayTable)
+
+
+def _make_empty(array_type: Any) -> npt.NDArray[Any] | pa.Array:
+    if array_type is pa.LargeStringArray:
+        return pa.array([], pa.large_string())
+    ((element,),) = (typing.get_args(one) for one in typing.get_args(array_type)[1:])
+    return np.empty(0, element)
+
+
+@dataclass(frozen=True, repr=False)
+class ValueTable(ArrayTable):
     """Spellings of values: one row for each distinct spelling of a value of one kind."""
 
     value_id: I64
     kind: I32
     value: pa.LargeStringArray
     normalised: pa.LargeStringArray
-
-    def __len__(self) -> int:
-        return len(self.value_id)
-
-    @classmethod
-    def empty(cls) -> ValueTable:
-        """No values."""
-        no_texts = pa.array([], pa.large_string())
-        return cls(np.empty(0, np.int64), np.empty(0, np.int32), no_texts, no_texts)
-
-    @classmethod
-    def concat(cls, tables: Sequence[ValueTable]) -> ValueTable:
-        """The rows of all tables, in order."""
-        if len(tables) == 1:
-            return tables[0]
-        return cls(
-            np.concatenate([table.value_id for table in tables]),
-            np.concatenate([table.kind for table in tables]),
-            pa.concat_arrays([table.value for table in tables]),
-            pa.concat_arrays([table.normalised for table in tables]),
-        )
-
-    def take(self, rows: I64) -> ValueTable:
-        """The rows with these numbers."""
-        texts = (column.take(pa.array(rows)) for column in (self.value, self.normalised))
-        return ValueTable(self.value_id[rows], self.kind[rows], *texts)
 
     def to_frame(self) -> pl.DataFrame:
         """The table as a frame with the columns of `VALUE_SCHEMA`."""
@@ -69,12 +118,9 @@ class ValueTable:
         )
 
 
-_COLUMNS = ("text_no", "start_byte", "end_byte", "value_no", "section_no", "finder", "score")
-
-
 @dataclass(frozen=True, repr=False)
-class SpanTable:
-    """Spans in a column of texts, as arrays of one length, and what belongs to the whole column.
+class SpanTable(ArrayTable):
+    """Spans in a column of texts, and what belongs to the whole column.
 
     Finders give them sorted by (text, start, longest first). `value_no` is the row of `values` that
     a span spells; `section_no` indexes `section_names`, -1 outside mail; `finder` is the position
@@ -94,8 +140,7 @@ class SpanTable:
     skipped: dict[tuple[int, str], int]
     match_counts: I64
 
-    def __len__(self) -> int:
-        return len(self.text_no)
+    about_all_rows: ClassVar[tuple[str, ...]] = ("match_counts",)
 
     @property
     def kind(self) -> I32:
@@ -108,17 +153,9 @@ class SpanTable:
         return self.values.value_id[self.value_no]
 
     @classmethod
-    def empty(cls, text_count: int) -> SpanTable:
+    def no_spans(cls, text_count: int) -> SpanTable:
         """No spans in so many texts."""
-        numbers, small = np.empty(0, np.int64), np.empty(0, np.int32)
-        return cls(
-            text_no=numbers,
-            start_byte=numbers,
-            end_byte=numbers,
-            value_no=numbers,
-            section_no=small,
-            finder=small,
-            score=np.empty(0, np.float32),
+        return cls.empty(
             values=ValueTable.empty(),
             section_names=(),
             skipped={},
@@ -126,38 +163,27 @@ class SpanTable:
         )
 
     @classmethod
-    def concat(cls, tables: Sequence[SpanTable]) -> SpanTable:
+    def join(cls, tables: Sequence[SpanTable]) -> SpanTable:
         """The spans of several tables over the same texts, one table after the other; counts are
         added up."""
         if len(tables) == 1:
             return tables[0]
         names = tuple(dict.fromkeys(name for table in tables for name in table.section_names))
-        columns = {
-            name: np.concatenate([getattr(table, name) for table in tables]) for name in _COLUMNS
-        }
         shifts = np.cumsum([0, *(len(table.values) for table in tables[:-1])])
-        columns["value_no"] = np.concatenate(
-            [table.value_no + shift for table, shift in zip(tables, shifts, strict=True)]
-        )
-        # the last entry of a lookup serves -1
-        columns["section_no"] = np.concatenate(
-            [
-                np.array([*map(names.index, table.section_names), -1], np.int32)[table.section_no]
-                for table in tables
-            ]
-        )
-        return cls(
-            **columns,
+        value_no = [table.value_no + shift for table, shift in zip(tables, shifts, strict=True)]
+        section_no = [  # the last entry of a lookup serves -1
+            np.array([*map(names.index, table.section_names), -1], np.int32)[table.section_no]
+            for table in tables
+        ]
+        return replace(
+            cls.concat(tables),
+            value_no=np.concatenate(value_no),
+            section_no=np.concatenate(section_no),
             values=ValueTable.concat([table.values for table in tables]),
             section_names=names,
             skipped=dict(sum((Counter(table.skipped) for table in tables), Counter())),
             match_counts=np.sum([table.match_counts for table in tables], axis=0),
         )
-
-    def take(self, rows: I64 | Mask | slice) -> SpanTable:
-        """Some of the spans, with all values and counts."""
-        columns: dict[str, Any] = {name: getattr(self, name)[rows] for name in _COLUMNS}
-        return replace(self, **columns)
 
     def take_used_values(self) -> SpanTable:
         """The same spans, without the values that none of them spells."""
@@ -187,12 +213,33 @@ class SpanTable:
             )
         return parts
 
+    def locate(self, texts: TextBuffers) -> tuple[I64, I64]:
+        """Start and end of each span in the bytes of the column."""
+        base = texts.offsets[self.text_no]
+        return base + self.start_byte, base + self.end_byte
+
     def find_code_points(self, texts: pa.LargeStringArray) -> tuple[I64, I64]:
         """Start and end of each span in code points of its text. `texts` is the column, without
         nulls; the spans are in order."""
         buffers = TextBuffers.from_array(texts)
-        base = buffers.offsets[self.text_no]
-        start, end = bytes_to_code_points(
-            buffers, self.text_no, base + self.start_byte, base + self.end_byte
-        )
+        start, end = bytes_to_code_points(buffers, self.text_no, *self.locate(buffers))
         return start, end
+
+
+@dataclass(frozen=True, repr=False, kw_only=True)
+class CellSpans(ArrayTable):
+    """Spans of values in the texts of documents. The texts of a document are its cells, which are
+    numbered."""
+
+    doc_no: I64
+    cell: I32
+    start_byte: I64
+    end_byte: I64
+    kind: I32
+    value_id: I64
+
+    def to_axis(self) -> tuple[I64, I64]:
+        """Start and end of the spans on one axis, see `core.intervals`."""
+        (cell,) = pack_pairs([self.doc_no], [self.cell])
+        (axis,) = flatten_spans((cell, self.start_byte, self.end_byte))
+        return axis

@@ -130,38 +130,13 @@ class PatternFinder:
     def run(self, texts: pa.LargeStringArray) -> SpanTable:
         """Returns all occurrences in a column of texts; a null text has none."""
         buffers = TextBuffers.from_array(fill_null_texts(texts))
-        match_counts = np.zeros(len(buffers.lengths), np.int64)
-        headers = HeaderBlocks(buffers)
-        spans, sections = self._search(
-            separate_escapes(buffers), headers=headers, match_counts=match_counts
+        spans = self._search(
+            separate_escapes(buffers), headers=HeaderBlocks(buffers), max_matches=self._max_matches
         )
         spans = self._search_inside_values(spans)
-        text_no, starts, stops, value_no, candidate_no = (
-            spans.text_no,
-            spans.starts,
-            spans.ends,
-            spans.value_no,
-            spans.candidate_no,
-        )
-        if not spans.is_sorted:
-            order = sort_spans(starts, stops)
-            text_no, starts, stops, value_no, candidate_no = (
-                column[order] for column in (text_no, starts, stops, value_no, candidate_no)
-            )
-        text_start = buffers.offsets[text_no]
-        return SpanTable(
-            text_no=text_no,
-            start_byte=starts - text_start,
-            end_byte=stops - text_start,
-            value_no=value_no,
-            section_no=sections.section_no[candidate_no],
-            finder=np.zeros(len(text_no), np.int32),
-            score=np.ones(len(text_no), np.float32),
-            values=spans.distinct,
-            section_names=tuple(sections.section_names),
-            skipped=spans.skipped,
-            match_counts=match_counts,
-        )
+        starts, ends = spans.locate(buffers)
+        is_sorted = (starts[1:] > starts[:-1]).all()
+        return spans if is_sorted else spans.take(sort_spans(starts, ends))
 
     def _search(
         self,
@@ -170,13 +145,14 @@ class PatternFinder:
         headers: HeaderBlocks | None = None,
         excluded_kinds: tuple[str, ...] = (),
         text_counts: I64 | None = None,
-        match_counts: I64 | None = None,
-    ) -> tuple[_CandidateSpans, Sections]:
+        max_matches: int = NO_MATCH_LIMIT,
+    ) -> SpanTable:
         """Searches phase by phase, each in the text that the earlier phases left; returns the
-        spans, and the section of every candidate (always -1 without `headers`). `text_counts` is
-        how often each text occurs, for the counts in `skipped`. The matches of each text are added
-        to `match_counts`; of a text with more than the limit no more candidates are resolved."""
-        spans, phase_sections = _CandidateSpans.empty(), list[Sections]()
+        spans of one phase after the other, without sections where there are no `headers`.
+        `text_counts` is how often each text occurs, for the counts in `skipped`. Of a text with
+        more than `max_matches` no more candidates are resolved."""
+        spans = SpanTable.no_spans(len(buffers.lengths))
+        match_counts = np.zeros(len(buffers.lengths), np.int64)
         pieces: TextPieces | None = (
             None  # searched by the first phase of digit_lines_only kinds and the phases after it
         )
@@ -187,10 +163,11 @@ class PatternFinder:
                 if kind.phase == phase and kind.name not in excluded_kinds
             ]
             if not all(kind.digit_lines_only for kind in kinds):
-                pieces, searched = None, _blank_out_spans(buffers, spans.starts, spans.ends)
+                pieces, searched = None, _blank_out_spans(buffers, *spans.locate(buffers))
             elif pieces is None:
-                order = np.argsort(spans.starts, kind="stable")
-                pieces = find_digit_lines(buffers, spans.starts[order], spans.ends[order])
+                starts, stops = spans.locate(buffers)
+                order = np.argsort(starts, kind="stable")
+                pieces = find_digit_lines(buffers, starts[order], stops[order])
                 searched = pieces.buffers
             low, high = (
                 _find_embedded_matches(searched, kinds)
@@ -203,39 +180,29 @@ class PatternFinder:
                 else (pieces.to_column(low), pieces.to_column(high - 1) + 1)
             )
             text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
-            if match_counts is not None:
-                match_counts += np.bincount(text_no, minlength=len(match_counts))
-                if (is_over := match_counts > self._max_matches).any():
-                    rest = ~is_over[text_no]
-                    low, high, starts, stops, text_no = (
-                        low[rest],
-                        high[rest],
-                        starts[rest],
-                        stops[rest],
-                        text_no[rest],
-                    )
-            no_sections = Sections(np.full(len(starts), -1, np.int32), [])
-            sections = no_sections if headers is None else headers.find_sections(text_no, starts)
-            phase_sections.append(sections)
-            field_flags = sections.is_id_field * 2 + sections.is_address_field
-            phase_spans = self._resolve_candidates(
+            match_counts += np.bincount(text_no, minlength=len(match_counts))
+            if (is_over := match_counts > max_matches).any():
+                rest = ~is_over[text_no]
+                low, high, starts, stops, text_no = (
+                    column[rest] for column in (low, high, starts, stops, text_no)
+                )
+            found, candidate_no = self._resolve_candidates(
                 buffers,
                 text_no,
                 starts,
                 stops,
-                field_flags,
+                Sections(np.full(len(starts), -1, np.int32), [])
+                if headers is None
+                else headers.find_sections(text_no, starts),
                 None if text_counts is None else text_counts[text_no],
                 phase=phase,
             )
             if pieces is not None and (phase, is_embedded) != self._searches[-1]:
-                shift = (low - starts)[phase_spans.candidate_no]
-                searched = _blank_out_spans(
-                    searched, phase_spans.starts + shift, phase_spans.ends + shift
-                )
-            spans = spans.concat(
-                phase_spans, sum(len(earlier.section_no) for earlier in phase_sections[:-1])
-            )
-        return spans, _concat_sections(phase_sections)
+                shift = (low - starts)[candidate_no]
+                starts, stops = found.locate(buffers)
+                searched = _blank_out_spans(searched, starts + shift, stops + shift)
+            spans = SpanTable.join([spans, found])
+        return replace(spans, match_counts=match_counts)
 
     def _find_matches(self, buffers: TextBuffers, phase: int, kinds: list[Kind]) -> tuple[I64, I64]:
         """Returns start and end byte of every leftmost match of the kinds' patterns.
@@ -293,18 +260,20 @@ class PatternFinder:
         text_no: I64,
         starts: I64,
         ends: I64,
-        field_flags: I64,
+        sections: Sections,
         weights: I64 | None = None,
         *,
         phase: int,
-    ) -> _CandidateSpans:
+    ) -> tuple[SpanTable, I64]:
         """Assigns a kind to each candidate, or drops it; decided once per distinct (value,
-        bracketed, field). `field_flags` is 2 in an id field, 1 in an address field, else 0;
-        `weights` is how often each candidate counts in `skipped`."""
+        bracketed, field). Returns the spans, and the candidate of each. `weights` is how often each
+        candidate counts in `skipped`."""
+        no_spans = SpanTable.no_spans(len(buffers.lengths))
         if not len(starts):
-            return _CandidateSpans.empty()
+            return no_spans, np.empty(0, np.int64)
         bracketed = (buffers.data[starts] == _LESS_THAN) & (buffers.data[ends - 1] == _GREATER_THAN)
         starts, ends = starts + bracketed, ends - bracketed
+        field_flags = sections.is_id_field * ID_FIELD + sections.is_address_field * ADDRESS_FIELD
         marks = bracketed * BRACKETED + field_flags
         row, first = number_marked_texts(buffers.data, starts, ends, marks)
         candidates = _DistinctCandidates(
@@ -363,7 +332,20 @@ class PatternFinder:
                 ends[~bad],
                 value_no[~bad],
             )
-        return _CandidateSpans(text_no, starts, ends, value_no, keep, distinct, skipped, True)
+        spans = replace(
+            no_spans,
+            text_no=text_no,
+            start_byte=starts - buffers.offsets[text_no],
+            end_byte=ends - buffers.offsets[text_no],
+            value_no=value_no,
+            section_no=sections.section_no[keep],
+            finder=np.zeros(len(keep), np.int32),
+            score=np.ones(len(keep), np.float32),
+            values=distinct,
+            section_names=tuple(sections.section_names),
+            skipped=skipped,
+        )
+        return spans, keep
 
     def _lacks_context(
         self,
@@ -563,43 +545,39 @@ class PatternFinder:
             needs_context,
         )
 
-    def _search_inside_values(self, spans: _CandidateSpans) -> _CandidateSpans:
+    def _search_inside_values(self, spans: SpanTable) -> SpanTable:
         """Adds the values found inside other values such as URLs to the spans."""
         numbers = [
             number
             for number, kind in self._searched_kinds.items()
             if kind.name in _KINDS_SEARCHED_INSIDE
         ]
-        outer = np.flatnonzero(np.isin(spans.distinct.kind, numbers))
+        outer = np.flatnonzero(np.isin(spans.values.kind, numbers))
         if not len(outer):
             return spans
-        outer_texts = TextBuffers.from_array(spans.distinct.value.take(pa.array(outer)))
-        outer_texts = self._blank_out_opaque_parts(outer_texts, spans.distinct.kind[outer])
+        outer_texts = TextBuffers.from_array(spans.values.value.take(pa.array(outer)))
+        outer_texts = self._blank_out_opaque_parts(outer_texts, spans.values.kind[outer])
         outer_texts = separate_escapes(outer_texts, inside_urls=True)
-        outer_counts = np.bincount(spans.value_no, minlength=len(spans.distinct.kind))[outer]
-        inner, _ = self._search(
+        outer_counts = np.bincount(spans.value_no, minlength=len(spans.values))[outer]
+        inner = self._search(
             outer_texts, excluded_kinds=_KINDS_SEARCHED_INSIDE, text_counts=outer_counts
         )
-        if not len(inner.text_no):
-            return spans.concat(inner, 0)
         # every occurrence of an outer value contains the same inner spans
         order = np.argsort(spans.value_no, kind="stable")
         low = np.searchsorted(spans.value_no[order], outer[inner.text_no], side="left")
         high = np.searchsorted(spans.value_no[order], outer[inner.text_no], side="right")
         inner_no, position = enumerate_ranges(low, high)
-        outer_spans = order[position]
-        base = spans.starts[outer_spans] - outer_texts.offsets[inner.text_no[inner_no]]
-        inner_spans = _CandidateSpans(
-            spans.text_no[outer_spans],
-            base + inner.starts[inner_no],
-            base + inner.ends[inner_no],
-            inner.value_no[inner_no],
-            spans.candidate_no[outer_spans],
-            inner.distinct,
-            inner.skipped,
-            False,
+        outer_spans, inner = spans.take(order[position]), inner.take(inner_no)
+        inside = replace(
+            outer_spans,
+            start_byte=outer_spans.start_byte + inner.start_byte,
+            end_byte=outer_spans.start_byte + inner.end_byte,
+            value_no=inner.value_no,
+            values=inner.values,
+            skipped=inner.skipped,
+            match_counts=np.zeros_like(spans.match_counts),
         )
-        return spans.concat(inner_spans, 0)
+        return SpanTable.join([spans, inside])
 
     def _blank_out_opaque_parts(self, values: TextBuffers, kind: I32) -> TextBuffers:
         """Returns values of some kinds with their parts masked that are searched for no other kind
@@ -776,67 +754,3 @@ def _cut_windows_before(
     return plain, unflatten_strings(
         buffers.data[expand_ranges(starts, ends)], np.concatenate([[0], np.cumsum(ends - starts)])
     )
-
-
-def _concat_sections(rounds: list[Sections]) -> Sections:
-    """Concatenates the sections of the candidates of several phases."""
-    names = list(dict.fromkeys(name for sections in rounds for name in sections.section_names))
-    number = {name: name_no for name_no, name in enumerate(names)}
-    # the last entry serves index -1
-    index = [
-        np.array([*(number[name] for name in sections.section_names), -1], np.int32)[
-            sections.section_no
-        ]
-        for sections in rounds
-    ]
-    return Sections(np.concatenate(index) if index else np.empty(0, np.int32), names)
-
-
-@dataclass(frozen=True, repr=False)
-class _CandidateSpans:
-    text_no: I64
-    starts: I64  # in the column's bytes
-    ends: I64
-    value_no: I64
-    candidate_no: I64  # the candidate it came from, for its section
-    distinct: ValueTable
-    skipped: dict[tuple[int, str], int]
-    is_sorted: bool
-
-    @classmethod
-    def empty(cls) -> _CandidateSpans:
-        nothing = np.empty(0, np.int64)
-        return cls(
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-            nothing,
-            ValueTable.empty(),
-            {},
-            True,
-        )
-
-    def concat(self, other: _CandidateSpans, candidate_count: int) -> _CandidateSpans:
-        """Returns these spans and others; `candidate_no` of the others is shifted by
-        `candidate_count`."""
-        skipped = {
-            name: self.skipped.get(name, 0) + other.skipped.get(name, 0)
-            for name in self.skipped.keys() | other.skipped.keys()
-        }
-        if not len(self.text_no) and not len(self.distinct.kind):
-            return replace(
-                other, candidate_no=other.candidate_no + candidate_count, skipped=skipped
-            )
-        if not len(other.text_no):
-            return replace(self, skipped=skipped)
-        return _CandidateSpans(
-            np.concatenate([self.text_no, other.text_no]),
-            np.concatenate([self.starts, other.starts]),
-            np.concatenate([self.ends, other.ends]),
-            np.concatenate([self.value_no, len(self.distinct) + other.value_no]),
-            np.concatenate([self.candidate_no, other.candidate_no + candidate_count]),
-            ValueTable.concat([self.distinct, other.distinct]),
-            skipped,
-            False,
-        )

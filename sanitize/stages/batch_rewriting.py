@@ -9,9 +9,8 @@ Every byte outside the edits equals the input.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 import numpy.typing as npt
@@ -31,11 +30,11 @@ from sanitize.core.intervals import (
     begins_group,
     flatten_spans,
     overlaps_any,
-    pack_pairs,
     sort_spans,
     to_output_offsets,
 )
 from sanitize.core.part_protocols import EditBatch, Editor, TextBatch, TextEdits
+from sanitize.core.span_table import ArrayTable, CellSpans
 from sanitize.core.text_cells import LeafPath, replace_leaf_texts
 from sanitize.kernels import edit_overlaps
 from sanitize.kinds.kind import all_kinds
@@ -71,44 +70,35 @@ class EditRules:
 # ---- occurrences ----
 
 
-@dataclass(frozen=True, repr=False)
-class OccurrenceArrays:
-    """The columns of occurrences that rewriting needs, as arrays of one length, in order: by
-    document, cell, start, longest first."""
+@dataclass(frozen=True, repr=False, kw_only=True)
+class Occurrences(CellSpans):
+    """Occurrences as rewriting needs them, in order: by document, cell, start, longest first. Kinds
+    are numbers in `kind_names`: those of `all_kinds()`, behind them the kinds that only the tables
+    of an index name, and `WORD_KIND`."""
 
-    doc_no: I64
-    cell: I32
-    start: I64
+    start: I64  # in code points: what editors see, and their draws depend on
     end: I64
-    start_byte: I64
-    end_byte: I64
-    kind: I32
-    value_id: I64
     swept: Mask  # added by the leak check
     erased: Mask  # of the value of an erased person: no editor may keep it
-    kept_by_editor: tuple[Mask, ...]  # one array per editor
-    kind_names: pa.Array
+    kept: Mask  # a column for each editor
+    kind_names: tuple[str, ...]
 
-    def slice(self, low: int, high: int) -> OccurrenceArrays:
-        """The occurrences from `low` to `high`."""
-        return self._select(slice(low, high))  # without a copy
+    def in_order(self, keeps_swept: Sequence[bool]) -> Occurrences:
+        """The occurrences in order. No editor keeps an occurrence of an erased value, one that the
+        leak check added, or one that overlaps an added one; except those with `keeps_swept`, which
+        keep all but the occurrences that they list."""
+        start, end = self.to_axis()
+        is_refused = self.swept | self.erased
+        is_refused |= overlaps_any(start, end, start[self.swept], end[self.swept])
+        kept = self.kept & (~is_refused[:, None] | np.array(keeps_swept, np.bool_))
+        return replace(self, kept=kept).take(_sort_swept_first(start, end, self.swept))
 
-    def take(self, rows: I64) -> OccurrenceArrays:
-        """The occurrences at the given rows."""
-        return self._select(rows)
-
-    def _select(self, rows: Any) -> OccurrenceArrays:
-        columns = {name: getattr(self, name)[rows] for name in ARRAY_COLUMNS}
-        return OccurrenceArrays(
-            **columns,
-            kept_by_editor=tuple(kept[rows] for kept in self.kept_by_editor),
-            kind_names=self.kind_names,
-        )
-
-    def select_kinds(self, kinds: Sequence[str]) -> Mask:
+    def select_kinds(self, kinds: Iterable[str]) -> Mask:
         """True for the occurrences of these kinds."""
-        is_selected = np.isin(np.array(self.kind_names.to_pylist(), object), list(kinds))
-        selected: Mask = is_selected[self.kind] if len(self.kind) else np.empty(0, np.bool_)
+        numbers = {name: number for number, name in enumerate(self.kind_names)}
+        is_selected = np.zeros(len(numbers), np.bool_)
+        is_selected[[numbers[name] for name in kinds if name in numbers]] = True
+        selected: Mask = is_selected[self.kind]
         return selected
 
     def number_cells(self) -> I64:
@@ -117,46 +107,9 @@ class OccurrenceArrays:
         return np.cumsum(new).astype(np.int64)
 
 
-ARRAY_COLUMNS = (
-    "doc_no",
-    "cell",
-    "start",
-    "end",
-    "start_byte",
-    "end_byte",
-    "kind",
-    "value_id",
-    "swept",
-    "erased",
-)
-
-
-def assemble_occurrences(
-    columns: Mapping[str, npt.NDArray[Any]],
-    kept_by_editor: Sequence[Mask],
-    kind_names: pa.Array,
-    keeps_swept: Sequence[bool],
-) -> OccurrenceArrays:
-    """The occurrences of `columns` (those in `ARRAY_COLUMNS`, in any order), in order, and what
-    each editor keeps of them.
-
-    No editor keeps an occurrence of an erased value, one that the leak check added, or one that
-    overlaps an added one; except those with `keeps_swept`, which keep all but the occurrences that
-    they list.
-    """
-    start, end = flatten_occurrences(columns)
-    swept = columns["swept"]
-    may_keep = ~swept & ~columns["erased"] & ~overlaps_any(start, end, start[swept], end[swept])
-    order = _sort_swept_first(start, end, swept)
-    kept = tuple(
-        (mask if keeps else mask & may_keep)[order]
-        for mask, keeps in zip(kept_by_editor, keeps_swept, strict=True)
-    )
-    return OccurrenceArrays(
-        **{name: columns[name][order] for name in ARRAY_COLUMNS},
-        kept_by_editor=kept,
-        kind_names=kind_names,
-    )
+def list_kind_names(others: Iterable[str] = ()) -> tuple[str, ...]:
+    """The kinds of `Occurrences.kind_names`, where the tables of an index name `others`."""
+    return tuple(dict.fromkeys([*all_kinds(), *others, WORD_KIND]))
 
 
 def _sort_swept_first(start: I64, end: I64, is_swept: Mask) -> npt.NDArray[np.intp]:
@@ -165,32 +118,20 @@ def _sort_swept_first(start: I64, end: I64, is_swept: Mask) -> npt.NDArray[np.in
     return np.lexsort((~is_swept, -end, start)) if is_swept.any() else sort_spans(start, end)
 
 
-def flatten_occurrences(columns: Mapping[str, npt.NDArray[Any]]) -> tuple[I64, I64]:
-    """Start and end of occurrences (columns `doc_no`, `cell`, `start_byte`, `end_byte`) on one
-    axis, see `core.intervals`."""
-    (cell,) = pack_pairs([columns["doc_no"]], [columns["cell"]])
-    (axis,) = flatten_spans((cell, columns["start_byte"], columns["end_byte"]))
-    return axis
-
-
-@dataclass(frozen=True, repr=False)
-class _LocatedOccurrences:
+@dataclass(frozen=True, repr=False, kw_only=True)
+class _LocatedOccurrences(Occurrences):
     """Occurrences of a batch, and for each the number of its leaf and of its text in the flat
     column of that leaf."""
 
-    occurrences: OccurrenceArrays
     leaf_no: I64
     text_no: I64
-
-    def __len__(self) -> int:
-        return len(self.leaf_no)
 
 
 # ---- edits ----
 
 
 @dataclass(frozen=True, repr=False)
-class _Edits:
+class _Edits(ArrayTable):
     """Edits in order of position; `occurrence_row` is the row of the occurrence, `editor_no` the
     position of the editor in the plan."""
 
@@ -198,51 +139,7 @@ class _Edits:
     start_byte: I64
     end_byte: I64
     editor_no: I32
-    replacement: pa.Array
-
-    @classmethod
-    def empty(cls) -> _Edits:
-        """No edits."""
-        no_rows = np.empty(0, np.int64)
-        return cls(
-            no_rows, no_rows, no_rows, np.empty(0, np.int32), pa.array([], pa.large_string())
-        )
-
-    def __len__(self) -> int:
-        return len(self.occurrence_row)
-
-    def take(self, rows: I64) -> _Edits:
-        """The edits at the given rows."""
-        start, end, replacement = (
-            self.start_byte[rows],
-            self.end_byte[rows],
-            self.replacement.take(pa.array(rows)),
-        )
-        return _Edits(self.occurrence_row[rows], start, end, self.editor_no[rows], replacement)
-
-    def slice(self, low: int, high: int) -> _Edits:
-        """The edits from `low` to `high`, without a copy."""
-        rows = slice(low, high)
-        replacement = self.replacement.slice(low, high - low)
-        return _Edits(
-            self.occurrence_row[rows],
-            self.start_byte[rows],
-            self.end_byte[rows],
-            self.editor_no[rows],
-            replacement,
-        )
-
-
-@dataclass(frozen=True, repr=False)
-class _WordSpans:
-    """Spans of edits that belong to no occurrence: an editor that reads the texts chose them."""
-
-    doc_no: I64
-    cell: I32
-    start: I64
-    end: I64
-    leaf_no: I64
-    text_no: I64
+    replacement: pa.LargeStringArray
 
 
 @dataclass(frozen=True, repr=False)
@@ -252,7 +149,7 @@ class _Proposal:
 
     edits: _Edits
     draw_no: I64 | None = None  # of edits that a privacy mechanism drew
-    words: _WordSpans | None = None  # only from editors that read texts
+    words: _LocatedOccurrences | None = None  # spans that an editor of texts chose itself
     labels: pa.Table | None = None  # rows of the table `labels`
     is_wider: bool = False  # an edit may cover other bytes than its occurrence
 
@@ -271,7 +168,7 @@ class RewrittenBatch:
     edits: pa.Table
     kept: pa.Table
     labels: tuple[pa.Table, ...]
-    occurrences: OccurrenceArrays  # with the words that editors chose themselves
+    occurrences: Occurrences  # with the words that editors chose themselves
     kept_rows: I64  # of these
     draws_spent: tuple[I32, I64, I64, I64]  # editor, document, leaf and draw of each
     masked_count: int
@@ -280,8 +177,7 @@ class RewrittenBatch:
     def count_outcomes(self) -> dict[str, dict[str, int]]:
         """Numbers of occurrences, and of those the kept and the swept ones, by kind."""
         counts: dict[str, dict[str, int]] = {}
-        names = self.occurrences.kind_names.to_pylist()
-        kind_no = self.occurrences.kind
+        names, kind_no = self.occurrences.kind_names, self.occurrences.kind
         for outcome, kinds in (
             ("occurrences", kind_no),
             ("kept", kind_no[self.kept_rows]),
@@ -295,9 +191,7 @@ class RewrittenBatch:
         return counts
 
 
-def rewrite_batch(
-    rules: EditRules, table: pa.Table, occurrences: OccurrenceArrays
-) -> RewrittenBatch:
+def rewrite_batch(rules: EditRules, table: pa.Table, occurrences: Occurrences) -> RewrittenBatch:
     """The batch `table` with the edits that the editors propose for its occurrences."""
     columns = flatten_cells(table, list(rules.leaves))
     buffers = [TextBuffers.from_array(fill_null_texts(column.flat.texts)) for column in columns]
@@ -312,25 +206,25 @@ def rewrite_batch(
     )
     proposals = list(_propose(rules, found, row, texts))
     found, proposed, draw_no = _combine(proposals, found)
-    edits, masked_count = _resolve_overlaps(proposed, found.occurrences)
+    edits, masked_count = _resolve_overlaps(proposed, found)
     drawn = np.flatnonzero(draw_no[edits.occurrence_row] >= 0)
     rows = edits.occurrence_row[drawn]
-    kept_rows, moved_by = _find_untouched_originals(edits, found.occurrences)
+    kept_rows, moved_by = _find_untouched_originals(edits, found)
     return RewrittenBatch(
         table=_apply_edits(table, columns, buffers, found, edits),
-        edits=_build_edit_table(rules, edits, found.occurrences),
-        kept=_build_kept_table(rules, found.occurrences, kept_rows, moved_by),
+        edits=_build_edit_table(rules, edits, found),
+        kept=_build_kept_table(rules, found, kept_rows, moved_by),
         labels=tuple(one.labels for one in proposals if one.labels is not None),
-        occurrences=found.occurrences,
+        occurrences=found,
         kept_rows=kept_rows,
         draws_spent=(
             edits.editor_no[drawn],
-            found.occurrences.doc_no[rows],
+            found.doc_no[rows],
             found.leaf_no[rows],
             draw_no[rows],
         ),
         masked_count=masked_count,
-        word_count=int((found.occurrences.value_id[edits.occurrence_row] == _NO_VALUE).sum()),
+        word_count=int((found.value_id[edits.occurrence_row] == _NO_VALUE).sum()),
     )
 
 
@@ -349,7 +243,10 @@ def _apply_edits(
     )
     edge = 0
     for leaf_no, count in zip(*np.unique(edit_leaf_no, return_counts=True), strict=True):
-        column, column_edits = columns[leaf_no], edits_by_leaf.slice(edge, edge := edge + count)
+        column, column_edits = (
+            columns[leaf_no],
+            edits_by_leaf.take(slice(edge, edge := edge + count)),
+        )
         texts_of_column = new_texts.setdefault(column.leaf.column, {})
         texts_of_column[column.leaf] = _splice_texts(
             column, buffers[leaf_no], found.text_no[column_edits.occurrence_row], column_edits
@@ -371,48 +268,43 @@ def _propose(
 ) -> Iterator[_Proposal]:
     """Yields what the editors propose, in plan order; a kind belongs to the first editor that
     names it. Erased values come last, and swept ones of kinds that no editor names."""
-    occurrences = found.occurrences
     values = _cut_values(texts.buffers, found)
     doc_ids = pa.DictionaryArray.from_arrays(pa.array(row.astype(np.int32)), texts.draw_ids)
-    unclaimed, next_row = ~occurrences.erased, len(found)
+    unclaimed, next_row = ~found.erased, len(found)
     for editor_no, editor in enumerate(rules.editors):
-        is_own = occurrences.select_kinds(editor.kinds)
+        is_own = found.select_kinds(editor.kinds)
         rows = np.flatnonzero(is_own & unclaimed)
         unclaimed = unclaimed & ~is_own
         if editor.reads == "texts":
             touched = []
             for proposal in texts.iter_proposals(editor_no, editor, found, rows, next_row):
-                next_row += len(proposal.words.leaf_no) if proposal.words else 0
+                next_row += len(proposal.words) if proposal.words else 0
                 touched.append(proposal.edits.occurrence_row)
                 yield proposal
             if editor.privacy_unit:
                 # an occurrence that no span of the mechanism touches is kept
-                occurrences.kept_by_editor[editor_no][
-                    np.setdiff1d(rows, np.concatenate(touched))
-                ] = True
+                found.kept[np.setdiff1d(rows, np.concatenate(touched)), editor_no] = True
         elif len(rows):
-            yield _propose_for_occurrences(
-                rules, editor_no, editor, occurrences, rows, values, doc_ids
-            )
+            yield _propose_for_occurrences(rules, editor_no, editor, found, rows, values, doc_ids)
     for part_no, is_labelled in enumerate(
-        (occurrences.erased, occurrences.swept & unclaimed), len(rules.editors)
+        (found.erased, found.swept & unclaimed), len(rules.editors)
     ):
         if is_labelled.any():
-            yield _propose_labels(occurrences, np.flatnonzero(is_labelled), part_no)
+            yield _propose_labels(found, np.flatnonzero(is_labelled), part_no)
 
 
 def _propose_for_occurrences(
     rules: EditRules,
     editor_no: int,
     editor: Editor,
-    occurrences: OccurrenceArrays,
+    occurrences: Occurrences,
     rows: I64,
     values: pa.Array,
     doc_ids: pa.DictionaryArray,
 ) -> _Proposal:
     """What an editor of occurrences proposes for those at `rows`."""
     kinds = pa.DictionaryArray.from_arrays(
-        pa.array(occurrences.kind[rows]), occurrences.kind_names
+        pa.array(occurrences.kind[rows]), pa.array(occurrences.kind_names)
     ).cast(pa.large_string())
     frame = pl.DataFrame(
         {
@@ -421,7 +313,7 @@ def _propose_for_occurrences(
                 for name in ("doc_no", "cell", "start", "end", "value_id", "swept")
             },
             "kind": pl.Series(kinds),
-            "kept": occurrences.kept_by_editor[editor_no][rows],
+            "kept": occurrences.kept[rows, editor_no],
             "value": pl.Series(values.take(pa.array(rows))),
         }
     )
@@ -442,11 +334,9 @@ def _propose_for_occurrences(
     return _Proposal(edits, labels=labels, is_wider=ranges is not None)
 
 
-def _propose_labels(occurrences: OccurrenceArrays, rows: I64, part_no: int) -> _Proposal:
+def _propose_labels(occurrences: Occurrences, rows: I64, part_no: int) -> _Proposal:
     """Labels in the place of the occurrences at `rows`."""
-    labels = pa.array(
-        [f"[{name}]" for name in occurrences.kind_names.to_pylist()], pa.large_string()
-    )
+    labels = pa.array([f"[{name}]" for name in occurrences.kind_names], pa.large_string())
     numbers = np.full(len(rows), part_no, np.int32)
     replacement = labels.take(pa.array(occurrences.kind[rows]))
     return _Proposal(
@@ -458,16 +348,16 @@ def _propose_labels(occurrences: OccurrenceArrays, rows: I64, part_no: int) -> _
 
 
 def _build_kept_table(
-    rules: EditRules, occurrences: OccurrenceArrays, kept_rows: I64, moved_by: I64
+    rules: EditRules, occurrences: Occurrences, kept_rows: I64, moved_by: I64
 ) -> pa.Table:
     """The kept originals that the leak check searches for, in bytes of the output. `moved_by`
     is for each of `kept_rows`."""
     is_searched = np.ones(len(kept_rows), np.bool_)
     # occurrences that a mechanism leaves by its privacy claim are counted, but the leak check
     # does not search for them
-    for editor, kept_mask in zip(rules.editors, occurrences.kept_by_editor, strict=True):
+    for editor_no, editor in enumerate(rules.editors):
         if editor.removal_policy == "ledger":
-            is_searched &= ~kept_mask[kept_rows]
+            is_searched &= ~occurrences.kept[kept_rows, editor_no]
     # nor for texts that also occur with other meanings
     ambiguous_kinds = [name for name, kind in all_kinds().items() if kind.ambiguous_text]
     is_searched &= ~occurrences.select_kinds(ambiguous_kinds)[kept_rows]
@@ -526,10 +416,12 @@ def _combine(
     """All proposed edits in order of position, which may overlap. Returns the occurrences, with the
     spans of edits that belong to none among them; the edits; and for each occurrence the number of
     its draw, or -1."""
-    all_words = [proposal.words for proposal in proposals if proposal.words is not None]
+    words = [proposal.words for proposal in proposals if proposal.words is not None]
     new_row_of = np.arange(len(found))
-    if all_words:
-        found, new_row_of = _merge_word_spans(found, all_words)
+    if words:
+        found = _LocatedOccurrences.concat([found, *words])
+        order = sort_spans(*found.to_axis())
+        found, new_row_of = found.take(order), np.argsort(order)
     draw_no = np.full(len(found), -1, np.int64)
     for proposal in proposals:
         if proposal.draw_no is not None:
@@ -537,17 +429,8 @@ def _combine(
     if not proposals:
         return found, _Edits.empty(), draw_no
     parts = [proposal.edits for proposal in proposals]
-    names = ("occurrence_row", "start_byte", "end_byte", "editor_no")
-    row, start, end, editor_no = (
-        np.concatenate([getattr(part, name) for part in parts]) for name in names
-    )
-    edits = _Edits(
-        new_row_of[row],
-        start,
-        end,
-        editor_no,
-        pa.concat_arrays([part.replacement for part in parts]),
-    )
+    edits = _Edits.concat(parts)
+    edits = replace(edits, occurrence_row=new_row_of[edits.occurrence_row])
     if all(proposal.keeps_order for proposal in proposals):
         is_ordered = (edits.occurrence_row[1:] >= edits.occurrence_row[:-1]).all()
         return (
@@ -555,15 +438,16 @@ def _combine(
             edits if is_ordered else edits.take(np.argsort(edits.occurrence_row, kind="stable")),
             draw_no,
         )
-    (axis,) = flatten_spans((found.occurrences.number_cells()[edits.occurrence_row], start, end))
+    cell = found.number_cells()[edits.occurrence_row]
+    (axis,) = flatten_spans((cell, edits.start_byte, edits.end_byte))
     return (
         found,
-        edits.take(_sort_swept_first(*axis, found.occurrences.swept[edits.occurrence_row])),
+        edits.take(_sort_swept_first(*axis, found.swept[edits.occurrence_row])),
         draw_no,
     )
 
 
-def _resolve_overlaps(edits: _Edits, occurrences: OccurrenceArrays) -> tuple[_Edits, int]:
+def _resolve_overlaps(edits: _Edits, occurrences: Occurrences) -> tuple[_Edits, int]:
     """Edits that do not overlap, and how many of them are masks. An edit inside another is removed;
     of two that cross, that of the later editor is cut, and masks what is left of it."""
     cell = occurrences.number_cells()[edits.occurrence_row]
@@ -585,7 +469,7 @@ def _resolve_overlaps(edits: _Edits, occurrences: OccurrenceArrays) -> tuple[_Ed
     return resolved.take(np.flatnonzero(is_left)), int((is_left & is_masked).sum())
 
 
-def _build_edit_table(rules: EditRules, edits: _Edits, occurrences: OccurrenceArrays) -> pa.Table:
+def _build_edit_table(rules: EditRules, edits: _Edits, occurrences: Occurrences) -> pa.Table:
     """The rows of the table `edits`."""
     parts = pa.array(
         [*(editor.use for editor in rules.editors), ERASURE_PART, table_schemas.SWEEP_FINDER],
@@ -599,7 +483,7 @@ def _build_edit_table(rules: EditRules, edits: _Edits, occurrences: OccurrenceAr
         "replacement": edits.replacement,
         "part": pa.DictionaryArray.from_arrays(pa.array(edits.editor_no), parts),
         "kind": pa.DictionaryArray.from_arrays(
-            pa.array(occurrences.kind[edits.occurrence_row]), occurrences.kind_names
+            pa.array(occurrences.kind[edits.occurrence_row]), pa.array(occurrences.kind_names)
         ),
     }
     return pa.table(
@@ -608,14 +492,10 @@ def _build_edit_table(rules: EditRules, edits: _Edits, occurrences: OccurrenceAr
     )
 
 
-def _find_untouched_originals(edits: _Edits, occurrences: OccurrenceArrays) -> tuple[I64, I64]:
+def _find_untouched_originals(edits: _Edits, occurrences: Occurrences) -> tuple[I64, I64]:
     """The rows of kept occurrences that no edit touches, and by how many bytes the edits before
     them move each."""
-    kept = (
-        np.flatnonzero(np.logical_or.reduce(occurrences.kept_by_editor))
-        if occurrences.kept_by_editor
-        else np.empty(0, np.int64)
-    )
+    kept = np.flatnonzero(occurrences.kept.any(axis=1))
     cell = occurrences.number_cells()
     edit_cell, start = cell[edits.occurrence_row], occurrences.start_byte
     kept_axis, edit_axis = flatten_spans(
@@ -664,13 +544,23 @@ class _BatchTexts:
             row[~is_word] = column_rows[edits.occurrence_no[~is_word]]
             next_row += word_count
             text_no = edits.text_no[is_word]
-            words = _WordSpans(
-                doc_no[text_no],
-                column.cell[text_no],
-                edits.start_byte[is_word],
-                edits.end_byte[is_word],
-                np.full(word_count, leaf_no, np.int64),
-                text_no,
+            # editors that read texts count bytes only: `start` and `end` of a word are bytes, too
+            start, end = edits.start_byte[is_word], edits.end_byte[is_word]
+            words = _LocatedOccurrences(
+                doc_no=doc_no[text_no],
+                cell=column.cell[text_no],
+                start_byte=start,
+                end_byte=end,
+                kind=np.full(word_count, found.kind_names.index(WORD_KIND), np.int32),
+                value_id=np.full(word_count, _NO_VALUE, np.int64),
+                start=start,
+                end=end,
+                swept=np.zeros(word_count, np.bool_),
+                erased=np.zeros(word_count, np.bool_),
+                kept=np.zeros((word_count, found.kept.shape[1]), np.bool_),
+                kind_names=found.kind_names,
+                leaf_no=np.full(word_count, leaf_no, np.int64),
+                text_no=text_no,
             )
             numbers = np.full(len(row), editor_no, np.int32)
             yield _Proposal(
@@ -685,7 +575,7 @@ class _BatchTexts:
         """One column of texts, with the occurrences at `rows`."""
         column = self.columns[leaf_no]
         names = ("doc_no", "cell", "start", "start_byte", "end_byte", "value_id")
-        frame = pl.DataFrame({name: getattr(found.occurrences, name)[rows] for name in names})
+        frame = pl.DataFrame({name: getattr(found, name)[rows] for name in names})
         document_rows = column.flat.rows
         return TextBatch(
             self.doc_no[document_rows],
@@ -699,58 +589,8 @@ class _BatchTexts:
         )
 
 
-def _merge_word_spans(
-    found: _LocatedOccurrences, words: Sequence[_WordSpans]
-) -> tuple[_LocatedOccurrences, I64]:
-    """The occurrences with the word spans among them, in order, and the new row of each occurrence
-    and then of each word span."""
-    occurrences, word_count = found.occurrences, sum(len(spans.leaf_no) for spans in words)
-
-    def append(column: npt.NDArray[Any], name: str) -> npt.NDArray[Any]:
-        return np.concatenate([column, *(getattr(spans, name) for spans in words)])
-
-    def append_constant(column: npt.NDArray[Any], value: int) -> npt.NDArray[Any]:
-        return np.append(column, np.full(word_count, value, column.dtype))
-
-    # editors that read texts count bytes only: `start` and `end` of a word are bytes as well
-    span_columns = {
-        "doc_no": "doc_no",
-        "cell": "cell",
-        "start": "start",
-        "end": "end",
-        "start_byte": "start",
-        "end_byte": "end",
-    }
-    columns = {
-        name: append(getattr(occurrences, name), source) for name, source in span_columns.items()
-    }
-    constants = {
-        "kind": len(occurrences.kind_names),
-        "value_id": _NO_VALUE,
-        "swept": False,
-        "erased": False,
-    }
-    columns |= {
-        name: append_constant(getattr(occurrences, name), value)
-        for name, value in constants.items()
-    }
-    kept = tuple(append_constant(mask, False) for mask in occurrences.kept_by_editor)
-    names = pa.concat_arrays(
-        [occurrences.kind_names.cast(pa.string()), pa.array([WORD_KIND], pa.string())]
-    )
-    order = sort_spans(*flatten_occurrences(columns))
-    new_row_of = np.empty(len(order), np.int64)
-    new_row_of[order] = np.arange(len(order))
-    merged = OccurrenceArrays(**columns, kept_by_editor=kept, kind_names=names).take(order)
-    leaf_no, text_no = (
-        append(found.leaf_no, "leaf_no")[order],
-        append(found.text_no, "text_no")[order],
-    )
-    return _LocatedOccurrences(merged, leaf_no, text_no), new_row_of
-
-
 def _locate_occurrences(
-    table: pa.Table, columns: Sequence[CellColumn], occurrences: OccurrenceArrays
+    table: pa.Table, columns: Sequence[CellColumn], occurrences: Occurrences
 ) -> tuple[_LocatedOccurrences, I64]:
     """The occurrences of the documents in `table`, located in its cells, and the row of the
     document of each."""
@@ -763,7 +603,10 @@ def _locate_occurrences(
         present = np.flatnonzero(is_present)
         occurrences, row = occurrences.take(present), row[present]
     if len(columns) == 1 and not columns[0].leaf.steps:
-        return _LocatedOccurrences(occurrences, np.zeros(len(row), np.int64), row), row
+        located = occurrences.extend(
+            _LocatedOccurrences, leaf_no=np.zeros(len(row), np.int64), text_no=row
+        )
+        return located, row
     cells_per_row = np.zeros(table.num_rows, np.int64)
     for column in columns:
         cells_per_row += np.bincount(column.flat.rows, minlength=table.num_rows)
@@ -778,7 +621,10 @@ def _locate_occurrences(
         cell_no = first_cell_of_row[column.flat.rows] + column.cell
         leaf_of[cell_no], text_of[cell_no] = leaf_no, np.arange(len(cell_no))
     cell_no = first_cell_of_row[row] + occurrences.cell
-    return _LocatedOccurrences(occurrences, leaf_of[cell_no], text_of[cell_no]), row
+    located = occurrences.extend(
+        _LocatedOccurrences, leaf_no=leaf_of[cell_no], text_no=text_of[cell_no]
+    )
+    return located, row
 
 
 def _cut_values(buffers: Sequence[TextBuffers], found: _LocatedOccurrences) -> pa.Array:
@@ -787,8 +633,8 @@ def _cut_values(buffers: Sequence[TextBuffers], found: _LocatedOccurrences) -> p
     for leaf_no, rows in _group_rows(found.leaf_no):
         base = buffers[leaf_no].offsets[found.text_no[rows]]
         start, end = (
-            base + found.occurrences.start_byte[rows],
-            base + found.occurrences.end_byte[rows],
+            base + found.start_byte[rows],
+            base + found.end_byte[rows],
         )
         pieces.append(slice_spans(buffers[leaf_no], start, end))
         rows_of_pieces.append(rows)

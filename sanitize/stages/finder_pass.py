@@ -165,7 +165,7 @@ class FinderPass:
             finder = np.full(len(occurrences), self.patterns_no, np.int32)
             occurrences = replace(occurrences, finder=finder)
         else:
-            occurrences = SpanTable.empty(len(texts))
+            occurrences = SpanTable.no_spans(len(texts))
         if not self.active_finders:
             return occurrences
         view = self._show_to_finders(occurrences)

@@ -7,13 +7,12 @@ A pure function of a task, which reads batches of whole documents, once, and has
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -24,12 +23,11 @@ from sanitize.core.keys import Key, pseudonymize_column
 from sanitize.core.part_protocols import Aggregates, Editor
 from sanitize.core.text_cells import LeafPath
 from sanitize.stages.batch_rewriting import (
-    ARRAY_COLUMNS,
     KEPT_SCHEMA,
     EditRules,
-    OccurrenceArrays,
+    Occurrences,
     RewrittenBatch,
-    assemble_occurrences,
+    list_kind_names,
     replace_columns,
     rewrite_batch,
 )
@@ -134,7 +132,7 @@ def rewrite_task(task: RewriteTask) -> dict[str, Any]:
             if not table.num_rows:
                 next_row = end_row
                 continue
-            batch = rewrite_batch(task.rules, table, occurrences.slice(next_row, end_row))
+            batch = rewrite_batch(task.rules, table, occurrences.take(slice(next_row, end_row)))
             next_row = end_row
             for values in prior_values:
                 values.commit_batch()
@@ -162,64 +160,63 @@ def rewrite_task(task: RewriteTask) -> dict[str, Any]:
     return {"rows": rows, "bytes": shard.stat().st_size, **outcomes}
 
 
-_OCCURRENCE_COLUMNS = [*ARRAY_COLUMNS[:-2], "finder"]
+_OCCURRENCE_COLUMNS = (
+    *("doc_no", "cell", "start", "end", "start_byte", "end_byte", "value_id"),
+    *("kind", "finder"),
+)
 
 
-def _load_task_occurrences(task: RewriteTask) -> OccurrenceArrays:
+def _load_task_occurrences(task: RewriteTask) -> Occurrences:
     """The task's occurrences of edited kinds, of erased values and those that the leak check added,
-    in order, with a flag per editor for those that it keeps."""
+    in order, with what each editor keeps."""
     tables_read = [
-        pq.read_table(path, columns=_OCCURRENCE_COLUMNS, partitioning=None)
+        pq.read_table(path, columns=[*_OCCURRENCE_COLUMNS], partitioning=None)
         for path in task.occurrences
     ]
     table = pa.concat_tables(tables_read).unify_dictionaries().combine_chunks()
-    kind, kind_names = _decode_dictionary(table, "kind")
+    kind, names = _decode_dictionary(table, "kind")
+    kind_names = list_kind_names(names)
     finder, finder_names = _decode_dictionary(table, "finder")
-    value_id = np.asarray(table.column("value_id"), np.int64)
-    is_erased = np.isin(value_id, np.array(task.erased_value_ids, np.int64))
-    edited_kinds = sorted({name for editor in task.editors for name in editor.kinds})
-    is_swept = _is_named(finder, finder_names, [table_schemas.SWEEP_FINDER])
-    rows = np.flatnonzero(_is_named(kind, kind_names, edited_kinds) | is_erased | is_swept)
-    columns = {
-        name: np.asarray(table.column(name))[rows]
-        for name in _OCCURRENCE_COLUMNS
-        if name not in ("kind", "finder")
-    }
-    columns |= {"kind": kind[rows], "swept": is_swept[rows], "erased": is_erased[rows]}
+    columns = {name: np.asarray(table.column(name)) for name in _OCCURRENCE_COLUMNS[:-2]}
+    occurrences = Occurrences(
+        **columns,
+        kind=np.array([kind_names.index(name) for name in names], np.int32)[kind],
+        swept=np.array([name == table_schemas.SWEEP_FINDER for name in finder_names], np.bool_)[
+            finder
+        ],
+        erased=np.isin(columns["value_id"], np.array(task.erased_value_ids, np.int64)),
+        kept=np.empty((table.num_rows, 0), np.bool_),
+        kind_names=kind_names,
+    )
+    is_edited = occurrences.select_kinds(name for editor in task.editors for name in editor.kinds)
+    occurrences = occurrences.take(is_edited | occurrences.erased | occurrences.swept)
     kept = [
-        _find_kept(task, editor, aggregates, columns, kind_names)
+        _find_kept(task, editor, aggregates, occurrences)
         for editor, aggregates in zip(task.editors, task.aggregates, strict=True)
     ]
     keeps_swept = ["removed_occurrences" in aggregates.tables for aggregates in task.aggregates]
-    return assemble_occurrences(columns, kept, kind_names, keeps_swept)
+    kept_columns = np.array(kept, np.bool_).reshape(len(kept), len(occurrences)).T
+    return replace(occurrences, kept=kept_columns).in_order(keeps_swept)
 
 
-def _decode_dictionary(table: pa.Table, name: str) -> tuple[I32, pa.Array]:
+def _decode_dictionary(table: pa.Table, name: str) -> tuple[I32, list[str]]:
     """The codes of a dictionary column of one chunk or none, and its names."""
     if not table.num_rows:
-        return np.empty(0, np.int32), pa.array([], pa.string())
+        return np.empty(0, np.int32), []
     column = table.column(name).chunk(0)
-    return np.asarray(column.indices, np.int32), column.dictionary
-
-
-def _is_named(codes: I32, names: pa.Array, wanted: Sequence[str]) -> Mask:
-    """True for codes of one of the wanted names."""
-    is_wanted = np.isin(np.array(names.to_pylist(), object), list(wanted))
-    found: Mask = is_wanted[codes] if len(codes) else np.empty(0, np.bool_)
-    return found
+    return np.asarray(column.indices, np.int32), column.dictionary.to_pylist()
 
 
 def _find_kept(
     task: RewriteTask,
     editor: Editor,
     aggregates: Aggregates,
-    columns: dict[str, npt.NDArray[Any]],
-    kind_names: pa.Array,
+    occurrences: Occurrences,
 ) -> Mask:
     """True for the occurrences that the editor keeps: those in its `first_occurrences`, or all but
     its `removed_occurrences`."""
     has_removals = "removed_occurrences" in aggregates.tables
-    kept = np.full(len(columns["doc_no"]), has_removals)
+    kept = np.full(len(occurrences), has_removals)
     if not (has_removals or "first_occurrences" in aggregates.tables) or not len(kept):
         return kept
     key_columns = ["doc_no", "cell", "start", "value_id"]
@@ -232,12 +229,11 @@ def _find_kept(
             partitioning=None,
         )
     )
-    all_rows = pl.DataFrame({name: columns[name] for name in key_columns}).with_row_index("row")
+    all_rows = pl.DataFrame({name: getattr(occurrences, name) for name in key_columns})
+    all_rows = all_rows.with_row_index("row")
     listed = listed.select(pl.col(name).cast(all_rows.schema[name]) for name in key_columns)
     kept[all_rows.join(listed, on=key_columns, how="semi")["row"].to_numpy()] = not has_removals
-    is_editor_kind = np.isin(np.array(kind_names.to_pylist(), object), list(editor.kinds))
-    is_of_editor: Mask = is_editor_kind[columns["kind"]]
-    return kept & is_of_editor
+    return kept & occurrences.select_kinds(editor.kinds)
 
 
 class _OutcomeCounts:
@@ -249,7 +245,7 @@ class _OutcomeCounts:
         self.erased_by_kind: dict[str, int] = {}
 
     def add(self, batch: RewrittenBatch) -> None:
-        names = batch.occurrences.kind_names.to_pylist()
+        names = batch.occurrences.kind_names
         for name, counts in batch.count_outcomes().items():
             total = self.by_kind.setdefault(name, dict.fromkeys(counts, 0))
             for outcome, count in counts.items():

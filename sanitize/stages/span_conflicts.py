@@ -33,7 +33,7 @@ def merge_spans(tables: Sequence[SpanTable], exempt_finder: int = -1) -> SpanTab
     """The spans of several finders in one column of texts, without those that lose a conflict;
     sorted by (text, start, longest first), with the values that they spell. Spans of
     `exempt_finder` never conflict with each other; -1: no such finder."""
-    joined = SpanTable.concat(tables)
+    joined = SpanTable.join(tables)
     kept, lost = resolve_conflicts(joined, exempt_finder)
     overlaps = Counter((kind, "overlap") for kind in joined.kind[lost].tolist())
     skipped = dict(Counter(joined.skipped) + overlaps)

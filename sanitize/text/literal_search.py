@@ -31,6 +31,7 @@ from sanitize.core.arrow_buffers import (
     to_large_string,
 )
 from sanitize.core.intervals import sort_spans
+from sanitize.core.span_table import ArrayTable
 from sanitize.kernels.term_search import (
     find_terms,
     hash_terms,
@@ -66,8 +67,8 @@ _LETTERS_AND_DIGITS = np.zeros(256, np.uint8)  # bits of `find_terms`
 ) = 8, 8, 16
 
 
-@dataclass(frozen=True)
-class LiteralMatches:
+@dataclass(frozen=True, repr=False)
+class LiteralMatches(ArrayTable):
     """Matches of search terms in a column, one row each: number of the text, start and end byte in
     it, and the row of the term."""
 
@@ -75,10 +76,6 @@ class LiteralMatches:
     start: I64
     end: I64
     term: I64
-
-    def take(self, rows: I64) -> LiteralMatches:
-        """The matches at the given rows."""
-        return LiteralMatches(self.text_no[rows], self.start[rows], self.end[rows], self.term[rows])
 
 
 class LiteralMatcher:

@@ -12,13 +12,12 @@ from types import ModuleType
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.array_types import I64, Mask
+from sanitize.array_types import I32, I64, Mask
 from sanitize.core.intervals import (
     contained_in_any,
     contained_in_larger,
@@ -30,6 +29,7 @@ from sanitize.core.intervals import (
     to_input_spans,
     to_output_offsets,
 )
+from sanitize.core.span_table import CellSpans
 from sanitize.core.text_cells import LeafPath, to_canonical_type
 from sanitize.errors import OutputBroken
 from sanitize.kinds.kind import all_kinds
@@ -204,20 +204,14 @@ def _read_converted_batches(
         )
 
 
-def within_kept_originals(
-    kept: pl.DataFrame,
-    docs: I64,
-    cells: npt.NDArray[np.integer[Any]],
-    match_start: I64,
-    match_end: I64,
-) -> Mask:
-    """True for matches inside a kept original."""
+def within_kept_originals(kept: pl.DataFrame, matches: CellSpans) -> Mask:
+    """True for matches inside a kept original, both in bytes of the output."""
     kept_doc, kept_cell, kept_start, kept_end = (kept[name].to_numpy() for name in _SPAN_COLUMNS)
-    kept_text, match_text = pack_pairs((kept_doc, docs), (kept_cell, cells))
-    originals, matches = flatten_spans(
-        (kept_text, kept_start, kept_end), (match_text, match_start, match_end)
+    kept_text, match_text = pack_pairs((kept_doc, matches.doc_no), (kept_cell, matches.cell))
+    originals, spans = flatten_spans(
+        (kept_text, kept_start, kept_end), (match_text, matches.start_byte, matches.end_byte)
     )
-    return contained_in_any(*matches, *originals)
+    return contained_in_any(*spans, *originals)
 
 
 @dataclass(frozen=True, repr=False)
@@ -236,7 +230,7 @@ class Attribution:
     original_start: I64
     original_end: I64
 
-    def is_surrogate_of_other_kind(self, kind: I64) -> Mask:
+    def is_surrogate_of_other_kind(self, kind: I32) -> Mask:
         """True for matches that are all of a surrogate of a value of another kind than that of the
         match, which is in `kind`.
 
@@ -257,22 +251,19 @@ def attribute_matches(
     edits: pl.DataFrame,
     occurrences: pl.DataFrame,
     atomic_kinds: tuple[str, ...],
-    doc_no: I64,
-    cell: I64,
-    start: I64,
-    end: I64,
+    matches: CellSpans,
 ) -> Attribution:
     """Attribute matches, given in bytes of the output, to the edits and occurrences (in bytes of
     the input) of their documents."""
-    doc_nos = pl.Series(np.unique(doc_no))
+    doc_nos = pl.Series(np.unique(matches.doc_no))
     edits = edits.filter(pl.col("doc_no").is_in(doc_nos.implode()))
     atomic = occurrences.filter(
         pl.col("doc_no").is_in(doc_nos.implode())
         & pl.col("kind").cast(pl.String).is_in(list(atomic_kinds))
     )
     edit_text, atomic_text, match_text = pack_pairs(
-        (edits["doc_no"].to_numpy(), atomic["doc_no"].to_numpy(), doc_no),
-        (edits["cell"].to_numpy(), atomic["cell"].to_numpy(), cell),
+        (edits["doc_no"].to_numpy(), atomic["doc_no"].to_numpy(), matches.doc_no),
+        (edits["cell"].to_numpy(), atomic["cell"].to_numpy(), matches.cell),
     )
     size = edits["replacement"].str.len_bytes().cast(pl.Int64).to_numpy()
     edit_columns = (edit_text, edits["start_byte"].to_numpy(), edits["end_byte"].to_numpy(), size)
@@ -280,24 +271,26 @@ def attribute_matches(
         to_output_offsets(edit_columns, atomic_text, atomic[name].to_numpy())
         for name in _SPAN_COLUMNS[2:]
     )
-    matches, replacements, atomic_values = flatten_spans(  # in the output
-        (match_text, start, end),
+    spans, replacements, atomic_values = flatten_spans(  # in the output
+        (match_text, matches.start_byte, matches.end_byte),
         (edit_text, *locate_replacements(*edit_columns)),
         (atomic_text, atomic_start, atomic_end),
     )
     inside_replacement, is_whole = (
-        contained_in_larger(*matches, *replacements),
-        equals_any(*matches, *replacements),
+        contained_in_larger(*spans, *replacements),
+        equals_any(*spans, *replacements),
     )
-    edit_row = np.full(len(doc_no), -1, np.int64)
+    edit_row = np.full(len(matches), -1, np.int64)
     # of replacements that begin in one place only the last is not empty
-    edit_row[is_whole] = np.searchsorted(replacements[0], matches[0][is_whole], side="right") - 1
-    input_start, input_end = to_input_spans(edit_columns, match_text, start, end)
+    edit_row[is_whole] = np.searchsorted(replacements[0], spans[0][is_whole], side="right") - 1
+    input_start, input_end = to_input_spans(
+        edit_columns, match_text, matches.start_byte, matches.end_byte
+    )
     return Attribution(
         inside_replacement=inside_replacement,
-        inside_atomic=contained_in_larger(*matches, *atomic_values),
+        inside_atomic=contained_in_larger(*spans, *atomic_values),
         whole_replacement=is_whole,
-        across_edit=overlaps_any(*matches, *replacements) & ~inside_replacement & ~is_whole,
+        across_edit=overlaps_any(*spans, *replacements) & ~inside_replacement & ~is_whole,
         edits=edits,
         edit_row=edit_row,
         original_start=input_start,

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -20,7 +20,8 @@ import pyarrow as pa
 
 from sanitize.array_types import I64, U8, Mask
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, fill_null_texts
-from sanitize.core.intervals import flatten_spans, is_outermost, pack_pairs
+from sanitize.core.intervals import is_outermost, pack_pairs
+from sanitize.core.span_table import CellSpans
 from sanitize.storage.corpus import CellColumn, CellGroup
 from sanitize.text.decodings.coded_runs import find_coded_runs
 from sanitize.verification.attribution import Attribution, attribute_matches, within_kept_originals
@@ -57,86 +58,25 @@ class BatchTables:
     find_drawn_before: FindDrawnBefore
 
 
-@dataclass(frozen=True, repr=False)
-class CellMatches:
-    """Matches of removed values outside kept originals: text cell, leaf of the cell, start and end
-    byte in the output, form (an index of `ALL_FORMS`), kind, value, and whether the match is
-    certain."""
+@dataclass(frozen=True, repr=False, kw_only=True)
+class CellMatches(CellSpans):
+    """Matches of removed values outside kept originals, in bytes of the output: the leaf of the
+    cell, the form (an index of `ALL_FORMS`), and whether the match is certain."""
 
-    doc_no: I64
-    cell: I64
     leaf_no: I64
-    start: I64
-    end: I64
     form: U8
-    kind: I64
-    value_id: I64
     is_certain: Mask
-
-    @classmethod
-    def empty(cls) -> CellMatches:
-        """No matches."""
-        columns = {one.name: np.empty(0, np.int64) for one in fields(cls)}
-        return cls(**columns | {"form": np.empty(0, np.uint8), "is_certain": np.empty(0, np.bool_)})
-
-    @classmethod
-    def concat(cls, parts: Sequence[CellMatches]) -> CellMatches:
-        """The matches of all parts, of which there is at least one."""
-        return cls(
-            *(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(cls))
-        )
-
-    def __len__(self) -> int:
-        return len(self.doc_no)
-
-    def take(self, rows: I64 | Mask | slice) -> CellMatches:
-        """The matches at the given rows."""
-        return CellMatches(*(getattr(self, one.name)[rows] for one in fields(self)))
-
-
-@dataclass(frozen=True, repr=False)
-class SweepSpans:
-    """Spans of the input texts, in bytes, that a sweep redacts, with the value that is there. In
-    order; none is inside another."""
-
-    doc_no: I64
-    cell: I64
-    start_byte: I64
-    end_byte: I64
-    kind: I64
-    value_id: I64
-
-    @classmethod
-    def empty(cls) -> SweepSpans:
-        """No spans."""
-        return cls(*(np.empty(0, np.int64) for _ in fields(cls)))
-
-    @classmethod
-    def concat(cls, parts: Sequence[SweepSpans]) -> SweepSpans:
-        """The spans of all parts, which are in order."""
-        return cls(
-            *(
-                np.concatenate([getattr(part, one.name) for part in (cls.empty(), *parts)])
-                for one in fields(cls)
-            )
-        )
-
-    def __len__(self) -> int:
-        return len(self.doc_no)
-
-    def take(self, rows: I64 | Mask) -> SweepSpans:
-        """The spans at the given rows."""
-        return SweepSpans(*(getattr(self, one.name)[rows] for one in fields(self)))
 
 
 @dataclass(frozen=True, repr=False)
 class BatchFindings:
-    """What the check of a batch found. `to_sweep`: what a sweep can redact; `swept` counts the
-    matches of it, by leaf, kind and form, as numbers, and whether an edit made them. `leaks`:
+    """What the check of a batch found. `to_sweep`: what a sweep can redact, in bytes of the input,
+    in order, none inside another; `swept` counts the matches of it, by leaf, kind and form, as
+    numbers, and whether an edit made them. `leaks`:
     matches that are all of a replacement. `inconclusive`: the others that are not certain, by kind
     and form, as numbers."""
 
-    to_sweep: SweepSpans
+    to_sweep: CellSpans
     swept: Counter[tuple[int, int, int, bool]]
     leaks: CellMatches
     inconclusive: Counter[tuple[int, int]]
@@ -147,7 +87,9 @@ class BatchFindings:
         if len(parts) == 1:
             return parts[0]
         return cls(
-            _select_outermost(SweepSpans.concat([part.to_sweep for part in parts])),
+            _select_outermost(
+                CellSpans.concat([CellSpans.empty(), *(part.to_sweep for part in parts)])
+            ),
             sum((part.swept for part in parts), Counter()),
             CellMatches.concat([CellMatches.empty(), *(part.leaks for part in parts)]),
             sum((part.inconclusive for part in parts), Counter()),
@@ -180,9 +122,8 @@ def check_batch(
     parts = []
     for low in range(0, len(outside), _MATCHES_AT_ONCE):
         part_of_all = outside.take(slice(low, low + _MATCHES_AT_ONCE))
-        spans = (part_of_all.doc_no, part_of_all.cell, part_of_all.start, part_of_all.end)
         attribution = attribute_matches(
-            tables.edits, tables.occurrences, tables.atomic_kinds, *spans
+            tables.edits, tables.occurrences, tables.atomic_kinds, part_of_all
         )
         parts.append(classify_matches(part_of_all, attribution, tables.find_drawn_before))
     return BatchFindings.merge(parts)
@@ -192,19 +133,18 @@ def _locate(
     matches: ValueMatches, group: CellGroup, doc_no: I64, kept: pl.DataFrame
 ) -> CellMatches:
     """The matches in a group of cells that are outside kept originals."""
-    docs, cells = doc_no[group.rows[matches.text_no]], group.cell[matches.text_no].astype(np.int64)
-    in_kept = within_kept_originals(kept, docs, cells, matches.start, matches.end)
-    return CellMatches(
-        docs,
-        cells,
-        group.leaf_no[matches.text_no],
-        matches.start,
-        matches.end,
-        matches.form,
-        matches.kind,
-        matches.value_id,
-        matches.are_certain(is_cell=True),
-    ).take(np.flatnonzero(~in_kept))
+    spans = CellMatches(
+        doc_no=doc_no[group.rows[matches.text_no]],
+        cell=group.cell[matches.text_no],
+        start_byte=matches.start,
+        end_byte=matches.end,
+        kind=matches.kind,
+        value_id=matches.value_id,
+        leaf_no=group.leaf_no[matches.text_no],
+        form=matches.form,
+        is_certain=matches.are_certain(is_cell=True),
+    )
+    return spans.take(~within_kept_originals(kept, spans))
 
 
 def classify_matches(
@@ -230,26 +170,29 @@ def classify_matches(
     other = ~(explained | whole)
     rows = np.flatnonzero(other & certain)
     uncertain = np.flatnonzero(other & ~certain)
-    start, end = attribution.original_start[rows], attribution.original_end[rows]
-    doc_no, cell, leaf_no, kind, value_id, form = (
-        getattr(matches, name)[rows]
-        for name in ("doc_no", "cell", "leaf_no", "kind", "value_id", "form")
+    found = matches.take(rows)
+    to_sweep = CellSpans(
+        doc_no=found.doc_no,
+        cell=found.cell,
+        start_byte=attribution.original_start[rows],
+        end_byte=attribution.original_end[rows],
+        kind=found.kind,
+        value_id=found.value_id,
     )
     return BatchFindings(
-        _select_outermost(SweepSpans(doc_no, cell, start, end, kind, value_id)),
-        _count_rows(leaf_no, kind, form, attribution.across_edit[rows]),
+        _select_outermost(to_sweep),
+        _count_rows(found.leaf_no, found.kind, found.form, attribution.across_edit[rows]),
         matches.take(leak_rows),
         _count_rows(matches.kind[uncertain], matches.form[uncertain]),
     )
 
 
-def _select_outermost(spans: SweepSpans) -> SweepSpans:
+def _select_outermost(spans: CellSpans) -> CellSpans:
     """The spans that are in no other one, in order; of several values in one place the first kind,
     then the first value."""
-    (text_no,) = pack_pairs([spans.doc_no], [spans.cell])
-    order = np.lexsort((spans.value_id, spans.kind, -spans.end_byte, spans.start_byte, text_no))
-    (axis,) = flatten_spans((text_no[order], spans.start_byte[order], spans.end_byte[order]))
-    return spans.take(order[is_outermost(*axis)])
+    start, end = spans.to_axis()
+    order = np.lexsort((spans.value_id, spans.kind, -end, start))
+    return spans.take(order[is_outermost(start[order], end[order])])
 
 
 def _count_rows(*columns: npt.NDArray[Any]) -> Counter[Any]:
@@ -263,7 +206,7 @@ def _count_rows(*columns: npt.NDArray[Any]) -> Counter[Any]:
 
 
 def find_code_points(
-    spans: SweepSpans, batches: Iterable[tuple[I64, Sequence[CellColumn]]]
+    spans: CellSpans, batches: Iterable[tuple[I64, Sequence[CellColumn]]]
 ) -> tuple[I64, I64]:
     """Start and end of the spans in code points, from the input texts: batches of the documents of
     their rows, and their cells."""

@@ -24,7 +24,7 @@ import re
 
 import numpy as np
 
-from sanitize.array_types import I64, U8, Mask
+from sanitize.array_types import I32, I64, U8, Mask
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.text.decodings.written_escapes import (
     BACKSLASH_SEPARATORS,
@@ -63,7 +63,7 @@ def find_boundaries(
     text_no: I64,
     start: I64,
     end: I64,
-    kind: I64,
+    kind: I32,
     forbidden: tuple[Mask, Mask],
 ) -> U8:
     """SEPARATE, ADJOINED or INSIDE for each match: what its two edges are, the worse of both.
@@ -84,7 +84,7 @@ def find_boundaries(
 
 
 def _find_edges(
-    data: U8, edge: I64, beside: I64, step: int, low: I64, high: I64, kind: I64, forbidden: Mask
+    data: U8, edge: I64, beside: I64, step: int, low: I64, high: I64, kind: I32, forbidden: Mask
 ) -> U8:
     """What is beside one edge of each match: `edge` is the byte of the match, `beside` the one next
     to it, `step` the direction. `forbidden`: [kind, byte] is True for bytes that may not be

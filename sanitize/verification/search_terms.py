@@ -34,7 +34,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from sanitize.array_types import I64, Mask
+from sanitize.array_types import I32, I64, Mask
 from sanitize.core.arrow_buffers import ascii_lower
 from sanitize.core.engine import cached_for_run
 from sanitize.core.keys import IdSet, siphash
@@ -392,14 +392,14 @@ class SearchTerms:
         count = len(self.plain)
         return (self.plain, row) if row < count else (self.digits, row - count)
 
-    def find_owners(self, rows: I64) -> tuple[I64, I64]:
+    def find_owners(self, rows: I64) -> tuple[I32, I64]:
         """Kind and value of some terms."""
         owners = [
             (matcher.kind[own], matcher.value_id[own])
             for matcher, own in map(self.locate, rows.tolist())
         ]
         kind, value_id = np.array(owners, np.int64).reshape(-1, 2).T
-        return kind, value_id
+        return kind.astype(np.int32), value_id
 
     def _term_row(self, row: int) -> pa.RecordBatch:
         matcher, own = self.locate(row)

@@ -19,6 +19,7 @@ from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, to_large_string
 from sanitize.core.intervals import pack_pairs
 from sanitize.core.keys import IdSet, siphash, siphash_spans
+from sanitize.core.span_table import CellSpans
 from sanitize.core.text_cells import PathArrays, flatten_leaf, list_text_leaves
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage import table_schemas
@@ -36,7 +37,6 @@ from sanitize.verification.attribution import (
 from sanitize.verification.batch_check import (
     BatchFindings,
     BatchTables,
-    SweepSpans,
     check_batch,
     find_code_points,
 )
@@ -79,7 +79,7 @@ def verify_task(task: VerifyTask) -> ShardFindings:
     check.check_column_names()
     if task.check_mode == "full":
         check.count_collisions()
-    to_sweep = SweepSpans.concat(sweeps)
+    to_sweep = CellSpans.concat([CellSpans.empty(), *sweeps])
     _write_sweep(task, to_sweep)
     counts = check.counts
     return ShardFindings(
@@ -148,7 +148,7 @@ class _ShardCheck:
             describe_columns(task, passes, forms),
         )
 
-    def check_rows(self, table: pa.Table, doc_no: I64) -> SweepSpans:
+    def check_rows(self, table: pa.Table, doc_no: I64) -> CellSpans:
         """Check the texts of a batch; returns what a sweep can redact."""
         names = frozenset(table.column_names)
         leaves = [leaf for leaf in self.task.leaves if leaf.column in names]
@@ -372,7 +372,7 @@ def _combine(hashes: U64, value_ids: I64) -> U64:
     return combined
 
 
-def _write_sweep(task: VerifyTask, to_sweep: SweepSpans) -> None:
+def _write_sweep(task: VerifyTask, to_sweep: CellSpans) -> None:
     """Write what is to be swept, as occurrences of the input text."""
     start, end = find_code_points(to_sweep, _read_input_cells(task, np.unique(to_sweep.doc_no)))
     count = len(to_sweep)
@@ -383,12 +383,11 @@ def _write_sweep(task: VerifyTask, to_sweep: SweepSpans) -> None:
     columns = {
         **{
             name: getattr(to_sweep, name)
-            for name in ("doc_no", "start_byte", "end_byte", "value_id")
+            for name in ("doc_no", "cell", "start_byte", "end_byte", "value_id")
         },
-        "cell": to_sweep.cell.astype(np.int32),
         "start": start,
         "end": end,
-        "kind": pa.DictionaryArray.from_arrays(pa.array(to_sweep.kind.astype(np.int32)), kinds),
+        "kind": pa.DictionaryArray.from_arrays(pa.array(to_sweep.kind), kinds),
         "finder": pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), finders),
         "score": pa.array(np.ones(count, np.float32)),
         "section": pa.nulls(count, pa.string()).dictionary_encode(),

@@ -17,15 +17,16 @@ certain match is a leak.
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.array_types import I64, U8, Mask
+from sanitize.array_types import I32, I64, U8, Mask
 from sanitize.core.arrow_buffers import TextBuffers, slice_spans
 from sanitize.core.intervals import contained_in_any, flatten_spans
+from sanitize.core.span_table import ArrayTable
 from sanitize.text.decodings import ENCODED_FORMS, iter_decodings
 from sanitize.text.decodings.coded_runs import CodedRuns, find_coded_runs, find_digests
 from sanitize.text.decodings.decoded_pieces import MIN_BYTES, Decoding
@@ -42,7 +43,7 @@ _CERTAIN_DIGITS = 9  # of a number without its separators; see `Kind.certain_len
 
 
 @dataclass(frozen=True, repr=False)
-class ValueMatches:
+class ValueMatches(ArrayTable):
     """Matches of removed values in a column, one row each: number of the text, start and end byte
     in it, form (an index of `ALL_FORMS`), row of the term (see `SearchTerms.locate`), kind, value,
     and certainty. `is_short`: the term is short, so that the match is certain only in a text, as it
@@ -53,13 +54,10 @@ class ValueMatches:
     end: I64
     form: U8
     term: I64
-    kind: I64
+    kind: I32
     value_id: I64
     certainty: U8
     is_short: Mask
-
-    def __len__(self) -> int:
-        return len(self.term)
 
     def are_certain(self, *, is_cell: bool) -> Mask:
         """True for certain matches. A short value is certain only in a cell of a table, as it is
@@ -68,10 +66,6 @@ class ValueMatches:
             ~self.is_short | (is_cell & _AS_WRITTEN[self.form])
         )
         return certain
-
-    def take(self, rows: I64 | Mask) -> ValueMatches:
-        """The matches at the given rows."""
-        return ValueMatches(*(getattr(self, one.name)[rows] for one in fields(self)))
 
 
 @dataclass(frozen=True, repr=False)
@@ -178,7 +172,7 @@ def _describe(
     the texts."""
     is_digits = form == "digits"
     matcher = terms.digits if is_digits else terms.plain
-    kind, length = matcher.kind[found.term].astype(np.int64), matcher.lengths[found.term]
+    kind, length = matcher.kind[found.term], matcher.lengths[found.term]
     is_found = is_term = np.ones(len(found.term), np.bool_)
     buffers = TextBuffers.from_array(texts)
     places = rated = _Places(found.text_no, found.start, found.end)
@@ -219,7 +213,7 @@ def _rate(
     matcher: LiteralMatcher,
     buffers: TextBuffers,
     places: _Places,
-    kind: I64,
+    kind: I32,
     is_term: Mask,
     is_long: Mask,
 ) -> U8:

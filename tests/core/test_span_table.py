@@ -62,7 +62,7 @@ def list_spans(table: SpanTable, texts: list[str]) -> list[tuple[int, str, str, 
 
 def test_joined_tables_keep_their_values_and_sections() -> None:
     first, second = make_table(["bo"]), make_table(["añ", "xyz"], "to", finder=1)
-    joined = SpanTable.concat([first, second])
+    joined = SpanTable.join([first, second])
     assert list_spans(joined, TEXTS) == [*list_spans(first, TEXTS), *list_spans(second, TEXTS)]
     assert all(spelled == value for _, spelled, value, _ in list_spans(joined, TEXTS))
     assert joined.finder.tolist() == [0, 0, 1, 1, 1] and joined.skipped == {(1, "check"): 5}
@@ -83,14 +83,14 @@ def test_values_without_spans_are_left_out() -> None:
     part = table.take(table.text_no == 3).take_used_values()
     assert part.values.value.to_pylist() == ["xyz"] and part.value_no.tolist() == [0]
     assert table.take_used_values() is table
-    assert SpanTable.empty(3).take_used_values().values.value.to_pylist() == []
+    assert SpanTable.no_spans(3).take_used_values().values.value.to_pylist() == []
 
 
 @given(st.lists(st.integers(0, 3), min_size=1, max_size=5), st.data())
 def test_parts_of_a_column_have_its_spans(sizes: list[int], data: st.DataObject) -> None:
     words = ["bo", "añ", "xyz"]
     texts = data.draw(st.lists(st.sampled_from(TEXTS), min_size=sum(sizes), max_size=sum(sizes)))
-    table = make_table(words, texts=texts) if texts else SpanTable.empty(0)
+    table = make_table(words, texts=texts) if texts else SpanTable.no_spans(0)
     parts, low = table.split(sizes), 0
     for part, size in zip(parts, sizes, strict=True):
         own = texts[low : low + size]

@@ -10,7 +10,7 @@ import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanitize.stages.batch_rewriting import OccurrenceArrays, _Edits, _resolve_overlaps
+from sanitize.stages.batch_rewriting import Occurrences, _Edits, _resolve_overlaps
 
 Span = tuple[int, int, int]  # start, end, number of the editor
 
@@ -32,8 +32,19 @@ def resolve(spans: list[Span]) -> tuple[list[Span], int]:
     )
     zeros, no = np.zeros(count, np.int64), np.zeros(count, np.bool_)
     narrow = zeros.astype(np.int32)
-    occurrences = OccurrenceArrays(
-        zeros, narrow, start, end, start, end, narrow, zeros, no, no, (), pa.array(["URL"])
+    occurrences = Occurrences(
+        doc_no=zeros,
+        cell=narrow,
+        start_byte=start,
+        end_byte=end,
+        kind=narrow,
+        value_id=zeros,
+        start=start,
+        end=end,
+        swept=no,
+        erased=no,
+        kept=np.zeros((count, 0), np.bool_),
+        kind_names=("URL",),
     )
     texts = pa.array(["x"] * count, pa.large_string())
     edits, masked_count = _resolve_overlaps(

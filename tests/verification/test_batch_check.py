@@ -12,13 +12,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanitize.array_types import I64, Mask
+from sanitize.core.span_table import CellSpans
 from sanitize.core.text_cells import LeafPath
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage.corpus import flatten_cells
 from sanitize.verification.attribution import Attribution
 from sanitize.verification.batch_check import (
     CellMatches,
-    SweepSpans,
     classify_matches,
     find_code_points,
 )
@@ -40,7 +40,19 @@ def make_matches(
         np.isin(np.arange(len(rows)), list(selected)) for selected in (encoded, digits, uncertain)
     )
     form = np.select([is_encoded, is_digits], [ENCODED, DIGITS], EXACT).astype(np.uint8)
-    return CellMatches(doc_no, cell, leaf_no, start, end, form, kind, value_id, ~is_uncertain)
+    spans = make_spans(doc_no, cell, start, end, kind, value_id)
+    return spans.extend(CellMatches, leaf_no=leaf_no, form=form, is_certain=~is_uncertain)
+
+
+def make_spans(doc_no: I64, cell: I64, start: I64, end: I64, kind: I64, value_id: I64) -> CellSpans:
+    return CellSpans(
+        doc_no=doc_no,
+        cell=cell.astype(np.int32),
+        start_byte=start,
+        end_byte=end,
+        kind=kind.astype(np.int32),
+        value_id=value_id,
+    )
 
 
 def attribute(
@@ -58,11 +70,18 @@ def attribute(
     edits = pl.DataFrame({"kind": pl.Series([(*all_kinds(), "MENTION")[kind]] * len(matches))})
     edit_row = np.where(is_whole, np.arange(len(matches)), -1)
     return Attribution(
-        in_replacement, in_atomic, is_whole, no_match, edits, edit_row, matches.start, matches.end
+        in_replacement,
+        in_atomic,
+        is_whole,
+        no_match,
+        edits,
+        edit_row,
+        matches.start_byte,
+        matches.end_byte,
     )
 
 
-def list_spans(spans: SweepSpans) -> list[tuple[int, ...]]:
+def list_spans(spans: CellSpans) -> list[tuple[int, ...]]:
     columns = (
         spans.doc_no,
         spans.cell,
@@ -184,7 +203,7 @@ def test_code_points_of_spans_in_any_cell(
         )
         wanted.append((doc_no, cell, len(text[:first].encode()), len(text[:last].encode()), 0, 0))
         expected.append((first, last))
-    spans = SweepSpans(*np.array(wanted, np.int64).reshape(-1, 6).T)
+    spans = make_spans(*np.array(wanted, np.int64).reshape(-1, 6).T)
     leaves = [LeafPath("text"), LeafPath("more", ("[]",))]
     batches = [
         (np.asarray(part.column("doc_no"), np.int64), flatten_cells(part.combine_chunks(), leaves))
@@ -199,7 +218,7 @@ def test_a_text_is_not_copied_for_each_of_its_spans() -> None:
     table = pa.table({"doc_no": [7], "text": pa.array([text], pa.large_string())})
     start = np.arange(count) * 8 + 3  # in bytes: `é` has two
     places = np.zeros(count, np.int64)
-    spans = SweepSpans(places + 7, places, start, start + 4, places, places)
+    spans = make_spans(places + 7, places, start, start + 4, places, places)
     columns = flatten_cells(table, [LeafPath("text")])
     default = pa.default_memory_pool()
     counted = pa.proxy_memory_pool(default)

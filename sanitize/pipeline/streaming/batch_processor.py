@@ -15,11 +15,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence, Set
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import dataclass, field, fields, replace
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 
@@ -28,7 +26,7 @@ from sanitize.core.arrow_buffers import fill_null_texts, to_large_string
 from sanitize.core.intervals import overlaps_any, sort_spans
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Aggregates, Editor
-from sanitize.core.span_table import VALUE_SCHEMA, SpanTable, ValueTable
+from sanitize.core.span_table import VALUE_SCHEMA, CellSpans, SpanTable, ValueTable
 from sanitize.editors.synthesis.known_values import (
     FORM_COUNT,
     NORMALISED,
@@ -51,10 +49,9 @@ from sanitize.pipeline.streaming.value_log import (
 from sanitize.plans.plan import Plan
 from sanitize.stages.batch_rewriting import (
     EditRules,
-    OccurrenceArrays,
+    Occurrences,
     RewrittenBatch,
-    assemble_occurrences,
-    flatten_occurrences,
+    list_kind_names,
     rewrite_batch,
 )
 from sanitize.stages.finder_pass import TOO_MANY_MATCHES
@@ -63,15 +60,12 @@ from sanitize.storage.corpus import CellColumn, flatten_cells, group_cells
 from sanitize.verification.batch_check import (
     BatchFindings,
     BatchTables,
-    SweepSpans,
     check_batch,
     find_code_points,
 )
 from sanitize.verification.search_terms import SearchTerms, list_searched_forms
 from sanitize.verification.shard_check import select_atomic_kinds
 from sanitize.verification.value_matches import find_texts_with_values
-
-_SPAN_COLUMNS = ("doc_no", "cell", "start", "end", "start_byte", "end_byte")
 
 
 class StreamPriorValues:
@@ -172,31 +166,20 @@ class BatchResult:
     leaking_names: frozenset[str]
 
 
-@dataclass(frozen=True, repr=False)
-class _BatchOccurrences:
+@dataclass(frozen=True, repr=False, kw_only=True)
+class _BatchOccurrences(CellSpans):
     """All occurrences of a batch in corpus order, with their values."""
 
-    spans: dict[str, I64]  # by the names in _SPAN_COLUMNS
-    kind: I32
-    value_id: I64
+    start: I64  # in code points
+    end: I64
     spelling_no: I64  # the row in `values` of the value as it is spelled
     values: pl.DataFrame  # value_id, kind, value, normalised: one row per spelling
-
-    def select_rows(self, rows: I64 | Mask) -> _BatchOccurrences:
-        """The occurrences at `rows`, with all values."""
-        return _BatchOccurrences(
-            {name: column[rows] for name, column in self.spans.items()},
-            self.kind[rows],
-            self.value_id[rows],
-            self.spelling_no[rows],
-            self.values,
-        )
 
     def collect_forms(self, kind_names: Sequence[str], key: Key) -> FirstForms:
         """The forms of the values, each with the document from which on it is known."""
         spellings, rows = np.unique(self.spelling_no, return_index=True)
         return _collect_forms(
-            self.values[spellings], self.kind[rows], self.spans["doc_no"][rows], kind_names, key
+            self.values[spellings], self.kind[rows], self.doc_no[rows], kind_names, key
         )
 
 
@@ -218,11 +201,11 @@ def _collect_forms(
 
 @dataclass(frozen=True, repr=False)
 class _KeptSelection:
-    """For each editor a mask of the occurrences that it keeps; and for each value of the batch,
-    ascending: its id, the row and the document of its first occurrence, and its occurrences as
-    counted by editors that keep some."""
+    """The occurrences that the editors keep, a column for each editor; and for each value of the
+    batch, ascending: its id, the row and the document of its first occurrence, and its occurrences
+    as counted by editors that keep some."""
 
-    masks: tuple[Mask, ...]
+    kept: Mask
     value_ids: I64
     first_rows: I64
     first_doc_nos: I64
@@ -235,7 +218,7 @@ class _RewriteAttempt:
 
     batch: RewrittenBatch
     selection: _KeptSelection
-    to_sweep: SweepSpans
+    to_sweep: CellSpans
     leaking_doc_nos: frozenset[int]
     leaking_fields: frozenset[str]
     inconclusive: Counter[str]
@@ -294,16 +277,14 @@ class BatchProcessor:
                 column_values = pl.concat([column_values, found.select(column_values.columns)])
         terms = self._build_terms(self._select_checked(occurrences.values))
         quarantined: set[int] = set(too_many_matches)
-        to_sweep = SweepSpans.empty()
+        to_sweep = CellSpans.empty()
         swept_count = 0
         leaking_names: set[str] = set()
         while True:
             table, remaining = text_columns.table, occurrences
             if quarantined:
                 table = _filter_rows(table, ~np.isin(doc_nos, list(quarantined)))
-                remaining = occurrences.select_rows(
-                    ~np.isin(occurrences.spans["doc_no"], list(quarantined))
-                )
+                remaining = occurrences.take(~np.isin(occurrences.doc_no, list(quarantined)))
                 to_sweep = to_sweep.take(~np.isin(to_sweep.doc_no, list(quarantined)))
             attempt = self._rewrite(table, text_columns, remaining, column_values, to_sweep, terms)
             leaking_names |= attempt.leaking_fields
@@ -379,37 +360,33 @@ class BatchProcessor:
     ) -> _BatchOccurrences:
         """The occurrences of all columns of cells as one, in corpus order, without those of
         documents that are left out."""
-        chunks_by_name: dict[str, list[npt.NDArray[Any]]] = {
-            name: [np.empty(0, np.int64)]
-            for name in (*_SPAN_COLUMNS, "kind", "value_id", "spelling_no")
-        }
-        spelling_count, tables = 0, [ValueTable.empty()]
+        parts, tables, spelling_count = list[_BatchOccurrences](), [ValueTable.empty()], 0
         for column, found in zip(cell_columns, found_by_column, strict=True):
-            if is_left_out.any():
-                found = found.take(~is_left_out[column.flat.rows[found.text_no]])
-            if not len(found):
-                continue
-            found = found.take_used_values()
+            found = found.take(~is_left_out[column.flat.rows[found.text_no]]).take_used_values()
             start, end = found.find_code_points(fill_null_texts(column.flat.texts))
-            spans = {"start": start, "end": end}
-            spans |= {"start_byte": found.start_byte, "end_byte": found.end_byte}
-            chunks_by_name["doc_no"].append(doc_nos[column.flat.rows[found.text_no]])
-            chunks_by_name["cell"].append(column.cell[found.text_no].astype(np.int64))
-            for name, span_column in spans.items():
-                chunks_by_name[name].append(span_column)
-            chunks_by_name["kind"].append(found.kind)
-            chunks_by_name["value_id"].append(found.value_id)
-            chunks_by_name["spelling_no"].append(spelling_count + found.value_no)
+            parts.append(
+                _BatchOccurrences(
+                    doc_no=doc_nos[column.flat.rows[found.text_no]],
+                    cell=column.cell[found.text_no],
+                    start_byte=found.start_byte,
+                    end_byte=found.end_byte,
+                    kind=found.kind,
+                    value_id=found.value_id,
+                    start=start,
+                    end=end,
+                    spelling_no=spelling_count + found.value_no,
+                    values=pl.DataFrame(schema=VALUE_SCHEMA),
+                )
+            )
             spelling_count += len(found.values)
             tables.append(found.values)
-        joined = {name: np.concatenate(chunks) for name, chunks in chunks_by_name.items()}
-        if sum(len(found) > 0 for found in found_by_column) > 1:
-            order = sort_spans(*flatten_occurrences(joined))
-            joined = {name: column[order] for name, column in joined.items()}
-        kind, value_id = joined.pop("kind").astype(np.int32), joined.pop("value_id")
-        spelling_no = joined.pop("spelling_no")
-        values = ValueTable.concat(tables).to_frame()
-        return _BatchOccurrences(joined, kind, value_id, spelling_no, values)
+        occurrences = _BatchOccurrences.concat(
+            [_BatchOccurrences.empty(values=ValueTable.concat(tables).to_frame()), *parts]
+        )
+        is_one_column = sum(len(part) > 0 for part in parts) <= 1
+        return (
+            occurrences if is_one_column else occurrences.take(sort_spans(*occurrences.to_axis()))
+        )
 
     def _select_checked(self, values: pl.DataFrame) -> pl.DataFrame:
         """The values whose kinds are checked, with the name of their kind."""
@@ -439,14 +416,14 @@ class BatchProcessor:
         counts = np.zeros(len(value_ids), np.int64)
         is_unclaimed = np.ones(len(value_no), np.bool_)
         claimed_kinds: set[str] = set()
-        masks = []
+        kept = np.zeros((len(value_no), len(self.plan.editors)), np.bool_)
         for number, editor in enumerate(self.plan.editors):
             is_own_kind = np.isin(
                 occurrences.kind,
                 [self.kind_names.index(name) for name in editor.kinds if name not in claimed_kinds],
             )
             claimed_kinds |= set(editor.kinds)
-            is_kept = np.zeros(len(value_no), np.bool_)
+            is_kept = kept[:, number]
             if editor.keep and "first_occurrences" in editor.required_aggregates:
                 counted = np.flatnonzero(is_own_kind & is_unclaimed)
                 counted_before = get_counts(self.prior_values.value_log.get_tags(value_ids))[
@@ -456,14 +433,11 @@ class BatchProcessor:
                     counted[counted_before + _count_earlier(value_no[counted]) < editor.keep]
                 ] = True
                 counts += np.bincount(value_no[counted], minlength=len(value_ids))
-            masks.append(is_kept)
             if any(later.keep for later in self.plan.editors[number + 1 :]):
-                is_unclaimed &= ~_mask_overlapping(
-                    occurrences, is_own_kind & is_unclaimed & ~is_kept
-                )
-        return _KeptSelection(
-            tuple(masks), value_ids, first_rows, occurrences.spans["doc_no"][first_rows], counts
-        )
+                start, end = occurrences.to_axis()
+                claims = is_own_kind & is_unclaimed & ~is_kept
+                is_unclaimed &= ~overlaps_any(start, end, start[claims], end[claims])
+        return _KeptSelection(kept, value_ids, first_rows, occurrences.doc_no[first_rows], counts)
 
     def _rewrite(
         self,
@@ -471,7 +445,7 @@ class BatchProcessor:
         text_columns: TextColumns,
         occurrences: _BatchOccurrences,
         column_values: pl.DataFrame,
-        swept: SweepSpans,
+        swept: CellSpans,
         terms: Sequence[SearchTerms],
     ) -> _RewriteAttempt:
         """Rewrite the documents in `table`, and search the result for the values of `terms`."""
@@ -499,7 +473,7 @@ class BatchProcessor:
         batch = rewrite_batch(rules, table, edited)
         if not terms:
             return _RewriteAttempt(
-                batch, selection, SweepSpans.empty(), frozenset(), frozenset(), Counter()
+                batch, selection, CellSpans.empty(), frozenset(), frozenset(), Counter()
             )
         found = self._check_texts(batch, occurrences, terms, rules)
         doc_nos, fields = self._check_kept_columns(batch, terms, text_columns)
@@ -548,8 +522,8 @@ class BatchProcessor:
         rules: EditRules,
         found: _BatchOccurrences,
         selection: _KeptSelection,
-        swept: SweepSpans,
-    ) -> OccurrenceArrays:
+        swept: CellSpans,
+    ) -> Occurrences:
         """The occurrences of edited kinds and the swept spans, in order."""
         is_edited = np.isin(
             found.kind,
@@ -559,36 +533,23 @@ class BatchProcessor:
         start, end = find_code_points(
             swept, [(doc_no, flatten_cells(table, list(rules.leaves)))] if len(swept) else []
         )
-        swept_columns = {
-            **{
-                name: getattr(swept, name)
-                for name in ("doc_no", "cell", "start_byte", "end_byte", "value_id")
-            },
-            "start": start,
-            "end": end,
-            "kind": swept.kind,
-        }
-        found_columns: dict[str, npt.NDArray[Any]] = {
-            **found.spans,
-            "kind": found.kind,
-            "value_id": found.value_id,
-        }
-        columns = {
-            name: np.concatenate([column[is_edited], swept_columns[name]])
-            for name, column in found_columns.items()
-        }
-        is_swept = np.arange(len(columns["kind"])) >= is_edited.sum()
-        columns |= {
-            "cell": columns["cell"].astype(np.int32),
-            "swept": is_swept,
-            "erased": np.zeros(len(is_swept), np.bool_),
-        }
-        kept = [
-            np.append(mask[is_edited], np.zeros(len(swept), np.bool_)) for mask in selection.masks
+        edited, kind_names = found.take(is_edited), list_kind_names()
+        occurrences = [
+            Occurrences(
+                **{one.name: getattr(spans, one.name) for one in fields(CellSpans)},
+                start=first,
+                end=last,
+                swept=np.full(len(spans), spans is swept),
+                erased=np.zeros(len(spans), np.bool_),
+                kept=kept,
+                kind_names=kind_names,
+            )
+            for spans, first, last, kept in (
+                (edited, edited.start, edited.end, selection.kept[is_edited]),
+                (swept, start, end, np.zeros((len(swept), len(rules.editors)), np.bool_)),
+            )
         ]
-        return assemble_occurrences(
-            columns, kept, pa.array(self.kind_names, pa.string()), [False] * len(kept)
-        )
+        return Occurrences.concat(occurrences).in_order([False] * len(rules.editors))
 
     def _check_texts(
         self,
@@ -598,18 +559,23 @@ class BatchProcessor:
         rules: EditRules,
     ) -> BatchFindings:
         """Search for removed values in the rewritten texts, and decide which a sweep can redact."""
-        table, spans = batch.table, occurrences.spans
+        table = batch.table
         groups = [
             replace(group, texts=fill_null_texts(group.texts))
             for group in group_cells(flatten_cells(table, list(rules.leaves)))
         ]
         kind = pl.Series(np.array(self.kind_names, object)[occurrences.kind], dtype=pl.String)
-        columns = {name: spans[name] for name in ("doc_no", "cell", "start_byte", "end_byte")}
         tables = BatchTables(
             kept=pl.DataFrame(batch.kept),
             edits=pl.DataFrame(batch.edits),
             occurrences=pl.DataFrame(
-                {**columns, "kind": kind}, schema_overrides={"cell": pl.Int32}
+                {
+                    **{
+                        name: getattr(occurrences, name)
+                        for name in ("doc_no", "cell", "start_byte", "end_byte")
+                    },
+                    "kind": kind,
+                }
             ),
             atomic_kinds=self.atomic_kinds,
             find_drawn_before=self.prior_values.find_drawn_before,
@@ -690,9 +656,3 @@ def _filter_rows(table: pa.Table, rows: Mask) -> pa.Table:
 def get_max_keep(editors: Sequence[Editor]) -> int:
     """The largest `keep` of the editors: occurrences of a value need not be counted beyond it."""
     return max((editor.keep for editor in editors), default=0)
-
-
-def _mask_overlapping(occurrences: _BatchOccurrences, claimed_mask: Mask) -> Mask:
-    """True for occurrences that share a byte with an occurrence in `claimed_mask`."""
-    start, end = flatten_occurrences(occurrences.spans)
-    return overlaps_any(start, end, start[claimed_mask], end[claimed_mask])
