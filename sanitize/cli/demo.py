@@ -197,17 +197,13 @@ def _format_one_address(work: Path, run_folder: Path) -> str:
 
 def _format_three_lines(work: Path, run_folder: Path) -> str:
     """Three lines before and after sanitizing."""
-    from sanitize.core.text_cells import LeafPath
     from sanitize.reporting.edit_samples import select_edit_samples
-    from sanitize.storage.corpus import Documents
-    from sanitize.storage.files import read_json
+    from sanitize.storage.private_folder import SavedIndex
 
-    index = read_json(work / "index.json")
-    assert index is not None
-    leaves = [LeafPath(column, tuple(steps)) for column, *steps in index["leaf_paths"]]
+    index = SavedIndex.read_complete(work)
     samples = select_edit_samples(
-        Documents.from_json(index["documents"], work),
-        leaves,
+        index.documents,
+        index.leaves,
         run_folder / "edits" / "00000.parquet",
         200,
     )

@@ -33,7 +33,6 @@ from sanitize.core.command_results import (
     SeveralIndexEstimate,
     TwoIndexEstimate,
 )
-from sanitize.core.text_cells import LeafPath
 from sanitize.errors import UsageError, suggest_names
 from sanitize.inspection.capture_recapture import (
     SEVERAL_INDEX_ASSUMPTION,
@@ -47,16 +46,14 @@ from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.reporting.confidence_intervals import wilson_interval
-from sanitize.storage.corpus import Documents
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
 from sanitize.storage.files import (
     describe_read_error,
     parse_json,
-    read_json,
     read_regular_file,
     write_private_lines,
 )
-from sanitize.storage.private_folder import report_broken_tables, require_run_workspace
+from sanitize.storage.private_folder import SavedIndex, report_broken_tables, require_run_workspace
 from sanitize.storage.remote_storage import require_local_path
 
 _CONTEXT_CHARACTERS = 80  # characters of context on either side of a find
@@ -164,15 +161,6 @@ def _require_work(work: Path | str) -> Path:
 # ----------------------------------------------------------------------------------- the sample
 
 
-def _read_complete_index(work: Path) -> Mapping[str, Any]:
-    index = read_json(work / "index.json")
-    if not index or not index.get("complete"):
-        raise UsageError(
-            f"{work}: has no complete index; build it with `sanitize index INPUT... --work {work}`"
-        )
-    return index
-
-
 def _read_occurrences(work: Path) -> Iterator[pl.DataFrame]:
     """The occurrences, task by task."""
     for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
@@ -189,11 +177,8 @@ def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, 
     Half of the rows are finds, equally many of each kind; half are passages, equally many from
     documents with and without finds. Where a stratum has too few, the others get its rows.
     """
-    documents = Documents.from_json(_read_complete_index(work)["documents"], work)
-    leaves = [
-        LeafPath(column, tuple(steps))
-        for column, *steps in _read_complete_index(work)["leaf_paths"]
-    ]
+    index = SavedIndex.read_complete(work)
+    documents, leaves = index.documents, list(index.leaves)
     if not all(source.is_available() for source in documents.files):
         raise UsageError(
             f"{work}: the input that it indexes has moved or changed; run `sanitize index` again"
@@ -593,10 +578,10 @@ def _require_kind(path: Path, line_number: int, name: object) -> str:
 def _estimate_missed(work: Path, others: Sequence[Path]) -> MissedEstimate:
     """Estimates of each kind from several indexes: Chapman's from two; Chao's lower bound and a
     log-linear one from three or more."""
-    works, indexes = [work, *others], [_read_complete_index(work)]
+    works, indexes = [work, *others], [SavedIndex.read_complete(work)]
     for other in others:
         require_run_workspace(other)
-        indexes.append(_read_complete_index(other))
+        indexes.append(SavedIndex.read_complete(other))
         if _corpus_identity(indexes[-1]) != _corpus_identity(indexes[0]):
             raise UsageError(
                 f"{other}: indexes other documents than {work}; build both from the same input,"
@@ -649,11 +634,10 @@ _SPAN_SCHEMA = {
 }
 
 
-def _corpus_identity(index: Mapping[str, Any]) -> tuple[Any, ...]:
+def _corpus_identity(index: SavedIndex) -> tuple[Any, ...]:
     """What two indexes of the same documents have in common: the row counts of their sources, and
     the text leaves."""
-    sources = [(source["rows"], source["first_doc_no"]) for source in index["documents"]["sources"]]
-    return sources, index["leaf_paths"]
+    return [(file.rows, file.first_doc_no) for file in index.documents.files], index.leaves
 
 
 def _finder_names(work: Path) -> set[str]:

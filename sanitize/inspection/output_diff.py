@@ -27,7 +27,6 @@ from sanitize.core.command_results import (
     DiffResult,
     DocumentDiff,
 )
-from sanitize.core.text_cells import LeafPath
 from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.kinds.kind import custom_kinds, get_kind
 from sanitize.plans.detection_spec import read_custom_kinds
@@ -41,7 +40,7 @@ from sanitize.reporting.report_data import (
     require_page_or_new,
 )
 from sanitize.storage import private_folder
-from sanitize.storage.corpus import DocumentFile, Documents, flatten_cells
+from sanitize.storage.corpus import DocumentFile, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256
 from sanitize.storage.private_folder import report_broken_tables
@@ -193,9 +192,9 @@ class _RunTables:
 
     def __init__(self, run: PublishedRun) -> None:
         self.run = run
-        self.documents = Documents.from_json(run.index["documents"], run.work)
-        self.leaves = [LeafPath(column, tuple(steps)) for column, *steps in run.index["leaf_paths"]]
-        hashes = [sha256 for _, sha256 in run.index["input_files"]]
+        self.documents = run.index.documents
+        self.leaves = run.index.leaves
+        hashes = [sha256 for _, sha256 in run.index.input_files]
         if hashes[: len(run.manifest["inputs"])] != [
             file["sha256"] for file in run.manifest["inputs"]
         ]:
@@ -238,7 +237,7 @@ class _RunTables:
     def find_documents(self, ids: Sequence[str], numbers: Sequence[int]) -> I64:
         """The numbers of the documents with one of these ids or numbers; UsageError where one has
         none."""
-        end = self.run.index["task_ranges"][self.task_nos[-1]][1] if self.task_nos else 0
+        end = self.run.index.task_ranges[self.task_nos[-1]][1] if self.task_nos else 0
         for number in numbers:
             if not 0 <= number < end:
                 raise UsageError(
@@ -364,7 +363,7 @@ class _RunTables:
         )
         texts = self.documents.read_texts(self.leaves, readable)
         ids, leaf_of_cell = self._read_ids_and_leaves(readable)
-        ranges = self.run.index["task_ranges"]
+        ranges = self.run.index.task_ranges
         found: list[DocumentDiff] = []
         task_marks: tuple[int, dict[Any, pl.DataFrame], set[int]] = (-1, {}, set())
         for doc_no in doc_nos.tolist():
@@ -438,7 +437,7 @@ class _RunTables:
 
     def _require_originals(self, files: Iterable[DocumentFile]) -> None:
         """InputRefused unless the files that hold the originals are those that the run read."""
-        known = {sha256 for _, sha256 in self.run.index["input_files"]}
+        known = {sha256 for _, sha256 in self.run.index.input_files}
         work = self.run.work.resolve()
         for file in files:
             path = Path(file.path)

@@ -43,9 +43,8 @@ from sanitize.readers.survey import InputUnit, Survey, format_refusal
 from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.html_report import EditSample
 from sanitize.reporting.leak_forecast import FORECAST_KIND, forecast_leaks, read_curves
-from sanitize.storage.corpus import Documents
-from sanitize.storage.files import read_json
 from sanitize.storage.parquet_files import open_text_writer
+from sanitize.storage.private_folder import SavedIndex
 from sanitize.storage.remote_storage import is_url, redact_url, require_local_path
 from sanitize.storage.views import mask_replacements, mask_texts
 
@@ -149,7 +148,7 @@ def explain_with_settings(
             summary = run_plan(index, plan_run(index, sample_plan, Path(folder) / "out"))
             work = Path(folder) / "work"
             pairs = select_edit_samples(
-                Documents.from_json((read_json(work / "index.json") or {})["documents"], work),
+                SavedIndex.read_complete(work).documents,
                 index.inputs.leaves,
                 work / "runs" / summary.plan_hash / "edits" / "00000.parquet",
                 6,

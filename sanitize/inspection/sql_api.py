@@ -99,8 +99,7 @@ def status(work: Path | str, /) -> StatusResult:
     from sanitize.storage.locks import read_lock_holder
 
     work = require_local_path(work)
-    require_run_workspace(work)
-    index = read_json(work / "index.json") or {}
+    index = require_run_workspace(work)
     runs = [
         RunProgress(
             plan_hash=folder.name,
@@ -110,16 +109,11 @@ def status(work: Path | str, /) -> StatusResult:
         for folder in sorted((work / "runs").glob("*"))
     ]
     return StatusResult(
-        indexed=bool(index),
-        documents=(
-            index["documents"]["sources"][-1]["first_doc_no"]
-            + index["documents"]["sources"][-1]["rows"]
-            if index
-            else None
-        ),
-        tasks=len(index.get("task_ranges", [])),
-        increments=len(index.get("increments", [])) or None,
-        key_id=index.get("key_id"),
+        indexed=index is not None,
+        documents=index.documents.count if index else None,
+        tasks=len(index.task_ranges) if index else 0,
+        increments=len(index.increments) or None if index else None,
+        key_id=index.key_id if index else None,
         detect_tasks_done=len(list((work / "tasks" / "detect").glob("*.json"))),
         runs=runs,
         lock_holder=read_lock_holder(work),
@@ -226,9 +220,8 @@ def require_known_kind(parameters: Mapping[str, object], work: Path) -> None:
 def find_document_sources(work: Path) -> tuple[DocumentFile, ...] | None:
     """The files behind the view `documents`; None if the input has moved or changed since it was
     indexed."""
-    from sanitize.storage.corpus import Documents
-    from sanitize.storage.files import read_json
+    from sanitize.storage.private_folder import SavedIndex
 
-    index = read_json(work / "index.json")
-    sources = Documents.from_json(index["documents"], work).files if index else ()
+    index = SavedIndex.read(work)
+    sources = index.documents.files if index else ()
     return sources if all(source.is_available() for source in sources) else None

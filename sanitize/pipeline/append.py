@@ -35,9 +35,9 @@ from sanitize.editors.synthesis.known_values import (
 )
 from sanitize.errors import LeakFound, OutputBroken, PlanError, UsageError
 from sanitize.kinds.kind import all_kinds
-from sanitize.pipeline.indexing.index_increments import IndexIncrement
 from sanitize.stages.aggregates import iter_value_forms
 from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.private_folder import IndexIncrement
 from sanitize.verification.shard_check import ShardFindings
 
 REPLACEMENT_FORMS_SCHEMA = pa.schema([pa.field("form", pa.int64())])

@@ -10,7 +10,7 @@ from typing import Any
 
 from sanitize.core.part_protocols import Finder
 from sanitize.kinds.custom_kind import CustomKind
-from sanitize.storage.files import read_json
+from sanitize.storage.private_folder import SavedIndex
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,11 +44,9 @@ class DetectionSpec:
 
 def read_custom_kinds(workspace: Path) -> tuple[CustomKind, ...]:
     """The custom kinds that the index of a WORK folder was built with."""
-    index_state = read_json(workspace / "index.json") or {}
-    return tuple(
-        CustomKind(**settings)
-        for settings in index_state.get("detection_settings", {}).get("customs", ())
-    )
+    index = SavedIndex.read(workspace)
+    customs = index.detection_settings.get("customs", ()) if index else ()
+    return tuple(CustomKind(**settings) for settings in customs)
 
 
 def describe_difference(before: Mapping[str, Any], now: Mapping[str, Any]) -> str:

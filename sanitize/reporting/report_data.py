@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 
 from sanitize.core.command_results import ReportResult
 from sanitize.core.engine import Engine
-from sanitize.core.text_cells import LeafPath
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, UsageError
 from sanitize.kinds.kind import custom_kinds
@@ -35,9 +34,9 @@ from sanitize.reporting.html_report import (
 )
 from sanitize.reporting.outcomes import OutcomeTask, count_outcomes
 from sanitize.storage import private_folder, publication, queries, remote_output, table_schemas
-from sanitize.storage.corpus import Corpus, Documents
+from sanitize.storage.corpus import Corpus
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
-from sanitize.storage.files import read_json
+from sanitize.storage.private_folder import SavedIndex
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.verification.leak_check import find_values_in_texts, write_terms_of_run
 from sanitize.verification.published_folder import require_run_tables
@@ -140,7 +139,7 @@ class PublishedRun:
     work: Path
     manifest: Mapping[str, Any]
     folder: Path
-    index: Mapping[str, Any]
+    index: SavedIndex
 
 
 def open_published_run(out: Path, work: Path | str | None) -> PublishedRun:
@@ -149,8 +148,7 @@ def open_published_run(out: Path, work: Path | str | None) -> PublishedRun:
     work = remote_output.workspace_path(work, out)
     corpus = _open_output(out)
     corpus.require_current_manifest()
-    index = read_json(work / "index.json")
-    private_folder.require_current_index(work, index)
+    index = SavedIndex.read(work)
     run_folder = private_folder.require_run_folder(
         work, str(corpus.manifest["plan_hash"]), str(out), "plan.json"
     )
@@ -185,7 +183,7 @@ def report(
     'clean.report.html'
     """
     published = open_published_run(require_local_path(out), work)
-    out, work, manifest, run_folder, index_state = (
+    out, work, manifest, run_folder, index = (
         published.out,
         published.work,
         published.manifest,
@@ -224,7 +222,7 @@ def report(
                 increment["shard_count"] for increment in manifest.get("increments", ())[:-1]
             )
             with private_folder.report_broken_tables(work):
-                samples = _collect_samples(index_state, run_folder, earlier_shards)
+                samples = _collect_samples(index, run_folder, earlier_shards)
                 tables = collect_report_tables(
                     engine, work, run_folder, samples, spill / "queries", swept=swept
                 )
@@ -300,23 +298,20 @@ def require_outside(path: Path, *folders: Path) -> None:
             )
 
 
-def _collect_samples(
-    index_state: Mapping[str, Any], run_folder: Path, first_shard: int
-) -> list[EditSample]:
+def _collect_samples(index: SavedIndex, run_folder: Path, first_shard: int) -> list[EditSample]:
     """Samples from one shard of a run, the first of the latest increment; none if its input has
     moved or changed since."""
-    documents, first_doc_no = (
-        Documents.from_json(index_state["documents"], run_folder.parents[1]),
-        index_state["task_ranges"][first_shard][0] if index_state["task_ranges"] else 0,
-    )
+    first_doc_no = index.task_ranges[first_shard][0] if index.task_ranges else 0
     edits = run_folder / "edits" / f"{first_shard:05d}.parquet"
     if not edits.is_file() or not all(
-        source.is_available() for source in documents.files if source.first_doc_no >= first_doc_no
+        source.is_available()
+        for source in index.documents.files
+        if source.first_doc_no >= first_doc_no
     ):
         return []
     return select_edit_samples(
-        documents,
-        [LeafPath(column, tuple(steps)) for column, *steps in index_state["leaf_paths"]],
+        index.documents,
+        index.leaves,
         edits,
         SAMPLE_COUNT,
     )

@@ -193,7 +193,7 @@ class RewrittenBatch:
 
 def rewrite_batch(rules: EditRules, table: pa.Table, occurrences: Occurrences) -> RewrittenBatch:
     """The batch `table` with the edits that the editors propose for its occurrences."""
-    columns = flatten_cells(table, list(rules.leaves))
+    columns = flatten_cells(table, rules.leaves)
     buffers = [TextBuffers.from_array(fill_null_texts(column.flat.texts)) for column in columns]
     found, row = _locate_occurrences(table, columns, occurrences)
     draw_ids = (

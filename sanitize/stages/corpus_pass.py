@@ -116,7 +116,7 @@ def iter_texts(
         if not table.num_rows:
             continue
         doc_no = np.asarray(table.column("doc_no"), np.int64)
-        for column in flatten_cells(table, list(leaves)):
+        for column in flatten_cells(table, leaves):
             texts, positions = column.flat.texts, np.arange(len(column.flat.texts))
             if texts.null_count:
                 positions = np.flatnonzero(np.asarray(pc.is_valid(texts)))

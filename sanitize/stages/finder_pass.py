@@ -122,7 +122,7 @@ class FinderPass:
                 [],
             )
             match_counts = np.zeros(table.num_rows, np.int64)
-            for group in group_cells(flatten_cells(table, list(self.leaves))):
+            for group in group_cells(flatten_cells(table, self.leaves)):
                 rows = group.rows
                 positions = (
                     (doc_no[rows], doc_id.take(pa.array(rows)), group.cell)
@@ -177,7 +177,7 @@ class FinderPass:
         """Run the second round on a batch of documents; yields the occurrences in each group of
         cells. `first_round_rows` are the batch's rows of the table `occurrences`."""
         doc_no = np.asarray(table.column("doc_no"), np.int64)
-        for group in group_cells(flatten_cells(table, list(self.leaves))):
+        for group in group_cells(flatten_cells(table, self.leaves)):
             text_nos = pl.DataFrame(
                 {
                     "doc_no": doc_no[group.rows],

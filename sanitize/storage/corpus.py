@@ -155,7 +155,7 @@ class Documents:
         texts: dict[tuple[int, int], str] = {}
         for table in self.read_selected(doc_nos, [*dict.fromkeys(leaf.column for leaf in leaves)]):
             numbers = table.column("doc_no").to_pylist()
-            for column in flatten_cells(table, list(leaves)):
+            for column in flatten_cells(table, leaves):
                 for row, cell, text in zip(
                     column.flat.rows, column.cell, column.flat.texts, strict=True
                 ):
@@ -323,7 +323,7 @@ def cell_leaves(
     ]
 
 
-def flatten_cells(table: pa.Table, leaves: list[LeafPath]) -> list[CellColumn]:
+def flatten_cells(table: pa.Table, leaves: Sequence[LeafPath]) -> list[CellColumn]:
     """The text cells of a batch, one `CellColumn` per leaf; cells of a document are numbered in the
     order of `leaves`."""
     base = np.zeros(table.num_rows, np.int32)

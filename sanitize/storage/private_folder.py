@@ -12,15 +12,19 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from sanitize.core.keys import Key
+from sanitize.core.text_cells import LeafPath
 from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.storage import table_schemas
+from sanitize.storage.corpus import Documents
 from sanitize.storage.disk_errors import DISK_ERRNOS, explain_access_error, refuse_unwritable_path
-from sanitize.storage.files import read_json
+from sanitize.storage.files import read_json, write_json
 from sanitize.storage.locks import share_workspace
+from sanitize.storage.task_records import hash_json
 
 
 def make_private_folder(folder: Path) -> Path:
@@ -61,8 +65,9 @@ def _is_stream_state(folder: Path) -> bool:
     return any((folder / name).is_dir() for name in (STREAM_ONLY_FOLDER, _VERSION_1_STREAM_FOLDER))
 
 
-def require_run_workspace(work: Path) -> None:
-    """Raises UsageError if a folder is not the WORK of a run."""
+def require_run_workspace(work: Path) -> SavedIndex | None:
+    """The index of WORK, if it has one. Raises UsageError if a folder is not the WORK of a run, and
+    OutputBroken if its tables are not complete."""
     is_stream = _is_stream_state(work)
     if is_stream or not (work / "vault").is_dir():
         problem = (
@@ -74,10 +79,10 @@ def require_run_workspace(work: Path) -> None:
             f"{work}: {problem}; expected the WORK of `sanitize run` or `sanitize index`, such as"
             " clean.private"
         )
-    index_json = read_json(work / "index.json")
-    require_current_index(work, index_json)
-    if index_json and index_json["complete"]:
-        _require_index_tables(work, len(index_json["task_ranges"]))
+    index = SavedIndex.read(work)
+    if index is not None and index.complete:
+        _require_index_tables(work, len(index.task_ranges))
+    return index
 
 
 def _require_index_tables(work: Path, task_count: int) -> None:
@@ -198,21 +203,121 @@ def list_missing_keys(index_json: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def require_current_index(work: Path, index_json: Mapping[str, Any] | None) -> None:
-    """Raises UsageError, with the command that rebuilds it, if WORK holds an index of another
-    version of the tables, and OutputBroken if its index lacks keys."""
-    if index_json and is_outdated(index_json):
-        raise UsageError(
-            f"{work}: its index has version {index_json.get('schema_version', 1)} of the tables,"
-            f" and this program reads version {table_schemas.VERSION}. Rebuild it from the inputs"
-            f" and settings of that run: sanitize index INPUT... --work {work}. The key, the"
-            " erasure requests and the labels of earlier outputs are kept"
+@dataclass(frozen=True, kw_only=True)
+class IndexIncrement:
+    """The files that one command added: (bytes, sha256) and hashed path of each, in corpus order;
+    the numbers of survey units, documents and tasks that they make; the split of each unit, empty
+    where there are none; and whether an output with them was published."""
+
+    files: tuple[tuple[int, str], ...]
+    path_hashes: tuple[str, ...]
+    unit_count: int = 0
+    document_count: int = 0
+    task_count: int = 0
+    published: bool = False
+    splits: tuple[str, ...] = ()
+
+    def hash_inputs(self, roles: object) -> str:
+        """A hash of the files' bytes, their order, splits and the column roles; independent of
+        their paths."""
+        return hash_json(
+            [sha256 for _, sha256 in self.files],
+            str(roles),
+            *([self.splits] if self.splits else []),
         )
-    if index_json is not None and (missing := list_missing_keys(index_json)):
-        raise OutputBroken(
-            f"{work}/index.json: is damaged: it lacks {', '.join(missing)}. Rebuild the index from"
-            f" the inputs and settings of that run: sanitize index INPUT... --work {work}"
+
+    @classmethod
+    def from_json(cls, entry: Mapping[str, Any]) -> IndexIncrement:
+        """The increment of an entry of index.json."""
+        files = tuple((size, sha256) for size, sha256 in entry["files"])
+        lists = {name: tuple(entry.get(name, ())) for name in ("path_hashes", "splits")}
+        return cls(**{**entry, **lists, "files": files})
+
+
+@dataclass(frozen=True, kw_only=True)
+class SavedIndex:
+    """index.json of WORK: what its index holds, and what it was built from. `complete` is False
+    while tasks are still to be resumed."""
+
+    fingerprint: str
+    complete: bool
+    key_id: str
+    detection_settings: Mapping[str, Any]
+    inputs_hash: str
+    sample: float
+    input_files: Sequence[Sequence[Any]]  # size and sha256 of each
+    increments: tuple[IndexIncrement, ...]
+    documents: Documents
+    leaves: tuple[LeafPath, ...]
+    policies: Mapping[str, str]
+    features: Mapping[str, Any]
+    task_ranges: tuple[tuple[int, int], ...]  # first doc_no and last + 1 of each task
+
+    @property
+    def closed_increments(self) -> tuple[IndexIncrement, ...]:
+        """The increments that an append adds to. An append that was not published is open; the
+        first increment always counts as closed, as nothing precedes it."""
+        is_open = len(self.increments) > 1 and not self.increments[-1].published
+        return self.increments[:-1] if is_open else self.increments
+
+    @classmethod
+    def read(cls, work: Path) -> SavedIndex | None:
+        """The index of WORK; None if it has none. Raises UsageError, with the command that rebuilds
+        it, for an index of another version of the tables, and OutputBroken for one that lacks
+        keys."""
+        index_json = read_json(work / "index.json")
+        if not index_json:
+            return None
+        if is_outdated(index_json):
+            raise UsageError(
+                f"{work}: its index has version {index_json.get('schema_version', 1)} of the"
+                f" tables, and this program reads version {table_schemas.VERSION}. Rebuild it from"
+                f" the inputs and settings of that run: sanitize index INPUT... --work {work}. The"
+                " key, the erasure requests and the labels of earlier outputs are kept"
+            )
+        if missing := list_missing_keys(index_json):
+            raise OutputBroken(
+                f"{work}/index.json: is damaged: it lacks {', '.join(missing)}. Rebuild the index"
+                f" from the inputs and settings of that run: sanitize index INPUT... --work {work}"
+            )
+        names = ("fingerprint", "complete", "key_id", "detection_settings", "inputs_hash")
+        return cls(
+            **{name: index_json[name] for name in names},
+            sample=index_json.get("sample", 1.0),
+            input_files=index_json.get("input_files", []),
+            increments=tuple(map(IndexIncrement.from_json, index_json["increments"])),
+            documents=Documents.from_json(index_json["documents"], work),
+            leaves=tuple(
+                LeafPath(column, tuple(steps)) for column, *steps in index_json["leaf_paths"]
+            ),
+            policies=index_json.get("policies", {}),
+            features=index_json.get("features", {}),
+            task_ranges=tuple((low, high) for low, high in index_json["task_ranges"]),
         )
+
+    @classmethod
+    def read_complete(cls, work: Path) -> SavedIndex:
+        """The index of WORK. Also raises UsageError if there is none, or one that is not
+        complete."""
+        index = cls.read(work)
+        if index is None or not index.complete:
+            raise UsageError(
+                f"{work}: has no complete index; build it with `sanitize index INPUT... --work"
+                f" {work}`, or run the command that builds it to its end"
+            )
+        return index
+
+    def write(self, work: Path) -> None:
+        """Write index.json of WORK."""
+        index_json = {
+            "schema_version": table_schemas.VERSION,
+            **{one.name: getattr(self, one.name) for one in fields(self)},
+            "increments": [asdict(increment) for increment in self.increments],
+            "documents": self.documents.to_json(work),
+            "leaf_paths": [[leaf.column, *leaf.steps] for leaf in self.leaves],
+        }
+        del index_json["leaves"]
+        write_json(work / "index.json", index_json, indent=None)
 
 
 def open_workspace(work: Path, forbidden_folder: str = STREAM_ONLY_FOLDER) -> None:

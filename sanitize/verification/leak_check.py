@@ -23,7 +23,6 @@ import pyarrow as pa
 from sanitize.core.command_results import VerifyResult
 from sanitize.core.engine import Engine, TaskResult
 from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
-from sanitize.core.text_cells import LeafPath
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, suggest_names
 from sanitize.kinds.custom_kind import published_custom_kinds
@@ -31,8 +30,8 @@ from sanitize.kinds.kind import custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.plans.settings import settings_of
 from sanitize.storage import private_folder, publication, remote_output, tombstones
-from sanitize.storage.corpus import Corpus, Documents
-from sanitize.storage.files import read_json
+from sanitize.storage.corpus import Corpus
+from sanitize.storage.private_folder import SavedIndex
 from sanitize.storage.remote_storage import is_url, redact_url
 from sanitize.storage.views import (
     ERASED_VALUES_FILE,
@@ -219,8 +218,7 @@ def _verify_corpus(
     progress: ProgressCallback,
 ) -> VerifyResult:
     """`verify` of a corpus whose shards match the manifest; `folder` has the other files in it."""
-    out, index_state = corpus.path, read_json(work / "index.json")
-    private_folder.require_current_index(work, index_state)
+    out, index = corpus.path, SavedIndex.read(work)
     if corpus.manifest["settings"]["verify"] == "off":
         raise UsageError(
             f"{out}: was written with --verify off, so there is nothing to check it against; run"
@@ -229,7 +227,7 @@ def _verify_corpus(
     run_folder = private_folder.require_run_folder(
         work, str(corpus.manifest["plan_hash"]), str(out), "plan.json"
     )
-    assert index_state is not None
+    assert index is not None
     erased = _read_erasures(corpus.manifest, work)
     has_erased_values = _has_erased_values_file(run_folder, erased)
     with private_folder.read_workspace(work, "verify") as spill:
@@ -246,7 +244,7 @@ def _verify_corpus(
         foreign_names = ForeignNames(folder, (terms,), tombstones.read(work).names)
         folder.require_no_links(foreign_names)
         _require_erasures(corpus, work)
-        tasks = list(_build_tasks(corpus, work, run_folder, index_state, spill, (terms,), mode))
+        tasks = list(_build_tasks(corpus, work, run_folder, index, spill, (terms,), mode))
         is_small = sum(task.shard_path.stat().st_size for task in tasks) < _SINGLE_PROCESS_BYTES
         engine = _ProgressEngine(
             progress, workers=workers or (1 if is_small else os.cpu_count() or 1), spill=spill
@@ -383,17 +381,16 @@ def _build_tasks(
     corpus: Corpus,
     work: Path,
     run_folder: Path,
-    index_state: Mapping[str, Any],
+    index: SavedIndex,
     spill: Path,
     terms: tuple[Path, ...],
     mode: str,
 ) -> Iterator[VerifyTask]:
     """Yields one task per shard of a published corpus, with the tables of what was kept and
     replaced in it."""
-    documents = Documents.from_json(index_state["documents"], work)
     erased = _read_erasures(corpus.manifest, work)
     # the index may have more ranges, from another plan or from an append that was not published
-    ranges = index_state["task_ranges"][: len(corpus.shards)]
+    ranges = index.task_ranges[: len(corpus.shards)]
     counts = [one["shard_count"] for one in corpus.manifest.get("increments", [])]
     draws = DrawTimes(
         value_counts=work / "tables" / "value_counts" / "all.parquet",
@@ -418,10 +415,8 @@ def _build_tasks(
             occurrences=work / "tables" / "occurrences" / file_name,
             atomic_kinds=select_atomic_kinds(corpus.manifest["plan"]["leave"]),
             row_doc_nos=run_folder / "rows" / file_name,
-            documents=documents,
-            leaves=tuple(
-                LeafPath(column, tuple(steps)) for column, *steps in index_state["leaf_paths"]
-            ),
+            documents=index.documents,
+            leaves=index.leaves,
             sweep_path=spill / file_name,
             erased_names=erased.names,
             renamed_columns=find_renamed_columns(corpus.manifest["settings"].get("roles", {})),

@@ -412,5 +412,5 @@ def _read_input_cells(task: VerifyTask, doc_nos: I64) -> Iterator[tuple[I64, lis
         if table.num_rows:
             yield (
                 np.asarray(table.column("doc_no"), np.int64),
-                flatten_cells(table, list(task.leaves)),
+                flatten_cells(table, task.leaves),
             )

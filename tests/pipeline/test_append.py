@@ -44,7 +44,6 @@ from sanitize.pipeline.append import (
 )
 from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.indexing.index_increments import (
-    IndexIncrement,
     hash_path,
     select_new_files,
     starts_with_earlier_file,
@@ -54,6 +53,7 @@ from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.files import file_sha256
+from sanitize.storage.private_folder import IndexIncrement
 from sanitize.storage.publication import shard_name, shard_names
 from sanitize.storage.table_schemas import VALUE_SPELLINGS
 from sanitize.verification.leak_check import verify

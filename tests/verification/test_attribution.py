@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sanitize.core.span_table import CellSpans
 from sanitize.kinds.kind import all_kinds
 from sanitize.verification.attribution import DrawTimes, attribute_matches
 
@@ -61,14 +62,16 @@ def test_whole_replacements_and_their_kinds(
         (*cell_ids[number % len(cell_ids)], start, start + length)
         for number, start, length in wanted
     ] + sorted(places)
-    columns = (
-        [np.array(column, np.int64) for column in zip(*matches, strict=True)]
-        if matches
-        else [np.empty(0, np.int64)] * 4
+    doc_no, cell_no, start, end = np.array(matches, np.int64).reshape(-1, 4).T
+    spans = CellSpans(
+        doc_no=doc_no,
+        cell=cell_no.astype(np.int32),
+        start_byte=start,
+        end_byte=end,
+        kind=np.zeros(len(matches), np.int32),
+        value_id=np.zeros(len(matches), np.int64),
     )
-    found = attribute_matches(
-        pl.DataFrame(edits, schema, orient="row"), no_occurrences, (), *columns
-    )
+    found = attribute_matches(pl.DataFrame(edits, schema, orient="row"), no_occurrences, (), spans)
     kinds = [places.get(match) for match in matches]
     assert found.whole_replacement.tolist() == [kind is not None for kind in kinds]
     rows = found.edit_row[found.edit_row >= 0]

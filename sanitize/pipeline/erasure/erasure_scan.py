@@ -88,7 +88,7 @@ def erasure_scan_task(task: ErasureScanTask) -> dict[str, Any]:
                         task.erased.names,
                         task.key,
                     )
-                    for column in flatten_cells(table, list(task.leaves))
+                    for column in flatten_cells(table, task.leaves)
                 ).sort("doc_no", "cell", "start")
                 if found.height:
                     out.write_table(

@@ -183,7 +183,7 @@ def link_task(task: LinkTask) -> dict[str, Any]:
     ):
         table = table.combine_chunks()
         doc_no = np.asarray(table.column("doc_no"), np.int64)
-        for column in flatten_cells(table, list(task.leaves)):
+        for column in flatten_cells(table, task.leaves):
             cell_addresses = occurrences_in_cells(addresses, doc_no[column.flat.rows], column.cell)
             if cell_addresses.height:
                 links.append(

@@ -66,6 +66,7 @@ from sanitize.storage.corpus import Corpus, Documents, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256, read_json, write_json, write_private_lines
 from sanitize.storage.locks import lock_output, lock_workspace
+from sanitize.storage.private_folder import SavedIndex
 from sanitize.storage.remote_storage import is_url, require_local_path
 from sanitize.storage.task_records import hash_json
 from sanitize.text import name_search
@@ -81,7 +82,7 @@ class _Workspace:
     folder: Path
     documents: Documents
     leaves: tuple[LeafPath, ...]
-    task_ranges: list[tuple[int, int]]
+    task_ranges: Sequence[tuple[int, int]]
     key: Key
     engine: LocalEngine
     spill: Path
@@ -271,30 +272,24 @@ def _open_workspace(
 ) -> _Workspace:
     """Open WORK. Raises UsageError if its index is incomplete, has another key, or if input files
     have moved or changed."""
-    index_json = read_json(workspace / "index.json")
-    if not index_json or not index_json.get("complete"):
-        raise UsageError(
-            f"{workspace}: holds no complete index; run `sanitize run` or `sanitize index` to its"
-            " end first"
-        )
+    index = SavedIndex.read_complete(workspace)
     key = private_folder.load_key(workspace, key_file=settings.key, seed=settings.seed)
-    if key.id != index_json["key_id"]:
+    if key.id != index.key_id:
         raise UsageError(
             f"{workspace}: was indexed with another key; give that key with --key FILE or --seed N"
         )
-    documents = Documents.from_json(index_json["documents"], workspace)
+    documents = index.documents
     if not all(source.is_available() for source in documents.files):
         raise UsageError(
             f"{workspace}: its input has moved or changed since it was indexed; restore it, or"
             " index it again"
         )
-    ranges = [(low, high) for low, high in index_json["task_ranges"]]
     is_small = documents.count < 20_000
     return _Workspace(
         folder=workspace,
         documents=documents,
-        leaves=tuple(LeafPath(column, tuple(steps)) for column, *steps in index_json["leaf_paths"]),
-        task_ranges=ranges,
+        leaves=index.leaves,
+        task_ranges=index.task_ranges,
         key=key,
         engine=LocalEngine(
             workers=workers or (1 if is_small else os.cpu_count() or 1), spill=spill
@@ -676,9 +671,7 @@ def _erase_subject(
     unreached = list(workspace.outputs.unreached)
     # no command's inputs match an index of several increments; its outputs are rebuilt from the
     # index itself
-    has_increments = (
-        len((read_json(workspace.folder / "index.json") or {}).get("increments", ())) > 1
-    )
+    has_increments = len(SavedIndex.read_complete(workspace.folder).increments) > 1
     for output in workspace.outputs.found:
         command, plan_hash = output.command, output.command["plan_hash"]
         if not output.is_unchanged():  # replaced since it was found

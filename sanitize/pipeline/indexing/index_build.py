@@ -44,7 +44,7 @@ from sanitize.errors import (
 )
 from sanitize.finders.known import read_known_list
 from sanitize.kinds.kind import custom_kinds
-from sanitize.pipeline.indexing import index_increments, index_reuse, kept_columns, quarantine_limit
+from sanitize.pipeline.indexing import index_reuse, kept_columns, quarantine_limit
 from sanitize.pipeline.indexing.index_state import (
     EarlierIndex,
     Index,
@@ -72,9 +72,9 @@ from sanitize.storage.disk_errors import (
     make_disk_error,
     translate_disk_errors,
 )
-from sanitize.storage.files import read_json
 from sanitize.storage.locks import lock_output, lock_workspace
 from sanitize.storage.parquet_files import write_table_rows
+from sanitize.storage.private_folder import SavedIndex
 from sanitize.storage.publication import recover_output
 from sanitize.storage.task_records import Job, hash_json, run_job
 from sanitize.storage.views import check_queryable_path
@@ -206,10 +206,8 @@ class IndexBuilder:
         self._stack.callback(self.tasks.engine.close)
         # survey the inputs before anything is written, so that a mistake in them leaves no files
         # behind
-        index_json = read_json(workspace / "index.json") if settings.append else None
-        if settings.append:
-            private_folder.require_current_index(workspace, index_json)
-        closed_increments = index_increments.parse_closed_increments(index_json or {})
+        earlier = SavedIndex.read(workspace) if settings.append else None
+        closed_increments = earlier.closed_increments if earlier else ()
         input_set = remote_input.list_inputs(self._given_inputs, workspace, len(closed_increments))
         surveyed = None
         if not input_set.remote_roots and not settings.append:

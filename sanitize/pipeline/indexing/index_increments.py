@@ -14,16 +14,15 @@ import os
 import shutil
 from collections import Counter
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from sanitize.core.engine import cached_for_run
 from sanitize.core.keys import Key
 from sanitize.errors import InputRefused, UsageError
-from sanitize.storage.task_records import hash_json
+from sanitize.storage.private_folder import IndexIncrement
 
 # folders of WORK with one file per task
 _TASK_FOLDERS = (
@@ -43,56 +42,6 @@ _MAX_CANDIDATE_FOLDERS = (
 )
 _BLOCK = 1 << 20
 _UNIT_FOLDERS = ("documents", "documents/quarantined", "tasks/read")
-
-
-@dataclass(frozen=True, kw_only=True)
-class IndexIncrement:
-    """The files that one command added: (bytes, sha256) and hashed path of each, in corpus order;
-    the numbers of survey units, documents and tasks that they make; the split of each unit, empty
-    where there are none; and whether an output with them was published."""
-
-    files: tuple[tuple[int, str], ...]
-    path_hashes: tuple[str, ...]
-    unit_count: int = 0
-    document_count: int = 0
-    task_count: int = 0
-    published: bool = False
-    splits: tuple[str, ...] = ()
-
-    def hash_inputs(self, roles: object) -> str:
-        """A hash of the files' bytes, their order, splits and the column roles; independent of
-        their paths."""
-        return hash_json(
-            [sha256 for _, sha256 in self.files],
-            str(roles),
-            *([self.splits] if self.splits else []),
-        )
-
-    def to_json(self) -> dict[str, Any]:
-        """The entry of index.json from which `parse_increments` restores this increment."""
-        return asdict(self)
-
-
-def parse_increments(index_json: Mapping[str, Any]) -> tuple[IndexIncrement, ...]:
-    """The increments of an index, from its index.json."""
-    return tuple(
-        IndexIncrement(
-            **{
-                **entry,
-                "files": tuple((size, sha256) for size, sha256 in entry["files"]),
-                "path_hashes": tuple(entry["path_hashes"]),
-                "splits": tuple(entry.get("splits", ())),
-            }
-        )
-        for entry in index_json["increments"]
-    )
-
-
-def parse_closed_increments(index_json: Mapping[str, Any]) -> tuple[IndexIncrement, ...]:
-    """The closed increments of an index: those an append adds to. An append that was not published
-    is open; the first increment always counts as closed, as nothing precedes it."""
-    increments = parse_increments(index_json) if index_json else ()
-    return increments if len(increments) < 2 or increments[-1].published else increments[:-1]
 
 
 def hash_path(path: str, key: Key) -> str:

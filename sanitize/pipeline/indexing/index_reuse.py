@@ -14,7 +14,6 @@ from sanitize.core.text_cells import JSON_STEP
 from sanitize.errors import InputRefused, UsageError
 from sanitize.pipeline import publish_history
 from sanitize.pipeline.indexing import index_increments
-from sanitize.pipeline.indexing.index_increments import IndexIncrement
 from sanitize.pipeline.indexing.index_state import (
     EarlierIndex,
     IndexInputs,
@@ -25,8 +24,8 @@ from sanitize.plans.settings import Settings
 from sanitize.readers.standard_form import with_shape
 from sanitize.readers.survey import IndexedInput, StagingLayout, Survey
 from sanitize.storage import private_folder
-from sanitize.storage.corpus import Documents
 from sanitize.storage.files import input_sha256, read_json, stat_file
+from sanitize.storage.private_folder import SavedIndex
 from sanitize.storage.records.record_shapes import mark_json_columns
 
 # keys of index.json before version 3 of the tables: what decides whether its documents, key and
@@ -51,26 +50,21 @@ def prepare_append(
     `survey_inputs` surveys the given files; with an `IndexedInput`, only those that it does not
     name. Raises UsageError if the index is incomplete, was built with other settings, or if earlier
     files changed or are missing."""
-    index_json = read_json(workspace / "index.json") or {}
-    increments = index_increments.parse_increments(index_json)
-    if not index_json.get("complete") and len(increments) == 1:
+    index = SavedIndex.read(workspace)
+    assert index is not None
+    increments, closed_increments = index.increments, index.closed_increments
+    if not index.complete and len(increments) == 1:
         raise UsageError(
             f"{workspace}: its index is not complete; run the command that builds it, without"
             " --append, to its end first"
         )
-    closed_increments = index_increments.parse_closed_increments(index_json)
     open_increment = increments[-1] if len(closed_increments) < len(increments) else None
-    documents = Documents.from_json(index_json["documents"], workspace)
+    documents, features = index.documents, index.features
     # a leaf such as `messages[]{}` is JSON
     json_columns = [
-        leaf[0]
-        for leaf in index_json.get("leaf_paths", [])
-        if leaf[1:] in ([JSON_STEP], ["[]", JSON_STEP])
+        leaf.column for leaf in index.leaves if leaf.steps in ((JSON_STEP,), ("[]", JSON_STEP))
     ]
-    schema, features = (
-        mark_json_columns(documents.schema, json_columns),
-        index_json.get("features", {}),
-    )
+    schema = mark_json_columns(documents.schema, json_columns)
     roles = with_shape(settings.columns.roles, schema)
     empty_survey = Survey(
         units=[],
@@ -87,12 +81,10 @@ def prepare_append(
     earlier = EarlierIndex(
         increments=closed_increments,
         documents=replace(documents, files=documents.files[:closed_unit_count]),
-        task_ranges=tuple(
-            (low, high) for low, high in index_json["task_ranges"][:closed_task_count]
-        ),
+        task_ranges=index.task_ranges[:closed_task_count],
     )
     inputs = create_inputs(empty_survey, resolve_policies(empty_survey, settings), earlier)
-    _check_same_index(inputs, index_json, increments)
+    _check_same_index(inputs, index)
     if inputs.given_inputs:
         files = survey_inputs(None).files if inputs.input_set.paths_to_read else []
         given = [(path, size, inputs.hash_file(path)) for path, size in files]
@@ -279,14 +271,12 @@ def check_inputs_unchanged(inputs: IndexInputs) -> None:
     inputs.input_set.check_unchanged()
 
 
-def _check_same_index(
-    inputs: IndexInputs, index_json: Mapping[str, Any], increments: Sequence[IndexIncrement]
-) -> None:
+def _check_same_index(inputs: IndexInputs, index: SavedIndex) -> None:
     """Raise UsageError if the index was built with another key, other settings, columns or finders,
     or by another version."""
-    if index_json.get("fingerprint") == inputs.compute_fingerprints(increments)[-1]:
+    if index.fingerprint == inputs.compute_fingerprints(index.increments)[-1]:
         return
-    difference = _describe_index_difference(inputs, index_json) or (
+    difference = _describe_index_difference(inputs, vars(index)) or (
         "other columns or settings (--text-column, --rows-per-shard, --max-doc-bytes and the like),"
         " or by another version"
     )

@@ -24,7 +24,6 @@ from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
 from sanitize.errors import InputRefused
 from sanitize.pipeline.indexing import index_increments
-from sanitize.pipeline.indexing.index_increments import IndexIncrement
 from sanitize.pipeline.manifest import get_library_versions
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.settings import Settings
@@ -36,7 +35,8 @@ from sanitize.readers.survey import Survey
 from sanitize.stages import detection
 from sanitize.storage import private_folder, table_schemas
 from sanitize.storage.corpus import Documents, cell_leaves
-from sanitize.storage.files import FileState, input_sha256, read_json, stat_file, write_json
+from sanitize.storage.files import FileState, input_sha256, stat_file
+from sanitize.storage.private_folder import IndexIncrement, SavedIndex
 from sanitize.storage.records.splits import TRAIN
 from sanitize.storage.task_records import hash_json
 
@@ -227,47 +227,34 @@ class IndexInputs:
                 if len(self.increments) == len(self.closed_increments)
                 else (*self.closed_increments, last)
             )
-        write_json(
-            self.workspace / "index.json",
-            {
-                "schema_version": table_schemas.VERSION,
-                "fingerprint": self.compute_fingerprints(increments)[-1],
-                "complete": is_complete,
-                "key_id": self.key.id,
-                "detection_settings": self.detection_settings,
-                "inputs_hash": (
-                    hash_json(
-                        [increment.hash_inputs(self.survey.roles) for increment in increments]
-                    )
-                    if self.closed_increments
-                    else self.hash_inputs()
-                ),
-                "sample": self.settings.sample,
-                "input_files": [
-                    [size, sha256] for increment in increments for size, sha256 in increment.files
-                ],
-                "increments": [increment.to_json() for increment in increments],
-                "documents": documents.to_json(self.workspace),
-                "leaf_paths": [[leaf.column, *leaf.steps] for leaf in self.leaves],
-                "policies": self.policies,
-                "features": dict(self.survey.features),
-                "task_ranges": task_ranges,
-            },
-            indent=None,
-        )
+        SavedIndex(
+            fingerprint=self.compute_fingerprints(increments)[-1],
+            complete=is_complete,
+            key_id=self.key.id,
+            detection_settings=self.detection_settings,
+            inputs_hash=(
+                hash_json([increment.hash_inputs(self.survey.roles) for increment in increments])
+                if self.closed_increments
+                else self.hash_inputs()
+            ),
+            sample=self.settings.sample,
+            input_files=[file for increment in increments for file in increment.files],
+            increments=tuple(increments),
+            documents=documents,
+            leaves=self.leaves,
+            policies=self.policies,
+            features=self.survey.features,
+            task_ranges=tuple(task_ranges),
+        ).write(self.workspace)
 
     def close_increments(self) -> None:
         """Mark all increments as published, so that none is discarded any more."""
         if self.closed_increments:
-            index_json = read_json(self.workspace / "index.json") or {}
-            published = [{**increment, "published": True} for increment in index_json["increments"]]
+            index = SavedIndex.read_complete(self.workspace)
+            published = tuple(replace(increment, published=True) for increment in index.increments)
             with private_folder.set_umask(0o077):
                 # OUT is written under the user's own mask, this is not for others
-                write_json(
-                    self.workspace / "index.json",
-                    {**index_json, "increments": published},
-                    indent=None,
-                )
+                replace(index, increments=published).write(self.workspace)
 
     @property
     def input_files(self) -> list[list[Any]]:

@@ -531,7 +531,7 @@ class BatchProcessor:
         )
         doc_no = np.asarray(table.column("doc_no"), np.int64)
         start, end = find_code_points(
-            swept, [(doc_no, flatten_cells(table, list(rules.leaves)))] if len(swept) else []
+            swept, [(doc_no, flatten_cells(table, rules.leaves))] if len(swept) else []
         )
         edited, kind_names = found.take(is_edited), list_kind_names()
         occurrences = [
@@ -562,7 +562,7 @@ class BatchProcessor:
         table = batch.table
         groups = [
             replace(group, texts=fill_null_texts(group.texts))
-            for group in group_cells(flatten_cells(table, list(rules.leaves)))
+            for group in group_cells(flatten_cells(table, rules.leaves))
         ]
         kind = pl.Series(np.array(self.kind_names, object)[occurrences.kind], dtype=pl.String)
         tables = BatchTables(

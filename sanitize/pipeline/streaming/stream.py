@@ -457,7 +457,7 @@ class StreamProcessor:
             for name, option in self._missing_columns.items()
             if not batch.has_column(name)
         }
-        columns = flatten_cells(text_columns.table, list(text_columns.leaves))
+        columns = flatten_cells(text_columns.table, text_columns.leaves)
         return text_columns, columns, [fill_null_texts(column.flat.texts) for column in columns]
 
     def add_result(self, processed: ProcessedBatch, source: Path | None = None) -> None:
