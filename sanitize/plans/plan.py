@@ -11,7 +11,7 @@ import hashlib
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, get_args
@@ -610,35 +610,55 @@ def _build_plan(name: str, location: str, plan_file: _PlanFile) -> Plan:
     droppers, editors = (
         tuple(part.resolve_settings() for part in parts) for parts in (droppers, editors)
     )
-    plan_file = plan_file.model_copy(
-        update={"leave": leave, "find": plan_file.find.model_copy(update={"kinds": found_kinds})}
+    plan = Plan(
+        name=name,
+        about=plan_file.about,
+        publishable=plan_file.publishable,
+        leave=leave,
+        find=plan_file.find.model_copy(
+            update={
+                "kinds": found_kinds,
+                "finders": tuple(name_finder(finder) for finder in finders),
+            }
+        ),
+        finders=finders,
+        droppers=droppers,
+        editors=editors,
+        blacklist=plan_file.blacklist,
+        custom_kinds=plan_file.kind,
     )
-    for number, custom_kind in enumerate(plan_file.kind):
-        if custom_kind.name not in plan_file.find.kinds:
+    _check_custom_kinds(plan, location)
+    _check_named_kinds(plan, known_kinds, location)
+    _check_countries(plan, known_kinds, location)
+    _check_selection_values(plan, location)
+    _check_blacklist(plan, location)
+    _check_decisions(plan, known_kinds, location)
+    return plan
+
+
+def _check_custom_kinds(plan: Plan, location: str) -> None:
+    """Raise PlanError for a kind of the plan's own that nothing searches for."""
+    for number, custom_kind in enumerate(plan.custom_kinds):
+        if custom_kind.name not in plan.find.kinds:
             raise PlanError(
                 f"{location}: kind[{number}] is {custom_kind.name}, which is not in find.kinds; add"
                 " it there, or remove the kind"
             )
-    if plan_file.kind and not any(finder.use == "patterns" for finder in finders):
+    if plan.custom_kinds and not any(finder.use == "patterns" for finder in plan.finders):
         raise PlanError(
             f'{location}: find.finders lacks "patterns", which searches for the plan\'s own kinds;'
             " add it there"
         )
-    kind_lists: list[tuple[str, Sequence[str]]] = [
-        ("find.kinds", plan_file.find.kinds),
-        ("leave", plan_file.leave),
-    ]
-    kind_lists += [
-        (f"drop[{number}].kinds", dropper.occurrence_kinds)
-        for number, dropper in enumerate(droppers)
-    ]
-    kind_lists += [(f"edit[{number}].kinds", editor.kinds) for number, editor in enumerate(editors)]
-    rules_by_name: dict[str, Mapping[str, object]] = {
-        "allow": plan_file.find.allow,
-        "deny": plan_file.find.deny,
-        "min_score": plan_file.find.min_score,
+
+
+def _check_named_kinds(plan: Plan, known_kinds: Mapping[str, Kind], location: str) -> None:
+    """Raise PlanError for a kind that some setting names and that the plan does not find."""
+    rules: dict[str, Mapping[str, object]] = {
+        "allow": plan.find.allow,
+        "deny": plan.find.deny,
+        "min_score": plan.find.min_score,
     }
-    for rule, value_by_kind in rules_by_name.items():
+    for rule, value_by_kind in rules.items():
         for kind in value_by_kind:
             if kind not in builtin_kinds() and kind not in known_kinds:
                 # the key is not shown: swapped with its values, it is one
@@ -646,45 +666,58 @@ def _build_plan(name: str, location: str, plan_file: _PlanFile) -> Plan:
                     f"{location}: find.{rule}: {_wrong_rule_key(rule)};"
                     f" {suggest_names(kind, known_kinds)}"
                 )
-    kind_lists += [
-        (f"find.{rule}", tuple(value_by_kind)) for rule, value_by_kind in rules_by_name.items()
+    kinds_by_setting: list[tuple[str, Iterable[str], frozenset[str]]] = [
+        ("find.kinds", plan.find.kinds, FOUND_GROUPS),
+        ("leave", plan.leave, DECISION_GROUPS),
+        *(
+            (f"drop[{number}].kinds", dropper.occurrence_kinds, DECISION_GROUPS)
+            for number, dropper in enumerate(plan.droppers)
+        ),
+        *(
+            (f"edit[{number}].kinds", editor.kinds, DECISION_GROUPS)
+            for number, editor in enumerate(plan.editors)
+        ),
+        *(
+            (f"find.{rule}", value_by_kind, frozenset[str]())
+            for rule, value_by_kind in rules.items()
+        ),
     ]
-    for key, kinds in kind_lists:
+    for setting, kinds, groups in kinds_by_setting:
         for kind in kinds:
             if kind not in known_kinds and kind in builtin_kinds():
-                country = builtin_kinds()[kind].country
                 raise PlanError(
-                    f"{location}: {key}: {kind} is searched for only where find.countries names"
-                    f" {country}; add it there"
+                    f"{location}: {setting}: {kind} is searched for only where find.countries names"
+                    f" {builtin_kinds()[kind].country}; add it there"
                 )
             if kind not in known_kinds:
-                groups = (
-                    FOUND_GROUPS
-                    if key == "find.kinds"
-                    else DECISION_GROUPS
-                    if "[" in key or key == "leave"
-                    else ()
-                )
                 raise PlanError(
-                    f"{location}: {key}: there is no kind {kind!r};"
+                    f"{location}: {setting}: there is no kind {kind!r};"
                     f" {suggest_names(kind, [*known_kinds, *groups])}"
                 )
-            if kind not in plan_file.find.kinds:
+            if kind not in plan.find.kinds:
                 raise PlanError(
-                    f"{location}: {key} names {kind}, which is not in find.kinds; add it there, or"
-                    " remove it here"
+                    f"{location}: {setting} names {kind}, which is not in find.kinds; add it there,"
+                    " or remove it here"
                 )
-    for country in plan_file.find.countries:
+
+
+def _check_countries(plan: Plan, known_kinds: Mapping[str, Kind], location: str) -> None:
+    """Raise PlanError for a country of which the plan finds no kind."""
+    for country in plan.find.countries:
         national_kinds = [
             name for name, kind in known_kinds.items() if kind.country == country.upper()
         ]
-        if not set(national_kinds) & set(plan_file.find.kinds):
+        if not set(national_kinds) & set(plan.find.kinds):
             raise PlanError(
                 f"{location}: find.countries names {country}, but find.kinds none of its kinds, so"
                 f" none would be found; add {', '.join(national_kinds)}, or their category"
                 f" ({known_kinds[national_kinds[0]].category}), to find.kinds"
             )
-    for rule, values in (("allow", plan_file.find.allow), ("deny", plan_file.find.deny)):
+
+
+def _check_selection_values(plan: Plan, location: str) -> None:
+    """Raise PlanError for an entry of `allow` or `deny` that can select nothing."""
+    for rule, values in (("allow", plan.find.allow), ("deny", plan.find.deny)):
         for kind, entries in values.items():
             if not (entries and all(entries)):
                 raise PlanError(
@@ -699,53 +732,41 @@ def _build_plan(name: str, location: str, plan_file: _PlanFile) -> Plan:
                     f"{location}: find.{rule}.{kind}: an entry with `/` is not a network;"
                     f" {expected}"
                 ) from None
-    for number, editor in enumerate(editors):
-        if "blacklist" in editor.required_aggregates and plan_file.blacklist is None:
+
+
+def _check_blacklist(plan: Plan, location: str) -> None:
+    """Raise PlanError for an editor that masks entries which the blacklist does not have."""
+    for number, editor in enumerate(plan.editors):
+        if "blacklist" in editor.required_aggregates and plan.blacklist is None:
             raise PlanError(
                 f"{location}: edit[{number}].use = {editor.use!r} masks the entries of a blacklist;"
                 " add a [blacklist] table to the plan"
             )
-        if (
-            "indirect" in editor.blacklist_reasons
-            and plan_file.blacklist is not None
-            and plan_file.blacklist.k == 1
-        ):
+        if plan.blacklist is None:
+            continue
+        if "indirect" in editor.blacklist_reasons and plan.blacklist.k == 1:
             raise PlanError(
                 f"{location}: edit[{number}].reasons names indirect, but blacklist.k = 1 lists no"
                 " indirect identifiers; set it to 2 or more (--set blacklist.k=2), or remove"
                 " indirect"
             )
-        if (
-            "direct" in editor.blacklist_reasons
-            and plan_file.blacklist is not None
-            and not plan_file.blacklist.direct
-        ):
+        if "direct" in editor.blacklist_reasons and not plan.blacklist.direct:
             raise PlanError(
                 f"{location}: edit[{number}].reasons names direct, but blacklist.direct is false;"
                 " set it to true, or remove direct"
             )
-    decided_kinds = {kind for editor in editors for kind in editor.kinds} | set(plan_file.leave)
-    for kind in plan_file.find.kinds:
+
+
+def _check_decisions(plan: Plan, known_kinds: Mapping[str, Kind], location: str) -> None:
+    """Raise PlanError for a kind that is found and about which the plan decides nothing."""
+    decided_kinds = {kind for editor in plan.editors for kind in editor.kinds} | set(plan.leave)
+    for kind in plan.find.kinds:
         if kind not in decided_kinds:
             raise PlanError(
                 f"{location}: {kind} is found, but no editor names it or its category"
                 f" ({known_kinds[kind].category}); name one of the two in an [[edit]], or in"
                 " `leave` to keep it on purpose"
             )
-    return Plan(
-        name=name,
-        about=plan_file.about,
-        publishable=plan_file.publishable,
-        leave=plan_file.leave,
-        find=plan_file.find.model_copy(
-            update={"finders": tuple(name_finder(finder) for finder in finders)}
-        ),
-        finders=finders,
-        droppers=droppers,
-        editors=editors,
-        blacklist=plan_file.blacklist,
-        custom_kinds=plan_file.kind,
-    )
 
 
 def _load_parts(
