@@ -21,15 +21,22 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
 from multiprocessing.connection import Connection, wait
-from typing import Any
+from queue import SimpleQueue
+from typing import Any, TypeVar
 
 from sanitize.core import failpoints
 from sanitize.core.engine import TaskResult, WorkerDied
 
 _TRIM_ABOVE_MB = 700  # a process above this size returns free memory to the system after every task
+_TASKS_AHEAD = 2  # that are taken for each worker before the result of the first is used
 _IDLE_BEFORE_TRIM_S = 0.05  # seconds to wait for the next task before free memory is returned
+C = TypeVar("C")
+T = TypeVar("T")
+R = TypeVar("R")
 _BOOTSTRAP_CODE = (
     "import sys; sys.path[:] = sys.argv[3:]; from sanitize.engines.worker_process import"
     " serve_tasks; serve_tasks(int(sys.argv[1]), int(sys.argv[2]))"
@@ -205,6 +212,51 @@ def run_on_workers(
     finally:
         for worker in busy.values():
             worker.kill()
+
+
+def map_ahead(
+    function: Callable[[T], R], tasks: Iterable[tuple[C, T]], *, workers: int
+) -> Iterator[tuple[C, R]]:
+    """(what came with a task, its result) for every task, in order. While the caller uses one
+    result, as many worker processes do the next tasks, and two more each are taken from `tasks`; a
+    single worker is this process. The processes end with the iterator. Raises WorkerDied, and the
+    errors of tasks."""
+    if workers == 1:
+        for given, task in tasks:
+            yield given, function(task)
+        return
+    processes, idle = [WorkerProcess() for _ in range(workers)], SimpleQueue[WorkerProcess]()
+    for process in processes:
+        idle.put(process)
+
+    def run(task: T) -> R:
+        process = idle.get()
+        try:
+            process.send(function, 0, task, umask=0o077)
+            result: R = process.receive().result
+            return result
+        finally:
+            idle.put(process)
+
+    threads = ThreadPoolExecutor(workers, "ahead")
+    waiting: deque[tuple[C, Future[R]]] = deque()
+    try:
+        for given, task in tasks:
+            waiting.append((given, threads.submit(run, task)))
+            if len(waiting) > _TASKS_AHEAD * workers:
+                given, future = waiting.popleft()
+                yield given, future.result()
+        while waiting:
+            given, future = waiting.popleft()
+            yield given, future.result()
+    finally:
+        # at once, even if they are busy
+        threads.shutdown(wait=False, cancel_futures=True)
+        for process in processes:
+            process.terminate()
+        threads.shutdown()
+        for process in processes:
+            process.kill()
 
 
 def _count_written_bytes(task: object) -> int:

@@ -25,12 +25,10 @@ import sys
 import tempfile
 import time
 import warnings
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from queue import SimpleQueue
 from types import TracebackType
 from typing import IO, Any, Unpack
 
@@ -43,7 +41,7 @@ from sanitize.core.engine import WorkerDied
 from sanitize.core.keys import Key
 from sanitize.core.span_table import SpanTable
 from sanitize.core.text_cells import column_of_path
-from sanitize.engines.worker_process import WorkerProcess
+from sanitize.engines.worker_process import map_ahead
 from sanitize.errors import (
     InputRefused,
     OutputBroken,
@@ -116,7 +114,6 @@ from sanitize.storage.task_records import hash_json
 from sanitize.verification.search_terms import list_unsearched_forms
 
 VERSION = 3  # raise it when an older state cannot be resumed
-PREFETCH_PER_WORKER = 2  # batches that are queued for each worker
 _MIN_RECORDS_FOR_LIMIT = 1_000  # records before the quarantined share is checked
 _MAX_PENDING_BYTES = 64 << 20  # bytes of quarantined records held while no record has been readable
 _MAX_LISTED_COLUMNS = 40  # most columns that an error message lists
@@ -177,6 +174,15 @@ class ProcessedBatch:
     source_batch: StreamBatch
     clean_batch: StreamBatch
     result: BatchResult
+
+
+@dataclass(frozen=True, repr=False)
+class _BatchTexts:
+    """A batch as read, and its texts."""
+
+    batch: StreamBatch
+    text_columns: TextColumns
+    columns: Sequence[CellColumn]
 
 
 class StreamProcessor:
@@ -363,9 +369,10 @@ class StreamProcessor:
     def process(self, batches: Iterable[StreamBatch]) -> Generator[ProcessedBatch]:
         """The processed batches, in order. The caller must pass each to `add_result` before it
         requests the next one."""
-        for batch, text_columns, columns, get_detections in self._find_ahead(batches):
+        for inputs, found in self._search_ahead(batches):
+            batch, text_columns = inputs.batch, inputs.text_columns
             result = self.processor.process(
-                text_columns, columns, get_detections(), batch.has_any_field
+                text_columns, inputs.columns, found, batch.has_any_field
             )
             for doc_no, reason in result.quarantined_docs.items():
                 row = doc_no - self.position
@@ -386,79 +393,58 @@ class StreamProcessor:
                 result,
             )
 
-    def _find_ahead(
+    def _search_ahead(
         self, batches: Iterable[StreamBatch]
-    ) -> Iterator[
-        tuple[
-            StreamBatch,
-            TextColumns,
-            Sequence[CellColumn],
-            Callable[[], Sequence[SpanTable]],
-        ]
-    ]:
-        """Each batch with its texts and a function that returns the occurrences in them; workers
-        search later batches ahead, in order."""
-        first_doc_no = self.position
-        worker_count = self.settings.workers or 1
-        if worker_count == 1:
-            finder = TextSearch(
-                self.key, self._detection_spec, max_doc_matches=self.settings.max_doc_matches
+    ) -> Iterator[tuple[_BatchTexts, Sequence[SpanTable]]]:
+        """Each batch with the occurrences in its texts; workers search later batches ahead."""
+        workers, limit = self.settings.workers or 1, self.settings.max_doc_matches
+        search: Callable[[Sequence[pa.LargeStringArray]], Sequence[SpanTable]]
+        if workers == 1:
+            search = TextSearch(self.key, self._detection_spec, max_doc_matches=limit).run_columns
+        else:
+            search = functools.partial(
+                _search_in_worker, self.key.secret, self.key.is_public, self._detection_spec, limit
             )
-            for batch in batches:
-                text_columns, columns, texts = self._extract_texts(batch, first_doc_no)
-                first_doc_no += len(batch)
-                yield batch, text_columns, columns, functools.partial(_scan_columns, finder, texts)
-            return
-        workers = _FinderWorkers(
-            worker_count, self.key, self._detection_spec, self.settings.max_doc_matches
+        tasks = (
+            (inputs, [fill_null_texts(column.flat.texts) for column in inputs.columns])
+            for inputs in self._extract_texts(batches)
         )
-        waiting: deque[
-            tuple[
-                StreamBatch,
-                TextColumns,
-                Sequence[CellColumn],
-                Future[Sequence[SpanTable]],
-            ]
-        ] = deque()
         try:
-            for batch in batches:
-                text_columns, columns, texts = self._extract_texts(batch, first_doc_no)
-                first_doc_no += len(batch)
-                waiting.append((batch, text_columns, columns, workers.submit(texts)))
-                if len(waiting) > PREFETCH_PER_WORKER * worker_count:
-                    *inputs, future = waiting.popleft()
-                    yield inputs[0], inputs[1], inputs[2], _await_result(future)  # type: ignore[misc]
-            while waiting:
-                *inputs, future = waiting.popleft()
-                yield inputs[0], inputs[1], inputs[2], _await_result(future)  # type: ignore[misc]
-        finally:
-            workers.close()
+            yield from map_ahead(search, tasks, workers=workers)
+        except WorkerDied:
+            raise ResourceError(
+                "a worker died; run the same command again to resume from here, with fewer"
+                " --workers"
+            ) from None
 
-    def _extract_texts(
-        self, batch: StreamBatch, first_doc_no: int
-    ) -> tuple[TextColumns, list[CellColumn], list[pa.LargeStringArray]]:
-        if (
-            self.layout.main_column not in self.layout.seen_columns
-            and self.layout.roles.shape is None
-        ):
-            # the first records that can be read decide, as the first file of a run does
-            roles = with_shape(self.layout.roles, batch.infer_schema())
-            if roles.shape is not None:
-                self.layout = StreamLayout(roles, self.layout.policies, reader=self._reader)
-        if not first_doc_no:
-            # the first batch decides: a later one has records before it that are acknowledged
-            role_columns = (self.layout.main_column, self.layout.id_column, self.layout.user_column)
-            refuse_undecided_columns(
-                batch.list_text_columns(), {*self.layout.policies, *role_columns}
-            )
-        text_columns = batch.extract_texts(self.layout, first_doc_no, self.settings.max_doc_bytes)
-        self._missing_columns = {
-            name: option
-            for name, option in self._missing_columns.items()
-            if not batch.has_column(name)
-        }
-        columns = flatten_cells(text_columns.table, text_columns.leaves)
-        return text_columns, columns, [fill_null_texts(column.flat.texts) for column in columns]
+    def _extract_texts(self, batches: Iterable[StreamBatch]) -> Iterator[_BatchTexts]:
+        """Each batch with its texts."""
+        first_doc_no = self.position
+        for batch in batches:
+            if (
+                self.layout.main_column not in self.layout.seen_columns
+                and self.layout.roles.shape is None
+            ):
+                # the first records that can be read decide, as the first file of a run does
+                roles = with_shape(self.layout.roles, batch.infer_schema())
+                if roles.shape is not None:
+                    self.layout = StreamLayout(roles, self.layout.policies, reader=self._reader)
+            layout = self.layout
+            if not first_doc_no:
+                # the first batch decides: a later one has records before it that are acknowledged
+                role_columns = (layout.main_column, layout.id_column, layout.user_column)
+                refuse_undecided_columns(
+                    batch.list_text_columns(), {*layout.policies, *role_columns}
+                )
+            text_columns = batch.extract_texts(layout, first_doc_no, self.settings.max_doc_bytes)
+            self._missing_columns = {
+                name: option
+                for name, option in self._missing_columns.items()
+                if not batch.has_column(name)
+            }
+            columns = flatten_cells(text_columns.table, text_columns.leaves)
+            first_doc_no += len(batch)
+            yield _BatchTexts(batch, text_columns, columns)
 
     def add_result(self, processed: ProcessedBatch, source: Path | None = None) -> None:
         """Add a processed batch to the state in memory (values seen, position, counts, quarantine),
@@ -743,77 +729,24 @@ def _refuse_fork() -> None:
         )
 
 
-class _FinderWorkers:
-    """Worker processes that search batches ahead. One thread waits for each of them; they end with
-    the stream, and also if this process dies."""
-
-    def __init__(
-        self, workers: int, key: Key, detection_spec: DetectionSpec, max_doc_matches: int
-    ) -> None:
-        self._search_args = key.secret, key.is_public, detection_spec, max_doc_matches
-        self._children = [WorkerProcess() for _ in range(workers)]
-        self._idle: SimpleQueue[WorkerProcess] = SimpleQueue()
-        for child in self._children:
-            self._idle.put(child)
-        self._threads = ThreadPoolExecutor(workers, "find")
-
-    def submit(self, texts: list[pa.LargeStringArray]) -> Future[Sequence[SpanTable]]:
-        """Search these texts in the next free worker."""
-        return self._threads.submit(self._find_in_child, texts)
-
-    def _find_in_child(self, texts: list[pa.LargeStringArray]) -> Sequence[SpanTable]:
-        child = self._idle.get()
-        try:
-            child.send(_scan_in_worker, 0, (*self._search_args, texts), umask=0o077)
-            found: Sequence[SpanTable] = child.receive().result
-            return found
-        finally:
-            self._idle.put(child)
-
-    def close(self) -> None:
-        """Stop all workers at once, even if they are busy."""
-        self._threads.shutdown(wait=False, cancel_futures=True)
-        for child in self._children:
-            child.terminate()
-        self._threads.shutdown()
-        for child in self._children:
-            child.kill()
-
-
 _worker_search: list[TextSearch] = []  # in a worker, which serves one stream only
 # holds the custom kinds of that stream while the worker lives
 _worker_context = contextlib.ExitStack()
 
 
-def _scan_columns(search: TextSearch, texts: Sequence[pa.LargeStringArray]) -> Sequence[SpanTable]:
-    return search.run_columns(texts)
-
-
-def _scan_in_worker(
-    task: tuple[bytes, bool, DetectionSpec, int, list[pa.LargeStringArray]],
+def _search_in_worker(
+    secret: bytes,
+    is_public: bool,
+    detection_spec: DetectionSpec,
+    max_doc_matches: int,
+    texts: Sequence[pa.LargeStringArray],
 ) -> Sequence[SpanTable]:
-    secret, public, detection_spec, max_doc_matches, texts = task
     if not _worker_search:
         _worker_context.enter_context(custom_kinds(detection_spec.custom_kinds))
         _worker_search.append(
-            TextSearch(Key(secret, public), detection_spec, max_doc_matches=max_doc_matches)
+            TextSearch(Key(secret, is_public), detection_spec, max_doc_matches=max_doc_matches)
         )
-    return _scan_columns(_worker_search[0], texts)
-
-
-def _await_result(
-    future: Future[Sequence[SpanTable]],
-) -> Callable[[], Sequence[SpanTable]]:
-    def wait() -> Sequence[SpanTable]:
-        try:
-            return future.result()
-        except WorkerDied:
-            raise ResourceError(
-                "a worker died; run the same command again to resume from here, with fewer"
-                " --workers"
-            ) from None
-
-    return wait
+    return _worker_search[0].run_columns(texts)
 
 
 @public_function("stream")
