@@ -27,7 +27,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Unpack
@@ -44,7 +44,6 @@ from sanitize.core.text_cells import column_of_path
 from sanitize.engines.worker_process import map_ahead
 from sanitize.errors import (
     InputRefused,
-    OutputBroken,
     PlanError,
     QuarantineExceeded,
     ResourceError,
@@ -82,6 +81,7 @@ from sanitize.pipeline.streaming.sources_and_sinks import (
     skip_records,
     survey_path,
 )
+from sanitize.pipeline.streaming.stream_state import StreamState
 from sanitize.pipeline.streaming.value_log import ValueLog
 from sanitize.plans.coverage import (
     describe_not_looked_for,
@@ -105,15 +105,13 @@ from sanitize.stages.finder_pass import TextSearch
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import CellColumn, flatten_cells
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
-from sanitize.storage.files import closed_streams, fsync, read_json, write_json
+from sanitize.storage.files import closed_streams, fsync
 from sanitize.storage.locks import lock_output, lock_workspace
-from sanitize.storage.records.record_shapes import RecordShape
 from sanitize.storage.records.splits import split_rank
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.task_records import hash_json
 from sanitize.verification.search_terms import list_unsearched_forms
 
-VERSION = 3  # raise it when an older state cannot be resumed
 _MIN_RECORDS_FOR_LIMIT = 1_000  # records before the quarantined share is checked
 _MAX_PENDING_BYTES = 64 << 20  # bytes of quarantined records held while no record has been readable
 _MAX_LISTED_COLUMNS = 40  # most columns that an error message lists
@@ -242,7 +240,7 @@ class StreamProcessor:
         """After a user error, delete a new state in which nothing was acknowledged. Its lock is
         still held."""
         mistake = kind is not None and issubclass(kind, UsageError | InputRefused)
-        if mistake and self._is_new_state and not (self.state_folder / "state.json").exists():
+        if mistake and self._is_new_state and not StreamState.exists(self.state_folder):
             shutil.rmtree(self.state_folder, ignore_errors=True)
 
     def _open(self) -> None:
@@ -266,42 +264,36 @@ class StreamProcessor:
             self.key: Key = private_folder.load_key(
                 state_folder, key_file=self.settings.key, seed=self.settings.seed
             )
-            saved_state = read_json(state_folder / "state.json")
-            if saved_state is None and (state_folder / "state.json").exists():
-                raise OutputBroken(
-                    f"{state_folder}/state.json: not readable; restore the state from a backup, or"
-                    " use a new --state"
-                )
-            self._saved_state = saved_state or {}
-            self._check_fingerprint()
-            self.position = int(self._saved_state.get("records", 0))
-            self.sources: dict[str, dict[str, Any]] = dict(self._saved_state.get("sources", {}))
-            self.sinks: dict[str, dict[str, Any]] = dict(self._saved_state.get("sinks", {}))
-            self.total_quarantined = int(self._saved_state.get("quarantined", 0))
-            text_fields = self._saved_state.get("text_fields", [])
-            roles = self.settings.columns.roles
-            if (saved_shape := self._saved_state.get("shape")) is not None:
-                shape = RecordShape.from_json(saved_shape)
-                roles = replace(roles, text=shape.texts, shape=shape)
+            columns, roles = self.settings.columns, self.settings.columns.roles
+            saved = self._state = StreamState.open(
+                state_folder,
+                plan_hash=self.plan.hash(),
+                key_id=self.key.id,
+                columns_hash=hash_json([roles.text, roles.user, roles.id], dict(columns.policies)),
+            )
+            self.position, self.total_quarantined = saved.records, saved.quarantined
+            self.sources, self.sinks = dict(saved.sources), dict(saved.sinks)
+            if saved.shape is not None:
+                roles = replace(roles, text=saved.shape.texts, shape=saved.shape)
             self.layout = StreamLayout(
                 roles,
-                self.settings.columns.policies,
-                [(column, tuple(steps)) for _, column, *steps in text_fields],
-                [rank for rank, *_ in text_fields],
-                list(self._saved_state.get("seen_columns", [])),
+                columns.policies,
+                [(column, tuple(steps)) for _, column, *steps in saved.text_fields],
+                [rank for rank, *_ in saved.text_fields],
+                list(saved.seen_columns),
                 self._reader,
             )
             self.value_log = ValueLog(
                 private_folder.make_private_folder(
                     state_folder / private_folder.STREAM_ONLY_FOLDER
                 ),
-                self._saved_state.get("value_files", ()),
+                saved.value_files,
                 get_max_keep(self.plan.editors),
             )
             self.component_pools = (
                 ComponentLog(
                     state_folder / "component_pools.jsonl",
-                    int(self._saved_state.get("component_log_bytes", 0)),
+                    saved.component_log_bytes,
                 )
                 if any(editor.pooled_kinds for editor in self.plan.editors)
                 else None
@@ -310,7 +302,7 @@ class StreamProcessor:
             self.column_values = (
                 ColumnValueLog(
                     state_folder / "column_values.jsonl",
-                    int(self._saved_state.get("column_value_bytes", 0)),
+                    saved.column_value_bytes,
                     check_mode=self.settings.verify,
                 )
                 if searches_columns
@@ -320,7 +312,7 @@ class StreamProcessor:
                 private_folder.make_private_folder(state_folder / "quarantine") / "records.jsonl"
             )
             self._quarantine_file.touch(mode=0o600)
-            os.truncate(self._quarantine_file, int(self._saved_state.get("quarantine_bytes", 0)))
+            os.truncate(self._quarantine_file, saved.quarantine_bytes)
         self._pending_quarantine: list[bytes] = []
         prior_values = StreamPriorValues(self.value_log, self.component_pools)
         self.processor = BatchProcessor(
@@ -332,39 +324,6 @@ class StreamProcessor:
             self.settings.max_doc_matches,
             self.column_values,
         )
-
-    def _check_fingerprint(self) -> None:
-        """Raise UsageError unless the state has the same version, plan, key and column roles: what
-        was seen is only valid for these."""
-        columns = self.settings.columns
-        fingerprint = {
-            "version": VERSION,
-            "plan_hash": self.plan.hash(),
-            "key_id": self.key.id,
-            "columns_hash": hash_json(
-                [columns.roles.text, columns.roles.user, columns.roles.id], dict(columns.policies)
-            ),
-        }
-        saved = {name: self._saved_state.get(name) for name in fingerprint}
-        differs = [
-            name for name in fingerprint if self._saved_state and saved[name] != fingerprint[name]
-        ]
-        if differs:
-            if differs[0] == "version":
-                raise UsageError(
-                    f"{self.state_folder}: its state has version {saved['version']}, and this"
-                    f" program reads version {VERSION}. Continue with the version of"
-                    " corpus-sanitize that wrote it, or use a new --state, for which no value was"
-                    " seen before"
-                )
-            difference = {"plan_hash": "plan", "key_id": "key", "columns_hash": "roles of columns"}[
-                differs[0]
-            ]
-            raise UsageError(
-                f"{self.state_folder}: was created with another {difference}; use the same one, or"
-                " a new --state"
-            )
-        self._fingerprint = fingerprint
 
     def process(self, batches: Iterable[StreamBatch]) -> Generator[ProcessedBatch]:
         """The processed batches, in order. The caller must pass each to `add_result` before it
@@ -562,33 +521,30 @@ class StreamProcessor:
             column_value_bytes = (
                 self.column_values.commit() if self.column_values is not None else 0
             )
-            runs = self.value_log.commit()
+            value_files = self.value_log.commit()
             fsync(self.state_folder)
             failpoints.hit("stream:state_written")
-            state = {
-                **self._fingerprint,
-                "records": self.position,
-                "quarantined": self.total_quarantined,
-                "sources": self.sources,
-                "sinks": self.sinks,
-                "text_fields": [
+            layout = self.layout
+            self._state = replace(
+                self._state,
+                records=self.position,
+                quarantined=self.total_quarantined,
+                sources=self.sources,
+                sinks=self.sinks,
+                text_fields=[
                     [rank, column, *steps]
                     for rank, (column, steps) in zip(
-                        self.layout.field_ranks, self.layout.text_fields, strict=True
+                        layout.field_ranks, layout.text_fields, strict=True
                     )
                 ],
-                "seen_columns": self.layout.seen_columns,
-                **(
-                    {"shape": asdict(shape)}
-                    if (shape := self.layout.roles.shape) is not None
-                    else {}
-                ),
-                "value_files": runs,
-                "component_log_bytes": pool_bytes,
-                "column_value_bytes": column_value_bytes,
-                "quarantine_bytes": quarantine_bytes,
-            }
-            write_json(self.state_folder / "state.json", state)
+                seen_columns=layout.seen_columns,
+                shape=layout.roles.shape,
+                value_files=value_files,
+                component_log_bytes=pool_bytes,
+                column_value_bytes=column_value_bytes,
+                quarantine_bytes=quarantine_bytes,
+            )
+            self._state.write(self.state_folder)
             failpoints.hit("stream:committed")
             self.value_log.delete_stale_files()
         self._check_quarantine_limit()
