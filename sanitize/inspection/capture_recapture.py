@@ -22,13 +22,13 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import polars as pl
 
 from sanitize.array_types import F64, I64
-from sanitize.core.command_results import SeveralIndexEstimate, TwoIndexEstimate
 from sanitize.core.intervals import begins_group, flatten_spans, overlaps_any, pack_pairs
 from sanitize.reporting.confidence_intervals import Z_95
 
@@ -44,6 +44,37 @@ SEVERAL_INDEX_ASSUMPTION = (
     " allows for values that are unequally easy to find, the log-linear estimate for pairs of"
     " finders that agree; neither can see what all of them miss alike"
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoIndexEstimate:
+    """Chapman's estimate of one kind from two indexes, with its 95 % interval; None if only one of
+    them has any."""
+
+    first: int
+    second: int
+    both: int
+    estimate: float | None
+    interval: Sequence[float] | None
+    missed_by_both: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeveralIndexEstimate:
+    """Estimates of one kind from three indexes or more: Chao's lower bound and a log-linear one,
+    with 95 % intervals; None where the counts do not suffice. `dependent_pairs` are pairs of
+    indexes, counted from 1."""
+
+    found_by_list: Sequence[int]
+    found: int
+    found_once: int
+    found_twice: int
+    lower_bound: float | None
+    lower_bound_interval: Sequence[float] | None
+    missed_at_least: float | None
+    loglinear: float | None
+    loglinear_interval: Sequence[float] | None
+    dependent_pairs: Sequence[Sequence[int]] | None
 
 
 def chapman_estimate(first: int, second: int, both: int) -> TwoIndexEstimate:

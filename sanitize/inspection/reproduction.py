@@ -18,8 +18,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from sanitize.core.command_results import ReplayResult
+from sanitize.core.command_results import CommandResult
 from sanitize.core.progress import ProgressCallback, ignore_progress
+from sanitize.core.table_rendering import SummaryTable
 from sanitize.errors import InputRefused, OutputBroken, UsageError, describe_validation_error
 from sanitize.kinds.custom_kind import LENGTH_ONLY_FIELDS
 from sanitize.pipeline.indexing.index_build import IndexBuilder
@@ -50,6 +51,33 @@ _COMPARED_COUNTS = (
     "leaks",
 )
 _Sha256 = Field(pattern="^[0-9a-f]{64}$")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ReplayResult(CommandResult):
+    """The result of `replay`: whether the shards are the manifest's, and the numbers of those that
+    differ (from 0)."""
+
+    same: bool
+    shards: int
+    different_shards: Sequence[int]
+    different_counts: Sequence[str]
+    same_manifest: bool
+    notes: Sequence[str]
+    published: bool
+    changed: bool
+    out: str
+    work: str
+
+    def summary_table(self) -> SummaryTable:
+        facts = [
+            ("shards", f"{self.shards:,}, {len(self.different_shards):,} different"),
+            ("published", self.out if self.published else "nothing"),
+            *(("note", note) for note in self.notes),
+        ]
+        return SummaryTable(
+            title=f"sanitize replay: {'the same' if self.same else 'different'}", facts=facts
+        )
 
 
 class _ManifestInput(BaseModel):

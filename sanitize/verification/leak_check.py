@@ -14,16 +14,19 @@ import dataclasses
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 
-from sanitize.core.command_results import VerifyResult
+from sanitize.core.command_results import IF_SET, CommandResult
 from sanitize.core.engine import Engine, TaskResult
 from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
+from sanitize.core.table_rendering import SummaryTable
 from sanitize.core.text_cells import LeafPath
+from sanitize.core.verdict import describe_search
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, suggest_names
 from sanitize.kinds.custom_kind import published_custom_kinds
@@ -70,6 +73,59 @@ UNSWEEPABLE_ADVICE = (
     " left out (--drop COLUMN), and a value that remains in a text can be listed with --known FILE,"
     " spelled as it is there; --verify fast searches for fewer forms, and would publish it"
 )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class VerifyResult(CommandResult):
+    """The result of `verify`: OUT matches its manifest, and none of `values_checked` values was
+    found in `forms` outside of `kept_originals`, which are where they were kept.
+
+    `ambiguous_values` further values, such as names of one word, may mean something else: a match
+    of one is no leak. `inconclusive` counts matches that may be a removed value or chance, by kind:
+    short ones, and those inside longer words and numbers. A full check also gives `passes`,
+    `inconclusive_forms` and `bytes_searched`, by location. `foreign_files`: files that no run
+    published, which were searched too; a name that may hold a value is a number.
+    """
+
+    leaks: int
+    mode: str
+    shards: int
+    values_checked: int
+    forms: Sequence[str]
+    inconclusive: Mapping[str, int]
+    ambiguous_values: int = 0
+    kept_originals: int
+    rows: int
+    out: str
+    work: str
+    passes: Annotated[int | None, IF_SET] = None
+    inconclusive_forms: Annotated[Mapping[str, int] | None, IF_SET] = None
+    bytes_searched: Annotated[Mapping[str, int] | None, IF_SET] = None
+    foreign_files: Sequence[str] = ()
+
+    def summary_table(self) -> SummaryTable:
+        facts = [
+            ("shards", f"{self.shards:,}, all match the manifest"),
+            (
+                "leaks",
+                describe_search(
+                    self.leaks, self.values_checked, len(self.forms), self.kept_originals
+                ),
+            ),
+            ("forms", ", ".join(self.forms)),
+            *(
+                [("foreign files", f"{', '.join(self.foreign_files)}; searched too")]
+                if self.foreign_files
+                else []
+            ),
+        ]
+        rows = sorted(self.inconclusive.items())
+        return SummaryTable(
+            title=f"sanitize verify: {self.out} ({self.mode})",
+            facts=facts,
+            header=("kind", "inconclusive places"),
+            rows=rows,
+        )
 
 
 def find_values_in_texts(terms: Sequence[Path], texts: Mapping[str, str]) -> list[tuple[str, str]]:

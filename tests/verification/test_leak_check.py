@@ -22,7 +22,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.command_results import RunResult, VerifyResult
 from sanitize.core.span_table import SpanTable
 from sanitize.core.text_cells import LeafPath
 from sanitize.editors.redact import Redact
@@ -31,6 +30,7 @@ from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.kind import ASCII_WORD_CHARS, all_kinds
 from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.reporting import report_data
@@ -41,7 +41,7 @@ from sanitize.storage.files import file_sha256
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
 from sanitize.verification import search_terms
 from sanitize.verification.attribution import VerifyTask
-from sanitize.verification.leak_check import find_values_in_texts, verify
+from sanitize.verification.leak_check import VerifyResult, find_values_in_texts, verify
 from sanitize.verification.search_terms import write_terms
 from sanitize.verification.shard_check import ShardFindings, verify_task
 

@@ -6,14 +6,16 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sanitize.cli.console import print_json, print_text, report_lost_output
 from sanitize.cli.options import AsJson, WorkspaceOfOutput, local_path, require_choice
-from sanitize.core.command_results import DIFF_TEXTS, DiffResult
 from sanitize.core.table_rendering import escape_controls
+
+if TYPE_CHECKING:
+    from sanitize.reporting.diff_page import DiffResult
 
 _VIEWS = ("auto", "side", "unified")
 
@@ -144,6 +146,8 @@ def command(
 
 
 def _summarize(result: DiffResult, has_selection: bool) -> str:
+    from sanitize.reporting.diff_page import DIFF_TEXTS
+
     shown, matching = len(result.documents), result.matching
     if not matching and has_selection:
         return "no document has what was selected"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -19,8 +19,10 @@ from sanitize.cli.options import (
     local_path,
     with_settings,
 )
-from sanitize.core.command_results import ExplainResult
 from sanitize.plans.settings import Settings
+
+if TYPE_CHECKING:
+    from sanitize.inspection.preview import ExplainResult
 
 
 @with_settings("explain")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,8 +17,10 @@ from sanitize.cli.options import (
     Quiet,
     with_settings,
 )
-from sanitize.core.command_results import IndexResult
 from sanitize.plans.settings import Settings
+
+if TYPE_CHECKING:
+    from sanitize.pipeline.run_results import IndexResult
 
 
 @with_settings("index")

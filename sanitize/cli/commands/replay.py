@@ -4,14 +4,16 @@ shard."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sanitize.cli.console import print_result
 from sanitize.cli.options import FROM_OPTIONS, AsJson, Inputs, Quiet, local_path, with_settings
-from sanitize.core.command_results import ReplayResult
 from sanitize.plans.settings import Settings
+
+if TYPE_CHECKING:
+    from sanitize.inspection.reproduction import ReplayResult
 
 
 @with_settings("replay")

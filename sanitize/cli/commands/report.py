@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sanitize.cli.console import print_result
 from sanitize.cli.options import AsJson, WorkspaceOfOutput, local_path
-from sanitize.core.command_results import ReportResult
+
+if TYPE_CHECKING:
+    from sanitize.reporting.report_data import ReportResult
 
 
 def command(

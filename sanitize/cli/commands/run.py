@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -23,8 +23,10 @@ from sanitize.cli.options import (
     Quiet,
     with_settings,
 )
-from sanitize.core.command_results import RunResult
 from sanitize.plans.settings import Settings
+
+if TYPE_CHECKING:
+    from sanitize.pipeline.run_results import RunResult
 
 # printed below the options; the table of README.md in short
 EPILOG = """Which plan, and what stays in the texts besides what was not found (`sanitize plan show NAME` has all of it):

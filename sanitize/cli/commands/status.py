@@ -4,7 +4,7 @@ folder holds."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -21,8 +21,10 @@ from sanitize.cli.settings_sources import (
     read_variables,
     variable_of,
 )
-from sanitize.core.command_results import StatusResult
 from sanitize.errors import suggest_names
+
+if TYPE_CHECKING:
+    from sanitize.inspection.sql_api import StatusResult
 
 
 def command(

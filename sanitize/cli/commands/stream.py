@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,8 +17,10 @@ from sanitize.cli.options import (
     local_path,
     with_settings,
 )
-from sanitize.core.command_results import StreamResult
 from sanitize.plans.settings import Settings
+
+if TYPE_CHECKING:
+    from sanitize.pipeline.streaming.stream_result import StreamResult
 
 
 @with_settings("stream")

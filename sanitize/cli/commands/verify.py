@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from sanitize.cli.console import print_result
 from sanitize.cli.options import FROM_OPTIONS, AsJson, Quiet, require_choice, with_settings
-from sanitize.core.command_results import VerifyResult
 from sanitize.core.verdict import describe_inconclusive, describe_search
 from sanitize.plans.settings import Settings
+
+if TYPE_CHECKING:
+    from sanitize.verification.leak_check import VerifyResult
 
 
 @with_settings("verify")

@@ -38,7 +38,6 @@ import pyarrow as pa
 
 from sanitize.core import failpoints
 from sanitize.core.arrow_buffers import fill_null_texts
-from sanitize.core.command_results import StreamKindCounts, StreamResult
 from sanitize.core.engine import WorkerDied
 from sanitize.core.keys import Key
 from sanitize.core.span_table import SpanTable
@@ -84,6 +83,7 @@ from sanitize.pipeline.streaming.sources_and_sinks import (
     skip_records,
     survey_path,
 )
+from sanitize.pipeline.streaming.stream_result import StreamKindCounts, StreamResult
 from sanitize.pipeline.streaming.value_log import ValueLog
 from sanitize.plans.coverage import (
     describe_not_looked_for,
