@@ -35,7 +35,7 @@ from sanitize.core.intervals import (
     sort_spans,
     to_output_offsets,
 )
-from sanitize.core.part_protocols import EditBatch, Editor, TextBatch, TextEdits
+from sanitize.core.part_protocols import EditBatch, Editor, TextBatch, TextEditor, TextEdits
 from sanitize.core.text_cells import LeafPath, replace_leaf_texts
 from sanitize.kernels import edit_overlaps
 from sanitize.kinds.kind import all_kinds
@@ -379,7 +379,7 @@ def _propose(
         is_own = occurrences.select_kinds(editor.kinds)
         rows = np.flatnonzero(is_own & unclaimed)
         unclaimed = unclaimed & ~is_own
-        if editor.reads == "texts":
+        if isinstance(editor, TextEditor):
             touched = []
             for proposal in texts.iter_proposals(editor_no, editor, found, rows, next_row):
                 next_row += len(proposal.words.leaf_no) if proposal.words else 0
@@ -426,20 +426,21 @@ def _propose_for_occurrences(
         }
     )
     batch = EditBatch(occurrences=frame, doc_ids=doc_ids.take(pa.array(rows)))
-    changed, replacement, labels = editor.edit_occurrences(batch)
+    proposed = editor.edit_occurrences(batch)
+    replacement = proposed.replacement
     if rules.erased_addresses:
         replacement = _label_erased_addresses(
-            rules.erased_addresses, frame["kind"].gather(changed), replacement
+            rules.erased_addresses, frame["kind"].gather(proposed.rows), replacement
         )
-    changed_rows, ranges = rows[changed], editor.edited_byte_ranges(batch, changed)
-    start, end = ranges or (
+    changed_rows = rows[proposed.rows]
+    start, end = proposed.byte_spans or (
         occurrences.start_byte[changed_rows],
         occurrences.end_byte[changed_rows],
     )
     edits = _Edits(
         changed_rows, start, end, np.full(len(changed_rows), editor_no, np.int32), replacement
     )
-    return _Proposal(edits, labels=labels, is_wider=ranges is not None)
+    return _Proposal(edits, labels=proposed.labels, is_wider=proposed.byte_spans is not None)
 
 
 def _propose_labels(occurrences: OccurrenceArrays, rows: I64, part_no: int) -> _Proposal:
@@ -643,7 +644,7 @@ class _BatchTexts:
     def iter_proposals(
         self,
         editor_no: int,
-        editor: Editor,
+        editor: TextEditor,
         found: _LocatedOccurrences,
         editor_rows: I64,
         next_row: int,
@@ -680,7 +681,7 @@ class _BatchTexts:
             )
 
     def _build_batch(
-        self, editor: Editor, leaf_no: int, found: _LocatedOccurrences, rows: I64
+        self, editor: TextEditor, leaf_no: int, found: _LocatedOccurrences, rows: I64
     ) -> TextBatch:
         """One column of texts, with the occurrences at `rows`."""
         column = self.columns[leaf_no]

@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sanitize.core.part_protocols import OccurrenceEdits
 from sanitize.core.run_summary import CanaryCounts
 from sanitize.core.span_table import SpanTable
 from sanitize.core.text_cells import LeafPath
@@ -283,12 +284,14 @@ def test_an_editor_that_skips_occurrences_stops_the_run(
     edit_occurrences = Redact.edit_occurrences
 
     def edit_some_occurrences(self: Redact, batch: Any) -> Any:
-        rows, texts, labels = edit_occurrences(self, batch)
+        edits = edit_occurrences(self, batch)
         is_edited = np.array(
-            [not value.startswith("4") for value in batch.occurrences["value"].gather(rows)],
+            [not value.startswith("4") for value in batch.occurrences["value"].gather(edits.rows)],
             np.bool_,
         )
-        return rows[is_edited], texts.filter(pa.array(is_edited)), labels
+        return OccurrenceEdits(
+            edits.rows[is_edited], edits.replacement.filter(pa.array(is_edited)), edits.labels
+        )
 
     monkeypatch.setattr(Redact, "edit_occurrences", edit_some_occurrences)
     pq.write_table(pa.table({"text": ["mail bob.lee@example.com"]}), tmp_path / "in.parquet")

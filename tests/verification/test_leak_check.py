@@ -11,6 +11,7 @@ import json
 import shutil
 import unicodedata
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -1151,10 +1152,13 @@ def skip_last_edit(monkeypatch: pytest.MonkeyPatch, editor: type[Any]) -> None:
     original_edit = editor.edit_occurrences
 
     def edit_and_skip(self: Any, batch: Any) -> Any:
-        rows, texts, labels = original_edit(self, batch)
+        edits = original_edit(self, batch)
+        rows = edits.rows
         positions = batch.occurrences.select("doc_no", "start").rows()
         edited = np.array([positions[row] != positions[rows[-1]] for row in rows], np.bool_)
-        return rows[edited], texts.filter(pa.array(edited)), labels
+        return replace(
+            edits, rows=rows[edited], replacement=edits.replacement.filter(pa.array(edited))
+        )
 
     monkeypatch.setattr(editor, "edit_occurrences", edit_and_skip)
 
