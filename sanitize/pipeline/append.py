@@ -138,7 +138,7 @@ class ReplacementFormsTask:
     folder: Path
 
 
-def replacement_forms_task(task: ReplacementFormsTask) -> dict[str, Any]:
+def replacement_forms_task(task: ReplacementFormsTask) -> None:
     """Write `replacement_forms.parquet`: the forms of a shard's replacements, read as values of
     their kinds, ascending."""
     edits = pl.DataFrame(
@@ -159,7 +159,6 @@ def replacement_forms_task(task: ReplacementFormsTask) -> dict[str, Any]:
         out.write_table(
             pa.table([np.unique(np.concatenate(found))], schema=REPLACEMENT_FORMS_SCHEMA)
         )
-    return {}
 
 
 def remove_replacement_values(

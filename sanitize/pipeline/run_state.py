@@ -432,7 +432,7 @@ class RunState(PlannedRun):
     def create_job(
         self,
         name: str,
-        function: Callable[[Any], dict[str, Any]],
+        function: Callable[[Any], Mapping[str, Any] | None],
         task: Any,
         outputs: Mapping[str, Path] | Path,
         *depends_on: object,
