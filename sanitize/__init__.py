@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from sanitize.storage.corpus import Corpus
     from sanitize.verification.leak_check import VerifyResult, verify
 
-# public name -> module below `sanitize`, or "module:name" where the name in the module differs
+# public name -> module below `sanitize`
 _EXPORTS = {
     "Corpus": "storage.corpus",
     "DiffResult": "reporting.diff_page",
@@ -133,8 +133,7 @@ def __getattr__(name: str) -> Any:
         return version("corpus-sanitize")
     if name not in _EXPORTS:
         raise AttributeError(f"module 'sanitize' has no attribute {name!r}")
-    module, _, name_in_module = _EXPORTS[name].partition(":")
-    return getattr(importlib.import_module(f"sanitize.{module}"), name_in_module or name)
+    return getattr(importlib.import_module(f"sanitize.{_EXPORTS[name]}"), name)
 
 
 def __dir__() -> list[str]:

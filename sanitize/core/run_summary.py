@@ -11,18 +11,23 @@ from sanitize.core.command_results import IF_NOT_EMPTY, IF_SET, CommandResult
 
 
 @dataclass(frozen=True, kw_only=True)
-class KindCounts:
-    """Counts of one kind: `kept`, `replaced` and `left_by_plan` add up to `occurrences`. Of these
-    the finders missed `swept`, which the leak check added; the others are the rows of the table
-    `occurrences`. `values` are distinct, `skipped` counts the candidates that were refused, by
-    reason."""
+class KindOutcomes:
+    """Occurrences of one kind: `kept`, `replaced` and `left_by_plan` add up to `occurrences`."""
 
     occurrences: int = 0
-    values: int = 0
-    documents: int = 0
     kept: int = 0
     replaced: int = 0
     left_by_plan: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindCounts(KindOutcomes):
+    """Counts of one kind in a corpus. Of the occurrences the finders missed `swept`, which the leak
+    check added; the others are the rows of the table `occurrences`. `values` are distinct,
+    `skipped` counts the candidates that were refused, by reason."""
+
+    values: int = 0
+    documents: int = 0
     skipped: Mapping[str, int] = field(default_factory=dict)
     swept: int = 0
 
@@ -130,28 +135,55 @@ class KeptValues:
     kept_for: str
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class RunSummary(CommandResult):
-    """Documents and occurrences by outcome, the leak check, and the columns of a run.
+@dataclass(frozen=True, kw_only=True)
+class OutcomeCounts:
+    """Documents that are not in the output, and occurrences by outcome."""
 
-    documents_in = documents_out + documents_dropped + quarantined. `leaks` is None if nothing was
-    checked (`verify="off"`). `looked_for` and `not_looked_for` say what the plan looks for and what
-    not, names of people first, `stays_by_plan` what it finds and does not remove completely, in
-    words; of these `staying_kinds` were found. `kept_values` are the values that stay in kept
-    columns, `models` the models that finders used, with what their licences ask to be named,
-    `shape` that of chat or instruction data, `splits` the documents of each split in OUT.
+    documents_dropped: int
+    quarantined: int
+    occurrences: int
+    kept_originals: int
+    replaced: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusCounts(OutcomeCounts):
+    """The counts of a corpus, or of a sample of it, by kind and by part of the plan."""
+
+    by_kind: Mapping[str, KindCounts]
+    dropped: Sequence[DroppedDocuments]
+    blacklist: Annotated[BlacklistCounts | None, IF_SET] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOutcome(OutcomeCounts):
+    """What a plan did with the documents that it read: documents_in = documents_out +
+    documents_dropped + quarantined.
+
+    `looked_for` and `not_looked_for` say what the plan looks for and what not, names of people
+    first, `stays_by_plan` what it finds and does not remove completely, in words. `models` are the
+    models that finders used, with what their licences ask to be named.
     """
 
     documents_in: int
     documents_out: int
-    documents_dropped: int
-    dropped: Sequence[DroppedDocuments]
-    quarantined: int
     quarantine: Mapping[str, int]
-    occurrences: int
-    kept_originals: int
-    replaced: int
-    by_kind: Mapping[str, KindCounts]
+    plan_hash: str
+    looked_for: Sequence[str] = ()
+    not_looked_for: Sequence[str] = ()
+    stays_by_plan: Sequence[str] = ()
+    models: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RunSummary(CommandResult, CorpusCounts, PlanOutcome):
+    """Documents and occurrences by outcome, the leak check, and the columns of a run.
+
+    `leaks` is None if nothing was checked (`verify="off"`). Of what stays by plan `staying_kinds`
+    were found. `kept_values` are the values that stay in kept columns, `shape` is that of chat or
+    instruction data, `splits` has the documents of each split in OUT.
+    """
+
     erased: int
     editor_reports: Sequence[Mapping[str, Any]]
     leaks: int | None
@@ -159,17 +191,11 @@ class RunSummary(CommandResult):
     canaries: CanaryCounts
     publishable: bool
     plan_name: str
-    plan_hash: str
     key: str
     columns: Sequence[ColumnPolicy]
-    blacklist: Annotated[BlacklistCounts | None, IF_SET] = None
     ledger: Annotated[Sequence[Mapping[str, Any]], IF_NOT_EMPTY] = field(default_factory=list)
-    looked_for: Sequence[str] = ()
-    not_looked_for: Sequence[str] = ()
-    stays_by_plan: Sequence[str] = ()
     staying_kinds: Sequence[str] = ()
     kept_values: Sequence[KeptValues] = ()
-    models: Sequence[str] | None = None
     shape: Annotated[str, IF_NOT_EMPTY] = ""
     splits: Annotated[Mapping[str, int], IF_NOT_EMPTY] = field(default_factory=dict)
 

@@ -21,10 +21,8 @@ from sanitize.core.command_results import IF_NOT_EMPTY, IF_SET, CommandResult
 from sanitize.core.engine import TaskResult, WorkerDied
 from sanitize.core.progress import ignore_progress
 from sanitize.core.run_summary import (
-    BlacklistCounts,
     ColumnPolicy,
-    DroppedDocuments,
-    KindCounts,
+    CorpusCounts,
     tabulate_kinds,
 )
 from sanitize.core.table_rendering import SummaryTable
@@ -58,20 +56,6 @@ from sanitize.storage.views import mask_replacements, mask_texts
 
 _SAMPLE_DOCUMENTS = 1_000
 _MAX_LISTED_FILES = 5  # unreadable files named one by one
-
-
-@dataclass(frozen=True, kw_only=True)
-class SampleCounts:
-    """Counts of the sampled documents, as in `RunResult`."""
-
-    occurrences: int
-    kept_originals: int
-    replaced: int
-    by_kind: Mapping[str, KindCounts]
-    quarantined: int
-    documents_dropped: int
-    dropped: Sequence[DroppedDocuments]
-    blacklist: Annotated[BlacklistCounts | None, IF_SET] = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -111,7 +95,7 @@ class ExplainResult(CommandResult):
     unreadable_files: int
     columns: Sequence[ColumnPolicy]
     sampled_documents: int
-    sample: SampleCounts
+    sample: CorpusCounts
     examples: Sequence[ExampleEdit]
     estimate: CostEstimate
     forecast: Annotated[LeakForecast | None, IF_SET] = None
@@ -306,7 +290,7 @@ def explain_with_settings(
         unreadable_files=len(survey.unreadable),
         columns=[ColumnPolicy(name=name, policy=policy) for name, policy in policies.items()],
         sampled_documents=summary.documents_in,
-        sample=SampleCounts(
+        sample=CorpusCounts(
             occurrences=summary.occurrences,
             kept_originals=summary.kept_originals,
             replaced=summary.replaced,

@@ -53,16 +53,22 @@ _COMPARED_COUNTS = (
 _Sha256 = Field(pattern="^[0-9a-f]{64}$")
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class ReplayResult(CommandResult):
-    """The result of `replay`: whether the shards are the manifest's, and the numbers of those that
-    differ (from 0)."""
+@dataclass(frozen=True, kw_only=True)
+class ManifestComparison:
+    """How the shards and counts of a replay compare with those of the manifest; shards that differ
+    by their numbers (from 0)."""
 
     same: bool
     shards: int
     different_shards: Sequence[int]
     different_counts: Sequence[str]
     same_manifest: bool
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ReplayResult(CommandResult, ManifestComparison):
+    """The result of `replay`: whether the shards are the manifest's, and what was published."""
+
     notes: Sequence[str]
     published: bool
     changed: bool
@@ -133,17 +139,6 @@ class _Manifest(BaseModel):
     settings: _ManifestSettings
     summary: dict[str, Any]
     description: dict[str, str] = Field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Comparison:
-    """How the shards and counts of a replay compare with those of the manifest."""
-
-    same: bool
-    shards: int
-    different_shards: list[int]
-    different_counts: list[str]
-    same_manifest: bool
 
 
 class _OutputDiffers(Exception):
@@ -230,7 +225,7 @@ def replay(
         progress=progress,
         **_given_descriptions(original.description),
     )
-    comparisons: list[_Comparison] = []
+    comparisons: list[ManifestComparison] = []
 
     def accept(new_manifest: Mapping[str, Any]) -> None:
         comparisons.append(_compare_manifests(original, raw, new_manifest))
@@ -283,11 +278,7 @@ def replay(
         published = True
     found = comparisons[-1]
     return ReplayResult(
-        same=found.same,
-        shards=found.shards,
-        different_shards=found.different_shards,
-        different_counts=found.different_counts,
-        same_manifest=found.same_manifest,
+        **vars(found),
         notes=notes,
         published=published,
         changed=changed,
@@ -453,7 +444,7 @@ def _format_numbers(numbers: Sequence[int]) -> str:
 
 def _compare_manifests(
     manifest: _Manifest, raw_manifest: Mapping[str, Any], new_manifest: Mapping[str, Any]
-) -> _Comparison:
+) -> ManifestComparison:
     """Which shards and counts of two manifests differ (`different_shards`, `different_counts`), and
     whether the manifests are equal."""
     old_hashes, new_hashes = (
@@ -470,7 +461,7 @@ def _compare_manifests(
         for name in _COMPARED_COUNTS
         if manifest.summary.get(name) != new_manifest["summary"].get(name)
     ]
-    return _Comparison(
+    return ManifestComparison(
         same=not different and not counts,
         shards=len(new_hashes),
         different_shards=different,

@@ -32,7 +32,7 @@ from sanitize.core.run_summary import (
     LeakCheckCounts,
     RunSummary,
 )
-from sanitize.pipeline.run_results import ShardKindCounts, ShardResult
+from sanitize.pipeline.run_results import ShardResult
 from sanitize.plans.coverage import (
     describe_not_looked_for,
     describe_staying,
@@ -125,7 +125,7 @@ def build_summary(
         found.setdefault(kind, KindCounts())  # values of columns that no finder found in a text
     for kind, counts in found.items():
         edited, searched = kind in plan.editor_no_by_kind, kind in plan.find.kinds
-        in_shards = [shard.by_kind.get(kind, ShardKindCounts()) for shard in shards]
+        in_shards = [shard.by_kind.get(kind, KindCounts()) for shard in shards]
         if edited or not searched:
             # counted again from the edited shards: they include the occurrences that the sweep
             # added

@@ -7,29 +7,21 @@ from dataclasses import dataclass, field
 from typing import Annotated
 
 from sanitize.core.command_results import IF_SET, CommandResult
-from sanitize.core.run_summary import RunSummary, tabulate_kinds
+from sanitize.core.run_summary import KindCounts, RunSummary, tabulate_kinds
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.core.verdict import VerdictLine, describe_verdict
 from sanitize.engines.task_runner import StageCost
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardKindCounts:
-    """Counts of one kind in a shard: occurrences, and of these the kept and the swept ones."""
-
-    occurrences: int = 0
-    kept: int = 0
-    swept: int = 0
-
-
-@dataclass(frozen=True, kw_only=True)
 class ShardResult:
-    """One shard: its documents, size and hash, and its occurrences by outcome and kind."""
+    """One shard: its documents, size and hash, and by kind its occurrences, of these the kept and
+    the swept ones, and those of erased persons."""
 
     rows: int
     bytes: int
     sha256: str
-    by_kind: Mapping[str, ShardKindCounts]
+    by_kind: Mapping[str, KindCounts]
     masked_words: int
     erased: Mapping[str, int]
 

@@ -25,31 +25,32 @@ CURVES_VERSION = 2
 
 
 @dataclass(frozen=True, kw_only=True)
-class BandForecast:
-    """Addresses that occur `from_` to `to` times (None: or more), and how many of them models may
-    leak, with an interval."""
+class Forecast:
+    """How many of some addresses models may leak, with an interval."""
 
-    from_: Annotated[int, Field(alias="from")]
-    to: int | None
     addresses: int
-    measured_on: int
     expected: float
     low: float
     high: float
 
 
 @dataclass(frozen=True, kw_only=True)
-class PlanForecast:
+class BandForecast(Forecast):
+    """The forecast for addresses that occur `from_` to `to` times (None: or more)."""
+
+    from_: Annotated[int, Field(alias="from")]
+    to: int | None
+    measured_on: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanForecast(Forecast):
     """How many addresses models trained on the output of a plan may leak, in total and by band of
     frequency. The intervals include the differences between trainings where `between_trainings` is
     true."""
 
     plan: str
     between_trainings: bool
-    addresses: int
-    expected: float
-    low: float
-    high: float
     bands: Sequence[BandForecast]
 
 

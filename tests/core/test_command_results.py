@@ -267,3 +267,11 @@ def test_doctor_shows_its_checks() -> None:
         "detail": "1 MB",
         "action": "make room",
     }
+
+
+def test_every_result_is_shown_as_its_table() -> None:
+    """Also where it is a dataclass of a base class with another `repr`, which would show fields."""
+    results = [getattr(sanitize, name) for name in sanitize.__all__ if name.endswith("Result")]
+    assert len(results) >= 10
+    for result in results:
+        assert result.__repr__ is CommandResult.__repr__, result

@@ -6,16 +6,14 @@ import os
 import shutil
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.console import print_json, print_text, report_lost_output
 from sanitize.cli.options import AsJson, WorkspaceOfOutput, local_path, require_choice
 from sanitize.core.table_rendering import escape_controls
-
-if TYPE_CHECKING:
-    from sanitize.reporting.diff_page import DiffResult
 
 _VIEWS = ("auto", "side", "unified")
 
@@ -145,7 +143,7 @@ def command(
             print_text(_summarize(result, has_selection))
 
 
-def _summarize(result: DiffResult, has_selection: bool) -> str:
+def _summarize(result: sanitize.DiffResult, has_selection: bool) -> str:
     from sanitize.reporting.diff_page import DIFF_TEXTS
 
     shown, matching = len(result.documents), result.matching

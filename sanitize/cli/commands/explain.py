@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.console import format_blacklist, format_facts, format_kind_counts, print_result
 from sanitize.cli.options import (
     FROM_OPTIONS,
@@ -20,9 +21,6 @@ from sanitize.cli.options import (
     with_settings,
 )
 from sanitize.plans.settings import Settings
-
-if TYPE_CHECKING:
-    from sanitize.inspection.preview import ExplainResult
 
 
 @with_settings("explain")
@@ -64,7 +62,7 @@ def command(
     )
 
 
-def format_preview(preview: ExplainResult) -> str:
+def format_preview(preview: sanitize.ExplainResult) -> str:
     """The result of `explain` as text."""
     from sanitize.readers.column_policies import format_policies
 

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.console import format_table, print_result
 from sanitize.cli.options import (
     FROM_OPTIONS,
@@ -18,9 +19,6 @@ from sanitize.cli.options import (
     with_settings,
 )
 from sanitize.plans.settings import Settings
-
-if TYPE_CHECKING:
-    from sanitize.pipeline.run_results import IndexResult
 
 
 @with_settings("index")
@@ -52,7 +50,7 @@ def command(
     )
 
 
-def _format_index_summary(summary: IndexResult) -> str:
+def _format_index_summary(summary: sanitize.IndexResult) -> str:
     lines = [f"note: {note}" for note in summary.notes]
     lines.append(
         f"{summary.documents_in:,} documents, {summary.quarantined:,} in quarantine,"

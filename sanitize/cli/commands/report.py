@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.console import print_result
 from sanitize.cli.options import AsJson, WorkspaceOfOutput, local_path
-
-if TYPE_CHECKING:
-    from sanitize.reporting.report_data import ReportResult
 
 
 def command(
@@ -54,7 +52,7 @@ def command(
     )
 
 
-def _format_report_paths(result: ReportResult) -> str:
+def _format_report_paths(result: sanitize.ReportResult) -> str:
     lines = [f"page      {result.page}"] if result.page else []
     lines += [f"figure    {path}" for path in result.figures]
     if not result.samples:

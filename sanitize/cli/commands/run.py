@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.console import (
     LABEL_WIDTH,
     format_blacklist,
@@ -24,9 +25,6 @@ from sanitize.cli.options import (
     with_settings,
 )
 from sanitize.plans.settings import Settings
-
-if TYPE_CHECKING:
-    from sanitize.pipeline.run_results import RunResult
 
 # printed below the options; the table of README.md in short
 EPILOG = """Which plan, and what stays in the texts besides what was not found (`sanitize plan show NAME` has all of it):
@@ -91,7 +89,7 @@ def command(
     )
 
 
-def _format_summary(summary: RunResult) -> str:
+def _format_summary(summary: sanitize.RunResult) -> str:
     from sanitize.readers.column_policies import format_policies
     from sanitize.storage.remote_storage import is_url
 

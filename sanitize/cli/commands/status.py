@@ -4,10 +4,11 @@ folder holds."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
+import sanitize
 from sanitize.cli.console import format_table, print_json, print_text, report_lost_output
 from sanitize.cli.options import AsJson, local_path
 from sanitize.cli.settings_sources import (
@@ -22,9 +23,6 @@ from sanitize.cli.settings_sources import (
     variable_of,
 )
 from sanitize.errors import suggest_names
-
-if TYPE_CHECKING:
-    from sanitize.inspection.sql_api import StatusResult
 
 
 def command(
@@ -106,7 +104,7 @@ def _describe_unknown_variable(variable: str) -> str:
     )
 
 
-def _format_status(state: StatusResult) -> list[str]:
+def _format_status(state: sanitize.StatusResult) -> list[str]:
     if not state.indexed:
         return [f"no index yet ({state.detect_tasks_done} detection tasks done)"]
     increments = f" in {state.increments} increments" if (state.increments or 1) > 1 else ""

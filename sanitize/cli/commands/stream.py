@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.console import format_facts, format_table, print_json, print_text
 from sanitize.cli.options import (
     FROM_OPTIONS,
@@ -18,9 +19,6 @@ from sanitize.cli.options import (
     with_settings,
 )
 from sanitize.plans.settings import Settings
-
-if TYPE_CHECKING:
-    from sanitize.pipeline.streaming.stream_result import StreamResult
 
 
 @with_settings("stream")
@@ -102,7 +100,7 @@ def command(
         print_text(_format_summary(summary), err=True)
 
 
-def _format_summary(summary: StreamResult) -> str:
+def _format_summary(summary: sanitize.StreamResult) -> str:
     if not summary.changed:
         return f"nothing new; {summary.position:,} records are acknowledged"
     rows = [

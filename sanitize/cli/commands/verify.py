@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.console import print_result
 from sanitize.cli.options import FROM_OPTIONS, AsJson, Quiet, require_choice, with_settings
 from sanitize.core.verdict import describe_inconclusive, describe_search
 from sanitize.plans.settings import Settings
-
-if TYPE_CHECKING:
-    from sanitize.verification.leak_check import VerifyResult
 
 
 @with_settings("verify")
@@ -51,7 +49,7 @@ def command(
     print_result(found, as_json, _format_verification, quiet)
 
 
-def _format_verification(result: VerifyResult) -> str:
+def _format_verification(result: sanitize.VerifyResult) -> str:
     lines = [f"{result.out}: {result.shards} shards match the manifest"]
     if result.foreign_files:
         lines.append(f"not published by a run, searched too: {', '.join(result.foreign_files)}")

@@ -34,7 +34,7 @@ from sanitize.core.progress import ProgressCallback, ignore_progress
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.core.text_cells import LeafPath
 from sanitize.engines.local import LocalEngine
-from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, is_command_line
+from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, running_command_line
 from sanitize.kinds.custom_kind import CustomKind
 from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.pipeline import publish_history
@@ -881,7 +881,7 @@ def _erase_subject(
         " may still hold the person:"
         f" {'; '.join(f'{one.out} ({_REASONS[one.reason]})' for one in not_found)}. Move each back"
         " and repeat the request, or, if it no longer exists, repeat the request with"
-        f" {'--deleted FOLDER' if is_command_line() else 'deleted=[FOLDER]'}"
+        f" {'--deleted FOLDER' if running_command_line.get() else 'deleted=[FOLDER]'}"
     )
     if left and not failed:
         failed_count = sum(output.occurrences_left is not None for output in outputs)

@@ -6,22 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from sanitize.core.command_results import CommandResult
+from sanitize.core.run_summary import KindOutcomes, PlanOutcome
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.core.verdict import VerdictLine, describe_coverage, describe_inconclusive
 
 
-@dataclass(frozen=True, kw_only=True)
-class StreamKindCounts:
-    """Counts of one kind in a stream."""
-
-    occurrences: int
-    kept: int
-    left_by_plan: int
-    replaced: int
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
-class StreamResult(CommandResult):
+class StreamResult(CommandResult, PlanOutcome):
     """What one command did in a stream: counts of its records, and `position`, the records of the
     stream that are acknowledged.
 
@@ -29,31 +20,18 @@ class StreamResult(CommandResult):
     that it does not search; `shape` is that of chat or instruction data.
     """
 
-    documents_in: int
-    documents_out: int
-    documents_dropped: int
-    quarantined: int
-    quarantine: Mapping[str, int]
-    occurrences: int
-    kept_originals: int
-    replaced: int
-    by_kind: Mapping[str, StreamKindCounts]
+    by_kind: Mapping[str, KindOutcomes]
     notes: Sequence[str]
     swept: int
     leaks: int
     position: int
     changed: bool
     seconds: float
-    plan_hash: str
     state: str | None
     shape: str = ""
     verify: str = "full"
     inconclusive: Mapping[str, int] = field(default_factory=dict)
     not_searched: Sequence[str] = ()
-    looked_for: Sequence[str] = ()
-    not_looked_for: Sequence[str] = ()
-    stays_by_plan: Sequence[str] = ()
-    models: Sequence[str] | None = None
 
     @property
     def verdict(self) -> list[VerdictLine]:
