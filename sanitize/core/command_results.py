@@ -52,8 +52,7 @@ class CommandResult:
 
     def to_dict(self) -> dict[str, Any]:
         """The result as JSON data, with the keys that `--json` prints."""
-        data: dict[str, Any] = to_json(self)
-        return data
+        return dict(to_json(self))
 
     @classmethod
     def from_dict(cls, data: Mapping[str, Any]) -> Self:

@@ -104,7 +104,7 @@ def render_report(manifest: Manifest, tables: ReportTables | None = None) -> str
                 "name": curves.name,
                 "svg": _svg_markup(curves),
                 "rows": curves.table_rows(),
-                "note": _missing_curve_note(curves),
+                "note": "" if curves.after else "No curve after: no value is left in the texts.",
             }
             for curves in rank_curves(kinds, tables)
         ],
@@ -144,11 +144,6 @@ def _template_variables(
 ) -> dict[str, Any]:
     """All variables of both templates: an undefined one is an error."""
     verdict, plan, shards = describe_verdict(summary), manifest["plan"], manifest["shards"]
-    versions = {
-        name: version
-        for name, version in manifest["tool"].items()
-        if name not in ("name", "formats")
-    }
     return {
         **vars(summary),
         "unchanged_occurrences": count_unchanged(summary),
@@ -170,7 +165,11 @@ def _template_variables(
             for one in to_yaml_list(dict(manifest.get("features", {})))
         ],
         "quarantine": sorted(summary.quarantine.items(), key=lambda item: (-item[1], item[0])),
-        "versions": sorted(versions.items()),
+        "versions": sorted(
+            (name, version)
+            for name, version in manifest["tool"].items()
+            if name not in ("name", "formats")
+        ),
         "settings": _describe_settings(manifest["settings"]),
         # numbered, not named: the names of input files may be private
         "inputs": manifest["inputs"][:_MAX_LISTED_FILES],
@@ -404,10 +403,6 @@ def rank_curves(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables) ->
         )
         for name in names
     ]
-
-
-def _missing_curve_note(curves: RankCurves) -> str:
-    return "" if curves.after else "No curve after: no value is left in the texts."
 
 
 def _location_table(

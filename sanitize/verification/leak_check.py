@@ -311,15 +311,14 @@ def _verify_corpus(
             found = _check(engine, corpus, folder, tasks, erased.names, spill, mode)
         finally:
             engine.close()
-    found |= {"values_checked": counts.searched, "ambiguous_values": counts.common}
-    lost_count = found["kept_originals"] - found.pop("kept_found")
-    findings = found.pop("findings")
-    for finding in findings:
+    kept_originals = sum(shard.kept_expected for shard in found.shards)
+    lost_count = kept_originals - sum(shard.kept_found for shard in found.shards)
+    for finding in found.findings:
         if finding.location == "file name":
             foreign_names.hide(finding.file)
     findings = [
         dataclasses.replace(finding, file=foreign_names.describe(finding.file))
-        for finding in findings
+        for finding in found.findings
     ]
     changes = publication.find_changed_files(
         out, publication.read_mac_key(run_folder) or b"unknown"
@@ -340,7 +339,15 @@ def _verify_corpus(
         leaks=0,
         mode=mode,
         shards=len(tasks),
-        **found,
+        values_checked=counts.searched,
+        forms=list_searched_forms(mode),
+        inconclusive=found.inconclusive,
+        ambiguous_values=counts.common,
+        kept_originals=kept_originals,
+        rows=sum(shard.rows for shard in found.shards),
+        passes=found.passes if mode == "full" else None,
+        inconclusive_forms=found.inconclusive_forms if mode == "full" else None,
+        bytes_searched=found.bytes_searched if mode == "full" else None,
         foreign_files=foreign_files,
         out=str(out),
         work=str(work),
@@ -544,6 +551,19 @@ def _require_erasures(corpus: Corpus, work: Path) -> None:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class _FolderFindings:
+    """What the check of a folder found: leaks in order, results by shard, inconclusive matches by
+    kind and by form, passes over the terms, and bytes by location."""
+
+    findings: Sequence[LeakFinding]
+    shards: Sequence[ShardFindings]
+    inconclusive: Mapping[str, int]
+    inconclusive_forms: Mapping[str, int]
+    passes: int
+    bytes_searched: Mapping[str, int]
+
+
 def _check(
     engine: Engine,
     corpus: Corpus,
@@ -552,7 +572,7 @@ def _check(
     erased_names: Sequence[str],
     spill: Path,
     mode: str,
-) -> dict[str, Any]:
+) -> _FolderFindings:
     """Check the rows of all shards as a run does, then every file of the folder. A fast check of
     files searches those beside the shards."""
     out = corpus.path
@@ -594,23 +614,11 @@ def _check(
         by_kind[kind] += times
         by_form[form] += times
     findings = [LeakFinding(*where, times) for where, times in leaks.items()] + list(files.findings)
-    return {
-        "findings": sorted(findings, key=lambda one: (one.file, one.location, one.kind, one.form)),
-        "forms": list_searched_forms(mode),
-        "inconclusive": dict(sorted(by_kind.items())),
-        "rows": sum(result.rows for result in results),
-        "kept_found": sum(result.kept_found for result in results),
-        "kept_originals": sum(result.kept_expected for result in results),
-        **(_describe_full_check(terms, by_form, files.bytes_searched) if mode == "full" else {}),
-    }
-
-
-def _describe_full_check(
-    terms: Sequence[Path], by_form: Mapping[str, int], bytes_searched: Mapping[str, int]
-) -> dict[str, Any]:
-    """What the result of a full check says beyond that of a fast one."""
-    return {
-        "passes": sum(len(list(folder.glob("pass-*"))) for folder in terms),
-        "inconclusive_forms": dict(sorted(by_form.items())),
-        "bytes_searched": dict(bytes_searched),
-    }
+    return _FolderFindings(
+        findings=sorted(findings, key=lambda one: (one.file, one.location, one.kind, one.form)),
+        shards=results,
+        inconclusive=dict(sorted(by_kind.items())),
+        inconclusive_forms=dict(sorted(by_form.items())),
+        passes=sum(len(list(folder.glob("pass-*"))) for folder in terms),
+        bytes_searched=dict(files.bytes_searched),
+    )
