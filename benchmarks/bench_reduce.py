@@ -164,15 +164,14 @@ class HeaderDedupBench:
             batch = EditBatch(
                 occurrences=occurrences, doc_ids=pa.array([], pa.string()).dictionary_encode()
             )
-            rows, replacements, _ = self.part.edit_occurrences(batch)
-            byte_ranges = self.part.edited_byte_ranges(batch, rows)
-            assert byte_ranges is not None
+            edits = self.part.edit_occurrences(batch)
+            assert edits.byte_spans is not None
             buffers = TextBuffers.from_array(text_batch.texts)
-            base = buffers.offsets[text_batch.occurrences["text_no"].to_numpy()[rows]]
-            starts, stops = base + byte_ranges[0], base + byte_ranges[1]
+            base = buffers.offsets[text_batch.occurrences["text_no"].to_numpy()[edits.rows]]
+            starts, stops = base + edits.byte_spans[0], base + edits.byte_spans[1]
             order = np.argsort(starts, kind="stable")
-            splice(buffers, starts[order], stops[order], replacements)
-            removed_count += len(rows)
+            splice(buffers, starts[order], stops[order], edits.replacement)
+            removed_count += len(edits.rows)
         return removed_count
 
 

@@ -11,61 +11,55 @@ import importlib
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from sanitize.cli.doctor import doctor
-    from sanitize.core.command_results import (
-        DiffResult,
-        DoctorResult,
-        ExplainResult,
-        IndexResult,
+    from sanitize.cli.doctor import DoctorResult, doctor
+    from sanitize.errors import LeakFound, PlanError, SanitizeError
+    from sanitize.inspection.annotation import (
         LabelSample,
         LabelScores,
         MissedEstimate,
-        ReplayResult,
-        ReportResult,
-        RunResult,
-        StatusResult,
-        StreamResult,
-        SubjectResult,
-        VerifyResult,
+        estimate_missed,
+        sample_for_labels,
+        score_labels,
     )
-    from sanitize.errors import LeakFound, PlanError, SanitizeError
-    from sanitize.inspection.annotation import estimate_missed, sample_for_labels, score_labels
     from sanitize.inspection.output_diff import diff
-    from sanitize.inspection.preview import explain
-    from sanitize.inspection.reproduction import replay
-    from sanitize.inspection.sql_api import sql, status, top
+    from sanitize.inspection.preview import ExplainResult, explain
+    from sanitize.inspection.reproduction import ReplayResult, replay
+    from sanitize.inspection.sql_api import StatusResult, sql, status, top
     from sanitize.inspection.text_functions import detect, redact, redact_batch
     from sanitize.kinds.kind import Kind, list_kinds
-    from sanitize.pipeline.erasure.subject_request import subject
+    from sanitize.pipeline.erasure.subject_request import SubjectResult, subject
     from sanitize.pipeline.run import index, run
+    from sanitize.pipeline.run_results import IndexResult, RunResult
     from sanitize.pipeline.streaming.stream import stream
+    from sanitize.pipeline.streaming.stream_result import StreamResult
     from sanitize.plans.plan import Plan
-    from sanitize.reporting.report_data import report
+    from sanitize.reporting.diff_page import DiffResult
+    from sanitize.reporting.report_data import ReportResult, report
     from sanitize.storage.corpus import Corpus
-    from sanitize.verification.leak_check import verify
+    from sanitize.verification.leak_check import VerifyResult, verify
 
-# public name -> module below `sanitize`, or "module:name" where the name in the module differs
+# public name -> module below `sanitize`
 _EXPORTS = {
     "Corpus": "storage.corpus",
-    "DiffResult": "core.command_results",
-    "DoctorResult": "core.command_results",
-    "ExplainResult": "core.command_results",
-    "IndexResult": "core.command_results",
+    "DiffResult": "reporting.diff_page",
+    "DoctorResult": "cli.doctor",
+    "ExplainResult": "inspection.preview",
+    "IndexResult": "pipeline.run_results",
     "Kind": "kinds.kind",
-    "LabelSample": "core.command_results",
-    "LabelScores": "core.command_results",
+    "LabelSample": "inspection.annotation",
+    "LabelScores": "inspection.annotation",
     "LeakFound": "errors",
-    "MissedEstimate": "core.command_results",
+    "MissedEstimate": "inspection.annotation",
     "Plan": "plans.plan",
     "PlanError": "errors",
-    "ReplayResult": "core.command_results",
-    "ReportResult": "core.command_results",
-    "RunResult": "core.command_results",
+    "ReplayResult": "inspection.reproduction",
+    "ReportResult": "reporting.report_data",
+    "RunResult": "pipeline.run_results",
     "SanitizeError": "errors",
-    "StatusResult": "core.command_results",
-    "StreamResult": "core.command_results",
-    "SubjectResult": "core.command_results",
-    "VerifyResult": "core.command_results",
+    "StatusResult": "inspection.sql_api",
+    "StreamResult": "pipeline.streaming.stream_result",
+    "SubjectResult": "pipeline.erasure.subject_request",
+    "VerifyResult": "verification.leak_check",
     "detect": "inspection.text_functions",
     "diff": "inspection.output_diff",
     "doctor": "cli.doctor",
@@ -139,8 +133,7 @@ def __getattr__(name: str) -> Any:
         return version("corpus-sanitize")
     if name not in _EXPORTS:
         raise AttributeError(f"module 'sanitize' has no attribute {name!r}")
-    module, _, name_in_module = _EXPORTS[name].partition(":")
-    return getattr(importlib.import_module(f"sanitize.{module}"), name_in_module or name)
+    return getattr(importlib.import_module(f"sanitize.{_EXPORTS[name]}"), name)
 
 
 def __dir__() -> list[str]:

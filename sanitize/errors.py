@@ -49,7 +49,6 @@ __all__ = [
     "describe_validation_error",
     "suggest_names",
     "internal_error",
-    "is_command_line",
     "running_command_line",
 ]
 
@@ -194,11 +193,6 @@ def describe_exception(error: BaseException, inside: str | None = None) -> str:
         f"{os.path.basename(frame.filename)}:{frame.lineno} {frame.name}" for frame in found[-6:]
     ]
     return f"{type(error).__name__} at {' > '.join(dict.fromkeys(frames))}"
-
-
-def is_command_line() -> bool:
-    """True while the command line runs, whose errors name options."""
-    return running_command_line.get()
 
 
 def printable_path(path: str) -> str:

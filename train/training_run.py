@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -89,7 +89,7 @@ class TrainingResult(CommandResult):
     documents: int
     stopped_early: bool
     recipe_hash: str
-    privacy: Mapping[str, Any] | None = field(default=None, metadata=IF_SET)
+    privacy: Annotated[Mapping[str, Any] | None, IF_SET] = None
 
     def summary_table(self) -> SummaryTable:
         facts = [

@@ -45,13 +45,13 @@ from benchmarks.criteria import (
 )
 from benchmarks.papers_texts import notes
 from sanitize import train
-from sanitize.core.command_results import RunResult
 from sanitize.errors import InputRefused, UsageError
 from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.metrics import identifiers, membership
 from sanitize.eval.metrics.identifiers import IdentifierSets
 from sanitize.eval.run_folder import RunFolder
 from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 

@@ -21,8 +21,8 @@ from docs.generate import papers
 from docs.generate.markdown import format_table
 from sanitize.cli import settings_sources
 from sanitize.core import part_protocols
-from sanitize.core.command_results import CategoryCoverage
 from sanitize.kinds.kind import Kind, builtin_kinds
+from sanitize.plans.coverage import CategoryCoverage
 from sanitize.plans.plan import load_plan
 from sanitize.plans.shipped_plans import plan_names
 

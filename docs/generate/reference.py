@@ -8,6 +8,7 @@ import importlib
 import inspect
 import json
 import re
+import typing
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -24,7 +25,9 @@ from docs.generate.blocks import describe_treatment, list_international_kinds, l
 from docs.generate.markdown import format_settings, format_table
 from docs.generate.schemas import PART_TABLES, load_part_model
 from sanitize import errors
-from sanitize.core import command_results, part_protocols
+from sanitize.core import part_protocols
+from sanitize.core.command_results import CommandResult
+from sanitize.inspection.plan_tests import ExampleTestResult
 from sanitize.kinds.custom_kind import CustomKind
 from sanitize.kinds.kind import (
     CATEGORIES,
@@ -35,6 +38,7 @@ from sanitize.kinds.kind import (
     known_countries,
 )
 from sanitize.plans import plan
+from sanitize.plans.coverage import PlanDescription
 from sanitize.storage import queries, table_schemas
 from sanitize.train import objectives, recipe
 
@@ -533,12 +537,13 @@ def python_page() -> str:
         "What the functions return. `to_dict()` gives what `--json` prints.",
         "",
     ]
-    for name, result in inspect.getmembers(command_results, inspect.isclass):
-        if (
-            result.__module__ == command_results.__name__
-            and dataclasses.is_dataclass(result)
-            and name not in names
-        ):
+    found: dict[str, type] = {}
+    public_classes = [getattr(sanitize, name) for name in names if name not in functions]
+    for result in (PlanDescription, ExampleTestResult, *public_classes):
+        if issubclass(result, CommandResult):
+            _collect_dataclasses(result, found)
+    for name, result in sorted(found.items()):
+        if name not in names:
             lines += [
                 f"::: {result.__module__}.{name}",
                 "    options:",
@@ -546,6 +551,17 @@ def python_page() -> str:
                 "",
             ]
     return "\n".join(lines)
+
+
+def _collect_dataclasses(result: Any, found: dict[str, type]) -> None:
+    """Adds a result type to `found` by its name, with its base classes and the types of its
+    fields."""
+    for argument in typing.get_args(result):
+        _collect_dataclasses(argument, found)
+    if dataclasses.is_dataclass(result) and isinstance(result, type):
+        found[result.__name__] = result
+        for other in (*result.__bases__, *typing.get_type_hints(result).values()):
+            _collect_dataclasses(other, found)
 
 
 def decision_page() -> str:

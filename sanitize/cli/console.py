@@ -10,14 +10,16 @@ import shutil
 import sys
 import textwrap
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from sanitize.core.command_results import BlacklistCounts, CommandResult, KindCounts, tabulate_kinds
 from sanitize.core.table_rendering import escape_controls
 from sanitize.errors import ResourceError
 from sanitize.storage.disk_errors import DISK_ERRNOS
+
+if TYPE_CHECKING:
+    from sanitize.core.run_summary import BlacklistCounts, KindCounts
 
 
 def print_result(
@@ -25,6 +27,8 @@ def print_result(
 ) -> None:
     """Print a result as one line of JSON, or as the text that `format_text` gives; with `quiet` no
     text."""
+    from sanitize.core.command_results import CommandResult
+
     with report_lost_output():
         if as_json:
             print_json(result.to_dict() if isinstance(result, CommandResult) else result)
@@ -98,6 +102,8 @@ def format_table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 
 def format_kind_counts(kind_counts: Mapping[str, KindCounts]) -> str:
     """A table of the counts of every kind, most occurrences first."""
+    from sanitize.core.run_summary import tabulate_kinds
+
     return format_table(*tabulate_kinds(kind_counts))
 
 

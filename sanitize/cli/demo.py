@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from sanitize.cli.generated_mails import generate_mails, write_mbox
-from sanitize.core.command_results import RunResult
 from sanitize.errors import UsageError
+from sanitize.pipeline.run_results import RunResult
 
 DEMO_SEED = 1  # of the demo's mails and of its key: the demo prints the same on every machine
 

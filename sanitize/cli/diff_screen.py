@@ -10,9 +10,15 @@ import io
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from sanitize.core.command_results import CellDiff, DiffResult, DocumentDiff
 from sanitize.core.table_rendering import escape_controls
-from sanitize.reporting.diff_page import Segment, describe_outcome, list_lines
+from sanitize.reporting.diff_page import (
+    CellDiff,
+    DiffResult,
+    DocumentDiff,
+    Segment,
+    describe_outcome,
+    list_lines,
+)
 
 if TYPE_CHECKING:
     from rich.console import Console, RenderableType

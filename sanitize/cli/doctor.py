@@ -23,12 +23,16 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
-from sanitize.core.command_results import CheckStatus as CheckStatus
-from sanitize.core.command_results import DoctorResult, EnvironmentCheck
+from pydantic import Field
+
+from sanitize.core.command_results import CommandResult
 from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
+from sanitize.core.table_rendering import SummaryTable
 from sanitize.engines import spark_session
 from sanitize.errors import ResourceError, SanitizeError, UsageError
 from sanitize.plans.python_api import public_function
@@ -78,6 +82,43 @@ _MACHINE_EXIT_CODE, _INSTALLATION_EXIT_CODE, _INTERNAL_EXIT_CODE = (
     UsageError.exit_code,
     SanitizeError.exit_code,
 )
+
+
+CheckStatus = Literal["ok", "warn", "fail", "absent"]
+
+
+@dataclass(frozen=True)
+class EnvironmentCheck:
+    """Result of one check of `doctor`. `absent` is an optional package that is not installed;
+    `action` is the remedy, or how to install it. `exit_code` is the exit code of the command if
+    this check fails."""
+
+    name: str
+    status: CheckStatus
+    detail: str
+    action: str = ""
+    exit_code: Annotated[int, Field(exclude=True)] = 0
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DoctorResult(CommandResult):
+    """The result of `doctor`: `ok` if no check failed; `exit_code` of the first failure (7 the
+    machine, 2 the installation, 1 an internal error)."""
+
+    ok: bool
+    exit_code: int
+    checks: Sequence[EnvironmentCheck]
+    folder: str
+    seconds: float
+
+    def summary_table(self) -> SummaryTable:
+        rows = [(check.status, check.name, check.detail, check.action) for check in self.checks]
+        head = ("status", "check", "detail", "action")
+        return SummaryTable(
+            title=f"sanitize doctor: {'nothing fails' if self.ok else 'something fails'}",
+            header=head,
+            rows=rows,
+        )
 
 
 @public_function()

@@ -15,13 +15,31 @@ and ends no earlier. Pure numpy; n log n unless stated otherwise.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
-from sanitize.array_types import I64, Mask
+from sanitize.array_types import F64, I64, Mask
 
 _MAX_INT64 = 2**63 - 1
+
+
+class TextSpans(NamedTuple):
+    """Spans of a column of texts: the number of the text, start and end byte in the column."""
+
+    text_no: I64
+    start: I64
+    end: I64
+
+
+class ScoredSpans(NamedTuple):
+    """Start, end and score of spans. Starts and ends are bytes, or the first and the last word, as
+    the function says that returns them."""
+
+    start: I64
+    end: I64
+    score: F64
 
 
 # ---- ranges of numbers ----
@@ -193,12 +211,14 @@ def is_outermost(start: I64, end: I64) -> Mask:
     return outermost
 
 
-def merge_spans(text_no: I64, start: I64, end: I64) -> tuple[I64, I64, I64]:
+def merge_spans(text_no: I64, start: I64, end: I64) -> TextSpans:
     """Merges spans (ascending by text and start) that overlap or touch: their text numbers, starts
     and ends. Linear."""
     ((flat_start, flat_end),) = flatten_spans((text_no, start, end))
     first = np.flatnonzero(begins_group(flat_start, flat_end, join_touching=True))
-    return text_no[first], start[first], np.maximum.reduceat(end, first) if len(first) else end
+    return TextSpans(
+        text_no[first], start[first], np.maximum.reduceat(end, first) if len(first) else end
+    )
 
 
 def find_overlapping_pairs(start: I64, end: I64) -> tuple[I64, I64]:

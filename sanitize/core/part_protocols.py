@@ -34,7 +34,7 @@ PACKAGES: Mapping[PartType, str] = {"find": "finders", "drop": "droppers", "edit
 @dataclass(frozen=True, repr=False)
 class TextBatch:
     """Texts of one text column of some documents, for a part that reads texts (`run_pass`, or
-    `edit_texts` of an editor with `reads = "texts"`). One entry per text.
+    `edit_texts` of a `TextEditor`). One entry per text.
 
     `texts` (large_string, no nulls), `doc_no`, and `cell`, the number of the text in its document.
     `occurrences` has the occurrences of the part's kinds in these texts, in corpus order: doc_no,
@@ -147,6 +147,21 @@ class EditBatch:
 
     occurrences: pl.DataFrame
     doc_ids: pa.DictionaryArray
+
+
+@dataclass(frozen=True, repr=False)
+class OccurrenceEdits:
+    """Replacements that an editor returns for a batch of occurrences: the rows that are replaced,
+    the replacement of each (large_string), and rows for the vault's `labels`.
+
+    `byte_spans` (start, end) are the bytes that the edits replace in their cells, one span per row;
+    None if each edit replaces exactly its occurrence.
+    """
+
+    rows: npt.NDArray[np.intp]
+    replacement: pa.Array
+    labels: pa.Table | None = None
+    byte_spans: tuple[I64, I64] | None = None
 
 
 @dataclass(frozen=True, repr=False)
@@ -322,9 +337,6 @@ class Editor(Part):
     editor that gives a value the same surrogate everywhere, and whose surrogates an append must be
     able to compare, also states `consistent_kinds` and returns `labels`.
 
-    With `reads = "texts"` its spans come from `edit_texts`, and `edit_occurrences` is not called;
-    every occurrence of its kinds must then be replaced by one of those spans.
-
     The first `keep` occurrences of every value, among those that earlier parts left, arrive marked
     `kept` and must stay. An editor that selects the occurrences to remove by itself returns a table
     `removed_occurrences` from `build_tables`; all others are then `kept`.
@@ -332,7 +344,6 @@ class Editor(Part):
 
     kinds: tuple[str, ...]
     keep: int = 0
-    reads: ClassVar[Literal["occurrences", "texts"]] = "occurrences"
     privacy_unit: ClassVar[str] = (
         # the unit that one draw of a mechanism with a privacy claim protects; its cost is then
         # recorded in the ledger
@@ -379,17 +390,6 @@ class Editor(Part):
         `indirect` (words of few users)."""
         return ()
 
-    @property
-    def uses_entities(self) -> bool:
-        """True if values of one person are replaced consistently. It then gets `entity_values`
-        (value_id, entity_id, kind, value)."""
-        return False
-
-    @property
-    def required_columns(self) -> tuple[str, ...]:
-        """Columns of the documents on which `edit_texts` depends."""
-        return ()
-
     def resolve_settings(self) -> Self:
         """A copy in which every setting that the plan leaves open has its effective value, so that
         the plan hash covers it."""
@@ -408,9 +408,7 @@ class Editor(Part):
         That is so if its edits in a document depend on later documents only through the aggregates
         that are computed for every editor.
         """
-        return not (self.privacy_unit or self.pass_schemas or self.uses_entities) and set(
-            self.required_aggregates
-        ) <= {
+        return not (self.privacy_unit or self.pass_schemas) and set(self.required_aggregates) <= {
             "first_occurrences",
             "value_ids",
             "known_forms",
@@ -469,39 +467,37 @@ class Editor(Part):
     def open(self, key: Key, aggregates: Aggregates) -> None:
         """Called once in every worker, before the first batch."""
 
-    def edit_occurrences(
-        self, batch: EditBatch
-    ) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
-        """Rows of `batch.occurrences` that are replaced, the replacement of each (large_string),
-        and rows for the vault's `labels`."""
+    def edit_occurrences(self, batch: EditBatch) -> OccurrenceEdits:
+        """The replacements in `batch.occurrences`."""
         raise NotImplementedError(f"{type(self).__name__} does not implement edit_occurrences()")
+
+
+class TextEditor(Editor):
+    """An editor whose spans come from `edit_texts`, which also sees what is no occurrence; every
+    occurrence of its kinds must be replaced by one of these spans. `edit_occurrences` is not
+    called."""
+
+    @property
+    def required_columns(self) -> tuple[str, ...]:
+        """Columns of the documents on which `edit_texts` depends."""
+        return ()
 
     def edit_texts(self, text_batch: TextBatch) -> TextEdits:
         """Replacements in some texts; `text_batch` has the occurrences of its kinds that no earlier
         part claims."""
         raise NotImplementedError(f"{type(self).__name__} does not implement edit_texts()")
 
-    def edited_byte_ranges(
-        self, batch: EditBatch, rows: npt.NDArray[np.intp]
-    ) -> tuple[I64, I64] | None:
-        """Byte spans (start, end) that the edits of `edit_occurrences` replace in their cells, one
-        per row in `rows`.
-
-        None if each edit replaces exactly its occurrence.
-        """
-        return None
-
 
 class LinkingEditor(Editor):
-    """An editor with the setting `linked`: whether values of one person are replaced
-    consistently."""
+    """An editor with the setting `linked`: whether values of one person are replaced consistently.
+    It then gets `entity_values` (value_id, entity_id, kind, value)."""
 
     linked: bool = False
 
     @property
-    def uses_entities(self) -> bool:
-        """True if `linked` is set."""
-        return self.linked
+    def supports_append(self) -> bool:
+        """False if `linked` is set: a later document may show that two values are of one person."""
+        return super().supports_append and not self.linked
 
     def validate_settings(self, schema: pa.Schema | None) -> None:
         if self.linked and "PERSON" not in self.kinds:

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Literal
+
+if TYPE_CHECKING:
+    from sanitize.core.run_summary import CanaryCounts, RunSummary
 
 Level = Literal["good", "care", "bad"]
 # what the finders without a model miss most often
@@ -28,26 +31,24 @@ class VerdictLine:
     level: Level
 
 
-def describe_verdict(summary: Mapping[str, Any]) -> list[VerdictLine]:
-    """The lines of the verdict on a run, from its summary as JSON data (`RunResult.to_dict()`, or
-    that of the manifest).
+def describe_verdict(summary: RunSummary) -> list[VerdictLine]:
+    """The lines of the verdict on a run.
 
     The first line is the verdict itself: good only if the leak check was a full one and nothing
     that was found stays, care where something stays by plan or nothing was found, bad where the
     result is not to be published.
     """
-    check = dict(summary["verify"])
     stays = describe_stays(summary)
     return [
-        _describe_result(summary, check),
-        *describe_coverage(summary["looked_for"], summary["not_looked_for"], summary.get("models")),
+        _describe_result(summary),
+        *describe_coverage(summary.looked_for, summary.not_looked_for, summary.models),
         VerdictLine(
             "stays",
             "; ".join(stays) or "nothing that was found",
             "care" if stays_in_output(summary) else "good",
         ),
-        _describe_check(summary, check),
-        *_describe_canaries(summary["canaries"]),
+        _describe_check(summary),
+        *_describe_canaries(summary.canaries),
         VerdictLine("recall", "not measured: how much the finders missed is unknown", "care"),
     ]
 
@@ -81,50 +82,51 @@ def describe_coverage(
     return lines
 
 
-def stays_in_output(summary: Mapping[str, Any]) -> bool:
+def stays_in_output(summary: RunSummary) -> bool:
     """True if something that was found stays in the output, whole or in part."""
-    return bool(count_unchanged(summary) or summary["staying_kinds"] or summary.get("kept_values"))
+    return bool(count_unchanged(summary) or summary.staying_kinds or summary.kept_values)
 
 
-def count_unchanged(summary: Mapping[str, Any]) -> int:
+def count_unchanged(summary: RunSummary) -> int:
     """How many found occurrences stay as they are."""
-    left: int = sum(counts["left_by_plan"] for counts in summary["by_kind"].values())
-    return left + int(summary["kept_originals"])
+    left = sum(counts.left_by_plan for counts in summary.by_kind.values())
+    return left + summary.kept_originals
 
 
-def describe_stays(summary: Mapping[str, Any]) -> list[str]:
+def describe_stays(summary: RunSummary) -> list[str]:
     """What stays in the output, and why: by plan, with the number of occurrences, and in columns
     that are kept."""
-    kept, stays = count_unchanged(summary), list(summary["stays_by_plan"])
+    kept, stays = count_unchanged(summary), list(summary.stays_by_plan)
     if kept:
         stays.append(f"in all {kept:,} found occurrences stay as they are, by plan")
-    elif stays and not summary["staying_kinds"]:
+    elif stays and not summary.staying_kinds:
         stays.append("none of these was found")
     reasons = {"name": "its name says so", "chance": "numbers that look like it by chance"}
     stays += [
-        f"{value['values']:,} {value['kind']} in the kept column {value['column']}"
-        f" ({reasons.get(value['kept_for'], value['kept_for'])})"
-        for value in summary.get("kept_values", ())
+        f"{value.values:,} {value.kind} in the kept column {value.column}"
+        f" ({reasons.get(value.kept_for, value.kept_for)})"
+        for value in summary.kept_values
     ]
     return stays
 
 
-def _describe_result(summary: Mapping[str, Any], check: Mapping[str, Any]) -> VerdictLine:
-    if check["mode"] == "off":
+def _describe_result(summary: RunSummary) -> VerdictLine:
+    check = summary.verify
+    if check.mode == "off":
         return VerdictLine("verdict", "keep private: the result was not checked", "bad")
-    if check["mode"] != "full":
+    if check.mode != "full":
         return VerdictLine(
             "verdict", "keep private: the fast check does not search in encoded forms", "bad"
         )
-    if not summary["publishable"]:
+    if not summary.publishable:
         return VerdictLine("verdict", "keep private: the plan is not meant for publication", "bad")
     if stays_in_output(summary):
         return VerdictLine(
             "verdict", "no removed value is left; other values that were found stay by plan", "care"
         )
-    if not summary["occurrences"]:
+    if not summary.occurrences:
         return VerdictLine("verdict", "nothing was found, so nothing was removed", "care")
-    if check.get("inconclusive"):
+    if check.inconclusive:
         return VerdictLine(
             "verdict",
             "nothing that was found is left, save perhaps in the inconclusive places below",
@@ -133,30 +135,31 @@ def _describe_result(summary: Mapping[str, Any], check: Mapping[str, Any]) -> Ve
     return VerdictLine("verdict", "nothing that was found is left", "good")
 
 
-def _describe_check(summary: Mapping[str, Any], check: Mapping[str, Any]) -> VerdictLine:
-    if check["mode"] == "off":
+def _describe_check(summary: RunSummary) -> VerdictLine:
+    check = summary.verify
+    if check.mode == "off":
         return VerdictLine("check", "off: nothing was checked", "bad")
     found = describe_search(
-        summary["leaks"], check["values_checked"], len(check["forms"]), summary["kept_originals"]
+        summary.leaks or 0, check.values_checked, len(check.forms), summary.kept_originals
     )
-    texts = [f"{check['mode']}: {found}"]
-    if check["swept"]:
-        texts.append(f"{check['swept']:,} occurrences that the finders had missed were swept")
-    if check.get("inconclusive"):
-        texts.append(describe_inconclusive(check["inconclusive"]))
-    if check["not_searched"]:
-        texts.append(f"not searched in the forms {', '.join(check['not_searched'])}")
-    if count := check.get("ambiguous_values"):
+    texts = [f"{check.mode}: {found}"]
+    if check.swept:
+        texts.append(f"{check.swept:,} occurrences that the finders had missed were swept")
+    if check.inconclusive:
+        texts.append(describe_inconclusive(check.inconclusive))
+    if check.not_searched:
+        texts.append(f"not searched in the forms {', '.join(check.not_searched)}")
+    if count := check.ambiguous_values:
         texts.append(
             f"not searched for {count:,} value{'s' * (count > 1)} that may mean something else,"
             " such as a name of one word"
         )
-    if check.get("unchecked_kinds"):
+    if check.unchecked_kinds:
         texts.append(
-            f"not searched for {', '.join(check['unchecked_kinds'])} (their texts often mean"
+            f"not searched for {', '.join(check.unchecked_kinds)} (their texts often mean"
             " something else)"
         )
-    needs_care = check["not_searched"] or check.get("unchecked_kinds") or check.get("inconclusive")
+    needs_care = check.not_searched or check.unchecked_kinds or check.inconclusive
     return VerdictLine("check", "; ".join(texts), "care" if needs_care else "good")
 
 
@@ -179,13 +182,12 @@ def describe_inconclusive(counts: Mapping[str, int]) -> str:
     )
 
 
-def _describe_canaries(canaries: Mapping[str, Any]) -> list[VerdictLine]:
+def _describe_canaries(canaries: CanaryCounts) -> list[VerdictLine]:
     """How many values of invented people were removed, and in which written forms some stayed;
     empty if none were planted."""
-    forms: Mapping[str, Mapping[str, int]] = canaries["by_form"]
-    planted, removed = (
-        sum(counts[name] for counts in forms.values()) for name in ("planted", "removed")
-    )
+    forms = canaries.by_form
+    planted = sum(counts.planted for counts in forms.values())
+    removed = sum(counts.removed for counts in forms.values())
     if not planted:
         return []
     text = (
@@ -193,12 +195,12 @@ def _describe_canaries(canaries: Mapping[str, Any]) -> list[VerdictLine]:
         " written forms"
     )
     survivors = [
-        f"{name} {counts['planted'] - counts['removed']:,} of {counts['planted']:,}"
+        f"{name} {counts.planted - counts.removed:,} of {counts.planted:,}"
         for name, counts in sorted(forms.items())
-        if counts["removed"] < counts["planted"]
+        if counts.removed < counts.planted
     ]
     if survivors:
         text += f"; stayed: {', '.join(survivors)}"
-    if canaries["untested_kinds"]:
-        text += f"; not tested: {', '.join(canaries['untested_kinds'])}"
+    if canaries.untested_kinds:
+        text += f"; not tested: {', '.join(canaries.untested_kinds)}"
     return [VerdictLine("canaries", text, "care" if survivors else "good")]

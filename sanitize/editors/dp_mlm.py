@@ -40,7 +40,7 @@ from sanitize.core.exponential_mechanism import (
     uniform_from_bits,
 )
 from sanitize.core.keys import Draws, Key, siphash
-from sanitize.core.part_protocols import Aggregates, Editor, RemovalPolicy, TextBatch, TextEdits
+from sanitize.core.part_protocols import Aggregates, RemovalPolicy, TextBatch, TextEditor, TextEdits
 from sanitize.editors.mask_words import MaskWords
 from sanitize.errors import MissingExtra, PlanError, suggest_names
 from sanitize.text.masked_lm import MaskedInput, MaskedModel, hash_model_folder, load_masked_model
@@ -210,7 +210,7 @@ def _comparable_type(data_type: pl.DataType, *, is_value: bool) -> str:
     )
 
 
-class DpMlm(Editor):
+class DpMlm(TextEditor):
     """Settings of the editor.
 
     model, device, batch   The folder of the model, the device that runs it, and the rows that it
@@ -250,7 +250,6 @@ class DpMlm(Editor):
     device: Literal["cpu", "cuda"] = "cpu"
     tagger: str = ""
     reasons: tuple[Literal["direct", "indirect"], ...] = ()
-    reads: ClassVar[Literal["occurrences", "texts"]] = "texts"
     privacy_unit: ClassVar[str] = "token"
     _model: MaskedModel = PrivateAttr()
     _key: Key = PrivateAttr()

@@ -10,12 +10,10 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
 from sanitize.core.arrow_buffers import to_large_string
-from sanitize.core.part_protocols import EditBatch, Editor
+from sanitize.core.part_protocols import EditBatch, Editor, OccurrenceEdits
 from sanitize.kinds.kind import all_kinds
 
 _DATE, _AGE = "DATE_TIME", "AGE"
@@ -37,9 +35,7 @@ class Generalize(Editor):
         """Years of dates."""
         return "the year of a date" if kind == _DATE else ""
 
-    def edit_occurrences(
-        self, batch: EditBatch
-    ) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
+    def edit_occurrences(self, batch: EditBatch) -> OccurrenceEdits:
         """A replacement for every occurrence."""
         frame = batch.occurrences.select(pl.col("kind").cast(pl.String), "value")
         label = "[" + pl.col("kind") + "]"
@@ -50,7 +46,7 @@ class Generalize(Editor):
             .then(_age_ranges(frame))
             .fill_null(label)
         ).to_series()
-        return np.arange(frame.height), to_large_string(replacements), None
+        return OccurrenceEdits(np.arange(frame.height), to_large_string(replacements))
 
 
 def _age_ranges(frame: pl.DataFrame) -> pl.Series:

@@ -27,7 +27,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 
-from sanitize.array_types import I64
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.duplicate_groups import find_repeating_groups
 from sanitize.core.intervals import pack_pairs
@@ -37,6 +36,7 @@ from sanitize.core.part_protocols import (
     CorpusView,
     EditBatch,
     Editor,
+    OccurrenceEdits,
     RemovalPolicy,
     TextBatch,
 )
@@ -89,7 +89,6 @@ class HeaderDedup(Editor):
     }
     cell_scope: ClassVar[Literal["main", "all"]] = "all"
     _removals: _RemovalTable = PrivateAttr()
-    _replaced_spans: tuple[npt.NDArray[np.intp], I64, I64] = PrivateAttr()
 
     @property
     def removal_policy(self) -> RemovalPolicy:
@@ -191,9 +190,7 @@ class HeaderDedup(Editor):
         """Open the table of removals; each batch reads its own part of it."""
         self._removals = _RemovalTable(aggregates.tables["removed_occurrences"])
 
-    def edit_occurrences(
-        self, batch: EditBatch
-    ) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
+    def edit_occurrences(self, batch: EditBatch) -> OccurrenceEdits:
         """An empty replacement for every removed entry or line."""
         rows, spans = self._match_removals(batch.occurrences)
         doc_no, cell, start = (spans[name].to_numpy() for name in ("doc_no", "cell", "start_byte"))
@@ -202,21 +199,11 @@ class HeaderDedup(Editor):
             True, (np.diff(doc_no) != 0) | (np.diff(cell) != 0) | (np.diff(start) != 0)
         )[: len(rows)]
         rows = rows[first]
-        self._replaced_spans = rows, start[first], spans["end_byte"].to_numpy()[first]
-        return (
+        return OccurrenceEdits(
             rows,
             pa.array([""], pa.large_string()).take(pa.array(np.zeros(len(rows), np.int64))),
-            None,
+            byte_spans=(start[first], spans["end_byte"].to_numpy()[first]),
         )
-
-    def edited_byte_ranges(
-        self, batch: EditBatch, rows: npt.NDArray[np.intp]
-    ) -> tuple[I64, I64] | None:
-        """The byte ranges of the removed entries and lines, as the last call of `edit_occurrences`
-        found them."""
-        edited_rows, starts, ends = self._replaced_spans
-        assert rows is edited_rows or np.array_equal(rows, edited_rows)
-        return starts, ends
 
     def _match_removals(
         self, occurrences: pl.DataFrame

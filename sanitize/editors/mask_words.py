@@ -26,7 +26,7 @@ from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, slice_spans, to_large_string
 from sanitize.core.intervals import sort_spans
 from sanitize.core.keys import Key
-from sanitize.core.part_protocols import Aggregates, Editor, RemovalPolicy, TextBatch, TextEdits
+from sanitize.core.part_protocols import Aggregates, RemovalPolicy, TextBatch, TextEditor, TextEdits
 from sanitize.core.user_counts import IdIndex
 from sanitize.text.tokenizer import (
     UNICODE_WORD_PATTERN,
@@ -38,7 +38,7 @@ from sanitize.text.tokenizer import (
 )
 
 
-class MaskWords(Editor):
+class MaskWords(TextEditor):
     """Settings: `reasons` (`direct`: found values; `indirect`: words of few users), `mask` (the
     replacement of a word), and `kinds`, whose removal is promised; these need the reason
     `direct`."""
@@ -48,7 +48,6 @@ class MaskWords(Editor):
     reasons: tuple[Literal["direct", "indirect"], ...] = Field(default=("direct",), min_length=1)
     mask: str = Field(default="X", min_length=1, max_length=32)
     required_aggregates: ClassVar[tuple[str, ...]] = ("blacklist",)
-    reads: ClassVar[Literal["occurrences", "texts"]] = "texts"
     _single_words: IdIndex = PrivateAttr()
     _ngrams_by_size: dict[int, tuple[IdIndex, IdIndex]] = PrivateAttr()
 

@@ -32,7 +32,6 @@ from pathlib import Path
 from typing import ClassVar, Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -43,7 +42,7 @@ from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import make_byte_table, to_large_string
 from sanitize.core.engine import cached_for_run
 from sanitize.core.keys import Draws, Key, siphash
-from sanitize.core.part_protocols import Aggregates, EditBatch, LinkingEditor
+from sanitize.core.part_protocols import Aggregates, EditBatch, LinkingEditor, OccurrenceEdits
 from sanitize.editors.synthesis import identities
 from sanitize.editors.synthesis.component_pools import draw_extension
 from sanitize.editors.synthesis.known_values import (
@@ -135,9 +134,7 @@ class Pseudonymize(LinkingEditor):
                 paths, found, self.kinds, key, self.scope == "corpus", self.reserved, *times
             )
 
-    def edit_occurrences(
-        self, batch: EditBatch
-    ) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
+    def edit_occurrences(self, batch: EditBatch) -> OccurrenceEdits:
         """A pseudonym for every occurrence, and the table `labels`, which maps pseudonyms to
         value_ids."""
         frame = batch.occurrences
@@ -165,7 +162,7 @@ class Pseudonymize(LinkingEditor):
             {"doc_no": frame["doc_no"], "label": pl.Series(texts), "value_id": frame["value_id"]}
         )
         labels = labels.unique(maintain_order=True)
-        return (
+        return OccurrenceEdits(
             np.arange(frame.height),
             texts,
             labels.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(table_schemas.LABELS.schema),

@@ -11,12 +11,10 @@ from __future__ import annotations
 from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 import polars as pl
-import pyarrow as pa
 
 from sanitize.core.arrow_buffers import to_large_string
-from sanitize.core.part_protocols import EditBatch, Editor
+from sanitize.core.part_protocols import EditBatch, Editor, OccurrenceEdits
 from sanitize.storage import table_schemas
 
 
@@ -31,15 +29,15 @@ class Redact(Editor):
         """A label for every occurrence."""
         return "every occurrence replaced by a label"
 
-    def edit_occurrences(
-        self, batch: EditBatch
-    ) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
+    def edit_occurrences(self, batch: EditBatch) -> OccurrenceEdits:
         """A label for every occurrence; with numbered labels also the table `labels`, which maps
         them to value_ids."""
         frame = batch.occurrences.select("doc_no", pl.col("kind").cast(pl.String), "value_id")
         rows = np.arange(frame.height)
         if self.label == "fixed":
-            return rows, to_large_string(frame.select("[" + pl.col("kind") + "]").to_series()), None
+            return OccurrenceEdits(
+                rows, to_large_string(frame.select("[" + pl.col("kind") + "]").to_series())
+            )
         # the number of a value: how many distinct values of its kind the document has up to its
         # first occurrence
         new = pl.struct("doc_no", "kind", "value_id").is_first_distinct()
@@ -51,7 +49,7 @@ class Redact(Editor):
             label="[" + pl.col("kind") + "-" + pl.col("number").cast(pl.String) + "]"
         )
         labels = frame.select("doc_no", "label", "value_id").unique(maintain_order=True)
-        return (
+        return OccurrenceEdits(
             rows,
             to_large_string(frame["label"]),
             labels.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(table_schemas.LABELS.schema),

@@ -56,7 +56,13 @@ from sanitize.core.keys import (
     make_id_table,
     siphash,
 )
-from sanitize.core.part_protocols import Aggregates, EditBatch, LinkingEditor, PriorValues
+from sanitize.core.part_protocols import (
+    Aggregates,
+    EditBatch,
+    LinkingEditor,
+    OccurrenceEdits,
+    PriorValues,
+)
 from sanitize.editors.synthesis import identities
 from sanitize.editors.synthesis.component_pools import (
     COMPONENTS,
@@ -202,13 +208,11 @@ class Rmft(LinkingEditor):
             pools, self.kinds, self.stores, self.anchors, pools.stat().st_mtime_ns
         )
 
-    def edit_occurrences(
-        self, batch: EditBatch
-    ) -> tuple[npt.NDArray[np.intp], pa.Array, pa.Table | None]:
+    def edit_occurrences(self, batch: EditBatch) -> OccurrenceEdits:
         """A new variant for every occurrence that is not kept."""
         frame = batch.occurrences
         if self.is_sequential:
-            return *self._replace_in_order(batch), None
+            return OccurrenceEdits(*self._replace_in_order(batch))
         kept = frame["kept"].to_numpy()
         rows_of, texts_of = [], []
         if self.linked:
@@ -225,12 +229,10 @@ class Rmft(LinkingEditor):
                 rows_of.append(rows)
                 texts_of.append(texts)
         if not rows_of:
-            return np.empty(0, np.intp), pa.array([], pa.large_string()), None
+            return OccurrenceEdits(np.empty(0, np.intp), pa.array([], pa.large_string()))
         order = np.argsort(np.concatenate(rows_of), kind="stable")
-        return (
-            np.concatenate(rows_of)[order],
-            pa.concat_arrays(texts_of).take(pa.array(order)),
-            None,
+        return OccurrenceEdits(
+            np.concatenate(rows_of)[order], pa.concat_arrays(texts_of).take(pa.array(order))
         )
 
     def _prepare_draws(

@@ -24,7 +24,7 @@ from sanitize.engines.worker_process import (
     trim_memory,
     tune_malloc,
 )
-from sanitize.errors import ResourceError, is_command_line
+from sanitize.errors import ResourceError, running_command_line
 from sanitize.kinds.kind import with_custom_kinds
 from sanitize.storage.disk_errors import get_disk_errno, make_disk_error
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
@@ -43,7 +43,7 @@ class LocalEngine:
         self._workers: list[WorkerProcess] = []
         self._connection: Any = None
         self._growth_mb = 0.0  # MB that statements added to this process
-        if is_command_line():  # not in a program of the user, which may use pandas itself
+        if running_command_line.get():  # not in a program of the user, which may use pandas itself
             preload_arrow_without_pandas()
 
     def runs_in_process(self, task_count: int) -> bool:

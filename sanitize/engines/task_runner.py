@@ -17,12 +17,21 @@ from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.task_records import Job, run_job
 
 
+@dataclass(frozen=True, kw_only=True)
+class StageCost:
+    """CPU-seconds, seconds and the memory of the largest process (MB) of one stage."""
+
+    cpu_s: float = 0.0
+    wall_s: float = 0.0
+    peak_rss_mb: float = 0.0
+
+
 @dataclass
 class StageCosts:
     """The costs of each stage: CPU seconds over all processes, wall seconds, and the peak memory of
     one process."""
 
-    costs: dict[str, dict[str, float]] = field(default_factory=dict)
+    costs: dict[str, StageCost] = field(default_factory=dict)
     progress: ProgressCallback = ignore_progress
     # for each open stage, CPU and wall seconds of the stages inside it
     _nested_costs: list[list[float]] = field(default_factory=lambda: [[0.0, 0.0]])
@@ -45,13 +54,12 @@ class StageCosts:
                 total + seconds
                 for total, seconds in zip(self._nested_costs[-1], spent, strict=True)
             ]
-        before = self.costs.get(name, {"cpu_s": 0.0, "wall_s": 0.0, "peak_rss_mb": 0.0})
-        peak = max(cost["peak_rss_mb"], peak_rss_mb(), before["peak_rss_mb"])
-        self.costs[name] = {
-            "cpu_s": round(before["cpu_s"] + cost["cpu_s"] + spent[0] - nested[0], 3),
-            "wall_s": round(before["wall_s"] + spent[1] - nested[1], 3),
-            "peak_rss_mb": round(peak, 1),
-        }
+        before = self.costs.get(name, StageCost())
+        self.costs[name] = StageCost(
+            cpu_s=round(before.cpu_s + cost["cpu_s"] + spent[0] - nested[0], 3),
+            wall_s=round(before.wall_s + spent[1] - nested[1], 3),
+            peak_rss_mb=round(max(cost["peak_rss_mb"], peak_rss_mb(), before.peak_rss_mb), 1),
+        )
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,7 @@ import json
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,18 +26,14 @@ import numpy as np
 import polars as pl
 
 from sanitize.array_types import F64, I64, Mask
-from sanitize.core.command_results import (
-    KindScores,
-    LabelSample,
-    LabelScores,
-    MissedEstimate,
-    SeveralIndexEstimate,
-    TwoIndexEstimate,
-)
+from sanitize.core.command_results import CommandResult
+from sanitize.core.table_rendering import SummaryTable
 from sanitize.errors import UsageError, suggest_names
 from sanitize.inspection.capture_recapture import (
     SEVERAL_INDEX_ASSUMPTION,
     TWO_INDEX_ASSUMPTION,
+    SeveralIndexEstimate,
+    TwoIndexEstimate,
     capture_histories,
     chapman_estimate,
     count_overlapping,
@@ -61,6 +58,113 @@ _PASSAGE_CHARACTERS = 1_500  # characters of a passage
 # passages that one represents, more than any corpus has; sums of squares of weights stay finite
 _MAX_WEIGHT = 1e15
 _SPAN_COLUMNS = ("doc_no", "cell", "start", "end", "kind")
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LabelSample(CommandResult):
+    """The result of `sample_for_labels`: the file to label, its rows by stratum, and the strata
+    without a row."""
+
+    file: str
+    rows: int
+    strata: Mapping[str, int]
+    empty_strata: Sequence[str]
+    work: str
+
+    def summary_table(self) -> SummaryTable:
+        return SummaryTable(
+            title=f"sanitize label: {self.file}",
+            header=("stratum", "rows"),
+            rows=sorted(self.strata.items()),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindScores:
+    """Precision and recall of one kind (shares from 0 to 1; None if not measured), each with its 95
+    % interval. `wrong_spans` of the judged finds are wrong in their boundaries alone; precision
+    counts them as wrong."""
+
+    judged: int
+    right: int
+    wrong_spans: int
+    precision: float | None
+    precision_interval: Sequence[float] | None
+    found: int
+    missed: int
+    recall: float | None
+    recall_interval: Sequence[float] | None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class LabelScores(CommandResult):
+    """The result of `score_labels`: precision and recall by kind."""
+
+    file: str
+    rows: int
+    unlabelled_rows: int
+    kinds: Mapping[str, KindScores]
+
+    def summary_table(self) -> SummaryTable:
+        facts = [("labelled", f"{self.rows - self.unlabelled_rows:,} of {self.rows:,} rows")]
+        rows = [
+            (
+                kind,
+                scores.judged,
+                _format_interval(scores.precision, scores.precision_interval),
+                _format_interval(scores.recall, scores.recall_interval),
+            )
+            for kind, scores in self.kinds.items()
+        ]
+        return SummaryTable(
+            title="sanitize label: scores",
+            facts=facts,
+            header=("kind", "judged", "precision", "recall"),
+            rows=rows,
+        )
+
+
+def _format_interval(value: float | None, interval: Sequence[float] | None) -> str:
+    return (
+        "not measured"
+        if value is None or interval is None
+        else f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
+    )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class MissedEstimate(CommandResult):
+    """The result of `estimate_missed`: estimates by kind, what they assume, the finders of each
+    index, and the kinds that only one index has, for which no estimate is possible."""
+
+    finders: Mapping[str, Sequence[str]]
+    assumption: str
+    estimates: Mapping[str, TwoIndexEstimate | SeveralIndexEstimate]
+    one_finder_only: Sequence[str]
+
+    def summary_table(self) -> SummaryTable:
+        facts = [("assumes", self.assumption)]
+        if len(self.finders) > 2:
+            header = (
+                "kind",
+                *(f"index {number}" for number in range(1, len(self.finders) + 1)),
+                "by any",
+            )
+            rows: list[tuple[Any, ...]] = [
+                (kind, *counts.found_by_list, counts.found)
+                for kind, counts in self.estimates.items()
+                if isinstance(counts, SeveralIndexEstimate)
+            ]
+        else:
+            header = ("kind", "first", "second", "both")
+            rows = [
+                (kind, counts.first, counts.second, counts.both)
+                for kind, counts in self.estimates.items()
+                if isinstance(counts, TwoIndexEstimate)
+            ]
+        return SummaryTable(
+            title="sanitize label: estimates", facts=facts, header=header, rows=rows
+        )
 
 
 @public_function()

@@ -22,13 +22,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
-from typing import Any
+from dataclasses import dataclass
 
 import numpy as np
 import polars as pl
 
 from sanitize.array_types import F64, I64
-from sanitize.core.command_results import SeveralIndexEstimate, TwoIndexEstimate
 from sanitize.core.intervals import begins_group, flatten_spans, overlaps_any, pack_pairs
 from sanitize.reporting.confidence_intervals import Z_95
 
@@ -44,6 +43,49 @@ SEVERAL_INDEX_ASSUMPTION = (
     " allows for values that are unequally easy to find, the log-linear estimate for pairs of"
     " finders that agree; neither can see what all of them miss alike"
 )
+
+
+@dataclass(frozen=True, kw_only=True)
+class TwoIndexEstimate:
+    """Chapman's estimate of one kind from two indexes, with its 95 % interval; None if only one of
+    them has any."""
+
+    first: int
+    second: int
+    both: int
+    estimate: float | None
+    interval: Sequence[float] | None
+    missed_by_both: float | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LowerBound:
+    """Chao's lower bound of a number, with its 95 % interval; None where the counts do not
+    suffice."""
+
+    lower_bound: float | None = None
+    lower_bound_interval: Sequence[float] | None = None
+    missed_at_least: float | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class LoglinearEstimate:
+    """A log-linear estimate with its 95 % interval, and the pairs of lists that depend on each
+    other in its model; None where the counts do not suffice."""
+
+    loglinear: float | None = None
+    loglinear_interval: Sequence[float] | None = None
+    dependent_pairs: Sequence[Sequence[int]] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SeveralIndexEstimate(LowerBound, LoglinearEstimate):
+    """Estimates of one kind from three indexes or more. Pairs of indexes are counted from 1."""
+
+    found_by_list: Sequence[int]
+    found: int
+    found_once: int
+    found_twice: int
 
 
 def chapman_estimate(first: int, second: int, both: int) -> TwoIndexEstimate:
@@ -123,36 +165,34 @@ def estimate_total(history_counts: Mapping[int, int], list_count: int) -> Severa
         sum(times for bits, times in history_counts.items() if bits.bit_count() == number)
         for number in (1, 2)
     )
-    out: dict[str, Any] = {
-        "found_by_list": counts,
-        "found": sum(history_counts.values()),
-        "found_once": once,
-        "found_twice": twice,
-        "lower_bound": None,
-        "lower_bound_interval": None,
-    }
-    out |= {
-        "missed_at_least": None,
-        "loglinear": None,
-        "loglinear_interval": None,
-        "dependent_pairs": None,
-    }
-    if len(active) < 2:
-        return SeveralIndexEstimate(**out)
-    out |= chao_lower_bound(out["found"], once, twice, len(active))
+    found = sum(history_counts.values())
+    bound, loglinear = LowerBound(), LoglinearEstimate()
+    if len(active) > 1:
+        bound = chao_lower_bound(found, once, twice, len(active))
     if len(active) == 3:
         patterns = [
             sum(1 << number for number, present in zip(active, cell, strict=True) if present)
             for cell in _CAPTURE_PATTERNS
         ]
-        out |= loglinear_estimate([history_counts.get(bits, 0) for bits in patterns])
-        out["dependent_pairs"] = out["dependent_pairs"] and [
-            [active[first] + 1, active[second] + 1] for first, second in out["dependent_pairs"]
-        ]
-    return SeveralIndexEstimate(**out)
+        loglinear = loglinear_estimate([history_counts.get(bits, 0) for bits in patterns])
+    return SeveralIndexEstimate(
+        found_by_list=counts,
+        found=found,
+        found_once=once,
+        found_twice=twice,
+        lower_bound=bound.lower_bound,
+        lower_bound_interval=bound.lower_bound_interval,
+        missed_at_least=bound.missed_at_least,
+        loglinear=loglinear.loglinear,
+        loglinear_interval=loglinear.loglinear_interval,
+        dependent_pairs=loglinear.dependent_pairs
+        and [
+            [active[first] + 1, active[second] + 1] for first, second in loglinear.dependent_pairs
+        ],
+    )
 
 
-def chao_lower_bound(found: int, once: int, twice: int, list_count: int) -> dict[str, Any]:
+def chao_lower_bound(found: int, once: int, twice: int, list_count: int) -> LowerBound:
     """Chao's lower bound of the total number, from the numbers found by exactly one (`once`) and
     exactly two lists (`twice`).
 
@@ -171,18 +211,18 @@ def chao_lower_bound(found: int, once: int, twice: int, list_count: int) -> dict
             0.0, variance - share**2 * once**4 / (4 * (found + more)) if found + more else 0.0
         )
     spread = float(np.exp(Z_95 * np.log1p(variance / more**2) ** 0.5)) if more else 1.0
-    return {
-        "lower_bound": found + more,
-        "lower_bound_interval": [found + more / spread, found + more * spread],
-        "missed_at_least": more,
-    }
+    return LowerBound(
+        lower_bound=found + more,
+        lower_bound_interval=[found + more / spread, found + more * spread],
+        missed_at_least=more,
+    )
 
 
 _CAPTURE_PATTERNS = [cell for cell in itertools.product((1, 0), repeat=3) if any(cell)]
 _LIST_PAIRS = [(0, 1), (0, 2), (1, 2)]
 
 
-def loglinear_estimate(counts: Sequence[int]) -> dict[str, Any]:
+def loglinear_estimate(counts: Sequence[int]) -> LoglinearEstimate:
     """Estimate the total number from the seven counts of three lists, in the order of
     `_CAPTURE_PATTERNS` (111, 110, ... 001).
 
@@ -193,11 +233,7 @@ def loglinear_estimate(counts: Sequence[int]) -> dict[str, Any]:
     simulations). The choice of the model is not in the interval, which covers about .90 of them
     therefore. The results are None if the table is too empty for any model.
     """
-    result: dict[str, Any] = {
-        "loglinear": None,
-        "loglinear_interval": None,
-        "dependent_pairs": None,
-    }
+    result = LoglinearEstimate()
     best = np.inf
     y = np.array(counts, np.float64)
     for size in range(len(_LIST_PAIRS) + 1):
@@ -214,14 +250,14 @@ def loglinear_estimate(counts: Sequence[int]) -> dict[str, Any]:
             if aic < best - 1e-9:
                 best, found_by_none = aic, float(np.exp(beta[0]))
                 spread = float(np.exp(Z_95 * (error**2 + 1 / found_by_none) ** 0.5))
-                result = {
-                    "loglinear": y.sum() + found_by_none,
-                    "loglinear_interval": [
+                result = LoglinearEstimate(
+                    loglinear=y.sum() + found_by_none,
+                    loglinear_interval=[
                         y.sum() + found_by_none / spread,
                         y.sum() + found_by_none * spread,
                     ],
-                    "dependent_pairs": [list(pair) for pair in pairs],
-                }
+                    dependent_pairs=[list(pair) for pair in pairs],
+                )
     return result
 
 

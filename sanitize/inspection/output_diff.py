@@ -20,18 +20,18 @@ import numpy as np
 import polars as pl
 
 from sanitize.array_types import I64
-from sanitize.core.command_results import (
-    CellDiff,
-    ColumnPolicy,
-    DiffPiece,
-    DiffResult,
-    DocumentDiff,
-)
+from sanitize.core.run_summary import ColumnPolicy
 from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.kinds.kind import custom_kinds, get_kind
 from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
-from sanitize.reporting.diff_page import render_diff_page
+from sanitize.reporting.diff_page import (
+    CellDiff,
+    DiffPiece,
+    DiffResult,
+    DocumentDiff,
+    render_diff_page,
+)
 from sanitize.reporting.report_data import (
     PublishedRun,
     open_published_run,

@@ -22,8 +22,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.command_results import ExampleCounts, ExampleTestResult, FailedExample
+from sanitize.core.command_results import CommandResult
 from sanitize.core.keys import Key
+from sanitize.core.table_rendering import SummaryTable
 from sanitize.errors import InputRefused
 from sanitize.kinds.custom_kind import CustomKind
 from sanitize.kinds.kind import all_kinds, custom_kinds
@@ -42,6 +43,46 @@ _SKIP_REASONS = {
     "context": "no word of its context is near it",
     "overlap": "it overlaps a value of another kind, which is preferred",
 }
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleCounts:
+    """How many examples, counter-examples and words a custom kind has."""
+
+    kind: str
+    examples: int
+    counter_examples: int
+    words: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailedExample:
+    """An example that is not found, or a counter-example that is: its kind, its list, its index
+    there (from 0), and the reason."""
+
+    kind: str
+    list: str
+    index: int
+    reason: str
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExampleTestResult(CommandResult):
+    """The result of `plan test` without a text: the custom kinds of a plan, and the examples that
+    failed."""
+
+    plan: str
+    kinds: Sequence[ExampleCounts]
+    example_count: int
+    failed: Sequence[FailedExample]
+
+    def summary_table(self) -> SummaryTable:
+        rows = [(counts.kind, counts.examples, counts.counter_examples) for counts in self.kinds]
+        facts = [("failed", f"{len(self.failed):,} of {self.example_count:,} examples")]
+        header = ("kind", "examples", "counter-examples")
+        return SummaryTable(
+            title=f"sanitize plan test: {self.plan}", facts=facts, header=header, rows=rows
+        )
 
 
 def check_kind_examples(plan: Plan | str) -> ExampleTestResult:

@@ -8,24 +8,24 @@ from __future__ import annotations
 
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Unpack
+from typing import Annotated, Any, Unpack
 
 import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.command_results import (
-    ColumnPolicy,
-    CostEstimate,
-    ExampleEdit,
-    ExplainResult,
-    SampleCounts,
-)
+from sanitize.core.command_results import IF_NOT_EMPTY, IF_SET, CommandResult
 from sanitize.core.engine import TaskResult, WorkerDied
 from sanitize.core.progress import ignore_progress
+from sanitize.core.run_summary import (
+    ColumnPolicy,
+    CorpusCounts,
+    tabulate_kinds,
+)
+from sanitize.core.table_rendering import SummaryTable
 from sanitize.core.text_cells import is_text_type
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import MissingExtra, PlanError, UsageError
@@ -42,7 +42,12 @@ from sanitize.readers.staging import build_documents
 from sanitize.readers.survey import InputUnit, Survey, format_refusal
 from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.html_report import EditSample
-from sanitize.reporting.leak_forecast import FORECAST_KIND, forecast_leaks, read_curves
+from sanitize.reporting.leak_forecast import (
+    FORECAST_KIND,
+    LeakForecast,
+    forecast_leaks,
+    read_curves,
+)
 from sanitize.storage.parquet_files import open_text_writer
 from sanitize.storage.private_folder import SavedIndex
 from sanitize.storage.remote_storage import is_url, redact_url, require_local_path
@@ -50,6 +55,98 @@ from sanitize.storage.views import mask_replacements, mask_texts
 
 _SAMPLE_DOCUMENTS = 1_000
 _MAX_LISTED_FILES = 5  # unreadable files named one by one
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExampleEdit:
+    """A value before and after it was edited, both masked by shape. With `reveal`, in clear text,
+    with the line around it."""
+
+    kind: str
+    before: str
+    after: str
+    line_before: Annotated[str | None, IF_SET] = None
+    line_after: Annotated[str | None, IF_SET] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostEstimate:
+    """What a run over the whole input will take: CPU-seconds, and MB (1e6 bytes) in WORK and
+    OUT."""
+
+    cpu_seconds: float
+    workspace_mb: float
+    output_mb: float
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ExplainResult(CommandResult):
+    """The result of `explain`: what a run would do, from the first `sampled_documents` documents.
+    `documents` is None if they were not counted; `missing_requirements` says why the plan cannot
+    run here. `unreadable` has the first files that cannot be read, each with the reason;
+    `quarantine` counts the files and the records of the sample that a run would quarantine, by
+    reason, and `refusal` says why a run would stop because of them."""
+
+    plan: Mapping[str, Any]
+    files: int
+    bytes: int
+    documents: int | None
+    unreadable_files: int
+    columns: Sequence[ColumnPolicy]
+    sampled_documents: int
+    sample: CorpusCounts
+    examples: Sequence[ExampleEdit]
+    estimate: CostEstimate
+    forecast: Annotated[LeakForecast | None, IF_SET] = None
+    missing_requirements: Annotated[Sequence[str], IF_NOT_EMPTY] = field(default_factory=list)
+    notes: Annotated[Sequence[str], IF_NOT_EMPTY] = field(default_factory=list)
+    unreadable: Sequence[str] = ()
+    quarantine: Mapping[str, int] = field(default_factory=dict)
+    refusal: Annotated[str | None, IF_SET] = None
+    shape: str = ""
+
+    def summary_table(self) -> SummaryTable:
+        estimate = self.estimate
+        facts = [
+            ("plan", f"{self.plan['name']}: {self.plan['about']}"),
+            (
+                "input",
+                (
+                    f"{self.files:,} files, {self.bytes / 1e6:,.1f} MB, {self.unreadable_files:,}"
+                    " files cannot be read"
+                ),
+            ),
+            *([("refused", self.refusal)] if self.refusal else []),
+            ("columns", ", ".join(f"{column.name}: {column.policy}" for column in self.columns)),
+            (
+                "estimate",
+                (
+                    f"{estimate.cpu_seconds:,} CPU-seconds, {estimate.output_mb:,} MB out,"
+                    f" {estimate.workspace_mb:,} MB private"
+                ),
+            ),
+            (
+                "sampled",
+                (
+                    f"the first {self.sampled_documents:,} documents, sanitized in a temporary"
+                    " folder; nothing was written"
+                ),
+            ),
+            *(("missing", message) for message in self.missing_requirements),
+            *(("note", message) for message in self.notes),
+            *(
+                (
+                    pair.kind,
+                    (
+                        f"{pair.before} →"
+                        f" {pair.after}{' (by shape)' if pair.line_before is None else ''}"
+                    ),
+                )
+                for pair in self.examples
+            ),
+        ]
+        header, rows = tabulate_kinds(self.sample.by_kind)
+        return SummaryTable(title="sanitize explain", facts=facts, header=header, rows=rows)
 
 
 @public_function("explain")
@@ -192,7 +289,7 @@ def explain_with_settings(
         unreadable_files=len(survey.unreadable),
         columns=[ColumnPolicy(name=name, policy=policy) for name, policy in policies.items()],
         sampled_documents=summary.documents_in,
-        sample=SampleCounts(
+        sample=CorpusCounts(
             occurrences=summary.occurrences,
             kept_originals=summary.kept_originals,
             replaced=summary.replaced,

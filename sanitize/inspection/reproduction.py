@@ -18,8 +18,9 @@ from typing import Any, Literal
 
 from pydantic import BaseModel, Field, ValidationError
 
-from sanitize.core.command_results import ReplayResult
+from sanitize.core.command_results import CommandResult
 from sanitize.core.progress import ProgressCallback, ignore_progress
+from sanitize.core.table_rendering import SummaryTable
 from sanitize.errors import InputRefused, OutputBroken, UsageError, describe_validation_error
 from sanitize.kinds.custom_kind import LENGTH_ONLY_FIELDS
 from sanitize.pipeline.indexing.index_build import IndexBuilder
@@ -50,6 +51,39 @@ _COMPARED_COUNTS = (
     "leaks",
 )
 _Sha256 = Field(pattern="^[0-9a-f]{64}$")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ManifestComparison:
+    """How the shards and counts of a replay compare with those of the manifest; shards that differ
+    by their numbers (from 0)."""
+
+    same: bool
+    shards: int
+    different_shards: Sequence[int]
+    different_counts: Sequence[str]
+    same_manifest: bool
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ReplayResult(CommandResult, ManifestComparison):
+    """The result of `replay`: whether the shards are the manifest's, and what was published."""
+
+    notes: Sequence[str]
+    published: bool
+    changed: bool
+    out: str
+    work: str
+
+    def summary_table(self) -> SummaryTable:
+        facts = [
+            ("shards", f"{self.shards:,}, {len(self.different_shards):,} different"),
+            ("published", self.out if self.published else "nothing"),
+            *(("note", note) for note in self.notes),
+        ]
+        return SummaryTable(
+            title=f"sanitize replay: {'the same' if self.same else 'different'}", facts=facts
+        )
 
 
 class _ManifestInput(BaseModel):
@@ -105,17 +139,6 @@ class _Manifest(BaseModel):
     settings: _ManifestSettings
     summary: dict[str, Any]
     description: dict[str, str] = Field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Comparison:
-    """How the shards and counts of a replay compare with those of the manifest."""
-
-    same: bool
-    shards: int
-    different_shards: list[int]
-    different_counts: list[str]
-    same_manifest: bool
 
 
 class _OutputDiffers(Exception):
@@ -202,7 +225,7 @@ def replay(
         progress=progress,
         **_given_descriptions(original.description),
     )
-    comparisons: list[_Comparison] = []
+    comparisons: list[ManifestComparison] = []
 
     def accept(new_manifest: Mapping[str, Any]) -> None:
         comparisons.append(_compare_manifests(original, raw, new_manifest))
@@ -255,11 +278,7 @@ def replay(
         published = True
     found = comparisons[-1]
     return ReplayResult(
-        same=found.same,
-        shards=found.shards,
-        different_shards=found.different_shards,
-        different_counts=found.different_counts,
-        same_manifest=found.same_manifest,
+        **vars(found),
         notes=notes,
         published=published,
         changed=changed,
@@ -425,7 +444,7 @@ def _format_numbers(numbers: Sequence[int]) -> str:
 
 def _compare_manifests(
     manifest: _Manifest, raw_manifest: Mapping[str, Any], new_manifest: Mapping[str, Any]
-) -> _Comparison:
+) -> ManifestComparison:
     """Which shards and counts of two manifests differ (`different_shards`, `different_counts`), and
     whether the manifests are equal."""
     old_hashes, new_hashes = (
@@ -442,7 +461,7 @@ def _compare_manifests(
         for name in _COMPARED_COUNTS
         if manifest.summary.get(name) != new_manifest["summary"].get(name)
     ]
-    return _Comparison(
+    return ManifestComparison(
         same=not different and not counts,
         shards=len(new_hashes),
         different_shards=different,

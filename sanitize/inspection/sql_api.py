@@ -4,10 +4,13 @@ runs."""
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from sanitize.core.command_results import CommandResult
+from sanitize.core.table_rendering import SummaryTable
 from sanitize.errors import UsageError
 from sanitize.plans.python_api import public_function
 from sanitize.storage.private_folder import require_run_workspace
@@ -17,8 +20,52 @@ if TYPE_CHECKING:
     import polars as pl
     import pyarrow as pa
 
-    from sanitize.core.command_results import StatusResult
     from sanitize.storage.corpus import DocumentFile
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunProgress:
+    """A run made from a private folder, and how many of its tasks are done."""
+
+    plan_hash: str
+    plan: str | None
+    tasks_done: int
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class StatusResult(CommandResult):
+    """The state of a private folder: its index (`documents`, `increments` and `key_id` are None
+    without one), the runs made from it, and the process that holds its lock (`pid`, `host`,
+    `since`), None if it is free."""
+
+    indexed: bool
+    documents: int | None
+    tasks: int
+    increments: int | None
+    key_id: str | None
+    detect_tasks_done: int
+    runs: Sequence[RunProgress]
+    lock_holder: Mapping[str, Any] | None
+
+    def summary_table(self) -> SummaryTable:
+        index = (
+            f"{self.documents:,} documents, {self.tasks:,} tasks"
+            if self.indexed
+            else f"none yet ({self.detect_tasks_done:,} tasks done)"
+        )
+        holder = self.lock_holder
+        facts = [
+            ("index", index),
+            *(
+                [("held by", f"process {holder.get('pid')} on {holder.get('host')}")]
+                if holder
+                else []
+            ),
+        ]
+        rows = [(run.plan_hash, run.plan, run.tasks_done) for run in self.runs]
+        return SummaryTable(
+            title="sanitize status", facts=facts, header=("run", "plan", "tasks done"), rows=rows
+        )
 
 
 @public_function()
@@ -94,7 +141,7 @@ def status(work: Path | str, /) -> StatusResult:
     >>> sanitize.status("clean.private").documents
     1
     """
-    from sanitize.core.command_results import RunProgress, StatusResult
+
     from sanitize.storage.files import read_json
     from sanitize.storage.locks import read_lock_holder
 

@@ -21,7 +21,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import to_large_string
-from sanitize.core.command_results import RunResult
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath, canonical_type, column_of_path, list_text_leaves
 from sanitize.core.verdict import describe_inconclusive
@@ -31,6 +30,7 @@ from sanitize.pipeline.data_objects import check_frame, run_on_object
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.occurrence_selection import find_unselected
 from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.pipeline.streaming.record_batches import ArrowBatch
 from sanitize.pipeline.streaming.sources_and_sinks import describe_reason, read_iterable
 from sanitize.pipeline.streaming.stream import StreamProcessor, to_stream_plan

@@ -138,7 +138,7 @@ class ReplacementFormsTask:
     folder: Path
 
 
-def replacement_forms_task(task: ReplacementFormsTask) -> dict[str, Any]:
+def replacement_forms_task(task: ReplacementFormsTask) -> None:
     """Write `replacement_forms.parquet`: the forms of a shard's replacements, read as values of
     their kinds, ascending."""
     edits = pl.DataFrame(
@@ -159,7 +159,6 @@ def replacement_forms_task(task: ReplacementFormsTask) -> dict[str, Any]:
         out.write_table(
             pa.table([np.unique(np.concatenate(found))], schema=REPLACEMENT_FORMS_SCHEMA)
         )
-    return {}
 
 
 def remove_replacement_values(
@@ -246,13 +245,13 @@ def _read_pseudonyms(label_files: Sequence[Path], value_kinds: pl.DataFrame) -> 
 
 def check_shards_unchanged(
     published_shards: Sequence[Mapping[str, Any]],
-    rebuilt_shards: Sequence[Mapping[str, Any]],
+    rebuilt_hashes: Sequence[str],
     where: Path,
 ) -> None:
-    """Raise OutputBroken if a rebuilt shard of an earlier increment differs from the published one.
-    `where` opens the message."""
-    for shard, rebuilt in zip(published_shards, rebuilt_shards, strict=True):
-        if shard["sha256"] != rebuilt["sha256"]:
+    """Raise OutputBroken if a rebuilt shard of an earlier increment, of which the SHA-256 is given,
+    differs from the published one. `where` opens the message."""
+    for shard, sha256 in zip(published_shards, rebuilt_hashes, strict=True):
+        if shard["sha256"] != sha256:
             raise OutputBroken(
                 f"{where}: {shard['path']} in the private folder is not the shard that was"
                 " published (sha256 differs), and the published one cannot be reproduced; nothing"

@@ -13,7 +13,6 @@ from __future__ import annotations
 import base64
 import functools
 import hashlib
-import json
 import shutil
 import urllib.parse
 from collections import Counter
@@ -29,6 +28,7 @@ import pyarrow.parquet as pq
 
 from sanitize.core.engine import Engine
 from sanitize.core.keys import Draws, Key
+from sanitize.core.run_summary import CanaryCounts, CanarySample, PlantedCounts
 from sanitize.core.text_cells import LeafPath, flatten_leaf, to_canonical_type
 from sanitize.errors import OutputBroken
 from sanitize.finders.names import FINDER_NAME as NAMES_FINDER
@@ -80,7 +80,7 @@ def _keep_digits(kind: str, value: str) -> str | None:
 _DocumentShape = tuple[bool, int, int]
 # for an input without documents or texts
 _DEFAULT_SHAPES: tuple[_DocumentShape, ...] = ((False, 4, 64),)
-_RESULTS: dict[tuple[str, str, tuple[_DocumentShape, ...]], str] = {}
+_RESULTS: dict[tuple[str, str, tuple[_DocumentShape, ...]], CanaryCounts] = {}
 CANARY_FORMS = (
     CanaryForm("as written", True, lambda kind, value: value),
     CanaryForm("in brackets", True, lambda kind, value: f"<{value}>"),
@@ -127,26 +127,24 @@ class _PlantedValue:
 
 def check_canaries(
     engine: Engine, plan: Plan, documents: Documents, folder: Path, mode: str = "full"
-) -> dict[str, Any]:
-    """Run the canary check for a plan; `mode` is that of the leak check: full, fast or off.
+) -> CanaryCounts:
+    """The counts of the canary check for a plan; `mode` is that of the leak check: full, fast or
+    off.
 
-    Returns counts: `documents`; `planted` and `removed` of the forms that must be removed, of the
-    forms that hide a value (`encoded`), and of each form (`by_form`); `untested_kinds`, the kinds
-    that were not checked; and `samples`, a line with an invented value of each kind before and
-    after. The same plan, mode and document shapes give the same result, so a process computes it
-    once. Raises OutputBroken if a form that must be removed stayed; with mode off it is only
-    counted.
+    `planted` and `removed` count the forms that must be removed. The same plan, mode and document
+    shapes give the same result, so a process computes it once. Raises OutputBroken if a form that
+    must be removed stayed; with mode off it is only counted.
     """
     shapes = _get_document_shapes(documents)
     cache_key = (plan.hash(), mode, shapes)
     if cache_key not in _RESULTS:
-        _RESULTS[cache_key] = json.dumps(_run_canaries(engine, plan, shapes, folder, mode))
-    return dict(json.loads(_RESULTS[cache_key]))
+        _RESULTS[cache_key] = _run_canaries(engine, plan, shapes, folder, mode)
+    return _RESULTS[cache_key]
 
 
 def _run_canaries(
     engine: Engine, plan: Plan, shapes: tuple[_DocumentShape, ...], folder: Path, mode: str
-) -> dict[str, Any]:
+) -> CanaryCounts:
     # from the plan, not of the run: the counts are in the manifest, which has to follow from input,
     # plan and key
     key = Key(
@@ -156,58 +154,59 @@ def _run_canaries(
     # editors with a privacy ledger make their own claim; they promise nothing about what is left in
     # the text
     checked_kinds = [kind for kind in sorted(plan.leak_checked_kinds) if kind in canary_examples()]
-    result: dict[str, Any] = {
-        "documents": 0,
-        "planted": 0,
-        "removed": 0,
-        "encoded": {"planted": 0, "removed": 0},
-        "by_form": {},
-    }
-    result["untested_kinds"] = sorted(
-        kind for kind in plan.editor_no_by_kind if kind not in checked_kinds
-    )
-    result["samples"] = []
-    if checked_kinds:
-        keeps = {kind: plan.editors[number].keep for kind, number in plan.editor_no_by_kind.items()}
-        plain_copies = max(1, *keeps.values())
-        texts, planted_values = _build_documents(key, checked_kinds, plain_copies, shapes)
-        sample_kinds = _list_sample_kinds(plan)
-        # the last copy shows what becomes of later occurrences
-        sample_texts = [_build_sample_text(sample_kinds)] * (plain_copies + 1)
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
-        edits = _run_pipeline(engine, plan, key, [*texts, *sample_texts], folder, mode)
-        shutil.rmtree(folder)
-        planted, removed, stayed = Counter[str](), Counter[str](), Counter[str]()
-        for planted_value in planted_values:
-            if planted_value.occurrence_index >= keeps[planted_value.kind]:
-                is_removed = _is_removed(planted_value, edits.get(planted_value.doc_no, ()))
-                planted[planted_value.form.name] += 1
-                removed[planted_value.form.name] += is_removed
-                if planted_value.form.must_be_removed and not is_removed:
-                    stayed[f"{planted_value.kind} ({planted_value.form.name})"] += 1
-        if stayed and mode != "off":
-            survivors = ", ".join(
-                f"{times} {description}" for description, times in sorted(stayed.items())
-            )
-            raise OutputBroken(
-                f"canary check: {survivors} of invented people stayed in their documents; this is"
-                " an internal error, please report it. Nothing was published"
-            )
-        result["documents"] = len(texts)
-        for form in CANARY_FORMS:
-            counts = result if form.must_be_removed else result["encoded"]
-            counts["planted"] += planted[form.name]
-            counts["removed"] += removed[form.name]
-        result["by_form"] = {
-            form.name: {"planted": planted[form.name], "removed": removed[form.name]}
+    untested_kinds = sorted(kind for kind in plan.editor_no_by_kind if kind not in checked_kinds)
+    if not checked_kinds:
+        return CanaryCounts(untested_kinds=untested_kinds)
+    keeps = {kind: plan.editors[number].keep for kind, number in plan.editor_no_by_kind.items()}
+    plain_copies = max(1, *keeps.values())
+    texts, planted_values = _build_documents(key, checked_kinds, plain_copies, shapes)
+    sample_kinds = _list_sample_kinds(plan)
+    # the last copy shows what becomes of later occurrences
+    sample_texts = [_build_sample_text(sample_kinds)] * (plain_copies + 1)
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    edits = _run_pipeline(engine, plan, key, [*texts, *sample_texts], folder, mode)
+    shutil.rmtree(folder)
+    planted, removed, stayed = Counter[str](), Counter[str](), Counter[str]()
+    for planted_value in planted_values:
+        if planted_value.occurrence_index >= keeps[planted_value.kind]:
+            is_removed = _is_removed(planted_value, edits.get(planted_value.doc_no, ()))
+            planted[planted_value.form.name] += 1
+            removed[planted_value.form.name] += is_removed
+            if planted_value.form.must_be_removed and not is_removed:
+                stayed[f"{planted_value.kind} ({planted_value.form.name})"] += 1
+    if stayed and mode != "off":
+        survivors = ", ".join(
+            f"{times} {description}" for description, times in sorted(stayed.items())
+        )
+        raise OutputBroken(
+            f"canary check: {survivors} of invented people stayed in their documents; this is"
+            " an internal error, please report it. Nothing was published"
+        )
+
+    def sum_forms(*, must_be_removed: bool) -> PlantedCounts:
+        names = [form.name for form in CANARY_FORMS if form.must_be_removed == must_be_removed]
+        return PlantedCounts(
+            planted=sum(planted[name] for name in names),
+            removed=sum(removed[name] for name in names),
+        )
+
+    required = sum_forms(must_be_removed=True)
+    return CanaryCounts(
+        documents=len(texts),
+        planted=required.planted,
+        removed=required.removed,
+        encoded=sum_forms(must_be_removed=False),
+        by_form={
+            form.name: PlantedCounts(planted=planted[form.name], removed=removed[form.name])
             for form in CANARY_FORMS
             if planted[form.name]
-        }
-        result["samples"] = _read_samples(
+        },
+        untested_kinds=untested_kinds,
+        samples=_read_samples(
             sample_kinds, sample_texts[-1], edits.get(len(texts) + plain_copies, ())
-        )
-    return result
+        ),
+    )
 
 
 def _list_sample_kinds(plan: Plan) -> list[str]:
@@ -229,8 +228,8 @@ def _build_sample_text(kinds: Sequence[str]) -> str:
 
 def _read_samples(
     kinds: Sequence[str], text: str, edits: Sequence[tuple[int, int, str]]
-) -> list[dict[str, str]]:
-    """The lines of a sample text before and after its edits: `kind`, `before` and `after`."""
+) -> list[CanarySample]:
+    """The lines of a sample text before and after its edits."""
     samples = []
     raw, line_start = text.encode(), 0
     for kind in kinds:
@@ -242,7 +241,7 @@ def _read_samples(
                 position = end
         after += raw[position:line_end]
         samples.append(
-            {"kind": kind, "before": raw[line_start:line_end].decode(), "after": after.decode()}
+            CanarySample(kind=kind, before=raw[line_start:line_end].decode(), after=after.decode())
         )
         line_start = line_end + 1
     return samples

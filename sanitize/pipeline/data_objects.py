@@ -20,8 +20,8 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.core.command_results import RunResult
 from sanitize.errors import SanitizeError, UsageError
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.python_api import name_data_object
 from sanitize.readers.standard_form import has_unknown_type
 from sanitize.readers.survey_types import UNKNOWN_TYPES

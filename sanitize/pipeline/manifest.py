@@ -13,6 +13,7 @@ import os
 import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,18 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize.core.command_results import from_json
+from sanitize.core.run_summary import (
+    BlacklistCounts,
+    CanaryCounts,
+    ColumnPolicy,
+    DroppedDocuments,
+    KeptValues,
+    KindCounts,
+    LeakCheckCounts,
+    RunSummary,
+)
+from sanitize.pipeline.run_results import ShardResult
 from sanitize.plans.coverage import (
     describe_not_looked_for,
     describe_staying,
@@ -32,7 +45,6 @@ from sanitize.stages import detection, rewriting
 from sanitize.storage import formats, table_schemas
 from sanitize.storage.corpus import MANIFEST_VERSION
 from sanitize.storage.publication import shard_names
-from sanitize.verification.search_terms import list_searched_forms, list_unsearched_forms
 
 
 def summarize_kinds(
@@ -41,7 +53,7 @@ def summarize_kinds(
     skipped_files: Sequence[Path],
     documents_by_kind: Mapping[str, int],
     remaining: Mapping[str, Mapping[str, int]] | None = None,
-) -> dict[str, dict[str, Any]]:
+) -> dict[str, KindCounts]:
     """Counts by kind of the plan: occurrences, distinct values, documents, and refused candidates
     by reason (`skipped`). `kept`, `replaced`, `left_by_plan` and `swept` are 0 until
     `build_summary` fills them in.
@@ -58,31 +70,26 @@ def summarize_kinds(
         .sort("kind")
         .iter_rows()
     )
-    summary_by_kind: dict[str, dict[str, Any]] = {
-        kind: (
-            new_kind_entry()
-            | {
-                "occurrences": times,
-                "values": values,
-                "documents": documents_by_kind.get(kind, 0),
-            }
-        )
-        for kind, times, values in rows
-    }
-    for kind, entry in summary_by_kind.items() if remaining is not None else ():
-        entry |= remaining.get(kind, dict.fromkeys(("occurrences", "values", "documents"), 0))  # type: ignore[union-attr]
+    skipped: dict[str, Counter[str]] = {}
     for path in skipped_files:
         for row in pq.read_table(path, partitioning=None).to_pylist():
-            if row["kind"] in summary_by_kind:
-                reasons = summary_by_kind[row["kind"]]["skipped"]
-                reasons[row["reason"]] = reasons.get(row["reason"], 0) + row["candidates"]
-    return {kind: entry for kind, entry in summary_by_kind.items() if kind in plan.find.kinds}
-
-
-def new_kind_entry() -> dict[str, Any]:
-    """The counts of a kind of which nothing was found."""
-    counts = ("occurrences", "values", "documents", "kept", "replaced", "left_by_plan", "swept")
-    return {**dict.fromkeys(counts, 0), "skipped": {}}
+            skipped.setdefault(row["kind"], Counter())[row["reason"]] += row["candidates"]
+    return {
+        kind: KindCounts(
+            skipped=skipped.get(kind, {}),
+            **(
+                {
+                    "occurrences": times,
+                    "values": values,
+                    "documents": documents_by_kind.get(kind, 0),
+                }
+                if remaining is None
+                else remaining.get(kind, {})
+            ),
+        )
+        for kind, times, values in rows
+        if kind in plan.find.kinds
+    }
 
 
 def build_summary(
@@ -91,114 +98,99 @@ def build_summary(
     *,
     documents: int,
     quarantine: pa.Table,
-    kinds: dict[str, dict[str, Any]],
-    shard_results: Sequence[Mapping[str, Any]],
-    verification: Mapping[str, Any],
-    canaries: Mapping[str, Any],
+    kinds: Mapping[str, KindCounts],
+    shards: Sequence[ShardResult],
+    verify: LeakCheckCounts,
+    canaries: CanaryCounts,
     policies: Mapping[str, str],
     public_key: bool,
-    dropped: Sequence[Mapping[str, Any]] = (),
+    dropped: Sequence[DroppedDocuments] = (),
     editor_reports: Sequence[Mapping[str, Any]] = (),
     blacklist: Mapping[str, Any] | None = None,
     ledger: Sequence[Mapping[str, Any]] = (),
-    kept_values: Sequence[Mapping[str, Any]] = (),
+    kept_values: Sequence[KeptValues] = (),
     shape: str = "",
     splits: Sequence[str] = (),
-) -> dict[str, Any]:
-    """The part of the summary that follows from input, plan and key alone; the manifest contains it
-    too.
+) -> RunSummary:
+    """The summary of a run, as far as it follows from input, plan and key; the manifest contains
+    it.
 
-    `dropped`: how many documents each part dropped, and why. `editor_reports`: what editors report
-    beyond the counts of their kinds. `blacklist`: how many n-grams are listed, if the plan has a
-    blacklist. `ledger`: what mechanisms with a privacy claim spent, if any. `kept_values`: the
-    decisions on values in kept columns (kept_columns.py). `shape`: that of the records, if one was
-    recognised. `splits`: the split of each shard, if there are several.
+    `kinds` is what `summarize_kinds` returns, `blacklist` what `build_blacklist` does, and `splits`
+    has the split of each shard, if there are several.
     """
+    found = dict(kinds)
     for kind in sorted(
-        {
-            kind
-            for result in shard_results
-            for kind, counts in result["by_kind"].items()
-            if counts["swept"]
-        }
-        - {*kinds}
+        {kind for shard in shards for kind, counts in shard.by_kind.items() if counts.swept}
     ):
-        kinds[kind] = new_kind_entry()  # values of columns that no finder found in a text
-    for kind, entry in kinds.items():
-        if kind in plan.editor_no_by_kind or kind not in plan.find.kinds:
+        found.setdefault(kind, KindCounts())  # values of columns that no finder found in a text
+    for kind, counts in found.items():
+        edited, searched = kind in plan.editor_no_by_kind, kind in plan.find.kinds
+        in_shards = [shard.by_kind.get(kind, KindCounts()) for shard in shards]
+        if edited or not searched:
             # counted again from the edited shards: they include the occurrences that the sweep
             # added
-            for count_name in ("occurrences", "kept", "swept"):
-                entry[count_name] = sum(
-                    result["by_kind"].get(kind, {}).get(count_name, 0) for result in shard_results
-                )
-        erased = sum(result["erased"].get(kind, 0) for result in shard_results)
-        is_left = kind in plan.find.kinds and kind not in plan.editor_no_by_kind
-        entry["replaced"] = erased if is_left else entry["occurrences"] - entry["kept"]
-        entry["left_by_plan"] = entry["occurrences"] - entry["kept"] - entry["replaced"]
-    rows = sum(result["rows"] for result in shard_results)
+            counts = replace(
+                counts,
+                occurrences=sum(shard.occurrences for shard in in_shards),
+                kept=sum(shard.kept for shard in in_shards),
+                swept=sum(shard.swept for shard in in_shards),
+            )
+        changed = counts.occurrences - counts.kept
+        erased = sum(shard.erased.get(kind, 0) for shard in shards)
+        replaced = erased if searched and not edited else changed
+        found[kind] = replace(counts, replaced=replaced, left_by_plan=changed - replaced)
+    rows = sum(shard.rows for shard in shards)
     rows_by_split = Counter[str]()
-    for split, result in zip(splits, shard_results, strict=True) if any(splits) else ():
-        rows_by_split[split] += result["rows"]
-    checked = verification["mode"] != "off"
+    for split, shard in zip(splits, shards, strict=True) if any(splits) else ():
+        rows_by_split[split] += shard.rows
     coverage = plan.coverage()
-    return {
-        "documents_in": documents,
-        "documents_out": rows,
-        "documents_dropped": documents - rows - quarantine.num_rows,
-        "dropped": [dict(row) for row in dropped],
-        "quarantined": quarantine.num_rows,
-        "quarantine": {
+    return RunSummary(
+        documents_in=documents,
+        documents_out=rows,
+        documents_dropped=documents - rows - quarantine.num_rows,
+        dropped=dropped,
+        quarantined=quarantine.num_rows,
+        quarantine={
             entry["values"]: entry["counts"]
             for entry in quarantine.column("reason").value_counts().to_pylist()
         },
-        "occurrences": sum(entry["occurrences"] for entry in kinds.values()),
-        "kept_originals": sum(entry["kept"] for entry in kinds.values()),
-        "replaced": sum(entry["replaced"] for entry in kinds.values()),
-        "by_kind": kinds,
-        "erased": sum(count for result in shard_results for count in result["erased"].values()),
-        "editor_reports": [dict(report) for report in editor_reports],
-        **(
-            {}
+        occurrences=sum(counts.occurrences for counts in found.values()),
+        kept_originals=sum(counts.kept for counts in found.values()),
+        replaced=sum(counts.replaced for counts in found.values()),
+        by_kind=found,
+        erased=sum(count for shard in shards for count in shard.erased.values()),
+        editor_reports=editor_reports,
+        blacklist=(
+            None
             if blacklist is None
-            else {
-                "blacklist": {
-                    **blacklist,
-                    "masked_words": sum(result["masked_words"] for result in shard_results),
-                }
-            }
+            else from_json(
+                BlacklistCounts,
+                {**blacklist, "masked_words": sum(shard.masked_words for shard in shards)},
+            )
         ),
-        **({"ledger": [dict(account) for account in ledger]} if ledger else {}),
+        ledger=list(ledger),
         # a run with leaks publishes nothing; None means not checked
-        "leaks": (0 if checked else None),
-        "verify": {
-            "forms": list_searched_forms(verification["mode"]),
-            **verification,
-            "files": len(shard_results) + 3,
-            "not_searched": list_unsearched_forms(verification["mode"]),
-            "unchecked_kinds": (
-                sorted(set(plan.editor_no_by_kind) - set(plan.leak_checked_kinds))
-                if checked
-                else []
-            ),
-        },
-        "canaries": dict(canaries),
-        "publishable": plan.publishable and verification["mode"] == "full",
-        "plan_name": plan.name,
-        "plan_hash": plan_hash,
-        "key": "seed" if public_key else "secret",
-        "columns": [{"name": name, "policy": policy} for name, policy in policies.items()],
-        "looked_for": list_looked_for(coverage),
-        "not_looked_for": describe_not_looked_for(coverage),
-        "stays_by_plan": describe_staying(coverage),
-        "staying_kinds": [
-            kind for kind in list_staying_kinds(coverage) if kinds.get(kind, {}).get("occurrences")
+        leaks=None if verify.mode == "off" else 0,
+        verify=verify,
+        canaries=canaries,
+        publishable=plan.publishable and verify.mode == "full",
+        plan_name=plan.name,
+        plan_hash=plan_hash,
+        key="seed" if public_key else "secret",
+        columns=[ColumnPolicy(name=name, policy=policy) for name, policy in policies.items()],
+        looked_for=list_looked_for(coverage),
+        not_looked_for=describe_not_looked_for(coverage),
+        stays_by_plan=describe_staying(coverage),
+        staying_kinds=[
+            kind
+            for kind in list_staying_kinds(coverage)
+            if kind in found and found[kind].occurrences
         ],
-        "models": list_models(plan),
-        "kept_values": [dict(decision) for decision in kept_values],
-        **({"shape": shape} if shape else {}),
-        **({"splits": dict(rows_by_split)} if rows_by_split else {}),
-    }
+        models=list_models(plan),
+        kept_values=kept_values,
+        shape=shape,
+        splits=rows_by_split,
+    )
 
 
 def describe_dataset(
@@ -222,10 +214,10 @@ def describe_dataset(
 
 
 def build_manifest(
-    summary: Mapping[str, Any],
+    summary: RunSummary,
     plan: Plan,
     files: Sequence[tuple[int, str]],
-    shard_results: Sequence[Mapping[str, Any]],
+    shards: Sequence[ShardResult],
     *,
     seed: int | None,
     settings: Mapping[str, Any],
@@ -242,11 +234,12 @@ def build_manifest(
     `shard_count` of each output increment; `sidecar_files`, the texts of files beside the shards,
     by name; `splits` the split of each shard, if there are several; `features` those of `datasets`.
     """
-    key: dict[str, Any] = {"kind": summary["key"]}
-    if summary["key"] == "seed":
+    summary_json = summary.to_dict()
+    key: dict[str, Any] = {"kind": summary.key}
+    if summary.key == "seed":
         key |= {"seed": seed, "note": "reproducible, replacements can be guessed, no privacy claim"}
     suffix = formats.format_suffix(settings.get("format", formats.PARQUET))
-    shard_counts = [increment["shard_count"] for increment in increments] or [len(shard_results)]
+    shard_counts = [increment["shard_count"] for increment in increments] or [len(shards)]
     names = [f"data/{name}" for name in shard_names(shard_counts, suffix, splits)]
     own_splits = list(splits) if any(splits) else []
     return {
@@ -257,9 +250,9 @@ def build_manifest(
             "formats": get_format_versions(),
         },
         "plan": plan.public_settings(),
-        "plan_hash": summary["plan_hash"],
+        "plan_hash": summary.plan_hash,
         "key": key,
-        "publishable": summary["publishable"],
+        "publishable": summary.publishable,
         # without names: a file name may be a person's name, and the manifest is published
         "inputs": [
             {"number": number, "bytes": size, "sha256": sha256}
@@ -268,10 +261,12 @@ def build_manifest(
         "shards": [
             {
                 "path": path,
-                **{name: result[name] for name in ("rows", "bytes", "sha256")},
+                "rows": shard.rows,
+                "bytes": shard.bytes,
+                "sha256": shard.sha256,
                 **({"split": own_splits[no]} if own_splits else {}),
             }
-            for no, (path, result) in enumerate(zip(names, shard_results, strict=True))
+            for no, (path, shard) in enumerate(zip(names, shards, strict=True))
         ],
         **(
             {
@@ -293,11 +288,11 @@ def build_manifest(
             if sidecar_files
             else {}
         ),
-        "columns": summary["columns"],
+        "columns": summary_json["columns"],
         **({"features": dict(features)} if features else {}),
         "settings": dict(settings),
         "description": dict(description),
-        "summary": dict(summary),
+        "summary": summary_json,
     }
 
 

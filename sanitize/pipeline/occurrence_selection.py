@@ -109,9 +109,9 @@ class SelectionTask:
     folder: Path
 
 
-def selection_task(task: SelectionTask) -> dict[str, Any]:
-    """Write `occurrences.parquet` (the selected ones), `skipped.parquet` and `value_ids.parquet`;
-    returns `taken`, a count."""
+def selection_task(task: SelectionTask) -> None:
+    """Write `occurrences.parquet` (the selected ones), `skipped.parquet` and
+    `value_ids.parquet`."""
     found = pq.read_table(task.occurrences_file, partitioning=None)
     values = pl.DataFrame(pq.read_table(task.values_file, partitioning=None)).with_columns(
         pl.col("kind").cast(pl.String)
@@ -134,7 +134,6 @@ def selection_task(task: SelectionTask) -> dict[str, Any]:
     pq.write_table(
         pa.table([selected_ids], schema=VALUE_ID_SCHEMA), task.folder / "value_ids.parquet"
     )
-    return {"taken": int(is_selected.sum())}
 
 
 def find_unselected(

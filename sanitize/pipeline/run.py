@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
 
 from sanitize.core import failpoints
-from sanitize.core.command_results import IndexResult, RunResult
+from sanitize.core.run_summary import CanaryCounts, KeptValues, RunSummary
 from sanitize.core.text_cells import is_list_type
 from sanitize.errors import LeakFound, UsageError
 from sanitize.finders.known import check_listed_kinds
@@ -32,6 +32,7 @@ from sanitize.pipeline.manifest import (
     summarize_kinds,
 )
 from sanitize.pipeline.occurrence_selection import count_remaining_kinds, select_occurrences
+from sanitize.pipeline.run_results import AppendedFiles, IndexResult, RunCosts, RunResult
 from sanitize.pipeline.run_state import PlannedRun, RunState, plan_run
 from sanitize.pipeline.shard_checking import CheckedShards, check_shards
 from sanitize.pipeline.shard_rewriting import rewrite_shards, summarize_editors
@@ -75,10 +76,8 @@ def run_plan(builder: IndexBuilder, planned: PlannedRun) -> RunResult:
     started_at = time.monotonic()
     planned = _check_settings(builder, planned)
     if planned.is_output_current():
-        costs = planned.summarize_costs(started_at, 0)
-        return RunResult.from_dict(
-            {**Corpus.open(planned.output).manifest["summary"], "changed": False, **costs}
-        )
+        published = RunSummary.from_dict(Corpus.open(planned.output).manifest["summary"])
+        return _build_result(published, planned.summarize_costs(started_at, 0), changed=False)
     state = planned.start(builder.build(planned.plan))
     _write_plan(state)
     erased_mentions = find_erased_mentions(state)
@@ -99,7 +98,13 @@ def run_plan(builder: IndexBuilder, planned: PlannedRun) -> RunResult:
     summary = summarize(state, inputs, checked_shards, canary_counts, ledger)
     publish_output(state, checked_shards, summary)
     costs = state.summarize_costs(started_at, state.index.counts.text_bytes)
-    return RunResult.from_dict({**summary, **state.summarize_append(), "changed": True, **costs})
+    return _build_result(summary, costs, changed=True, appended=state.summarize_append())
+
+
+def _build_result(
+    summary: RunSummary, costs: RunCosts, *, changed: bool, appended: AppendedFiles | None = None
+) -> RunResult:
+    return RunResult(**vars(summary), **vars(costs), changed=changed, appended=appended)
 
 
 def _check_settings(builder: IndexBuilder, planned: PlannedRun) -> PlannedRun:
@@ -147,7 +152,7 @@ def _write_plan(state: RunState) -> None:
     failpoints.hit("run:plan_written")
 
 
-def check_canaries(state: RunState) -> dict[str, Any]:
+def check_canaries(state: RunState) -> CanaryCounts:
     """Plant invented persons in copies of some documents, run the plan over them, and count by kind
     what comes out."""
     with state.tasks.measure("canaries"):
@@ -156,7 +161,7 @@ def check_canaries(state: RunState) -> dict[str, Any]:
         return canaries.check_canaries(state.tasks.engine, state.plan, documents, folder, mode)
 
 
-def account_privacy(state: RunState) -> list[dict[str, Any]]:
+def account_privacy(state: RunState) -> Sequence[Mapping[str, Any]]:
     """What mechanisms with a privacy claim spent, one entry each; adds a note for those with the
     user's own model."""
     if not state.has_privacy_ledger:
@@ -187,9 +192,9 @@ def summarize(
     state: RunState,
     inputs: RewriteInputs,
     checked_shards: CheckedShards,
-    canary_counts: dict[str, Any],
-    ledger: list[dict[str, Any]],
-) -> dict[str, Any]:
+    canary_counts: CanaryCounts,
+    ledger: Sequence[Mapping[str, Any]],
+) -> RunSummary:
     """The summary of the run, as far as it follows from input, plan and key; the manifest contains
     it."""
     shards, blacklist = checked_shards.shards, inputs.blacklist
@@ -215,25 +220,24 @@ def summarize(
             state.index.counts.documents_by_kind,
             remaining,
         ),
-        shard_results=shards.results,
+        shards=shards.results,
         dropped=count_dropped(state, inputs.erased_mentions, inputs.drop_files),
         blacklist=blacklist.counts if blacklist else None,
         editor_reports=summarize_editors(state, shards.aggregates),
-        verification=checked_shards.report,
-        canaries={
-            **canary_counts,
-            "samples": checked_shards.select_publishable_samples(canary_counts["samples"]),
-        },
+        verify=checked_shards.report,
+        canaries=replace(
+            canary_counts, samples=checked_shards.select_publishable_samples(canary_counts.samples)
+        ),
         policies=state.index.published_policies,
         public_key=state.index.key.is_public,
         ledger=ledger,
-        kept_values=state.index.kept_values,
+        kept_values=[KeptValues(**decision) for decision in state.index.kept_values],
         shape=state.index.survey.roles.shape.describe() if state.index.survey.roles.shape else "",
         splits=state.index.task_splits,
     )
 
 
-def publish_output(state: RunState, checked_shards: CheckedShards, summary: dict[str, Any]) -> None:
+def publish_output(state: RunState, checked_shards: CheckedShards, summary: RunSummary) -> None:
     """Write manifest, card and report, and swap OUT in with one rename."""
     source, shards = state.index, checked_shards.shards
     increments = append.describe_increments(state.output_increments, source.increments)
@@ -283,8 +287,7 @@ def publish_output(state: RunState, checked_shards: CheckedShards, summary: dict
             publish_corpus(
                 state.output,
                 shards=[
-                    (path, result["sha256"])
-                    for path, result in zip(paths, shards.results, strict=True)
+                    (path, shard.sha256) for path, shard in zip(paths, shards.results, strict=True)
                 ],
                 shards_per_increment=shard_counts,
                 splits=source.task_splits,

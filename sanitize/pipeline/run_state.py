@@ -24,6 +24,7 @@ from sanitize.pipeline.append import OutputIncrement
 from sanitize.pipeline.indexing import index_reuse
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.indexing.index_state import Index, IndexInputs, list_fields
+from sanitize.pipeline.run_results import AppendedFiles, RunCosts
 from sanitize.plans.plan import Plan
 from sanitize.plans.settings import DESCRIPTION_SETTINGS, flag_of
 from sanitize.stages import rewriting
@@ -141,24 +142,19 @@ class PlannedRun:
                 )
         return self
 
-    def summarize_costs(self, started_at: float, text_bytes: int) -> dict[str, Any]:
+    def summarize_costs(self, started_at: float, text_bytes: int) -> RunCosts:
         """Costs of this command by stage, its notes, and the paths of its results."""
-        seconds = time.monotonic() - started_at
-        return {
-            "notes": self.index.notes,
-            "text_bytes": text_bytes,
-            "stages": self.tasks.costs.costs,
-            "seconds": round(seconds, 2),
-            "mb_per_s": round(text_bytes / 1e6 / max(seconds, 1e-9), 1),
-            "peak_rss_mb": round(
-                max(
-                    (stage["peak_rss_mb"] for stage in self.tasks.costs.costs.values()), default=0.0
-                ),
-                1,
-            ),
-            "out": self.display_name or str(self.output),
-            "work": str(self.index.workspace),
-        }
+        seconds, stages = time.monotonic() - started_at, dict(self.tasks.costs.costs)
+        return RunCosts(
+            notes=self.index.notes,
+            text_bytes=text_bytes,
+            stages=stages,
+            seconds=round(seconds, 2),
+            mb_per_s=round(text_bytes / 1e6 / max(seconds, 1e-9), 1),
+            peak_rss_mb=max((stage.peak_rss_mb for stage in stages.values()), default=0.0),
+            out=self.display_name or str(self.output),
+            work=str(self.index.workspace),
+        )
 
     def check_format(self) -> None:
         """Raise UsageError if the output format cannot hold the columns of the corpus."""
@@ -388,23 +384,18 @@ class RunState(PlannedRun):
         """The files of a table in the run's folder, one per task."""
         return [self.folder.joinpath(*folder_names, f"{no:05d}.parquet") for no in self.task_nos]
 
-    def summarize_append(self) -> dict[str, Any]:
-        """`appended`: the numbers of new files, documents and shards in OUT; empty if nothing was
-        appended."""
+    def summarize_append(self) -> AppendedFiles | None:
+        """The numbers of new files, documents and shards in OUT; None if nothing was appended."""
         *earlier, last = self.output_increments
         if not earlier or last.number <= self.published_count:
-            return {}
+            return None
         files = append.describe_increments(self.output_increments, self.index.increments)[-1][
             "input_count"
         ]
         documents = self.index.documents.count - self.index.task_ranges[last.first_task][0]
-        return {
-            "appended": {
-                "files": files,
-                "documents": documents,
-                "shards": last.end_task - last.first_task,
-            }
-        }
+        return AppendedFiles(
+            files=files, documents=documents, shards=last.end_task - last.first_task
+        )
 
     def select_readable_documents(self) -> Documents:
         """The documents of the last output increment whose files are still available; an append no
@@ -441,7 +432,7 @@ class RunState(PlannedRun):
     def create_job(
         self,
         name: str,
-        function: Callable[[Any], dict[str, Any]],
+        function: Callable[[Any], Mapping[str, Any] | None],
         task: Any,
         outputs: Mapping[str, Path] | Path,
         *depends_on: object,

@@ -7,7 +7,6 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
@@ -16,6 +15,7 @@ import pyarrow.parquet as pq
 from sanitize.core import failpoints
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.keys import compute_value_ids
+from sanitize.core.run_summary import CanarySample, LeakCheckCounts
 from sanitize.engines.local import LocalEngine
 from sanitize.kinds.kind import all_kinds
 from sanitize.pipeline import append
@@ -36,7 +36,12 @@ from sanitize.verification.leak_check import (
     leak_error,
     raise_on_leaks,
 )
-from sanitize.verification.search_terms import ValueCounts, list_searched_forms, write_terms
+from sanitize.verification.search_terms import (
+    ValueCounts,
+    list_searched_forms,
+    list_unsearched_forms,
+    write_terms,
+)
 from sanitize.verification.shard_check import ShardFindings, select_atomic_kinds, verify_task
 
 MAX_SWEEPS = 3  # of one shard
@@ -49,7 +54,7 @@ class CheckedShards:
 
     state: RunState
     shards: RewrittenShards
-    report: dict[str, Any]  # the `verify` entry of the summary
+    report: LeakCheckCounts  # the `verify` entry of the summary
     terms: tuple[Path, ...] = ()  # empty if nothing is checked
     # of input files and shards, by the SHA-256 that the pages name
     file_sizes: Mapping[str, int] = field(default_factory=dict)
@@ -57,7 +62,7 @@ class CheckedShards:
     def find_page_leaks(self, texts: dict[str, str]) -> list[tuple[str, str]]:
         """Removed values in the pages of OUT, as (page, kind)."""
         leaks = find_values_in_texts(self.terms, texts)
-        if leaks or self.report["mode"] != "full":
+        if leaks or self.report.mode != "full":
             return leaks
         spill = private_folder.make_private_folder(self.state.index.workspace / "spill")
         folder = spill / "pages"
@@ -77,7 +82,7 @@ class CheckedShards:
         )
         return [(finding.file, finding.kind) for finding in result.findings]
 
-    def select_publishable_samples(self, samples: Sequence[dict[str, str]]) -> list[dict[str, str]]:
+    def select_publishable_samples(self, samples: Sequence[CanarySample]) -> list[CanarySample]:
         """The samples of invented people without those whose value occurs in the corpus, or that
         have a removed value, by chance."""
         index = self.state.index
@@ -89,7 +94,7 @@ class CheckedShards:
                     index.key,
                 )[0]
             )
-            for kind in (all_kinds()[sample["kind"]] for sample in samples)
+            for kind in (all_kinds()[sample.kind] for sample in samples)
         ]
         found = pl.scan_parquet(index.value_counts_file, glob=False).filter(
             pl.col("value_id").is_in(value_ids)
@@ -102,7 +107,10 @@ class CheckedShards:
         }
         while remaining and (
             leaks := self.find_page_leaks(
-                {name: "\n".join(sample.values()) for name, sample in remaining.items()}
+                {
+                    name: f"{sample.kind}\n{sample.before}\n{sample.after}"
+                    for name, sample in remaining.items()
+                }
             )
         ):
             for name, _ in leaks:
@@ -115,12 +123,14 @@ def check_shards(state: RunState, inputs: RewriteInputs, shards: RewrittenShards
     rewritten from `inputs` and checked again, up to `MAX_SWEEPS` times: a shard that is
     rewritten has other variants. Raises LeakFound for what is left then."""
     mode = state.index.settings.verify
+    report = LeakCheckCounts(
+        mode=mode,
+        forms=list_searched_forms(mode),
+        not_searched=list_unsearched_forms(mode),
+        files=len(shards.results) + 3,  # manifest, card and report
+    )
     if mode == "off":
-        return CheckedShards(
-            state=state,
-            shards=shards,
-            report={"mode": mode, "values_checked": 0, "ambiguous_values": 0, "swept": 0},
-        )
+        return CheckedShards(state=state, shards=shards, report=report)
     checks = _ShardChecks.prepare(state, mode, inputs)
     is_reused = [state.is_reusable(state.find_increment(no)) for no in state.task_nos]
     results = checks.verify(
@@ -149,28 +159,29 @@ def check_shards(state: RunState, inputs: RewriteInputs, shards: RewrittenShards
     raise_on_leaks(results, set(swept_task_nos))
     failpoints.hit("run:leak_checked")
     sweep_files = state.task_files("sweep")
-    report = {
-        "mode": mode,
-        "values_checked": checks.value_counts.searched,
-        "ambiguous_values": checks.value_counts.common,
-        "swept": sum(pq.read_metadata(sweep_files[no]).num_rows for no in swept_task_nos),
-        "kinds": sorted(state.plan.leak_checked_kinds),
-    }
     inconclusive = [result.inconclusive for result in results]
     if mode == "full":
-        report["forms"] = list_searched_forms(mode)
         inconclusive.append(checks.check_files(results))
     by_kind = Counter[str]()
     for counts in inconclusive:
         for (kind, _), times in counts.items():
             by_kind[kind] += times
-    report["inconclusive"] = dict(sorted(by_kind.items()))
     input_sizes = {sha256: size for size, sha256 in state.index.input_files}
-    shard_sizes = {result["sha256"]: result["bytes"] for result in shards.results}
+    shard_sizes = {result.sha256: result.bytes for result in shards.results}
     return CheckedShards(
         state=state,
         shards=shards,
-        report=report,
+        report=replace(
+            report,
+            values_checked=checks.value_counts.searched,
+            ambiguous_values=checks.value_counts.common,
+            swept=sum(pq.read_metadata(sweep_files[no]).num_rows for no in swept_task_nos),
+            kinds=sorted(state.plan.leak_checked_kinds),
+            unchecked_kinds=sorted(
+                set(state.plan.editor_no_by_kind) - set(state.plan.leak_checked_kinds)
+            ),
+            inconclusive=dict(sorted(by_kind.items())),
+        ),
         terms=checks.terms,
         file_sizes=input_sizes | shard_sizes,
     )

@@ -16,10 +16,12 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from sanitize.array_types import I64
+from sanitize.core.command_results import from_json
 from sanitize.core.part_protocols import Aggregates
 from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement
 from sanitize.pipeline.erasure import erasure_scan
+from sanitize.pipeline.run_results import ShardResult
 from sanitize.pipeline.run_state import RunState
 from sanitize.pipeline.whole_corpus_stages import RewriteInputs, aggregate_increment
 from sanitize.stages import rewriting
@@ -33,10 +35,10 @@ _AggregatesByPart = Mapping[tuple[OutputIncrement, str], tuple[Aggregates, ...]]
 
 @dataclass(frozen=True)
 class RewrittenShards:
-    """The shards of a run: the result of each shard's task with its `sha256`, and the aggregates
-    that the editors needed, by increment and, with per_split, split."""
+    """The shards of a run, and the aggregates that the editors needed, by increment and, with
+    per_split, split."""
 
-    results: tuple[dict[str, Any], ...]
+    results: tuple[ShardResult, ...]
     aggregates: _AggregatesByPart
 
 
@@ -53,7 +55,7 @@ class ShardRewriter:
         increment: OutputIncrement,
         task_sweeps: Sequence[tuple[int, tuple[Path, ...]]],
         is_rerun: bool = False,
-    ) -> list[dict[str, Any]]:
+    ) -> list[ShardResult]:
         """Rewrite shards of an increment, each with its swept spans; returns their results. With
         ordered editors, one shard after the other: a shard avoids the variants of the shards before
         it, or of all others if it is rewritten again (`is_rerun`)."""
@@ -93,7 +95,7 @@ class ShardRewriter:
             )
         return results
 
-    def reuse(self, increment: OutputIncrement) -> list[dict[str, Any]]:
+    def reuse(self, increment: OutputIncrement) -> list[ShardResult]:
         """Results of the shards of a published increment, which stay as they are; raises
         OutputBroken if one has changed."""
         state = self.state
@@ -106,24 +108,23 @@ class ShardRewriter:
         rebuilt = self.rewrite(increment, task_sweeps)
         append.check_shards_unchanged(
             state.earlier_manifest["shards"][increment.first_task : increment.end_task],
-            rebuilt,
+            [shard.sha256 for shard in rebuilt],
             state.output,
         )
         return rebuilt
 
-    def _run_jobs(self, jobs: Sequence[Job]) -> list[dict[str, Any]]:
-        """Run rewrite jobs; returns their results with the `sha256` of each shard, converted to the
-        output format."""
+    def _run_jobs(self, jobs: Sequence[Job]) -> list[ShardResult]:
+        """Run rewrite jobs; returns their shards, converted to the output format."""
         results = self.state.tasks.run("rewrite", jobs)
         shards = [
-            {**result, "sha256": output_sha256(job, "shard.parquet")}
+            from_json(ShardResult, {**result, "sha256": output_sha256(job, "shard.parquet")})
             for job, result in zip(jobs, results, strict=True)
         ]
         return shards if self.state.format == formats.PARQUET else self._convert(jobs, shards)
 
     def _convert(
-        self, jobs: Sequence[Job], shard_results: list[dict[str, Any]]
-    ) -> list[dict[str, Any]]:
+        self, jobs: Sequence[Job], shard_results: Sequence[ShardResult]
+    ) -> list[ShardResult]:
         """Write the same shards in the output format; returns their results with the sizes and
         hashes of the new files."""
         state, pack_jobs = self.state, []
@@ -144,12 +145,16 @@ class ShardRewriter:
                     pack_shard,
                     task,
                     outputs,
-                    result["sha256"],
+                    result.sha256,
                 )
             )
         packed = state.tasks.run("convert", pack_jobs)
         return [
-            {**result, **packed_result, "sha256": output_sha256(pack_job, f"shard{state.suffix}")}
+            replace(
+                result,
+                bytes=packed_result["bytes"],
+                sha256=output_sha256(pack_job, f"shard{state.suffix}"),
+            )
             for result, packed_result, pack_job in zip(
                 shard_results, packed, pack_jobs, strict=True
             )
@@ -272,7 +277,7 @@ class ShardRewriter:
 def rewrite_shards(state: RunState, inputs: RewriteInputs) -> RewrittenShards:
     """Rewrite all shards, or take over those that are published. The aggregates of an increment
     need the edits of those before it."""
-    results: list[dict[str, Any]] = []
+    results: list[ShardResult] = []
     aggregates: dict[tuple[OutputIncrement, str], tuple[Aggregates, ...]] = {}
     for increment in state.output_increments:
         task_nos = range(increment.first_task, increment.end_task)
@@ -308,7 +313,7 @@ def rewrite_swept_shards(
     return replace(shards, results=tuple(results))
 
 
-def summarize_editors(state: RunState, aggregates: _AggregatesByPart) -> list[dict[str, Any]]:
+def summarize_editors(state: RunState, aggregates: _AggregatesByPart) -> list[Mapping[str, Any]]:
     """What editors report beyond the counts of their kinds, from the aggregates of the last
     increment."""
     last = state.output_increments[-1]

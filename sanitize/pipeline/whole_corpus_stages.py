@@ -8,7 +8,7 @@ result; tables lie in the run's folder.
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize.core.part_protocols import Aggregates
+from sanitize.core.run_summary import DroppedDocuments
 from sanitize.engines.task_runner import FolderTask
 from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement, ReplacementFormsTask, replacement_forms_task
@@ -55,7 +56,7 @@ class WordBlacklist:
 
     path: Path
     sha256: str
-    counts: dict[str, Any]
+    counts: Mapping[str, Any]  # those of `BlacklistCounts`, save for the masked words
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -294,25 +295,17 @@ def aggregate_increment(
 
 def count_dropped(
     state: RunState, erased_mentions: ErasedMentions, drop_files: Sequence[Path]
-) -> list[dict[str, Any]]:
+) -> list[DroppedDocuments]:
     """Numbers of dropped documents by part and reason: erased ones first, then in plan order."""
-    erased = (
-        [
-            {
-                "part": batch_rewriting.ERASURE_PART,
-                "reason": "erased",
-                "documents": erased_mentions.document_count,
-            }
-        ]
-        if erased_mentions.document_count
-        else []
+    erased = DroppedDocuments(
+        part=batch_rewriting.ERASURE_PART,
+        reason="erased",
+        documents=erased_mentions.document_count,
     )
-    return erased + [
-        {
-            "part": dropper.use,
-            "reason": dropper.reason,
-            "documents": pq.read_metadata(path).num_rows,
-        }
+    return [erased] * bool(erased.documents) + [
+        DroppedDocuments(
+            part=dropper.use, reason=dropper.reason, documents=pq.read_metadata(path).num_rows
+        )
         for dropper, path in zip(state.plan.droppers, drop_files, strict=True)
     ]
 

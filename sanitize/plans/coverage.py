@@ -8,9 +8,11 @@ their words.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from sanitize.core.command_results import CategoryCoverage, KindTreatment
+from sanitize.core.command_results import CommandResult
+from sanitize.core.table_rendering import SummaryTable
 from sanitize.kinds.kind import CATEGORIES, Kind, builtin_kinds
 
 if TYPE_CHECKING:
@@ -33,6 +35,82 @@ CATEGORY_ORDER = (
     ),
     "resource",
 )
+
+
+COVERAGE_HEADER = ("category", "looked for", "what becomes of it", "editor", "stays")
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindTreatment:
+    """What a plan does with some kinds: the editor and what it does, in words. `editor` is None for
+    kinds that are left.
+
+    `stays` says which occurrences are in the output unchanged, in words; "" if none of those that
+    are found."""
+
+    kinds: Sequence[str]
+    editor: str | None
+    action: str
+    stays: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CategoryCoverage:
+    """What a plan does about one category of kinds: the kinds that it looks for, by treatment, and
+    those that it does not look for."""
+
+    category: str
+    about: str
+    looked_for: Sequence[KindTreatment]
+    not_looked_for: Sequence[str]
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class PlanDescription(CommandResult):
+    """The result of `plan show`: what the plan is for (`about`), its finders, droppers and editors,
+    what becomes of each category of kinds, and in words what stays by plan and what is not looked
+    for."""
+
+    name: str
+    about: str
+    publishable: bool
+    finders: Sequence[str]
+    droppers: Sequence[str]
+    categories: Sequence[CategoryCoverage]
+    stays: Sequence[str]
+    not_looked_for: Sequence[str]
+    notes: Sequence[str]
+
+    def summary_table(self) -> SummaryTable:
+        facts = [
+            ("about", self.about),
+            ("stays", "; ".join(self.stays) or "nothing that is found"),
+            ("not looked for", "; ".join(self.not_looked_for)),
+            ("publish", "publishable" if self.publishable else "not publishable"),
+        ]
+        return SummaryTable(
+            title=f"Plan {self.name}", facts=facts, header=COVERAGE_HEADER, rows=self.table_rows()
+        )
+
+    def table_rows(self) -> list[tuple[str, str, str, str, str]]:
+        """The rows of the table of `COVERAGE_HEADER`: category, kinds, what becomes of them, by
+        which editor, what stays."""
+        rows = []
+        for row in self.categories:
+            for treatment in row.looked_for:
+                kinds = ", ".join(treatment.kinds)
+                rows.append(
+                    (
+                        row.category,
+                        kinds,
+                        treatment.action,
+                        treatment.editor or "-",
+                        treatment.stays or "nothing",
+                    )
+                )
+            if not row.looked_for:
+                rows.append((row.category, "not looked for", "-", "-", "everything"))
+        return rows
 
 
 def compute_coverage(plan: Plan) -> tuple[CategoryCoverage, ...]:

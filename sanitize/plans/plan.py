@@ -19,14 +19,19 @@ from typing import Annotated, Any, ClassVar, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 
 from sanitize.core import part_protocols
-from sanitize.core.command_results import CategoryCoverage, PlanDescription
 from sanitize.core.part_protocols import Finder, PartType
 from sanitize.core.table_rendering import SummaryTable, escape_controls
 from sanitize.errors import PlanError, UsageError, suggest_names
 from sanitize.kinds import ip_address
 from sanitize.kinds.custom_kind import CustomKind, resolve_custom_kinds
 from sanitize.kinds.kind import Kind, builtin_kinds, custom_kinds, list_kinds
-from sanitize.plans.coverage import compute_coverage, describe_not_looked_for, describe_staying
+from sanitize.plans.coverage import (
+    CategoryCoverage,
+    PlanDescription,
+    compute_coverage,
+    describe_not_looked_for,
+    describe_staying,
+)
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.kind_lists import (
     DECISION_GROUPS,

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, TypedDict, TypeVar
 
 from sanitize.core.progress import ProgressCallback
-from sanitize.errors import SanitizeError, UsageError, is_command_line, suggest_names
+from sanitize.errors import SanitizeError, UsageError, running_command_line, suggest_names
 from sanitize.plans.settings import COMMAND_SETTINGS, Settings
 
 Function = TypeVar("Function", bound=Callable[..., Any])
@@ -141,7 +141,7 @@ def python_names() -> Iterator[None]:
     try:
         yield
     except SanitizeError as error:
-        if not is_command_line():
+        if not running_command_line.get():
             error.args = (to_python_names(str(error)), *error.args[1:])
         raise
 

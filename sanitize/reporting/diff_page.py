@@ -4,13 +4,113 @@ side."""
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Annotated, Literal
 
-from sanitize.core.command_results import DIFF_TEXTS, CellDiff, DiffPiece, DiffResult, DocumentDiff
+from sanitize.core.command_results import IF_SET, CommandResult
+from sanitize.core.run_summary import (
+    ColumnPolicy,
+)
+from sanitize.core.table_rendering import SummaryTable
 from sanitize.reporting.page_templates import render_template
 
 Segment = tuple[str, str]  # a mark, and a text without line breaks
+
+
+DIFF_TEXTS = {
+    "shapes": "masked by shape",
+    "output": "as in the output; what was removed is masked by shape",
+    "all": "in clear, with what was removed: do not share this",
+}
+
+
+@dataclass(frozen=True, kw_only=True)
+class DiffPiece:
+    """A piece of a text before and after the run; `mark` says what became of it.
+
+    `text` is unchanged and no occurrence; `kept` (a kept original) and `left` (a kind that the plan
+    leaves) are occurrences and unchanged; `replaced` and `swept` (found by the leak check) have
+    `after` in place of `before`; `dropped` is the text of a dropped document. `omitted` is
+    unchanged or other text of `characters` that is not shown. `part` is the part of the plan that
+    decided, `kind` may be empty for edits that are no occurrence.
+    """
+
+    mark: Literal["text", "kept", "left", "replaced", "swept", "dropped", "omitted"]
+    before: str = ""
+    after: str = ""
+    kind: str = ""
+    part: str = ""
+    characters: Annotated[int | None, IF_SET] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class CellDiff:
+    """A text of a document that has marks: its number, the leaf it comes from, and its pieces in
+    order."""
+
+    cell: int
+    leaf: str
+    pieces: Sequence[DiffPiece]
+
+
+@dataclass(frozen=True, kw_only=True)
+class DocumentDiff:
+    """A document before and after the run. `outcome` is `changed`, `unchanged`, `dropped` (by
+    `part` of the plan, for `reason`, because of document `kept_doc_no` where there is one),
+    `quarantined` (for `reason`) or `absent` (erased, or not in the sample of the run). `marks`
+    has the number of pieces of each mark in the whole document, also of pieces that `cells` leaves
+    out."""
+
+    doc_no: int
+    doc_id: str
+    outcome: Literal["changed", "unchanged", "dropped", "quarantined", "absent"]
+    marks: Mapping[str, int]
+    cells: Sequence[CellDiff]
+    split: str = ""
+    part: str = ""
+    reason: str = ""
+    kept_doc_no: Annotated[int | None, IF_SET] = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class DiffResult(CommandResult):
+    """The result of `diff`: the documents that are shown, of `matching` ones, before and after the
+    run.
+
+    `shown` says which texts are in clear: `shapes` (none: all are masked by shape), `output` (what
+    OUT holds) or `all`. `columns` are those that a policy changes as a whole. `page` is the HTML
+    page that was written, if one was.
+    """
+
+    out: str
+    work: str
+    plan: str
+    shown: Literal["shapes", "output", "all"]
+    matching: int
+    documents: Sequence[DocumentDiff]
+    columns: Sequence[ColumnPolicy]
+    page: str | None = None
+
+    def summary_table(self) -> SummaryTable:
+        facts = [
+            ("plan", self.plan),
+            ("documents", f"{len(self.documents):,} of {self.matching:,} that match"),
+            ("texts", DIFF_TEXTS[self.shown]),
+            *([("page", self.page)] if self.page else []),
+        ]
+        rows = [
+            (
+                one.doc_no,
+                one.outcome,
+                *(one.marks.get(mark, 0) for mark in ("replaced", "swept", "kept", "left")),
+            )
+            for one in self.documents
+        ]
+        header = ("document", "outcome", "replaced", "swept", "kept", "left")
+        return SummaryTable(
+            title=f"sanitize diff: {self.out}", facts=facts, header=header, rows=rows
+        )
 
 
 @dataclass(frozen=True, repr=False)

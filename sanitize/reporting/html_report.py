@@ -1,7 +1,7 @@
 """Renders the report of a run, one self-contained HTML page (`render_report`), and the dataset card
 in Markdown (`render_card`).
 
-Both are built from the summary (what `run --json` prints), and begin with the verdict in the words
+Both are built from the manifest and the summary in it, and begin with the verdict in the words
 of `core/verdict.py`. The page also shows small tables from WORK (`report_data.py` collects them):
 frequencies of values, outcomes of occurrences, the privacy ledger, and samples. Samples of the
 corpus are always masked by shape here; those of invented people are in clear text. Neither page
@@ -21,6 +21,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sanitize.core.part_protocols import list_part_names, load_part
+from sanitize.core.run_summary import RunSummary
 from sanitize.core.verdict import count_unchanged, describe_verdict
 from sanitize.errors import PlanError
 from sanitize.reporting.charts import (
@@ -41,7 +42,7 @@ from sanitize.storage.records.dataset_features import to_yaml_list
 from sanitize.storage.views import mask_texts
 from sanitize.text.mail_headers import WELL_KNOWN_FIELDS
 
-Summary = Mapping[str, Any]
+Manifest = Mapping[str, Any]  # manifest.json
 
 _CONTEXT_CHARACTERS = 48  # characters of masked text shown on either side of a sample
 _MAX_LISTED_FILES = 200  # files listed one by one; a corpus may have a million
@@ -83,14 +84,14 @@ class ReportTables:
     samples: Sequence[EditSample] = ()
 
 
-def render_report(summary: Summary, tables: ReportTables | None = None) -> str:
+def render_report(manifest: Manifest, tables: ReportTables | None = None) -> str:
     """The whole page as HTML, without scripts, external resources and values."""
-    tables = tables or ReportTables()
-    kinds = _kind_rows(summary, tables)
+    tables, summary = tables or ReportTables(), RunSummary.from_dict(manifest["summary"])
+    kinds = _kind_rows(summary, manifest["plan"], tables)
     outcome_chart, locations = outcome_bars(kinds), _location_table(kinds, tables)
     return render_template(
         "report.html.j2",
-        **_template_variables(summary, kinds),
+        **_template_variables(manifest, summary, kinds),
         outcome_chart=_svg_markup(outcome_chart) if outcome_chart else None,
         outcome_columns=[
             outcome
@@ -103,128 +104,79 @@ def render_report(summary: Summary, tables: ReportTables | None = None) -> str:
                 "name": curves.name,
                 "svg": _svg_markup(curves),
                 "rows": curves.table_rows(),
-                "note": _missing_curve_note(curves),
+                "note": "" if curves.after else "No curve after: no value is left in the texts.",
             }
             for curves in rank_curves(kinds, tables)
         ],
         locations=locations,
-        ledger=tables.ledger,
+        spent=tables.ledger,
         samples=_mask_samples(tables.samples),
-        invented_samples=[
-            dict(sample) for sample in dict(summary.get("canaries") or {}).get("samples", ())
-        ],
-        plan_rows=_describe_plan(dict(summary.get("plan", {}))),
+        plan_rows=_describe_plan(manifest["plan"]),
     )
 
 
-def build_charts(summary: Summary, tables: ReportTables) -> list[Chart]:
+def build_charts(manifest: Manifest, tables: ReportTables) -> list[Chart]:
     """The charts of the page, to be written to files."""
-    kinds = _kind_rows(summary, tables)
+    summary = RunSummary.from_dict(manifest["summary"])
+    kinds = _kind_rows(summary, manifest["plan"], tables)
     bars = [chart for chart in (outcome_bars(kinds), _location_bars(kinds, tables)) if chart]
     return [*bars, *rank_curves(kinds, tables)]
 
 
-def render_card(summary: Summary, tables: ReportTables | None = None) -> str:
+def render_card(manifest: Manifest, tables: ReportTables | None = None) -> str:
     """The dataset card (README.md) in Markdown, with the `configs` that tell `load_dataset` where
     the shards are, and the license."""
-    tables = tables or ReportTables()
-    variables = _template_variables(summary, _kind_rows(summary, tables))
+    tables, summary = tables or ReportTables(), RunSummary.from_dict(manifest["summary"])
+    kinds = _kind_rows(summary, manifest["plan"], tables)
     return render_template(
         "card.md.j2",
-        **variables,
-        ledger=tables.ledger,
-        size=VerbatimText(_size_category(int(summary["documents_out"]))),
+        **_template_variables(manifest, summary, kinds),
+        spent=tables.ledger,
+        size=VerbatimText(_size_category(summary.documents_out)),
     )
 
 
 # ---------------------------------------------------------------------------------------- facts
 
 
-def _template_variables(summary: Summary, kind_rows: list[dict[str, Any]]) -> dict[str, Any]:
-    """All variables of both templates, with defaults for what the summary lacks: an undefined one
-    is an error."""
-    verify = {
-        "mode": "off",
-        "values_checked": 0,
-        "forms": [],
-        "not_searched": [],
-        "swept": 0,
-        "files": 0,
-    } | dict(summary.get("verify") or {})
-    canaries = {"documents": 0, "by_form": {}, "untested_kinds": []} | dict(
-        summary.get("canaries") or {}
-    )
-    defaults = {
-        "by_kind": {},
-        "looked_for": [],
-        "not_looked_for": [],
-        "stays_by_plan": [],
-        "staying_kinds": [],
-        "publishable": False,
-    }
-    facts = {**defaults, **summary, "verify": verify, "canaries": canaries}
-    verdict = describe_verdict(facts)
-    inputs = [
-        {"name": f"input {no}", "bytes": None, "sha256": ""} | dict(one)
-        for no, one in enumerate(summary.get("inputs", ()), 1)
-    ]
-    outputs = summary.get("outputs", ())
-    shards = (
-        []
-        if isinstance(outputs, int)
-        else [dict(one) for one in outputs if isinstance(one, Mapping)]
-    )
+def _template_variables(
+    manifest: Manifest, summary: RunSummary, kind_rows: list[dict[str, Any]]
+) -> dict[str, Any]:
+    """All variables of both templates: an undefined one is an error."""
+    verdict, plan, shards = describe_verdict(summary), manifest["plan"], manifest["shards"]
     return {
-        "documents_in": summary["documents_in"],
-        "documents_out": summary["documents_out"],
-        "documents_dropped": summary["documents_dropped"],
-        "dropped": [dict(one) for one in summary.get("dropped", ())],
-        "editor_reports": [
-            dict(one) | {"by_field": _header_field_counts(one)}
-            for one in summary.get("editor_reports", ())
-        ],
-        "quarantined": summary["quarantined"],
-        "occurrences": summary["occurrences"],
-        "unchanged_occurrences": count_unchanged(facts),
-        "replaced": summary["replaced"],
-        "leaks": summary["leaks"],
+        **vars(summary),
+        "unchanged_occurrences": count_unchanged(summary),
         "kinds": kind_rows,
-        "verify": verify | {"off": verify["mode"] == "off"},
-        "canaries": canaries,
+        "editor_reports": [
+            {**report, "by_field": _header_field_counts(report)}
+            for report in summary.editor_reports
+        ],
         "verdict": verdict[0],
         "verdict_lines": verdict[1:],
-        "description": dict.fromkeys(_DESCRIPTION, "") | dict(summary.get("description", {})),
-        "seeded": summary.get("key") == "seed",
-        "accounts": [dict(one) for one in summary.get("ledger", ())],
-        "unclaimed": any(str(one["claim"]).startswith("none") for one in summary.get("ledger", ())),
-        "format": str(dict(summary.get("settings", {})).get("format", "parquet")),
-        "plan_name": summary.get("plan_name") or "unnamed",
-        "plan_hash": summary.get("plan_hash", ""),
-        "about": dict(summary.get("plan", {})).get("about", ""),
-        "columns": [
-            {"name": "", "policy": ""} | dict(column) for column in summary.get("columns", ())
-        ],
-        "splits": _count_splits(shards),
+        "description": dict.fromkeys(_DESCRIPTION, "") | manifest.get("description", {}),
+        "seeded": summary.key == "seed",
+        "unclaimed": any(str(one["claim"]).startswith("none") for one in summary.ledger),
+        "format": manifest["settings"].get("format", "parquet"),
+        "about": plan.get("about", ""),
+        "split_rows": _count_splits(shards),
         "features": [
             VerbatimText(json.dumps(one, ensure_ascii=False))
-            for one in to_yaml_list(dict(summary.get("features", {})))
+            for one in to_yaml_list(dict(manifest.get("features", {})))
         ],
-        "quarantine": sorted(
-            dict(summary.get("quarantine", {})).items(), key=lambda item: (-item[1], item[0])
+        "quarantine": sorted(summary.quarantine.items(), key=lambda item: (-item[1], item[0])),
+        "versions": sorted(
+            (name, version)
+            for name, version in manifest["tool"].items()
+            if name not in ("name", "formats")
         ),
-        "versions": sorted(dict(summary.get("versions", {})).items()),
-        "settings": _describe_settings(dict(summary.get("settings", {}))),
-        "blacklist": (
-            {"masked_words": 0} | dict(summary["blacklist"]) if summary.get("blacklist") else None
-        ),
-        "inputs": inputs[:_MAX_LISTED_FILES],
-        "more_inputs": max(0, len(inputs) - _MAX_LISTED_FILES),
-        "outputs": outputs if isinstance(outputs, int) else len(outputs),
+        "settings": _describe_settings(manifest["settings"]),
+        # numbered, not named: the names of input files may be private
+        "inputs": manifest["inputs"][:_MAX_LISTED_FILES],
+        "more_inputs": max(0, len(manifest["inputs"]) - _MAX_LISTED_FILES),
+        "shard_count": len(shards),
         "shards": shards[:_MAX_LISTED_FILES],
         "more_shards": max(0, len(shards) - _MAX_LISTED_FILES),
-        "seconds": summary.get("seconds"),
-        "mb_per_s": summary.get("mb_per_s"),
-        "peak_rss_mb": summary.get("peak_rss_mb"),
     }
 
 
@@ -240,39 +192,39 @@ def _count_splits(shards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return list(counts.values())
 
 
-def _kind_rows(summary: Summary, tables: ReportTables) -> list[dict[str, Any]]:
+def _kind_rows(
+    summary: RunSummary, plan: Mapping[str, Any], tables: ReportTables
+) -> list[dict[str, Any]]:
     """One row per kind, most occurrences first: its counts, the outcomes of its occurrences, and
     what the plan does with it in words."""
-    plan = dict(summary.get("plan", {}))
-    zeros = dict.fromkeys(
-        ("occurrences", "values", "documents", "kept", "replaced", "left_by_plan"), 0
-    )
     outcomes_by_kind: dict[str, Counter[str]] = {}
     for kind, outcome, section, occurrences, distinct in tables.outcomes:
         if section is None:
             outcomes_by_kind.setdefault(kind, Counter())[outcome] += occurrences * distinct
     rows: list[dict[str, Any]] = []
-    for name, counts in dict(summary.get("by_kind", {})).items():
+    for name, counts in summary.by_kind.items():
         editor = next(
             (dict(part) for part in plan.get("edit", ()) if name in part.get("kinds", ())), None
         )
-        row = (
-            {"name": name, "editor": editor, "action": _describe_action(editor)}
-            | zeros
-            | dict(counts)
-        )
-        row["skipped"] = sorted(dict(counts.get("skipped") or {}).items())
-        row["outcomes"] = {
-            "kept": row["kept"],
-            "left": row["left_by_plan"],
-            "replaced": row["replaced"],
+        outcomes: dict[str, int] = {
+            "kept": counts.kept,
+            "left": counts.left_by_plan,
+            "replaced": counts.replaced,
         }
         if name in outcomes_by_kind:
-            row["outcomes"] = {
+            outcomes = {
                 "kept" if editor else "left": outcomes_by_kind[name].pop("original", 0),
                 **outcomes_by_kind[name],
             }
-        rows.append(row)
+        rows.append(
+            {
+                **vars(counts),
+                "name": name,
+                "action": _describe_action(editor),
+                "skipped": sorted(counts.skipped.items()),
+                "outcomes": outcomes,
+            }
+        )
     return sorted(rows, key=lambda row: (-row["occurrences"], row["name"]))
 
 
@@ -451,10 +403,6 @@ def rank_curves(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables) ->
         )
         for name in names
     ]
-
-
-def _missing_curve_note(curves: RankCurves) -> str:
-    return "" if curves.after else "No curve after: no value is left in the texts."
 
 
 def _location_table(

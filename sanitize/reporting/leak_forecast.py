@@ -10,16 +10,58 @@ larger model, more epochs or another attack leak more or less.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
-from sanitize.core.command_results import BandForecast, LeakForecast, PlanForecast
+from pydantic import Field
+
 from sanitize.errors import UsageError
 from sanitize.reporting.confidence_intervals import wilson_interval
 from sanitize.storage.files import parse_json
 
 FORECAST_KIND = "EMAIL_ADDRESS"
 CURVES_VERSION = 2
+
+
+@dataclass(frozen=True, kw_only=True)
+class Forecast:
+    """How many of some addresses models may leak, with an interval."""
+
+    addresses: int
+    expected: float
+    low: float
+    high: float
+
+
+@dataclass(frozen=True, kw_only=True)
+class BandForecast(Forecast):
+    """The forecast for addresses that occur `from_` to `to` times (None: or more)."""
+
+    from_: Annotated[int, Field(alias="from")]
+    to: int | None
+    measured_on: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanForecast(Forecast):
+    """How many addresses models trained on the output of a plan may leak, in total and by band of
+    frequency. The intervals include the differences between trainings where `between_trainings` is
+    true."""
+
+    plan: str
+    between_trainings: bool
+    bands: Sequence[BandForecast]
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakForecast:
+    """Forecasts by plan, from the curves that `sanitize-eval frontier` measured in `runs` runs with
+    these prompts."""
+
+    prompts: str
+    runs: int
+    plans: Sequence[PlanForecast]
 
 
 def read_curves(path: Path) -> dict[str, Any]:

@@ -16,8 +16,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.command_results import ReportResult
+from sanitize.core.command_results import CommandResult
 from sanitize.core.engine import Engine
+from sanitize.core.table_rendering import SummaryTable
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, UsageError
 from sanitize.kinds.kind import custom_kinds
@@ -45,34 +46,30 @@ SAMPLE_COUNT = 12
 _PAGE_TERMS_BYTES = 1 << 30  # memory for the search terms of a page
 
 
-def build_report_summary(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """The summary that page and card are rendered from: that of the manifest, with plan, versions,
-    inputs and shards.
+@dataclass(frozen=True, kw_only=True, repr=False)
+class ReportResult(CommandResult):
+    """The result of `report`: the paths of the page (None if only figures were written) and of the
+    figures, and how many samples of edits the page shows."""
 
-    Input files are numbered, not named: their names may be private.
-    """
-    return {
-        **manifest["summary"],
-        "plan": manifest["plan"],
-        "settings": manifest["settings"],
-        "description": manifest.get("description", {}),
-        "versions": {
-            name: version
-            for name, version in manifest["tool"].items()
-            if name not in ("name", "formats")
-        },
-        "inputs": [{**file, "name": f"input {file['number'] + 1}"} for file in manifest["inputs"]],
-        "outputs": manifest["shards"],
-        "features": manifest.get("features", {}),
-    }
+    out: str
+    work: str
+    page: str | None
+    figures: Sequence[str]
+    samples: int
+
+    def summary_table(self) -> SummaryTable:
+        facts = [
+            *([("page", self.page)] if self.page else []),
+            *(("figure", path) for path in self.figures),
+        ]
+        return SummaryTable(title=f"sanitize report: {self.out}", facts=facts)
 
 
 def render_pages(manifest: Mapping[str, Any], report_tables: ReportTables) -> dict[str, str]:
     """The pages that are published beside the shards, by file name."""
-    summary = build_report_summary(manifest)
     return {
-        "report.html": render_report(summary, report_tables),
-        "README.md": render_card(summary, report_tables),
+        "report.html": render_report(manifest, report_tables),
+        "README.md": render_card(manifest, report_tables),
     }
 
 
@@ -228,14 +225,12 @@ def report(
                 )
         finally:
             engine.close()
-        html = render_report(build_report_summary(manifest), tables)
+        html = render_report(manifest, tables)
         refuse_page_with_values(html, published, spill)
     chart_files: list[Path] = []
     if figures is not None:
         with translate_disk_errors(Path(figures)), refuse_unwritable_path(Path(figures)):
-            chart_files = write_charts(
-                build_charts(build_report_summary(manifest), tables), Path(figures), format
-            )
+            chart_files = write_charts(build_charts(manifest, tables), Path(figures), format)
     if page is not None:
         with translate_disk_errors(page.parent), refuse_unwritable_path(page):
             page.parent.mkdir(parents=True, exist_ok=True)

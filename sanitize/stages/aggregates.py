@@ -6,7 +6,7 @@ A part declares its tables in `required_aggregates`: `first_occurrences` (those 
 a surrogate must differ from them), `increments` (the first document of each increment of the
 output), `distinct_values_of_kinds` (the raw values of its kinds), `component_pools` (components
 that surrogates are drawn from), `blacklist`, or queries of its own, which it runs in
-`build_tables`. A part with `uses_entities` also gets `entity_values` (which values belong to one
+`build_tables`. A `LinkingEditor` also gets `entity_values` (which values belong to one
 person). Counts cover only the occurrences that earlier parts left. `value_ids`, `known_forms`,
 `distinct_values_of_kinds` and `entity_values` cover the whole corpus, because a variant must not
 equal a value of a dropped document either."""
@@ -26,7 +26,7 @@ from sanitize.array_types import I64
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.engine import Engine
 from sanitize.core.keys import Key
-from sanitize.core.part_protocols import Aggregates, Editor
+from sanitize.core.part_protocols import Aggregates, Editor, LinkingEditor
 from sanitize.editors.synthesis.known_values import KNOWN_FORMS_SCHEMA, FirstForms, hash_value_forms
 from sanitize.kinds.kind import Kind, get_kind
 from sanitize.stages.corpus_pass import CorpusContext, exclude_dropped
@@ -155,7 +155,7 @@ def aggregate_for_editors(
                 },
                 tables["distinct_values_of_kinds"],
             )
-        if editor.uses_entities:
+        if isinstance(editor, LinkingEditor) and editor.linked:
             tables["entity_values"] = folder / f"{number}-entity_values.parquet"
             sources = {
                 "occurrences": occurrences,

@@ -33,7 +33,7 @@ from sanitize.core.intervals import (
     sort_spans,
     to_output_offsets,
 )
-from sanitize.core.part_protocols import EditBatch, Editor, TextBatch, TextEdits
+from sanitize.core.part_protocols import EditBatch, Editor, TextBatch, TextEditor, TextEdits
 from sanitize.core.span_table import ArrayTable, CellSpans
 from sanitize.core.text_cells import LeafPath, replace_leaf_texts
 from sanitize.kernels import edit_overlaps
@@ -275,7 +275,7 @@ def _propose(
         is_own = found.select_kinds(editor.kinds)
         rows = np.flatnonzero(is_own & unclaimed)
         unclaimed = unclaimed & ~is_own
-        if editor.reads == "texts":
+        if isinstance(editor, TextEditor):
             touched = []
             for proposal in texts.iter_proposals(editor_no, editor, found, rows, next_row):
                 next_row += len(proposal.words) if proposal.words else 0
@@ -318,20 +318,21 @@ def _propose_for_occurrences(
         }
     )
     batch = EditBatch(occurrences=frame, doc_ids=doc_ids.take(pa.array(rows)))
-    changed, replacement, labels = editor.edit_occurrences(batch)
+    proposed = editor.edit_occurrences(batch)
+    replacement = proposed.replacement
     if rules.erased_addresses:
         replacement = _label_erased_addresses(
-            rules.erased_addresses, frame["kind"].gather(changed), replacement
+            rules.erased_addresses, frame["kind"].gather(proposed.rows), replacement
         )
-    changed_rows, ranges = rows[changed], editor.edited_byte_ranges(batch, changed)
-    start, end = ranges or (
+    changed_rows = rows[proposed.rows]
+    start, end = proposed.byte_spans or (
         occurrences.start_byte[changed_rows],
         occurrences.end_byte[changed_rows],
     )
     edits = _Edits(
         changed_rows, start, end, np.full(len(changed_rows), editor_no, np.int32), replacement
     )
-    return _Proposal(edits, labels=labels, is_wider=ranges is not None)
+    return _Proposal(edits, labels=proposed.labels, is_wider=proposed.byte_spans is not None)
 
 
 def _propose_labels(occurrences: Occurrences, rows: I64, part_no: int) -> _Proposal:
@@ -523,7 +524,7 @@ class _BatchTexts:
     def iter_proposals(
         self,
         editor_no: int,
-        editor: Editor,
+        editor: TextEditor,
         found: _LocatedOccurrences,
         editor_rows: I64,
         next_row: int,
@@ -570,7 +571,7 @@ class _BatchTexts:
             )
 
     def _build_batch(
-        self, editor: Editor, leaf_no: int, found: _LocatedOccurrences, rows: I64
+        self, editor: TextEditor, leaf_no: int, found: _LocatedOccurrences, rows: I64
     ) -> TextBatch:
         """One column of texts, with the occurrences at `rows`."""
         column = self.columns[leaf_no]

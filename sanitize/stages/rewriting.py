@@ -20,7 +20,7 @@ import pyarrow.parquet as pq
 
 from sanitize.array_types import I32, Mask
 from sanitize.core.keys import Key, pseudonymize_column
-from sanitize.core.part_protocols import Aggregates, Editor
+from sanitize.core.part_protocols import Aggregates, Editor, TextEditor
 from sanitize.core.text_cells import LeafPath
 from sanitize.stages.batch_rewriting import (
     KEPT_SCHEMA,
@@ -115,7 +115,12 @@ def rewrite_task(task: RewriteTask) -> dict[str, Any]:
         group_writer = RowGroupWriter(out)
         next_row = 0
         names = [name for name in task.documents.schema.names if task.policies[name] != "drop"]
-        required = [name for editor in task.editors for name in editor.required_columns]
+        required = [
+            name
+            for editor in task.editors
+            if isinstance(editor, TextEditor)
+            for name in editor.required_columns
+        ]
         for table in task.documents.read(
             task.first_doc_no, task.end_doc_no, [*dict.fromkeys(["doc_id", *names, *required])]
         ):

@@ -27,7 +27,7 @@ class Job:
     """A task that is done once: function, input, final paths of its files, and the fingerprint of
     everything its result depends on."""
 
-    function: Callable[[Any], dict[str, Any]]
+    function: Callable[[Any], Mapping[str, Any] | None]  # None: its files are all its result
     task: Any  # has an attribute `folder`, into which the task writes its files
     record_path: Path
     fingerprint: str
@@ -84,7 +84,7 @@ def run_job(job: Job) -> dict[str, Any]:
         try:
             folder.mkdir(parents=True)
             failpoints.hit("task:folder_created")
-            result = job.function(job.task)
+            result = dict(job.function(job.task) or {})
             failpoints.hit("task:files_written")
             hashes = {}
             outputs = (

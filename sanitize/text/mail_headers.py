@@ -29,7 +29,7 @@ from sanitize.core.arrow_buffers import (
     slice_spans,
     to_large_string,
 )
-from sanitize.core.intervals import expand_ranges
+from sanitize.core.intervals import TextSpans, expand_ranges
 from sanitize.kernels import mail_headers as kernel
 
 BODY_SECTION = "body"
@@ -105,7 +105,7 @@ class HeaderBlocks:
     buffers: TextBuffers
 
     @cached_property
-    def _block_bounds(self) -> tuple[I64, I64, I64]:
+    def _block_bounds(self) -> TextSpans:
         return find_header_blocks(self.buffers)
 
     def find_sections(self, text_no: I64, starts: I64) -> Sections:
@@ -158,7 +158,7 @@ def find_sections(buffers: TextBuffers, text_no: I64, starts: I64) -> Sections:
     return HeaderBlocks(buffers).find_sections(text_no, starts)
 
 
-def find_header_blocks(buffers: TextBuffers) -> tuple[I64, I64, I64]:
+def find_header_blocks(buffers: TextBuffers) -> TextSpans:
     """Returns the numbers of the texts that begin with a header block, and start and end byte of
     each block.
 
@@ -169,7 +169,7 @@ def find_header_blocks(buffers: TextBuffers) -> tuple[I64, I64, I64]:
     )
     low, high = buffers.offsets[mail], np.empty(len(mail), np.int64)
     kernel.find_block_ends(buffers.data, low, buffers.offsets[mail + 1], high)
-    return mail, low, high
+    return TextSpans(mail, low, high)
 
 
 def extract_bodies(texts: pa.LargeStringArray) -> pa.LargeStringArray:

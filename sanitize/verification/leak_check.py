@@ -14,15 +14,18 @@ import dataclasses
 import os
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 
-from sanitize.core.command_results import VerifyResult
+from sanitize.core.command_results import IF_SET, CommandResult
 from sanitize.core.engine import Engine, TaskResult
 from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
+from sanitize.core.table_rendering import SummaryTable
+from sanitize.core.verdict import describe_search
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, suggest_names
 from sanitize.kinds.custom_kind import published_custom_kinds
@@ -69,6 +72,59 @@ UNSWEEPABLE_ADVICE = (
     " left out (--drop COLUMN), and a value that remains in a text can be listed with --known FILE,"
     " spelled as it is there; --verify fast searches for fewer forms, and would publish it"
 )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class VerifyResult(CommandResult):
+    """The result of `verify`: OUT matches its manifest, and none of `values_checked` values was
+    found in `forms` outside of `kept_originals`, which are where they were kept.
+
+    `ambiguous_values` further values, such as names of one word, may mean something else: a match
+    of one is no leak. `inconclusive` counts matches that may be a removed value or chance, by kind:
+    short ones, and those inside longer words and numbers. A full check also gives `passes`,
+    `inconclusive_forms` and `bytes_searched`, by location. `foreign_files`: files that no run
+    published, which were searched too; a name that may hold a value is a number.
+    """
+
+    leaks: int
+    mode: str
+    shards: int
+    values_checked: int
+    forms: Sequence[str]
+    inconclusive: Mapping[str, int]
+    ambiguous_values: int = 0
+    kept_originals: int
+    rows: int
+    out: str
+    work: str
+    passes: Annotated[int | None, IF_SET] = None
+    inconclusive_forms: Annotated[Mapping[str, int] | None, IF_SET] = None
+    bytes_searched: Annotated[Mapping[str, int] | None, IF_SET] = None
+    foreign_files: Sequence[str] = ()
+
+    def summary_table(self) -> SummaryTable:
+        facts = [
+            ("shards", f"{self.shards:,}, all match the manifest"),
+            (
+                "leaks",
+                describe_search(
+                    self.leaks, self.values_checked, len(self.forms), self.kept_originals
+                ),
+            ),
+            ("forms", ", ".join(self.forms)),
+            *(
+                [("foreign files", f"{', '.join(self.foreign_files)}; searched too")]
+                if self.foreign_files
+                else []
+            ),
+        ]
+        rows = sorted(self.inconclusive.items())
+        return SummaryTable(
+            title=f"sanitize verify: {self.out} ({self.mode})",
+            facts=facts,
+            header=("kind", "inconclusive places"),
+            rows=rows,
+        )
 
 
 def find_values_in_texts(terms: Sequence[Path], texts: Mapping[str, str]) -> list[tuple[str, str]]:
@@ -253,15 +309,14 @@ def _verify_corpus(
             found = _check(engine, corpus, folder, tasks, erased.names, spill, mode)
         finally:
             engine.close()
-    found |= {"values_checked": counts.searched, "ambiguous_values": counts.common}
-    lost_count = found["kept_originals"] - found.pop("kept_found")
-    findings = found.pop("findings")
-    for finding in findings:
+    kept_originals = sum(shard.kept_expected for shard in found.shards)
+    lost_count = kept_originals - sum(shard.kept_found for shard in found.shards)
+    for finding in found.findings:
         if finding.location == "file name":
             foreign_names.hide(finding.file)
     findings = [
         dataclasses.replace(finding, file=foreign_names.describe(finding.file))
-        for finding in findings
+        for finding in found.findings
     ]
     changes = publication.find_changed_files(
         out, publication.read_mac_key(run_folder) or b"unknown"
@@ -282,7 +337,15 @@ def _verify_corpus(
         leaks=0,
         mode=mode,
         shards=len(tasks),
-        **found,
+        values_checked=counts.searched,
+        forms=list_searched_forms(mode),
+        inconclusive=found.inconclusive,
+        ambiguous_values=counts.common,
+        kept_originals=kept_originals,
+        rows=sum(shard.rows for shard in found.shards),
+        passes=found.passes if mode == "full" else None,
+        inconclusive_forms=found.inconclusive_forms if mode == "full" else None,
+        bytes_searched=found.bytes_searched if mode == "full" else None,
         foreign_files=foreign_files,
         out=str(out),
         work=str(work),
@@ -483,6 +546,19 @@ def _require_erasures(corpus: Corpus, work: Path) -> None:
         )
 
 
+@dataclass(frozen=True, kw_only=True)
+class _FolderFindings:
+    """What the check of a folder found: leaks in order, results by shard, inconclusive matches by
+    kind and by form, passes over the terms, and bytes by location."""
+
+    findings: Sequence[LeakFinding]
+    shards: Sequence[ShardFindings]
+    inconclusive: Mapping[str, int]
+    inconclusive_forms: Mapping[str, int]
+    passes: int
+    bytes_searched: Mapping[str, int]
+
+
 def _check(
     engine: Engine,
     corpus: Corpus,
@@ -491,7 +567,7 @@ def _check(
     erased_names: Sequence[str],
     spill: Path,
     mode: str,
-) -> dict[str, Any]:
+) -> _FolderFindings:
     """Check the rows of all shards as a run does, then every file of the folder. A fast check of
     files searches those beside the shards."""
     out = corpus.path
@@ -533,23 +609,11 @@ def _check(
         by_kind[kind] += times
         by_form[form] += times
     findings = [LeakFinding(*where, times) for where, times in leaks.items()] + list(files.findings)
-    return {
-        "findings": sorted(findings, key=lambda one: (one.file, one.location, one.kind, one.form)),
-        "forms": list_searched_forms(mode),
-        "inconclusive": dict(sorted(by_kind.items())),
-        "rows": sum(result.rows for result in results),
-        "kept_found": sum(result.kept_found for result in results),
-        "kept_originals": sum(result.kept_expected for result in results),
-        **(_describe_full_check(terms, by_form, files.bytes_searched) if mode == "full" else {}),
-    }
-
-
-def _describe_full_check(
-    terms: Sequence[Path], by_form: Mapping[str, int], bytes_searched: Mapping[str, int]
-) -> dict[str, Any]:
-    """What the result of a full check says beyond that of a fast one."""
-    return {
-        "passes": sum(len(list(folder.glob("pass-*"))) for folder in terms),
-        "inconclusive_forms": dict(sorted(by_form.items())),
-        "bytes_searched": dict(bytes_searched),
-    }
+    return _FolderFindings(
+        findings=sorted(findings, key=lambda one: (one.file, one.location, one.kind, one.form)),
+        shards=results,
+        inconclusive=dict(sorted(by_kind.items())),
+        inconclusive_forms=dict(sorted(by_form.items())),
+        passes=sum(len(list(folder.glob("pass-*"))) for folder in terms),
+        bytes_searched=dict(files.bytes_searched),
+    )

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.cli.demo import run_demo
-from sanitize.core.command_results import RunResult
 from sanitize.errors import UsageError
+from sanitize.pipeline.run_results import RunResult
 from sanitize.verification.leak_check import verify
 
 

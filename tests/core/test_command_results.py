@@ -18,10 +18,12 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize
-from sanitize.core.command_results import CommandResult, DoctorResult, EnvironmentCheck, RunResult
+from sanitize.cli.doctor import DoctorResult, EnvironmentCheck
+from sanitize.core.command_results import CommandResult
 from sanitize.core.table_rendering import SummaryTable, escape_controls
 from sanitize.inspection.preview import explain_with_settings
 from sanitize.pipeline.run import index_with_settings, run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 
@@ -210,8 +212,9 @@ def test_results_as_json_data(results: dict[str, Any]) -> None:
 
 
 def test_json_data_with_an_unknown_key_is_refused(results: dict[str, Any]) -> None:
-    with pytest.raises(KeyError):
-        RunResult.from_dict({**results["run"].to_dict(), "more": 1})
+    with pytest.raises(ValueError, match=r"^RunResult\.more: unexpected") as refused:
+        RunResult.from_dict({**results["run"].to_dict(), "more": CANARIES[0]})
+    assert "canary" not in str(refused.value)
 
 
 @pytest.mark.parametrize("name", HOSTILE)
@@ -264,3 +267,11 @@ def test_doctor_shows_its_checks() -> None:
         "detail": "1 MB",
         "action": "make room",
     }
+
+
+def test_every_result_is_shown_as_its_table() -> None:
+    """Also where it is a dataclass of a base class with another `repr`, which would show fields."""
+    results = [getattr(sanitize, name) for name in sanitize.__all__ if name.endswith("Result")]
+    assert len(results) >= 10
+    for result in results:
+        assert result.__repr__ is CommandResult.__repr__, result

@@ -16,11 +16,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.command_results import RunResult
 from sanitize.droppers.exact_dup import ExactDup
 from sanitize.droppers.sequence_dup import SequenceDup
 from sanitize.errors import PlanError
 from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages import corpus_pass

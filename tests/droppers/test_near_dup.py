@@ -18,7 +18,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.command_results import RunResult
 from sanitize.droppers.near_dup import (
     NearDup,
     choose_bands,
@@ -27,6 +26,7 @@ from sanitize.droppers.near_dup import (
 )
 from sanitize.errors import MissingExtra, PlanError
 from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 

@@ -22,11 +22,11 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.core import failpoints
-from sanitize.core.command_results import RunResult
 from sanitize.core.exponential_mechanism import BOUNDS_FILE, ClipBounds
 from sanitize.core.keys import Key
 from sanitize.errors import MissingExtra, PlanError
 from sanitize.pipeline.run import index_with_settings, run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus

@@ -36,7 +36,8 @@ def test_replacements() -> None:
         {"kind": [kind for kind, _, _ in CASES], "value": [value for _, value, _ in CASES]}
     )
     batch = EditBatch(frame, pa.array(["d"] * len(CASES)).dictionary_encode())
-    rows, replacements, labels = editor.edit_occurrences(batch)
+    edits = editor.edit_occurrences(batch)
+    rows, replacements, labels = edits.rows, edits.replacement, edits.labels
     assert rows.tolist() == np.arange(len(CASES)).tolist() and labels is None
     assert replacements.to_pylist() == [expected for _, _, expected in CASES]
     assert [editor.describe_staying(kind) for kind in ("DATE_TIME", "AGE")] == [

@@ -106,7 +106,8 @@ def test_every_occurrence_gets_its_label(
 ) -> None:
     batch = make_batch(occurrences)
     editor = Redact(use="redact", kinds=("EMAIL_ADDRESS", "US_SSN"), label=label)  # type: ignore[arg-type]
-    rows, replacements, labels = editor.edit_occurrences(batch)
+    edits = editor.edit_occurrences(batch)
+    rows, replacements, labels = edits.rows, edits.replacement, edits.labels
     assert rows.tolist() == list(range(len(occurrences)))  # nothing is left in the text
     assert replacements.to_pylist() == expected
     if label == "fixed":

@@ -15,12 +15,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanitize.core.arrow_buffers import TextBuffers, bytes_to_code_points, code_points_to_bytes
-from sanitize.core.command_results import RunResult
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import TextColumn
 from sanitize.errors import InputRefused, PlanError, SanitizeError
 from sanitize.finders.spans import Spans
 from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.settings import Settings
 
 TEXTS = ["Zoë Roe wrote to Ben.", "", "\U0001f600 Ann Poe, 12 Elm Lane", "a b"]

@@ -26,6 +26,7 @@ from sanitize.inspection.annotation import (
     score_labels,
 )
 from sanitize.inspection.capture_recapture import (
+    LowerBound,
     capture_histories,
     chao_lower_bound,
     chapman_estimate,
@@ -416,15 +417,13 @@ def test_capture_histories(
 
 def test_chao_bound_equals_a_manual_calculation() -> None:
     # Chao 1987: S + (t - 1) / t * f1^2 / (2 f2)
-    assert chao_lower_bound(100, 30, 20, 3)["missed_at_least"] == pytest.approx(2 / 3 * 30**2 / 40)
-    assert chao_lower_bound(10, 6, 0, 2)["missed_at_least"] == pytest.approx(1 / 2 * 6 * 5 / 2)
-    low, high = chao_lower_bound(100, 30, 20, 3)["lower_bound_interval"]
+    assert chao_lower_bound(100, 30, 20, 3).missed_at_least == pytest.approx(2 / 3 * 30**2 / 40)
+    assert chao_lower_bound(10, 6, 0, 2).missed_at_least == pytest.approx(1 / 2 * 6 * 5 / 2)
+    low, high = chao_lower_bound(100, 30, 20, 3).lower_bound_interval
     assert 100 < low < 115 < high
-    assert chao_lower_bound(7, 0, 7, 3) == {
-        "lower_bound": 7,
-        "lower_bound_interval": [7, 7],
-        "missed_at_least": 0,
-    }
+    assert chao_lower_bound(7, 0, 7, 3) == LowerBound(
+        lower_bound=7, lower_bound_interval=[7, 7], missed_at_least=0
+    )
 
 
 def test_a_log_linear_model_recovers_what_it_assumes() -> None:
@@ -437,16 +436,16 @@ def test_a_log_linear_model_recovers_what_it_assumes() -> None:
         )
         counts = 10_000 * weights / weights.sum()
         result = loglinear_estimate(counts[:-1])  # type: ignore[arg-type]
-        assert result["loglinear"] == pytest.approx(10_000, rel=1e-4)
-        assert result["dependent_pairs"] == dependent
-        assert result["loglinear_interval"][0] < 10_000 < result["loglinear_interval"][1]
+        assert result.loglinear == pytest.approx(10_000, rel=1e-4)
+        assert result.dependent_pairs == dependent
+        assert result.loglinear_interval[0] < 10_000 < result.loglinear_interval[1]
     # drawn tables: the interval has the noise of the unseen cell, too
     rng, weights = (
         np.random.default_rng(1),
         np.array([np.exp(0.8 * a + 0.4 * b - 0.2 * c) for a, b, c in cells]),
     )
     intervals = [
-        loglinear_estimate(rng.multinomial(500, weights / weights.sum())[:-1])["loglinear_interval"]
+        loglinear_estimate(rng.multinomial(500, weights / weights.sum())[:-1]).loglinear_interval
         for _ in range(200)
     ]
     assert 0.85 <= np.mean([low <= 500 <= high for low, high in intervals]) <= 0.99

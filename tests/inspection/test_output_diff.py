@@ -19,9 +19,9 @@ from hypothesis import strategies as st
 
 import sanitize
 from sanitize.cli.diff_screen import draw_diff
-from sanitize.core.command_results import CellDiff, DiffPiece, DiffResult, DocumentDiff
 from sanitize.errors import InputRefused, LeakFound, OutputBroken, SanitizeError, UsageError
 from sanitize.inspection.output_diff import MARKS, _mask, _overlaps, _trim_context
+from sanitize.reporting.diff_page import CellDiff, DiffPiece, DiffResult, DocumentDiff
 from sanitize.storage.corpus import Corpus
 
 HIDDEN = base64.b64encode(b"mail me at ann.lee@example.com now").decode()

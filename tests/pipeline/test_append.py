@@ -24,7 +24,6 @@ from hypothesis import strategies as st
 
 from sanitize import plans
 from sanitize.core import failpoints
-from sanitize.core.command_results import RunResult
 from sanitize.core.keys import Key
 from sanitize.editors.pseudonymize import Pseudonymize
 from sanitize.errors import (
@@ -49,6 +48,7 @@ from sanitize.pipeline.indexing.index_increments import (
     starts_with_earlier_file,
 )
 from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus

@@ -14,6 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sanitize.core.part_protocols import OccurrenceEdits
+from sanitize.core.run_summary import CanaryCounts
 from sanitize.core.span_table import SpanTable
 from sanitize.core.text_cells import LeafPath
 from sanitize.editors.redact import Redact
@@ -58,7 +60,7 @@ def check_plan(
     texts: Sequence[str | None] = tuple(MAILS),
     changes: Sequence[str] = (),
     mode: str = "full",
-) -> dict[str, Any]:
+) -> CanaryCounts:
     engine = LocalEngine(workers=1, spill=folder)
     return canaries.check_canaries(
         engine, load_plan(plan, changes), write_documents(folder, texts), folder / "drill", mode
@@ -75,14 +77,14 @@ def test_every_form_that_must_be_removed_is_removed(
     # found by more than a pattern, or opt-in
     untested_kinds = ["PERSON", "USER_AT_HOST", "USER_NAME"] if plan in ("erase", "redact") else []
     kind_count = len(load_plan(plan).editor_no_by_kind) - len(untested_kinds)
-    assert result["removed"] == result["planted"] >= kind_count * canaries.CANARY_COUNT * 3
-    assert result["encoded"]["planted"] > 0 and result["untested_kinds"] == untested_kinds
+    assert result.removed == result.planted >= kind_count * canaries.CANARY_COUNT * 3
+    assert result.encoded.planted > 0 and result.untested_kinds == untested_kinds
     for form in canaries.CANARY_FORMS:
-        counts = result["by_form"][form.name]
-        assert not form.must_be_removed or counts["removed"] == counts["planted"] > 0
+        counts = result.by_form[form.name]
+        assert not form.must_be_removed or counts.removed == counts.planted > 0
     assert (
-        result["by_form"]["base64"]["removed"]
-        == result["by_form"]["base64"]["planted"]
+        result.by_form["base64"].removed
+        == result.by_form["base64"].planted
         == kind_count * canaries.CANARY_COUNT
     )
     assert not (tmp_path / "drill").exists()
@@ -90,23 +92,20 @@ def test_every_form_that_must_be_removed_is_removed(
 
 def test_the_forms_that_are_removed_depend_on_the_check(tmp_path: Path) -> None:
     full, fast, off = (
-        check_plan(tmp_path, "redact", mode=mode)["by_form"] for mode in ("full", "fast", "off")
+        check_plan(tmp_path, "redact", mode=mode).by_form for mode in ("full", "fast", "off")
     )
-    assert [form for form, counts in full.items() if counts["removed"] < counts["planted"]] == []
+    assert [form for form, counts in full.items() if counts.removed < counts.planted] == []
     assert {"HTML", "URL", "base64", "zero-width"} == {
-        form for form, counts in fast.items() if counts["removed"] < counts["planted"]
+        form for form, counts in fast.items() if counts.removed < counts.planted
     }
-    assert fast["base64"]["removed"] == off["base64"]["removed"] == 0
-    assert (
-        off["full-width"]["removed"] == 0
-        and off["as written"]["removed"] == off["as written"]["planted"]
-    )
+    assert fast["base64"].removed == off["base64"].removed == 0
+    assert off["full-width"].removed == 0 and off["as written"].removed == off["as written"].planted
 
 
 def test_samples_show_a_line_of_each_kind_before_and_after(tmp_path: Path) -> None:
     samples = {
-        sample["kind"]: (sample["before"], sample["after"])
-        for sample in check_plan(tmp_path, "redact")["samples"]
+        sample.kind: (sample.before, sample.after)
+        for sample in check_plan(tmp_path, "redact").samples
     }
     assert samples["EMAIL_ADDRESS"] == (
         "write to anna.kowal@mail.example.com",
@@ -115,8 +114,8 @@ def test_samples_show_a_line_of_each_kind_before_and_after(tmp_path: Path) -> No
     assert samples["PERSON"] == ("Dear Ann Roe, hello", "Dear [PERSON], hello")
     # RMFT keeps the first occurrence: the sample shows a later one, which keeps one part at most
     rmft = {
-        sample["kind"]: (sample["before"], sample["after"])
-        for sample in check_plan(tmp_path, "rmft")["samples"]
+        sample.kind: (sample.before, sample.after)
+        for sample in check_plan(tmp_path, "rmft").samples
     }
     before, after = rmft["EMAIL_ADDRESS"]
     assert (
@@ -165,9 +164,7 @@ def test_a_sample_with_a_value_of_the_corpus_is_left_out(tmp_path: Path) -> None
 
 def test_kinds_without_a_removal_guarantee_are_untested(tmp_path: Path) -> None:
     result = check_plan(tmp_path, "header_dedup")
-    assert (
-        result["untested_kinds"] == ["EMAIL_ADDRESS"] and result["removed"] == result["planted"] > 0
-    )
+    assert result.untested_kinds == ["EMAIL_ADDRESS"] and result.removed == result.planted > 0
 
 
 def test_every_kind_has_a_valid_example() -> None:
@@ -203,7 +200,7 @@ def test_the_same_plan_and_shapes_give_the_same_numbers(tmp_path: Path) -> None:
 )
 def test_shapes_of_unusual_documents(tmp_path: Path, texts: tuple[str | None, ...]) -> None:
     result = check_plan(tmp_path, "redact", texts)
-    assert result["removed"] == result["planted"] > 0
+    assert result.removed == result.planted > 0
 
 
 def test_a_null_column_without_a_type_is_accepted(tmp_path: Path) -> None:
@@ -287,12 +284,14 @@ def test_an_editor_that_skips_occurrences_stops_the_run(
     edit_occurrences = Redact.edit_occurrences
 
     def edit_some_occurrences(self: Redact, batch: Any) -> Any:
-        rows, texts, labels = edit_occurrences(self, batch)
+        edits = edit_occurrences(self, batch)
         is_edited = np.array(
-            [not value.startswith("4") for value in batch.occurrences["value"].gather(rows)],
+            [not value.startswith("4") for value in batch.occurrences["value"].gather(edits.rows)],
             np.bool_,
         )
-        return rows[is_edited], texts.filter(pa.array(is_edited)), labels
+        return OccurrenceEdits(
+            edits.rows[is_edited], edits.replacement.filter(pa.array(is_edited)), edits.labels
+        )
 
     monkeypatch.setattr(Redact, "edit_occurrences", edit_some_occurrences)
     pq.write_table(pa.table({"text": ["mail bob.lee@example.com"]}), tmp_path / "in.parquet")

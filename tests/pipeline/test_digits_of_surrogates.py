@@ -23,7 +23,7 @@ SURROGATES = ["143.255.50.185", "43.255.50.185"]
 EDITOR = f"""
 import numpy as np
 import pyarrow as pa
-from sanitize.core.part_protocols import Editor
+from sanitize.core.part_protocols import Editor, OccurrenceEdits
 
 class Fixed(Editor):
     kinds: tuple[str, ...]
@@ -31,7 +31,7 @@ class Fixed(Editor):
     def edit_occurrences(self, batch):
         count = batch.occurrences.height
         texts = [{SURROGATES}[row % {len(SURROGATES)}] for row in range(count)]
-        return np.arange(count), pa.array(texts, pa.large_string()), None
+        return OccurrenceEdits(np.arange(count), pa.array(texts, pa.large_string()))
 """
 
 

@@ -25,10 +25,10 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.command_results import RunResult
 from sanitize.kinds.kind import ASCII_WORD_CHARS, list_kinds
 from sanitize.pipeline import shard_checking
 from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages import detection, rewriting

@@ -30,7 +30,7 @@ EDITOR = f"""
 import numpy as np
 import polars as pl
 from sanitize.core.arrow_buffers import to_large_string
-from sanitize.core.part_protocols import Editor
+from sanitize.core.part_protocols import Editor, OccurrenceEdits
 
 class Encoding(Editor):
     kinds: tuple[str, ...] = ("EMAIL_ADDRESS",)
@@ -40,7 +40,7 @@ class Encoding(Editor):
         frame = batch.occurrences
         label = pl.when(pl.lit(frame["swept"].any()) & ((pl.col("swept") == False) | pl.lit(not self.ends)))
         labels = frame.select(label.then(pl.lit("id={ENCODED}")).otherwise(pl.lit("[MAIL]")).alias("label"))["label"]
-        return np.arange(frame.height), to_large_string(labels), None
+        return OccurrenceEdits(np.arange(frame.height), to_large_string(labels))
 """  # noqa: E501
 
 

@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from sanitize.core.command_results import RunResult
 from sanitize.errors import InputRefused, UsageError
 from sanitize.inspection.reproduction import replay
 from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.settings import Settings
 
 ROWS = [

@@ -18,10 +18,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.cli import main
-from sanitize.core.command_results import RunResult
 from sanitize.engines import worker_process
 from sanitize.errors import InputRefused, QuarantineExceeded
 from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.settings import Settings
 from sanitize.readers import sandbox
 from sanitize.readers.survey import REASONS

@@ -22,8 +22,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.cli.generated_mails import generate_mails, write_mbox
-from sanitize.core.command_results import RunResult
 from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 

@@ -19,9 +19,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from sanitize.cli.generated_mails import generate_mails
-from sanitize.core.command_results import RunResult
 from sanitize.errors import PlanError, UsageError
 from sanitize.pipeline.run import index_with_settings, run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage import corpus as shards

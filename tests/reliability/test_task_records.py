@@ -13,13 +13,13 @@ from typing import Any
 
 import pytest
 
-from sanitize.core.command_results import RunResult
 from sanitize.editors.redact import Redact
 from sanitize.editors.rmft import Rmft
 from sanitize.errors import InputRefused, UsageError
 from sanitize.pipeline import canaries, run_state, shard_checking
 from sanitize.pipeline.indexing import index_state
 from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.readers import staging

@@ -4,7 +4,9 @@ people are invented."""
 from __future__ import annotations
 
 import copy
+import dataclasses
 import re
+from collections.abc import Mapping
 from dataclasses import replace
 from html import unescape
 from html.parser import HTMLParser
@@ -14,14 +16,14 @@ import jinja2
 import pytest
 import yaml
 
+from sanitize.core.run_summary import RunSummary
+from sanitize.reporting import html_report
 from sanitize.reporting.charts import RankCurves
 from sanitize.reporting.html_report import (
     EditSample,
     ReportTables,
     _size_category,
     build_charts,
-    render_card,
-    render_report,
 )
 from sanitize.reporting.page_templates import render_template
 from sanitize.text import mail_headers
@@ -70,9 +72,6 @@ SUMMARY: dict[str, Any] = {
         "forms": ["exact", "case-folded", "NFKC"],
         "files": 4,
     },
-    "seconds": 3.25,
-    "mb_per_s": 12.5,
-    "peak_rss_mb": 310,
     "plan_name": "rmft",
     "plan_hash": "00ff00ff00ff00ff",
     "plan": {
@@ -91,8 +90,16 @@ SUMMARY: dict[str, Any] = {
     ],
     "quarantine": {"not_utf8": 2, "too_large": 1},
     "versions": {"polars": "2.1.0"},
-    "inputs": [{"name": "mails.mbox", "bytes": 123456, "sha256": "ab" * 32}],
-    "outputs": ["data/train-00000-of-00002.parquet", "data/train-00001-of-00002.parquet"],
+    "inputs": [{"number": 0, "bytes": 123456, "sha256": "ab" * 32}],
+    "shards": [
+        {
+            "path": f"data/train-0000{no}-of-00002.parquet",
+            "rows": 995,
+            "bytes": 1,
+            "sha256": "ef" * 32,
+        }
+        for no in range(2)
+    ],
 }
 KEPT_VALUES = {"column": "url", "kind": "URL", "values": 3, "kept_for": "name"}
 FULL_CHECK = SUMMARY["verify"] | {"mode": "full"}
@@ -207,8 +214,45 @@ FULL_SUMMARY = SUMMARY | {
 }
 
 
+SUMMARY_FIELDS = {one.name for one in dataclasses.fields(RunSummary)}
+
+
 def changed_summary(**facts: Any) -> dict[str, Any]:
     return copy.deepcopy(SUMMARY) | facts
+
+
+def as_manifest(facts: Mapping[str, Any]) -> dict[str, Any]:
+    """The manifest of a run whose summary has these facts; what they lack is empty."""
+    empty = {
+        "dropped": [],
+        "quarantine": {},
+        "by_kind": {},
+        "erased": 0,
+        "editor_reports": [],
+        "publishable": False,
+        "plan_name": "unnamed",
+        "plan_hash": "",
+        "key": "secret",
+        "columns": [],
+    }
+    summary = empty | {name: fact for name, fact in facts.items() if name in SUMMARY_FIELDS}
+    check = {"mode": "off", "forms": [], "files": 0}
+    summary["verify"] = check | facts.get("verify", {})
+    summary["canaries"] = {"untested_kinds": []} | facts.get("canaries", {})
+    if "blacklist" in facts:
+        counts = dict.fromkeys(("documents", "documents_without_user", "words", "masked_words"), 0)
+        summary["blacklist"] = {"direct": True, "columns": [], **counts, **facts["blacklist"]}
+    others = {name: fact for name, fact in facts.items() if name not in SUMMARY_FIELDS}
+    manifest = {"plan": {}, "settings": {}, "inputs": [], "shards": [], **others}
+    return {**manifest, "summary": summary, "tool": facts.get("versions", {})}
+
+
+def render_report(facts: Mapping[str, Any], tables: ReportTables | None = None) -> str:
+    return html_report.render_report(as_manifest(facts), tables)
+
+
+def render_card(facts: Mapping[str, Any], tables: ReportTables | None = None) -> str:
+    return html_report.render_card(as_manifest(facts), tables)
 
 
 def table_rows(html: str, head: str) -> list[list[str]]:
@@ -254,7 +298,7 @@ def test_page_loads_no_external_resources() -> None:
 def test_hostile_names_are_only_text(name: str) -> None:
     by_kind = {name: SUMMARY["by_kind"]["EMAIL_ADDRESS"] | {"skipped": {name: 1}}}
     plan = {"about": name, "edit": [{"use": name, "kinds": [name]}]}
-    versions, inputs = {name: name}, [{"name": name, "bytes": 1, "sha256": name}]
+    versions, inputs = {name: name}, [{"number": 0, "bytes": 1, "sha256": name}]
     columns = [{"name": name, "policy": name}]
     verify = {"mode": name, "values_checked": 1, "forms": [name], "files": 1}
     facts = changed_summary(
@@ -278,7 +322,7 @@ def test_hostile_names_are_only_text(name: str) -> None:
             {"part": name, "by_field": {name: {"occurrences": 1, "spans": 1, "lines": 1}}}
         ]
     }
-    facts |= {"outputs": [{"path": name, "rows": 1, "bytes": 1, "sha256": name}]}
+    facts |= {"shards": [{"path": name, "rows": 1, "bytes": 1, "sha256": name}]}
     facts |= {
         "description": dict.fromkeys(
             ("date", "dataset_name", "purpose", "responsible", "license"), name
@@ -594,7 +638,7 @@ def test_locations_do_not_name_rare_fields() -> None:
 def test_curves_equal_the_tables() -> None:
     figures = {
         figure.name: figure
-        for figure in build_charts(SUMMARY, TABLES)
+        for figure in build_charts(as_manifest(SUMMARY), TABLES)
         if isinstance(figure, RankCurves)
     }
     assert list(figures) == ["EMAIL_ADDRESS", "CREDIT_CARD", "URL"]
@@ -655,10 +699,7 @@ def test_only_labels_are_shown_unmasked() -> None:
 
 
 def test_a_large_summary_stays_under_two_megabytes() -> None:
-    inputs = [
-        {"name": f"part-{number}.parquet", "bytes": 10**9, "sha256": "cd" * 32}
-        for number in range(100_000)
-    ]
+    inputs = [{"number": number, "bytes": 10**9, "sha256": "cd" * 32} for number in range(100_000)]
     kinds = {f"KIND_{number}": SUMMARY["by_kind"]["URL"] for number in range(40)}
     histogram = [(kind, count, 1 + 10**6 // count**2) for kind in kinds for count in range(1, 3000)]
     outcomes = [(kind, "original", None, count, values) for kind, count, values in histogram]
@@ -667,7 +708,7 @@ def test_a_large_summary_stays_under_two_megabytes() -> None:
         for number in range(50_000)
     ]
     html = render_report(
-        changed_summary(inputs=inputs, by_kind=kinds, outputs=shards),
+        changed_summary(inputs=inputs, by_kind=kinds, shards=shards),
         ReportTables(frequency_histogram=histogram, outcomes=outcomes),
     )
     assert len(html.encode()) < 2_000_000 and "99,800 more" in html and "49,800 more" in html

@@ -24,13 +24,13 @@ from hypothesis import strategies as st
 from sanitize.cli.generated_mails import generate_mails
 from sanitize.core import user_counts
 from sanitize.core.arrow_buffers import TextBuffers
-from sanitize.core.command_results import RunResult
 from sanitize.core.user_counts import IdIndex, SortedUserCounter, UserCounter, merge_user_counts
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import UsageError
 from sanitize.inspection.sql_api import sql
 from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.run import index_with_settings, run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages import word_blacklist

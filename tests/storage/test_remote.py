@@ -22,7 +22,6 @@ import pyarrow.parquet as pq
 import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 
-from sanitize.core.command_results import RunResult
 from sanitize.errors import (
     InputRefused,
     LeakFound,
@@ -36,6 +35,7 @@ from sanitize.errors import (
 from sanitize.inspection import sql_api
 from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.settings import Settings
 from sanitize.readers import remote_input
 from sanitize.storage import remote_storage

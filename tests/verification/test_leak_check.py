@@ -11,6 +11,7 @@ import json
 import shutil
 import unicodedata
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,7 +23,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.command_results import RunResult, VerifyResult
 from sanitize.core.span_table import SpanTable
 from sanitize.core.text_cells import LeafPath
 from sanitize.editors.redact import Redact
@@ -31,6 +31,7 @@ from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.kind import ASCII_WORD_CHARS, all_kinds
 from sanitize.pipeline.run import run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.reporting import report_data
@@ -41,7 +42,7 @@ from sanitize.storage.files import file_sha256
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
 from sanitize.verification import search_terms
 from sanitize.verification.attribution import VerifyTask
-from sanitize.verification.leak_check import find_values_in_texts, verify
+from sanitize.verification.leak_check import VerifyResult, find_values_in_texts, verify
 from sanitize.verification.search_terms import write_terms
 from sanitize.verification.shard_check import ShardFindings, verify_task
 
@@ -1151,10 +1152,13 @@ def skip_last_edit(monkeypatch: pytest.MonkeyPatch, editor: type[Any]) -> None:
     original_edit = editor.edit_occurrences
 
     def edit_and_skip(self: Any, batch: Any) -> Any:
-        rows, texts, labels = original_edit(self, batch)
+        edits = original_edit(self, batch)
+        rows = edits.rows
         positions = batch.occurrences.select("doc_no", "start").rows()
         edited = np.array([positions[row] != positions[rows[-1]] for row in rows], np.bool_)
-        return rows[edited], texts.filter(pa.array(edited)), labels
+        return replace(
+            edits, rows=rows[edited], replacement=edits.replacement.filter(pa.array(edited))
+        )
 
     monkeypatch.setattr(editor, "edit_occurrences", edit_and_skip)
 

@@ -7,16 +7,14 @@ import itertools
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.completion import complete_kinds_and_categories
 from sanitize.cli.console import format_table, print_json, print_text, report_lost_output
 from sanitize.cli.options import AsJson, FinderNames, PlanChanges, PlanName, Reveal, local_path
-
-if TYPE_CHECKING:
-    from sanitize.plans.plan import Plan
 
 _MAX_SHOWN_LINES = 8  # line numbers of one kind in one file
 _MAX_SHOWN_FILES = 5  # files without text that a note names
@@ -77,7 +75,9 @@ def command(
     )
 
 
-def _check_files(files: Sequence[str], plan: Plan, entries: Sequence[str], as_json: bool) -> None:
+def _check_files(
+    files: Sequence[str], plan: sanitize.Plan, entries: Sequence[str], as_json: bool
+) -> None:
     """Print the occurrences by file and kind. Raises OccurrencesFound if there is one."""
     from sanitize.errors import OccurrencesFound
     from sanitize.inspection.text_files import find_in_files, resolve_fail_kinds
@@ -150,7 +150,12 @@ def _format_lines(lines: Sequence[int]) -> str:
 
 
 def _list_occurrences(
-    inputs: Sequence[str], plan_name: str, plan: Plan, lines: bool, reveal: bool, as_json: bool
+    inputs: Sequence[str],
+    plan_name: str,
+    plan: sanitize.Plan,
+    lines: bool,
+    reveal: bool,
+    as_json: bool,
 ) -> None:
     """Print one row for each occurrence; with the file's name where several are searched."""
     import polars as pl

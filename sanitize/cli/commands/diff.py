@@ -10,9 +10,9 @@ from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.console import print_json, print_text, report_lost_output
 from sanitize.cli.options import AsJson, WorkspaceOfOutput, local_path, require_choice
-from sanitize.core.command_results import DIFF_TEXTS, DiffResult
 from sanitize.core.table_rendering import escape_controls
 
 _VIEWS = ("auto", "side", "unified")
@@ -143,7 +143,9 @@ def command(
             print_text(_summarize(result, has_selection))
 
 
-def _summarize(result: DiffResult, has_selection: bool) -> str:
+def _summarize(result: sanitize.DiffResult, has_selection: bool) -> str:
+    from sanitize.reporting.diff_page import DIFF_TEXTS
+
     shown, matching = len(result.documents), result.matching
     if not matching and has_selection:
         return "no document has what was selected"

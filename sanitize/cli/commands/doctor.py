@@ -25,8 +25,7 @@ def command(
 ) -> None:
     """Check this machine: versions, disk, file modes, locks, workers, optional packages, and a run
     that is killed and resumed."""
-    from sanitize.cli.doctor import doctor
-    from sanitize.core.command_results import EnvironmentCheck
+    from sanitize.cli.doctor import EnvironmentCheck, doctor
 
     def print_check(check: EnvironmentCheck) -> None:
         typer.echo(f"{check.status:<6}  {check.name:<15}  {check.detail}", err=as_json)

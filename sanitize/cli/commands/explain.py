@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.console import format_blacklist, format_facts, format_kind_counts, print_result
 from sanitize.cli.options import (
     FROM_OPTIONS,
@@ -19,7 +20,6 @@ from sanitize.cli.options import (
     local_path,
     with_settings,
 )
-from sanitize.core.command_results import ExplainResult
 from sanitize.plans.settings import Settings
 
 
@@ -62,7 +62,7 @@ def command(
     )
 
 
-def format_preview(preview: ExplainResult) -> str:
+def format_preview(preview: sanitize.ExplainResult) -> str:
     """The result of `explain` as text."""
     from sanitize.readers.column_policies import format_policies
 

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.console import format_table, print_result
 from sanitize.cli.options import (
     FROM_OPTIONS,
@@ -17,7 +18,6 @@ from sanitize.cli.options import (
     Quiet,
     with_settings,
 )
-from sanitize.core.command_results import IndexResult
 from sanitize.plans.settings import Settings
 
 
@@ -50,7 +50,7 @@ def command(
     )
 
 
-def _format_index_summary(summary: IndexResult) -> str:
+def _format_index_summary(summary: sanitize.IndexResult) -> str:
     lines = [f"note: {note}" for note in summary.notes]
     lines.append(
         f"{summary.documents_in:,} documents, {summary.quarantined:,} in quarantine,"

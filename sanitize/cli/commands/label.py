@@ -5,19 +5,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from sanitize.cli.console import format_table, print_result
 from sanitize.cli.options import AsJson, Reveal, WorkspacePath, local_path
-from sanitize.core.command_results import (
-    LabelSample,
-    LabelScores,
-    MissedEstimate,
-    SeveralIndexEstimate,
-    TwoIndexEstimate,
-)
+
+if TYPE_CHECKING:
+    from sanitize.inspection.annotation import LabelSample, LabelScores, MissedEstimate
+    from sanitize.inspection.capture_recapture import SeveralIndexEstimate, TwoIndexEstimate
 
 
 def command(
@@ -206,6 +203,8 @@ def _format_estimates(
     kind: str, counts: TwoIndexEstimate | SeveralIndexEstimate
 ) -> tuple[Any, ...]:
     """A row of the table of estimates."""
+    from sanitize.inspection.capture_recapture import TwoIndexEstimate
+
     if isinstance(counts, TwoIndexEstimate):
         estimate = "–" if counts.estimate is None else round(counts.estimate)
         return (

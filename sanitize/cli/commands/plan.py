@@ -18,14 +18,10 @@ from sanitize.cli.options import (
     local_path,
     require_choice,
 )
-from sanitize.core.command_results import (
-    COVERAGE_HEADER,
-    ExampleCounts,
-    ExampleTestResult,
-    PlanDescription,
-)
 
 if TYPE_CHECKING:
+    from sanitize.inspection.plan_tests import ExampleCounts, ExampleTestResult
+    from sanitize.plans.coverage import PlanDescription
     from sanitize.plans.plan import Plan
 
 ACTIONS = ("show", "init", "test")
@@ -101,6 +97,8 @@ def command(
 
 
 def _format_description(found: PlanDescription) -> str:
+    from sanitize.plans.coverage import COVERAGE_HEADER
+
     lines = [
         f"{found.name}: {found.about}",
         "",

@@ -8,9 +8,9 @@ from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.console import print_result
 from sanitize.cli.options import FROM_OPTIONS, AsJson, Inputs, Quiet, local_path, with_settings
-from sanitize.core.command_results import ReplayResult
 from sanitize.plans.settings import Settings
 
 
@@ -66,7 +66,7 @@ def command(
         raise typer.Exit(OutputBroken.exit_code)
 
 
-def _format_replay(result: ReplayResult) -> str:
+def _format_replay(result: sanitize.ReplayResult) -> str:
     lines = [f"note: {note}" for note in result.notes]
     shards, different = result.shards, result.different_shards
     if result.same:

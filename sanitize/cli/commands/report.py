@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.console import print_result
 from sanitize.cli.options import AsJson, WorkspaceOfOutput, local_path
-from sanitize.core.command_results import ReportResult
 
 
 def command(
@@ -52,7 +52,7 @@ def command(
     )
 
 
-def _format_report_paths(result: ReportResult) -> str:
+def _format_report_paths(result: sanitize.ReportResult) -> str:
     lines = [f"page      {result.page}"] if result.page else []
     lines += [f"figure    {path}" for path in result.figures]
     if not result.samples:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.console import (
     LABEL_WIDTH,
     format_blacklist,
@@ -23,7 +24,6 @@ from sanitize.cli.options import (
     Quiet,
     with_settings,
 )
-from sanitize.core.command_results import RunResult
 from sanitize.plans.settings import Settings
 
 # printed below the options; the table of README.md in short
@@ -89,7 +89,7 @@ def command(
     )
 
 
-def _format_summary(summary: RunResult) -> str:
+def _format_summary(summary: sanitize.RunResult) -> str:
     from sanitize.readers.column_policies import format_policies
     from sanitize.storage.remote_storage import is_url
 

@@ -8,6 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
+import sanitize
 from sanitize.cli.console import format_table, print_json, print_text, report_lost_output
 from sanitize.cli.options import AsJson, local_path
 from sanitize.cli.settings_sources import (
@@ -21,7 +22,6 @@ from sanitize.cli.settings_sources import (
     read_variables,
     variable_of,
 )
-from sanitize.core.command_results import StatusResult
 from sanitize.errors import suggest_names
 
 
@@ -104,7 +104,7 @@ def _describe_unknown_variable(variable: str) -> str:
     )
 
 
-def _format_status(state: StatusResult) -> list[str]:
+def _format_status(state: sanitize.StatusResult) -> list[str]:
     if not state.indexed:
         return [f"no index yet ({state.detect_tasks_done} detection tasks done)"]
     increments = f" in {state.increments} increments" if (state.increments or 1) > 1 else ""

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.console import format_facts, format_table, print_json, print_text
 from sanitize.cli.options import (
     FROM_OPTIONS,
@@ -17,7 +18,6 @@ from sanitize.cli.options import (
     local_path,
     with_settings,
 )
-from sanitize.core.command_results import StreamResult
 from sanitize.plans.settings import Settings
 
 
@@ -100,7 +100,7 @@ def command(
         print_text(_format_summary(summary), err=True)
 
 
-def _format_summary(summary: StreamResult) -> str:
+def _format_summary(summary: sanitize.StreamResult) -> str:
     if not summary.changed:
         return f"nothing new; {summary.position:,} records are acknowledged"
     rows = [

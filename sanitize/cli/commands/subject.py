@@ -4,7 +4,7 @@ outputs."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -17,8 +17,14 @@ from sanitize.cli.options import (
     local_path,
     with_settings,
 )
-from sanitize.core.command_results import GivenIdentifiers, LinkedIdentifiers, SubjectResult
 from sanitize.plans.settings import Settings
+
+if TYPE_CHECKING:
+    from sanitize.pipeline.erasure.subject_request import (
+        GivenIdentifiers,
+        LinkedIdentifiers,
+        SubjectResult,
+    )
 
 
 @with_settings("subject")

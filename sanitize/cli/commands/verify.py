@@ -6,9 +6,9 @@ from typing import Annotated
 
 import typer
 
+import sanitize
 from sanitize.cli.console import print_result
 from sanitize.cli.options import FROM_OPTIONS, AsJson, Quiet, require_choice, with_settings
-from sanitize.core.command_results import VerifyResult
 from sanitize.core.verdict import describe_inconclusive, describe_search
 from sanitize.plans.settings import Settings
 
@@ -49,7 +49,7 @@ def command(
     print_result(found, as_json, _format_verification, quiet)
 
 
-def _format_verification(result: VerifyResult) -> str:
+def _format_verification(result: sanitize.VerifyResult) -> str:
     lines = [f"{result.out}: {result.shards} shards match the manifest"]
     if result.foreign_files:
         lines.append(f"not published by a run, searched too: {', '.join(result.foreign_files)}")

@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sanitize.core.command_results import UnreachedOutput
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.pipeline import publish_history
 from sanitize.storage import remote_output
@@ -21,6 +20,18 @@ from sanitize.storage.corpus import Corpus
 from sanitize.storage.remote_storage import is_url
 
 _Command = dict[str, Any]
+
+
+@dataclass(frozen=True, kw_only=True)
+class UnreachedOutput:
+    """A folder that was published and that an erasure does not reach. `reason`: `missing` (it is
+    nowhere beside WORK or its path), `other content` (the folder at its path is not the one that
+    was published), `other workspace` (the private folder beside it is another one), or `copy` (a
+    further folder with the same content, besides the output itself)."""
+
+    out: str
+    plan_hash: str
+    reason: str
 
 
 @dataclass(frozen=True, kw_only=True)

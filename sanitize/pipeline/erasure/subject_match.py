@@ -173,7 +173,7 @@ class LinkTask:
     folder: Path
 
 
-def link_task(task: LinkTask) -> dict[str, Any]:
+def link_task(task: LinkTask) -> None:
     """Write `links.parquet`: the distinct pairs of address and display name."""
     task.folder.mkdir(parents=True, exist_ok=True)
     addresses = load_occurrences(task.occurrences, ("EMAIL_ADDRESS",))
@@ -195,7 +195,6 @@ def link_task(task: LinkTask) -> dict[str, Any]:
     with open_table_writer(task.folder / "links.parquet", _LINKS_SCHEMA) as out:
         frame = pl.concat(links).unique().sort("value_id", "name")
         out.write_table(frame.to_arrow(compat_level=pl.CompatLevel.oldest()).cast(_LINKS_SCHEMA))
-    return {}
 
 
 def _extract_links(buffers: TextBuffers, addresses: pl.DataFrame) -> pl.DataFrame:

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import polars as pl
@@ -28,22 +28,13 @@ import pyarrow.parquet as pq
 
 from sanitize.array_types import I64
 from sanitize.core.arrow_buffers import fill_null_texts
-from sanitize.core.command_results import (
-    ErasedOutput,
-    Erasure,
-    GivenIdentifiers,
-    LinkedIdentifiers,
-    SectionCounts,
-    SubjectInOutput,
-    SubjectInTraining,
-    SubjectResult,
-    UnreachedOutput,
-)
+from sanitize.core.command_results import IF_SET, CommandResult
 from sanitize.core.keys import Key
 from sanitize.core.progress import ProgressCallback, ignore_progress
+from sanitize.core.table_rendering import SummaryTable
 from sanitize.core.text_cells import LeafPath
 from sanitize.engines.local import LocalEngine
-from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, is_command_line
+from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, running_command_line
 from sanitize.kinds.custom_kind import CustomKind
 from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.pipeline import publish_history
@@ -54,7 +45,11 @@ from sanitize.pipeline.erasure.mailboxes import (
     find_inner_ids,
     read_address_parts,
 )
-from sanitize.pipeline.erasure.published_outputs import OutputSearch, PublishedOutput
+from sanitize.pipeline.erasure.published_outputs import (
+    OutputSearch,
+    PublishedOutput,
+    UnreachedOutput,
+)
 from sanitize.pipeline.erasure.subject_match import LinkTask, SubjectMatch, expand_match, link_task
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.detection_spec import read_custom_kinds
@@ -72,6 +67,149 @@ from sanitize.storage.task_records import hash_json
 from sanitize.text import name_search
 from sanitize.text.literal_search import LiteralMatcher
 from sanitize.verification.leak_check import verify
+
+
+@dataclass(frozen=True, kw_only=True)
+class GivenIdentifiers:
+    """How many values, names and users a match gives."""
+
+    values: int
+    names: int
+    users: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LinkedIdentifiers:
+    """How many values and names are linked to those given, and how many display names were not
+    followed."""
+
+    values: int
+    names: int
+    names_not_followed: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SectionCounts:
+    """Occurrences of one kind in one section of the documents (None: in the text), and the
+    documents that have them."""
+
+    kind: str
+    section: str | None
+    occurrences: int
+    documents: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubjectInOutput:
+    """What one published OUT holds of a person: documents, shards, occurrences replaced and
+    `remaining`. Counts are None if OUT was published from an earlier index."""
+
+    plan: str
+    plan_hash: str
+    out: str
+    documents: int | None
+    shards: Sequence[str]
+    remaining: int | None
+    replaced: int | None
+    erasures_honoured: Annotated[int | None, IF_SET] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class SubjectInTraining:
+    """What one training run saw of the person's documents: how many, first at which step, and how
+    many checkpoints came after it."""
+
+    run: str
+    documents_seen: int
+    first_step: int | None
+    checkpoints: int
+    checkpoints_after: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ErasedOutput:
+    """One OUT after an erasure. `erased` is False if it could not be published without the person,
+    and then nothing else is known; or if it has `occurrences_left`: those of values that the
+    finders of its plan do not find."""
+
+    out: str
+    plan_hash: str
+    erased: bool
+    shards: Annotated[int | None, IF_SET] = None
+    shards_rewritten: Annotated[int | None, IF_SET] = None
+    changed: Annotated[bool | None, IF_SET] = None
+    occurrences_erased: Annotated[int | None, IF_SET] = None
+    occurrences_left: Annotated[int | None, IF_SET] = None
+    leaks: Annotated[int | None, IF_SET] = None
+    encoded_leaks: Mapping[str, int] | None = None
+    manifest_sha256: Annotated[str | None, IF_SET] = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class Erasure(CommandResult):
+    """The outputs that were published again without the person, and the file of the receipt."""
+
+    outputs: Sequence[ErasedOutput]
+    receipt: str
+
+    def summary_table(self) -> SummaryTable:
+        rows = [(output.out, output.occurrences_erased) for output in self.outputs]
+        return SummaryTable(
+            title=f"erased; receipt {self.receipt}", header=("output", "occurrences"), rows=rows
+        )
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class SubjectResult(CommandResult):
+    """The result of `subject`: what was given and linked, where it occurs, and what was erased.
+    `unmatched_lines` are the lines of the match that occur nowhere."""
+
+    given: GivenIdentifiers
+    linked: LinkedIdentifiers
+    values_found: int
+    unmatched_lines: Sequence[int]
+    documents: int
+    documents_authored: int
+    occurrences: int
+    occurrences_by_section: Sequence[SectionCounts]
+    runs: Sequence[SubjectInOutput]
+    checkpoints: Sequence[SubjectInTraining]
+    unreached_outputs: Sequence[UnreachedOutput]
+    work: str
+    erased: Annotated[Erasure | None, IF_SET] = None
+
+    def summary_table(self) -> SummaryTable:
+        given, linked = self.given, self.linked
+        facts = [
+            ("given", f"{given.values:,} values, {given.names:,} names, {given.users:,} users"),
+            ("linked", f"{linked.values:,} values, {linked.names:,} names"),
+            ("found", f"{self.occurrences:,} occurrences in {self.documents:,} documents"),
+            *(
+                (
+                    "published",
+                    (
+                        f"{run.out}: {run.remaining:,} left, {run.replaced:,} replaced"
+                        if run.remaining is not None
+                        else run.out
+                    ),
+                )
+                for run in self.runs
+            ),
+            *(
+                ("erased", f"{output.out}: {output.occurrences_erased or 0:,} occurrences")
+                for output in (self.erased.outputs if self.erased else ())
+            ),
+        ]
+        rows = [
+            (place.kind, place.section or "the text", place.occurrences)
+            for place in self.occurrences_by_section
+        ]
+        return SummaryTable(
+            title=f"sanitize subject: {self.work}",
+            facts=facts,
+            header=("kind", "where", "occurrences"),
+            rows=rows,
+        )
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -736,7 +874,7 @@ def _erase_subject(
         " may still hold the person:"
         f" {'; '.join(f'{one.out} ({_REASONS[one.reason]})' for one in not_found)}. Move each back"
         " and repeat the request, or, if it no longer exists, repeat the request with"
-        f" {'--deleted FOLDER' if is_command_line() else 'deleted=[FOLDER]'}"
+        f" {'--deleted FOLDER' if running_command_line.get() else 'deleted=[FOLDER]'}"
     )
     if left and not failed:
         failed_count = sum(output.occurrences_left is not None for output in outputs)

@@ -31,7 +31,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.core import failpoints
-from sanitize.core.command_results import IndexResult, StageCost
 from sanitize.engines import spark, spark_session
 from sanitize.engines.local import LocalEngine
 from sanitize.engines.task_runner import FolderTask, TaskRunner
@@ -54,6 +53,7 @@ from sanitize.pipeline.indexing.index_state import (
     list_fields,
     resolve_policies,
 )
+from sanitize.pipeline.run_results import IndexResult
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import Plan
 from sanitize.plans.settings import Settings
@@ -379,7 +379,7 @@ class IndexBuilder:
                 work=str(corpus.workspace),
                 key="seed" if corpus.key.is_public else "secret",
                 notes=corpus.notes,
-                stages={stage: StageCost(**cost) for stage, cost in self.tasks.costs.costs.items()},
+                stages=dict(self.tasks.costs.costs),
             ),
         )
 

@@ -19,12 +19,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from sanitize.core.command_results import IndexResult
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
 from sanitize.errors import InputRefused
 from sanitize.pipeline.indexing import index_increments
 from sanitize.pipeline.manifest import get_library_versions
+from sanitize.pipeline.run_results import IndexResult
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.settings import Settings
 from sanitize.readers import staging

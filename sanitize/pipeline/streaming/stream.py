@@ -36,9 +36,9 @@ import pyarrow as pa
 
 from sanitize.core import failpoints
 from sanitize.core.arrow_buffers import fill_null_texts
-from sanitize.core.command_results import StreamKindCounts, StreamResult
 from sanitize.core.engine import WorkerDied
 from sanitize.core.keys import Key
+from sanitize.core.run_summary import KindOutcomes
 from sanitize.core.span_table import SpanTable
 from sanitize.core.text_cells import column_of_path
 from sanitize.engines.worker_process import map_ahead
@@ -81,6 +81,7 @@ from sanitize.pipeline.streaming.sources_and_sinks import (
     skip_records,
     survey_path,
 )
+from sanitize.pipeline.streaming.stream_result import StreamResult
 from sanitize.pipeline.streaming.stream_state import StreamState
 from sanitize.pipeline.streaming.value_log import ValueLog
 from sanitize.plans.coverage import (
@@ -632,7 +633,7 @@ class StreamProcessor:
         """Counts of this command, and the acknowledged position in the whole stream."""
         seconds = time.monotonic() - self._started_at
         kinds = {
-            kind: StreamKindCounts(
+            kind: KindOutcomes(
                 **counts, replaced=counts["occurrences"] - counts["kept"] - counts["left_by_plan"]
             )
             for kind, counts in sorted(self.by_kind.items())

@@ -24,9 +24,9 @@ from functools import cached_property
 import numpy as np
 import polars as pl
 
-from sanitize.array_types import F64, I64, Mask
+from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans
-from sanitize.core.intervals import find_overlapping_pairs, select_greedily
+from sanitize.core.intervals import ScoredSpans, find_overlapping_pairs, select_greedily
 from sanitize.kinds.east_asian_names import (
     CHINESE,
     CHINESE_GIVEN_NAME_CHARACTERS,
@@ -81,11 +81,11 @@ _CONTINUATION_MASK, _CONTINUATION = 0xC0, 0x80
 
 def find_east_asian_names(
     buffers: TextBuffers, contact_start: I64, contact_end: I64
-) -> tuple[I64, I64, F64]:
+) -> ScoredSpans:
     """Returns start byte, end byte and score of every name, ascending and disjoint. `contact_start`
     and `contact_end` are the addresses and telephone numbers of the column, ascending: a name
     beside one needs no other evidence."""
-    nothing = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+    nothing = ScoredSpans(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
     position = buffers.non_ascii_bytes
     position = position[
         (buffers.data[position] >= _FIRST_BYTE) & (buffers.data[position] <= _LAST_BYTE)
@@ -106,7 +106,7 @@ def find_east_asian_names(
         texts, contact_start[is_searched] - shift[row], contact_end[is_searched] - shift[row]
     )
     to_column = shift[np.searchsorted(texts.offsets, found[0], side="right") - 1]
-    return found[0] + to_column, found[1] + to_column, found[2]
+    return ScoredSpans(found[0] + to_column, found[1] + to_column, found[2])
 
 
 def is_east_asian_full_name(names: pl.Series) -> Mask:
@@ -649,9 +649,7 @@ class _SearchedTexts(TextBuffers):
         return found
 
 
-def _find_in_texts(
-    texts: _SearchedTexts, contact_start: I64, contact_end: I64
-) -> tuple[I64, I64, F64]:
+def _find_in_texts(texts: _SearchedTexts, contact_start: I64, contact_end: I64) -> ScoredSpans:
     """The names of texts with Chinese characters, kana or Hangul."""
     found = [
         _find_titled_names(texts),
@@ -659,11 +657,12 @@ def _find_in_texts(
         *_find_names_at_line_starts(texts),
         _find_names_beside_contacts(texts, contact_start, contact_end),
     ]
-    start, end, score = _choose_disjoint(found)
-    return _choose_disjoint([(start, end, score), _find_further_occurrences(texts, start, end)])
+    chosen = _choose_disjoint(found)
+    further = _find_further_occurrences(texts, chosen.start, chosen.end)
+    return _choose_disjoint([chosen, further])
 
 
-def _choose_disjoint(found: Iterable[tuple[I64, I64, F64]]) -> tuple[I64, I64, F64]:
+def _choose_disjoint(found: Iterable[ScoredSpans]) -> ScoredSpans:
     """Of overlapping names the one with the highest score, then the longest, then the first."""
     start, end, score = (np.concatenate(column) for column in zip(*found, strict=True))
     order = np.lexsort((-score, end, start))
@@ -671,14 +670,14 @@ def _choose_disjoint(found: Iterable[tuple[I64, I64, F64]]) -> tuple[I64, I64, F
     rank = np.empty(len(start), np.int64)
     rank[np.lexsort((start, start - end, -score))] = np.arange(len(start))
     is_kept = select_greedily(rank, *find_overlapping_pairs(start, end))
-    return start[is_kept], end[is_kept], score[is_kept]
+    return ScoredSpans(start[is_kept], end[is_kept], score[is_kept])
 
 
-def _apply_rule(texts: _SearchedTexts, rule: _Rule) -> tuple[I64, I64, F64]:
+def _apply_rule(texts: _SearchedTexts, rule: _Rule) -> ScoredSpans:
     """The names that one rule finds."""
     cue_start, cue_end = texts.find_evidence(rule.cue)
     if not len(cue_start):  # compiling the patterns of names costs some milliseconds
-        return cue_start, cue_end, np.empty(0)
+        return ScoredSpans(cue_start, cue_end, np.empty(0))
     if rule.is_before:
         end = cue_start
         size = _measure(_extract_first(_slice_before(texts, end), rule.patterns))
@@ -694,7 +693,7 @@ def _apply_rule(texts: _SearchedTexts, rule: _Rule) -> tuple[I64, I64, F64]:
     if rule.is_open:
         end = _trim_ordinary_endings(texts, start, end)
     is_name = _is_no_ordinary_word(texts, start, end, is_sure=rule.is_sure)
-    return start[is_name], end[is_name], np.full(int(is_name.sum()), rule.score)
+    return ScoredSpans(start[is_name], end[is_name], np.full(int(is_name.sum()), rule.score))
 
 
 def _match_after(
@@ -742,7 +741,7 @@ def _add_listed_names(texts: _SearchedTexts, start: I64, end: I64, rule: _Rule) 
     return np.concatenate(starts), np.concatenate(ends)
 
 
-def _find_names_at_line_starts(texts: _SearchedTexts) -> list[tuple[I64, I64, F64]]:
+def _find_names_at_line_starts(texts: _SearchedTexts) -> list[ScoredSpans]:
     """Names at the starts of lines, by pattern."""
     # the patterns read one line more
     position = texts.line_starts[texts.has_characters | np.append(texts.has_characters[1:], False)]
@@ -759,7 +758,9 @@ def _find_names_at_line_starts(texts: _SearchedTexts) -> list[tuple[I64, I64, F6
             texts, position[is_possible], position[is_possible], (rf"({before})({name}){after}",)
         )
         is_name = _is_no_ordinary_word(texts, start, end, is_sure=False)
-        found.append((start[is_name], end[is_name], np.full(int(is_name.sum()), ONE_LISTED_SCORE)))
+        found.append(
+            ScoredSpans(start[is_name], end[is_name], np.full(int(is_name.sum()), ONE_LISTED_SCORE))
+        )
     return found
 
 
@@ -914,7 +915,7 @@ def _titled_name_patterns() -> dict[str, tuple[str, ...]]:
     }
 
 
-def _find_titled_names(texts: _SearchedTexts) -> tuple[I64, I64, F64]:
+def _find_titled_names(texts: _SearchedTexts) -> ScoredSpans:
     """Names before a title or honorific: `王小明先生`, `王老师`, `田中様`, `김민수 씨`."""
     chinese, japanese = set(words.CHINESE_TITLES.split()), set(words.JAPANESE_HONORIFICS.split())
     plain, korean = (
@@ -925,7 +926,7 @@ def _find_titled_names(texts: _SearchedTexts) -> tuple[I64, I64, F64]:
     title_pattern = rf"{join_names(chinese | japanese)}|(?:{short})(?:{_END}|[您你说和与的])|(?:{join_names(korean)})(?:{_END}|{_KOREAN_PARTICLE})"  # noqa: E501
     start, end = texts.find_evidence(title_pattern)
     if not len(start):
-        return start, end, np.empty(0)
+        return ScoredSpans(start, end, np.empty(0))
     # `史书记载`, `协会长期`
     is_other_word = (
         _slice_after(texts, start, start)
@@ -993,16 +994,16 @@ def _find_titled_names(texts: _SearchedTexts) -> tuple[I64, I64, F64]:
         starts.append(name_start[is_kept])
         ends.append(name_end[is_kept])
     name_start, name_end = np.concatenate(starts), np.concatenate(ends)
-    return name_start, name_end, np.full(len(name_start), AFTER_TITLE_SCORE)
+    return ScoredSpans(name_start, name_end, np.full(len(name_start), AFTER_TITLE_SCORE))
 
 
 def _find_names_beside_contacts(
     texts: TextBuffers, contact_start: I64, contact_end: I64
-) -> tuple[I64, I64, F64]:
+) -> ScoredSpans:
     """Names before or after an address or a telephone number: `王小明 13800138000`, `田中太郎
     <tanaka@example.com>`."""
     if not len(contact_start):
-        return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+        return ScoredSpans(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
     p = _load_patterns()
     titles = _join(words.CHINESE_TITLES)
     name = rf"({p.transliterated}|{p.japanese_name}|{p.chinese_name}|{p.japanese_unlisted}|{p.korean_name})"  # noqa: E501
@@ -1017,7 +1018,7 @@ def _find_names_beside_contacts(
     )
     contact_start, contact_end = contact_start[has_name_beside], contact_end[has_name_beside]
     if not len(contact_start):
-        return contact_start, contact_end, np.empty(0)
+        return ScoredSpans(contact_start, contact_end, np.empty(0))
     before_name = rf"(?:[^\p{{Han}}\p{{Hiragana}}\p{{Katakana}}ー]|{_join(words.CHINESE_LEADS)})"
     groups = (
         _slice_before(texts, contact_start)
@@ -1041,14 +1042,14 @@ def _find_names_beside_contacts(
     ends.append(starts[1] + size[is_found])
     start, end = np.concatenate(starts), np.concatenate(ends)
     is_name = _is_no_ordinary_word(texts, start, end, is_sure=False)
-    return start[is_name], end[is_name], np.full(int(is_name.sum()), TWO_LISTED_SCORE)
+    return ScoredSpans(start[is_name], end[is_name], np.full(int(is_name.sum()), TWO_LISTED_SCORE))
 
 
-def _find_further_occurrences(texts: TextBuffers, start: I64, end: I64) -> tuple[I64, I64, F64]:
+def _find_further_occurrences(texts: TextBuffers, start: I64, end: I64) -> ScoredSpans:
     """Further occurrences of the full names of a text in the same text, and of the Japanese family
     names of its names."""
     if not len(start):
-        return start, end, np.empty(0)
+        return ScoredSpans(start, end, np.empty(0))
     name = pl.Series(slice_spans(texts, start, end), dtype=pl.String)
     family = _load_patterns().japanese_long_family
     found = pl.DataFrame(
@@ -1064,7 +1065,7 @@ def _find_further_occurrences(texts: TextBuffers, start: I64, end: I64) -> tuple
         .sort("text_no", pl.col("name").str.len_bytes(), "name", descending=[False, True, False])
     )
     if not values.height:
-        return start[:0], end[:0], np.empty(0)
+        return ScoredSpans(start[:0], end[:0], np.empty(0))
     by_text = values.group_by("text_no", maintain_order=True).agg("name")
     rows = by_text["text_no"].to_numpy()
     by_text = by_text.with_columns(
@@ -1102,4 +1103,4 @@ def _find_further_occurrences(texts: TextBuffers, start: I64, end: I64) -> tuple
         .to_numpy()
     )
     is_kept[rows[~is_after_word]] = False
-    return start[is_kept], end[is_kept], np.full(int(is_kept.sum()), _FURTHER_SCORE)
+    return ScoredSpans(start[is_kept], end[is_kept], np.full(int(is_kept.sum()), _FURTHER_SCORE))

@@ -7,7 +7,7 @@ import polars as pl
 
 from sanitize.array_types import F64, I64, Mask
 from sanitize.core.arrow_buffers import slice_spans
-from sanitize.core.intervals import begins_group, enumerate_ranges, overlaps_any
+from sanitize.core.intervals import ScoredSpans, begins_group, enumerate_ranges, overlaps_any
 from sanitize.core.keys import IdSet
 from sanitize.text.name_lexicon import (
     CHINESE_SURNAME,
@@ -73,11 +73,11 @@ class ProseNames:
         self.certain_start = np.searchsorted(words.start, display_start)
         self.certain_end = np.searchsorted(words.start, display_end) - 1
 
-    def find(self) -> tuple[I64, I64, F64]:
+    def find(self) -> ScoredSpans:
         """Returns start byte, end byte and score of every name."""
         w, roles = self.words, self.roles
         if not len(w.start):
-            return np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+            return ScoredSpans(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
         chinese, starts_initials = np.zeros((2, len(w.start)), np.bool_)
         chinese[self._find_chinese_names()] = True
         initials = self._find_initials()
@@ -98,7 +98,7 @@ class ProseNames:
             start, end, score, *self._find_parts_of_names(start, end, score)
         )
         start, end, score = _add_disjoint(start, end, score, *self._find_lowercase_names())
-        return w.start[start], w.end[end], score
+        return ScoredSpans(w.start[start], w.end[end], score)
 
     def _choose_candidates(
         self, chinese: Mask, starts_initials: Mask, context_score: F64
@@ -198,7 +198,7 @@ class ProseNames:
         found: I64 = rows[given_names.str.contains(PINYIN_NAME_PATTERN).to_numpy()]
         return found
 
-    def _find_reversed_names(self) -> tuple[I64, I64, F64]:
+    def _find_reversed_names(self) -> ScoredSpans:
         """Finds `Roe, Ann` and `Roe, Ann B.`: a surname, after its comma a given name, and the end
         of an entry. A surname that is also a given name must be at the start of an entry (`Anna,
         Peter` in a sentence are two people)."""
@@ -230,7 +230,9 @@ class ProseNames:
             ENTRY_SUFFIX_BYTES[byte_2_after],
             ENTRY_END_BYTES[byte_1_after] | is_at_text_end,
         )
-        return rows[is_valid], end[is_valid], np.full(int(is_valid.sum()), TWO_LISTED_SCORE)
+        return ScoredSpans(
+            rows[is_valid], end[is_valid], np.full(int(is_valid.sum()), TWO_LISTED_SCORE)
+        )
 
     def _is_before_comma(self, rows: I64) -> Mask:
         """True for those of the words `rows` that a comma and a blank separate from the next
@@ -301,7 +303,7 @@ class ProseNames:
         )
         return found
 
-    def _find_parts_of_names(self, start: I64, end: I64, score: F64) -> tuple[I64, I64, F64]:
+    def _find_parts_of_names(self, start: I64, end: I64, score: F64) -> ScoredSpans:
         """Finds single capitalised words that are part of a longer name of the same text. A word
         that is also a word of the language or a place must be written as people are: before a verb,
         with `'s`, spoken to."""
@@ -323,7 +325,7 @@ class ProseNames:
             & ~w.has_flag_at(words, STOP_WORD | TITLE | LIST_WORD)
         ]
         if not len(words):
-            return words, words, np.empty(0)
+            return ScoredSpans(words, words, np.empty(0))
         rows = np.flatnonzero(roles.is_name_word)
         rows = rows[IdSet.of(w.text_keys_at(words)).contains(w.text_keys_at(rows))]
         before, after = rows - 1, np.minimum(rows + 1, len(w.start) - 1)
@@ -337,14 +339,14 @@ class ProseNames:
         is_ambiguous = roles.is_common_at(rows) | w.has_flag_at(rows, PLACE | ORGANIZATION)
         rows = rows[~is_ambiguous | is_addressed(roles, rows)]
         rows = rows[~is_after_place_prefix(roles, rows, rows)]
-        return rows, rows, np.full(len(rows), PART_OF_NAME_SCORE)
+        return ScoredSpans(rows, rows, np.full(len(rows), PART_OF_NAME_SCORE))
 
     def _is_other_name_word(self, rows: I64) -> Mask:
         """True for those of the words `rows` that are a word of a name and no common word."""
         found: Mask = self.roles.is_name_word[rows] & ~self.roles.is_common_at(rows)
         return found
 
-    def _find_lowercase_names(self) -> tuple[I64, I64, F64]:
+    def _find_lowercase_names(self) -> ScoredSpans:
         """Finds names in lower case: two adjacent listed names, the first of them a given name;
         `roe, ann` in a header line; and a given name after a greeting, or at the end of a line
         after a closing such as `thanks`."""
@@ -379,7 +381,7 @@ class ProseNames:
         reversed_names = reversed_names[self._are_in_people_field(reversed_names)]
         rows = np.concatenate([pair, after_greeting, after_closing, reversed_names])
         ends = np.concatenate([pair + 1, after_greeting, after_closing, reversed_names + 1])
-        return rows, ends, np.full(len(rows), LOWERCASE_SCORE)
+        return ScoredSpans(rows, ends, np.full(len(rows), LOWERCASE_SCORE))
 
     def _is_lowercase_name_at(self, rows: I64) -> Mask:
         """True for those of the words `rows` that are listed names in lower case, and hardly
@@ -410,7 +412,7 @@ class ProseNames:
 
 def _add_disjoint(
     start: I64, end: I64, score: F64, more_start: I64, more_end: I64, more_score: F64
-) -> tuple[I64, I64, F64]:
+) -> ScoredSpans:
     """Adds to the names, given by their first and their last word, those of the further ones that
     share no word with them."""
     is_free = ~overlaps_any(more_start, more_end + 1, start, end + 1)
@@ -419,7 +421,7 @@ def _add_disjoint(
     order = np.argsort(more_start, kind="stable")
     more_start, more_end, more_score = more_start[order], more_end[order], more_score[order]
     is_first = begins_group(more_start, more_end + 1)
-    return (
+    return ScoredSpans(
         np.append(start, more_start[is_first]),
         np.append(end, more_end[is_first]),
         np.append(score, more_score[is_first]),

@@ -5,9 +5,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from sanitize.array_types import F64, I64, Mask
+from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import make_byte_table
-from sanitize.core.intervals import enumerate_ranges
+from sanitize.core.intervals import ScoredSpans, enumerate_ranges
 from sanitize.core.keys import IdSet
 from sanitize.text.name_lexicon import (
     ASSENT,
@@ -35,12 +35,12 @@ _AT, _OPENING_BRACKET, _CLOSING_BRACKET = b"@[]"
 _LOCAL_JOINER_BYTES, _DOMAIN_JOINER_BYTES = make_byte_table(b"._-+"), make_byte_table(b".-")
 
 
-def find_signatures(roles: WordRoles) -> tuple[I64, I64, F64]:
+def find_signatures(roles: WordRoles) -> ScoredSpans:
     """Returns first word, last word and score of the sender's names in signatures, in any letter
     case: `petra` on a line of its own, or after `thanks,` at the end of a line, where a line
     `From:` has `Petra Zyqwert <petra.zyqwert@example.com>`."""
     w = roles.words
-    nothing = np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0)
+    nothing = ScoredSpans(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
     first = w.line_starts
     last = np.append(first[1:], len(w.start)) - 1
     is_sender_line = _is_sender_line(w, first)
@@ -82,7 +82,7 @@ def find_signatures(roles: WordRoles) -> tuple[I64, I64, F64]:
         np.append(short_first[is_signature], endings),
         np.append(short_last[is_signature], endings),
     )
-    return start, end, np.full(len(start), SIGNATURE_SCORE)
+    return ScoredSpans(start, end, np.full(len(start), SIGNATURE_SCORE))
 
 
 def _is_sender_line(words: WordTable, first: I64) -> Mask:

@@ -28,6 +28,7 @@ import polars as pl
 
 from sanitize.array_types import I32, I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, find_matches, make_byte_table, slice_spans
+from sanitize.core.intervals import TextSpans
 from sanitize.kinds.kind import ASCII_WORD_CHARS
 from sanitize.text import name_lexicon as lexicon
 from sanitize.text.mail_headers import find_header_blocks, find_sections
@@ -159,23 +160,23 @@ _BLANKS = make_byte_table(b" \t\r\n\v\f")
 _OTHER_SCRIPTS = make_byte_table(bytes([*range(0xCD, 0xE1), *range(0xE3, 0xEF), 0xF0]))
 
 
-def cut_text_pieces(buffers: TextBuffers) -> tuple[I64, I64, I64]:
+def cut_text_pieces(buffers: TextBuffers) -> TextSpans:
     """Returns text, first byte and end byte of the pieces of a column: whole texts, divided at a
     blank where they are longer than 64 KB."""
     text_no = np.flatnonzero(buffers.lengths)
     return _divide_long(buffers, text_no, buffers.offsets[text_no], buffers.offsets[text_no + 1])
 
 
-def cut_name_pieces(buffers: TextBuffers) -> tuple[I64, I64, I64]:
+def cut_name_pieces(buffers: TextBuffers) -> TextSpans:
     """Returns text, first byte and end byte of the pieces of a column that can hold a name, an
     address or a number of a document."""
     text_no, start, end = _cut_lines(buffers)
     if not len(start):
-        return text_no, start, end
+        return TextSpans(text_no, start, end)
     selected = _select_lines(buffers, text_no, start, end)
     rows = np.flatnonzero(selected)
     if not len(rows):
-        return text_no[:0], start[:0], end[:0]
+        return TextSpans(text_no[:0], start[:0], end[:0])
     is_first = np.append(
         True, (start[rows][1:] != end[rows][:-1]) | (text_no[rows][1:] != text_no[rows][:-1])
     )
@@ -184,7 +185,7 @@ def cut_name_pieces(buffers: TextBuffers) -> tuple[I64, I64, I64]:
     return _divide_long(buffers, text_no[rows[first]], start[rows[first]], end[rows[last]])
 
 
-def _cut_lines(buffers: TextBuffers) -> tuple[I64, I64, I64]:
+def _cut_lines(buffers: TextBuffers) -> TextSpans:
     """Text, first byte and end byte (the line end included) of every line, or of every sentence of
     a long line. An address in angle brackets is a line of its own, so that the display names beside
     it are read without it."""
@@ -200,14 +201,14 @@ def _cut_lines(buffers: TextBuffers) -> tuple[I64, I64, I64]:
     if len(bracket_starts):
         edges = np.unique(np.concatenate([edges, bracket_starts, bracket_ends]))
     start, end = edges[:-1], edges[1:]
-    return np.searchsorted(buffers.offsets, start, side="right") - 1, start, end
+    return TextSpans(np.searchsorted(buffers.offsets, start, side="right") - 1, start, end)
 
 
-def _divide_long(buffers: TextBuffers, text_no: I64, start: I64, end: I64) -> tuple[I64, I64, I64]:
+def _divide_long(buffers: TextBuffers, text_no: I64, start: I64, end: I64) -> TextSpans:
     """The pieces, with those of more than `_MAX_PIECE` bytes divided, at a blank if there is one in
     their last quarter, else anywhere between two characters."""
     if not (end - start > _MAX_PIECE).any():
-        return text_no, start, end
+        return TextSpans(text_no, start, end)
     rows: list[tuple[int, int, int]] = []
     for number, low, high in zip(text_no.tolist(), start.tolist(), end.tolist(), strict=True):
         while high - low > _MAX_PIECE:
@@ -219,7 +220,7 @@ def _divide_long(buffers: TextBuffers, text_no: I64, start: I64, end: I64) -> tu
             low = cut
         rows.append((number, low, high))
     table = np.array(rows, np.int64)
-    return table[:, 0], table[:, 1], table[:, 2]
+    return TextSpans(table[:, 0], table[:, 1], table[:, 2])
 
 
 def _select_lines(buffers: TextBuffers, text_no: I64, start: I64, end: I64) -> Mask:

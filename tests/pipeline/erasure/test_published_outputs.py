@@ -15,7 +15,6 @@ import polars as pl
 import pytest
 
 import sanitize.pipeline.run as pipeline_run
-from sanitize.core.command_results import SubjectResult
 from sanitize.errors import (
     LeakFound,
     Locked,
@@ -25,7 +24,7 @@ from sanitize.errors import (
     UsageError,
 )
 from sanitize.pipeline.erasure import subject_request
-from sanitize.pipeline.erasure.subject_request import subject
+from sanitize.pipeline.erasure.subject_request import SubjectResult, subject
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings

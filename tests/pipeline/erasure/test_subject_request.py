@@ -20,7 +20,6 @@ import pytest
 
 import sanitize
 from sanitize.core.arrow_buffers import TextBuffers
-from sanitize.core.command_results import RunResult
 from sanitize.core.keys import Key
 from sanitize.errors import LeakFound, OutputBroken, UsageError
 from sanitize.finders.patterns import PatternFinder
@@ -28,6 +27,7 @@ from sanitize.pipeline.erasure import erasure_scan
 from sanitize.pipeline.erasure.subject_match import SubjectMatch
 from sanitize.pipeline.erasure.subject_request import subject
 from sanitize.pipeline.run import index_with_settings, run_with_settings
+from sanitize.pipeline.run_results import RunResult
 from sanitize.pipeline.shard_rewriting import ShardRewriter
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings

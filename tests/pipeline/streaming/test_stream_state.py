@@ -24,7 +24,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.command_results import StreamResult
 from sanitize.editors.synthesis.known_values import FirstForms
 from sanitize.errors import InputRefused, Locked, OutputBroken, UsageError
 from sanitize.inspection.annotation import sample_for_labels
@@ -36,6 +35,7 @@ from sanitize.pipeline.streaming.component_log import ComponentLog
 from sanitize.pipeline.streaming.record_batches import DictBatch
 from sanitize.pipeline.streaming.sources_and_sinks import JsonLinesFileSink, ParquetFolderSink
 from sanitize.pipeline.streaming.stream import StreamProcessor, run_stream
+from sanitize.pipeline.streaming.stream_result import StreamResult
 from sanitize.pipeline.streaming.value_log import (
     SURROGATE_FLAG,
     SURROGATE_FORM_FLAG,
