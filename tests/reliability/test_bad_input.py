@@ -10,6 +10,7 @@ import random
 import sys
 from collections import Counter
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -277,31 +278,39 @@ def write_file(path: Path, content: bytes) -> Path:
     return path
 
 
+@dataclass(frozen=True)
+class BadFilesRun:
+    """A run over all bad files: its folder, its result, and what it wrote."""
+
+    folder: Path
+    summary: RunResult
+    texts: list[str | None]
+    quarantine: list[dict[str, Any]]
+
+
 @pytest.fixture(scope="module")
-def run_over_bad_files(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunResult]:
+def run_over_bad_files(tmp_path_factory: pytest.TempPathFactory) -> BadFilesRun:
     """Every bad file between two good ones, in one folder, in one run that changes nothing."""
     folder = tmp_path_factory.mktemp("bad")
     write_file(folder / "in" / "!first.parquet", to_parquet(GOOD.append_column("n", [[1, 2, 3]])))
     write_file(folder / "in" / "\U0010ffffzlast.jsonl", to_jsonl({"text": "the last", "n": 1}))
     for name, (content, _, _) in BAD_FILES.items():
         write_file(folder / "in" / name, content)
-    return folder, run_with_settings(
+    summary = run_with_settings(
         [folder / "in"], folder / "out", "baseline", settings=make_settings()
     )
+    return BadFilesRun(folder, summary, read_texts(folder), read_quarantine(folder))
 
 
 @pytest.mark.slow
-def test_every_record_is_accounted_for(run_over_bad_files: tuple[Path, RunResult]) -> None:
-    folder, summary = run_over_bad_files
+def test_every_record_is_accounted_for(run_over_bad_files: BadFilesRun) -> None:
+    summary, texts = run_over_bad_files.summary, run_over_bad_files.texts
+    quarantine = run_over_bad_files.quarantine
     assert summary.documents_in == summary.documents_out + summary.quarantined
-    assert summary.quarantine == Counter(row["reason"] for row in read_quarantine(folder))
-    assert read_texts(folder)[:3] == GOOD["text"].to_pylist() and "the last" in read_texts(folder)
-    assert (
-        len({row["doc_no"] for row in read_quarantine(folder)})
-        == len(read_quarantine(folder))
-        == summary.quarantined
-    )
-    assert all(row["reason"] in REASONS for row in read_quarantine(folder))
+    assert summary.quarantine == Counter(row["reason"] for row in quarantine)
+    assert texts[:3] == GOOD["text"].to_pylist() and "the last" in texts
+    assert len({row["doc_no"] for row in quarantine}) == len(quarantine) == summary.quarantined
+    assert all(row["reason"] in REASONS for row in quarantine)
 
 
 @pytest.mark.slow
@@ -311,16 +320,17 @@ def test_every_record_is_accounted_for(run_over_bad_files: tuple[Path, RunResult
     ids=lambda name: name.encode("ascii", "backslashreplace").decode(),
 )
 def test_good_records_of_a_bad_file_are_kept_and_bad_ones_quarantined(
-    run_over_bad_files: tuple[Path, RunResult], name: str
+    run_over_bad_files: BadFilesRun, name: str
 ) -> None:
-    folder, _ = run_over_bad_files
     _, expected_texts, expected_reasons = BAD_FILES[name]
-    displayed_path = os.fsencode(str(folder / "in" / name)).decode("utf-8", "backslashreplace")
+    path = os.fsencode(str(run_over_bad_files.folder / "in" / name))
+    displayed_path = path.decode("utf-8", "backslashreplace")
+    quarantine = run_over_bad_files.quarantine
     assert (
-        Counter(row["reason"] for row in read_quarantine(folder) if row["source"] == displayed_path)
+        Counter(row["reason"] for row in quarantine if row["source"] == displayed_path)
         == expected_reasons
     )
-    assert [text for text in expected_texts if text not in read_texts(folder)] == []
+    assert [text for text in expected_texts if text not in run_over_bad_files.texts] == []
 
 
 def test_records_before_a_broken_stream_end_are_kept(tmp_path: Path) -> None:
