@@ -16,6 +16,7 @@ import gc
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -140,6 +141,23 @@ def get_real_document_shapes() -> Iterator[Callable[..., Any]]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(canaries, "_get_document_shapes", lambda documents: canaries._DEFAULT_SHAPES)
         yield get_document_shapes
+
+
+@pytest.fixture(scope="session")
+def copy_prepared(
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Callable[[Callable[[Path], object], Path], Path]:
+    """Copies what `prepare` writes into a folder, and returns the folder. A process calls `prepare`
+    once: a copy of a published corpus costs a tenth of a run."""
+    prepared: dict[Callable[[Path], object], Path] = {}
+
+    def copy(prepare: Callable[[Path], object], folder: Path) -> Path:
+        if prepare not in prepared:
+            prepared[prepare] = tmp_path_factory.mktemp("prepared")
+            prepare(prepared[prepare])
+        return Path(shutil.copytree(prepared[prepare], folder, dirs_exist_ok=True, symlinks=True))
+
+    return copy
 
 
 @pytest.fixture()
