@@ -204,8 +204,8 @@ def small_batches(rows: int, size: int) -> Iterator[None]:
 
 
 def make_settings(**changes: Any) -> Settings:
-    """One shard, unless the test is about shards: `test_same_texts_for_any_shard_size` covers the
-    others."""
+    """One shard, unless the test is about shards:
+    `test_same_bytes_for_any_division_into_files_and_batches` covers the others."""
     return Settings(
         **{"seed": 5, "workers": 1, "rows_per_shard": 1000, "max_quarantine": 1.0, **changes}
     )
@@ -686,53 +686,29 @@ def test_same_bytes_for_any_division_into_files_and_batches(
             loaded_plan,
             settings=make_settings(rows_per_shard=size),
         )
-        run_with_settings(
-            write_parquet_files(base / "in3", rows, files=3, row_group_size=2),
-            base / "three",
-            loaded_plan,
-            settings=make_settings(rows_per_shard=size),
-        )
-        assert read_data_files(base / "one") == read_data_files(base / "three")
         with small_batches(3, 64):
             run_with_settings(
-                [base / "in"],
-                base / "small",
+                write_parquet_files(base / "in3", rows, files=3, row_group_size=2),
+                base / "three",
                 loaded_plan,
                 settings=make_settings(rows_per_shard=size),
             )
-        assert read_data_files(base / "one") == read_data_files(base / "small")
+        assert read_data_files(base / "one") == read_data_files(base / "three")
         # the tables in WORK are the same too: labels, edits, kept occurrences
         tables = [
             {
                 table_folder: read_rows(work / "runs" / name / table_folder)
                 for table_folder in ("edits", "kept", "vault/labels")
             }
-            for work in (base / "one.private", base / "three.private", base / "small.private")
+            for work in (base / "one.private", base / "three.private")
             for name in [next((work / "runs").iterdir()).name]
         ]
-        assert tables[0] == tables[1] == tables[2]
-
-
-@pytest.mark.slow
-@given(corpora(unseparated=True), st.integers(4, 9))
-@settings(max_examples=3, **PROPERTY_SETTINGS)
-def test_same_texts_for_any_shard_size(rows: list[Row], size: int) -> None:
-    with temporary_folder() as base:
-        inputs = write_parquet_files(base / "in", rows)
-        for name, rows_per_shard in (("a", size), ("b", 1000)):
-            run_with_settings(
-                inputs,
-                base / name,
-                load_plan("rmft"),
-                settings=make_settings(rows_per_shard=rows_per_shard),
-            )
-        tables = [
-            pa.concat_tables(
-                pq.read_table(path) for path in sorted((base / name / "data").iterdir())
-            )
-            for name in "ab"
-        ]
-        assert tables[0].to_pylist() == tables[1].to_pylist()
+        assert tables[0] == tables[1]
+        # the same texts in one shard
+        run_with_settings(
+            [base / "in"], base / "whole", loaded_plan, settings=make_settings(rows_per_shard=1000)
+        )
+        assert read_rows(base / "whole" / "data") == read_rows(base / "one" / "data")
 
 
 def build_forty_documents() -> list[Row]:
@@ -1052,7 +1028,7 @@ def test_a_message_id_hides_no_leak_in_another_cell(tmp_path: Path) -> None:
     check_no_removed_value_remains(result)
 
 
-@pytest.mark.parametrize("plan", ["rmft", "erase", "redact"])
+@pytest.mark.parametrize("plan", ["rmft", "erase"])
 def test_detection_and_leak_check_use_one_boundary_rule(tmp_path: Path, plan: str) -> None:
     """Letters, combining accents, joiners and variation selectors before and after each value:
     detection and leak check use the same boundary rule, so every detected value is either kept or
@@ -1089,7 +1065,7 @@ def test_detection_and_leak_check_use_one_boundary_rule(tmp_path: Path, plan: st
         assert len(result.kept) > 10
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_swept_value_may_overlap_a_kept_one(tmp_path: Path, seed: int) -> None:
     texts = ["zoe@corp.example.org.bob@example.com", "bob@example.com", "ann@example.net"]
     rows = [

@@ -684,7 +684,9 @@ def test_resume_after_kill_repeats_the_same_noise_and_batches(
 
 
 def test_a_run_without_its_key_is_refused(corpus: Any, recipe: Any, tmp_path: Path) -> None:
-    settings = make_private_recipe(recipe, corpus(), privacy={"insecure_seed": None})
+    settings = make_private_recipe(
+        recipe, corpus(), privacy={"insecure_seed": None}, run={"max_steps": 1}
+    )
     train.fit(settings, tmp_path / "run")
     (tmp_path / "run" / "train.json").unlink()
     with pytest.raises(UsageError, match="the key of this private run is missing"):
@@ -694,7 +696,7 @@ def test_a_run_without_its_key_is_refused(corpus: Any, recipe: Any, tmp_path: Pa
 def test_a_run_with_the_noise_of_an_earlier_version_is_refused(
     corpus: Any, recipe: Any, tmp_path: Path
 ) -> None:
-    settings = make_private_recipe(recipe, corpus())
+    settings = make_private_recipe(recipe, corpus(), run={"max_steps": 1})
     train.fit(settings, tmp_path / "run")
     begun = json.loads((tmp_path / "run" / "recipe.json").read_text())
     assert begun["identity"].pop("noise generator") == noise.NOISE_VERSION
