@@ -33,6 +33,7 @@ from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages import detection, rewriting
 from sanitize.storage import corpus
+from tests.support import read_files, read_rows
 
 Row = dict[str, Any]
 RMFT_KINDS = ["EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS"]
@@ -211,17 +212,8 @@ def make_settings(**changes: Any) -> Settings:
     )
 
 
-def read_output_files(out: Path) -> dict[str, bytes]:
-    """The bytes of every file of OUT."""
-    return {
-        str(path.relative_to(out)): path.read_bytes()
-        for path in sorted(out.rglob("*"))
-        if path.is_file()
-    }
-
-
 def read_data_files(out: Path) -> dict[str, bytes]:
-    return {name: raw for name, raw in read_output_files(out).items() if name.startswith("data/")}
+    return {name: raw for name, raw in read_files(out).items() if name.startswith("data/")}
 
 
 # --- one run and its results ----------------------------------------------------------------------
@@ -296,14 +288,6 @@ class SanitizedRows:
                 )
                 spans.append((occurrence["start_byte"] + shift, occurrence["end_byte"] + shift))
         return spans
-
-
-def read_rows(path: Path) -> list[Row]:
-    return [
-        row
-        for file in sorted(path.glob("*.parquet"))
-        for row in pq.read_table(file, partitioning=None).to_pylist()
-    ]
 
 
 def run_and_read(
@@ -744,7 +728,7 @@ def test_same_bytes_for_any_number_of_workers(tmp_path: Path) -> None:
             settings=make_settings(workers=workers, rows_per_shard=9),
         )
     # all of OUT, card, report and manifest too
-    assert read_output_files(tmp_path / "out1") == read_output_files(tmp_path / "out2")
+    assert read_files(tmp_path / "out1") == read_files(tmp_path / "out2")
 
 
 TWO_SHARDS = make_settings(rows_per_shard=10)
@@ -758,7 +742,7 @@ def uninterrupted_run(
     base = tmp_path_factory.mktemp("twenty")
     inputs = write_parquet_files(base / "in", build_forty_documents()[:20])
     run_with_settings(inputs, base / "whole", load_plan("rmft"), settings=TWO_SHARDS)
-    return inputs, read_output_files(base / "whole")
+    return inputs, read_files(base / "whole")
 
 
 def get_task_number(task: Any) -> int:
@@ -815,7 +799,7 @@ def test_interrupted_run_resumes_to_the_same_bytes(
             ),
         )
         summary = run_with_settings(inputs, out, plan, settings=TWO_SHARDS)
-    assert summary.changed and read_output_files(out) == expected_files
+    assert summary.changed and read_files(out) == expected_files
     if module is not shard_checking:
         assert (
             task_numbers[0] not in resumed_task_numbers[: len(set(resumed_task_numbers))]
@@ -847,7 +831,7 @@ def test_lost_files_are_rebuilt_with_the_same_bytes(
         for path in paths:
             path.unlink()
         run_with_settings(inputs, out, plan, settings=TWO_SHARDS)
-        assert read_output_files(out) == expected_files, [path.name for path in paths]
+        assert read_files(out) == expected_files, [path.name for path in paths]
 
 
 @pytest.mark.slow
@@ -859,7 +843,7 @@ def test_a_second_plan_on_the_same_index_gives_the_same_bytes(
         run_with_settings(
             inputs, tmp_path / name, load_plan(name), work=tmp_path / "shared", settings=TWO_SHARDS
         )
-    assert read_output_files(tmp_path / "rmft") == expected_files
+    assert read_files(tmp_path / "rmft") == expected_files
 
 
 # --- all other invariants, one run each -----------------------------------------------------------

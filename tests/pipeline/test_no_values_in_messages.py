@@ -38,9 +38,8 @@ from sanitize.storage import files, publication, queries, task_records
 from sanitize.verification.findings import Findings
 from sanitize.verification.search_terms import SearchTerms, write_terms
 from sanitize.verification.value_matches import find_value_matches
+from tests.support import CANARY, find_canaries
 
-# the last two: its base64
-CANARY = re.compile(r"canary|646[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)
 REMOVED_VALUE = re.compile(r"canary\d+@|646-555-01", re.IGNORECASE)
 Command = Callable[..., tuple[int, str]]
 sandbox = importlib.import_module("sanitize.readers.sandbox")
@@ -57,10 +56,6 @@ def build_row(number: int) -> dict[str, Any]:
         "user_id": f"canary{number + 7000:04d}@example.com",
         "n": number,
     }
-
-
-def find_canaries(text: str) -> list[str]:
-    return [text[max(0, match.start() - 30) : match.end() + 10] for match in CANARY.finditer(text)]
 
 
 @pytest.fixture()

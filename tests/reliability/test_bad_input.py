@@ -26,6 +26,7 @@ from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.settings import Settings
 from sanitize.readers import sandbox
 from sanitize.readers.survey import REASONS
+from tests.support import read_texts
 
 MAIL = b"From: Ann Lee <ann@example.com>\nSubject: %s\n\nCall 212-555-0100.\n"
 GOOD = pa.table({"text": [f"Good {number}, call 212-555-0100." for number in range(3)]})
@@ -264,14 +265,6 @@ def read_quarantine(folder: Path) -> list[dict[str, Any]]:
     return [row for file in files for row in pq.read_table(file, partitioning=None).to_pylist()]
 
 
-def read_texts(folder: Path) -> list[str | None]:
-    return [
-        text
-        for file in sorted((folder / "out" / "data").iterdir())
-        for text in pq.read_table(file)["text"].to_pylist()
-    ]
-
-
 def write_file(path: Path, content: bytes) -> Path:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content)
@@ -299,7 +292,7 @@ def run_over_bad_files(tmp_path_factory: pytest.TempPathFactory) -> BadFilesRun:
     summary = run_with_settings(
         [folder / "in"], folder / "out", "baseline", settings=make_settings()
     )
-    return BadFilesRun(folder, summary, read_texts(folder), read_quarantine(folder))
+    return BadFilesRun(folder, summary, read_texts(folder / "out"), read_quarantine(folder))
 
 
 @pytest.mark.slow
@@ -337,8 +330,9 @@ def test_records_before_a_broken_stream_end_are_kept(tmp_path: Path) -> None:
     write_file(tmp_path / "in" / "cut.jsonl.gz", BAD_FILES["cut.jsonl.gz"][0])
     run_with_settings([tmp_path / "in"], tmp_path / "out", "baseline", settings=make_settings())
     assert (
-        read_texts(tmp_path) == [str(number) for number in range(len(read_texts(tmp_path)))]
-        and len(read_texts(tmp_path)) > 3
+        read_texts(tmp_path / "out")
+        == [str(number) for number in range(len(read_texts(tmp_path / "out")))]
+        and len(read_texts(tmp_path / "out")) > 3
     )
     assert [row["reason"] for row in read_quarantine(tmp_path)] == ["truncated"]
 
@@ -475,8 +469,8 @@ def test_damaged_parquet_loses_no_row_and_with_checksums_changes_none(
         unreadable_sources
     )
     if checksums:
-        assert set(read_texts(tmp_path)) <= set(expected_texts)
-    assert read_texts(tmp_path)[:40] == expected_texts
+        assert set(read_texts(tmp_path / "out")) <= set(expected_texts)
+    assert read_texts(tmp_path / "out")[:40] == expected_texts
 
 
 # ---- files that kill the reader process ----
@@ -554,7 +548,16 @@ def test_a_file_that_kills_its_reader_is_quarantined_alone(
     assert Counter(row["reason"] for row in read_quarantine(tmp_path)) == dict.fromkeys(
         reasons, records_per_file
     )
-    assert read_texts(tmp_path) == ["a 1", "a 2", "c 1", "c 2", "f 1", "f 2", "Good", "also"]
+    assert read_texts(tmp_path / "out") == [
+        "a 1",
+        "a 2",
+        "c 1",
+        "c 2",
+        "f 1",
+        "f 2",
+        "Good",
+        "also",
+    ]
     assert summary.documents_in == 8 + len(reasons) * records_per_file
 
 
@@ -603,7 +606,7 @@ def test_a_mail_that_kills_its_reader_is_quarantined_alone(
         ("07.eml", "crashed"),
         ("19.eml", "crashed"),
     ]
-    assert summary.documents_out == 28 == len(read_texts(tmp_path))
+    assert summary.documents_out == 28 == len(read_texts(tmp_path / "out"))
 
 
 # ---- the stress set ----

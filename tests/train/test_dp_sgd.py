@@ -27,6 +27,7 @@ from sanitize.train.keyed_random import KeyedRandom, load_or_create_random, make
 from sanitize.train.model import build_model
 from sanitize.train.objectives.objective import TrainContext
 from sanitize.train.recipe import PrivacySettings, Recipe
+from tests.support import SimulatedKill
 
 CPU = torch.device("cpu")
 
@@ -629,10 +630,6 @@ def test_without_noise_and_clipping_training_equals_the_plain_loop(
     assert any(
         not torch.allclose(weights[1][name], weights[2][name], atol=1e-3) for name in weights[0]
     )
-
-
-class SimulatedKill(BaseException):
-    """Raised to end a run in the middle."""
 
 
 @pytest.mark.slow

@@ -44,6 +44,7 @@ from sanitize.verification.attribution import VerifyTask
 from sanitize.verification.leak_check import find_values_in_texts, verify
 from sanitize.verification.search_terms import write_terms
 from sanitize.verification.shard_check import ShardFindings, verify_task
+from tests.support import full_width, read_files, read_texts
 
 BOB, LEE, PHONE, CARD, IP = (
     "bob.lee@example.com",
@@ -435,10 +436,6 @@ class HandWrittenShard:
 
 def build_table(*texts: str | None, **columns: Any) -> pa.Table:
     return pa.table({"text": pa.array(texts, pa.large_string()), **columns})
-
-
-def full_width(word: str) -> str:
-    return "".join(chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" else letter for letter in word)
 
 
 MAIL, TEL = "EMAIL_ADDRESS", "PHONE_NUMBER"
@@ -1083,22 +1080,6 @@ def run_plan(
     return run_with_settings(
         [source], folder / out, load_plan(plan, changes), None, Settings(**options)
     )
-
-
-def read_texts(out: Path) -> list[str]:
-    return [
-        text
-        for shard in sorted((out / "data").iterdir())
-        for text in pq.read_table(shard).column("text").to_pylist()
-    ]
-
-
-def read_files(out: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(out).as_posix(): path.read_bytes()
-        for path in out.rglob("*")
-        if path.is_file()
-    }
 
 
 def skip_every_nth_occurrence(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
