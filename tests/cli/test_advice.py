@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ast
 import base64
+import contextlib
 import json
 import re
 import shlex
@@ -16,6 +17,7 @@ from pathlib import Path
 import pytest
 import typer.core
 import typer.main
+from typer.testing import CliRunner
 
 import sanitize
 from sanitize.cli import main
@@ -42,6 +44,7 @@ class Case:
     before: Sequence[str] = ()
 
 
+PUBLISH = "run texts.jsonl -o out --plan redact"  # what several cases begin with
 CASES = (
     Case(
         "too much in quarantine",
@@ -102,7 +105,7 @@ CASES = (
         r"use (--replace) to replace it once the new one is complete, or use another (-o)",
         ["run texts.jsonl -o other --plan erase", "run texts.jsonl -o out --plan erase {0}"],
         2,
-        ["run texts.jsonl -o out --plan redact"],
+        [PUBLISH],
     ),
     Case(
         "another description",
@@ -110,7 +113,7 @@ CASES = (
         r"with another description \(--purpose\); use (--replace)",
         ["run texts.jsonl -o out --plan redact --purpose training {0}"],
         2,
-        ["run texts.jsonl -o out --plan redact"],
+        [PUBLISH],
     ),
     Case(
         "a description with a removed value",
@@ -176,7 +179,7 @@ CASES = (
         r"run again with (--replace)|(--replace)",
         ["run texts.jsonl -o out --plan redact --replace", "verify out"],
         3,
-        ["run texts.jsonl -o out --plan redact", "edit out/README.md"],
+        [PUBLISH, "edit out/README.md"],
     ),
     Case(
         "an emptied vault",
@@ -189,14 +192,14 @@ CASES = (
             "verify out",
         ],
         3,
-        ["run texts.jsonl -o out --plan redact", "delete out.private/vault"],
+        [PUBLISH, "delete out.private/vault"],
     ),
     Case(
         "an append to what does not exist",
         "run texts.jsonl -o out --plan redact --append",
         r"run the same command without (--append); to add them to what is published, give its (-o)"
         r" and --work",
-        ["run texts.jsonl -o out --plan redact", "run more.jsonl {1} out --plan redact {0}"],
+        [PUBLISH, "run more.jsonl {1} out --plan redact {0}"],
         2,
     ),
     Case(
@@ -205,7 +208,7 @@ CASES = (
         r"give the folder that the run published, and this one with (--work)",
         ["report out {0} out.private"],
         2,
-        ["run texts.jsonl -o out --plan redact"],
+        [PUBLISH],
     ),
     Case(
         "what to do next",
@@ -227,7 +230,7 @@ CASES = (
         r"quarantine_by_reason",
         ["sql out.private --list"],
         2,
-        ["run texts.jsonl -o out --plan redact"],
+        [PUBLISH],
     ),
 )
 
@@ -255,6 +258,13 @@ def write_inputs(folder: Path) -> None:
     }
     for name, lines in rows.items():
         (folder / f"{name}.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+
+
+def publish_texts(folder: Path) -> None:
+    write_inputs(folder)
+    with contextlib.chdir(folder):
+        result = CliRunner().invoke(main.app, [*shlex.split(PUBLISH), "--workers", "1"])
+    assert result.exit_code == 0, result.output
 
 
 @pytest.fixture()
@@ -290,9 +300,14 @@ def run(
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case.name)
-def test_advice_ends_the_problem(case: Case, run: Run) -> None:
+def test_advice_ends_the_problem(
+    case: Case, run: Run, tmp_path: Path, copy_prepared: Callable[..., Path]
+) -> None:
     for line in case.before:
-        assert run(line)[0] == 0
+        if line == PUBLISH:
+            copy_prepared(publish_texts, tmp_path)
+        else:
+            assert run(line)[0] == 0
     code, message = run(case.command)
     assert code == case.code, message
     found = re.search(case.advice, message)

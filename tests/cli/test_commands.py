@@ -75,14 +75,31 @@ def sanitize(console: Callable[..., tuple[int, str, str]]) -> Command:
     return command
 
 
+def write_input(folder: Path) -> None:
+    table = pa.table({"text": LINES, "subject": ["a", "b", "c"], "n": [1, 2, 3]})
+    pq.write_table(table, folder / "in.parquet")
+
+
+def publish_input(folder: Path) -> None:
+    write_input(folder)
+    with contextlib.chdir(folder):
+        result = CliRunner().invoke(main.app, ["run", "in.parquet", "-o", "out"])
+    assert result.exit_code == 0, result.output
+
+
 @pytest.fixture()
 def working_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with an input, as the working folder."""
     monkeypatch.chdir(tmp_path)
-    pq.write_table(
-        pa.table({"text": LINES, "subject": ["a", "b", "c"], "n": [1, 2, 3]}), "in.parquet"
-    )
+    write_input(tmp_path)
     return tmp_path
+
+
+@pytest.fixture()
+def published_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, copy_prepared: Any) -> Path:
+    """A folder with an input and the output of a run over it, as the working folder."""
+    monkeypatch.chdir(tmp_path)
+    return Path(copy_prepared(publish_input, tmp_path))
 
 
 def read_tree(folder: Path) -> dict[str, bytes | None]:
@@ -636,22 +653,21 @@ def test_the_same_command_again_changes_nothing(working_folder: Path, sanitize: 
     assert text_output.code == 0 and "nothing to do" in text_output.out
 
 
-def test_another_plan_needs_replace(working_folder: Path, sanitize: Command) -> None:
-    sanitize("run", "in.parquet", "-o", "out")
-    before = read_tree(working_folder / "out")
+def test_another_plan_needs_replace(published_folder: Path, sanitize: Command) -> None:
+    before = read_tree(published_folder / "out")
     output = sanitize("run", "in.parquet", "-o", "out", "--plan", "redact")
     assert output.code == 2 and "--replace" in output.error
-    assert read_tree(working_folder / "out") == before
-    assert not list(working_folder.glob(".out*"))
+    assert read_tree(published_folder / "out") == before
+    assert not list(published_folder.glob(".out*"))
     summary = sanitize(
         "run", "in.parquet", "-o", "out", "--plan", "redact", "--replace", "--json"
     ).json
     assert summary["changed"] is True and summary["plan_name"] == "redact"
     assert (
         "[EMAIL_ADDRESS]"
-        in pq.read_table(working_folder / "out" / "data").column("text")[0].as_py()
+        in pq.read_table(published_folder / "out" / "data").column("text")[0].as_py()
     )
-    assert sorted(path.name for path in working_folder.iterdir()) == [
+    assert sorted(path.name for path in published_folder.iterdir()) == [
         "in.parquet",
         "out",
         "out.private",
@@ -659,9 +675,10 @@ def test_another_plan_needs_replace(working_folder: Path, sanitize: Command) -> 
     assert sanitize("verify", "out", "--json").json["leaks"] == 0
 
 
-def test_a_damaged_output_is_reported_and_replaced(working_folder: Path, sanitize: Command) -> None:
-    sanitize("run", "in.parquet", "-o", "out")
-    shard = working_folder / "out" / "data" / "train-00000-of-00001.parquet"
+def test_a_damaged_output_is_reported_and_replaced(
+    published_folder: Path, sanitize: Command
+) -> None:
+    shard = published_folder / "out" / "data" / "train-00000-of-00001.parquet"
     raw = shard.read_bytes()
     shard.unlink()
     shard.write_bytes(raw[:-1] + b"x")
@@ -943,18 +960,13 @@ def test_a_dry_run_writes_nothing(working_folder: Path, sanitize: Command) -> No
 
 
 @pytest.fixture(scope="module")
-def finished_run_once(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("run")
-    pq.write_table(pa.table({"text": LINES}), folder / "in.parquet")
-    with contextlib.chdir(folder):
-        result = CliRunner().invoke(main.app, ["run", "in.parquet", "-o", "out"])
-    assert result.exit_code == 0, result.output
-    return folder
+def finished_run_once(tmp_path_factory: pytest.TempPathFactory, copy_prepared: Any) -> Path:
+    return Path(copy_prepared(publish_input, tmp_path_factory.mktemp("run")))
 
 
 @pytest.fixture()
 def finished_run(finished_run_once: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A folder with a finished run, as the working folder."""
+    """The same for commands that only read, without a copy for each test."""
     monkeypatch.chdir(finished_run_once)
     return finished_run_once
 
@@ -1189,18 +1201,12 @@ def test_every_option_that_is_a_path_refuses_a_url() -> None:
     ],
 )
 def test_urls_are_refused_by_functions_that_expect_a_local_path(
-    tmp_path: Path,
-    sanitize: Command,
-    monkeypatch: pytest.MonkeyPatch,
-    call: Callable[[str], object],
+    finished_run: Path, call: Callable[[str], object]
 ) -> None:
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
-    sanitize("run", "in.jsonl", "-o", "out", "--seed", "1", "-q")
-    before = sorted(tmp_path.rglob("*"))
+    before = sorted(finished_run.rglob("*"))
     with pytest.raises(UsageError, match="on this machine"):
         call("s3://pail/there")
-    assert sorted(tmp_path.rglob("*")) == before
+    assert sorted(finished_run.rglob("*")) == before
 
 
 @pytest.mark.parametrize("listing", ["kinds", "finders", "droppers", "editors", "plans", "engines"])
@@ -1294,10 +1300,9 @@ def test_the_workspace_can_be_queried_from_another_folder(
 
 
 def test_the_workspace_can_be_queried_without_the_input(
-    working_folder: Path, sanitize: Command
+    published_folder: Path, sanitize: Command
 ) -> None:
-    sanitize("run", "in.parquet", "-o", "out")
-    (working_folder / "in.parquet").unlink()
+    (published_folder / "in.parquet").unlink()
     # bug: without the input no table could be queried, although only `documents` needs it
     assert len(json.loads(sanitize("top", "out.private", "--json").out)) == 3
     assert sanitize("verify", "out").code == 0

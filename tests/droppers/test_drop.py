@@ -26,6 +26,7 @@ from sanitize.plans.settings import Settings
 from sanitize.stages import corpus_pass
 from sanitize.storage import queries
 from sanitize.verification.leak_check import verify
+from tests.support import read_texts
 
 FIND_SECTION = '[find]\nkinds = ["EMAIL_ADDRESS"]\n'
 EDIT_SECTION = '[[edit]]\nuse = "rmft"\nkinds = ["EMAIL_ADDRESS"]\n'
@@ -66,11 +67,6 @@ def read_drops(folder: Path) -> list[tuple[int, str, int | None]]:
         for file in files
         for row in pq.read_table(file).to_pylist()
     ]
-
-
-def read_texts(folder: Path) -> list[str | None]:
-    files = sorted((folder / "out" / "data").iterdir())
-    return [text for file in files for text in pq.read_table(file)["text"].to_pylist()]
 
 
 @pytest.fixture
@@ -120,7 +116,7 @@ def test_exact_copies(new_folder: Any, texts: list[str | None], comparison: str)
             expected.append((number, "exact_dup", first[form]))
     assert read_drops(folder) == expected
     dropped_numbers = {row[0] for row in expected}
-    assert read_texts(folder) == [
+    assert read_texts(folder / "out") == [
         text for number, text in enumerate(texts) if number not in dropped_numbers
     ]
     assert (
@@ -232,7 +228,7 @@ def test_repeated_values(new_folder: Any, mails: list[list[str]]) -> None:
     assert sum(map(len, kept_mails)) == len(set().union(*kept_mails))
     dropped_numbers = {row[0] for row in expected}
     # in a kept document, rmft keeps the first occurrence of each value and replaces its repetitions
-    assert [str(text).split(" and ")[0] for text in read_texts(folder)] == [
+    assert [str(text).split(" and ")[0] for text in read_texts(folder / "out")] == [
         t.split(" and ")[0] for n, t in enumerate(texts) if n not in dropped_numbers
     ]
 
@@ -302,7 +298,7 @@ def test_counts_ignore_dropped_documents(tmp_path: Path) -> None:
         5,
         4,
     )
-    assert read_texts(tmp_path)[0] == texts[0]
+    assert read_texts(tmp_path / "out")[0] == texts[0]
     # the plan leaves the kind: its counts ignore dropped documents too
     leaving_plan = write_plan(
         tmp_path, drop_twins, edit_section="", leave='leave = ["EMAIL_ADDRESS"]\n'
@@ -362,7 +358,10 @@ def test_all_documents_of_a_shard_can_be_dropped(tmp_path: Path) -> None:
     summary = run_plan(
         tmp_path, ["one ann@example.com"] * 9 + ["two"], 'use = "exact_dup"', rows_per_shard=3
     )
-    assert read_texts(tmp_path) == ["one ann@example.com", "two"] and summary.documents_dropped == 8
+    assert (
+        read_texts(tmp_path / "out") == ["one ann@example.com", "two"]
+        and summary.documents_dropped == 8
+    )
     assert (
         run_plan(
             tmp_path, ["one ann@example.com"] * 9 + ["two"], 'use = "exact_dup"', rows_per_shard=3
@@ -448,7 +447,7 @@ def test_corpus_pass_tables_are_not_reused_by_another_plan(tmp_path: Path) -> No
         tmp_path / "work",
         settings,
     )
-    assert read_texts(tmp_path) == ["a b c"]
+    assert read_texts(tmp_path / "out") == ["a b c"]
 
 
 def test_dropper_without_select_drops_raises() -> None:

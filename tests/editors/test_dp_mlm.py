@@ -31,6 +31,7 @@ from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus
 from sanitize.text.masked_lm import MaskedModel, measure_bounds
+from tests.support import SimulatedKill
 
 KINDS = [
     "EMAIL_ADDRESS",
@@ -490,10 +491,6 @@ def test_prior_runs_are_reported(bert: Path, tmp_path: Path) -> None:
     (prior,) = summary.ledger[0]["prior_runs"]
     assert (prior["epsilon"], prior["unit_count"]) == (1.0, sum(row["unit_count"] for row in first))
     assert any("1 other run" in statement for statement in summary.ledger[0]["statements"])
-
-
-class SimulatedKill(BaseException):
-    """Raised instead of the end of the process."""
 
 
 # a killed process imports torch again: processes are killed in the soak tests, the run in this

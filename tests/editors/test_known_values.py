@@ -30,6 +30,7 @@ from sanitize.pipeline.run import run_with_settings
 from sanitize.pipeline.streaming.stream import stream
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
+from tests.support import read_texts
 
 KEY = Key.from_seed(1)
 CASES = [  # a value, a surrogate, and whether the surrogate is drawn again
@@ -126,14 +127,6 @@ def test_first_forms_are_known_from_their_first_document_on() -> None:
 
 
 # ---- runs in which a collision is likely ----
-
-
-def read_texts(folder: Path) -> list[str]:
-    return [
-        str(text)
-        for path in sorted((folder / "data").iterdir())
-        for text in pl.read_parquet(path)["text"]
-    ]
 
 
 def write_rows(path: Path, texts: list[str]) -> Path:

@@ -5,7 +5,6 @@ from __future__ import annotations
 
 import json
 import tempfile
-import unicodedata
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.storage.corpus import Corpus
+from tests.support import reference_words
 
 KINDS = [
     "EMAIL_ADDRESS",
@@ -62,18 +62,6 @@ def write_plan(folder: Path, text: str, **changes: Any) -> Plan:
     fields = {"kinds": json.dumps(KINDS), "k": 2, "n": 1, "mask": '"X"'} | changes
     (folder / "plan.toml").write_text(text.format(**fields), "utf-8")
     return load_plan(str(folder / "plan.toml"))
-
-
-def reference_words(text: str) -> list[tuple[str, int, int]]:
-    words, start = [], None
-    for position, character in enumerate(text + "\0"):
-        inside = unicodedata.category(character)[0] in "LMN"
-        if inside and start is None:
-            start = position
-        elif not inside and start is not None:
-            words.append((text[start:position].lower(), start, position))
-            start = None
-    return words
 
 
 def reference_mask(

@@ -36,6 +36,7 @@ from sanitize.kinds.kind import BOUNDARY, get_kind
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
+from tests.support import read_texts
 
 KEY = Key.from_seed(1)
 SCOPES = ("corpus", "document", "none")
@@ -116,14 +117,6 @@ def write_corpus(path: Path, texts: Sequence[str], files: int = 1) -> list[Path]
             row_group_size=3,
         )
     return [path]
-
-
-def read_texts(out: Path) -> list[str]:
-    return [
-        text
-        for file in sorted((out / "data").iterdir())
-        for text in pq.read_table(file)["text"].to_pylist()
-    ]
 
 
 def read_table(work: Path, *folders: str) -> list[dict[str, Any]]:

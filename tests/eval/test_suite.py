@@ -25,6 +25,7 @@ from sanitize.eval.metric import list_metrics, load_metric
 from sanitize.eval.report import render_model_card, render_page, render_svg
 from sanitize.eval.run_folder import RunFolder
 from sanitize.eval.suite import Suite, describe_training, evaluate
+from tests.support import collect_numbers
 
 ANN, BO = "ann.lee@example.com", "bo.ray@example.org"
 RUN = "raw <b>&"  # a name that would be markup
@@ -64,14 +65,6 @@ use = "frontier"
 """
     )
     return tmp_path / "suite.toml"
-
-
-def collect_numbers(report: Any) -> list[float]:
-    if isinstance(report, dict):
-        return [number for value in report.values() for number in collect_numbers(value)]
-    if isinstance(report, list | tuple):
-        return [number for value in report for number in collect_numbers(value)]
-    return [report] if isinstance(report, float | int) else []
 
 
 def test_evaluate_reports_numbers_only(

@@ -22,6 +22,7 @@ from sanitize.finders.spans import Spans
 from sanitize.pipeline.run import run_with_settings
 from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.settings import Settings
+from tests.support import to_json_lines
 
 TEXTS = ["Zoë Roe wrote to Ben.", "", "\U0001f600 Ann Poe, 12 Elm Lane", "a b"]
 IDS = ["m-1", "m-2", "m-3", "m-4"]
@@ -46,10 +47,6 @@ SPAN_ROWS = [
     ("m-3", 2, 2, 9, "PERSON"),
     ("m-3", 2, 14, 22, "LOCATION"),
 ]
-
-
-def to_json_lines(rows: list[Any]) -> bytes:
-    return "".join(json.dumps(row) + "\n" for row in rows).encode()
 
 
 def presidio_results(doc_no: int) -> list[dict[str, Any]]:

@@ -24,16 +24,9 @@ from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.plans.shipped_plans import plan_names
+from tests.support import read_files
 
 Change = Callable[[dict[str, Any]], object]
-
-
-def read_files(out: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(out).as_posix(): path.read_bytes()
-        for path in sorted(out.rglob("*"))
-        if path.is_file()
-    }
 
 
 def list_paths(folder: Path) -> set[str]:

@@ -11,12 +11,11 @@ from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 from hypothesis import example, given
 from hypothesis import strategies as st
 
 from sanitize.array_types import U8
-from sanitize.core.arrow_buffers import TextBuffers, fill_columns
+from sanitize.core.arrow_buffers import fill_columns
 from sanitize.kernels.coded_runs import (
     decode_ascii85,
     decode_runs,
@@ -25,6 +24,7 @@ from sanitize.kernels.coded_runs import (
     find_separated_hex,
     find_uuencoded_lines,
 )
+from tests.support import to_buffers
 
 BASE64 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
 VALUES: U8 = np.full(256, 255, np.uint8)
@@ -33,13 +33,6 @@ TEXTS = st.lists(
     st.lists(st.sampled_from(list(b"aAbB7=- >\\\n\r\x00\xc3\xa9")), max_size=60).map(bytes),
     max_size=5,
 )
-
-
-def to_buffers(texts: Sequence[bytes]) -> TextBuffers:
-    column = pa.array(texts, pa.large_binary())
-    return TextBuffers.from_array(
-        pa.LargeStringArray.from_buffers(len(column), *column.buffers()[1:])
-    )
 
 
 def to_members(alphabets: Sequence[bytes]) -> np.ndarray[tuple[int], np.dtype[np.uint64]]:

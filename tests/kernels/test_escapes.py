@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -25,6 +23,7 @@ from sanitize.kernels.escapes import (
     merge_windows,
     splice_windows,
 )
+from tests.support import to_buffers
 
 HALVES = rb"[dD][89ABab][0-9A-Fa-f]{2}", rb"u[dD][C-Fc-f][0-9A-Fa-f]{2}"
 PATTERNS = {
@@ -96,13 +95,6 @@ PARTS += [
     b"\x01",
 ]
 TEXTS = st.lists(st.lists(st.sampled_from(PARTS), max_size=25).map(b"".join), max_size=4)
-
-
-def to_buffers(texts: Sequence[bytes]) -> TextBuffers:
-    column = pa.array(texts, pa.large_binary())
-    return TextBuffers.from_array(
-        pa.LargeStringArray.from_buffers(len(column), *column.buffers()[1:])
-    )
 
 
 def to_rows(

@@ -5,15 +5,14 @@ from __future__ import annotations
 import string
 
 import numpy as np
-import pyarrow as pa
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sanitize.array_types import U64
-from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.kernels.term_search import set_bits, set_start_bits
 from sanitize.kinds.kind import ASCII_WORD_CHARS
 from sanitize.text.literal_search import TermIndex
+from tests.support import to_buffers
 
 LOWER = bytes.maketrans(string.ascii_uppercase.encode(), string.ascii_lowercase.encode())
 # rules of bytes, as `find_terms` describes them: part of a word, no term may follow, letter, digit
@@ -26,13 +25,6 @@ RULES = np.array(
 )
 # few, so that terms occur, begin with the same bytes and end with the same bytes
 BYTES = b"abAB1@.\x00\xc3\xa9"
-
-
-def to_buffers(texts: list[bytes]) -> TextBuffers:
-    column = pa.array(texts, pa.large_binary())
-    return TextBuffers.from_array(
-        pa.LargeStringArray.from_buffers(len(column), *column.buffers()[1:])
-    )
 
 
 def byte_strings(max_size: int, min_size: int = 0) -> st.SearchStrategy[bytes]:

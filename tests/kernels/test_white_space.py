@@ -8,14 +8,9 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.finders.known import CollapsedTexts
 from sanitize.text.literal_search import LiteralMatches
-
-
-def to_buffers(texts: list[bytes]) -> TextBuffers:
-    offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts])]).astype(np.int64)
-    return TextBuffers(np.frombuffer(b"".join(texts), np.uint8), offsets)
+from tests.support import to_buffers
 
 
 @given(st.lists(st.text("ab\u00e9\u2028 \t\n\r\v\f\0", max_size=12).map(str.encode), max_size=5))

@@ -3,15 +3,15 @@ checks; surrogates pass the same checks."""
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from sanitize.core.keys import Draws, Key
+from sanitize.core.keys import Key
 from sanitize.errors import PlanError
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.kind import builtin_kinds, get_kind, known_countries, list_kinds
+from tests.support import make_draws
 
 KEY = Key.from_seed(3)
 NATIONAL = {name: kind for name, kind in builtin_kinds().items() if kind.country is not None}
@@ -37,15 +37,6 @@ def country_of(name: str) -> str:
 def list_values(name: str) -> list[str]:
     """The values of all hits of a kind."""
     return [value for _, value in NATIONAL[name].hits]
-
-
-def make_draws(count: int) -> Draws:
-    return Draws.from_words(
-        b"sixteen bytes ok",
-        np.full(count, 7, np.uint64),
-        np.zeros(count, np.uint64),
-        np.arange(count, dtype=np.uint64),
-    )
 
 
 @pytest.mark.parametrize(("name", "text", "value"), CASES)

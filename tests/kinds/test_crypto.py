@@ -3,12 +3,11 @@ valid check sums."""
 
 from __future__ import annotations
 
-import numpy as np
 import polars as pl
 import pytest
 
-from sanitize.core.keys import Draws
 from sanitize.kinds.kind import get_kind
+from tests.support import make_draws
 
 CRYPTO = get_kind("CRYPTO")
 VALID = [
@@ -25,15 +24,6 @@ VALID = [
     "0x52908400098527886E0F7030069857D2E4169EE7",
     "0xde709f2102306220921060314715629080e2fb77",
 ]
-
-
-def make_draws(count: int) -> Draws:
-    return Draws.from_words(
-        b"sixteen bytes ok",
-        np.full(count, 7, np.uint64),
-        np.zeros(count, np.uint64),
-        np.arange(count, dtype=np.uint64),
-    )
 
 
 @pytest.mark.parametrize("value", VALID)

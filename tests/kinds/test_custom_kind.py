@@ -33,6 +33,7 @@ from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages.scanner import Scanner
 from sanitize.verification.leak_check import verify
+from tests.support import read_texts
 
 KEY = Key.from_seed(5)
 STAFF = {"name": "STAFF_ID", "pattern": r"EMP-[0-9]{6}"}
@@ -575,12 +576,6 @@ def write_corpus(folder: Path, texts: list[str] = TEXTS) -> Path:
         "utf-8",
     )
     return folder / "in.jsonl"
-
-
-def read_texts(out: Path) -> list[str]:
-    return pl.concat([pl.read_parquet(path) for path in sorted((out / "data").glob("*.parquet"))])[
-        "text"
-    ].to_list()
 
 
 @pytest.mark.slow

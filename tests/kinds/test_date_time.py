@@ -13,9 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.keys import Draws, Key
+from sanitize.core.keys import Key
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.date_time import _RFC5322_DATE, KIND, _normalise_parsed
+from tests.support import make_draws
 
 FINDER = PatternFinder(Key.from_seed(3), opt_in_kinds=("AGE", "DATE_TIME"))
 
@@ -266,13 +267,6 @@ def test_fixed_position_parser_equals_the_pattern_parser(
         KIND.normalise(value).to_list()
         == _normalise_parsed(value).to_list()
         == [f"{moment:%Y-%m-%dT%H:%M:%S}{zone[:5]}"]
-    )
-
-
-def make_draws(count: int) -> Draws:
-    rows = np.arange(count, dtype=np.uint64)
-    return Draws.from_words(
-        b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), rows
     )
 
 

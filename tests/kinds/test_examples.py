@@ -13,7 +13,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.keys import Draws, Key
+from sanitize.core.keys import Key
 from sanitize.core.part_protocols import TextColumn
 from sanitize.finders import known
 from sanitize.finders.known import Known
@@ -22,6 +22,7 @@ from sanitize.kinds.custom_kind import CustomKind
 from sanitize.kinds.kind import ANY_BYTES, BOUNDARY, CATEGORIES, RANK_RANGES, Kind, builtin_kinds
 from sanitize.storage import table_schemas
 from sanitize.storage.parquet_files import write_table_rows
+from tests.support import make_draws
 
 KEY = Key.from_seed(3)
 KINDS = list(builtin_kinds().values())
@@ -35,13 +36,6 @@ NO_SPANS = pl.DataFrame(
         "value_id": pl.Int64,
     }
 )
-
-
-def make_draws(count: int) -> Draws:
-    rows = np.arange(count, dtype=np.uint64)
-    return Draws.from_words(
-        b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), rows
-    )
 
 
 def to_python_pattern(kind: Kind) -> str:
@@ -144,7 +138,7 @@ def test_a_match_begins_with_one_of_the_first_bytes(kind: Kind) -> None:
     pattern = re.compile(to_python_pattern(kind), re.ASCII)
     texts = [*(hit[0] for hit in kind.hits), *kind.near_misses]
 
-    @settings(max_examples=30, deadline=None, database=None)
+    @settings(max_examples=15, deadline=None, database=None)
     @given(
         st.lists(
             st.one_of(st.from_regex(pattern), st.sampled_from(texts), st.text(max_size=20)),

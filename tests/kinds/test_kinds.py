@@ -16,7 +16,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.keys import Draws, Key
+from sanitize.core.keys import Key
 from sanitize.errors import PlanError
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.kind import (
@@ -29,17 +29,11 @@ from sanitize.kinds.kind import (
     to_byte_matrix,
     unflatten_strings,
 )
+from tests.support import make_draws
 
 FINDER = PatternFinder(Key.from_seed(3))
 KINDS = {name: kind for name, kind in list_kinds().items() if kind.pattern}
 PATTERN = "|".join(f"(?:{kind.pattern})" for kind in KINDS.values())
-
-
-def make_draws(count: int, document: int = 7) -> Draws:
-    rows = np.arange(count, dtype=np.uint64)
-    return Draws.from_words(
-        b"sixteen bytes ok", np.full(count, document, np.uint64), np.zeros(count, np.uint64), rows
-    )
 
 
 def find_values(text: str) -> tuple[list[tuple[str, str]], set[tuple[str, str]]]:

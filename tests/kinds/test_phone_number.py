@@ -5,16 +5,16 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.keys import Draws, Key
+from sanitize.core.keys import Key
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.phone_number import KIND
+from tests.support import make_draws
 
 FINDER = PatternFinder(Key.from_seed(3), opt_in_kinds=("AGE", "DATE_TIME"))
 
@@ -199,13 +199,6 @@ REASONS = [
 def test_rejected_numbers_have_a_reason(value: str, reason: str) -> None:
     assert KIND.check is not None
     assert KIND.check(pl.Series([value])).to_list() == [reason]
-
-
-def make_draws(count: int) -> Draws:
-    rows = np.arange(count, dtype=np.uint64)
-    return Draws.from_words(
-        b"sixteen bytes ok", np.full(count, 7, np.uint64), np.zeros(count, np.uint64), rows
-    )
 
 
 def test_surrogates_keep_the_shape_and_are_accepted() -> None:

@@ -8,12 +8,10 @@ from random import Random
 
 import numpy as np
 import polars as pl
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.keys import Key
 from sanitize.finders.patterns import PatternFinder, _DistinctCandidates
 from sanitize.kinds.byte_automaton import build_automaton
@@ -26,15 +24,12 @@ from sanitize.kinds.plain_forms import (
     PlainForm,
     keep_only,
 )
+from tests.support import to_buffers
 
 FINDER = PatternFinder(
     Key.from_seed(1), known_countries(), [kind.name for kind in builtin_kinds().values()]
 )
 KINDS_AND_FORMS = [(kind, form) for kind in FINDER.kinds for form in kind.plain_forms]
-
-
-def to_buffers(values: list[str]) -> TextBuffers:
-    return TextBuffers.from_array(pa.array(values, pa.large_string()))
 
 
 def draw_values(pattern: str, random: Random, count: int) -> list[str]:

@@ -5,14 +5,14 @@ from __future__ import annotations
 
 import re
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from sanitize.core.keys import Draws, Key
+from sanitize.core.keys import Key
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.kind import get_kind
+from tests.support import make_draws
 
 FINDER = PatternFinder(Key.from_seed(3))
 SECRET = get_kind("SECRET")
@@ -96,15 +96,6 @@ def find_values(text: str) -> list[tuple[str, str]]:
         (FINDER.kinds[result.values.kind[value_no]].name, values[value_no])
         for value_no in result.value_no
     ]
-
-
-def make_draws(count: int) -> Draws:
-    return Draws.from_words(
-        b"sixteen bytes ok",
-        np.full(count, 7, np.uint64),
-        np.zeros(count, np.uint64),
-        np.arange(count, dtype=np.uint64),
-    )
 
 
 @pytest.mark.parametrize("issuer", TOKENS)

@@ -6,15 +6,15 @@ from __future__ import annotations
 import re
 import unicodedata
 
-import numpy as np
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from sanitize.core.keys import Draws, Key
+from sanitize.core.keys import Key
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.kind import BLANKS, BOUNDARY, HYPHENS, get_kind, widen_separators
 from sanitize.text.decodings import iter_decodings
+from tests.support import make_draws
 
 KEY = Key.from_seed(3)
 FINDER = PatternFinder(KEY, countries=("GB", "AU", "CA", "JP", "FR", "DE"))
@@ -98,11 +98,6 @@ def test_plain_separators_give_the_same_normalised_value() -> None:
     ]
     normalised = [values[0][2] for values in find_values([word + value for word, value in plain])]
     assert normalised == [form for _, _, _, form, _ in NUMBER_FORMATS]
-
-
-def make_draws(count: int) -> Draws:
-    rows = np.arange(count, dtype=np.uint64)
-    return Draws.from_words(b"sixteen bytes ok", rows, rows)
 
 
 @pytest.mark.parametrize("reserved", [False, True])

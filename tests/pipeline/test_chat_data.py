@@ -15,6 +15,7 @@ import sanitize
 from sanitize.pipeline.streaming.stream import run_stream
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
+from tests.support import write_json_lines
 
 ARGUMENTS = {
     "to": "ann.roe@example.com",
@@ -46,13 +47,8 @@ CONVERSATION: dict[str, Any] = {
 }
 
 
-def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 def test_tool_calls_are_sanitized_and_stay_json(tmp_path: Path) -> None:
-    source = write_lines(tmp_path / "a.jsonl", [CONVERSATION] * 3)
+    source = write_json_lines(tmp_path / "a.jsonl", [CONVERSATION] * 3)
     result = sanitize.run(source, tmp_path / "out", plan="redact", workers=1)
     assert result.leaks == 0 and result.shape.startswith(
         "chat: texts in messages[].content; kept: messages[].role; JSON in "
@@ -76,7 +72,7 @@ def test_tool_calls_are_sanitized_and_stay_json(tmp_path: Path) -> None:
 
 def test_kept_originals_inside_json_are_no_leak(tmp_path: Path) -> None:
     first = {"messages": CONVERSATION["messages"][1:2], "topic": "mail"}
-    source = write_lines(tmp_path / "a.jsonl", [first, CONVERSATION])
+    source = write_json_lines(tmp_path / "a.jsonl", [first, CONVERSATION])
     result = sanitize.run(source, tmp_path / "out", plan="rmft", workers=1, seed=1)
     arguments = (
         sanitize.Corpus.open(tmp_path / "out")
@@ -104,7 +100,11 @@ def test_one_surrogate_per_person_and_conversation(tmp_path: Path) -> None:
         for _ in range(2)
     ]
     sanitize.run(
-        write_lines(tmp_path / "a.jsonl", rows), tmp_path / "out", plan=str(plan), workers=1, seed=1
+        write_json_lines(tmp_path / "a.jsonl", rows),
+        tmp_path / "out",
+        plan=str(plan),
+        workers=1,
+        seed=1,
     )
     found = [
         [turn["content"] for turn in row["messages"]]
@@ -115,14 +115,16 @@ def test_one_surrogate_per_person_and_conversation(tmp_path: Path) -> None:
 
 
 def test_a_preview_names_the_shape(tmp_path: Path) -> None:
-    preview = sanitize.explain(write_lines(tmp_path / "a.jsonl", [CONVERSATION]), plan="redact")
+    preview = sanitize.explain(
+        write_json_lines(tmp_path / "a.jsonl", [CONVERSATION]), plan="redact"
+    )
     assert (
         preview.shape.startswith("chat: ") and preview.sample.by_kind["EMAIL_ADDRESS"].replaced == 4
     )
 
 
 def test_the_main_text_keeps_its_name(tmp_path: Path) -> None:
-    source = write_lines(
+    source = write_json_lines(
         tmp_path / "a.jsonl", [{"notes": "Ask ann.roe@example.com", "text": "other"}]
     )
     sanitize.run(source, tmp_path / "out", plan="redact", workers=1, text_column="notes")
@@ -131,7 +133,7 @@ def test_the_main_text_keeps_its_name(tmp_path: Path) -> None:
 
 
 def test_too_many_unknown_roles_stop_the_run(tmp_path: Path) -> None:
-    source = write_lines(
+    source = write_json_lines(
         tmp_path / "a.jsonl", [{"messages": [{"role": "Larry", "content": "Hi"}]}] * 3
     )
     with pytest.raises(sanitize.SanitizeError, match="3 unknown_role"):
@@ -139,12 +141,14 @@ def test_too_many_unknown_roles_stop_the_run(tmp_path: Path) -> None:
 
 
 def test_paths_into_turns_without_a_common_type_are_refused(tmp_path: Path) -> None:
-    typed = write_lines(tmp_path / "a.jsonl", [{"messages": [{"role": "user", "content": "Hi"}]}])
+    typed = write_json_lines(
+        tmp_path / "a.jsonl", [{"messages": [{"role": "user", "content": "Hi"}]}]
+    )
     turns = [
         {"role": "user", "content": "Hi"},
         {"role": "user", "content": [{"type": "text", "text": "Hi"}]},
     ]
-    mixed = write_lines(tmp_path / "b.jsonl", [{"messages": turns}])
+    mixed = write_json_lines(tmp_path / "b.jsonl", [{"messages": turns}])
     reason = (
         r"b\.jsonl: there is no messages\[\]\.content: what messages holds has no common type .*"
         r" text_column='messages\[\]'"
@@ -166,7 +170,11 @@ def test_columns_that_are_searched_together_have_their_first_occurrence_in_corpu
         {"text": "to ann.roe@example.com", "b": "x"},
     ]
     result = sanitize.run(
-        write_lines(tmp_path / "a.jsonl", rows), tmp_path / "out", plan="rmft", workers=1, seed=1
+        write_json_lines(tmp_path / "a.jsonl", rows),
+        tmp_path / "out",
+        plan="rmft",
+        workers=1,
+        seed=1,
     )
     first, second = sanitize.Corpus.open(tmp_path / "out").table(["text", "b"]).to_pylist()
     assert first == rows[0] and "ann.roe@example.com" not in second["text"]
@@ -194,11 +202,13 @@ def test_turns_without_a_common_type_come_back_as_objects(tmp_path: Path) -> Non
         {"role": "assistant", "content": None, "tool_calls": calls},
         {"role": "tool", "tool_call_id": "c1", "content": "Sent to ann.roe@example.com."},
     ]
-    source = write_lines(tmp_path / "a.jsonl", [{"messages": turns, "topic": "mail", "n": 1}] * 2)
+    source = write_json_lines(
+        tmp_path / "a.jsonl", [{"messages": turns, "topic": "mail", "n": 1}] * 2
+    )
     assert sanitize.explain(source, plan="redact").sample.by_kind["EMAIL_ADDRESS"].replaced == 8
     result = sanitize.run(source, tmp_path / "out", plan="redact", workers=1, seed=1)
     assert result.leaks == 0 and result.shape == "chat: texts in messages[]; JSON in messages[]"
-    extra = write_lines(tmp_path / "b.jsonl", [{"messages": turns[:1], "topic": "x", "n": 2}])
+    extra = write_json_lines(tmp_path / "b.jsonl", [{"messages": turns[:1], "topic": "x", "n": 2}])
     sanitize.run(extra, tmp_path / "out", plan="redact", workers=1, seed=1, append=True)
     expected = json.loads(json.dumps(turns).replace("ann.roe@example.com", "[EMAIL_ADDRESS]"))
     table = sanitize.Corpus.open(tmp_path / "out").table()
@@ -275,7 +285,7 @@ def test_columns_without_a_common_type_are_searched_decoded(tmp_path: Path, case
     expected = json.loads(
         json.dumps(expected).replace("her number is 205-555-0142", "her number is [PHONE_NUMBER]")
     )
-    source = write_lines(tmp_path / "a.jsonl", rows)
+    source = write_json_lines(tmp_path / "a.jsonl", rows)
     plan = ["find.kinds=['EMAIL_ADDRESS', 'PHONE_NUMBER', 'CREDIT_CARD']"]
     result = sanitize.run(
         source, tmp_path / "out", plan=load_plan("redact", plan), workers=1, seed=1
@@ -451,7 +461,11 @@ def test_a_stream_of_a_shape_gives_the_texts_of_a_run(shape: str, tmp_path: Path
         for changes in ((), ("edit.0.avoid=seen",))
     ]
     result = sanitize.run(
-        write_lines(tmp_path / "a.jsonl", rows), tmp_path / "out", plan=plans[1], workers=1, seed=1
+        write_json_lines(tmp_path / "a.jsonl", rows),
+        tmp_path / "out",
+        plan=plans[1],
+        workers=1,
+        seed=1,
     )
     expected = [
         without_nulls(row) for row in sanitize.Corpus.open(tmp_path / "out").table().to_pylist()
@@ -471,7 +485,7 @@ def test_a_stream_of_a_shape_gives_the_texts_of_a_run(shape: str, tmp_path: Path
 def test_a_stream_quarantines_what_a_run_does(tmp_path: Path) -> None:
     rows = [CONVERSATION, *(row for _, row in BAD_RECORDS), CONVERSATION]
     result = sanitize.run(
-        write_lines(tmp_path / "a.jsonl", rows),
+        write_json_lines(tmp_path / "a.jsonl", rows),
         tmp_path / "out",
         plan="redact",
         workers=1,
@@ -524,7 +538,7 @@ def test_a_stream_remembers_its_shape(tmp_path: Path) -> None:
     )
     settings = Settings(seed=1, workers=1)
     summary = run_stream(
-        [write_lines(tmp_path / "a.jsonl", [CONVERSATION])],
+        [write_json_lines(tmp_path / "a.jsonl", [CONVERSATION])],
         tmp_path / "out.jsonl",
         load_plan("redact"),
         None,

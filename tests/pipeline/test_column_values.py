@@ -17,7 +17,6 @@ from sanitize.errors import LeakFound
 from sanitize.storage.corpus import Corpus
 from tests.verification.test_file_check import rewrite_shard
 
-PLANS = ("redact", "erase", "strict", "rmft")
 # columns of two documents, their policies, what must leave the texts, and what must stay in them
 COLUMNS: dict[str, tuple[dict[str, list[Any]], dict[str, str], list[str], list[str]]] = {
     "user names": (
@@ -116,6 +115,19 @@ COLUMNS: dict[str, tuple[dict[str, list[Any]], dict[str, str], list[str], list[s
 }
 
 
+# The columns decide which values are removed, and the plan decides how: each case runs with one
+# plan, and each plan with the cases whose values it treats in its own way.
+CASES_AND_PLANS = [(case, "redact") for case in COLUMNS] + [
+    (case, plan)
+    for plan, cases in {
+        "erase": ("user names", "a struct"),
+        "strict": ("names", "numbers", "dates and booleans"),
+        "rmft": ("names", "mails in a column without a telling name", "categories"),
+    }.items()
+    for case in cases
+]
+
+
 def options_of(policies: dict[str, str]) -> dict[str, Any]:
     names = set(policies.values())
     return {
@@ -149,8 +161,7 @@ def find_remaining(removed: list[str], texts: str, plan: str) -> list[str]:
     ]
 
 
-@pytest.mark.parametrize("plan", PLANS)
-@pytest.mark.parametrize("case", COLUMNS)
+@pytest.mark.parametrize(("case", "plan"), CASES_AND_PLANS)
 def test_values_of_columns_leave_all_texts(tmp_path: Path, case: str, plan: str) -> None:
     columns, policies, removed, staying = COLUMNS[case]
     pq.write_table(build_table(columns, [*removed, *staying]), tmp_path / "in.parquet")
@@ -167,22 +178,27 @@ def test_values_of_columns_leave_all_texts(tmp_path: Path, case: str, plan: str)
     assert sanitize.verify(tmp_path / "out", workers=1).leaks == 0
 
 
-@pytest.mark.parametrize("plan", ["redact", "erase", "rmft"])
-@pytest.mark.parametrize("case", COLUMNS)
+@pytest.mark.parametrize(
+    ("case", "plan"),
+    [
+        (case, plan)
+        for case, plan in CASES_AND_PLANS
+        # a stream has not seen most cells of the column
+        if case != "names in a column without a telling name" and plan != "strict"
+    ],
+)
 def test_values_of_columns_leave_the_texts_of_a_stream(case: str, plan: str) -> None:
     columns, policies, removed, staying = COLUMNS[case]
-    if case == "names in a column without a telling name":
-        pytest.skip("a stream has not seen most cells of the column")
     records = build_table(columns, [*removed, *staying]).to_pylist()
     options = {name: value for name, value in options_of(policies).items() if name != "workers"}
-    for given in (records, [pa.Table.from_pylist(records)]):
-        clean = list(sanitize.stream(given, plan=plan, **options))
-        rows = clean if isinstance(clean[0], dict) else pa.Table.from_batches(clean).to_pylist()
-        texts = "\n".join(
-            iterate_texts([{name: row[name] for name in ("text", "inner")} for row in rows])
-        )
-        assert find_remaining(removed, texts, plan) == []
-        assert [word for word in staying if texts.count(word) != 3] == []
+    clean = list(sanitize.stream(records, plan=plan, **options))
+    texts = "\n".join(
+        iterate_texts([{name: row[name] for name in ("text", "inner")} for row in clean])
+    )
+    assert find_remaining(removed, texts, plan) == []
+    assert [word for word in staying if texts.count(word) != 3] == []
+    (batch,) = sanitize.stream([pa.Table.from_pylist(records)], plan=plan, **options)
+    assert batch.to_pylist() == clean
 
 
 def test_the_example_of_the_documentation(tmp_path: Path) -> None:
@@ -248,7 +264,7 @@ def test_values_that_the_plan_leaves_stay(tmp_path: Path) -> None:
     assert Corpus.open(tmp_path / "rmft").table().column("text").to_pylist() == [f"see {url}", "x"]
 
 
-@pytest.mark.parametrize("plan", ["redact", "pseudonymize", "rmft"])
+@pytest.mark.parametrize("plan", ["redact", "rmft"])
 def test_values_of_earlier_increments_stay_known(tmp_path: Path, plan: str) -> None:
     for number, (text, author) in enumerate(
         [("hschmidt69 wrote", "hschmidt69"), ("as hschmidt69 and nela_b wrote", "nela_b")]
@@ -290,7 +306,7 @@ def test_same_bytes_for_any_sharding(tmp_path: Path) -> None:
     )
     pq.write_table(table, tmp_path / "in.parquet")
     texts = []
-    for rows, workers in ((100, 1), (3, 2), (1, 1)):
+    for rows, workers in ((100, 1), (5, 2)):
         out = tmp_path / f"out-{rows}"
         sanitize.run(
             tmp_path / "in.parquet",
@@ -302,9 +318,7 @@ def test_same_bytes_for_any_sharding(tmp_path: Path) -> None:
             seed=1,
         )
         texts.append(Corpus.open(out).table().column("text").to_pylist())
-    assert texts[0] == texts[1] == texts[2] and not any(
-        one in text for text in texts[0] for one in people
-    )
+    assert texts[0] == texts[1] and not any(one in text for text in texts[0] for one in people)
 
 
 def test_files_with_values_are_private(tmp_path: Path) -> None:

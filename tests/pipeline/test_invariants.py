@@ -33,6 +33,7 @@ from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages import detection, rewriting
 from sanitize.storage import corpus
+from tests.support import read_files, read_rows
 
 Row = dict[str, Any]
 RMFT_KINDS = ["EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS"]
@@ -204,24 +205,15 @@ def small_batches(rows: int, size: int) -> Iterator[None]:
 
 
 def make_settings(**changes: Any) -> Settings:
-    """One shard, unless the test is about shards: `test_same_texts_for_any_shard_size` covers the
-    others."""
+    """One shard, unless the test is about shards:
+    `test_same_bytes_for_any_division_into_files_and_batches` covers the others."""
     return Settings(
         **{"seed": 5, "workers": 1, "rows_per_shard": 1000, "max_quarantine": 1.0, **changes}
     )
 
 
-def read_output_files(out: Path) -> dict[str, bytes]:
-    """The bytes of every file of OUT."""
-    return {
-        str(path.relative_to(out)): path.read_bytes()
-        for path in sorted(out.rglob("*"))
-        if path.is_file()
-    }
-
-
 def read_data_files(out: Path) -> dict[str, bytes]:
-    return {name: raw for name, raw in read_output_files(out).items() if name.startswith("data/")}
+    return {name: raw for name, raw in read_files(out).items() if name.startswith("data/")}
 
 
 # --- one run and its results ----------------------------------------------------------------------
@@ -296,14 +288,6 @@ class SanitizedRows:
                 )
                 spans.append((occurrence["start_byte"] + shift, occurrence["end_byte"] + shift))
         return spans
-
-
-def read_rows(path: Path) -> list[Row]:
-    return [
-        row
-        for file in sorted(path.glob("*.parquet"))
-        for row in pq.read_table(file, partitioning=None).to_pylist()
-    ]
 
 
 def run_and_read(
@@ -686,53 +670,29 @@ def test_same_bytes_for_any_division_into_files_and_batches(
             loaded_plan,
             settings=make_settings(rows_per_shard=size),
         )
-        run_with_settings(
-            write_parquet_files(base / "in3", rows, files=3, row_group_size=2),
-            base / "three",
-            loaded_plan,
-            settings=make_settings(rows_per_shard=size),
-        )
-        assert read_data_files(base / "one") == read_data_files(base / "three")
         with small_batches(3, 64):
             run_with_settings(
-                [base / "in"],
-                base / "small",
+                write_parquet_files(base / "in3", rows, files=3, row_group_size=2),
+                base / "three",
                 loaded_plan,
                 settings=make_settings(rows_per_shard=size),
             )
-        assert read_data_files(base / "one") == read_data_files(base / "small")
+        assert read_data_files(base / "one") == read_data_files(base / "three")
         # the tables in WORK are the same too: labels, edits, kept occurrences
         tables = [
             {
                 table_folder: read_rows(work / "runs" / name / table_folder)
                 for table_folder in ("edits", "kept", "vault/labels")
             }
-            for work in (base / "one.private", base / "three.private", base / "small.private")
+            for work in (base / "one.private", base / "three.private")
             for name in [next((work / "runs").iterdir()).name]
         ]
-        assert tables[0] == tables[1] == tables[2]
-
-
-@pytest.mark.slow
-@given(corpora(unseparated=True), st.integers(4, 9))
-@settings(max_examples=3, **PROPERTY_SETTINGS)
-def test_same_texts_for_any_shard_size(rows: list[Row], size: int) -> None:
-    with temporary_folder() as base:
-        inputs = write_parquet_files(base / "in", rows)
-        for name, rows_per_shard in (("a", size), ("b", 1000)):
-            run_with_settings(
-                inputs,
-                base / name,
-                load_plan("rmft"),
-                settings=make_settings(rows_per_shard=rows_per_shard),
-            )
-        tables = [
-            pa.concat_tables(
-                pq.read_table(path) for path in sorted((base / name / "data").iterdir())
-            )
-            for name in "ab"
-        ]
-        assert tables[0].to_pylist() == tables[1].to_pylist()
+        assert tables[0] == tables[1]
+        # the same texts in one shard
+        run_with_settings(
+            [base / "in"], base / "whole", loaded_plan, settings=make_settings(rows_per_shard=1000)
+        )
+        assert read_rows(base / "whole" / "data") == read_rows(base / "one" / "data")
 
 
 def build_forty_documents() -> list[Row]:
@@ -768,7 +728,7 @@ def test_same_bytes_for_any_number_of_workers(tmp_path: Path) -> None:
             settings=make_settings(workers=workers, rows_per_shard=9),
         )
     # all of OUT, card, report and manifest too
-    assert read_output_files(tmp_path / "out1") == read_output_files(tmp_path / "out2")
+    assert read_files(tmp_path / "out1") == read_files(tmp_path / "out2")
 
 
 TWO_SHARDS = make_settings(rows_per_shard=10)
@@ -782,7 +742,7 @@ def uninterrupted_run(
     base = tmp_path_factory.mktemp("twenty")
     inputs = write_parquet_files(base / "in", build_forty_documents()[:20])
     run_with_settings(inputs, base / "whole", load_plan("rmft"), settings=TWO_SHARDS)
-    return inputs, read_output_files(base / "whole")
+    return inputs, read_files(base / "whole")
 
 
 def get_task_number(task: Any) -> int:
@@ -839,7 +799,7 @@ def test_interrupted_run_resumes_to_the_same_bytes(
             ),
         )
         summary = run_with_settings(inputs, out, plan, settings=TWO_SHARDS)
-    assert summary.changed and read_output_files(out) == expected_files
+    assert summary.changed and read_files(out) == expected_files
     if module is not shard_checking:
         assert (
             task_numbers[0] not in resumed_task_numbers[: len(set(resumed_task_numbers))]
@@ -871,7 +831,7 @@ def test_lost_files_are_rebuilt_with_the_same_bytes(
         for path in paths:
             path.unlink()
         run_with_settings(inputs, out, plan, settings=TWO_SHARDS)
-        assert read_output_files(out) == expected_files, [path.name for path in paths]
+        assert read_files(out) == expected_files, [path.name for path in paths]
 
 
 @pytest.mark.slow
@@ -883,7 +843,7 @@ def test_a_second_plan_on_the_same_index_gives_the_same_bytes(
         run_with_settings(
             inputs, tmp_path / name, load_plan(name), work=tmp_path / "shared", settings=TWO_SHARDS
         )
-    assert read_output_files(tmp_path / "rmft") == expected_files
+    assert read_files(tmp_path / "rmft") == expected_files
 
 
 # --- all other invariants, one run each -----------------------------------------------------------
@@ -1052,7 +1012,7 @@ def test_a_message_id_hides_no_leak_in_another_cell(tmp_path: Path) -> None:
     check_no_removed_value_remains(result)
 
 
-@pytest.mark.parametrize("plan", ["rmft", "erase", "redact"])
+@pytest.mark.parametrize("plan", ["rmft", "erase"])
 def test_detection_and_leak_check_use_one_boundary_rule(tmp_path: Path, plan: str) -> None:
     """Letters, combining accents, joiners and variation selectors before and after each value:
     detection and leak check use the same boundary rule, so every detected value is either kept or
@@ -1089,7 +1049,7 @@ def test_detection_and_leak_check_use_one_boundary_rule(tmp_path: Path, plan: st
         assert len(result.kept) > 10
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_a_swept_value_may_overlap_a_kept_one(tmp_path: Path, seed: int) -> None:
     texts = ["zoe@corp.example.org.bob@example.com", "bob@example.com", "ann@example.net"]
     rows = [

@@ -7,7 +7,6 @@ import errno
 import importlib
 import json
 import operator
-import os
 import re
 import signal
 import sys
@@ -39,9 +38,8 @@ from sanitize.storage import files, publication, queries, task_records
 from sanitize.verification.findings import Findings
 from sanitize.verification.search_terms import SearchTerms, write_terms
 from sanitize.verification.value_matches import find_value_matches
+from tests.support import CANARY, find_canaries
 
-# the last two: its base64
-CANARY = re.compile(r"canary|646[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)
 REMOVED_VALUE = re.compile(r"canary\d+@|646-555-01", re.IGNORECASE)
 Command = Callable[..., tuple[int, str]]
 sandbox = importlib.import_module("sanitize.readers.sandbox")
@@ -58,10 +56,6 @@ def build_row(number: int) -> dict[str, Any]:
         "user_id": f"canary{number + 7000:04d}@example.com",
         "n": number,
     }
-
-
-def find_canaries(text: str) -> list[str]:
-    return [text[max(0, match.start() - 30) : match.end() + 10] for match in CANARY.finditer(text)]
 
 
 @pytest.fixture()
@@ -128,10 +122,9 @@ def test_a_run_prints_no_value(corpus_folder: Path, sanitize: Command, plan: str
     check_output(
         sanitize("run", "in.jsonl", "-o", "out0", *options[:-1], 2 if plan == "rmft" else 1)
     )
-    check_output(sanitize("run", "in.jsonl", "-o", "out0", *options))
     # nothing changed: the summary is printed again
     check_output(sanitize("run", "in.jsonl", "-o", "out0", *options, "--json"))
-    if plan in ("rmft", "mask_words"):  # and for a new output
+    if plan == "rmft":  # and for a new output
         check_output(sanitize("run", "in.jsonl", "-o", "out1", *options, "--json"))
     check_files(corpus_folder)
     table = pa.concat_tables(
@@ -371,9 +364,6 @@ def test_a_full_disk_is_reported_in_one_line(
     check_output(result, 7)
     assert "ENOSPC" in result[1] and result[1].count("error: ") == 1
     assert not (corpus_folder / "out").exists()
-    monkeypatch.undo()
-    os.chdir(corpus_folder)
-    check_output(sanitize("run", "in.jsonl", "-o", "out", "--workers", 1))
     check_files(corpus_folder)
 
 

@@ -20,6 +20,7 @@ from sanitize.pipeline.streaming.stream import to_stream_plan
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.verification.leak_check import verify
+from tests.support import read_texts
 
 TEXTS = [
     "Ann@Example.com and bob@sub.example.com, eve@example.org",
@@ -130,14 +131,6 @@ def make_plan(**rules: Any) -> Plan:
 def write_corpus(folder: Path) -> Path:
     (folder / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     return folder / "in.jsonl"
-
-
-def read_texts(out: Path) -> list[str]:
-    return [
-        row["text"]
-        for path in sorted((out / "data").iterdir())
-        for row in pq.read_table(path).to_pylist()
-    ]
 
 
 @pytest.mark.parametrize("mode", ["fast", "full"])

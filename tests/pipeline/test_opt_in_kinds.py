@@ -14,6 +14,7 @@ from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.pipeline.streaming.stream import run_stream, stream
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
+from tests.support import read_texts
 
 SETTINGS = Settings(seed=1, workers=1)
 OPT_IN_KINDS = ["DATE_TIME", "AGE"]
@@ -51,12 +52,6 @@ def write_corpus(folder: Path, texts: list[str]) -> Path:
         folder / "in.parquet"
     )
     return folder / "in.parquet"
-
-
-def read_texts(out: Path) -> list[str]:
-    return pl.concat([pl.read_parquet(path) for path in sorted((out / "data").glob("*.parquet"))])[
-        "text"
-    ].to_list()
 
 
 def test_opt_in_kinds_are_not_found_unless_a_plan_names_them(tmp_path: Path) -> None:

@@ -26,13 +26,13 @@ TEXTS = [
 ]
 
 
-@pytest.mark.parametrize("plan", ["rmft", "erase"])
+@pytest.mark.parametrize(("plan", "size"), [("rmft", 1), ("erase", 5)])
 def test_slices_of_any_size_give_the_same_output(
-    plan: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    plan: str, size: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
     results = []
-    for rows in (None, 1, 3):
+    for rows in (None, size):
         for module, name in CONSTANTS if rows else ():
             assert getattr(module, name) > 1000
         for module, name in CONSTANTS if rows else ():
@@ -42,4 +42,4 @@ def test_slices_of_any_size_give_the_same_output(
         monkeypatch.undo()
         shards = [file_sha256(path) for path in sorted((out / "data").iterdir())]
         results.append((shards, found.by_kind, found.verify.swept, dict(found.verify.inconclusive)))
-    assert results[0] == results[1] == results[2] and results[0][2] > 0
+    assert results[0] == results[1] and results[0][2] > 0

@@ -26,16 +26,13 @@ from sanitize.readers.byte_streams import open_stream
 from sanitize.readers.csv import iter_records
 from sanitize.readers.json_array import iter_elements
 from sanitize.readers.survey import REASONS, Roles, Survey, parse_mail, stage_unit, survey_inputs
+from tests.support import to_json_lines
 
 SHARED = Path(__file__).parents[3] / "shared" / "data"
 needs_corpora = pytest.mark.skipif(not SHARED.is_dir(), reason="the real corpora are missing")
 LIMIT = 1 << 20
 MAIL = b"From: Ann Lee <ann@example.com>\nSubject: %s\n\nCall 555-0100.\n"
 Quarantine = list[tuple[int, str, str, str]]
-
-
-def to_json_lines(rows: list[dict[str, Any]]) -> bytes:
-    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
 def write_file(path: Path, content: bytes | pa.Table) -> Path:

@@ -4,10 +4,8 @@ quarantined with which reason."""
 from __future__ import annotations
 
 import gzip
-import json
 import os
 import pickle
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
@@ -31,16 +29,11 @@ from sanitize.readers.survey import (
     stage_unit,
     survey_inputs,
 )
+from tests.support import to_json_lines
 
 LIMIT = 1 << 20
 MAIL = b"From: Ann Lee <ann@example.com>\nSubject: %s\n\nCall 555-0100.\n"
 ROW = {"text": "Call Ann", "n": 1}
-
-
-def to_json_lines(rows: Iterable[Any]) -> bytes:
-    return b"".join(
-        row if isinstance(row, bytes) else json.dumps(row).encode() + b"\n" for row in rows
-    )
 
 
 def write_file(path: Path, content: bytes | pa.Table) -> Path:

@@ -26,6 +26,7 @@ from sanitize.pipeline.run import run_with_settings
 from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
+from tests.support import read_rows
 
 ROOT = Path(__file__).resolve().parents[2]
 MAILS, ROWS_PER_SHARD = 96, 32
@@ -392,11 +393,6 @@ def sanitize_whole(tmp_path_factory: pytest.TempPathFactory, corpus: pa.Table) -
         return *sanitize_corpus(folder, "whole", corpus, plan, changes), folder / "whole"
 
     return sanitize_once
-
-
-def read_rows(folder: Path) -> Iterator[Row]:
-    for file in sorted(folder.glob("*.parquet")):
-        yield from pq.read_table(file, partitioning=None).to_pylist()
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -69,72 +69,104 @@ def folder(tmp_path: Path) -> Iterator[Path]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "workers"),
-    [("b.mbox", 1), ("d.csv", 1), ("e.jsonl", 1), ("sub/c.mbox", 1), ("sub", 2)],
+    ("names", "workers"), [(("b.mbox", "d.csv", "e.jsonl", "sub/c.mbox"), 1), (("sub",), 2)]
 )
-def test_one_unreadable_file_or_folder_is_quarantined(
-    name: str, workers: int, folder: Path
+def test_unreadable_files_and_folders_are_quarantined(
+    names: tuple[str, ...], workers: int, folder: Path
 ) -> None:
-    (folder / "in" / name).chmod(0)
+    for name in names:
+        (folder / "in" / name).chmod(0)
     run = ("run", "in", "-o", "out", "--seed", "3", "--workers", workers, "--max-quarantine", "0.9")
     result = run_without_privilege(folder, *run, "--json")
     assert result.returncode == 0, result.stderr
     summary = json.loads(result.stdout)
     assert (
         summary["documents_in"] == 5
-        and summary["quarantined"] == 1
-        and summary["quarantine"] == {"unreadable": 1}
+        and summary["quarantined"] == len(names)
+        and summary["quarantine"] == {"unreadable": len(names)}
     )
-    if name != "sub":
+    if names != ("sub",):
         return
     again = run_without_privilege(folder, *run, "--json")
     assert again.returncode == 0 and json.loads(again.stdout)["changed"] is False
-    (folder / "in" / name).chmod(0o700)
+    (folder / "in" / "sub").chmod(0o700)
     # now it is another input, which is not taken silently
     readable = run_without_privilege(folder, *run)
     assert readable.returncode == 2 and "another input" in readable.stderr
 
 
-REFUSED: dict[str, tuple[str, int, tuple[str, ...], int, str]] = {
-    # what -> (path, mode, arguments, exit code, words of the error)
-    "named file": ("in/b.mbox", 0, ("run", "in/b.mbox", "-o", "out"), 3, "cannot read it"),
-    "named folder": ("in/sub", 0, ("run", "in/sub", "-o", "out"), 3, "this folder cannot be read"),
+REFUSED: dict[str, tuple[str, int, str, int, str]] = {
+    # what -> (path, mode, command, exit code, words of the error)
+    "named file": ("in/b.mbox", 0, "run in/b.mbox -o out", 3, "cannot read it"),
+    "named folder": ("in/sub", 0, "run in/sub -o out", 3, "this folder cannot be read"),
     "file below a closed folder": (
         "in/sub",
         0,
-        ("run", "in/sub/c.mbox", "-o", "out"),
+        "run in/sub/c.mbox -o out",
         3,
         "cannot be reached",
     ),
-    "too many": ("in/b.mbox", 0, ("run", "in", "-o", "out", "--strict"), 5, "1 unreadable"),
-    "plan": ("plan.toml", 0, ("run", "in", "-o", "out", "--plan", "plan.toml"), 2, "plan.toml"),
-    "key": ("key", 0, ("run", "in", "-o", "out", "--key", "key"), 2, "key"),
+    "plan": ("plan.toml", 0, "run in -o out --plan plan.toml", 2, "plan.toml"),
+    "key": ("key", 0, "run in -o out --key key", 2, "key"),
     "parent of OUT": (
         "in",
         0o500,
-        ("run", "in/a.mbox", "-o", "in/sub2/out", "--work", "w"),
+        "run in/a.mbox -o in/sub2/out --work w",
         2,
         "in/sub2/out: no folder can be created there: no permission to write in in; use another -o",
     ),
     "WORK": (
         "in",
         0o500,
-        ("run", "in/a.mbox", "-o", "out", "--work", "in/w"),
+        "run in/a.mbox -o out --work in/w",
         2,
         "in/w: cannot be made a private folder: no permission to write in in; use another path",
     ),
+    # the last, because it leaves a private folder
+    "too many": ("in/b.mbox", 0, "run in -o out --strict", 5, "1 unreadable"),
 }
 
 
+# runs the command lines of standard input; `MODE PATH` changes the permissions of a path
+COMMAND_LINES = """
+import contextlib, io, pathlib, sys
+from sanitize.cli import main
+
+for line in sys.stdin.read().splitlines():
+    arguments = line.split()
+    if arguments[0].isdigit():
+        pathlib.Path(arguments[1]).chmod(int(arguments[0], 8))
+        continue
+    sys.argv, err, code = ["sanitize", *arguments], io.StringIO(), 0
+    with contextlib.redirect_stderr(err), contextlib.redirect_stdout(io.StringIO()):
+        try:
+            main.main()
+        except SystemExit as end:
+            code = end.code
+    print(code, err.getvalue().strip().replace("\\n", " "))
+"""
+
+
+def run_lines_without_privilege(folder: Path, lines: Iterable[str]) -> list[str]:
+    """Runs command lines in one process without the capability; returns exit code and standard
+    error of each command."""
+    result = run_without_privilege(folder, program=("-c", COMMAND_LINES), text="\n".join(lines))
+    assert result.returncode == 0, result.stderr
+    return result.stdout.splitlines()
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("what", REFUSED)
-def test_what_cannot_be_read_or_written_is_named_by_a_run(what: str, folder: Path) -> None:
-    name, mode, arguments, code, words = REFUSED[what]
+def test_what_cannot_be_read_or_written_is_named_by_a_run(folder: Path) -> None:
     (folder / "key").chmod(0o600)
-    (folder / name).chmod(mode)
-    result = run_without_privilege(folder, *arguments, "--workers", 1, "-q")
-    assert (result.returncode, words in result.stderr) == (code, True), result.stderr
-    assert "internal error" not in result.stderr and not (folder / "out").exists()
+    lines = []
+    for name, mode, arguments, *_ in REFUSED.values():
+        old_mode = (folder / name).stat().st_mode & 0o777
+        lines += [f"{mode:o} {name}", f"{arguments} --workers 1 -q", f"{old_mode:o} {name}"]
+    found = run_lines_without_privilege(folder, lines)
+    for (what, (*_, code, words)), line in zip(REFUSED.items(), found, strict=True):
+        assert line.startswith(f"{code} ") and words in line, f"{what}: {line}"
+        assert "internal error" not in line
+    assert not (folder / "out").exists()
 
 
 @pytest.mark.slow
@@ -175,20 +207,9 @@ def test_every_command_says_why_a_path_cannot_be_written(folder: Path) -> None:
         ),
         ("replay out/manifest.json in/e.jsonl -o closed/again", no_permission),
     ]
-    script = (
-        "import sys, contextlib, io, pathlib\nfrom sanitize.cli import main\nfor line in ['run"
-        " in/e.jsonl -o out --seed 1 -q', *sys.stdin.read().splitlines(), 'CLOSE', 'verify out']:\n"
-        " if line == 'CLOSE':\n  pathlib.Path('out.private').chmod(0o500)\n  continue\n sys.argv,"
-        " err, code = ['sanitize', *line.split()], io.StringIO(), 0\n with"
-        " contextlib.redirect_stderr(err), contextlib.redirect_stdout(io.StringIO()):\n  try:\n  "
-        " main.main()\n  except SystemExit as end:\n   code = end.code\n print(code,"
-        " err.getvalue().strip())\n"
-    )
-    result = run_without_privilege(
-        folder, program=("-c", script), text="\n".join(line for line, _ in cases)
-    )
-    results = result.stdout.splitlines()
-    assert results[0] == "0 " and len(results) == len(cases) + 2, result.stdout + result.stderr
+    lines = ["run in/e.jsonl -o out --seed 1 -q", *(line for line, _ in cases)]
+    results = run_lines_without_privilege(folder, [*lines, "500 out.private", "verify out"])
+    assert results[0] == "0 " and len(results) == len(cases) + 2, results
     for (line, words), found in zip(cases, results[1:-1], strict=True):
         assert found.startswith("2 error: ") and words in found and found.count("error") == 1, (
             f"{line}: {found}"

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow.parquet as pq
 import pytest
 
 from sanitize.cli.generated_mails import generate_mails
@@ -28,6 +27,7 @@ from sanitize.reporting.report_data import collect_report_tables, report
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.files import file_sha256
 from sanitize.storage.publication import read_mac_key, write_checksums
+from tests.support import read_rows
 
 DEDUP = ['drop=[{use="exact_dup", body_only=true}]']
 PLANS = {
@@ -91,14 +91,6 @@ def sanitize(console: Any) -> Any:
 def work_folders(out: Path) -> tuple[Path, Path]:
     work = Path(f"{out}.private")
     return work, work / "runs" / Corpus.open(out).manifest["plan_hash"]
-
-
-def read_rows(folder: Path, pattern: str = "*.parquet") -> list[dict[str, Any]]:
-    return [
-        row
-        for path in sorted(folder.glob(pattern))
-        for row in pq.read_table(path, partitioning=None).to_pylist()
-    ]
 
 
 def reference_outcomes(out: Path) -> Counter[tuple[Any, ...]]:

@@ -91,11 +91,8 @@ def test_commands_open_no_network_connection(tmp_path: Path) -> None:
         AUDIT_HOOK.format(events_path=str(events_path), processes_path=str(processes_path))
     )
     (tmp_path / "in.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in TEXTS))
-    result = run_command(
-        tmp_path, "run", "in.jsonl", "-o", "out", "--workers", 2, "--rows-per-shard", 4, site=site
-    )
-    assert result.returncode == 0, result.stderr
     commands = (
+        ("run", "in.jsonl", "-o", "out", "--workers", "2", "--rows-per-shard", "4"),
         ("index", "in.jsonl", "--work", "work"),
         ("verify", "out"),
         ("sql", "out.private", "--name", "top_values"),
@@ -111,8 +108,8 @@ def test_commands_open_no_network_connection(tmp_path: Path) -> None:
     )
     assert result.returncode == 0, result.stderr
     assert not events_path.exists()
-    # the hook was active in the commands, the readers and the workers
-    assert len(set(processes_path.read_text().split())) >= 2 + 4
+    # the hook was active in the commands, a reader and two workers
+    assert len(set(processes_path.read_text().split())) >= 1 + 3
     subprocess.run(
         [sys.executable, "-c", "import socket; socket.socket().connect_ex(('127.0.0.1', 9))"],
         env={**os.environ, "PYTHONPATH": str(site)},

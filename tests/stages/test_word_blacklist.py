@@ -7,7 +7,6 @@ import itertools
 import json
 import shutil
 import tempfile
-import unicodedata
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
@@ -36,24 +35,12 @@ from sanitize.plans.settings import Settings
 from sanitize.stages import word_blacklist
 from sanitize.storage import table_schemas
 from sanitize.text.tokenizer import tokenize_unicode
+from tests.support import reference_words
 
 Blacklist = set[tuple[str, int, int | None, str]]
 User = str | None
 
 # -------------------------------------------------------------------------------- the reference
-
-
-def reference_words(text: str) -> list[tuple[str, int, int]]:
-    """The words of a text with their code points."""
-    words, start = [], None
-    for position, character in enumerate(text + "\0"):
-        inside = unicodedata.category(character)[0] in "LMN"
-        if inside and start is None:
-            start = position
-        elif not inside and start is not None:
-            words.append((text[start:position].lower(), start, position))
-            start = None
-    return words
 
 
 def reference_indirect(

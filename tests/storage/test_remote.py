@@ -55,6 +55,7 @@ from sanitize.storage.remote_storage import (
     redact_url,
 )
 from sanitize.verification.leak_check import verify
+from tests.support import read_files
 
 CANARY = "canary-of-a-library"
 STORAGE_CALLS = (
@@ -400,14 +401,6 @@ def write_corpus(folder: Path, word: str, shards: int = 2) -> Path:
     return folder
 
 
-def read_tree(folder: Path) -> dict[str, bytes]:
-    return {
-        path.relative_to(folder).as_posix(): path.read_bytes()
-        for path in folder.rglob("*")
-        if path.is_file()
-    }
-
-
 def upload(out: str, folder: Path, work: Path, keep_versions: bool = False) -> bool:
     prefix = RemoteOutput(out)
     with prefix.hold_lock(work):
@@ -422,7 +415,7 @@ def read_published(out: str, folder: Path) -> dict[str, bytes] | None:
         return None
     folder.mkdir(exist_ok=True)
     with prefix.download_corpus(folder) as downloaded:
-        return read_tree(downloaded)
+        return read_files(downloaded)
 
 
 @pytest.mark.parametrize("scheme", ["faulty", "file"])
@@ -434,9 +427,9 @@ def test_versions_are_published_replaced_and_kept(scheme: str, tmp_path: Path) -
         tmp_path / "work",
     )
     assert upload(out, first_corpus, work) and not upload(out, first_corpus, work)
-    assert read_published(out, tmp_path / "a") == read_tree(first_corpus)
+    assert read_published(out, tmp_path / "a") == read_files(first_corpus)
     assert upload(out, second_corpus, work, keep_versions=True)
-    assert read_published(out, tmp_path / "b") == read_tree(second_corpus)
+    assert read_published(out, tmp_path / "b") == read_files(second_corpus)
     fs, top = RemoteOutput(out).storage.fs, RemoteOutput(out).storage.path
     manifest = json.loads(fs.cat_file(f"{top}/manifest.json"))
     for entry in manifest["shards"]:
@@ -497,12 +490,12 @@ def test_readers_see_a_complete_version_whichever_call_fails(
             upload(out, second_corpus, work)
         is_last = FaultyFileSystem.calls < n
         FaultyFileSystem.fault = None
-        old = None if is_first else read_tree(first_corpus)
+        old = None if is_first else read_files(first_corpus)
         published_files = read_published(out, tmp_path / f"seen-{n}")
-        assert published_files in (old, read_tree(second_corpus))
+        assert published_files in (old, read_files(second_corpus))
         old_version_count += published_files == old
         upload(out, second_corpus, work)  # the same command again
-        assert read_published(out, tmp_path / f"again-{n}") == read_tree(second_corpus)
+        assert read_published(out, tmp_path / f"again-{n}") == read_files(second_corpus)
         names = RemoteOutput(out).storage.fs.find("/pub/out")
         assert (
             len({name.split("/")[4] for name in names if "/versions/" in name}) == 1
@@ -531,7 +524,7 @@ def test_a_single_fault_is_retried(tmp_path: Path) -> None:
             upload(out, first_corpus, tmp_path / "work")
             is_last = FaultyFileSystem.calls < n
             FaultyFileSystem.fault = None
-            assert read_published(out, tmp_path / "seen") == read_tree(first_corpus)
+            assert read_published(out, tmp_path / "seen") == read_files(first_corpus)
             if is_last:
                 break
 
@@ -584,7 +577,7 @@ def test_incomplete_versions_are_deleted_with_keep_versions(
     upload(out, second_corpus, work, keep_versions=True)
     assert len(storage.ls("/pub/out/versions")) == 1 and read_published(
         out, tmp_path / "seen"
-    ) == read_tree(second_corpus)
+    ) == read_files(second_corpus)
 
 
 def test_only_one_run_publishes_at_a_time(storage: MemoryFileSystem, tmp_path: Path) -> None:
@@ -609,7 +602,7 @@ def test_only_one_run_publishes_at_a_time(storage: MemoryFileSystem, tmp_path: P
     with prefix.hold_lock(tmp_path / "work"), pytest.raises(Locked, match="meanwhile"):
         storage.pipe_file(f"/pub/out/{LOCK_NAME}", b"{}")
         prefix.publish(first_corpus, keep_versions=False, before_switch=lambda: None)
-    assert read_published(out, tmp_path / "seen") == read_tree(second_corpus)
+    assert read_published(out, tmp_path / "seen") == read_files(second_corpus)
 
 
 def test_a_concurrent_publication_is_detected(storage: MemoryFileSystem, tmp_path: Path) -> None:
@@ -738,7 +731,7 @@ def test_unchanged_objects_are_copied_inside_the_storage(
     )[1]
     upload(out, second_corpus, tmp_path / "work")
     assert uploaded == ["README.md", "train-00001-of-00002.parquet", "manifest.json"]
-    assert read_published(out, tmp_path / "seen") == read_tree(second_corpus)
+    assert read_published(out, tmp_path / "seen") == read_files(second_corpus)
 
 
 # ---- a whole run ----
@@ -761,7 +754,7 @@ def test_a_run_from_url_to_url_equals_a_local_run(
     summary = run_with_settings(["faulty://in"], url, "rmft", work, settings)
     run_with_settings([tmp_path / "in"], tmp_path / "out", "rmft", tmp_path / "other", settings)
     assert summary.changed and summary.out == url
-    assert read_published(url, tmp_path / "seen") == read_tree(tmp_path / "out")
+    assert read_published(url, tmp_path / "seen") == read_files(tmp_path / "out")
     fingerprints = [
         (read_json(folder / "index.json") or {})["fingerprint"]
         for folder in (work, tmp_path / "other")
@@ -842,7 +835,7 @@ def test_remote_files_are_appended_and_fetched_once(
         FaultyFileSystem.fault = fault  # `read_published` resets it
         run_with_settings([tmp_path / "in"], tmp_path / "out", "rmft", tmp_path / "other", settings)
         summary = run_with_settings([source], url, "rmft", work, settings)
-        assert read_published(url, tmp_path / f"seen{len(list(tmp_path.iterdir()))}") == read_tree(
+        assert read_published(url, tmp_path / f"seen{len(list(tmp_path.iterdir()))}") == read_files(
             tmp_path / "out"
         )
         assert not (work / "fetched").exists()
@@ -908,7 +901,7 @@ def test_parquet_inputs_remain_readable_from_the_index(
                 Settings(seed=1, workers=1, rows_per_shard=4, **more),
             )
         assert not (work / "fetched").exists()
-        assert read_published(url, tmp_path / f"seen{len(list(tmp_path.iterdir()))}") == read_tree(
+        assert read_published(url, tmp_path / f"seen{len(list(tmp_path.iterdir()))}") == read_files(
             tmp_path / "out"
         )
 
@@ -937,7 +930,7 @@ def test_parquet_inputs_remain_readable_from_the_index(
     storage.rm("/in/1.parquet")
     assert sql_api.sql(work, "SELECT count(*) AS n FROM documents")["n"].to_list() == [20]
     assert erase_and_count(work, erase=True) == erase_and_count(tmp_path / "other", erase=True)
-    assert read_published(url, tmp_path / "erased") == read_tree(tmp_path / "out")
+    assert read_published(url, tmp_path / "erased") == read_files(tmp_path / "out")
     texts = Corpus.open(tmp_path / "out").table(["text"]).column(0).to_pylist()
     assert len(texts) == 20 and not any("ann3@" in text for text in texts)
 

@@ -6,7 +6,6 @@ from __future__ import annotations
 import re
 
 import numpy as np
-import pyarrow as pa
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -14,14 +13,11 @@ from hypothesis import strategies as st
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.kinds.kind import Alternative, Kind, all_kinds
 from sanitize.text.text_pieces import LiteralTable, find_digit_lines, find_runs
+from tests.support import to_buffers
 
 NUMERIC_KINDS = [kind for kind in all_kinds().values() if kind.digit_lines_only]
 MARKS = re.compile(rb"[0-9]|[.][^\n]{4}[.]|-[^\n]{2}-|:[^\n]{0,4}:", re.DOTALL)
 TEXTS = st.lists(st.text(st.sampled_from("ab .:-1é\n"), max_size=40), max_size=5)
-
-
-def build_buffers(texts: list[str]) -> TextBuffers:
-    return TextBuffers.from_array(pa.array(texts, pa.large_string()))
 
 
 def find_pieces(column: TextBuffers, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
@@ -58,7 +54,7 @@ def find_pieces(column: TextBuffers, spans: list[tuple[int, int]]) -> list[tuple
 def test_returns_every_line_with_a_mark_except_found_spans(
     texts: list[str], data: st.DataObject
 ) -> None:
-    column = build_buffers(texts)
+    column = to_buffers(texts)
     data_bytes = column.data.tobytes()
     edges = (
         sorted(data.draw(st.sets(st.integers(0, len(data_bytes)), max_size=8)))
@@ -100,13 +96,13 @@ def test_returns_every_line_with_a_mark_except_found_spans(
 
 def test_a_long_text_without_marks_has_no_pieces() -> None:
     text = "Nothing to see here, and nothing there... either - or so\n" * 20_000
-    assert find_pieces(build_buffers([text]), []) == []
+    assert find_pieces(to_buffers([text]), []) == []
     # a mark on both sides of the edge of a block
     block_end = len(text) + 262_144 - len(text) % 262_144
     text = text + "x" * (block_end - len(text) - 3) + "aa:bb:cc\n"
-    [(start, stop)] = find_pieces(build_buffers([text, text[:-1]]), [])[:1]
+    [(start, stop)] = find_pieces(to_buffers([text, text[:-1]]), [])[:1]
     assert text.encode()[start:stop].endswith(b"aa:bb:cc")
-    assert len(find_pieces(build_buffers([text, text[:-1]]), [])) == 2
+    assert len(find_pieces(to_buffers([text, text[:-1]]), [])) == 2
 
 
 @pytest.mark.parametrize("kind", NUMERIC_KINDS, ids=lambda kind: kind.name)
@@ -118,7 +114,7 @@ def test_matches_of_numeric_kinds_are_on_returned_lines(kind: Kind) -> None:
     @given(st.from_regex(re.compile(pattern, re.ASCII)))
     def check(text: str) -> None:
         text = "".join(letter for letter in text if not "\ud800" <= letter <= "\udfff")
-        column = build_buffers([text])
+        column = to_buffers([text])
         pieces = find_pieces(column, [])
         for match in re.finditer(pattern, text, re.ASCII):
             if kind.name == "IT_FISCAL_CODE" and not re.search("[0-9]", match.group()):
@@ -193,7 +189,7 @@ def reference_runs(text: bytes) -> list[tuple[int, int]]:
 @settings(max_examples=300, deadline=None)
 @given(RUN_TEXTS)
 def test_runs_and_marks_are_those_of_the_reference(texts: list[str]) -> None:
-    column = build_buffers(texts)
+    column = to_buffers(texts)
     table = LiteralTable.build(ANCHORS, MARKING)
     starts, ends, marks = find_runs(column, table)
     offsets = column.offsets.tolist()
@@ -214,7 +210,7 @@ def test_runs_and_marks_are_those_of_the_reference(texts: list[str]) -> None:
 
 def test_many_runs_and_runs_of_any_length() -> None:
     texts = ["@ " * 5_000, "a" * 100_000 + "@" + "b" * 100_000, "", "@", "x@"]
-    starts, ends, _ = find_runs(build_buffers(texts), LiteralTable.build(ANCHORS, {}))
+    starts, ends, _ = find_runs(to_buffers(texts), LiteralTable.build(ANCHORS, {}))
     assert len(starts) == 5_001 and (ends - starts).max() == 200_001
 
 
@@ -254,7 +250,7 @@ def test_matches_meet_the_conditions_of_their_alternative(
             for condition in alternative.conditions:
                 assert to_python(condition).search(text) or not matches
             return
-        starts, ends, _ = find_runs(build_buffers([text]), table)
+        starts, ends, _ = find_runs(to_buffers([text]), table)
         runs = list(zip(starts.tolist(), ends.tolist(), strict=True))
         for match in matches:
             low, high = (len(text[:position].encode()) for position in match.span())

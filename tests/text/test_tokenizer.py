@@ -20,6 +20,7 @@ from sanitize.text.tokenizer import (
     locate_ngrams,
     tokenize_unicode,
 )
+from tests.support import to_buffers
 
 TEXTS = st.lists(
     st.one_of(
@@ -77,7 +78,7 @@ def reference_words(text: str) -> list[str]:
 
 def test_a_text_without_blanks_has_many_words() -> None:
     assert hash_words(
-        build_buffers(["我们明天见面吗", "เราไป", "cafés 한국어 мир", "see你then"])
+        to_buffers(["我们明天见面吗", "เราไป", "cafés 한국어 мир", "see你then"])
     ).counts.tolist() == [7, 5, 3, 3]
 
 
@@ -91,10 +92,6 @@ def reference_characters(text: str) -> list[str]:
     return [letter for letter in lower_ascii(text) if letter not in " \t\n\v\f\r\0"]
 
 
-def build_buffers(texts: list[str]) -> TextBuffers:
-    return TextBuffers.from_array(pa.array(texts, pa.large_string()))
-
-
 def has_same_partition(first: list[object], second: list[object]) -> bool:
     """True if two columns have the same equalities between their entries."""
     pairs = set(zip(first, second, strict=True))
@@ -105,7 +102,7 @@ def has_same_partition(first: list[object], second: list[object]) -> bool:
 @given(texts=TEXTS)
 def test_words_and_characters_equal_the_reference(texts: list[str]) -> None:
     for characters, reference in ((False, reference_words), (True, reference_characters)):
-        words = hash_words(build_buffers(texts), by_character=characters)
+        words = hash_words(to_buffers(texts), by_character=characters)
         expected = [reference(text) for text in texts]
         assert words.counts.tolist() == [len(row) for row in expected]
         assert has_same_partition(words.hashes.tolist(), [word for row in expected for word in row])
@@ -114,7 +111,7 @@ def test_words_and_characters_equal_the_reference(texts: list[str]) -> None:
 @settings(max_examples=200, deadline=None)
 @given(texts=TEXTS, size=st.integers(1, 6))
 def test_ngrams_equal_the_reference(texts: list[str], size: int) -> None:
-    hashed = hash_words(build_buffers(texts))
+    hashed = hash_words(to_buffers(texts))
     for keep_short in (False, True):
         expected = []
         for text in texts:
@@ -152,7 +149,7 @@ def test_non_ascii_words_do_not_depend_on_the_cache(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr("sanitize.text.tokenizer._MAX_CACHED_RUNS", max_cached)
         for texts in columns:
-            column = build_buffers(texts)
+            column = to_buffers(texts)
             cached, uncached = tokenize_unicode(column, cache), tokenize_unicode(column)
             for name in ("text_no", "start", "end", "hashes"):
                 assert getattr(cached, name).tolist() == getattr(uncached, name).tolist()
@@ -177,7 +174,7 @@ def test_non_ascii_words_do_not_depend_on_the_cache(
 def test_recorded_hashes() -> None:
     """Signatures are stored in the workspace, so the hash must not change. Values recorded from the
     first version."""
-    found = hash_words(build_buffers(["The quick brown fox, internationalization!"]))
+    found = hash_words(to_buffers(["The quick brown fox, internationalization!"]))
     assert [f"{number:016x}" for number in found.hashes.tolist()] == [
         "e462f04d1a9ae53f",
         "a37ab12c4a073eb6",
@@ -187,13 +184,12 @@ def test_recorded_hashes() -> None:
     ]
     assert f"{int(hash_ngrams(found, 5)[0][0]):016x}" == "a64faddaea43b654"
     assert (
-        hash_words(build_buffers(["fox"])).hashes
-        != hash_words(build_buffers(["fox"]), seed=1).hashes
+        hash_words(to_buffers(["fox"])).hashes != hash_words(to_buffers(["fox"]), seed=1).hashes
     ).all()
 
 
 def test_ngrams_stay_in_their_text() -> None:
-    found = hash_words(build_buffers(["a b", "", "c", "d e f"]))
+    found = hash_words(to_buffers(["a b", "", "c", "d e f"]))
     starts, stops, first = locate_ngrams(found, 2)
     assert (starts.tolist(), stops.tolist(), first.tolist()) == (
         [0, 3, 4],

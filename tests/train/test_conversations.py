@@ -13,6 +13,7 @@ import pytest
 import sanitize
 import sanitize.train as train
 from sanitize.errors import UsageError
+from tests.support import write_json_lines
 
 CHATML = (
     "{% for message in messages %}{{ '<|im_start|>' + message['role'] + '\n' + message['content'] +"
@@ -39,16 +40,10 @@ def make_chats(count: int) -> list[dict[str, Any]]:
     ]
 
 
-def write_lines(path: Path, rows: list[dict[str, Any]]) -> Path:
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return path
-
-
 def test_published_chats_are_trained_on_and_evaluated(recipe: Any, tmp_path: Path) -> None:
     folder = tmp_path / "in"
-    write_lines(folder / "train.jsonl", make_chats(20))
-    write_lines(folder / "test.jsonl", make_chats(4))
+    write_json_lines(folder / "train.jsonl", make_chats(20))
+    write_json_lines(folder / "test.jsonl", make_chats(4))
     sanitize.run(folder, tmp_path / "clean", plan="redact", workers=1)
     template = tmp_path / "chatml.jinja"
     template.write_text(CHATML)
@@ -88,7 +83,7 @@ def test_published_chats_are_trained_on_and_evaluated(recipe: Any, tmp_path: Pat
 
 
 def test_loss_on_the_assistant_only(recipe: Any, tmp_path: Path) -> None:
-    source = write_lines(tmp_path / "a.jsonl", make_chats(8))
+    source = write_json_lines(tmp_path / "a.jsonl", make_chats(8))
     settings = recipe(
         source, data={"layout": "document", "answers_only": True}, model={"context": 128}
     )
@@ -130,7 +125,7 @@ def test_loss_on_the_assistant_only(recipe: Any, tmp_path: Path) -> None:
     ],
 )
 def test_other_shapes(recipe: Any, tmp_path: Path, record: dict[str, Any]) -> None:
-    source = write_lines(tmp_path / "a.jsonl", [record] * 4)
+    source = write_json_lines(tmp_path / "a.jsonl", [record] * 4)
     rows = train.stream_batches(
         recipe(source, data={"layout": "document", "answers_only": True})
     ).rows
@@ -143,8 +138,8 @@ def test_answers_only_needs_answers(corpus: Any, recipe: Any) -> None:
 
 
 def test_splits_of_a_folder_are_not_mixed(recipe: Any, tmp_path: Path) -> None:
-    write_lines(tmp_path / "d" / "train.jsonl", make_chats(6))
-    write_lines(tmp_path / "d" / "test.jsonl", make_chats(3))
+    write_json_lines(tmp_path / "d" / "train.jsonl", make_chats(6))
+    write_json_lines(tmp_path / "d" / "test.jsonl", make_chats(3))
     from sanitize.train.corpus_reader import read_documents
 
     assert (
@@ -156,7 +151,7 @@ def test_splits_of_a_folder_are_not_mixed(recipe: Any, tmp_path: Path) -> None:
 
 
 def test_the_main_text_of_a_published_folder_is_read_under_its_own_name(tmp_path: Path) -> None:
-    source = write_lines(tmp_path / "a.jsonl", [{"notes": "one"}, {"notes": "two"}])
+    source = write_json_lines(tmp_path / "a.jsonl", [{"notes": "one"}, {"notes": "two"}])
     sanitize.run(source, tmp_path / "out", plan="redact", workers=1, text_column="notes")
     from sanitize.train.corpus_reader import read_documents
 
@@ -177,7 +172,7 @@ def test_documents_of_a_packed_row_do_not_see_each_other(
     from sanitize.train.recipe import Recipe
     from sanitize.train.recipe_data import get_tokenizer, read_recipe_documents
 
-    source = write_lines(tmp_path / "a.jsonl", make_chats(6))
+    source = write_json_lines(tmp_path / "a.jsonl", make_chats(6))
     loaded = Recipe.load(
         recipe(
             source,
@@ -216,7 +211,7 @@ def test_documents_of_a_packed_row_do_not_see_each_other(
 
 
 def test_a_run_with_attention_within_documents(recipe: Any, tmp_path: Path) -> None:
-    source = write_lines(tmp_path / "a.jsonl", make_chats(12))
+    source = write_json_lines(tmp_path / "a.jsonl", make_chats(12))
     settings = recipe(
         source, data={"attention": "document", "answers_only": True}, run={"epochs": 1}
     )

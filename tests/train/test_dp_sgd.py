@@ -27,6 +27,7 @@ from sanitize.train.keyed_random import KeyedRandom, load_or_create_random, make
 from sanitize.train.model import build_model
 from sanitize.train.objectives.objective import TrainContext
 from sanitize.train.recipe import PrivacySettings, Recipe
+from tests.support import SimulatedKill
 
 CPU = torch.device("cpu")
 
@@ -631,10 +632,6 @@ def test_without_noise_and_clipping_training_equals_the_plain_loop(
     )
 
 
-class SimulatedKill(BaseException):
-    """Raised to end a run in the middle."""
-
-
 @pytest.mark.slow
 def test_resume_after_kill_repeats_the_same_noise_and_batches(
     corpus: Any, recipe: Any, tmp_path: Path
@@ -684,7 +681,9 @@ def test_resume_after_kill_repeats_the_same_noise_and_batches(
 
 
 def test_a_run_without_its_key_is_refused(corpus: Any, recipe: Any, tmp_path: Path) -> None:
-    settings = make_private_recipe(recipe, corpus(), privacy={"insecure_seed": None})
+    settings = make_private_recipe(
+        recipe, corpus(), privacy={"insecure_seed": None}, run={"max_steps": 1}
+    )
     train.fit(settings, tmp_path / "run")
     (tmp_path / "run" / "train.json").unlink()
     with pytest.raises(UsageError, match="the key of this private run is missing"):
@@ -694,7 +693,7 @@ def test_a_run_without_its_key_is_refused(corpus: Any, recipe: Any, tmp_path: Pa
 def test_a_run_with_the_noise_of_an_earlier_version_is_refused(
     corpus: Any, recipe: Any, tmp_path: Path
 ) -> None:
-    settings = make_private_recipe(recipe, corpus())
+    settings = make_private_recipe(recipe, corpus(), run={"max_steps": 1})
     train.fit(settings, tmp_path / "run")
     begun = json.loads((tmp_path / "run" / "recipe.json").read_text())
     assert begun["identity"].pop("noise generator") == noise.NOISE_VERSION

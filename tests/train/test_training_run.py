@@ -27,6 +27,7 @@ from sanitize.train import checkpoint
 from sanitize.train.checkpoint import CheckpointEvent
 from sanitize.train.objectives.causal import Causal
 from sanitize.train.recipe import Recipe
+from tests.support import SimulatedKill
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -72,10 +73,6 @@ def assert_equal_runs(actual: Path, expected: Path) -> None:
 def undisturbed_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder for runs that several tests compare with; the first test trains them."""
     return tmp_path_factory.mktemp("undisturbed")
-
-
-class SimulatedKill(BaseException):
-    """Raised to end a run in the middle."""
 
 
 def kill_in_forward(patch: pytest.MonkeyPatch, call: int) -> None:

@@ -29,6 +29,7 @@ from sanitize.verification.search_terms import (
     ValueCounts,
     write_terms,
 )
+from tests.support import full_width
 
 KINDS = list(all_kinds())
 MAIL, TEL, PERSON = "EMAIL_ADDRESS", "PHONE_NUMBER", "PERSON"
@@ -342,10 +343,6 @@ def test_shared_terms_equal_those_of_one_process(
                 == [text] * is_collision
             ), text
         assert terms.find_collisions(MAIL, pl.Series([], dtype=pl.String)).height == 0
-
-
-def full_width(word: str) -> str:
-    return "".join(chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" else letter for letter in word)
 
 
 def test_passes_find_the_same_matches(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

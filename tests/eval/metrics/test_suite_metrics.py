@@ -22,19 +22,12 @@ from sanitize.eval.metrics import membership, task, verbatim
 from sanitize.eval.run_folder import RunFolder
 from sanitize.eval.suite import measure_runs
 from sanitize.eval.texts_and_prompts import TextSet
+from tests.support import collect_numbers
 
 TEXTS = {
     f"d{number}": f"Ann{number} met Bob in Lyme, then Cy{number} sang; {'la ' * number}end."
     for number in range(5)
 }
-
-
-def collect_numbers(report: Any) -> list[float]:
-    if isinstance(report, dict):
-        return [number for value in report.values() for number in collect_numbers(value)]
-    if isinstance(report, list | tuple):
-        return [number for value in report for number in collect_numbers(value)]
-    return [float(report)] if isinstance(report, float | int) else []
 
 
 @pytest.fixture

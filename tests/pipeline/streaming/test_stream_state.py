@@ -45,6 +45,7 @@ from sanitize.pipeline.streaming.value_log import (
 )
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
+from tests.support import to_json_lines
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = [
@@ -145,10 +146,6 @@ def resume_in_process(folder: Path, out: str) -> StreamResult:
             Path("state"),
             Settings(seed=1, batch=10, rows_per_shard=25),
         )
-
-
-def to_json_lines(rows: list[dict[str, str]]) -> bytes:
-    return b"".join(json.dumps(row).encode() + b"\n" for row in rows)
 
 
 @functools.cache
