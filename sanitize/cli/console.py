@@ -19,7 +19,7 @@ from sanitize.errors import ResourceError
 from sanitize.storage.disk_errors import DISK_ERRNOS
 
 if TYPE_CHECKING:
-    from sanitize.core.run_summary import BlacklistCounts, KindCounts
+    from sanitize.core.command_results import BlacklistCounts, KindCounts
 
 
 def print_result(
@@ -102,7 +102,7 @@ def format_table(header: tuple[str, ...], rows: list[tuple[Any, ...]]) -> str:
 
 def format_kind_counts(kind_counts: Mapping[str, KindCounts]) -> str:
     """A table of the counts of every kind, most occurrences first."""
-    from sanitize.core.run_summary import tabulate_kinds
+    from sanitize.core.command_results import tabulate_kinds
 
     return format_table(*tabulate_kinds(kind_counts))
 

@@ -1,4 +1,5 @@
-"""The base class of the results of commands, and their JSON data.
+"""The base class of the results of commands, their JSON data, and the counts that several of them
+have; `RunSummary` is also the `summary` of a manifest.
 
 A result is a frozen dataclass with counts, fixed words and names that the user gave; never a value
 or a text. It is declared beside its command. `to_dict` gives what `--json` prints; at a prompt and
@@ -9,9 +10,9 @@ from __future__ import annotations
 
 import functools
 import operator
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Self, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError, with_config
 
@@ -68,3 +69,214 @@ class CommandResult:
     def summary_table(self) -> SummaryTable:
         """The table that is shown at a prompt and in a notebook."""
         raise NotImplementedError
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindOutcomes:
+    """Occurrences of one kind: `kept`, `replaced` and `left_by_plan` add up to `occurrences`."""
+
+    occurrences: int = 0
+    kept: int = 0
+    replaced: int = 0
+    left_by_plan: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class KindCounts(KindOutcomes):
+    """Counts of one kind in a corpus. Of the occurrences the finders missed `swept`, which the leak
+    check added; the others are the rows of the table `occurrences`. `values` are distinct,
+    `skipped` counts the candidates that were refused, by reason."""
+
+    values: int = 0
+    documents: int = 0
+    skipped: Mapping[str, int] = field(default_factory=dict)
+    swept: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class ColumnPolicy:
+    """What is done with a column: `sanitize`, `keep`, `pseudonymize` or `drop`."""
+
+    name: str
+    policy: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class DroppedDocuments:
+    """How many documents a part of the plan dropped, and why."""
+
+    part: str
+    reason: str
+    documents: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class ListedNgrams:
+    """How many n-grams of `n` words a blacklist lists, as `direct` or `indirect` identifiers."""
+
+    n: int
+    reason: str
+    ngrams: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class BlacklistCounts:
+    """The settings and counts of a word blacklist."""
+
+    k: int
+    n: int
+    direct: bool
+    columns: Sequence[str]
+    documents: int
+    documents_without_user: int
+    words: int
+    listed: Sequence[ListedNgrams]
+    masked_words: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class LeakCheckCounts:
+    """The leak check of a run: `values_checked` removed values were searched for in `forms`;
+    `swept` occurrences that the finders had missed were removed. `ambiguous_values` further values,
+    such as names of one word, may mean something else, and are not searched for. `kinds` are those
+    that are searched for, `unchecked_kinds` those that the plan edits and the check does not search
+    for. `not_searched` are the forms that only a full check searches. `inconclusive` counts matches
+    that may be a removed value or chance, by kind: short ones, and those inside longer words and
+    numbers."""
+
+    forms: Sequence[str]
+    mode: str
+    values_checked: int = 0
+    swept: int = 0
+    files: int
+    ambiguous_values: int = 0
+    kinds: Annotated[Sequence[str] | None, IF_SET] = None
+    unchecked_kinds: Sequence[str] = ()
+    not_searched: Sequence[str] = ()
+    inconclusive: Annotated[Mapping[str, int] | None, IF_SET] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlantedCounts:
+    """How many planted values of invented people there were, and how many the plan removed."""
+
+    planted: int = 0
+    removed: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanarySample:
+    """A line with an invented value, before and after the plan edited it, in clear text."""
+
+    kind: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class CanaryCounts(PlantedCounts):
+    """The canary check of a run, in total, by form, and for forms that a finder need not decode
+    (`encoded`); `samples` has a line with an invented value of each kind."""
+
+    documents: int = 0
+    encoded: PlantedCounts = PlantedCounts()
+    by_form: Mapping[str, PlantedCounts] = field(default_factory=dict)
+    untested_kinds: Sequence[str]
+    samples: Sequence[CanarySample] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class KeptValues:
+    """Values of a kind that stay in a column that is kept, and why: the column is named after them
+    (`name`), or numbers look like them by `chance`."""
+
+    column: str
+    kind: str
+    values: int
+    kept_for: str
+
+
+@dataclass(frozen=True, kw_only=True)
+class OutcomeCounts:
+    """Documents that are not in the output, and occurrences by outcome."""
+
+    documents_dropped: int
+    quarantined: int
+    occurrences: int
+    kept_originals: int
+    replaced: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class CorpusCounts(OutcomeCounts):
+    """The counts of a corpus, or of a sample of it, by kind and by part of the plan."""
+
+    by_kind: Mapping[str, KindCounts]
+    dropped: Sequence[DroppedDocuments]
+    blacklist: Annotated[BlacklistCounts | None, IF_SET] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlanOutcome(OutcomeCounts):
+    """What a plan did with the documents that it read: documents_in = documents_out +
+    documents_dropped + quarantined.
+
+    `looked_for` and `not_looked_for` say what the plan looks for and what not, names of people
+    first, `stays_by_plan` what it finds and does not remove completely, in words. `models` are the
+    models that finders used, with what their licences ask to be named.
+    """
+
+    documents_in: int
+    documents_out: int
+    quarantine: Mapping[str, int]
+    plan_hash: str
+    looked_for: Sequence[str] = ()
+    not_looked_for: Sequence[str] = ()
+    stays_by_plan: Sequence[str] = ()
+    models: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class RunSummary(CommandResult, CorpusCounts, PlanOutcome):
+    """Documents and occurrences by outcome, the leak check, and the columns of a run.
+
+    `leaks` is None if nothing was checked (`verify="off"`). Of what stays by plan `staying_kinds`
+    were found. `kept_values` are the values that stay in kept columns, `shape` is that of chat or
+    instruction data, `splits` has the documents of each split in OUT.
+    """
+
+    erased: int
+    editor_reports: Sequence[Mapping[str, Any]]
+    leaks: int | None
+    verify: LeakCheckCounts
+    canaries: CanaryCounts
+    publishable: bool
+    plan_name: str
+    key: str
+    columns: Sequence[ColumnPolicy]
+    ledger: Annotated[Sequence[Mapping[str, Any]], IF_NOT_EMPTY] = field(default_factory=list)
+    staying_kinds: Sequence[str] = ()
+    kept_values: Sequence[KeptValues] = ()
+    shape: Annotated[str, IF_NOT_EMPTY] = ""
+    splits: Annotated[Mapping[str, int], IF_NOT_EMPTY] = field(default_factory=dict)
+
+
+def tabulate_kinds(
+    by_kind: Mapping[str, KindCounts],
+) -> tuple[tuple[str, ...], list[tuple[Any, ...]]]:
+    """Header and rows of the counts of every kind, most occurrences first; with a column `swept` if
+    there are such."""
+    columns = {
+        "occurrences": "occurrences",
+        "values": "values",
+        "kept": "kept",
+        "replaced": "replaced",
+        "left_by_plan": "left by plan",
+        "swept": "swept",
+    }
+    if not any(counts.swept for counts in by_kind.values()):
+        del columns["swept"]
+    rows = [
+        (kind, *(getattr(counts, name) for name in columns)) for kind, counts in by_kind.items()
+    ]
+    return ("kind", *columns.values()), sorted(rows, key=lambda row: (-row[1], row[0]))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from sanitize.core.run_summary import CanaryCounts, RunSummary
+    from sanitize.core.command_results import CanaryCounts, RunSummary
 
 Level = Literal["good", "care", "bad"]
 # what the finders without a model miss most often

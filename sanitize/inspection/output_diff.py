@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 
 from sanitize.array_types import I64
-from sanitize.core.run_summary import ColumnPolicy
+from sanitize.core.command_results import ColumnPolicy
 from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.kinds.kind import custom_kinds, get_kind
 from sanitize.plans.detection_spec import read_custom_kinds

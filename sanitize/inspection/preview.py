@@ -17,14 +17,16 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.command_results import IF_NOT_EMPTY, IF_SET, CommandResult
-from sanitize.core.engine import TaskResult, WorkerDied
-from sanitize.core.progress import ignore_progress
-from sanitize.core.run_summary import (
+from sanitize.core.command_results import (
+    IF_NOT_EMPTY,
+    IF_SET,
     ColumnPolicy,
+    CommandResult,
     CorpusCounts,
     tabulate_kinds,
 )
+from sanitize.core.engine import TaskResult, WorkerDied
+from sanitize.core.progress import ignore_progress
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.core.text_cells import is_text_type
 from sanitize.engines.local import LocalEngine

@@ -26,9 +26,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize.core.command_results import CanaryCounts, CanarySample, PlantedCounts
 from sanitize.core.engine import Engine
 from sanitize.core.keys import Draws, Key
-from sanitize.core.run_summary import CanaryCounts, CanarySample, PlantedCounts
 from sanitize.core.text_cells import LeafPath, flatten_leaf, to_canonical_type
 from sanitize.errors import OutputBroken
 from sanitize.finders.names import FINDER_NAME as NAMES_FINDER

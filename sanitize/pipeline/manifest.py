@@ -21,8 +21,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.command_results import from_json
-from sanitize.core.run_summary import (
+from sanitize.core.command_results import (
     BlacklistCounts,
     CanaryCounts,
     ColumnPolicy,
@@ -31,6 +30,7 @@ from sanitize.core.run_summary import (
     KindCounts,
     LeakCheckCounts,
     RunSummary,
+    from_json,
 )
 from sanitize.pipeline.run_results import ShardResult
 from sanitize.plans.coverage import (

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
 
 from sanitize.core import failpoints
-from sanitize.core.run_summary import CanaryCounts, KeptValues, RunSummary
+from sanitize.core.command_results import CanaryCounts, KeptValues, RunSummary
 from sanitize.core.text_cells import is_list_type
 from sanitize.errors import LeakFound, UsageError
 from sanitize.finders.known import check_listed_kinds

@@ -6,8 +6,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from sanitize.core.command_results import IF_SET, CommandResult
-from sanitize.core.run_summary import KindCounts, RunSummary, tabulate_kinds
+from sanitize.core.command_results import (
+    IF_SET,
+    CommandResult,
+    KindCounts,
+    RunSummary,
+    tabulate_kinds,
+)
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.core.verdict import VerdictLine, describe_verdict
 from sanitize.engines.task_runner import StageCost

@@ -14,8 +14,8 @@ import pyarrow.parquet as pq
 
 from sanitize.core import failpoints
 from sanitize.core.arrow_buffers import to_large_string
+from sanitize.core.command_results import CanarySample, LeakCheckCounts
 from sanitize.core.keys import compute_value_ids
-from sanitize.core.run_summary import CanarySample, LeakCheckCounts
 from sanitize.engines.local import LocalEngine
 from sanitize.kinds.kind import all_kinds
 from sanitize.pipeline import append

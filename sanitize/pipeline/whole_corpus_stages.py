@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize.core.command_results import DroppedDocuments
 from sanitize.core.part_protocols import Aggregates
-from sanitize.core.run_summary import DroppedDocuments
 from sanitize.engines.task_runner import FolderTask
 from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement, ReplacementFormsTask, replacement_forms_task

@@ -10,7 +10,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from sanitize.core.run_summary import ColumnPolicy
+from sanitize.core.command_results import ColumnPolicy
 from sanitize.core.text_cells import is_list_type, is_text_type, list_text_leaves
 from sanitize.errors import UsageError, shell_quote, suggest_names
 from sanitize.readers.survey import Roles

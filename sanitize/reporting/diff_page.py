@@ -8,9 +8,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Literal
 
-from sanitize.core.command_results import IF_SET, CommandResult
-from sanitize.core.run_summary import (
+from sanitize.core.command_results import (
+    IF_SET,
     ColumnPolicy,
+    CommandResult,
 )
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.reporting.page_templates import render_template

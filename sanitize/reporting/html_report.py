@@ -20,8 +20,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from sanitize.core.command_results import RunSummary
 from sanitize.core.part_protocols import list_part_names, load_part
-from sanitize.core.run_summary import RunSummary
 from sanitize.core.verdict import count_unchanged, describe_verdict
 from sanitize.errors import PlanError
 from sanitize.reporting.charts import (

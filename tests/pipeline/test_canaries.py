@@ -14,8 +14,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from sanitize.core.command_results import CanaryCounts
 from sanitize.core.part_protocols import OccurrenceEdits
-from sanitize.core.run_summary import CanaryCounts
 from sanitize.core.span_table import SpanTable
 from sanitize.core.text_cells import LeafPath
 from sanitize.editors.redact import Redact

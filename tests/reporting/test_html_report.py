@@ -16,7 +16,7 @@ import jinja2
 import pytest
 import yaml
 
-from sanitize.core.run_summary import RunSummary
+from sanitize.core.command_results import RunSummary
 from sanitize.reporting import html_report
 from sanitize.reporting.charts import RankCurves
 from sanitize.reporting.html_report import (

@@ -36,9 +36,9 @@ import pyarrow as pa
 
 from sanitize.core import failpoints
 from sanitize.core.arrow_buffers import fill_null_texts
+from sanitize.core.command_results import KindOutcomes
 from sanitize.core.engine import WorkerDied
 from sanitize.core.keys import Key
-from sanitize.core.run_summary import KindOutcomes
 from sanitize.core.span_table import SpanTable
 from sanitize.core.text_cells import column_of_path
 from sanitize.engines.worker_process import map_ahead

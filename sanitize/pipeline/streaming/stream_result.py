@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from sanitize.core.command_results import CommandResult
-from sanitize.core.run_summary import KindOutcomes, PlanOutcome
+from sanitize.core.command_results import CommandResult, KindOutcomes, PlanOutcome
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.core.verdict import VerdictLine, describe_coverage, describe_inconclusive
 
