@@ -27,7 +27,6 @@ from sanitize.core.arrow_buffers import TextBuffers, slice_spans, to_large_strin
 from sanitize.core.intervals import sort_spans
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Aggregates, RemovalPolicy, TextBatch, TextEditor, TextEdits
-from sanitize.core.user_counts import IdIndex
 from sanitize.text.tokenizer import (
     UNICODE_WORD_PATTERN,
     UnicodeTokens,
@@ -36,6 +35,7 @@ from sanitize.text.tokenizer import (
     hash_word_ranges,
     tokenize_unicode,
 )
+from sanitize.text.user_counts import IdIndex
 
 
 class MaskWords(TextEditor):

@@ -38,7 +38,6 @@ from sanitize.core.arrow_buffers import TextBuffers, iter_text_ranges, to_large_
 from sanitize.core.intervals import expand_ranges
 from sanitize.core.keys import Key, siphash
 from sanitize.core.text_cells import LeafPath
-from sanitize.core.user_counts import IdIndex, SortedUserCounter, UserCounter, merge_user_counts
 from sanitize.errors import UsageError
 from sanitize.plans.plan import BlacklistSettings
 from sanitize.stages.corpus_pass import (
@@ -58,6 +57,7 @@ from sanitize.text.tokenizer import (
     find_overlapping_words,
     tokenize_unicode,
 )
+from sanitize.text.user_counts import IdIndex, SortedUserCounter, UserCounter, merge_user_counts
 
 NO_USER_MESSAGE = (
     "[blacklist]: no document has a user; name the column with the user of each document with"

@@ -46,7 +46,7 @@ from sanitize.text.literal_search import (
     find_common_values,
     iter_value_batches,
 )
-from sanitize.text.partition_files import open_partitions
+from sanitize.verification.partition_files import open_partitions
 
 ALL_FORMS = ("exact", "case-folded", "identity", "NFKC", *ENCODED_FORMS, "digest")
 LITERAL_FORMS = ("exact", "case-folded", "NFKC")

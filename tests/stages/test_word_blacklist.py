@@ -23,7 +23,6 @@ from hypothesis import strategies as st
 from sanitize.cli.generated_mails import generate_mails
 from sanitize.core import user_counts
 from sanitize.core.arrow_buffers import TextBuffers
-from sanitize.core.user_counts import IdIndex, SortedUserCounter, UserCounter, merge_user_counts
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import UsageError
 from sanitize.inspection.sql_api import sql
@@ -35,6 +34,7 @@ from sanitize.plans.settings import Settings
 from sanitize.stages import word_blacklist
 from sanitize.storage import table_schemas
 from sanitize.text.tokenizer import tokenize_unicode
+from sanitize.text.user_counts import IdIndex, SortedUserCounter, UserCounter, merge_user_counts
 from tests.support import reference_words
 
 Blacklist = set[tuple[str, int, int | None, str]]
