@@ -179,7 +179,9 @@ _INDEX_KEYS = {
     "complete": bool,
     "detection_settings": dict,
     "documents": dict,
+    "fingerprint": str,
     "increments": list,
+    "inputs_hash": str,
     "key_id": str,
     "leaf_paths": list,
     "task_ranges": list,
@@ -263,23 +265,29 @@ class SavedIndex:
     @classmethod
     def read(cls, work: Path) -> SavedIndex | None:
         """The index of WORK; None if it has none. Raises UsageError, with the command that rebuilds
-        it, for an index of another version of the tables, and OutputBroken for one that lacks
-        keys."""
+        it, for an index of another version of the tables, and OutputBroken for a damaged one."""
         index_json = read_json(work / "index.json")
-        if not index_json:
+        if index_json is None:
             return None
-        if is_outdated(index_json):
+        if index_json and is_outdated(index_json):
             raise UsageError(
                 f"{work}: its index has version {index_json.get('schema_version', 1)} of the"
                 f" tables, and this program reads version {table_schemas.VERSION}. Rebuild it from"
                 f" the inputs and settings of that run: sanitize index INPUT... --work {work}. The"
                 " key, the erasure requests and the labels of earlier outputs are kept"
             )
-        if missing := list_missing_keys(index_json):
-            raise OutputBroken(
-                f"{work}/index.json: is damaged: it lacks {', '.join(missing)}. Rebuild the index"
-                f" from the inputs and settings of that run: sanitize index INPUT... --work {work}"
-            )
+        missing = list_missing_keys(index_json)
+        if not missing:
+            with contextlib.suppress(LookupError, TypeError, ValueError, AttributeError):
+                return cls._parse(index_json, work)
+        reason = f"it lacks {', '.join(missing)}" if missing else "an entry of it has another form"
+        raise OutputBroken(
+            f"{work}/index.json: is damaged: {reason}. Rebuild the index from the inputs and"
+            f" settings of that run: sanitize index INPUT... --work {work}"
+        )
+
+    @classmethod
+    def _parse(cls, index_json: Mapping[str, Any], work: Path) -> SavedIndex:
         names = ("fingerprint", "complete", "key_id", "detection_settings", "inputs_hash")
         return cls(
             **{name: index_json[name] for name in names},

@@ -3,10 +3,13 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 import shutil
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -106,16 +109,39 @@ def test_status(workspace: Path, tmp_path: Path) -> None:
             query(tmp_path)
 
 
+def _without(*keys: str) -> Callable[[dict[str, Any]], object]:
+    """What removes an entry of index.json."""
+
+    def remove(index: dict[str, Any]) -> None:
+        *outer, last = keys
+        del functools.reduce(dict.__getitem__, outer, index)[last]
+
+    return remove
+
+
 @pytest.mark.parametrize(
-    "name", ["leaf_paths", "task_ranges", "documents", "documents.main", "key_id"]
+    ("damage", "reason"),
+    [
+        (_without("leaf_paths"), "it lacks leaf_paths"),
+        (_without("task_ranges"), "it lacks task_ranges"),
+        (_without("documents"), "it lacks documents"),
+        (_without("documents", "main"), "it lacks documents.main"),
+        (_without("key_id"), "it lacks key_id"),
+        (_without("fingerprint"), "it lacks fingerprint"),
+        (dict.clear, "it lacks complete"),
+        (lambda index: index.update(increments=[{}]), "an entry of it has another form"),
+        (lambda index: index.update(task_ranges=[[0]]), "an entry of it has another form"),
+        (lambda index: index["documents"].update(schema=""), "an entry of it has another form"),
+    ],
 )
-def test_an_index_without_a_key_is_damaged(workspace: Path, tmp_path: Path, name: str) -> None:
+def test_a_damaged_index_is_reported(
+    workspace: Path, tmp_path: Path, damage: Callable[[dict[str, Any]], object], reason: str
+) -> None:
     """Every command says so, and `sanitize index` builds it again."""
     work = tmp_path / "work"
     shutil.copytree(workspace, work)
     index = json.loads((work / "index.json").read_text("utf-8"))
-    inner = index["documents"] if name.startswith("documents.") else index
-    del inner[name.removeprefix("documents.")]
+    damage(index)
     (work / "index.json").write_text(json.dumps(index), "utf-8")
     out = workspace.with_suffix("")
     for command in (
@@ -126,7 +152,7 @@ def test_an_index_without_a_key_is_damaged(workspace: Path, tmp_path: Path, name
         lambda: sanitize.verify(out, work=work),
         lambda: sanitize.sample_for_labels(work),
     ):
-        with pytest.raises(OutputBroken, match=rf"index.json: is damaged: it lacks {name}"):
+        with pytest.raises(OutputBroken, match=rf"index.json: is damaged: {reason}"):
             command()
     index_with_settings(
         [workspace.parent / "in.parquet"], work, settings=Settings(seed=1, workers=1)
