@@ -21,7 +21,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from sanitize.cli.generated_mails import generate_mails
-from sanitize.core import user_counts
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import UsageError
@@ -33,6 +32,7 @@ from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages import word_blacklist
 from sanitize.storage import table_schemas
+from sanitize.text import user_counts
 from sanitize.text.tokenizer import tokenize_unicode
 from sanitize.text.user_counts import IdIndex, SortedUserCounter, UserCounter, merge_user_counts
 from tests.support import reference_words
