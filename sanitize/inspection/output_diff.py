@@ -23,7 +23,7 @@ from sanitize.array_types import I64
 from sanitize.core.command_results import ColumnPolicy
 from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.kinds.kind import custom_kinds, get_kind
-from sanitize.plans.detection_spec import read_custom_kinds
+from sanitize.plans.detection_spec import list_custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.reporting.diff_page import (
     CellDiff,
@@ -111,7 +111,7 @@ def diff(
             raise UsageError(f"{name} {number}: expected at least {least}")
     run = open_published_run(require_local_path(out), work)
     kinds, marks = _as_names(kind), _as_names(only)
-    with custom_kinds(read_custom_kinds(run.work)):
+    with custom_kinds(list_custom_kinds(run.index)):
         for name in kinds:
             get_kind(name)
     for name in marks:

@@ -45,7 +45,12 @@ class DetectionSpec:
 def read_custom_kinds(workspace: Path) -> tuple[CustomKind, ...]:
     """The custom kinds that the index of a WORK folder was built with."""
     index = SavedIndex.read(workspace)
-    customs = index.detection_settings.get("customs", ()) if index else ()
+    return list_custom_kinds(index) if index else ()
+
+
+def list_custom_kinds(index: SavedIndex) -> tuple[CustomKind, ...]:
+    """The custom kinds that an index was built with."""
+    customs = index.detection_settings.get("customs", ())
     return tuple(CustomKind(**settings) for settings in customs)
 
 

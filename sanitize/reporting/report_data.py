@@ -22,7 +22,7 @@ from sanitize.core.table_rendering import SummaryTable
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, UsageError
 from sanitize.kinds.kind import custom_kinds
-from sanitize.plans.detection_spec import read_custom_kinds
+from sanitize.plans.detection_spec import list_custom_kinds
 from sanitize.plans.python_api import public_function
 from sanitize.reporting.charts import write_charts
 from sanitize.reporting.edit_samples import select_edit_samples
@@ -262,7 +262,7 @@ def refuse_page_with_values(html: str, run: PublishedRun, spill: Path) -> None:
     `spill`."""
     if run.manifest["settings"]["verify"] == "off":
         return
-    with custom_kinds(read_custom_kinds(run.work)):
+    with custom_kinds(list_custom_kinds(run.index)):
         # the values of the plan's own kinds are numbered after all built-in ones
         terms = spill / "page_terms"
         write_terms_of_run(run.manifest, run.work, run.folder, terms, _PAGE_TERMS_BYTES, "fast")

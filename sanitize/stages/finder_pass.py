@@ -273,7 +273,7 @@ class FinderPass:
         self, headers: HeaderBlocks, finder_no: int, spans: FoundSpans
     ) -> SpanTable:
         """What a finder found in a column of texts as a table: in order, with sections and values.
-        A value id that the finder gives stands in for that of the text."""
+        A value id that the finder gives is taken instead of that of the text."""
         buffers = headers.buffers
         base = buffers.offsets[spans.text_no]
         order = sort_spans(base + spans.start_byte, base + spans.end_byte)

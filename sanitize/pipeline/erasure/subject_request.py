@@ -221,6 +221,7 @@ class _Workspace:
     documents: Documents
     leaves: tuple[LeafPath, ...]
     task_ranges: Sequence[tuple[int, int]]
+    has_increments: bool  # the index has several
     key: Key
     engine: LocalEngine
     spill: Path
@@ -428,6 +429,7 @@ def _open_workspace(
         documents=documents,
         leaves=index.leaves,
         task_ranges=index.task_ranges,
+        has_increments=len(index.increments) > 1,
         key=key,
         engine=LocalEngine(
             workers=workers or (1 if is_small else os.cpu_count() or 1), spill=spill
@@ -809,7 +811,7 @@ def _erase_subject(
     unreached = list(workspace.outputs.unreached)
     # no command's inputs match an index of several increments; its outputs are rebuilt from the
     # index itself
-    has_increments = len(SavedIndex.read_complete(workspace.folder).increments) > 1
+    has_increments = workspace.has_increments
     for output in workspace.outputs.found:
         command, plan_hash = output.command, output.command["plan_hash"]
         if not output.is_unchanged():  # replaced since it was found
