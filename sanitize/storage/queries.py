@@ -36,7 +36,6 @@ from sanitize.storage.views import (
     SqlView,
     build_views,
     create_view_statements,
-    escape_glob,
     find_run,
     quote_literal,
 )
@@ -304,9 +303,7 @@ def open_connection(
         views = _workspace_views(connection, work, run, documents)
         for statement in create_view_statements(connection, views, reveal=reveal):
             connection.execute(statement)
-        allowed = sorted(
-            {name for view in views for file in view.files for name in (file, escape_glob(file))}
-        )
+        allowed = sorted({file for view in views for file in view.files})
         connection.execute(f"SET temp_directory = {quote_literal(str(work / 'spill'))}")
         connection.execute(f"SET allowed_paths = [{', '.join(map(quote_literal, allowed))}]")
         if memory_limit is not None:

@@ -10,7 +10,6 @@ words or ids.
 
 from __future__ import annotations
 
-import glob
 import itertools
 import os
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -96,7 +95,7 @@ def build_views(
         folders |= {name: run / subfolder for name, subfolder in RUN_TABLE_FOLDERS.items()}
     files = {name: tuple(_list_parquet_files(folder)) for name, folder in folders.items()}
     found = {
-        name: SqlView(name, f"FROM {_read_parquet_expression(paths)}", paths)
+        name: SqlView(name, f"FROM {read_parquet_expression(paths)}", paths)
         for name, paths in sorted(files.items())
         if paths
     }
@@ -302,7 +301,7 @@ def _documents_view(documents: Sequence[DocumentFileLike]) -> SqlView:
     for path, file in zip(paths, documents, strict=True):
         number = f"{int(file.first_doc_no)} + file_row_number AS doc_no"
         read, sql_names = (
-            _read_parquet_expression((path,), ", file_row_number = true"),
+            read_parquet_expression((path,), ", file_row_number = true"),
             make_sql_names(file.columns),
         )
         columns = {column: quote_name(column) for column in file.columns.values()}
@@ -499,33 +498,22 @@ def _empty_select(schema: pa.Schema) -> str:
     return f"SELECT {', '.join(columns)} WHERE false"
 
 
-def _read_parquet_expression(files: Sequence[str], options: str = "") -> str:
-    listed = ", ".join(quote_literal(escape_glob(file)) for file in files)
-    return f"read_parquet([{listed}], hive_partitioning = false{options})"
+_PATTERN_CHARACTERS = frozenset("*?[")
 
 
-def escape_glob(path: str) -> str:
-    """The path as a glob pattern that matches only this path."""
-    escaped = glob.escape(path)
-    if escaped != path and "\\" in path:
-        # DuckDB splits a pattern at a backslash, and there is no escape for it
-        raise InputRefused(
-            f"{escape_controls(path)[:200]}: a name with a backslash and one of * ? [ cannot be"
-            " read. Rename it"
-        )
-    return escaped
+def read_parquet_expression(files: Sequence[str], options: str = "") -> str:
+    """SQL for the rows of these Parquet files. Each name is read literally: DuckDB takes a text for
+    a pattern, and lists its folder, but not the field `filename` of a struct."""
+    listed = [quote_literal(file) for file in files]
+    if any(_PATTERN_CHARACTERS & set(file) for file in files):
+        listed = [f"{{'filename': {literal}}}" for literal in listed]
+    return f"read_parquet([{', '.join(listed)}], hive_partitioning = false{options})"
 
 
-def check_queryable_path(path: str) -> None:
-    """Raises InputRefused if no statement of DuckDB can read a file of this path, or one in a
-    folder of this path."""
-    check_encodable(escape_glob(path))
-
-
-def is_queryable_path(path: str) -> bool:
-    """True if a statement of DuckDB can read a file of this path."""
+def is_encodable(text: str) -> bool:
+    """True if a text can be part of an SQL statement, as the path of a file that it reads."""
     try:
-        check_queryable_path(path)
+        check_encodable(text)
     except InputRefused:
         return False
     return True

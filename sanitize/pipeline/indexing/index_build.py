@@ -77,7 +77,7 @@ from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.private_folder import SavedIndex
 from sanitize.storage.publication import recover_output
 from sanitize.storage.task_records import Job, hash_json, run_job
-from sanitize.storage.views import check_queryable_path
+from sanitize.storage.views import check_encodable
 from sanitize.verification.attribution import find_renamed_columns
 
 # bytes that a run needs in WORK and OUT for each byte of input, measured on mail, logs and prose;
@@ -212,7 +212,7 @@ class IndexBuilder:
         surveyed = None
         if not input_set.remote_roots and not settings.append:
             surveyed = self._survey_with_policies(input_set)
-        check_queryable_path(str(workspace.resolve()))
+        check_encodable(str(workspace.resolve()))
         private_folder.open_workspace(workspace)
         if os.path.realpath(workspace) not in self._held_locks:
             self._stack.enter_context(lock_workspace(workspace))
