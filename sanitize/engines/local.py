@@ -28,7 +28,7 @@ from sanitize.errors import ResourceError, running_command_line
 from sanitize.kinds.kind import with_custom_kinds
 from sanitize.storage.disk_errors import get_disk_errno, make_disk_error
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
-from sanitize.storage.views import quote_literal, quote_name, read_parquet_expression
+from sanitize.storage.views.sql_text import quote_literal, quote_name, read_parquet_expression
 
 T = TypeVar("T")
 # MB that statements may add to this process before the database is closed and reopened (30 ms)

@@ -43,10 +43,10 @@ from sanitize.storage import private_folder
 from sanitize.storage.corpus import DocumentFile, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256
-from sanitize.storage.private_folder import report_broken_tables
+from sanitize.storage.private_folder import OCCURRENCES_FOLDER, report_broken_tables
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.table_schemas import EDITS, OCCURRENCES
-from sanitize.storage.views import mask_replacements, mask_texts
+from sanitize.storage.views.masks import mask_replacements, mask_texts
 
 Mark = Literal["replaced", "swept", "kept", "left"]
 MARKS: tuple[Mark, ...] = ("replaced", "swept", "kept", "left")
@@ -304,7 +304,7 @@ class _RunTables:
         )
         frames = [edited]
         if needs_occurrences:
-            path = self.run.work / "tables" / "occurrences" / name
+            path = self.run.work / OCCURRENCES_FOLDER / name
             occurrences = self._read_task_table(path, OCCURRENCES.schema, [*span, "kind"])
             occurrences = occurrences.filter(
                 ~_overlaps(occurrences, edits)

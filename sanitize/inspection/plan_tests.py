@@ -34,6 +34,7 @@ from sanitize.pipeline.run_state import plan_run
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages.scanner import Scanner
+from sanitize.storage.private_folder import OCCURRENCES_FOLDER, RUNS_FOLDER
 
 _SKIP_REASONS = {
     "boundary": (
@@ -196,10 +197,10 @@ def try_plan(plan: Plan, text: str) -> PlanTrial:
                     " the plan keeps"
                 )
             found = _read_tables(
-                folder / "work" / "tables" / "occurrences", ("start_byte", "end_byte", "kind")
+                folder / "work" / OCCURRENCES_FOLDER, ("start_byte", "end_byte", "kind")
             )
             edits = _read_tables(
-                folder / "work" / "runs" / summary.plan_hash / "edits",
+                folder / "work" / RUNS_FOLDER / summary.plan_hash / "edits",
                 ("start_byte", "end_byte", "kind", "replacement"),
             )
     raw = text.encode()

@@ -34,6 +34,7 @@ from sanitize.storage import private_folder, remote_output
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import read_json, write_json
+from sanitize.storage.private_folder import INDEX_FILE
 from sanitize.storage.remote_storage import is_url, redact_url, require_local_path
 
 # in WORK: marks it as the workspace of a replay, with the plan_hash of its manifest
@@ -199,7 +200,7 @@ def replay(
             f"{out}: is the folder of the manifest itself, and a replay would compare it with"
             " itself; use another -o"
         )
-    if (work / "index.json").exists() and not (work / _MARKER_FILE).exists():
+    if (work / INDEX_FILE).exists() and not (work / _MARKER_FILE).exists():
         raise UsageError(
             f"{work}: holds another run, and a replay needs a new workspace; use another --work, or"
             " another -o"

@@ -40,6 +40,7 @@ from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.standard_form import find_leaf, is_binary, with_shape
 from sanitize.stages.finder_pass import FinderPass
 from sanitize.storage.corpus import Corpus
+from sanitize.storage.private_folder import OCCURRENCES_FOLDER
 from sanitize.storage.records.record_shapes import canonical_schema
 
 DETECT_SCHEMA = {
@@ -176,7 +177,7 @@ def _detect_by_index(column: pl.Series, plan: Plan, known: Path | str | None) ->
                     path, columns=["doc_no", "kind", "start", "end", "score"], partitioning=None
                 )
             )
-            for path in sorted((work / "tables" / "occurrences").glob("*.parquet"))
+            for path in sorted((work / OCCURRENCES_FOLDER).glob("*.parquet"))
         ]
     found = [
         frame.rename({"doc_no": "text_index"}).cast({"kind": pl.String}).select(list(DETECT_SCHEMA))

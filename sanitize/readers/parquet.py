@@ -43,7 +43,7 @@ from sanitize.storage.records.record_shapes import (
     find_shape_faults,
     mark_sniffed_turns,
 )
-from sanitize.storage.views import is_encodable
+from sanitize.storage.views.sql_text import is_encodable
 
 FORMATS = {"parquet": (".parquet", ".pq", ".parq")}
 # larger row groups are staged: in place, every task that reads a part of one would decode all of it

@@ -20,8 +20,8 @@ from sanitize.finders.known import read_known_list
 from sanitize.inspection.text_files import list_text_files
 from sanitize.kinds.custom_kind import CustomKind, resolve_custom_kinds
 from sanitize.pipeline.erasure.subject_match import SubjectMatch
-from sanitize.storage import views
 from sanitize.storage.private_folder import SavedIndex
+from sanitize.storage.views.sql_text import read_parquet_expression
 
 ANN, BOB, EVE = "ann.roe@example.com", "bob.lee@example.com", "eve.fox@example.com"
 HAZARDS = ["a [b] *c?", "mails:10/k=v", "{a,b}"]
@@ -252,7 +252,7 @@ def test_statements_of_an_engine_read_paths_literally(
 
 
 def test_views_read_paths_literally(files_named_as_patterns: list[Path]) -> None:
-    source = views.read_parquet_expression([str(path) for path in files_named_as_patterns])
+    source = read_parquet_expression([str(path) for path in files_named_as_patterns])
     with duckdb.connect() as connection:
         result = connection.execute(f"SELECT * FROM {source}")
         assert [column[0] for column in result.description] == ["n"] and result.fetchall() == [
