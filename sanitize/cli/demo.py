@@ -12,7 +12,12 @@ from pathlib import Path
 from sanitize.cli.generated_mails import generate_mails, write_mbox
 from sanitize.errors import UsageError
 from sanitize.pipeline.run_results import RunResult
-from sanitize.storage.private_folder import OCCURRENCES_FOLDER, RUNS_FOLDER, VALUES_FOLDER
+from sanitize.storage.private_folder import (
+    OCCURRENCES_FOLDER,
+    RUNS_FOLDER,
+    VALUES_FOLDER,
+    read_frames,
+)
 
 DEMO_SEED = 1  # of the demo's mails and of its key: the demo prints the same on every machine
 
@@ -130,7 +135,7 @@ def _format_one_address(work: Path, run_folder: Path) -> str:
     import polars as pl
 
     def read(folder: Path, *names: str) -> pl.DataFrame:
-        return pl.read_parquet(sorted(folder.glob("*.parquet")), columns=list(names), glob=False)
+        return pl.concat(read_frames(work, folder, names))
 
     occurrences = read(
         work / OCCURRENCES_FOLDER, "doc_no", "cell", "start_byte", "value_id", "section"

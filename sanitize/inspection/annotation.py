@@ -54,7 +54,7 @@ from sanitize.storage.private_folder import (
     LABEL_SAMPLE_FILE,
     OCCURRENCES_FOLDER,
     SavedIndex,
-    report_broken_tables,
+    read_frames,
     require_run_workspace,
 )
 from sanitize.storage.remote_storage import require_local_path
@@ -269,12 +269,7 @@ def _require_work(work: Path | str) -> Path:
 
 def _read_occurrences(work: Path) -> Iterator[pl.DataFrame]:
     """The occurrences, task by task."""
-    for path in sorted((work / OCCURRENCES_FOLDER).glob("*.parquet")):
-        with report_broken_tables(work):
-            frame = pl.read_parquet(
-                path, columns=[*_SPAN_COLUMNS, "start_byte", "end_byte"], glob=False
-            )
-        yield frame.with_columns(pl.col("kind").cast(pl.String))
+    return read_frames(work, OCCURRENCES_FOLDER, [*_SPAN_COLUMNS, "start_byte", "end_byte"])
 
 
 def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
@@ -748,12 +743,5 @@ def _corpus_identity(index: SavedIndex) -> tuple[Any, ...]:
 
 def _finder_names(work: Path) -> set[str]:
     """The finders that reported occurrences in an index."""
-    names: set[str] = set()
-    for path in sorted((work / OCCURRENCES_FOLDER).glob("*.parquet")):
-        with report_broken_tables(work):
-            names |= set(
-                pl.read_parquet(path, columns=["finder"], glob=False)["finder"]
-                .cast(pl.String)
-                .unique()
-            )
-    return names
+    frames = read_frames(work, OCCURRENCES_FOLDER, ["finder"])
+    return {name for frame in frames for name in frame["finder"].unique()}

@@ -43,7 +43,7 @@ from sanitize.storage import private_folder
 from sanitize.storage.corpus import DocumentFile, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256
-from sanitize.storage.private_folder import OCCURRENCES_FOLDER, report_broken_tables
+from sanitize.storage.private_folder import OCCURRENCES_FOLDER, read_frames, report_broken_tables
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.table_schemas import EDITS, OCCURRENCES
 from sanitize.storage.views.masks import mask_replacements, mask_texts
@@ -261,14 +261,7 @@ class _RunTables:
 
     def _read_table(self, folder: Path, columns: Sequence[str]) -> pl.DataFrame:
         """All rows of a small table: those of every task."""
-        with report_broken_tables(self.run.work):
-            frames = [
-                pl.read_parquet(path, columns=list(columns), glob=False)
-                for path in sorted(folder.rglob("*.parquet"))
-            ]
-        frames = [
-            frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)) for frame in frames
-        ]
+        frames = list(read_frames(self.run.work, folder, columns))
         return (
             pl.concat(frames) if frames else pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
         )

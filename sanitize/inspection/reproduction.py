@@ -2,7 +2,8 @@
 plan, compares every shard.
 
 With the manifest and the inputs anyone can generate the same shards; so a manifest can be shared in
-place of a corpus that must not be passed on. This works for runs with a seed only: a manifest never
+place of a corpus that must not be passed on. A replay is a run (`plan_run`, `run_plan`) whose
+manifest is compared before it is published. This works for runs with a seed only: a manifest never
 holds a secret key. A replay costs as much as the run. It uses a new WORK, so that no result of an
 earlier run is reused. A manifest is untrusted input: it is validated like a plan, and cannot name
 code.

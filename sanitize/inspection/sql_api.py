@@ -13,7 +13,7 @@ from sanitize.core.command_results import CommandResult
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.errors import UsageError
 from sanitize.plans.python_api import public_function
-from sanitize.storage.private_folder import RUNS_FOLDER, require_run_workspace
+from sanitize.storage.private_folder import RUNS_FOLDER, SavedIndex, require_run_workspace
 from sanitize.storage.remote_storage import require_local_path
 
 if TYPE_CHECKING:
@@ -142,14 +142,14 @@ def status(work: Path | str, /) -> StatusResult:
     1
     """
     from sanitize.storage.locks import read_lock_holder
-    from sanitize.storage.runs.run_folders import SavedPlan
+    from sanitize.storage.runs.run_folders import SavedRun
 
     work = require_local_path(work)
     index = require_run_workspace(work)
     runs = [
         RunProgress(
             plan_hash=folder.name,
-            plan=plan.name if (plan := SavedPlan.read(folder)) else None,
+            plan=run.plan if (run := SavedRun.read(folder)) else None,
             tasks_done=len(list(folder.glob("tasks/rewrite-*.json"))),
         )
         for folder in sorted((work / RUNS_FOLDER).glob("*"))
@@ -230,22 +230,22 @@ def explain_empty_result(
             f" table {optional_tables[0]}"
         )
     for table in optional_tables:
-        if count_run_rows(shown_run.path, table):
+        if count_run_rows(shown_run.folder, table):
             continue
         plan_key, missing_part = _OPTIONAL_TABLES[table]
         reason = (
             "the run had nothing to write there"
-            if plan_key in shown_run.plan.keys
+            if plan_key in shown_run.plan_keys
             else missing_part
         )
         others = [
-            f"{other.path.name} ({other.plan.name})"
+            f"{other.folder.name} ({other.plan})"
             for other in list_runs(work)
-            if count_run_rows(other.path, table)
+            if count_run_rows(other.folder, table)
         ]
         choose = f"; choose another run with --run: {', '.join(others)}" if others else ""
         return (
-            f"{table} of run {shown_run.path.name} (plan {shown_run.plan.name}) is empty:"
+            f"{table} of run {shown_run.folder.name} (plan {shown_run.plan}) is empty:"
             f" {reason}{choose}"
         )
     return None
@@ -265,8 +265,6 @@ def require_known_kind(parameters: Mapping[str, object], work: Path) -> None:
 def find_document_sources(work: Path) -> tuple[DocumentFile, ...] | None:
     """The files behind the view `documents`; None if the input has moved or changed since it was
     indexed."""
-    from sanitize.storage.private_folder import SavedIndex
-
     index = SavedIndex.read(work)
     sources = index.documents.files if index else ()
     return sources if all(source.is_available() for source in sources) else None

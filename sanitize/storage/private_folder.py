@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
@@ -25,6 +25,9 @@ from sanitize.storage.disk_errors import DISK_ERRNOS, explain_access_error, refu
 from sanitize.storage.files import read_json, read_saved_json, write_json
 from sanitize.storage.locks import share_workspace
 from sanitize.storage.task_records import hash_json
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def make_private_folder(folder: Path) -> Path:
@@ -152,6 +155,17 @@ def report_broken_tables(work: Path) -> Iterator[None]:
             " the options of the run, rebuilds those of the index; for those of a run, move its"
             " output away and run it again"
         ) from None
+
+
+def read_frames(work: Path, table: str | Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """Columns of a table of WORK, a frame for each file in its folder; categories as texts. Raises
+    OutputBroken for a file that cannot be read."""
+    import polars as pl
+
+    for path in sorted((work / table).rglob("*.parquet")):
+        with report_broken_tables(work):
+            frame = pl.read_parquet(path, columns=list(columns), glob=False)
+        yield frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
 
 
 # keys of index.json before version 3 of the tables, by which an index is compared with a command

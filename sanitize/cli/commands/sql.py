@@ -184,7 +184,7 @@ def _note_shown_run(work: Path, run: str | None, statement: Any) -> None:
     if run is None and len(runs) > 1 and (read := sorted(words & {*RUN_TABLE_FOLDERS, "parts"})):
         latest = runs[-1]
         typer.echo(
-            f"note: {', '.join(read)} of run {latest.path.name} (plan {latest.plan.name}), the"
+            f"note: {', '.join(read)} of run {latest.folder.name} (plan {latest.plan}), the"
             f" latest of {len(runs)}; choose another one with --run",
             err=True,
         )
@@ -236,7 +236,7 @@ class _SqlShell:
 
             readline.set_auto_history(False)
         shown_run = find_run(work, run)
-        run_note = f"; edits, drops and ledger of run {shown_run.path.name}" if shown_run else ""
+        run_note = f"; edits, drops and ledger of run {shown_run.folder.name}" if shown_run else ""
         typer.echo(
             f"{'RAW values are shown' if reveal else 'Texts are masked'}{run_note}. One SELECT at a"
             " time, ended by ;   .help for more",

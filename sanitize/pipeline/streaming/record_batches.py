@@ -404,32 +404,19 @@ class DictBatch:
                 )
         kept: list[tuple[pa.LargeStringArray, I64]] = []
         for column in field_names:
-            if layout.get_policy(column) == "keep":
-                rows_and_texts = [
+            policy = layout.get_policy(column)
+            for iterate, policies in (
+                (_iterate_strings, ("keep",)),
+                (_iterate_numbers, ("keep", "sanitize")),
+            ):
+                found = [
                     (row, text)
-                    for row, record in enumerate(records)
-                    for text in _iterate_strings(record.get(column))
+                    for row, record in enumerate(records if policy in policies else ())
+                    for text in iterate(record.get(column))
                 ]
-                if rows_and_texts:
-                    kept.append(
-                        (
-                            pa.array([text for _, text in rows_and_texts], TEXT),
-                            rows[[row for row, _ in rows_and_texts]],
-                        )
-                    )
-            if layout.get_policy(column) in ("keep", "sanitize"):
-                numbers = [
-                    (row, number)
-                    for row, record in enumerate(records)
-                    for number in _iterate_numbers(record.get(column))
-                ]
-                if numbers:
-                    kept.append(
-                        (
-                            pa.array([text for _, text in numbers], TEXT),
-                            rows[[row for row, _ in numbers]],
-                        )
-                    )
+                if found:
+                    text_rows, texts = zip(*found, strict=True)
+                    kept.append((pa.array(texts, TEXT), rows[[*text_rows]]))
         value_cells = _list_value_cells(records, field_names, layout)
         return TextColumns(
             pa.table(columns),

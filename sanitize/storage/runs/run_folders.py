@@ -10,6 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+import pyarrow.parquet as pq
+
 from sanitize.errors import OutputBroken, UsageError, suggest_names
 from sanitize.storage.files import read_saved_json, write_json
 from sanitize.storage.private_folder import INDEX_FILE, RUNS_FOLDER, SavedIndex
@@ -36,45 +39,40 @@ COLUMN_VALUES_FOLDER = "vault/column_values"
 
 
 @dataclass(frozen=True, kw_only=True)
-class SavedPlan:
-    """plan.json of a run: the name of its plan, its parts (`drop` or `edit`, name) in order, and
-    the keys of the plan that have a value."""
+class SavedRun:
+    """A run in WORK: its folder, which is named by the hash of its plan, and of its plan.json the
+    name, the parts (`drop` or `edit`, name) in order, and the keys that have a value."""
 
-    name: str
+    folder: Path
+    plan: str
     parts: tuple[tuple[str, str], ...]
-    keys: frozenset[str]
+    plan_keys: frozenset[str]
 
     @classmethod
-    def read(cls, run_folder: Path) -> SavedPlan | None:
-        """The plan of a run; None if the run has not written it yet. Raises OutputBroken for a
-        damaged one."""
-        path = run_folder / PLAN_FILE
+    def read(cls, folder: Path) -> SavedRun | None:
+        """The run of a folder; None if it has not written its plan yet. Raises OutputBroken for a
+        damaged plan.json."""
         remedy = (
             "Restore the private folder, or move the output of that run away and run the same"
             " command again"
         )
-        plan = read_saved_json(path, remedy)
+        plan = read_saved_json(folder / PLAN_FILE, remedy)
         if plan is None:
             return None
         with contextlib.suppress(TypeError, AttributeError):
             return cls(
-                name=str(plan.get("name", "")),
+                folder=folder,
+                plan=str(plan.get("name", "")),
                 parts=tuple(
                     (stage, str(part.get("use", "")))
                     for stage in ("drop", "edit")
                     for part in plan.get(stage) or ()
                 ),
-                keys=frozenset(key for key, value in plan.items() if value),
+                plan_keys=frozenset(key for key, value in plan.items() if value),
             )
-        raise OutputBroken(f"{path}: is damaged: an entry of it has another form. {remedy}")
-
-
-@dataclass(frozen=True)
-class RunFolder:
-    """The folder of a run, which is named by the hash of its plan, and the plan."""
-
-    path: Path
-    plan: SavedPlan
+        raise OutputBroken(
+            f"{folder / PLAN_FILE}: is damaged: an entry of it has another form. {remedy}"
+        )
 
 
 def write_plan(run_folder: Path, settings: Mapping[str, Any]) -> None:
@@ -82,17 +80,13 @@ def write_plan(run_folder: Path, settings: Mapping[str, Any]) -> None:
     write_json(run_folder / PLAN_FILE, settings)
 
 
-def list_runs(work: Path) -> list[RunFolder]:
+def list_runs(work: Path) -> list[SavedRun]:
     """The runs of WORK, the latest last."""
-    runs = [
-        RunFolder(path, plan)
-        for path in list_folders(work / RUNS_FOLDER)
-        if (plan := SavedPlan.read(path)) is not None
-    ]
-    return sorted(runs, key=lambda run: ((run.path / PLAN_FILE).stat().st_mtime_ns, run.path))
+    runs = filter(None, map(SavedRun.read, list_folders(work / RUNS_FOLDER)))
+    return sorted(runs, key=lambda run: ((run.folder / PLAN_FILE).stat().st_mtime_ns, run.folder))
 
 
-def find_run(work: Path, name: str | None) -> RunFolder | None:
+def find_run(work: Path, name: str | None) -> SavedRun | None:
     """The run that `name` selects: a plan name (its latest run), a plan hash, or a unique prefix of
     one.
 
@@ -102,17 +96,17 @@ def find_run(work: Path, name: str | None) -> RunFolder | None:
     known = list_runs(work)
     if name is None:
         return known[-1] if known else None
-    if runs_of_plan := [run for run in known if run.plan.name == name]:
+    if runs_of_plan := [run for run in known if run.plan == name]:
         return runs_of_plan[-1]
-    matching = [run for run in known if name and run.path.name.startswith(name)]
-    if len(matching) == 1 or (matching and matching[0].path.name == name):
+    matching = [run for run in known if name and run.folder.name.startswith(name)]
+    if len(matching) == 1 or (matching and matching[0].folder.name == name):
         return matching[0]
     if matching:
         raise UsageError(
             f"{work}: {len(matching)} runs begin with {name}; give more of the hash:"
-            f" {', '.join(run.path.name for run in matching)}"
+            f" {', '.join(run.folder.name for run in matching)}"
         )
-    names = [*(run.path.name for run in known), *(run.plan.name for run in known if run.plan.name)]
+    names = [*(run.folder.name for run in known), *(run.plan for run in known if run.plan)]
     raise UsageError(f"{work}: there is no run {name[:60]!r}; {suggest_names(name, names)}")
 
 
@@ -144,8 +138,6 @@ def require_index_of_run(work: Path, plan_hash: str, out: str) -> SavedIndex:
 
 def count_run_rows(run: Path, table: str) -> int:
     """The number of rows in one of the tables of a run."""
-    import pyarrow.parquet as pq
-
     return sum(
         int(pq.read_metadata(path).num_rows)
         for path in list_parquet_files(run / RUN_TABLE_FOLDERS[table])
@@ -174,8 +166,6 @@ def find_unselected_values(
 def read_erased_values(run_folder: Path) -> tuple[int, ...]:
     """The ids of the values of erased persons that a run has found; only where there are tombstones
     of values."""
-    import pyarrow.parquet as pq
-
     return tuple(
         pq.read_table(run_folder / ERASED_VALUES_FILE, partitioning=None).column(0).to_pylist()
     )
@@ -193,9 +183,6 @@ def list_column_values(run_folder: Path, shard_count: int) -> list[Path]:
 
 def read_value_ids(files: Sequence[Path]) -> tuple[int, ...]:
     """The distinct ids in some files of values, ascending."""
-    import numpy as np
-    import pyarrow.parquet as pq
-
     columns = [
         np.asarray(pq.read_table(path, columns=["value_id"], partitioning=None).column(0), np.int64)
         for path in files

@@ -27,8 +27,7 @@ from sanitize.storage.private_folder import (
 )
 from sanitize.storage.runs.run_folders import (
     RUN_TABLE_FOLDERS,
-    RunFolder,
-    SavedPlan,
+    SavedRun,
     list_folders,
     list_parquet_files,
 )
@@ -54,7 +53,7 @@ def build_views(
     connection: duckdb.DuckDBPyConnection,
     work: Path,
     *,
-    run: RunFolder | None,
+    run: SavedRun | None,
     documents: Sequence[DocumentFile],
     computed_queries: Mapping[str, str],
 ) -> list[SqlView]:
@@ -69,8 +68,8 @@ def build_views(
         "quarantine": work / QUARANTINE_FOLDER,
     }
     if run is not None:
-        folders |= {folder.name: folder for folder in list_folders(run.path / VAULT_FOLDER)}
-        folders |= {name: run.path / subfolder for name, subfolder in RUN_TABLE_FOLDERS.items()}
+        folders |= {folder.name: folder for folder in list_folders(run.folder / VAULT_FOLDER)}
+        folders |= {name: run.folder / subfolder for name, subfolder in RUN_TABLE_FOLDERS.items()}
     files = {name: tuple(list_parquet_files(folder)) for name, folder in folders.items()}
     found = {
         name: SqlView(name, f"FROM {read_parquet_expression(paths)}", paths)
@@ -78,7 +77,7 @@ def build_views(
         if paths
     }
     found["documents"] = documents_view(documents)
-    found["parts"] = _parts_view(run.plan if run else None)
+    found["parts"] = _parts_view(run)
     found |= {
         name: SqlView(name, _with_raw_tables(computed_queries[name], found, "documents"))
         for name in ("users",)
@@ -135,10 +134,10 @@ def create_view_statements(
         yield f"CREATE OR REPLACE VIEW {quote_name(view.name)} AS {select}"
 
 
-def _parts_view(plan: SavedPlan | None) -> SqlView:
-    """The parts of a plan, in order: droppers, then editors. Two parts of one name count as one, as
-    in `edits` and `drops`."""
-    parts = dict.fromkeys(plan.parts if plan else ())
+def _parts_view(run: SavedRun | None) -> SqlView:
+    """The parts of the plan of a run, in order: droppers, then editors. Two parts of one name count
+    as one, as in `edits` and `drops`."""
+    parts = dict.fromkeys(run.parts if run else ())
     if not parts:
         return SqlView("parts", empty_select(table_schemas.PARTS.schema))
     rows = ", ".join(
