@@ -17,7 +17,7 @@ import polars as pl
 from sanitize.errors import UsageError
 from sanitize.storage.files import fsync
 from sanitize.storage.private_folder import set_umask
-from sanitize.storage.views import mask_texts
+from sanitize.storage.views.masks import mask_texts
 
 LEAK_COLUMNS: Mapping[str, Any] = {
     "suite": pl.String,

@@ -12,6 +12,12 @@ from pathlib import Path
 from sanitize.cli.generated_mails import generate_mails, write_mbox
 from sanitize.errors import UsageError
 from sanitize.pipeline.run_results import RunResult
+from sanitize.storage.private_folder import (
+    OCCURRENCES_FOLDER,
+    RUNS_FOLDER,
+    VALUES_FOLDER,
+    read_frames,
+)
 
 DEMO_SEED = 1  # of the demo's mails and of its key: the demo prints the same on every machine
 
@@ -58,7 +64,7 @@ def run_demo(folder: Path, mail_count: int, print_text: Callable[[str], None]) -
         f"THE FIVE MOST FREQUENT, masked (`sanitize top {work} --reveal` shows"
         f" them)\n\n{_format_top_values(work)}\n"
     )
-    run_folder = work / "runs" / summary.plan_hash
+    run_folder = work / RUNS_FOLDER / summary.plan_hash
     for section in (
         _format_one_address(work, run_folder),
         _format_three_lines(work, run_folder),
@@ -129,15 +135,15 @@ def _format_one_address(work: Path, run_folder: Path) -> str:
     import polars as pl
 
     def read(folder: Path, *names: str) -> pl.DataFrame:
-        return pl.read_parquet(sorted(folder.glob("*.parquet")), columns=list(names), glob=False)
+        return pl.concat(read_frames(work, folder, names))
 
     occurrences = read(
-        work / "tables" / "occurrences", "doc_no", "cell", "start_byte", "value_id", "section"
+        work / OCCURRENCES_FOLDER, "doc_no", "cell", "start_byte", "value_id", "section"
     )
     edits = read(run_folder / "edits", "doc_no", "cell", "start_byte", "replacement")
     # addresses with a single spelling of the form first.last: then only the variants differ
     spellings = (
-        read(work / "vault" / "values", "value_id", "value")
+        read(work / VALUES_FOLDER, "value_id", "value")
         .group_by("value_id")
         .agg(pl.col("value").min(), count=pl.len())
     )

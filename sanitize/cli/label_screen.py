@@ -234,7 +234,7 @@ def _mask(pieces: list[tuple[str, str]]) -> list[Any]:
     """The shapes of pieces of text, each with its kind."""
     import polars as pl
 
-    from sanitize.storage.views import mask_texts
+    from sanitize.storage.views.masks import mask_texts
 
     texts, kinds = (
         pl.Series([pair[place] for pair in pieces], dtype=pl.String) for place in (0, 1)

@@ -28,7 +28,7 @@ from sanitize.errors import ResourceError, running_command_line
 from sanitize.kinds.kind import with_custom_kinds
 from sanitize.storage.disk_errors import get_disk_errno, make_disk_error
 from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
-from sanitize.storage.views import escape_glob, quote_literal, quote_name
+from sanitize.storage.views.sql_text import quote_literal, quote_name, read_parquet_expression
 
 T = TypeVar("T")
 # MB that statements may add to this process before the database is closed and reopened (30 ms)
@@ -171,8 +171,7 @@ class LocalEngine:
         try:
             database.execute("SET TimeZone = 'UTC'")
             for name, files in tables.items():
-                file_list = ", ".join(quote_literal(escape_glob(str(file))) for file in files)
-                source = f"read_parquet([{file_list}], hive_partitioning = false)"
+                source = read_parquet_expression([str(file) for file in files])
                 database.execute(f"CREATE TEMP VIEW {quote_name(name)} AS SELECT * FROM {source}")  # noqa: S608
             yield database
         except duckdb.OutOfMemoryException:

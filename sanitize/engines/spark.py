@@ -55,7 +55,7 @@ from sanitize.engines.worker_process import (
 )
 from sanitize.errors import ResourceError, UsageError
 from sanitize.kinds.kind import with_custom_kinds
-from sanitize.storage.views import quote_name
+from sanitize.storage.views.sql_text import quote_name
 
 T = TypeVar("T")
 

@@ -50,7 +50,13 @@ from sanitize.storage.files import (
     read_regular_file,
     write_private_lines,
 )
-from sanitize.storage.private_folder import SavedIndex, report_broken_tables, require_run_workspace
+from sanitize.storage.private_folder import (
+    LABEL_SAMPLE_FILE,
+    OCCURRENCES_FOLDER,
+    SavedIndex,
+    read_frames,
+    require_run_workspace,
+)
 from sanitize.storage.remote_storage import require_local_path
 
 _CONTEXT_CHARACTERS = 80  # characters of context on either side of a find
@@ -249,11 +255,7 @@ def estimate_missed(
 def get_sample_path(work: Path | str, out: Path | str | None = None) -> Path:
     """The file of a sample of WORK: `out`, or WORK/labels/sample.jsonl. Raises UsageError for a
     folder that is no WORK."""
-    return (
-        require_local_path(out)
-        if out is not None
-        else _require_work(work) / "labels" / "sample.jsonl"
-    )
+    return require_local_path(out) if out is not None else _require_work(work) / LABEL_SAMPLE_FILE
 
 
 def _require_work(work: Path | str) -> Path:
@@ -267,12 +269,7 @@ def _require_work(work: Path | str) -> Path:
 
 def _read_occurrences(work: Path) -> Iterator[pl.DataFrame]:
     """The occurrences, task by task."""
-    for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
-        with report_broken_tables(work):
-            frame = pl.read_parquet(
-                path, columns=[*_SPAN_COLUMNS, "start_byte", "end_byte"], glob=False
-            )
-        yield frame.with_columns(pl.col("kind").cast(pl.String))
+    return read_frames(work, OCCURRENCES_FOLDER, [*_SPAN_COLUMNS, "start_byte", "end_byte"])
 
 
 def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
@@ -746,12 +743,5 @@ def _corpus_identity(index: SavedIndex) -> tuple[Any, ...]:
 
 def _finder_names(work: Path) -> set[str]:
     """The finders that reported occurrences in an index."""
-    names: set[str] = set()
-    for path in sorted((work / "tables" / "occurrences").glob("*.parquet")):
-        with report_broken_tables(work):
-            names |= set(
-                pl.read_parquet(path, columns=["finder"], glob=False)["finder"]
-                .cast(pl.String)
-                .unique()
-            )
-    return names
+    frames = read_frames(work, OCCURRENCES_FOLDER, ["finder"])
+    return {name for frame in frames for name in frame["finder"].unique()}

@@ -43,10 +43,10 @@ from sanitize.storage import private_folder
 from sanitize.storage.corpus import DocumentFile, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256
-from sanitize.storage.private_folder import report_broken_tables
+from sanitize.storage.private_folder import OCCURRENCES_FOLDER, read_frames, report_broken_tables
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.table_schemas import EDITS, OCCURRENCES
-from sanitize.storage.views import mask_replacements, mask_texts
+from sanitize.storage.views.masks import mask_replacements, mask_texts
 
 Mark = Literal["replaced", "swept", "kept", "left"]
 MARKS: tuple[Mark, ...] = ("replaced", "swept", "kept", "left")
@@ -261,14 +261,7 @@ class _RunTables:
 
     def _read_table(self, folder: Path, columns: Sequence[str]) -> pl.DataFrame:
         """All rows of a small table: those of every task."""
-        with report_broken_tables(self.run.work):
-            frames = [
-                pl.read_parquet(path, columns=list(columns), glob=False)
-                for path in sorted(folder.rglob("*.parquet"))
-            ]
-        frames = [
-            frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String)) for frame in frames
-        ]
+        frames = list(read_frames(self.run.work, folder, columns))
         return (
             pl.concat(frames) if frames else pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
         )
@@ -304,7 +297,7 @@ class _RunTables:
         )
         frames = [edited]
         if needs_occurrences:
-            path = self.run.work / "tables" / "occurrences" / name
+            path = self.run.work / OCCURRENCES_FOLDER / name
             occurrences = self._read_task_table(path, OCCURRENCES.schema, [*span, "kind"])
             occurrences = occurrences.filter(
                 ~_overlaps(occurrences, edits)

@@ -34,6 +34,7 @@ from sanitize.pipeline.run_state import plan_run
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages.scanner import Scanner
+from sanitize.storage.private_folder import OCCURRENCES_FOLDER, RUNS_FOLDER, read_frames
 
 _SKIP_REASONS = {
     "boundary": (
@@ -182,12 +183,12 @@ def try_plan(plan: Plan, text: str) -> PlanTrial:
     """What a plan does with a text. Raises InputRefused for a text that cannot be a document, and
     what a run raises."""
     with tempfile.TemporaryDirectory(prefix="sanitize-plan-test-") as name:
-        folder = Path(name)
+        folder, work = Path(name), Path(name, "work")
         pq.write_table(
             pa.table({"text": pa.array([text], pa.large_string())}), folder / "text.parquet"
         )
         with IndexBuilder(
-            [folder / "text.parquet"], folder / "work", Settings(workers=1), plan.detection_spec
+            [folder / "text.parquet"], work, Settings(workers=1), plan.detection_spec
         ) as index:
             summary = run_plan(index, plan_run(index, plan, folder / "out"))
             if summary.quarantined or summary.documents_dropped:
@@ -195,13 +196,10 @@ def try_plan(plan: Plan, text: str) -> PlanTrial:
                     "the text was quarantined or dropped by the plan; expected a text in UTF-8 that"
                     " the plan keeps"
                 )
-            found = _read_tables(
-                folder / "work" / "tables" / "occurrences", ("start_byte", "end_byte", "kind")
-            )
-            edits = _read_tables(
-                folder / "work" / "runs" / summary.plan_hash / "edits",
-                ("start_byte", "end_byte", "kind", "replacement"),
-            )
+            columns = ("start_byte", "end_byte", "kind")
+            found = _read_rows(work, work / OCCURRENCES_FOLDER, columns)
+            edits_folder = work / RUNS_FOLDER / summary.plan_hash / "edits"
+            edits = _read_rows(work, edits_folder, (*columns, "replacement"))
     raw = text.encode()
     occurrences = []
     edited = {(row["start_byte"], row["end_byte"]): row for row in edits}
@@ -237,16 +235,10 @@ def try_plan(plan: Plan, text: str) -> PlanTrial:
     )
 
 
-def _read_tables(folder: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
-    """The rows of all files of a table, sorted by position."""
-    tables = [
-        pl.DataFrame(pq.read_table(path, partitioning=None, columns=list(columns)))
-        for path in sorted(folder.glob("*.parquet"))
-    ]
-    if not tables:
-        return []
-    frame = pl.concat([table.with_columns(pl.col("kind").cast(pl.String)) for table in tables])
-    return frame.sort("start_byte", "end_byte").to_dicts()
+def _read_rows(work: Path, table: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
+    """The rows of a table, sorted by position."""
+    frames = list(read_frames(work, table, columns))
+    return pl.concat(frames).sort("start_byte", "end_byte").to_dicts() if frames else []
 
 
 def _rewrite(raw: bytes, edits: Sequence[dict[str, Any]]) -> str:

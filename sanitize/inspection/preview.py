@@ -51,9 +51,9 @@ from sanitize.reporting.leak_forecast import (
     read_curves,
 )
 from sanitize.storage.parquet_files import open_text_writer
-from sanitize.storage.private_folder import SavedIndex
+from sanitize.storage.private_folder import RUNS_FOLDER, VALUE_COUNTS_FILE, SavedIndex
 from sanitize.storage.remote_storage import is_url, redact_url, require_local_path
-from sanitize.storage.views import mask_replacements, mask_texts
+from sanitize.storage.views.masks import mask_replacements, mask_texts
 
 _SAMPLE_DOCUMENTS = 1_000
 _MAX_LISTED_FILES = 5  # unreadable files named one by one
@@ -249,11 +249,11 @@ def explain_with_settings(
             pairs = select_edit_samples(
                 SavedIndex.read_complete(work).documents,
                 index.inputs.leaves,
-                work / "runs" / summary.plan_hash / "edits" / "00000.parquet",
+                work / RUNS_FOLDER / summary.plan_hash / "edits" / "00000.parquet",
                 6,
             )
             histogram = (
-                _address_frequencies(work / "tables" / "value_counts" / "all.parquet")
+                _address_frequencies(work / VALUE_COUNTS_FILE)
                 if measured_curves is not None
                 else []
             )

@@ -2,7 +2,8 @@
 plan, compares every shard.
 
 With the manifest and the inputs anyone can generate the same shards; so a manifest can be shared in
-place of a corpus that must not be passed on. This works for runs with a seed only: a manifest never
+place of a corpus that must not be passed on. A replay is a run (`plan_run`, `run_plan`) whose
+manifest is compared before it is published. This works for runs with a seed only: a manifest never
 holds a secret key. A replay costs as much as the run. It uses a new WORK, so that no result of an
 earlier run is reused. A manifest is untrusted input: it is validated like a plan, and cannot name
 code.
@@ -34,6 +35,7 @@ from sanitize.storage import private_folder, remote_output
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import read_json, write_json
+from sanitize.storage.private_folder import INDEX_FILE
 from sanitize.storage.remote_storage import is_url, redact_url, require_local_path
 
 # in WORK: marks it as the workspace of a replay, with the plan_hash of its manifest
@@ -199,7 +201,7 @@ def replay(
             f"{out}: is the folder of the manifest itself, and a replay would compare it with"
             " itself; use another -o"
         )
-    if (work / "index.json").exists() and not (work / _MARKER_FILE).exists():
+    if (work / INDEX_FILE).exists() and not (work / _MARKER_FILE).exists():
         raise UsageError(
             f"{work}: holds another run, and a replay needs a new workspace; use another --work, or"
             " another -o"

@@ -13,7 +13,7 @@ from sanitize.core.command_results import CommandResult
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.errors import UsageError
 from sanitize.plans.python_api import public_function
-from sanitize.storage.private_folder import require_run_workspace
+from sanitize.storage.private_folder import RUNS_FOLDER, SavedIndex, require_run_workspace
 from sanitize.storage.remote_storage import require_local_path
 
 if TYPE_CHECKING:
@@ -141,19 +141,18 @@ def status(work: Path | str, /) -> StatusResult:
     >>> sanitize.status("clean.private").documents
     1
     """
-
-    from sanitize.storage.files import read_json
     from sanitize.storage.locks import read_lock_holder
+    from sanitize.storage.runs.run_folders import SavedRun
 
     work = require_local_path(work)
     index = require_run_workspace(work)
     runs = [
         RunProgress(
             plan_hash=folder.name,
-            plan=(read_json(folder / "plan.json") or {}).get("name"),
+            plan=run.plan if (run := SavedRun.read(folder)) else None,
             tasks_done=len(list(folder.glob("tasks/rewrite-*.json"))),
         )
-        for folder in sorted((work / "runs").glob("*"))
+        for folder in sorted((work / RUNS_FOLDER).glob("*"))
     ]
     return StatusResult(
         indexed=index is not None,
@@ -219,8 +218,7 @@ def explain_empty_result(
     """Why a query over these tables may have given no row: the first of them that is empty in the
     shown run, and the runs in which it is not. None if no table that depends on the plan is
     empty."""
-    from sanitize.storage.files import read_json
-    from sanitize.storage.views import count_run_rows, find_run, list_runs
+    from sanitize.storage.runs.run_folders import count_run_rows, find_run, list_runs
 
     optional_tables = [name for name in _OPTIONAL_TABLES if name in tables_read]
     shown_run = find_run(work, run)
@@ -232,23 +230,23 @@ def explain_empty_result(
             f" table {optional_tables[0]}"
         )
     for table in optional_tables:
-        if count_run_rows(shown_run, table):
+        if count_run_rows(shown_run.folder, table):
             continue
-        plan = read_json(shown_run / "plan.json") or {}
         plan_key, missing_part = _OPTIONAL_TABLES[table]
         reason = (
             "the run had nothing to write there"
-            if plan_key and plan.get(plan_key)
+            if plan_key in shown_run.plan_keys
             else missing_part
         )
         others = [
-            f"{folder.name} ({name})"
-            for folder, name in list_runs(work)
-            if count_run_rows(folder, table)
+            f"{other.folder.name} ({other.plan})"
+            for other in list_runs(work)
+            if count_run_rows(other.folder, table)
         ]
         choose = f"; choose another run with --run: {', '.join(others)}" if others else ""
         return (
-            f"{table} of run {shown_run.name} (plan {plan.get('name')}) is empty: {reason}{choose}"
+            f"{table} of run {shown_run.folder.name} (plan {shown_run.plan}) is empty:"
+            f" {reason}{choose}"
         )
     return None
 
@@ -267,8 +265,6 @@ def require_known_kind(parameters: Mapping[str, object], work: Path) -> None:
 def find_document_sources(work: Path) -> tuple[DocumentFile, ...] | None:
     """The files behind the view `documents`; None if the input has moved or changed since it was
     indexed."""
-    from sanitize.storage.private_folder import SavedIndex
-
     index = SavedIndex.read(work)
     sources = index.documents.files if index else ()
     return sources if all(source.is_available() for source in sources) else None

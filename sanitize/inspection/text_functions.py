@@ -40,6 +40,7 @@ from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.standard_form import find_leaf, is_binary, with_shape
 from sanitize.stages.finder_pass import FinderPass
 from sanitize.storage.corpus import Corpus
+from sanitize.storage.private_folder import OCCURRENCES_FOLDER, read_frames
 from sanitize.storage.records.record_shapes import canonical_schema
 
 DETECT_SCHEMA = {
@@ -170,18 +171,9 @@ def _detect_by_index(column: pl.Series, plan: Plan, known: Path | str | None) ->
         settings = Settings(workers=1, known=known, max_quarantine=1.0)  # type: ignore[arg-type]
         with IndexBuilder([source], work, settings, plan.detection_spec) as builder:
             builder.build()
-        frames = [
-            pl.DataFrame(
-                pq.read_table(
-                    path, columns=["doc_no", "kind", "start", "end", "score"], partitioning=None
-                )
-            )
-            for path in sorted((work / "tables" / "occurrences").glob("*.parquet"))
-        ]
-    found = [
-        frame.rename({"doc_no": "text_index"}).cast({"kind": pl.String}).select(list(DETECT_SCHEMA))
-        for frame in frames
-    ]
+        columns = ["doc_no", "kind", "start", "end", "score"]
+        frames = list(read_frames(work, OCCURRENCES_FOLDER, columns))
+    found = [frame.rename({"doc_no": "text_index"}).select(list(DETECT_SCHEMA)) for frame in frames]
     return pl.concat([pl.DataFrame(schema=DETECT_SCHEMA), *found])
 
 

@@ -5,7 +5,9 @@ The canary documents have the shapes of the user's first documents (header block
 length of lines) and none of their text. Each person's values occur in them in several written
 forms. A form that the checks promise to detect must be removed, or the run stops; for forms that
 hide a value (base64, HTML) the summary counts how many were removed, by form. The leak check is
-that of the run (full, fast or off). All files lie in the spill folder and are deleted with it.
+that of the run (full, fast or off). All files lie in the spill folder and are deleted with it. The
+tasks are those of a run, called one after the other: a whole run over these documents, with its
+index, records and output, would take 0.5 CPU seconds more in every run.
 """
 
 from __future__ import annotations

@@ -25,8 +25,12 @@ from sanitize.pipeline.indexing.column_value_finder import (
 from sanitize.pipeline.indexing.kept_columns import select_value_leaves
 from sanitize.pipeline.run_state import RunState
 from sanitize.storage.files import file_sha256
+from sanitize.storage.runs.run_folders import (
+    COLUMN_VALUES_FOLDER,
+    list_column_values,
+    read_value_ids,
+)
 from sanitize.storage.task_records import run_job
-from sanitize.storage.views import COLUMN_VALUES_FOLDER, list_column_values, read_value_ids
 
 
 @dataclass(frozen=True)

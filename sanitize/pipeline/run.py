@@ -60,11 +60,11 @@ from sanitize.stages.word_blacklist import NO_USER_MESSAGE
 from sanitize.storage import formats, private_folder, publication, remote_output
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.disk_errors import translate_disk_errors
-from sanitize.storage.files import write_json
 from sanitize.storage.formats import shard_path
 from sanitize.storage.publication import publish_corpus, shard_names
 from sanitize.storage.records.dataset_features import infer_features, published_features
 from sanitize.storage.remote_storage import is_url, require_local_path
+from sanitize.storage.runs.run_folders import write_plan
 from sanitize.verification.attribution import find_renamed_columns
 
 Data = TypeVar("Data")  # a Dataset, a DatasetDict, a Polars frame or an Arrow table
@@ -148,7 +148,7 @@ def _write_plan(state: RunState) -> None:
         editor.validate_settings(state.index.documents.schema)
     with translate_disk_errors(state.index.workspace):
         state.folder.mkdir(parents=True, exist_ok=True)
-        write_json(state.folder / "plan.json", state.plan.resolved_settings())
+        write_plan(state.folder, state.plan.resolved_settings())
     failpoints.hit("run:plan_written")
 
 

@@ -19,7 +19,7 @@ import pyarrow as pa
 
 from sanitize.engines.task_runner import TaskRunner
 from sanitize.errors import OutputBroken, UsageError
-from sanitize.pipeline import append, publish_history
+from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement
 from sanitize.pipeline.indexing import index_reuse
 from sanitize.pipeline.indexing.index_build import IndexBuilder
@@ -30,6 +30,8 @@ from sanitize.plans.settings import DESCRIPTION_SETTINGS, flag_of
 from sanitize.stages import rewriting
 from sanitize.storage import formats, publication, tombstones
 from sanitize.storage.corpus import MANIFEST_VERSION, Corpus, Documents
+from sanitize.storage.runs import publish_history
+from sanitize.storage.runs.run_folders import PLAN_FILE
 from sanitize.storage.task_records import Job
 from sanitize.storage.tombstones import Tombstones
 from sanitize.verification.leak_check import LEAK_CHECK_VERSION
@@ -218,7 +220,7 @@ class PlannedRun:
         )
         if is_same and is_extended:
             return False
-        if is_same and self.index.settings.replace and not (self.folder / "plan.json").is_file():
+        if is_same and self.index.settings.replace and not (self.folder / PLAN_FILE).is_file():
             # another plan's finders rebuilt the index: without the tables of this run, OUT cannot
             # be verified
             return False

@@ -27,7 +27,7 @@ from sanitize.storage import private_folder, table_schemas
 from sanitize.storage.formats import shard_path
 from sanitize.storage.parquet_files import open_table_writer
 from sanitize.storage.publication import shard_names
-from sanitize.storage.views import find_unselected_values
+from sanitize.storage.runs.run_folders import find_unselected_values
 from sanitize.verification.attribution import DrawTimes, VerifyTask, find_renamed_columns
 from sanitize.verification.file_check import check_files
 from sanitize.verification.leak_check import (

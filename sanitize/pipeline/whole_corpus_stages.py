@@ -31,8 +31,8 @@ from sanitize.stages.aggregates import aggregate_for_editors
 from sanitize.stages.corpus_pass import CorpusContext, run_droppers
 from sanitize.stages.word_blacklist import build_blacklist
 from sanitize.storage.files import file_sha256
+from sanitize.storage.runs.run_folders import ERASED_VALUES_FILE
 from sanitize.storage.task_records import run_job
-from sanitize.storage.views import ERASED_VALUES_FILE
 from sanitize.text.erased_addresses import ErasedAddresses
 
 

@@ -43,7 +43,7 @@ from sanitize.storage.records.record_shapes import (
     find_shape_faults,
     mark_sniffed_turns,
 )
-from sanitize.storage.views import is_queryable_path
+from sanitize.storage.views.sql_text import is_encodable
 
 FORMATS = {"parquet": (".parquet", ".pq", ".parq")}
 # larger row groups are staged: in place, every task that reads a part of one would decode all of it
@@ -109,7 +109,7 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
             rows <= MAX_IN_PLACE_GROUP_ROWS and size <= MAX_IN_PLACE_GROUP_BYTES
             for rows, size in groups
         )
-        and is_queryable_path(os.path.abspath(path))  # queries read the documents too
+        and is_encodable(os.path.abspath(path))  # queries read the documents too
     )
     cuts: list[list[int]] = [[]]
     unit_bytes = 0

@@ -39,7 +39,7 @@ from sanitize.reporting.page_templates import (
     render_template,
 )
 from sanitize.storage.records.dataset_features import to_yaml_list
-from sanitize.storage.views import mask_texts
+from sanitize.storage.views.masks import mask_texts
 from sanitize.text.mail_headers import WELL_KNOWN_FIELDS
 
 Manifest = Mapping[str, Any]  # manifest.json

@@ -37,8 +37,14 @@ from sanitize.reporting.outcomes import OutcomeTask, count_outcomes
 from sanitize.storage import private_folder, publication, queries, remote_output, table_schemas
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
-from sanitize.storage.private_folder import SavedIndex
+from sanitize.storage.private_folder import (
+    OCCURRENCES_FOLDER,
+    RUNS_FOLDER,
+    VALUE_COUNTS_FILE,
+    SavedIndex,
+)
 from sanitize.storage.remote_storage import require_local_path
+from sanitize.storage.runs.run_folders import require_index_of_run
 from sanitize.verification.leak_check import find_values_in_texts, write_terms_of_run
 from sanitize.verification.published_folder import require_run_tables
 
@@ -102,10 +108,10 @@ def collect_report_tables(
         engine.sql(queries.get_query(name).sql, tables, spill / f"{name}.parquet", **parameters)
         return pq.read_table(spill / f"{name}.parquet", partitioning=None)
 
-    value_counts = [work / "tables" / "value_counts" / "all.parquet"]
+    value_counts = [work / VALUE_COUNTS_FILE]
     histogram = run_named_query("frequency_histogram", {"value_counts": value_counts}, kind="all")
     tasks = []
-    for path in table_files("occurrences", work / "tables" / "occurrences"):
+    for path in table_files("occurrences", work / OCCURRENCES_FOLDER):
         sweep, edits = (run_folder / folder / path.name for folder in ("sweep", "edits"))
         tasks.append(
             OutcomeTask(
@@ -145,17 +151,12 @@ def open_published_run(out: Path, work: Path | str | None) -> PublishedRun:
     work = remote_output.workspace_path(work, out)
     corpus = _open_output(out)
     corpus.require_current_manifest()
-    index = SavedIndex.read(work)
-    run_folder = private_folder.require_run_folder(
-        work, str(corpus.manifest["plan_hash"]), str(out), "plan.json"
-    )
-    assert index is not None
-    if (mac_key := publication.read_mac_key(run_folder)) is not None:
+    plan_hash = str(corpus.manifest["plan_hash"])
+    index, folder = require_index_of_run(work, plan_hash, str(out)), work / RUNS_FOLDER / plan_hash
+    if (mac_key := publication.read_mac_key(folder)) is not None:
         # before anything else in the manifest is relied on
         publication.require_published_manifest(out, mac_key)
-    return PublishedRun(
-        out=out, work=work, manifest=corpus.manifest, folder=run_folder, index=index
-    )
+    return PublishedRun(out=out, work=work, manifest=corpus.manifest, folder=folder, index=index)
 
 
 @public_function()
@@ -210,7 +211,7 @@ def report(
             work,
             run_folder,
             len(manifest["shards"]),
-            [work / "tables" / "value_counts" / "all.parquet"],
+            [work / VALUE_COUNTS_FILE],
         )
         engine = LocalEngine(workers=1, spill=spill)
         try:

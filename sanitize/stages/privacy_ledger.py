@@ -24,8 +24,8 @@ from sanitize.array_types import F64, I32, I64
 from sanitize.core.exponential_mechanism import format_bound
 from sanitize.core.part_protocols import Editor
 from sanitize.storage import table_schemas
-from sanitize.storage.files import read_json
 from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.runs.run_folders import SavedRun
 
 CLAIM_SEEDED = "none (seeded run: anyone who knows the seed can reproduce the draws)"
 CLAIM_OWN_MODEL = (
@@ -297,7 +297,7 @@ def find_prior_runs(runs_folder: Path, own_run: str) -> list[dict[str, Any]]:
     prior_runs = []
     for folder in sorted(runs_folder.iterdir()) if runs_folder.is_dir() else ():
         paths = sorted((folder / "ledger").glob("*.parquet"))
-        if folder.name == own_run or not paths or read_json(folder / "plan.json") is None:
+        if folder.name == own_run or not paths or SavedRun.read(folder) is None:
             continue
         rows = pl.concat(
             [

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from sanitize.core import failpoints
+from sanitize.errors import OutputBroken
 
 # in place of the hash of an input file that cannot be read
 UNREADABLE_SHA256 = hashlib.sha256(b"unreadable").hexdigest()
@@ -186,6 +187,15 @@ def read_json(path: Path) -> dict[str, Any] | None:
         return dict(parse_json(read_regular_file(path).decode("utf-8")))
     except (OSError, ValueError, TypeError):
         return None
+
+
+def read_saved_json(path: Path, remedy: str) -> dict[str, Any] | None:
+    """The object in a JSON file that sanitize wrote; None if the file is missing. Raises
+    OutputBroken, with the remedy, for a damaged one."""
+    saved = read_json(path)
+    if saved is None and os.path.lexists(path):
+        raise OutputBroken(f"{path}: is damaged: it cannot be read as a JSON object. {remedy}")
+    return saved
 
 
 def parse_json(text: str | bytes) -> Any:

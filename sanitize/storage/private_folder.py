@@ -14,7 +14,7 @@ import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
@@ -22,9 +22,12 @@ from sanitize.errors import InputRefused, OutputBroken, UsageError
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import Documents
 from sanitize.storage.disk_errors import DISK_ERRNOS, explain_access_error, refuse_unwritable_path
-from sanitize.storage.files import read_json, write_json
+from sanitize.storage.files import read_json, read_saved_json, write_json
 from sanitize.storage.locks import share_workspace
 from sanitize.storage.task_records import hash_json
+
+if TYPE_CHECKING:
+    import polars as pl
 
 
 def make_private_folder(folder: Path) -> Path:
@@ -48,6 +51,21 @@ def make_private_folder(folder: Path) -> Path:
     return folder
 
 
+# files and folders of WORK. Those of the index, which all runs share:
+INDEX_FILE = "index.json"
+TABLES_FOLDER = "tables"
+OCCURRENCES_FOLDER = "tables/occurrences"
+SKIPPED_FOLDER = "tables/skipped"  # documents that no finder has read completely
+VALUE_COUNTS_FILE = "tables/value_counts/all.parquet"
+QUARANTINE_FOLDER = "quarantine"
+VAULT_FOLDER = "vault"  # also in the folder of a run
+VALUES_FOLDER = "vault/values"
+# of runs and commands:
+RUNS_FOLDER = "runs"  # each named by the hash of its plan
+PUBLISHED_FOLDER = "published"
+LABEL_SAMPLE_FILE = "labels/sample.jsonl"
+SPILL_FOLDER = "spill"  # temporary files
+
 # subfolders that exist only in the WORK of a run, and only in the state folder of a stream
 RUN_ONLY_FOLDER, STREAM_ONLY_FOLDER = ("tasks", "value_log")
 _VERSION_1_STREAM_FOLDER = "seen"  # the value log in the state folders of streams of version 1
@@ -69,7 +87,7 @@ def require_run_workspace(work: Path) -> SavedIndex | None:
     """The index of WORK, if it has one. Raises UsageError if a folder is not the WORK of a run, and
     OutputBroken if its tables are not complete."""
     is_stream = _is_stream_state(work)
-    if is_stream or not (work / "vault").is_dir():
+    if is_stream or not (work / VAULT_FOLDER).is_dir():
         problem = (
             "the state of a stream, which keeps no tables"
             if is_stream
@@ -90,9 +108,9 @@ def _require_index_tables(work: Path, task_count: int) -> None:
     would count as an empty one."""
     expected = {f"{task_no:05d}.parquet" for task_no in range(task_count)}
     for folder in (
-        work / "tables" / "occurrences",
-        work / "tables" / "skipped",
-        work / "vault" / "values",
+        work / OCCURRENCES_FOLDER,
+        work / SKIPPED_FOLDER,
+        work / VALUES_FOLDER,
     ):
         missing = expected.difference(os.listdir(folder) if folder.is_dir() else ())
         if missing:
@@ -103,41 +121,6 @@ def _require_index_tables(work: Path, task_count: int) -> None:
             )
 
 
-def is_outdated(index_json: Mapping[str, Any]) -> bool:
-    """True if an index (the content of index.json) was written with other tables than this version
-    reads."""
-    return index_json.get("schema_version") != table_schemas.VERSION
-
-
-def require_run_folder(work: Path, plan_hash: str, out: str, table: str) -> Path:
-    """The folder in WORK of the run that published OUT. Raises UsageError where it is not there:
-    WORK belongs to other runs, or its index was rebuilt since; and OutputBroken where only `table`
-    or `index.json` is missing."""
-    folder = work / "runs" / plan_hash
-    if folder.is_dir():
-        missing = [path for path in (folder / table, work / "index.json") if not path.is_file()]
-        if not missing and read_json(work / "index.json") is not None:
-            return folder
-        name = (missing or [work / "index.json"])[0].relative_to(work).as_posix()
-        raise OutputBroken(
-            f"{work}: {name} is missing or damaged. Restore the private folder, or move it and"
-            f" {out} away and run the same command again"
-        )
-    if any(
-        (read_json(path) or {}).get("plan_hash") == plan_hash
-        for path in (work / "published").glob("*.json")
-    ):
-        raise UsageError(
-            f"{work}: the run that wrote {out} used an earlier index, and its tables were deleted"
-            " when a run with another input or other finders rebuilt the index. Run the command"
-            f" that wrote {out} again, with --replace; with a --work for each, both can be kept"
-        )
-    raise UsageError(
-        f"{work}: is not the private folder of the run that wrote {out}; give that one with --work"
-        f" (default: {out}.private)"
-    )
-
-
 def find_blacklist(path: str | Path) -> Path:
     """Returns the file or folder of Parquet files with the blacklist of a run, given by itself or
     by the private folder WORK.
@@ -145,7 +128,7 @@ def find_blacklist(path: str | Path) -> Path:
     Raises InputRefused if there is none, and if runs of several plans left one each.
     """
     source = Path(path)
-    runs = sorted(source.glob("runs/*/vault/blacklist"))
+    runs = sorted(source.glob(f"{RUNS_FOLDER}/*/{VAULT_FOLDER}/blacklist"))
     if len(runs) > 1:
         raise InputRefused(f"{source}: {len(runs)} runs have a blacklist; name one, as {runs[-1]}")
     found = runs[0] if runs else source
@@ -174,6 +157,24 @@ def report_broken_tables(work: Path) -> Iterator[None]:
         ) from None
 
 
+def read_frames(work: Path, table: str | Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """Columns of a table of WORK, a frame for each file in its folder; categories as texts. Raises
+    OutputBroken for a file that cannot be read."""
+    import polars as pl
+
+    for path in sorted((work / table).rglob("*.parquet")):
+        with report_broken_tables(work):
+            frame = pl.read_parquet(path, columns=list(columns), glob=False)
+        yield frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
+
+
+# keys of index.json before version 3 of the tables, by which an index is compared with a command
+_OBSOLETE_KEYS = {
+    "looked_for": "detection_settings",
+    "inputs": "inputs_hash",
+    "files": "input_files",
+    "batches": "increments",
+}
 # keys of index.json that its readers rely on, and the types of their values
 _INDEX_KEYS = {
     "complete": bool,
@@ -189,7 +190,7 @@ _INDEX_KEYS = {
 _DOCUMENTS_KEYS = {"schema": str, "main": list, "sources": list}
 
 
-def list_missing_keys(index_json: Mapping[str, Any]) -> list[str]:
+def _list_missing_keys(index_json: Mapping[str, Any]) -> list[str]:
     """The keys that an index (the content of index.json) of this version lacks, or that have a
     value of another type."""
     documents = index_json.get("documents")
@@ -237,6 +238,43 @@ class IndexIncrement:
 
 
 @dataclass(frozen=True, kw_only=True)
+class IndexOrigin:
+    """What an index was built from, as far as its index.json says so: that of a version of the
+    tables which this program does not read is only compared, and built again."""
+
+    schema_version: int = 1
+    fingerprint: str | None = None
+    complete: bool = False
+    key_id: str | None = None
+    detection_settings: Mapping[str, Any] | None = None
+    inputs_hash: str | None = None
+    sample: float = 1.0
+    input_files: Sequence[Sequence[Any]] = ()
+    increments: Sequence[Any] = ()
+
+    @property
+    def is_outdated(self) -> bool:
+        """True if the index has other tables than this version reads."""
+        return self.schema_version != table_schemas.VERSION
+
+    @classmethod
+    def read(cls, work: Path) -> IndexOrigin | None:
+        """The origin of the index of WORK; None if it has none, or a damaged one."""
+        index_json = read_json(work / INDEX_FILE)
+        if not index_json:
+            return None
+        if index_json.get("schema_version") == table_schemas.VERSION:
+            if _list_missing_keys(index_json):
+                return None
+        else:
+            index_json = {_OBSOLETE_KEYS.get(key, key): one for key, one in index_json.items()}
+        names = {one.name for one in fields(cls)}
+        return cls(
+            **{key: one for key, one in index_json.items() if key in names and one is not None}
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
 class SavedIndex:
     """index.json of WORK: what its index holds, and what it was built from. `complete` is False
     while tasks are still to be resumed."""
@@ -266,25 +304,26 @@ class SavedIndex:
     def read(cls, work: Path) -> SavedIndex | None:
         """The index of WORK; None if it has none. Raises UsageError, with the command that rebuilds
         it, for an index of another version of the tables, and OutputBroken for a damaged one."""
-        index_json = read_json(work / "index.json")
+        remedy = (
+            "Rebuild the index from the inputs and settings of that run: sanitize index INPUT..."
+            f" --work {work}"
+        )
+        index_json = read_saved_json(work / INDEX_FILE, remedy)
         if index_json is None:
             return None
-        if index_json and is_outdated(index_json):
+        if index_json and index_json.get("schema_version") != table_schemas.VERSION:
             raise UsageError(
                 f"{work}: its index has version {index_json.get('schema_version', 1)} of the"
                 f" tables, and this program reads version {table_schemas.VERSION}. Rebuild it from"
                 f" the inputs and settings of that run: sanitize index INPUT... --work {work}. The"
                 " key, the erasure requests and the labels of earlier outputs are kept"
             )
-        missing = list_missing_keys(index_json)
+        missing = _list_missing_keys(index_json)
         if not missing:
             with contextlib.suppress(LookupError, TypeError, ValueError, AttributeError):
                 return cls._parse(index_json, work)
         reason = f"it lacks {', '.join(missing)}" if missing else "an entry of it has another form"
-        raise OutputBroken(
-            f"{work}/index.json: is damaged: {reason}. Rebuild the index from the inputs and"
-            f" settings of that run: sanitize index INPUT... --work {work}"
-        )
+        raise OutputBroken(f"{work / INDEX_FILE}: is damaged: {reason}. {remedy}")
 
     @classmethod
     def _parse(cls, index_json: Mapping[str, Any], work: Path) -> SavedIndex:
@@ -325,7 +364,7 @@ class SavedIndex:
             "leaf_paths": [[leaf.column, *leaf.steps] for leaf in self.leaves],
         }
         del index_json["leaves"]
-        write_json(work / "index.json", index_json, indent=None)
+        write_json(work / INDEX_FILE, index_json, indent=None)
 
 
 def open_workspace(work: Path, forbidden_folder: str = STREAM_ONLY_FOLDER) -> None:
@@ -355,11 +394,11 @@ def open_workspace(work: Path, forbidden_folder: str = STREAM_ONLY_FOLDER) -> No
                 " new one, or that of an earlier run"
             )
     make_private_folder(work)
-    _refuse_link(work / "vault")
+    _refuse_link(work / VAULT_FOLDER)
     _refuse_link(work / ".gitignore")
     if _read_gitignore(work) != "*\n":
         (work / ".gitignore").write_text("*\n", "ascii")
-    make_private_folder(work / "vault")
+    make_private_folder(work / VAULT_FOLDER)
 
 
 def _refuse_link(path: Path) -> None:
@@ -381,7 +420,7 @@ def _read_gitignore(work: Path) -> str | None:
 def remove_leftovers(work: Path) -> None:
     """Removes leftovers of an interrupted run from WORK: attempts, spilled tables, temporary files.
     The caller holds the lock."""
-    shutil.rmtree(work / "spill", ignore_errors=True)
+    shutil.rmtree(work / SPILL_FOLDER, ignore_errors=True)
     for leftover in work.rglob("*.tmp"):
         leftover.unlink(missing_ok=True)
 
@@ -400,14 +439,14 @@ def read_workspace(work: Path, name: str) -> Iterator[Path]:
             stack.enter_context(share_workspace(work))
             if not os.access(work, os.W_OK):
                 raise PermissionError(errno.EACCES, "not writable")
-            stack.callback(_remove_empty_folder, work / "spill")
+            stack.callback(_remove_empty_folder, work / SPILL_FOLDER)
             folder = _make_temporary_folder(work, name)
         yield Path(stack.enter_context(folder))
 
 
 def _make_temporary_folder(work: Path, name: str) -> tempfile.TemporaryDirectory[str]:
     while True:
-        spill = make_private_folder(work / "spill")
+        spill = make_private_folder(work / SPILL_FOLDER)
         with contextlib.suppress(FileNotFoundError):
             # another reader has just removed the empty folder
             return tempfile.TemporaryDirectory(dir=spill, prefix=f"{name}-")
@@ -440,7 +479,7 @@ def load_key(work: Path, *, key_file: Path | None = None, seed: int | None = Non
         return Key.from_seed(seed)
     if key_file is not None:
         return Key.read(key_file)
-    folder = make_private_folder(work / "vault" / "key")
+    folder = make_private_folder(work / VAULT_FOLDER / "key")
     path = folder / "key"
     if not path.exists():
         Key.generate().write(path)
@@ -466,7 +505,7 @@ def check_paths_disjoint(inputs: Sequence[Path | str], out: Path | None, work: P
                     " beside it"
                 )
         for parent in root_path.parents:
-            if os.path.isdir(parent / "vault") and _read_gitignore(parent) == "*\n":
+            if os.path.isdir(parent / VAULT_FOLDER) and _read_gitignore(parent) == "*\n":
                 raise UsageError(
                     f"{name} {root} is inside {parent}, the private folder of another run; use a"
                     " folder beside it"

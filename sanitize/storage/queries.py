@@ -2,7 +2,7 @@
 a WORK folder for SQL of users.
 
 A `.sql` file holds one statement in the portable SQL subset, under a header that describes it.
-`open_connection` offers every table of WORK as a view (`views.py`): text columns are masked by
+`open_connection` offers every table of WORK as a view (`views/`): text columns are masked by
 shape before a query reads them, unless `reveal` is set; only the files behind the views can be
 opened, nothing can be written, and the settings are locked. Cost: a view is read when a query uses
 it, so only the result of a query is held in memory. The pipeline runs its queries through the
@@ -30,15 +30,13 @@ from sanitize.errors import (
     UsageError,
     suggest_names,
 )
-from sanitize.storage.views import (
+from sanitize.storage.corpus import DocumentFile
+from sanitize.storage.runs.run_folders import find_run
+from sanitize.storage.views.sql_text import SqlView, quote_literal
+from sanitize.storage.views.workspace_views import (
     COMPUTED_TABLES,
-    DocumentFileLike,
-    SqlView,
     build_views,
     create_view_statements,
-    escape_glob,
-    find_run,
-    quote_literal,
 )
 
 if TYPE_CHECKING:
@@ -287,13 +285,13 @@ def open_connection(
     reveal: bool = False,
     memory_limit: str | None = None,
     run: str | None = None,
-    documents: Sequence[DocumentFileLike] = (),
+    documents: Sequence[DocumentFile] = (),
 ) -> duckdb.DuckDBPyConnection:
     """A new in-memory DuckDB connection with every table of WORK as a view, and no access to
     anything else.
 
     Tables that do not exist yet are empty. `run` selects the run of which edits, drops and ledger
-    are shown (`views.find_run`), by default the latest. Untrusted statements must be run by
+    are shown (`run_folders.find_run`), by default the latest. Untrusted statements must be run by
     `run_query`: only it refuses the ways to read a table without its mask.
     """
     import duckdb
@@ -304,9 +302,7 @@ def open_connection(
         views = _workspace_views(connection, work, run, documents)
         for statement in create_view_statements(connection, views, reveal=reveal):
             connection.execute(statement)
-        allowed = sorted(
-            {name for view in views for file in view.files for name in (file, escape_glob(file))}
-        )
+        allowed = sorted({file for view in views for file in view.files})
         connection.execute(f"SET temp_directory = {quote_literal(str(work / 'spill'))}")
         connection.execute(f"SET allowed_paths = [{', '.join(map(quote_literal, allowed))}]")
         if memory_limit is not None:
@@ -323,7 +319,7 @@ def _workspace_views(
     connection: duckdb.DuckDBPyConnection,
     work: Path,
     run: str | None,
-    documents: Sequence[DocumentFileLike],
+    documents: Sequence[DocumentFile],
 ) -> list[SqlView]:
     if not work.is_dir():
         raise UsageError(
@@ -358,7 +354,7 @@ def create_views_sql(
     *,
     reveal: bool = False,
     run: str | None = None,
-    documents: Sequence[DocumentFileLike] = (),
+    documents: Sequence[DocumentFile] = (),
 ) -> str:
     """CREATE VIEW statements over all tables of WORK, for DuckDB, dbt or a notebook; masked as in
     `open_connection` unless `reveal`."""

@@ -34,15 +34,23 @@ from sanitize.plans.python_api import public_function
 from sanitize.plans.settings import settings_of
 from sanitize.storage import private_folder, publication, remote_output, tombstones
 from sanitize.storage.corpus import Corpus
-from sanitize.storage.private_folder import SavedIndex
+from sanitize.storage.private_folder import (
+    INDEX_FILE,
+    OCCURRENCES_FOLDER,
+    RUNS_FOLDER,
+    VALUE_COUNTS_FILE,
+    VALUES_FOLDER,
+    SavedIndex,
+)
 from sanitize.storage.remote_storage import is_url, redact_url
-from sanitize.storage.views import (
+from sanitize.storage.runs.run_folders import (
     ERASED_VALUES_FILE,
     find_unselected_values,
     list_column_values,
     list_selected_ids,
     read_erased_values,
     read_value_ids,
+    require_index_of_run,
 )
 from sanitize.verification.attribution import DrawTimes, VerifyTask, find_renamed_columns
 from sanitize.verification.file_check import check_files
@@ -205,7 +213,7 @@ def verify(
             progress,
         )
     work, output_name = remote_output.require_workspace(work, str(out)), redact_url(str(out))
-    if not (work / "index.json").is_file():
+    if not (work / INDEX_FILE).is_file():
         raise UsageError(
             f"{work}: is not the private folder of the run that wrote {output_name}; give that one"
             " with --work"
@@ -246,7 +254,7 @@ def _verify_folder(
     except (UsageError, LookupError, TypeError, ValueError, AttributeError):
         # an edited manifest can say anything, also that there is nothing to check
         _raise_on_changes(
-            out, publication.read_mac_key(work / "runs" / corpus.manifest["plan_hash"])
+            out, publication.read_mac_key(work / RUNS_FOLDER / corpus.manifest["plan_hash"])
         )
         raise
 
@@ -274,16 +282,15 @@ def _verify_corpus(
     progress: ProgressCallback,
 ) -> VerifyResult:
     """`verify` of a corpus whose shards match the manifest; `folder` has the other files in it."""
-    out, index = corpus.path, SavedIndex.read(work)
+    out = corpus.path
     if corpus.manifest["settings"]["verify"] == "off":
         raise UsageError(
             f"{out}: was written with --verify off, so there is nothing to check it against; run"
             " again without --verify off, with --replace"
         )
-    run_folder = private_folder.require_run_folder(
-        work, str(corpus.manifest["plan_hash"]), str(out), "plan.json"
-    )
-    assert index is not None
+    plan_hash = str(corpus.manifest["plan_hash"])
+    index = require_index_of_run(work, plan_hash, str(out))
+    run_folder = work / RUNS_FOLDER / plan_hash
     erased = _read_erasures(corpus.manifest, work)
     has_erased_values = _has_erased_values_file(run_folder, erased)
     with private_folder.read_workspace(work, "verify") as spill:
@@ -456,7 +463,7 @@ def _build_tasks(
     ranges = index.task_ranges[: len(corpus.shards)]
     counts = [one["shard_count"] for one in corpus.manifest.get("increments", [])]
     draws = DrawTimes(
-        value_counts=work / "tables" / "value_counts" / "all.parquet",
+        value_counts=work / VALUE_COUNTS_FILE,
         column_values=tuple(list_column_values(run_folder, len(ranges))),
         increment_starts=(0, *(ranges[shard_no][0] for shard_no in accumulate(counts[:-1]))),
         sequential_parts=tuple(
@@ -472,10 +479,10 @@ def _build_tasks(
             shard_path=shard.path,
             terms=terms,
             check_mode=mode,
-            values=work / "vault" / "values" / file_name,
+            values=work / VALUES_FOLDER / file_name,
             kept_originals=run_folder / "kept" / file_name,
             edits=run_folder / "edits" / file_name,
-            occurrences=work / "tables" / "occurrences" / file_name,
+            occurrences=work / OCCURRENCES_FOLDER / file_name,
             atomic_kinds=select_atomic_kinds(corpus.manifest["plan"]["leave"]),
             row_doc_nos=run_folder / "rows" / file_name,
             documents=index.documents,
@@ -506,7 +513,7 @@ def write_terms_of_run(
         if _has_erased_values_file(run_folder, erased)
         else erased.value_ids
     )
-    found_values = sorted((work / "vault" / "values").glob("*.parquet"))[:shard_count]
+    found_values = sorted((work / VALUES_FOLDER).glob("*.parquet"))[:shard_count]
     column_values = list_column_values(run_folder, shard_count)
     exclude_ids = find_unselected_values(found_values, list_selected_ids(run_folder, shard_count))
     return write_terms(

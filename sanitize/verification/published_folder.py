@@ -24,6 +24,7 @@ from sanitize.core.table_rendering import escape_controls
 from sanitize.errors import OutputBroken
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.files import file_sha256, parse_json
+from sanitize.storage.private_folder import OCCURRENCES_FOLDER, VALUES_FOLDER
 from sanitize.storage.publication import CHECKSUMS_NAME
 from sanitize.text import name_search
 from sanitize.text.decodings.wide_characters import find_wide_stretches
@@ -272,8 +273,8 @@ def require_run_tables(
         except (OSError, ValueError, KeyError, TypeError, AttributeError):
             continue  # its files count as changed
     folders = [
-        work / "vault" / "values",
-        work / "tables" / "occurrences",
+        work / VALUES_FOLDER,
+        work / OCCURRENCES_FOLDER,
         *(run_folder / name for name in ("kept", "edits", "rows")),
     ]
     tables = [folder / f"{no:05d}.parquet" for folder in folders for no in range(shard_count)]

@@ -160,6 +160,53 @@ def test_a_damaged_index_is_reported(
     assert sanitize.top(work).height == 3
 
 
+@pytest.mark.parametrize("content", ["", "[1]", '{"key_id": '])
+def test_a_file_that_is_no_json_object_is_reported(
+    workspace: Path, tmp_path: Path, content: str
+) -> None:
+    """index.json, and plan.json of a run: the same words in every command that reads the file."""
+    out, work = workspace.with_suffix(""), tmp_path / "work"
+    shutil.copytree(workspace, work)
+    (plan_file,) = work.glob("runs/*/plan.json")
+    plan = plan_file.read_text("utf-8")
+    plan_file.write_text(content, "utf-8")
+    for command in (lambda: sanitize.status(work), lambda: sanitize.top(work)):
+        with pytest.raises(OutputBroken, match=r"plan.json: is damaged: it cannot be read"):
+            command()
+    plan_file.write_text('{"edit": [1]}', "utf-8")
+    with pytest.raises(OutputBroken, match=r"plan.json: is damaged: an entry of it has another"):
+        sanitize.status(work)
+    plan_file.write_text(plan, "utf-8")
+    (work / "index.json").write_text(content, "utf-8")
+    inputs = [workspace.parent / "in.parquet"]
+    for command in (
+        lambda: sanitize.status(work),
+        lambda: sanitize.top(work),
+        lambda: sanitize.report(out, work=work, to=tmp_path / "page.html"),
+        lambda: sanitize.diff(out, work=work),
+        lambda: sanitize.verify(out, work=work),
+        lambda: sanitize.sample_for_labels(work),
+        lambda: index_with_settings(inputs, work, Settings(seed=1, workers=1, append=True)),
+    ):
+        with pytest.raises(OutputBroken, match=r"index.json: is damaged: it cannot be read"):
+            command()
+    index_with_settings(inputs, work, Settings(seed=1, workers=1))
+    assert sanitize.top(work).height == 3
+
+
+def test_a_damaged_record_of_a_publication_is_reported(workspace: Path, tmp_path: Path) -> None:
+    """Without it, an erasure would not reach the output."""
+    work, match = tmp_path / "work", tmp_path / "who.txt"
+    shutil.copytree(workspace, work)
+    match.write_text("bob.lee@example.com\n")
+    (record,) = (work / "published").iterdir()
+    record.write_text("{")
+    with pytest.raises(OutputBroken, match=rf"{record.name}: is damaged: .*delete this file"):
+        sanitize.subject(work, match, erase=True, seed=1, workers=1)
+    record.unlink()
+    assert sanitize.subject(work, match, seed=1, workers=1).documents
+
+
 @pytest.mark.parametrize("table", ["tables/occurrences", "vault/values"])
 def test_a_missing_table_is_no_empty_one(workspace: Path, tmp_path: Path, table: str) -> None:
     work, match = tmp_path / "work", tmp_path / "who.txt"

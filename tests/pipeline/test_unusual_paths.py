@@ -20,7 +20,8 @@ from sanitize.finders.known import read_known_list
 from sanitize.inspection.text_files import list_text_files
 from sanitize.kinds.custom_kind import CustomKind, resolve_custom_kinds
 from sanitize.pipeline.erasure.subject_match import SubjectMatch
-from sanitize.storage import views
+from sanitize.storage.private_folder import SavedIndex
+from sanitize.storage.views.sql_text import read_parquet_expression
 
 ANN, BOB, EVE = "ann.roe@example.com", "bob.lee@example.com", "eve.fox@example.com"
 HAZARDS = ["a [b] *c?", "mails:10/k=v", "{a,b}"]
@@ -251,7 +252,7 @@ def test_statements_of_an_engine_read_paths_literally(
 
 
 def test_views_read_paths_literally(files_named_as_patterns: list[Path]) -> None:
-    source = views._read_parquet_expression([str(path) for path in files_named_as_patterns])
+    source = read_parquet_expression([str(path) for path in files_named_as_patterns])
     with duckdb.connect() as connection:
         result = connection.execute(f"SELECT * FROM {source}")
         assert [column[0] for column in result.description] == ["n"] and result.fetchall() == [
@@ -300,6 +301,29 @@ def test_a_file_of_any_name_is_published_and_queried(
     )
     sanitize("subject", work, "--match", tmp_path / "who.txt", "--erase", "--workers", "1")
     assert ANN not in texts(out)
+
+
+def test_files_whose_names_are_patterns_are_read_beside_each_other(
+    tmp_path: Path, sanitize: Command
+) -> None:
+    """DuckDB lists the folder of a pattern, and fails at a name in it that begins with a
+    backslash."""
+    names = ["\\*", "b[1]", "c?", "{d,e}", "\\", "f g", "it's", 'say "x"', "\\h[1]*\\k?"]
+    folder = tmp_path / "\\in [1]*"
+    folder.mkdir()
+    (tmp_path / "in 1").mkdir()
+    for name in names:
+        with (folder / f"{name}.parquet").open("wb") as file:
+            pq.write_table(pa.table({"text": [f"{name}: ask {ANN}."]}), file)
+    for decoy in ("a", "b1", "cc", "d", "e"):
+        (tmp_path / f"{decoy}.parquet").write_bytes(b"what a pattern would read")
+    work = folder / "out[1].private"
+    inputs = [folder / f"{name}.parquet" for name in names]
+    sanitize("run", *inputs, "-o", folder / "out[1]", "--work", work, "--seed", "1", "-q")
+    rows = json.loads(sanitize("sql", work, "select text from documents", "--json", "--reveal"))
+    assert sorted(row["text"] for row in rows) == sorted(f"{name}: ask {ANN}." for name in names)
+    index = SavedIndex.read_complete(work)
+    assert [Path(file.path) for file in index.documents.files] == inputs  # none was copied
 
 
 def test_a_list_that_is_a_pipe_or_a_device_is_refused(tmp_path: Path) -> None:

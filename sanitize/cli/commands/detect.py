@@ -163,7 +163,7 @@ def _list_occurrences(
     from sanitize.errors import InputRefused
     from sanitize.inspection.text_files import list_text_files
     from sanitize.inspection.text_functions import detect
-    from sanitize.storage.views import mask_texts
+    from sanitize.storage.views.masks import mask_texts
 
     files = list_text_files(inputs)
     named_files = {str(local_path(path)) for path in inputs}

@@ -183,7 +183,7 @@ def _test_on_text(plan: Plan, file: str, reveal: bool, as_json: bool) -> None:
     from sanitize.errors import InputRefused
     from sanitize.inspection.plan_tests import try_plan
     from sanitize.inspection.text_files import refuse_device
-    from sanitize.storage.views import mask_replacements, mask_texts
+    from sanitize.storage.views.masks import mask_replacements, mask_texts
 
     name = "standard input" if file == "-" else file
     if file != "-":

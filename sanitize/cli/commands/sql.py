@@ -177,15 +177,15 @@ def _format_rows(rows: Iterable[Mapping[str, Any]]) -> str:
 def _note_shown_run(work: Path, run: str | None, statement: Any) -> None:
     """If WORK has several runs and none was chosen, print on stderr from which run the tables
     are."""
-    from sanitize.storage.views import RUN_TABLE_FOLDERS, list_runs
+    from sanitize.storage.runs.run_folders import RUN_TABLE_FOLDERS, list_runs
 
     runs = list_runs(work)
     words = _tables_read(statement)
     if run is None and len(runs) > 1 and (read := sorted(words & {*RUN_TABLE_FOLDERS, "parts"})):
-        folder, plan = runs[-1]
+        latest = runs[-1]
         typer.echo(
-            f"note: {', '.join(read)} of run {folder.name} (plan {plan}), the latest of"
-            f" {len(runs)}; choose another one with --run",
+            f"note: {', '.join(read)} of run {latest.folder.name} (plan {latest.plan}), the"
+            f" latest of {len(runs)}; choose another one with --run",
             err=True,
         )
 
@@ -220,7 +220,7 @@ class _SqlShell:
     def __init__(self, work: Path, *, reveal: bool, run: str | None, memory_limit: str) -> None:
         from sanitize.storage import queries
         from sanitize.storage.private_folder import require_run_workspace
-        from sanitize.storage.views import find_run
+        from sanitize.storage.runs.run_folders import find_run
 
         require_run_workspace(work)
         self._work, self._run = work, run
@@ -236,7 +236,7 @@ class _SqlShell:
 
             readline.set_auto_history(False)
         shown_run = find_run(work, run)
-        run_note = f"; edits, drops and ledger of run {shown_run.name}" if shown_run else ""
+        run_note = f"; edits, drops and ledger of run {shown_run.folder.name}" if shown_run else ""
         typer.echo(
             f"{'RAW values are shown' if reveal else 'Texts are masked'}{run_note}. One SELECT at a"
             " time, ended by ;   .help for more",

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.errors import OutputBroken, UsageError
-from sanitize.pipeline import publish_history
 from sanitize.storage import remote_output
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.remote_storage import is_url
+from sanitize.storage.runs import publish_history
 
 _Command = dict[str, Any]
 

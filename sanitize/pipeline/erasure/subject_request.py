@@ -37,7 +37,6 @@ from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, running_command_line
 from sanitize.kinds.custom_kind import CustomKind
 from sanitize.kinds.kind import all_kinds, custom_kinds
-from sanitize.pipeline import publish_history
 from sanitize.pipeline.erasure import published_outputs
 from sanitize.pipeline.erasure.erasure_scan import ErasureScanTask, erasure_scan_task
 from sanitize.pipeline.erasure.mailboxes import (
@@ -63,6 +62,7 @@ from sanitize.storage.files import file_sha256, read_json, write_json, write_pri
 from sanitize.storage.locks import lock_output, lock_workspace
 from sanitize.storage.private_folder import SavedIndex
 from sanitize.storage.remote_storage import is_url, require_local_path
+from sanitize.storage.runs import publish_history
 from sanitize.storage.task_records import hash_json
 from sanitize.text import name_search
 from sanitize.text.literal_search import LiteralMatcher

@@ -77,7 +77,7 @@ from sanitize.storage.parquet_files import write_table_rows
 from sanitize.storage.private_folder import SavedIndex
 from sanitize.storage.publication import recover_output
 from sanitize.storage.task_records import Job, hash_json, run_job
-from sanitize.storage.views import check_queryable_path
+from sanitize.storage.views.sql_text import check_encodable
 from sanitize.verification.attribution import find_renamed_columns
 
 # bytes that a run needs in WORK and OUT for each byte of input, measured on mail, logs and prose;
@@ -154,7 +154,9 @@ class IndexBuilder:
         if (
             kind is not None
             and self._is_new_workspace
-            and not any((self._workspace / name).exists() for name in ("index.json", "fetched"))
+            and not any(
+                (self._workspace / name).exists() for name in (private_folder.INDEX_FILE, "fetched")
+            )
         ):
             shutil.rmtree(self._workspace, ignore_errors=True)
 
@@ -187,7 +189,7 @@ class IndexBuilder:
     def _open_inputs(self) -> IndexInputs:
         """Open WORK: survey the inputs, lock the folder, load the key, start the engine."""
         settings, workspace = self._settings, self._workspace
-        if settings.append and not (workspace / "index.json").is_file():
+        if settings.append and not (workspace / private_folder.INDEX_FILE).is_file():
             raise UsageError(
                 f"{workspace}: holds no index to append to. To publish these inputs for the"
                 " first time, run the same command without --append; to add them to what is"
@@ -212,7 +214,7 @@ class IndexBuilder:
         surveyed = None
         if not input_set.remote_roots and not settings.append:
             surveyed = self._survey_with_policies(input_set)
-        check_queryable_path(str(workspace.resolve()))
+        check_encodable(str(workspace.resolve()))
         private_folder.open_workspace(workspace)
         if os.path.realpath(workspace) not in self._held_locks:
             self._stack.enter_context(lock_workspace(workspace))
@@ -305,15 +307,16 @@ class IndexBuilder:
     def build(self, plan: Plan | None = None) -> Index:
         """Build the index, or reuse the existing one. With the plan of a run, columns that its
         output keeps are searched before detection (kept_columns.py), which may raise LeakFound."""
-        earlier_index = index_reuse.load_or_discard_index(self.inputs)
+        earlier_index = index_reuse.keep_or_discard_index(self.inputs)
         with translate_disk_errors(self.inputs.workspace):
             survey, staged = self._read_inputs()
         with self.tasks.measure("read"):
             corpus = self._cut_into_tasks(survey, staged)
             quarantined = _write_staging_quarantine(corpus)
         reused = (
-            bool(earlier_index.get("complete"))
-            and earlier_index.get("fingerprint") == corpus.fingerprint
+            earlier_index is not None
+            and earlier_index.complete
+            and earlier_index.fingerprint == corpus.fingerprint
         )
         corpus.write_index_json(corpus.documents, corpus.task_ranges, is_complete=reused)
         failpoints.hit("detect:index_json_written")

@@ -5,14 +5,12 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 from sanitize.core.text_cells import JSON_STEP
 from sanitize.errors import InputRefused, UsageError
-from sanitize.pipeline import publish_history
 from sanitize.pipeline.indexing import index_increments
 from sanitize.pipeline.indexing.index_state import (
     EarlierIndex,
@@ -24,18 +22,16 @@ from sanitize.plans.settings import Settings
 from sanitize.readers.standard_form import with_shape
 from sanitize.readers.survey import IndexedInput, StagingLayout, Survey
 from sanitize.storage import private_folder
-from sanitize.storage.files import input_sha256, read_json, stat_file
-from sanitize.storage.private_folder import SavedIndex
+from sanitize.storage.files import input_sha256, stat_file
+from sanitize.storage.private_folder import (
+    INDEX_FILE,
+    RUNS_FOLDER,
+    VAULT_FOLDER,
+    IndexOrigin,
+    SavedIndex,
+)
 from sanitize.storage.records.record_shapes import mark_json_columns
-
-# keys of index.json before version 3 of the tables: what decides whether its documents, key and
-# erasures are kept is read from them
-_OBSOLETE_KEYS = {
-    "looked_for": "detection_settings",
-    "inputs": "inputs_hash",
-    "files": "input_files",
-    "batches": "increments",
-}
+from sanitize.storage.runs import publish_history
 
 
 def prepare_append(
@@ -129,36 +125,36 @@ def prepare_append(
     return replace(inputs, earlier=replace(earlier, restart_open_increment=restart))
 
 
-def load_or_discard_index(inputs: IndexInputs) -> dict[str, Any]:
-    """index.json of WORK if its index can be used; otherwise the index is deleted, with a note, and
-    the result is empty.
+def keep_or_discard_index(inputs: IndexInputs) -> IndexOrigin | None:
+    """The origin of the index of WORK if it can be used; otherwise the index is deleted, with a
+    note, and the result is None.
 
     An index of another key or setting is deleted, unless an output needs it to map its labels back.
     An index of another input is deleted only with `--replace`: it may have taken hours, and the
     input may be a mistake.
     """
-    index_json = _read_index_json(inputs.workspace)
+    index = IndexOrigin.read(inputs.workspace)
     if inputs.closed_increments:
         if inputs.earlier.restart_open_increment:
             discard_open_increment(inputs)
-        return index_json
+        return index
     # an index of an earlier version may have been discarded by half, and its files hold raw values
-    if not index_json:
+    if index is None:
         _delete_paths(inputs.workspace, private_folder.OBSOLETE_PATHS)
-        return {}
-    is_outdated = private_folder.is_outdated(index_json)
-    if index_json.get("fingerprint") == inputs.fingerprint and not is_outdated:
-        return index_json
-    is_same_input = index_json.get("inputs_hash") == inputs.hash_inputs()
-    are_same_documents = is_same_input and index_json.get("sample", 1.0) == inputs.settings.sample
-    increment_count = len(index_json.get("increments") or ())
-    are_same_files = Counter(map(tuple, index_json.get("input_files") or [])) == Counter(
+        return None
+    if index.fingerprint == inputs.fingerprint and not index.is_outdated:
+        return index
+    is_same_input = index.inputs_hash == inputs.hash_inputs()
+    are_same_documents = is_same_input and index.sample == inputs.settings.sample
+    increment_count = len(index.increments)
+    are_same_files = Counter(map(tuple, index.input_files)) == Counter(
         map(tuple, inputs.input_files)
     )
+    input_difference = inputs.describe_input_difference(index.input_files)
     if not is_same_input and inputs.keep_input:
         raise UsageError(
             f"{inputs.workspace}: its input changed since it was indexed"
-            f" ({inputs.describe_input_difference(index_json.get('input_files') or [])}); nothing"
+            f" ({input_difference}); nothing"
             " was changed. Restore the input and repeat the request; or run over the new input"
             " with --replace, which honours the stored erasure"
         )
@@ -172,25 +168,22 @@ def load_or_discard_index(inputs: IndexInputs) -> dict[str, Any]:
     if not is_same_input and not inputs.settings.replace:
         raise UsageError(
             f"{inputs.workspace}: holds the index of another input "
-            f"({inputs.describe_input_difference(index_json.get('input_files') or [])}); "
+            f"({input_difference}); "
             "nothing was changed. Restore the input to continue with that index; or use --replace"
             " to rebuild the index and its "
             "outputs; or use another --work to keep both"
-            f"{'; or --append to add the new files to it' if _extends_index(inputs, index_json) else ''}"  # noqa: E501
+            f"{'; or --append to add the new files to it' if _extends_index(inputs, index) else ''}"
         )
     difference = (
-        _describe_index_difference(inputs, index_json)
+        _describe_index_difference(inputs, index)
         if is_same_input
-        else (
-            "another input"
-            f" ({inputs.describe_input_difference(index_json.get('input_files') or [])})"
-        )
+        else f"another input ({input_difference})"
     ) or (
-        f"version {index_json.get('schema_version', 1)} of the tables"
-        if is_outdated
+        f"version {index.schema_version} of the tables"
+        if index.is_outdated
         else "other settings, or by another version"
     )
-    if not (inputs.settings.replace or is_outdated) and (
+    if not (inputs.settings.replace or index.is_outdated) and (
         outputs := publish_history.find_reversible_outputs(inputs.workspace)
     ):
         raise UsageError(
@@ -204,29 +197,29 @@ def load_or_discard_index(inputs: IndexInputs) -> dict[str, Any]:
         f"the index in {inputs.workspace} was built with {difference}; it is rebuilt, and the"
         " results based on it are deleted"
     )
-    (inputs.workspace / "index.json").unlink()
+    (inputs.workspace / INDEX_FILE).unlink()
     run_folders = [
         path
-        for run in (inputs.workspace / "runs").glob("*")
+        for run in (inputs.workspace / RUNS_FOLDER).glob("*")
         for path in run.iterdir()
-        if path.is_dir() and path.name != "vault"
+        if path.is_dir() and path.name != VAULT_FOLDER
     ]
     obsolete = (
         "tables",
         # the labels in the vault of a run map its output back: a new version of the tables does not
         # take them away
-        *(run_folders if is_outdated else ("runs",)),
+        *(run_folders if index.is_outdated else ("runs",)),
         "tasks/detect",
         "tasks/second_round",
         "first_round",
         "vault/values",
         "vault/first_round",
-        *(private_folder.OBSOLETE_PATHS if is_outdated else ()),
+        *(private_folder.OBSOLETE_PATHS if index.is_outdated else ()),
         "quarantine",
         *(() if are_same_documents else ("documents", "tasks")),
     )
     _delete_paths(inputs.workspace, obsolete)
-    return {}
+    return None
 
 
 def discard_open_increment(inputs: IndexInputs) -> None:
@@ -262,7 +255,7 @@ def check_inputs_unchanged(inputs: IndexInputs) -> None:
             if inputs.closed_increments:
                 discard_open_increment(inputs)
             else:
-                (inputs.workspace / "index.json").unlink(missing_ok=True)
+                (inputs.workspace / INDEX_FILE).unlink(missing_ok=True)
                 _delete_paths(inputs.workspace, ("tasks", "runs"))
             raise InputRefused(
                 f"file {no + 1} of the input changed while it was being read; nothing was"
@@ -276,7 +269,7 @@ def _check_same_index(inputs: IndexInputs, index: SavedIndex) -> None:
     or by another version."""
     if index.fingerprint == inputs.compute_fingerprints(index.increments)[-1]:
         return
-    difference = _describe_index_difference(inputs, vars(index)) or (
+    difference = _describe_index_difference(inputs, index) or (
         "other columns or settings (--text-column, --rows-per-shard, --max-doc-bytes and the like),"
         " or by another version"
     )
@@ -287,15 +280,15 @@ def _check_same_index(inputs: IndexInputs, index: SavedIndex) -> None:
     )
 
 
-def _describe_index_difference(inputs: IndexInputs, index_json: Mapping[str, Any]) -> str:
+def _describe_index_difference(inputs: IndexInputs, index: SavedIndex | IndexOrigin) -> str:
     """What differs from the present command: the key, the sample or what was searched for; empty
     for anything else."""
-    if index_json.get("key_id") != inputs.key.id:
+    if index.key_id != inputs.key.id:
         return "another key"
-    if index_json.get("sample", 1.0) != inputs.settings.sample:
+    if index.sample != inputs.settings.sample:
         return "another --sample"
-    if index_json.get("detection_settings", inputs.detection_settings) != inputs.detection_settings:
-        return describe_difference(index_json["detection_settings"], inputs.detection_settings)
+    if index.detection_settings not in (None, inputs.detection_settings):
+        return describe_difference(index.detection_settings, inputs.detection_settings)
     return ""
 
 
@@ -329,21 +322,8 @@ def _refuse_grown_files(
             )
 
 
-def _extends_index(inputs: IndexInputs, index_json: Mapping[str, Any]) -> bool:
+def _extends_index(inputs: IndexInputs, index: IndexOrigin) -> bool:
     """True if the index has several increments, or if the input has all files of the index and
     more."""
-    earlier = Counter(sha256 for _, sha256 in index_json.get("input_files") or [])
-    return (
-        len(index_json.get("increments") or ()) > 1
-        or bool(earlier)
-        and not earlier - Counter(inputs.input_hashes)
-    )
-
-
-def _read_index_json(workspace: Path) -> dict[str, Any]:
-    """index.json of WORK, with the present names of its keys; empty if there is none, or a damaged
-    one."""
-    index_json = read_json(workspace / "index.json") or {}
-    if private_folder.is_outdated(index_json):
-        return {_OBSOLETE_KEYS.get(name, name): value for name, value in index_json.items()}
-    return {} if private_folder.list_missing_keys(index_json) else index_json
+    earlier = Counter(sha256 for _, sha256 in index.input_files)
+    return len(index.increments) > 1 or bool(earlier) and not earlier - Counter(inputs.input_hashes)

@@ -276,7 +276,7 @@ class IndexInputs:
             for (_, size), known in zip(self.survey.files, self.input_hashes, strict=True)
         ]
 
-    def describe_input_difference(self, earlier_files: list[list[Any]]) -> str:
+    def describe_input_difference(self, earlier_files: Sequence[Sequence[Any]]) -> str:
         """How the input differs from an earlier one (its `input_files`), in counts and sizes; file
         names may be personal data."""
         now = self.input_files

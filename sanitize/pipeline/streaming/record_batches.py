@@ -71,15 +71,22 @@ class QuarantineEntry:
 _PLAUSIBLE_NAME = re.compile(r"[^\W\d][\w.-]{0,39}((\[\])?\.[^\W\d][\w.-]{0,39})?")
 
 
+@dataclass(frozen=True)
+class TextField:
+    """A field of the records that had texts: its path, and the rank by which fields are sorted."""
+
+    path: LeafPath
+    rank: int
+
+
 @dataclass
 class StreamLayout:
-    """Column roles, the policies that differ from the defaults, and all fields that had texts
-    (`text_fields`), in cell order; `field_ranks` has the sort key of each."""
+    """Column roles, the policies that differ from the defaults, and all fields that had texts, in
+    cell order."""
 
     roles: Roles
     policies: Mapping[str, str]
-    text_fields: list[tuple[str, Steps]] = field(default_factory=list)
-    field_ranks: list[int] = field(default_factory=list)
+    text_fields: list[TextField] = field(default_factory=list)
     seen_columns: list[str] = field(default_factory=list)
     # what an error names as the place: the stream, or the function of the Python API
     reader: str = "the stream"
@@ -87,20 +94,17 @@ class StreamLayout:
     def __post_init__(self) -> None:
         main = self.roles.text[0]
         self.main_column, *steps = main.replace("[]", ".[]").split(".")
-        self.main_steps = tuple(steps)
+        self.main_path = LeafPath(self.main_column, tuple(steps))
         if self.roles.shape is not None:
-            self.main_steps = self.roles.shape.select_cells(
-                [LeafPath(self.main_column, self.main_steps)]
-            )[0].steps
+            self.main_path = self.roles.shape.select_cells([self.main_path])[0]
         if not self.text_fields:
-            self.text_fields.append((self.main_column, self.main_steps))
-            self.field_ranks.append(-1)
+            self.text_fields.append(TextField(self.main_path, -1))
         if self.policies.get(self.main_column, "sanitize") != "sanitize":
             raise UsageError(
                 f"--{self.policies[self.main_column]} {self.main_column}: it is the main text,"
                 " which is always sanitized"
             )
-        self._known_fields = set(self.text_fields)
+        self._known_paths = {one.path for one in self.text_fields}
         self._column_numbers = {column: number for number, column in enumerate(self.seen_columns)}
 
     @property
@@ -130,45 +134,62 @@ class StreamLayout:
         self.seen_columns.append(column)
         return True
 
-    def fills_missing(self, column: str, steps: Steps) -> bool:
+    def fills_missing(self, path: LeafPath) -> bool:
         """Whether each turn counts as a cell of this field, as in a run: the contents of
         conversations, which come first."""
-        is_main_text = (column, steps) == (self.main_column, self.main_steps)
-        return self.roles.shape is not None and is_main_text and JSON_STEP not in steps
+        is_main_text = path == self.main_path
+        return self.roles.shape is not None and is_main_text and JSON_STEP not in path.steps
 
-    def add_text_field(self, column: str, steps: Steps, is_new_column: bool) -> None:
+    def add_text_field(self, path: LeafPath, is_new_column: bool) -> None:
         """Register a field that has texts, unless they are roles; of one with JSON the strings
         inside are its texts. `is_new_column`: its column first appeared in this record or table."""
         if (shape := self.roles.shape) is not None:
-            cells = shape.select_cells([LeafPath(column, steps)])
+            cells = shape.select_cells([path])
             if not cells:
                 return
-            steps = cells[0].steps
-        if (column, steps) not in self._known_fields:
-            self._known_fields.add((column, steps))
+            path = cells[0]
+        if path not in self._known_paths:
+            self._known_paths.add(path)
             # a list field and a field of a new column shift no existing cell, so they may be
             # inserted; any other field is appended
-            rank = self._column_numbers[column] if is_new_column or _is_list(steps) else _LAST_RANK
-            position = bisect.bisect_right(self.field_ranks, rank)
-            self.text_fields.insert(position, (column, steps))
-            self.field_ranks.insert(position, rank)
+            is_inserted = is_new_column or _is_list(path.steps)
+            rank = self._column_numbers[path.column] if is_inserted else _LAST_RANK
+            bisect.insort_right(self.text_fields, TextField(path, rank), key=lambda one: one.rank)
+
+
+@dataclass(frozen=True)
+class FieldCells:
+    """Where the texts of a field (`path` in the records) are in the table of a batch: `leaf`. Its
+    column is the whole column of the records if `is_whole`, else it has these texts alone."""
+
+    path: LeafPath
+    leaf: LeafPath
+    is_whole: bool = False
+
+    @classmethod
+    def apart(cls, field_no: int, path: LeafPath) -> FieldCells:
+        """A column of the texts of one field: texts, or lists of them."""
+        return cls(path, LeafPath(f"texts {field_no}", ("[]",) if _is_list(path.steps) else ()))
 
 
 @dataclass(frozen=True, repr=False)
 class TextColumns:
-    """The texts of a batch: a table with `doc_no`, `doc_id` and columns that hold the cells at
-    `leaves`; for each of its rows the row of the batch (`record_rows`); for each leaf its field in
-    the records (`text_fields`); texts of kept columns and numbers of all columns in digits, which
-    are only checked, with their rows; the names of columns and fields; and the cells of columns
-    that are pseudonymized or dropped."""
+    """The texts of a batch: a table with `doc_no`, `doc_id` and columns that hold the cells of
+    `fields`; for each of its rows the row of the batch (`record_rows`); texts of kept columns and
+    numbers of all columns in digits, which are only checked, with their rows; the names of columns
+    and fields; and the cells of columns that are pseudonymized or dropped."""
 
     table: pa.Table
     record_rows: I64
-    leaves: tuple[LeafPath, ...]
-    text_fields: tuple[tuple[str, Steps], ...]
+    fields: tuple[FieldCells, ...]
     kept_texts: list[tuple[pa.LargeStringArray, I64]]
     field_names: list[str]
     value_cells: list[tuple[ValueLeaf, pa.LargeStringArray, I64]]
+
+    @property
+    def leaves(self) -> tuple[LeafPath, ...]:
+        """The paths of the cells in the table."""
+        return tuple(one.leaf for one in self.fields)
 
 
 class StreamBatch(Protocol):
@@ -238,9 +259,9 @@ class DictBatch:
         if layout.roles.shape is not None:
             self._encode_turns(layout.roles.shape.json_turns)
         names: set[str] = set()
-        flat_columns = {column for column, steps in layout.text_fields if not steps} & set(
-            layout.seen_columns
-        )
+        flat_columns = {
+            one.path.column for one in layout.text_fields if not one.path.steps
+        }.intersection(layout.seen_columns)
         # a loop over records: JSON objects have no columnar form
         for row, record in enumerate(self.rows):
             if record is None or row in self.quarantined:
@@ -248,7 +269,9 @@ class DictBatch:
             if layout.main_column not in record:
                 self._quarantine(row, "no_text")
                 continue
-            if not layout.main_steps and not isinstance(record[layout.main_column], str | None):
+            if not layout.main_path.steps and not isinstance(
+                record[layout.main_column], str | None
+            ):
                 self._quarantine(row, "wrong_type")
                 continue
             if layout.roles.shape is not None and (
@@ -262,13 +285,13 @@ class DictBatch:
                     is_new = layout.add_column(column)
                     if isinstance(value, str) or (is_new and value is None):
                         flat_columns.add(column)
-                        layout.add_text_field(column, (), is_new)
+                        layout.add_text_field(LeafPath(column), is_new)
                     elif isinstance(value, dict | list):
                         for steps in _find_string_paths(value, (), names):
-                            layout.add_text_field(column, steps, is_new)
+                            layout.add_text_field(LeafPath(column, steps), is_new)
                 elif isinstance(value, dict | list) and layout.get_policy(column) == "sanitize":
                     for steps in _find_string_paths(value, (), names):
-                        layout.add_text_field(column, steps, False)
+                        layout.add_text_field(LeafPath(column, steps), False)
         good_rows = [row for row in range(len(self.rows)) if row not in self.quarantined]
         while True:
             try:
@@ -357,67 +380,48 @@ class DictBatch:
             ],
             TEXT,
         )
-        leaves = []
-        for number, (column, steps) in enumerate(layout.text_fields):
-            name = f"c{number}"
-            if _is_list(steps):
-                fill = layout.fills_missing(column, steps)
-                values = [
-                    iterate_leaf(record.get(column), steps, fill_missing=fill) for record in records
-                ]
+        fields = tuple(
+            FieldCells.apart(number, one.path) for number, one in enumerate(layout.text_fields)
+        )
+        for one in fields:
+            values, steps = [record.get(one.path.column) for record in records], one.path.steps
+            if one.leaf.steps:
+                fill = layout.fills_missing(one.path)
                 lists = [
-                    [text for text in found if text is None or isinstance(text, str)]
-                    for found in values
+                    [
+                        text
+                        for text in iterate_leaf(value, steps, fill_missing=fill)
+                        if text is None or isinstance(text, str)
+                    ]
+                    for value in values
                 ]
-                columns[name] = pa.array(lists, pa.large_list(TEXT))
-                leaves.append(LeafPath(name, ("[]",)))
+                columns[one.leaf.column] = pa.array(lists, pa.large_list(TEXT))
             else:
-                texts = [
-                    (
-                        next(iterate_leaf(record.get(column), steps), None)
-                        if steps
-                        else record.get(column)
-                    )
-                    for record in records
-                ]
-                columns[name] = pa.array(
-                    [text if isinstance(text, str) else None for text in texts], TEXT
+                if steps:
+                    values = [next(iterate_leaf(value, steps), None) for value in values]
+                columns[one.leaf.column] = pa.array(
+                    [text if isinstance(text, str) else None for text in values], TEXT
                 )
-                leaves.append(LeafPath(name))
         kept: list[tuple[pa.LargeStringArray, I64]] = []
         for column in field_names:
-            if layout.get_policy(column) == "keep":
-                rows_and_texts = [
+            policy = layout.get_policy(column)
+            for iterate, policies in (
+                (_iterate_strings, ("keep",)),
+                (_iterate_numbers, ("keep", "sanitize")),
+            ):
+                found = [
                     (row, text)
-                    for row, record in enumerate(records)
-                    for text in _iterate_strings(record.get(column))
+                    for row, record in enumerate(records if policy in policies else ())
+                    for text in iterate(record.get(column))
                 ]
-                if rows_and_texts:
-                    kept.append(
-                        (
-                            pa.array([text for _, text in rows_and_texts], TEXT),
-                            rows[[row for row, _ in rows_and_texts]],
-                        )
-                    )
-            if layout.get_policy(column) in ("keep", "sanitize"):
-                numbers = [
-                    (row, number)
-                    for row, record in enumerate(records)
-                    for number in _iterate_numbers(record.get(column))
-                ]
-                if numbers:
-                    kept.append(
-                        (
-                            pa.array([text for _, text in numbers], TEXT),
-                            rows[[row for row, _ in numbers]],
-                        )
-                    )
+                if found:
+                    text_rows, texts = zip(*found, strict=True)
+                    kept.append((pa.array(texts, TEXT), rows[[*text_rows]]))
         value_cells = _list_value_cells(records, field_names, layout)
         return TextColumns(
             pa.table(columns),
             rows,
-            tuple(leaves),
-            tuple(layout.text_fields),
+            fields,
             kept,
             field_names,
             value_cells,
@@ -444,10 +448,10 @@ class DictBatch:
                 changed[row] = dict(rows[row] or {})
             return changed[row]
 
-        for number, (column, steps) in enumerate(text_columns.text_fields):
-            texts = (
-                table.column(f"c{number}").combine_chunks().take(pa.array(edited_rows)).to_pylist()
-            )
+        edited = table.take(pa.array(edited_rows))
+        for one in text_columns.fields:
+            column, steps = one.path.column, one.path.steps
+            texts = edited.column(one.leaf.column).to_pylist()
             for row, text in zip(edited_rows.tolist(), texts, strict=True):
                 record_copy = copy_of_row(row)
                 if not steps:
@@ -455,7 +459,7 @@ class DictBatch:
                         record_copy[column] = text
                 elif column in record_copy:
                     new_texts = iter(text if isinstance(text, list) else [text])
-                    fill = layout.fills_missing(column, steps)
+                    fill = layout.fills_missing(one.path)
                     record_copy[column] = replace_leaf(
                         record_copy[column], steps, new_texts, fill_missing=fill
                     )
@@ -597,8 +601,7 @@ class ArrowBatch:
                     and leaf.column != layout.main_column
                 )
                 layout.add_text_field(
-                    leaf.column,
-                    (*leaf.steps, JSON_STEP) if is_json else leaf.steps,
+                    LeafPath(leaf.column, (*leaf.steps, JSON_STEP)) if is_json else leaf,
                     leaf.column in new_columns,
                 )
         has_ids = layout.id_column in canonical.column_names and not pa.types.is_nested(
@@ -614,15 +617,16 @@ class ArrowBatch:
                 else ids
             ),
         }
-        leaves, text_leaves = [], set(list_text_leaves(canonical.schema))
-        for number, (column, steps) in enumerate(layout.text_fields):
-            if LeafPath(column, steps).stored in text_leaves:
-                columns[f"k{column}"] = _combine_chunks(canonical.column(column))
-                leaves.append(LeafPath(f"k{column}", steps))
+        fields, text_leaves = [], set(list_text_leaves(canonical.schema))
+        for number, path in enumerate(one.path for one in layout.text_fields):
+            if path.stored in text_leaves:
+                leaf = LeafPath(f"column {path.column}", path.steps)
+                columns[leaf.column] = _combine_chunks(canonical.column(path.column))
+                fields.append(FieldCells(path, leaf, is_whole=True))
             else:
-                null_type = pa.large_list(TEXT) if _is_list(steps) else TEXT
-                columns[f"c{number}"] = pa.nulls(len(self), null_type)
-                leaves.append(LeafPath(f"c{number}", ("[]",) if _is_list(steps) else ()))
+                fields.append(absent := FieldCells.apart(number, path))
+                null_type = pa.large_list(TEXT) if absent.leaf.steps else TEXT
+                columns[absent.leaf.column] = pa.nulls(len(self), null_type)
         table = pa.table(columns)
         faults = (
             find_faults(table.drop_columns(["doc_no"]).to_batches()[0], max_doc_bytes)
@@ -681,9 +685,7 @@ class ArrowBatch:
             )
             for cells in (list_cells(_combine_chunks(canonical.column(one.leaf.column)), one.leaf),)
         ]
-        return TextColumns(
-            table, rows, tuple(leaves), tuple(layout.text_fields), kept, names, value_cells
-        )
+        return TextColumns(table, rows, tuple(fields), kept, names, value_cells)
 
     def rewrite(
         self,
@@ -699,6 +701,9 @@ class ArrowBatch:
             if len(text_columns.record_rows) == len(self)
             else self.table.take(pa.array(text_columns.record_rows))
         )
+        whole_columns = {
+            one.path.column: one.leaf.column for one in text_columns.fields if one.is_whole
+        }
         for name in self.table.column_names:
             position, policy = rewritten.column_names.index(name), self._get_policy(layout, name)
             if policy == "drop":
@@ -717,8 +722,8 @@ class ArrowBatch:
                         to_canonical_type(_combine_chunks(rewritten.column(name))), column, key
                     ),
                 )
-            elif f"k{name}" in table.column_names:
-                rewritten = rewritten.set_column(position, name, table.column(f"k{name}"))
+            elif name in whole_columns:
+                rewritten = rewritten.set_column(position, name, table.column(whole_columns[name]))
             elif name not in (layout.id_column,):
                 rewritten = rewritten.set_column(
                     position, name, to_canonical_type(_combine_chunks(rewritten.column(name)))

@@ -40,7 +40,7 @@ from sanitize.core.command_results import KindOutcomes
 from sanitize.core.engine import WorkerDied
 from sanitize.core.keys import Key
 from sanitize.core.span_table import SpanTable
-from sanitize.core.text_cells import column_of_path
+from sanitize.core.text_cells import LeafPath, column_of_path
 from sanitize.engines.worker_process import map_ahead
 from sanitize.errors import (
     InputRefused,
@@ -67,6 +67,7 @@ from sanitize.pipeline.streaming.record_batches import (
     StreamBatch,
     StreamLayout,
     TextColumns,
+    TextField,
 )
 from sanitize.pipeline.streaming.source_identity import check_source, describe_source
 from sanitize.pipeline.streaming.sources_and_sinks import (
@@ -279,8 +280,10 @@ class StreamProcessor:
             self.layout = StreamLayout(
                 roles,
                 columns.policies,
-                [(column, tuple(steps)) for _, column, *steps in saved.text_fields],
-                [rank for rank, *_ in saved.text_fields],
+                [
+                    TextField(LeafPath(column, tuple(steps)), rank)
+                    for rank, column, *steps in saved.text_fields
+                ],
                 list(saved.seen_columns),
                 self._reader,
             )
@@ -533,10 +536,7 @@ class StreamProcessor:
                 sources=self.sources,
                 sinks=self.sinks,
                 text_fields=[
-                    [rank, column, *steps]
-                    for rank, (column, steps) in zip(
-                        layout.field_ranks, layout.text_fields, strict=True
-                    )
+                    [one.rank, one.path.column, *one.path.steps] for one in layout.text_fields
                 ],
                 seen_columns=layout.seen_columns,
                 shape=layout.roles.shape,

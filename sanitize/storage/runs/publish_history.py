@@ -17,7 +17,8 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from sanitize.storage import private_folder
-from sanitize.storage.files import file_sha256, read_json, write_json
+from sanitize.storage.files import file_sha256, read_json, read_saved_json, write_json
+from sanitize.storage.private_folder import PUBLISHED_FOLDER, RUNS_FOLDER, VAULT_FOLDER
 from sanitize.storage.remote_storage import is_url
 from sanitize.storage.task_records import hash_json
 
@@ -32,10 +33,8 @@ def record_command(
     which the output is recognised: of the new manifest, and of the present one if it is of the same
     command, as the swap may not happen; and `replaced_sha256`, of the manifests of other outputs
     that were at this path. The caller holds WORK's lock."""
-    earlier, present_sha256 = (
-        read_json(_record_path(workspace, command)) or {},
-        hash_manifest(output),
-    )
+    earlier = _read_record(_record_path(workspace, command)) or {}
+    present_sha256 = hash_manifest(output)
     manifest_hashes, replaced = [manifest_sha256], set(earlier.get("replaced_sha256", ()))
     if present_sha256 is not None and present_sha256 in earlier.get("manifest_sha256", ()):
         manifest_hashes.append(present_sha256)
@@ -53,7 +52,7 @@ def record_command(
     }
     with private_folder.set_umask(0o077):
         # OUT is written under the user's own mask, this is not for others
-        private_folder.make_private_folder(workspace / "published")
+        private_folder.make_private_folder(workspace / PUBLISHED_FOLDER)
         write_json(_record_path(workspace, command), record)
 
 
@@ -89,7 +88,7 @@ def path_from_workspace(workspace: Path, path: Path) -> str:
 
 
 def _record_path(workspace: Path, command: Mapping[str, Any]) -> Path:
-    return workspace / "published" / f"{hash_json(command['out'], command['plan_hash'])}.json"
+    return workspace / PUBLISHED_FOLDER / f"{hash_json(command['out'], command['plan_hash'])}.json"
 
 
 def find_reversible_outputs(workspace: Path) -> list[str]:
@@ -99,7 +98,7 @@ def find_reversible_outputs(workspace: Path) -> list[str]:
     for command in list_commands(workspace):
         output, labels = (
             str(command["out"]),
-            workspace / "runs" / str(command["plan_hash"]) / "vault" / "labels",
+            workspace / RUNS_FOLDER / str(command["plan_hash"]) / VAULT_FOLDER / "labels",
         )
         manifest = None if is_url(output) else read_json(Path(output) / "manifest.json")
         if (
@@ -120,8 +119,17 @@ def _count_rows(file: Path) -> int:
 
 
 def list_commands(workspace: Path) -> list[dict[str, Any]]:
-    """All commands that published from this WORK, the latest last."""
+    """All commands that published from this WORK, the latest last. Raises OutputBroken for a
+    damaged record."""
     files = sorted(
-        (workspace / "published").glob("*.json"), key=lambda path: path.stat().st_mtime_ns
+        (workspace / PUBLISHED_FOLDER).glob("*.json"), key=lambda path: path.stat().st_mtime_ns
     )
-    return [found for path in files if (found := read_json(path)) is not None]
+    return [found for path in files if (found := _read_record(path)) is not None]
+
+
+def _read_record(path: Path) -> dict[str, Any] | None:
+    remedy = (
+        "Restore the private folder; if that is not possible, delete this file: erasures then no"
+        " longer reach the output that it was about"
+    )
+    return read_saved_json(path, remedy)
