@@ -4,10 +4,11 @@ the other files of the folder count."""
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from sanitize.core.command_results import IF_SET, from_json, to_json
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.storage.files import read_json, write_json
 from sanitize.storage.records.record_shapes import RecordShape
@@ -16,6 +17,27 @@ VERSION = 3  # raise it when an older state cannot be resumed
 _FILE = "state.json"
 # what a state is only valid for, in the order in which differences are reported
 _SETTINGS = {"plan_hash": "plan", "key_id": "key", "columns_hash": "roles of columns"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkPosition:
+    """What of an output is acknowledged, from which a new sink for the same place resumes: of a
+    file its bytes, of a folder the number of its files and the names and types of their columns (as
+    pairs, since a JSON object would lose the order). `tail` is a hash of the last bytes."""
+
+    bytes: int = 0
+    parts: int = 0
+    columns: Sequence[tuple[str, str]] = ()
+    tail: Annotated[str | None, IF_SET] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueFile:
+    """One file of the `ValueLog`: its name, the number of its ids, and its checksum."""
+
+    name: str
+    ids: int
+    crc32: int
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,11 +54,11 @@ class StreamState:
     records: int = 0
     quarantined: int = 0
     sources: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    sinks: Mapping[str, dict[str, Any]] = field(default_factory=dict)
+    sinks: Mapping[str, SinkPosition] = field(default_factory=dict)
     text_fields: Sequence[Sequence[Any]] = ()  # rank, column, and the steps inside it
     seen_columns: Sequence[str] = ()
-    shape: RecordShape | None = None
-    value_files: Sequence[Mapping[str, Any]] = ()
+    shape: Annotated[RecordShape | None, IF_SET] = None
+    value_files: Sequence[ValueFile] = ()
     component_log_bytes: int = 0
     column_value_bytes: int = 0
     quarantine_bytes: int = 0
@@ -53,12 +75,12 @@ class StreamState:
 
         Raises OutputBroken if it cannot be read, and UsageError if it is one of another version or
         of other settings: what was seen is only valid for these."""
+        damaged = OutputBroken(
+            f"{folder}/{_FILE}: not readable; restore the state from a backup, or use a new --state"
+        )
         saved = read_json(folder / _FILE)
         if saved is None and cls.exists(folder):
-            raise OutputBroken(
-                f"{folder}/{_FILE}: not readable; restore the state from a backup, or use a new"
-                " --state"
-            )
+            raise damaged
         if not saved:
             return cls(**settings)
         if saved.get("version") != VERSION:
@@ -73,14 +95,11 @@ class StreamState:
                     f"{folder}: was created with another {described}; use the same one, or a new"
                     " --state"
                 )
-        shape = RecordShape.from_json(saved["shape"]) if "shape" in saved else None
-        names = {one.name for one in fields(cls)}
-        known = {name: value for name, value in saved.items() if name in names}
-        return cls(**{**known, "shape": shape})
+        try:
+            return from_json(cls, saved)
+        except ValueError:
+            raise damaged from None
 
     def write(self, folder: Path) -> None:
         """Put this state in the place of that in the folder, with one rename."""
-        state = {one.name: getattr(self, one.name) for one in fields(self)}
-        del state["shape"]
-        shape = {} if self.shape is None else {"shape": asdict(self.shape)}
-        write_json(folder / _FILE, {**state, **shape})
+        write_json(folder / _FILE, to_json(self))
