@@ -37,7 +37,7 @@ settings.load_profile("ci" if os.environ.get("CI") else "dev")
 
 # A property runs at most this many examples here; `make soak` runs a multiple of the number that
 # the property names
-MAX_EXAMPLES = 50
+MAX_EXAMPLES = 25
 SOAK_EXAMPLE_FACTOR = int(os.environ.get("SOAK_TIMES", "10"))
 
 

@@ -131,7 +131,7 @@ class BlacklistCounts:
     documents_without_user: int
     words: int
     listed: Sequence[ListedNgrams]
-    masked_words: int
+    masked_words: int = 0
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -8,6 +8,7 @@ refused. A part is found by its file name: `use = "rmft"` means `sanitize/editor
 
 from __future__ import annotations
 
+import functools
 import importlib
 import inspect
 import pkgutil
@@ -528,13 +529,13 @@ class Dropper(Part):
         raise NotImplementedError(f"{type(self).__name__} does not implement select_drops()")
 
 
-def list_part_names(part_type: PartType) -> list[str]:
+@functools.cache
+def list_part_names(part_type: PartType) -> tuple[str, ...]:
     """The names of all built-in parts of a type, as a plan uses them: the modules of its
     package."""
     package = importlib.import_module(f"sanitize.{PACKAGES[part_type]}")
-    return sorted(
-        module.name for module in pkgutil.iter_modules(package.__path__) if not module.ispkg
-    )
+    modules = pkgutil.iter_modules(package.__path__)
+    return tuple(sorted(module.name for module in modules if not module.ispkg))
 
 
 def load_part(part_type: PartType, settings: Mapping[str, Any], location: str) -> Any:

@@ -13,6 +13,7 @@ that of `kinds.kind.all_kinds()`.
 
 from __future__ import annotations
 
+import functools
 import typing
 from collections import Counter
 from collections.abc import Sequence
@@ -53,7 +54,7 @@ class ArrayTable:
     @classmethod
     def empty(cls, **about_all_rows: Any) -> Self:
         """A table without rows."""
-        types = typing.get_type_hints(cls)
+        types = _read_column_types(cls)  # type: ignore[arg-type]  # mypy: type[Self] is hashable
         names = [one.name for one in fields(cls) if one.name not in about_all_rows]
         return cls(**{name: _make_empty(types[name]) for name in names}, **about_all_rows)
 
@@ -93,6 +94,11 @@ class ArrayTable:
 
 
 _Table = TypeVar("_Table", bound=ArrayTable)
+
+
+@functools.cache
+def _read_column_types(table_type: type[ArrayTable]) -> dict[str, Any]:
+    return typing.get_type_hints(table_type)
 
 
 def _make_empty(array_type: Any) -> npt.NDArray[Any] | pa.Array:

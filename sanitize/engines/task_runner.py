@@ -5,16 +5,18 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar, overload
 
 from sanitize.core.engine import Engine, TaskResult, WorkerDied
 from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
 from sanitize.engines.worker_process import peak_rss_mb
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.task_records import Job, run_job
+
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,6 +88,12 @@ class TaskRunner:
         with self.costs.measure(stage) as cost, translate_disk_errors(self.workspace):
             yield cost
 
+    @overload
+    def run(self, stage: str, tasks: Sequence[Job[R]]) -> list[R]: ...
+
+    @overload
+    def run(self, stage: str, tasks: Sequence[Any], function: Callable[[Any], R]) -> list[R]: ...
+
     def run(
         self, stage: str, tasks: Sequence[Any], function: Callable[[Any], Any] = run_job
     ) -> list[Any]:
@@ -116,9 +124,9 @@ class TaskRunner:
                     tasks_done=number + 1,
                     documents=progress.documents + high - low,
                     bytes=progress.bytes
-                    + (text_bytes.get(low, 0) or _get_count(finished.result, "text_bytes")),
+                    + (text_bytes.get(low, 0) or getattr(finished.result, "text_bytes", 0)),
                     occurrences=progress.occurrences
-                    + (sum(finished.result["by_kind"].values()) if counts_occurrences else 0),
+                    + (sum(finished.result.by_kind.values()) if counts_occurrences else 0),
                     peak_rss_mb=cost["peak_rss_mb"],
                 )
                 self.progress(progress)
@@ -149,10 +157,9 @@ class TaskRunner:
                 if isinstance(outcome, TaskResult):
                     cost["cpu_s"] += outcome.cpu_s
                     cost["peak_rss_mb"] = max(cost["peak_rss_mb"], outcome.peak_rss_mb)
-                    rows = outcome.result.get("rows", 0) if isinstance(outcome.result, dict) else 0
                     progress = replace(
                         progress,
-                        documents=progress.documents + rows,
+                        documents=progress.documents + getattr(outcome.result, "rows", 0),
                         peak_rss_mb=cost["peak_rss_mb"],
                     )
                 progress = replace(
@@ -163,12 +170,11 @@ class TaskRunner:
                 yield task_no, outcome
 
     def set_text_bytes(
-        self, task_ranges: Sequence[tuple[int, int]], results: Sequence[Mapping[str, Any]]
+        self, task_ranges: Sequence[tuple[int, int]], text_bytes: Sequence[int]
     ) -> None:
-        """Set the text bytes of each task from the results of detection, so that later stages can
-        report progress in bytes."""
+        """Set the text bytes of each task, so that later stages can report progress in bytes."""
         self._text_bytes = {
-            low: result["text_bytes"] for (low, _), result in zip(task_ranges, results, strict=True)
+            low: size for (low, _), size in zip(task_ranges, text_bytes, strict=True)
         }
 
 
@@ -176,7 +182,3 @@ def _get_doc_range(task: Any) -> tuple[int, int]:
     """The documents of a task as (first doc_no, last + 1); (0, 0) if it has none."""
     inner = task.task if isinstance(task, Job) else task
     return getattr(inner, "first_doc_no", 0), getattr(inner, "end_doc_no", 0)
-
-
-def _get_count(result: object, name: str) -> int:
-    return int(result.get(name, 0)) if isinstance(result, Mapping) else 0

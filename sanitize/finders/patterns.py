@@ -690,15 +690,17 @@ def _build_literal_table(kinds: list[Kind]) -> LiteralTable | None:
             "a phase with conditions needs anchors"
         )
         return None
-    anchors = [anchor for kind in kinds for anchor in kind.anchors]
-    return LiteralTable.build(
-        anchors,
-        {
-            alternative.pattern: alternative.literals
-            for alternative in alternatives
-            if alternative.literals
-        },
+    literals = {one.pattern: tuple(one.literals) for one in alternatives if one.literals}
+    return _make_literal_table(
+        tuple(anchor for kind in kinds for anchor in kind.anchors), tuple(literals.items())
     )
+
+
+@functools.lru_cache(maxsize=64)  # those of built-in kinds are the same for every corpus
+def _make_literal_table(
+    anchors: tuple[str, ...], literals: tuple[tuple[str, tuple[str, ...]], ...]
+) -> LiteralTable:
+    return LiteralTable.build(anchors, dict(literals))
 
 
 def _select_texts(

@@ -41,7 +41,7 @@ from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.column_policies import list_added_columns, resolve_column_policies
 from sanitize.readers.sandbox import SandboxedReader, survey_in_sandbox
 from sanitize.readers.staging import build_documents
-from sanitize.readers.survey import InputUnit, Survey, format_refusal
+from sanitize.readers.survey import InputUnit, StagingResult, Survey, format_refusal
 from sanitize.reporting.edit_samples import select_edit_samples
 from sanitize.reporting.html_report import EditSample
 from sanitize.reporting.leak_forecast import (
@@ -376,7 +376,7 @@ def _write_sample(
     its path, and the table `quarantine` of what was read, with a row for each other file that the
     survey could not read."""
     units: list[InputUnit] = []
-    staged: dict[int, dict[str, Any]] = {}
+    staged: dict[int, StagingResult] = {}
     rows = 0
 
     def run(_: str, *task: Any) -> Iterator[tuple[int, TaskResult | WorkerDied]]:
@@ -397,7 +397,7 @@ def _write_sample(
         survey, staged_units = reader.read()
         units += survey.units
         staged |= staged_units
-        rows += staged_units[unit.no]["rows"] if staged_units else unit.rows or 0
+        rows += staged_units[unit.no].rows if staged_units else unit.rows or 0
         if rows >= _SAMPLE_DOCUMENTS:
             break
     documents = build_documents(replace(input_survey, units=units), staged, folder)

@@ -11,13 +11,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sanitize.engines.task_runner import FolderTask
 from sanitize.pipeline.indexing import column_value_finder
 from sanitize.pipeline.indexing.column_value_finder import (
+    CellCounts,
     ColumnValuesTask,
     column_values_task,
     merge_column_values,
@@ -99,7 +99,13 @@ def collect_column_values(state: RunState) -> ColumnValues:
             name = f"column_candidates-{task_no:05d}"
             jobs.append(
                 state.create_job(
-                    name, column_values_task, task, outputs, *depends_on, increment=increment
+                    name,
+                    column_values_task,
+                    task,
+                    outputs,
+                    *depends_on,
+                    result_type=CellCounts,
+                    increment=increment,
                 )
             )
         results = state.tasks.run("column_values", jobs)
@@ -107,11 +113,9 @@ def collect_column_values(state: RunState) -> ColumnValues:
         def merge(
             task: FolderTask,
             files: Sequence[Path] = candidate_files,
-            found: Sequence[dict[str, Any]] = results,
-        ) -> dict[str, Any]:
-            return merge_column_values(
-                files, [one["cells"] for one in found], task.folder / "values.parquet"
-            )
+            found: Sequence[CellCounts] = results,
+        ) -> None:
+            merge_column_values(files, [one.cells for one in found], task.folder / "values.parquet")
 
         name = f"{increment.first_task:05d}"
         job = state.create_job(

@@ -30,7 +30,6 @@ from sanitize.core.command_results import (
     KindCounts,
     LeakCheckCounts,
     RunSummary,
-    from_json,
 )
 from sanitize.pipeline.run_results import ShardResult
 from sanitize.plans.coverage import (
@@ -106,7 +105,7 @@ def build_summary(
     public_key: bool,
     dropped: Sequence[DroppedDocuments] = (),
     editor_reports: Sequence[Mapping[str, Any]] = (),
-    blacklist: Mapping[str, Any] | None = None,
+    blacklist: BlacklistCounts | None = None,
     ledger: Sequence[Mapping[str, Any]] = (),
     kept_values: Sequence[KeptValues] = (),
     shape: str = "",
@@ -163,10 +162,7 @@ def build_summary(
         blacklist=(
             None
             if blacklist is None
-            else from_json(
-                BlacklistCounts,
-                {**blacklist, "masked_words": sum(shard.masked_words for shard in shards)},
-            )
+            else replace(blacklist, masked_words=sum(shard.masked_words for shard in shards))
         ),
         ledger=list(ledger),
         # a run with leaks publishes nothing; None means not checked

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
 
 from sanitize.core import failpoints
-from sanitize.core.command_results import CanaryCounts, KeptValues, RunSummary
+from sanitize.core.command_results import CanaryCounts, RunSummary
 from sanitize.core.text_cells import is_list_type
 from sanitize.errors import LeakFound, UsageError
 from sanitize.finders.known import check_listed_kinds
@@ -231,7 +231,7 @@ def summarize(
         policies=state.index.published_policies,
         public_key=state.index.key.is_public,
         ledger=ledger,
-        kept_values=[KeptValues(**decision) for decision in state.index.kept_values],
+        kept_values=state.index.kept_values,
         shape=state.index.survey.roles.shape.describe() if state.index.survey.roles.shape else "",
         splits=state.index.task_splits,
     )

@@ -9,26 +9,20 @@ from typing import Annotated
 from sanitize.core.command_results import (
     IF_SET,
     CommandResult,
-    KindCounts,
     RunSummary,
     tabulate_kinds,
 )
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.core.verdict import VerdictLine, describe_verdict
 from sanitize.engines.task_runner import StageCost
+from sanitize.stages.rewriting import ShardCounts
 
 
 @dataclass(frozen=True, kw_only=True)
-class ShardResult:
-    """One shard: its documents, size and hash, and by kind its occurrences, of these the kept and
-    the swept ones, and those of erased persons."""
+class ShardResult(ShardCounts):
+    """One shard with its hash; size and hash are those of its file in the output format."""
 
-    rows: int
-    bytes: int
     sha256: str
-    by_kind: Mapping[str, KindCounts]
-    masked_words: int
-    erased: Mapping[str, int]
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import pyarrow as pa
 
@@ -36,6 +36,7 @@ from sanitize.storage.task_records import Job
 from sanitize.storage.tombstones import Tombstones
 from sanitize.verification.leak_check import LEAK_CHECK_VERSION
 
+T = TypeVar("T")
 _BEFORE_ERASURE = "before an erasure was requested (sanitize subject --erase)"
 
 
@@ -434,17 +435,19 @@ class RunState(PlannedRun):
     def create_job(
         self,
         name: str,
-        function: Callable[[Any], Mapping[str, Any] | None],
+        function: Callable[[Any], T],
         task: Any,
         outputs: Mapping[str, Path] | Path,
         *depends_on: object,
+        result_type: type[T] | None = None,
         checked_next: frozenset[str] = frozenset(),
         increment: OutputIncrement | None = None,
-    ) -> Job:
+    ) -> Job[T]:
         """A job of this plan, with its record in the run's folder. `increment`: its result depends
         on nothing after that increment."""
         return Job(
             function=function,
+            result_type=result_type,
             task=task,
             record_path=self.folder / "tasks" / f"{name}.json",
             fingerprint=self.index.record_fingerprint(

@@ -105,15 +105,13 @@ class CheckedShards:
             for number, sample in enumerate(samples)
             if value_ids[number] not in found_ids
         }
-        while remaining and (
-            leaks := self.find_page_leaks(
-                {
-                    name: f"{sample.kind}\n{sample.before}\n{sample.after}"
-                    for name, sample in remaining.items()
-                }
-            )
-        ):
-            for name, _ in leaks:
+        texts = {
+            name: f"{sample.kind}\n{sample.before}\n{sample.after}"
+            for name, sample in remaining.items()
+        }
+        # all in one search first: leaks are rare
+        if texts and self.find_page_leaks({"samples": "\n".join(texts.values())}):
+            for name, _ in self.find_page_leaks(texts):
                 remaining.pop(name, None)
         return list(remaining.values())
 

@@ -16,7 +16,6 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from sanitize.array_types import I64
-from sanitize.core.command_results import from_json
 from sanitize.core.part_protocols import Aggregates
 from sanitize.pipeline import append
 from sanitize.pipeline.append import OutputIncrement
@@ -25,6 +24,7 @@ from sanitize.pipeline.run_results import ShardResult
 from sanitize.pipeline.run_state import RunState
 from sanitize.pipeline.whole_corpus_stages import RewriteInputs, aggregate_increment
 from sanitize.stages import rewriting
+from sanitize.stages.rewriting import ShardCounts
 from sanitize.storage import formats
 from sanitize.storage.files import file_sha256
 from sanitize.storage.formats import PackTask, pack_shard, shard_path
@@ -113,17 +113,17 @@ class ShardRewriter:
         )
         return rebuilt
 
-    def _run_jobs(self, jobs: Sequence[Job]) -> list[ShardResult]:
+    def _run_jobs(self, jobs: Sequence[Job[ShardCounts]]) -> list[ShardResult]:
         """Run rewrite jobs; returns their shards, converted to the output format."""
         results = self.state.tasks.run("rewrite", jobs)
         shards = [
-            from_json(ShardResult, {**result, "sha256": output_sha256(job, "shard.parquet")})
+            ShardResult(**vars(result), sha256=output_sha256(job, "shard.parquet"))
             for job, result in zip(jobs, results, strict=True)
         ]
         return shards if self.state.format == formats.PARQUET else self._convert(jobs, shards)
 
     def _convert(
-        self, jobs: Sequence[Job], shard_results: Sequence[ShardResult]
+        self, jobs: Sequence[Job[ShardCounts]], shard_results: Sequence[ShardResult]
     ) -> list[ShardResult]:
         """Write the same shards in the output format; returns their results with the sizes and
         hashes of the new files."""
@@ -148,16 +148,14 @@ class ShardRewriter:
                     result.sha256,
                 )
             )
-        packed = state.tasks.run("convert", pack_jobs)
+        state.tasks.run("convert", pack_jobs)
         return [
             replace(
                 result,
-                bytes=packed_result["bytes"],
+                bytes=shard_path(state.folder, state.format, job.task.task_no).stat().st_size,
                 sha256=output_sha256(pack_job, f"shard{state.suffix}"),
             )
-            for result, packed_result, pack_job in zip(
-                shard_results, packed, pack_jobs, strict=True
-            )
+            for result, job, pack_job in zip(shard_results, jobs, pack_jobs, strict=True)
         ]
 
     def _create_job(
@@ -167,7 +165,7 @@ class ShardRewriter:
         *sweep_files: Path,
         other_surrogate_files: tuple[Path, ...] = (),
         surrogates_hash: str = "",
-    ) -> Job:
+    ) -> Job[ShardCounts]:
         state, index = self.state, self.state.index
         low, high = index.task_ranges[task_no]
         quarantined_docs = np.asarray(index.quarantine.column("doc_no"), np.int64)
@@ -242,6 +240,7 @@ class ShardRewriter:
                 for file, folder in folder_by_file.items()
             },
             *depends_on,
+            result_type=ShardCounts,
             checked_next=(
                 frozenset({"shard.parquet"}) if index.settings.verify != "off" else frozenset()
             ),

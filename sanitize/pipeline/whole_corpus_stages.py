@@ -11,13 +11,12 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.command_results import DroppedDocuments
+from sanitize.core.command_results import BlacklistCounts, DroppedDocuments
 from sanitize.core.part_protocols import Aggregates
 from sanitize.engines.task_runner import FolderTask
 from sanitize.pipeline import append
@@ -31,7 +30,7 @@ from sanitize.stages.aggregates import aggregate_for_editors
 from sanitize.stages.corpus_pass import CorpusContext, run_droppers
 from sanitize.stages.word_blacklist import build_blacklist
 from sanitize.storage.files import file_sha256
-from sanitize.storage.runs.run_folders import ERASED_VALUES_FILE
+from sanitize.storage.runs.run_folders import ERASED_VALUES_FILE, read_value_ids
 from sanitize.storage.task_records import run_job
 from sanitize.text.erased_addresses import ErasedAddresses
 
@@ -56,7 +55,14 @@ class WordBlacklist:
 
     path: Path
     sha256: str
-    counts: Mapping[str, Any]  # those of `BlacklistCounts`, save for the masked words
+    counts: BlacklistCounts  # without the masked words
+
+
+@dataclass(frozen=True)
+class AggregateFiles:
+    """For each editor, the files of its aggregates by name, relative to WORK."""
+
+    editors: Sequence[Mapping[str, Path]]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,11 +110,12 @@ def find_erased_mentions(state: RunState) -> ErasedMentions:
                     task,
                     outputs,
                     *depends_on,
+                    result_type=erasure_scan.ErasureCounts,
                     increment=state.find_increment(no),
                 )
             )
         document_count = sum(
-            result["authored_documents"] for result in state.tasks.run("find_erased", jobs)
+            result.authored_documents for result in state.tasks.run("find_erased", jobs)
         )
     value_ids, value_files = _find_erased_values(state), index.task_files("vault", "values")
     return ErasedMentions(
@@ -130,13 +137,12 @@ def _find_erased_values(state: RunState) -> tuple[int, ...]:
         return ()
     value_files = index.task_files("vault", "values")
 
-    def write_erased_values(task: FolderTask) -> dict[str, Any]:
+    def write_erased_values(task: FolderTask) -> None:
         value_ids = mailboxes.find_erased_values(value_files, erased, index.key)
         pq.write_table(
             pa.table([np.array(value_ids, np.int64)], schema=VALUE_ID_SCHEMA),
             task.folder / "values.parquet",
         )
-        return {"value_ids": value_ids}
 
     job = state.create_job(
         "erased_values",
@@ -147,7 +153,8 @@ def _find_erased_values(state: RunState) -> tuple[int, ...]:
         erased.mailbox_hashes,
         mailboxes.VERSION,
     )
-    return tuple(run_job(job)["value_ids"])
+    run_job(job)
+    return read_value_ids([state.folder / ERASED_VALUES_FILE])
 
 
 def drop_documents(
@@ -227,7 +234,7 @@ def aggregate_increment(
     value_files = index.task_files("vault", "values")[: increment.end_task]
     column_value_files = inputs.column_values.list_files(increment.end_task)
 
-    def write_aggregates(task: FolderTask) -> dict[str, Any]:
+    def write_aggregates(task: FolderTask) -> AggregateFiles:
         aggregates = aggregate_for_editors(
             state.tasks.engine,
             tuple(state.plan.editors),
@@ -249,15 +256,15 @@ def aggregate_increment(
             corpus=corpus_context,
             blacklist_file=blacklist.path if blacklist else None,
         )
-        return {
-            "editors": [
+        return AggregateFiles(
+            [
                 {
-                    name: os.path.relpath(path, index.workspace)
+                    name: Path(os.path.relpath(path, index.workspace))
                     for name, path in tables.tables.items()
                 }
                 for tables in aggregates
             ]
-        }
+        )
 
     folder = state.counts_folder(increment, split)
     with state.tasks.measure("aggregate"):
@@ -272,24 +279,26 @@ def aggregate_increment(
             *([[file_sha256(path) for path in column_value_files]] if column_value_files else []),
         ]
         job = state.create_job(
-            folder.name, write_aggregates, folder_task, folder, *depends_on, increment=increment
+            folder.name,
+            write_aggregates,
+            folder_task,
+            folder,
+            *depends_on,
+            result_type=AggregateFiles,
+            increment=increment,
         )
-        record = run_job(job)
+        files = run_job(job)
     # tables written to the task folder have been moved to the run's folder; the others belong to
     # the index
     task_folder = folder_task.folder.relative_to(index.workspace)
     return tuple(
         Aggregates(
             {
-                name: (
-                    folder / Path(path).name
-                    if Path(path).parent == task_folder
-                    else index.workspace / path
-                )
+                name: (folder / path.name if path.parent == task_folder else index.workspace / path)
                 for name, path in tables.items()
             }
         )
-        for tables in record["editors"]
+        for tables in files.editors
     )
 
 

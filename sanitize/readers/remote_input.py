@@ -18,7 +18,6 @@ from collections.abc import Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
 from urllib.parse import urlsplit
 
 from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
@@ -56,7 +55,7 @@ class FetchTask:
         return self.storage.redacted_url
 
 
-def fetch_task(task: FetchTask) -> dict[str, Any]:
+def fetch_task(task: FetchTask) -> None:
     """Fetches the object to `file`. Raises InputRefused where the object differs from its
     listing."""
     try:
@@ -68,7 +67,6 @@ def fetch_task(task: FetchTask) -> dict[str, Any]:
             f"{task.storage.redacted_url}: an object changed or was removed between listing and"
             f" reading; {_RETRY_HINT}"
         ) from None
-    return {"bytes": (task.folder / "file").stat().st_size}
 
 
 @dataclass(frozen=True)
@@ -200,7 +198,7 @@ class InputSet:
                     path.rmdir()
             elif path not in wanted:
                 path.unlink()
-        jobs: list[Job] = []
+        jobs: list[Job[None]] = []
         sizes: list[int] = []
         for root in self.remote_roots:
             assert root.storage is not None

@@ -31,6 +31,7 @@ from sanitize.readers.survey import (
     InputUnit,
     Roles,
     StagingLayout,
+    StagingResult,
     Survey,
     format_refusal,
     is_readable_in_place,
@@ -123,15 +124,22 @@ class InPlaceCheckTask:
     folder: Path
 
 
-def in_place_check_task(task: InPlaceCheckTask) -> dict[str, Any]:
+@dataclass(frozen=True)
+class InPlaceCheck:
     """The numbers of the units that cannot be read in place."""
-    return {
-        "unreadable": [
+
+    unreadable: Sequence[int]
+
+
+def in_place_check_task(task: InPlaceCheckTask) -> InPlaceCheck:
+    """Read the units of a task."""
+    return InPlaceCheck(
+        [
             unit.no
             for unit in task.units
             if not is_readable_in_place(unit, task.layout, task.max_doc_bytes)
         ]
-    }
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -151,7 +159,7 @@ class SandboxedReader:
     run_untrusted: UntrustedRunner
     temporary_files: Set[str] = frozenset()
 
-    def read(self) -> tuple[Survey, dict[int, dict[str, Any]]]:
+    def read(self) -> tuple[Survey, dict[int, StagingResult]]:
         """(the survey, where units that cannot be read in place are to be decoded; the result of
         each decoded unit by its number)."""
         unreadable = self._find_unreadable(
@@ -208,7 +216,7 @@ class SandboxedReader:
             "check", run_job, [self._check_job(group) for group in groups], _time_limit
         ):
             if isinstance(outcome, TaskResult):
-                unreadable.update(outcome.result["unreadable"])
+                unreadable.update(outcome.result.unreadable)
             elif len(groups[task_no]) == 1:
                 unreadable.add(groups[task_no][0].no)
             else:
@@ -218,13 +226,13 @@ class SandboxedReader:
                 "", run_job, [self._check_job([unit]) for unit in retried], _time_limit
             ):
                 unreadable.update(
-                    outcome.result["unreadable"]
+                    outcome.result.unreadable
                     if isinstance(outcome, TaskResult)
                     else [retried[task_no].no]
                 )
         return unreadable
 
-    def _check_job(self, units: list[InputUnit]) -> Job:
+    def _check_job(self, units: list[InputUnit]) -> Job[InPlaceCheck]:
         name = f"{units[0].no:05d}-{units[-1].no:05d}"
         task = InPlaceCheckTask(
             units=tuple(units),
@@ -235,15 +243,16 @@ class SandboxedReader:
         record = self.workspace / "tasks" / "read" / f"check-{name}.json"
         return Job(
             function=in_place_check_task,
+            result_type=InPlaceCheck,
             task=task,
             record_path=record,
             fingerprint=self.fingerprint,
             outputs={},
         )
 
-    def _stage_units(self, units: list[InputUnit]) -> dict[int, dict[str, Any]]:
+    def _stage_units(self, units: list[InputUnit]) -> dict[int, StagingResult]:
         """The results of staging, by unit number."""
-        result_by_unit: dict[int, dict[str, Any]] = {}
+        result_by_unit: dict[int, StagingResult] = {}
         died: list[tuple[InputUnit, str]] = []
         for task_no, outcome in self.run_untrusted(
             "read", run_job, [self._staging_job(unit) for unit in units], _time_limit
@@ -256,7 +265,7 @@ class SandboxedReader:
             result_by_unit[unit.no] = self._rescue_unit(unit, reason)
         return result_by_unit
 
-    def _rescue_unit(self, unit: InputUnit, reason: str) -> dict[str, Any]:
+    def _rescue_unit(self, unit: InputUnit, reason: str) -> StagingResult:
         """Stages a unit whose process died: its files are tried one by one, and those that kill a
         process alone are quarantined. Raises InputRefused where the user named the file.
         """
@@ -281,7 +290,8 @@ class SandboxedReader:
                 _time_limit,
             )
             if isinstance(outcome, TaskResult):
-                return dict(outcome.result)
+                rescued: StagingResult = outcome.result
+                return rescued
             reason = outcome.reason
         if unit.path in self.named_inputs and os.path.isfile(unit.path):
             raise InputRefused(format_refusal(unit.path, reason))
@@ -298,7 +308,7 @@ class SandboxedReader:
             unit=unit, layout=self.survey.layout, max_doc_bytes=self.max_doc_bytes, folder=folder
         )
 
-    def _staging_job(self, unit: InputUnit) -> Job:
+    def _staging_job(self, unit: InputUnit) -> Job[StagingResult]:
         name = f"{unit.no:05d}.parquet"
         outputs = {
             "documents.parquet": self.workspace / "documents" / name,
@@ -307,6 +317,7 @@ class SandboxedReader:
         record = self.workspace / "tasks" / "read" / f"{unit.no:05d}.json"
         return Job(
             function=stage_task,
+            result_type=StagingResult,
             task=self._staging_task(unit),
             record_path=record,
             fingerprint=self.fingerprint,
@@ -321,7 +332,7 @@ def _stage_and_discard(task: StagingTask) -> None:
         stage_task(dataclasses.replace(task, folder=Path(folder)))
 
 
-def _time_limit(task: Job | StagingTask) -> float:
+def _time_limit(task: Job[Any] | StagingTask) -> float:
     """The seconds that a task may take."""
     inner = task.task if isinstance(task, Job) else task
     units: Sequence[InputUnit] = (

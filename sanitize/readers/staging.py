@@ -7,13 +7,19 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 
 from sanitize.core.text_cells import LeafPath, list_text_leaves
 from sanitize.errors import InputRefused
-from sanitize.readers.survey import InputUnit, StagingLayout, Survey, quarantine_unit, stage_unit
+from sanitize.readers.survey import (
+    InputUnit,
+    StagingLayout,
+    StagingResult,
+    Survey,
+    quarantine_unit,
+    stage_unit,
+)
 from sanitize.storage.corpus import DocumentFile, Documents
 
 VERSION = 4  # raise it when staging gives other documents for the same input
@@ -29,32 +35,30 @@ class StagingTask:
     folder: Path
 
 
-def stage_task(task: StagingTask) -> dict[str, Any]:
+def stage_task(task: StagingTask) -> StagingResult:
     """Decodes a unit into `documents.parquet` and `quarantine.parquet` of the task's folder."""
-    result = stage_unit(
+    return stage_unit(
         task.unit,
         task.layout,
         task.folder / "documents.parquet",
         task.folder / "quarantine.parquet",
         task.max_doc_bytes,
     )
-    return {"rows": result.rows, "quarantined": result.quarantined}
 
 
-def quarantine_unit_task(task: StagingTask) -> dict[str, Any]:
+def quarantine_unit_task(task: StagingTask) -> StagingResult:
     """Writes the files of `stage_task` for a unit that cannot be read at all, for its
     `quarantine_reason`; opens none of its files."""
-    result = quarantine_unit(
+    return quarantine_unit(
         task.unit,
         task.layout,
         task.folder / "documents.parquet",
         task.folder / "quarantine.parquet",
     )
-    return {"rows": result.rows, "quarantined": result.quarantined}
 
 
 def build_documents(
-    survey: Survey, staging_results: Mapping[int, Mapping[str, Any]], workspace: Path
+    survey: Survey, staging_results: Mapping[int, StagingResult], workspace: Path
 ) -> Documents:
     """All documents of a survey by `doc_no`: input files that are read in place, and WORK/documents
     for the others. Raises InputRefused if there are none.
@@ -71,7 +75,7 @@ def build_documents(
             )
         else:
             rows, path = (
-                int(staging_results[unit.no]["rows"]),
+                staging_results[unit.no].rows,
                 os.path.abspath(workspace / "documents" / f"{unit.no:05d}.parquet"),
             )
             columns = {name: name for name in survey.schema.names}

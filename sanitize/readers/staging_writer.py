@@ -167,11 +167,7 @@ class StagingWriter:
             if kind is None:
                 for temp_path, path in self._temp_and_final_paths:
                     temp_path.replace(path)
-                self.result = StagingResult(
-                    rows=self.rows,
-                    quarantined=self._quarantined,
-                    bytes=self._temp_and_final_paths[0][1].stat().st_size,
-                )
+                self.result = StagingResult(rows=self.rows, quarantined=self._quarantined)
         finally:
             for temp_path, _ in self._temp_and_final_paths:
                 temp_path.unlink(missing_ok=True)

@@ -200,12 +200,11 @@ class Survey:
 
 @dataclass(frozen=True, kw_only=True)
 class StagingResult:
-    """The result of staging one unit: rows written (including quarantined ones), rows quarantined,
-    bytes of the file written."""
+    """The result of staging one unit: rows written (including quarantined ones), rows
+    quarantined."""
 
     rows: int
     quarantined: int
-    bytes: int
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,6 +13,7 @@ equal a value of a dropped document either."""
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
@@ -252,34 +253,23 @@ def write_known_forms(
     later increment has, the first document of that increment, because what was drawn for earlier
     ones did not know it. `value_files` has a file for each task.
     Memory is 32 bytes for each form, and 16 bytes for each value."""
-    first_docs = pl.DataFrame(
-        pq.read_table(value_counts_file, columns=["value_id", "first_doc_no"], partitioning=None)
-    ).sort("value_id")
-    ids, first_doc_nos = (first_docs[name].to_numpy() for name in ("value_id", "first_doc_no"))
+    # values 1, 2 of task 0, value 3 of task 5, first documents 0, 4, 9; increments from tasks 0
+    # and 5, documents 0 and 8: the forms of 1, 2, 3 are known from 0, 4, 9. A new spelling of
+    # value 1 in task 5 is known from 8.
+    text_values = _read_first_documents(value_counts_file)
+    tasks, starts = (np.array(column, np.int64) for column in zip(*increment_starts, strict=True))
+    increments = np.searchsorted(tasks, np.arange(len(value_files)), side="right") - 1
+    sources = itertools.chain(
+        zip(value_files, itertools.repeat(text_values), starts[increments], strict=False),
+        ((path, _read_first_documents(path), 0) for path in column_value_files),
+    )
     known = FirstForms.collect(np.empty(0, np.int64), np.empty(0, np.int64))
     unmerged = [known]
-    tasks, starts = (np.array(column, np.int64) for column in zip(*increment_starts, strict=True))
-    for no, path in enumerate((*value_files, *column_value_files)):
-        if no >= len(value_files):
-            columns = pq.read_table(path, columns=["value_id", "first_doc_no"], partitioning=None)
-            column_docs = (
-                pl.DataFrame(columns)
-                .group_by("value_id")
-                .agg(pl.col("first_doc_no").min())
-                .sort("value_id")
-            )
-            path_ids, path_docs, known_from = (
-                column_docs["value_id"].to_numpy(),
-                column_docs["first_doc_no"].to_numpy(),
-                0,
-            )
-        else:
-            path_ids, path_docs = ids, first_doc_nos
-            known_from = starts[np.searchsorted(tasks, no, side="right") - 1]
+    for path, (known_ids, first_doc_nos), increment_start in sources:
         for _, value_ids, forms in iter_value_forms([path], key):
-            place, is_counted = find_sorted(path_ids, value_ids)
-            first = np.full(len(value_ids), known_from)
-            first[is_counted] = np.maximum(path_docs[place[is_counted]], known_from)
+            place, is_counted = find_sorted(known_ids, value_ids)
+            first = np.full(len(value_ids), increment_start)
+            first[is_counted] = np.maximum(first_doc_nos[place[is_counted]], increment_start)
             unmerged.append(FirstForms.collect(forms, first))
             if sum(len(found.forms) for found in unmerged[1:]) > len(known.forms):
                 # not after every batch, which would sort all forms again
@@ -288,6 +278,14 @@ def write_known_forms(
     known = FirstForms.merge(unmerged)
     with open_table_writer(out, KNOWN_FORMS_SCHEMA) as writer:
         writer.write_table(pa.table([known.forms, known.first_doc_nos], schema=KNOWN_FORMS_SCHEMA))
+
+
+def _read_first_documents(path: Path) -> tuple[I64, I64]:
+    """The values of a table, ascending, and the first document of each."""
+    table = pq.read_table(path, columns=["value_id", "first_doc_no"], partitioning=None)
+    rows = pl.DataFrame(table).sort("value_id", "first_doc_no")
+    first = rows.filter(pl.col("value_id").diff().ne_missing(0))
+    return first["value_id"].to_numpy(), first["first_doc_no"].to_numpy()
 
 
 def iter_value_forms(value_files: Sequence[Path], key: Key) -> Iterator[tuple[Kind, I64, I64]]:

@@ -49,12 +49,11 @@ class CorpusPassTask:
     folder: Path
 
 
-def corpus_pass_task(task: CorpusPassTask) -> dict[str, Any]:
+def corpus_pass_task(task: CorpusPassTask) -> None:
     """Write `<pass_name>.parquet` to the task's folder: the rows that the part returns for the
-    range. Returns `rows`, their number."""
+    range."""
     occurrences = load_occurrences(task.occurrences_file, task.kinds)
     schema = task.part.pass_schemas[task.pass_name]
-    rows = 0
     with open_table_writer(task.folder / f"{task.pass_name}.parquet", schema) as out:
         for docs, cells, texts in iter_texts(
             task.documents,
@@ -70,8 +69,6 @@ def corpus_pass_task(task: CorpusPassTask) -> dict[str, Any]:
             )
             if result.num_rows:
                 out.write_table(result.cast(schema))
-                rows += result.num_rows
-    return {"rows": rows}
 
 
 def iter_texts(
@@ -156,7 +153,7 @@ class CorpusContext:
     core/part_protocols.py)."""
 
     engine: Engine
-    run_jobs: Callable[[str, Sequence[Job]], Sequence[Any]]  # a stage and its jobs
+    run_jobs: Callable[[str, Sequence[Job[Any]]], Sequence[Any]]  # a stage and its jobs
     documents: Documents
     leaves: tuple[LeafPath, ...]
     ranges: Sequence[tuple[int, int]]

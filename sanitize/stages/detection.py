@@ -15,10 +15,10 @@ from __future__ import annotations
 import functools
 import hashlib
 from collections import Counter
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -34,11 +34,13 @@ from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.readers.survey import find_faults
 from sanitize.stages.finder_pass import FinderPass
 from sanitize.stages.occurrence_table_writer import (
+    OccurrenceCounts,
     OccurrenceTableWriter,
     one_spelling_each,
     read_values,
 )
 from sanitize.storage.corpus import Documents
+from sanitize.storage.table_schemas import QuarantineRow
 from sanitize.text.name_lexicon import count_name_cells
 
 # a number, a hexadecimal code or a UUID, with or without a prefix
@@ -74,13 +76,12 @@ class FindTask:
         """The task in words, for an error."""
         return self.documents.describe_range(self.first_doc_no, self.end_doc_no)
 
-    def quarantine_row(self, doc_no: int, reason: str) -> tuple[int, str, str, str]:
-        """A quarantined document as a row of the table `quarantine`: doc_no, source file, row in
-        it, reason."""
+    def quarantine_row(self, doc_no: int, reason: str) -> QuarantineRow:
+        """A quarantined document, located by its source file and its row in it."""
         source = next(
             s for s in self.documents.files if s.first_doc_no <= doc_no < s.first_doc_no + s.rows
         )
-        return doc_no, source.path, f"row {doc_no - source.first_doc_no}", reason
+        return QuarantineRow(doc_no, source.path, f"row {doc_no - source.first_doc_no}", reason)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,10 +96,18 @@ class FirstRoundFiles:
     second_round_input: Path  # search terms that the finders of the second round load
 
 
-def find_task(task: FindTask) -> dict[str, Any]:
-    """First round of one task. Returns the counts `documents`, `quarantined`, `text_bytes`, and by
-    kind its occurrences and documents."""
-    text_bytes = documents = 0
+@dataclass(frozen=True, kw_only=True)
+class FindResult(OccurrenceCounts):
+    """Counts of one task's documents that were searched, and of those that could not be."""
+
+    text_bytes: int
+    quarantined: int
+    matched_by_finder: Mapping[str, int] = field(default_factory=dict)  # spans read from files
+
+
+def find_task(task: FindTask) -> FindResult:
+    """First round of one task."""
+    text_bytes = 0
     spec, id_key = task.detection_spec, task.key.subkey("doc_id")
     string_columns = sorted(
         name
@@ -120,7 +129,6 @@ def find_task(task: FindTask) -> dict[str, Any]:
                 ]
             if not table.num_rows:
                 continue
-            documents += table.num_rows
             text_bytes += sum(
                 int(pc.sum(pc.binary_length(group.texts)).as_py() or 0)
                 for group, _ in group_occurrences
@@ -129,16 +137,15 @@ def find_task(task: FindTask) -> dict[str, Any]:
             tables.add_batch(np.asarray(table.column("doc_no"), np.int64), group_occurrences)
     has_second_round = any(finder.second_round for finder in spec.finders)
     tables.write_first_round(finder_pass.distinct_links() if has_second_round else None)
-    return {
-        "documents": documents,
-        "quarantined": len(tables.quarantine_rows),
-        "text_bytes": text_bytes,
-        "matched_by_finder": finder_pass.matched_by_finder,
-        **tables.write(),
-    }
+    return FindResult(
+        text_bytes=text_bytes,
+        quarantined=len(tables.quarantine_rows),
+        matched_by_finder=finder_pass.matched_by_finder,
+        **vars(tables.write()),
+    )
 
 
-def second_round_task(task: FindTask) -> dict[str, Any]:
+def second_round_task(task: FindTask) -> OccurrenceCounts:
     """Second round of one task: the first round's occurrences, merged with what the finders that
     need the whole corpus find."""
     first_round = task.first_round
@@ -182,16 +189,21 @@ def second_round_task(task: FindTask) -> dict[str, Any]:
     return tables.write()
 
 
-def find_in_columns_task(task: FindTask) -> dict[str, Any]:
-    """Search the columns that the output keeps, whose strings are `task.leaves`, with the finders
-    that need only the texts.
+@dataclass(frozen=True, kw_only=True)
+class ColumnCounts:
+    """What is in the columns of one task. The first three have an entry for each of
+    `FindTask.leaves`, the others for each of its `person_columns`."""
 
-    Returns lists with an entry for each of `task.leaves`: `values` (occurrences by kind),
-    `values_in_codes` (those in strings that are codes by `_CODE_PATTERN`), and `codes` (how many
-    such strings there are). `name_cells` and `filled_cells` are, for each of `task.person_columns`,
-    how many cells are a name and how many are not empty. One pass over these columns; writes no
-    file.
-    """
+    values: Sequence[Mapping[str, int]]  # occurrences by kind
+    values_in_codes: Sequence[Mapping[str, int]]  # those in strings that are codes
+    codes: Sequence[int]  # strings that are codes, by `_CODE_PATTERN`
+    name_cells: Sequence[int]
+    filled_cells: Sequence[int]
+
+
+def find_in_columns_task(task: FindTask) -> ColumnCounts:
+    """Search the columns that the output keeps, whose strings are `task.leaves`, with the finders
+    that need only the texts. One pass over these columns; writes no file."""
     by_kind = [Counter[str]() for _ in task.leaves]
     in_codes = [Counter[str]() for _ in task.leaves]
     codes = [0] * len(task.leaves)
@@ -231,13 +243,13 @@ def find_in_columns_task(task: FindTask) -> dict[str, Any]:
                             *np.unique(group.leaf_no[rows], return_counts=True), strict=True
                         ):
                             counters[leaf_no][kind_names[kind_no]] += int(times)
-    return {
-        "values": [*map(dict, by_kind)],
-        "values_in_codes": [*map(dict, in_codes)],
-        "codes": codes,
-        "name_cells": [names for names, _ in cells],
-        "filled_cells": [filled for _, filled in cells],
-    }
+    return ColumnCounts(
+        values=by_kind,
+        values_in_codes=in_codes,
+        codes=codes,
+        name_cells=[names for names, _ in cells],
+        filled_cells=[filled for _, filled in cells],
+    )
 
 
 def find_in_texts(task: FindTask, texts: pa.LargeStringArray) -> dict[str, I64]:

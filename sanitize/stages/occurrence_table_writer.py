@@ -3,7 +3,8 @@ spellings, skipped and quarantined."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +26,14 @@ from sanitize.storage.parquet_files import open_table_writer, write_table_rows
 LINK_SCHEMA = pa.schema([pa.field("value_id", pa.int64()), pa.field("other", pa.int64())])
 
 
+@dataclass(frozen=True, kw_only=True)
+class OccurrenceCounts:
+    """Occurrences, and documents that have any, by kind."""
+
+    by_kind: Mapping[str, int]
+    documents_by_kind: Mapping[str, int]
+
+
 class OccurrenceTableWriter:
     """The tables of one task. A context manager: `occurrences` is written batch by batch, the
     others by `write` at the end."""
@@ -40,7 +49,7 @@ class OccurrenceTableWriter:
         self.partial_counts: list[pl.DataFrame] = []
         self.values: list[pl.DataFrame] = []
         self.skipped: dict[tuple[int, str], int] = {}
-        self.quarantine_rows: list[tuple[int, str, str, str]] = []
+        self.quarantine_rows: list[table_schemas.QuarantineRow] = []
         self.doc_count_by_kind = np.zeros(len(self.kind_names), np.int64)
         self.has_first_round = False
 
@@ -97,9 +106,8 @@ class OccurrenceTableWriter:
             with open_table_writer(folder / f"{name}.parquet", rows.schema) as out:
                 out.write_table(rows)
 
-    def write(self) -> dict[str, Any]:
-        """Write the counts, spellings and rejected candidates; returns `by_kind` (occurrences) and
-        `documents_by_kind`."""
+    def write(self) -> OccurrenceCounts:
+        """Write the counts, spellings and rejected candidates."""
         folder, names = self.folder, self.kind_names
         counts = _merge_counts(self.partial_counts)
         _write_table(folder / "partial_counts.parquet", table_schemas.VALUE_COUNTS, counts, names)
@@ -134,7 +142,7 @@ class OccurrenceTableWriter:
             for name, times in zip(names.to_pylist(), self.doc_count_by_kind, strict=True)
             if times
         }
-        return {"by_kind": by_kind, "documents_by_kind": documents_by_kind}
+        return OccurrenceCounts(by_kind=by_kind, documents_by_kind=documents_by_kind)
 
 
 class _OccurrenceBatch:

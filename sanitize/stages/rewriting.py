@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -19,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.array_types import I32, Mask
+from sanitize.core.command_results import KindCounts
 from sanitize.core.keys import Key, pseudonymize_column
 from sanitize.core.part_protocols import Aggregates, Editor, TextEditor
 from sanitize.core.text_cells import LeafPath
@@ -88,11 +88,22 @@ def output_schema(documents: Documents, policies: Mapping[str, str]) -> pa.Schem
     return pa.schema([field for field in documents.schema if policies[field.name] != "drop"])
 
 
-def rewrite_task(task: RewriteTask) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class ShardCounts:
+    """One shard: its documents and size, and by kind its occurrences, of these the kept and the
+    swept ones, and those of erased persons."""
+
+    rows: int
+    bytes: int
+    by_kind: Mapping[str, KindCounts]
+    masked_words: int
+    erased: Mapping[str, int]
+
+
+def rewrite_task(task: RewriteTask) -> ShardCounts:
     """Rewrite one task. Writes `shard`, `edits`, `kept`, `labels` and `rows` (.parquet) to its
     folder, the privacy ledger where an editor spends, and `surrogate_forms.parquet` (of generated
-    variants) where one is sequential. Returns `rows` and `bytes` of the shard and counts of
-    occurrences by outcome."""
+    variants) where one is sequential."""
     for editor, aggregates in zip(task.editors, task.aggregates, strict=True):
         editor.open(task.key, aggregates)
     prior_values = attach_prior_values(task.editors, task.aggregates, task.other_surrogate_files)
@@ -156,13 +167,18 @@ def rewrite_task(task: RewriteTask) -> dict[str, Any]:
             out.write_table(schema.empty_table())
     for values in prior_values:
         values.write_surrogates(task.folder / "surrogate_forms.parquet")
-    outcomes = {
-        "by_kind": outcome_counts.by_kind,
-        "masked_spans": outcome_counts.masked_count,
-        "masked_words": outcome_counts.word_count,
-        "erased": outcome_counts.erased_by_kind,
-    }
-    return {"rows": rows, "bytes": shard.stat().st_size, **outcomes}
+    return ShardCounts(
+        rows=rows,
+        bytes=shard.stat().st_size,
+        by_kind={
+            kind: KindCounts(
+                occurrences=counts["occurrences"], kept=counts["kept"], swept=counts["swept"]
+            )
+            for kind, counts in outcome_counts.by_kind.items()
+        },
+        masked_words=outcome_counts.word_count,
+        erased=outcome_counts.erased_by_kind,
+    )
 
 
 _OCCURRENCE_COLUMNS = (
@@ -246,7 +262,7 @@ class _OutcomeCounts:
 
     def __init__(self) -> None:
         self.by_kind: dict[str, dict[str, int]] = {}
-        self.masked_count = self.word_count = 0
+        self.word_count = 0
         self.erased_by_kind: dict[str, int] = {}
 
     def add(self, batch: RewrittenBatch) -> None:
@@ -255,7 +271,6 @@ class _OutcomeCounts:
             total = self.by_kind.setdefault(name, dict.fromkeys(counts, 0))
             for outcome, count in counts.items():
                 total[outcome] += count
-        self.masked_count += batch.masked_count
         self.word_count += batch.word_count
         if batch.occurrences.erased.any():
             for kind, count in zip(

@@ -10,10 +10,9 @@ Costs one pass over the distinct values; no text is read.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -23,6 +22,7 @@ import pyarrow.parquet as pq
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder
 from sanitize.finders import known
+from sanitize.stages.detection import FindResult
 
 ENTITY_SCHEMA = pa.schema([pa.field("value_id", pa.int64()), pa.field("entity_id", pa.int64())])
 # addresses beside one name; a name with more belongs to a mailing list or a role, and links nothing
@@ -42,7 +42,7 @@ class GatherTask:
 
 
 def check_finders(
-    finders: Sequence[Finder], results: Sequence[Mapping[str, Any]], quarantined_count: int
+    finders: Sequence[Finder], results: Sequence[FindResult], quarantined_count: int
 ) -> list[str]:
     """Check, after the first round, that the spans that finders read from external files match the
     documents; returns notes.
@@ -50,10 +50,8 @@ def check_finders(
     `results` are those of the first round; `quarantined_count` documents were quarantined before
     it. Raises InputRefused where the spans belong to other documents.
     """
-    total = sum(
-        (Counter(result.get("matched_by_finder", {})) for result in results), Counter[str]()
-    )
-    quarantined_count += sum(result["quarantined"] for result in results)
+    total = sum((Counter(result.matched_by_finder) for result in results), Counter[str]())
+    quarantined_count += sum(result.quarantined for result in results)
     return [
         note
         for finder in finders
@@ -61,9 +59,8 @@ def check_finders(
     ]
 
 
-def gather_task(task: GatherTask) -> dict[str, Any]:
-    """Write `entities.parquet` (value_id ascending, entity_id) and `forms.parquet`; returns the row
-    counts `entities` and `forms`."""
+def gather_task(task: GatherTask) -> None:
+    """Write `entities.parquet` (value_id ascending, entity_id) and `known_terms.parquet`."""
     links = pl.concat(
         [
             pl.DataFrame(schema={"value_id": pl.Int64, "other": pl.Int64}),
@@ -76,14 +73,13 @@ def gather_task(task: GatherTask) -> dict[str, Any]:
         task.folder / "entities.parquet",
     )
     listed = known.read_known_list(task.known_values_file) if task.known_values_file else None
-    forms = known.write_known_terms(
+    known.write_known_terms(
         task.value_files,
         task.occurrence_files,
         listed,
         task.key,
         task.folder / "known_terms.parquet",
     )
-    return {"entities": entities.height, "forms": forms}
 
 
 def build_entities(links: pl.DataFrame) -> pl.DataFrame:

@@ -56,6 +56,8 @@ def resolve_conflicts(spans: SpanTable, exempt_finder: int = -1) -> tuple[I64, I
 def _sort_without_duplicates(spans: SpanTable) -> I64:
     """The rows of the spans by (text, start, longest first, kind); of one span of one kind only the
     best row."""
+    # row 0: [4, 7) PERSON .5    row 1: [0, 7) PERSON .6    row 2: [4, 7) PERSON .9
+    # order [1, 2, 0]; row 0 repeats the span and the kind of row 2 with a lower score -> [1, 2]
     order = np.lexsort(
         (spans.finder, -spans.score, spans.kind, -spans.end_byte, spans.start_byte, spans.text_no)
     )
@@ -70,7 +72,8 @@ def _sort_without_duplicates(spans: SpanTable) -> I64:
 def _raise_scores(spans: SpanTable, first: I64, second: I64, exempt_finder: int) -> F32:
     """The score of each span, at least that of the spans of its kind inside it. `first` and
     `second` are the pairs in conflict."""
-    # it begins no earlier
+    # row 0: [0, 7) PERSON .6    row 1: [4, 7) PERSON .9    pair (0, 1)
+    # row 1 begins no earlier, because it comes later, and ends inside row 0 -> scores [.9, .9]
     is_inside = (spans.kind[first] == spans.kind[second]) & (
         spans.end_byte[second] <= spans.end_byte[first]
     )
@@ -83,6 +86,7 @@ def _raise_scores(spans: SpanTable, first: I64, second: I64, exempt_finder: int)
 def _rank(spans: SpanTable, scores: F32) -> I64:
     """The place of each span in a total order, the best first: the result then does not depend on
     the order of the input rows."""
+    # scores [.9, .9, .5], lengths [7, 3, 9] -> order [0, 1, 2], and each row has its place in it
     lengths = spans.end_byte - spans.start_byte
     order = np.lexsort(
         (spans.kind, spans.start_byte, spans.text_no, spans.finder, -lengths, -scores)
@@ -94,6 +98,8 @@ def _rank(spans: SpanTable, scores: F32) -> I64:
 
 def _find_conflicts(spans: SpanTable, exempt_finder: int) -> tuple[I64, I64]:
     """The pairs of rows of sorted spans that are in conflict."""
+    # row 0: [0, 30) URL    row 1: [8, 23) EMAIL    row 2: [20, 34) EMAIL
+    # (0, 1): two kinds, nested, no conflict; (0, 2): they cross; (1, 2): one kind shares bytes
     (axis,) = flatten_spans((spans.text_no, spans.start_byte, spans.end_byte))
     first, second = find_overlapping_pairs(*axis)
     is_same_kind = spans.kind[first] == spans.kind[second]

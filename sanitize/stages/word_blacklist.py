@@ -25,7 +25,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -35,6 +35,7 @@ import pyarrow.parquet as pq
 
 from sanitize.array_types import I32, I64, U64
 from sanitize.core.arrow_buffers import TextBuffers, iter_text_ranges, to_large_string
+from sanitize.core.command_results import BlacklistCounts, ListedNgrams
 from sanitize.core.intervals import expand_ranges
 from sanitize.core.keys import Key, siphash
 from sanitize.core.text_cells import LeafPath
@@ -116,14 +117,23 @@ class GramUsersTask:
         return self.documents.describe_range(self.first_doc_no, self.end_doc_no)
 
 
-def gram_users_task(task: GramUsersTask) -> dict[str, Any]:
+@dataclass(frozen=True, kw_only=True)
+class GramUserCounts:
+    """What `gram_users_task` counted: of words those read, and the documents; of n-grams the number
+    of row groups of each sorted part of `ngram_users.parquet`, where parts have no pair in common
+    (None: they are not sorted)."""
+
+    words: int = 0
+    documents: int = 0
+    documents_without_user: int = 0
+    partition_sizes: Sequence[int] | None = None
+
+
+def gram_users_task(task: GramUsersTask) -> GramUserCounts:
     """Count the words or n-grams of a range by user.
 
     Writes `ngram_users.parquet`: pairs of n-gram and user. For words also `word_spellings.parquet`,
-    `direct_ngrams.parquet` (found values) and, where larger sizes follow, `word_sequences.parquet`;
-    returns `words` (read), `documents`, and `documents_without_user`. For n-grams returns
-    `partition_sizes`: the number of row groups of each sorted part of `ngram_users.parquet`, where
-    parts have no pair in common; None where numbers are not sorted.
+    `direct_ngrams.parquet` (found values) and, where larger sizes follow, `word_sequences.parquet`.
     """
     with _open_number_writer(task.folder / "ngram_users.parquet", GRAM_USERS_SCHEMA) as out:
         user_of, hashes = _number_users(task)
@@ -140,12 +150,13 @@ def gram_users_task(task: GramUsersTask) -> dict[str, Any]:
 
         if task.word_files is None:
             return _count_word_users(task, user_of, hashes, write)
-        return {"partition_sizes": _count_gram_users(task, task.word_files, len(hashes), write)}
+        parts = _count_gram_users(task, task.word_files, len(hashes), write)
+        return GramUserCounts(partition_sizes=parts)
 
 
 def _count_word_users(
     task: GramUsersTask, user_by_doc: I32, user_hashes: I64, write_pairs: Callable[[U64, I32], None]
-) -> dict[str, Any]:
+) -> GramUserCounts:
     """`gram_users_task` for words: write their users, spellings, found values and word sequences;
     returns the counts."""
     occurrences = load_occurrences(
@@ -235,11 +246,11 @@ def _count_word_users(
             file.write_table(table)
     # the last number is that of documents without a user
     no_user = len(user_hashes) - 1 if len(user_hashes) else -1
-    return {
-        "words": word_count,
-        "documents": int(is_counted.sum()),
-        "documents_without_user": int((user_by_doc[is_counted] == no_user).sum()),
-    }
+    return GramUserCounts(
+        words=word_count,
+        documents=int(is_counted.sum()),
+        documents_without_user=int((user_by_doc[is_counted] == no_user).sum()),
+    )
 
 
 def _count_gram_users(
@@ -460,14 +471,12 @@ def build_blacklist(
     out: Path,
     erased_value_ids: tuple[int, ...] = (),
     mention_files: Sequence[Path] = (),
-) -> dict[str, Any]:
+) -> BlacklistCounts:
     """Write the table `blacklist` to `out`, unless it is up to date.
 
     `kinds` are those whose values are direct identifiers. Words in erased values
     (`erased_value_ids`) and in mentions (`mention_files`, one file per task) count for no user.
-    Returns the settings, the columns, documents (and those without a user) and words that were
-    counted, and the number of listed n-grams by size and reason. Raises UsageError where no
-    document has a user.
+    Raises UsageError where no document has a user.
     """
     temp_folder = corpus.folder.parent / "blacklist"
 
@@ -487,15 +496,16 @@ def build_blacklist(
         ),
     )
 
-    def run(task: _FolderTask) -> dict[str, Any]:
+    def run(task: _FolderTask) -> BlacklistCounts:
         if settings.k > 1 and not _has_user(corpus.documents):
             raise UsageError(NO_USER_MESSAGE)
         return _write_blacklist(context, task.folder / "blacklist.parquet")
 
     task = _FolderTask(corpus.spill / "blacklist")
-    summary = run_job(
+    counts = run_job(
         Job(
             function=run,
+            result_type=BlacklistCounts,
             task=task,
             record_path=corpus.folder.parent / "tasks" / "blacklist.json",
             fingerprint=context.fingerprint,
@@ -503,7 +513,7 @@ def build_blacklist(
         )
     )
     shutil.rmtree(temp_folder, ignore_errors=True)  # files of the single sizes
-    return summary
+    return counts
 
 
 @dataclass(frozen=True)
@@ -519,15 +529,16 @@ def _has_user(documents: Documents) -> bool:
     return any(table.column("user_id").null_count < table.num_rows for table in tables_)
 
 
-def _write_blacklist(context: _CountContext, out: Path) -> dict[str, Any]:
-    """Count size by size and write the table to `out`; returns the summary of `build_blacklist`."""
+def _write_blacklist(context: _CountContext, out: Path) -> BlacklistCounts:
+    """Count size by size and write the table to `out`."""
     settings, temp_folder, run_sql = (
         context.settings,
         context.temp_folder,
         context.corpus.engine.sql,
     )
     temp_folder.mkdir(parents=True, exist_ok=True)
-    results, word_tables = _run_count_tasks(context, 1, ())
+    words = _run_count_tasks(context, 1, ())
+    word_tables = words.files
     direct_file = temp_folder / "value_ngrams.parquet"
     run_sql(
         queries.get_query("value_ngrams").sql,
@@ -558,18 +569,17 @@ def _write_blacklist(context: _CountContext, out: Path) -> dict[str, Any]:
                     )
         longer = direct_grams.filter(pl.col("n") > len(sizes))
         blacklist_writer.write(longer["ngram"], longer["n"].to_numpy(), None, "direct")
-    return {
+    return BlacklistCounts(
         **settings.model_dump(),
-        "columns": list(dict.fromkeys(leaf.column for leaf in context.corpus.leaves)),
-        **{
-            name: sum(result[name] for result in results)
-            for name in ("documents", "documents_without_user", "words")
-        },
-        "listed": [
-            {"n": size, "reason": reason, "ngrams": times}
+        columns=list(dict.fromkeys(leaf.column for leaf in context.corpus.leaves)),
+        documents=sum(counts.documents for counts in words.counts),
+        documents_without_user=sum(counts.documents_without_user for counts in words.counts),
+        words=sum(counts.words for counts in words.counts),
+        listed=[
+            ListedNgrams(n=size, reason=reason, ngrams=times)
             for (size, reason), times in sorted(blacklist_writer.listed_count.items())
         ],
-    }
+    )
 
 
 class _BlacklistWriter:
@@ -654,13 +664,16 @@ def _list_rare_ngrams(
 ) -> None:
     """Size 2 or more: list the rare n-grams, and write the numbers of frequent ones where a larger
     size follows."""
-    results, files = _run_count_tasks(context, size, smaller.frequent_files, smaller.word_tables)
+    grams = _run_count_tasks(context, size, smaller.frequent_files, smaller.word_tables)
     k, codec = context.settings.k, _GramCodec.load(smaller.frequent_files)
     blacklist_writer.listed_count[size, "indirect"] = 0
 
     def iter_rare() -> Iterator[tuple[I64, I64]]:
         for numbers, users in _iter_user_counts(
-            context, size, [result["partition_sizes"] for result in results], files["ngram_users"]
+            context,
+            size,
+            [counts.partition_sizes for counts in grams.counts],
+            grams.files["ngram_users"],
         ):
             is_frequent = users == k
             if size < context.settings.n:
@@ -751,14 +764,20 @@ def _rechunk(columns: Iterable[tuple[I64, I64]]) -> Iterator[tuple[I64, I64]]:
         yield numbers, users
 
 
+class _CountedGrams(NamedTuple):
+    """The results and tables of the counting tasks of one size, one entry per task."""
+
+    counts: Sequence[GramUserCounts]
+    files: Mapping[str, Sequence[Path]]
+
+
 def _run_count_tasks(
     context: _CountContext,
     size: int,
     smaller_frequent_files: tuple[Path, ...],
     word_tables: Mapping[str, Sequence[Path]] | None = None,
-) -> tuple[Sequence[dict[str, Any]], dict[str, list[Path]]]:
-    """Run the counting tasks of one size; returns their results and their tables. `word_tables` are
-    the tables of size 1."""
+) -> _CountedGrams:
+    """Run the counting tasks of one size. `word_tables` are the tables of size 1."""
     corpus = context.corpus
     larger_sizes_follow = size == 1 and min(context.settings.n, context.settings.k) > 1
     names: tuple[str, ...] = ("ngram_users",)
@@ -804,10 +823,11 @@ def _run_count_tasks(
         jobs.append(
             Job(
                 function=gram_users_task,
+                result_type=GramUserCounts,
                 task=task,
                 record_path=record,
                 fingerprint=context.fingerprint,
                 outputs=outputs,
             )
         )
-    return corpus.run_jobs("blacklist", jobs), files
+    return _CountedGrams(corpus.run_jobs("blacklist", jobs), files)

@@ -8,6 +8,7 @@ Tables contain original values or refer to them, and must never leave WORK.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -144,6 +145,16 @@ QUARANTINE = _define_table(
     ("location", pa.string(), "position in the file, such as `row 17` or `line 4`"),
     ("reason", pa.string(), "why it was quarantined: one word of a fixed list"),
 )
+
+
+class QuarantineRow(NamedTuple):
+    """A row of the table `quarantine`."""
+
+    doc_no: int
+    source: str
+    location: str
+    reason: str
+
 
 SKIPPED = _define_table(
     "skipped",

@@ -14,20 +14,34 @@ import shutil
 from collections.abc import Callable, Mapping, Set
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from types import NoneType
+from typing import Any, Generic, TypeVar
 
 from sanitize.core import failpoints
+from sanitize.core.command_results import from_json, to_json
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256, fsync, parse_json, write_json
 from sanitize.storage.parquet_files import check_parquet_file
 
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class TaskRecord:
+    """What is stored of a finished task."""
+
+    fingerprint: str
+    files: Mapping[str, str]  # path, relative to the record -> SHA-256
+    result: Any
+
 
 @dataclass(frozen=True, kw_only=True)
-class Job:
+class Job(Generic[T]):
     """A task that is done once: function, input, final paths of its files, and the fingerprint of
     everything its result depends on."""
 
-    function: Callable[[Any], Mapping[str, Any] | None]  # None: its files are all its result
+    function: Callable[[Any], T]
+    result_type: type[T] | None = None  # a dataclass; None: the files are all the result
     task: Any  # has an attribute `folder`, into which the task writes its files
     record_path: Path
     fingerprint: str
@@ -39,7 +53,7 @@ class Job:
     was_published: bool = False
     temp_record_path: Path | None = None  # where an attempt writes its record before the rename
 
-    def for_attempt(self, folder: Path) -> Job:
+    def for_attempt(self, folder: Path) -> Job[T]:
         """A copy of the job for one of several concurrent attempts: all its temporary files are in
         `folder`.
 
@@ -61,7 +75,7 @@ class Job:
         )
 
 
-def run_job(job: Job) -> dict[str, Any]:
+def run_job(job: Job[T]) -> T:
     """Does a job unless a valid record exists; returns the result of the task.
 
     Order: write to a temporary folder, open again and check, hash, fsync, rename, fsync the
@@ -73,18 +87,19 @@ def run_job(job: Job) -> dict[str, Any]:
         if isinstance(job.outputs, Path)
         else {_path_from_record(job, final) for final in job.outputs.values()}
     )
-    done = load_record(
-        job.record_path, None if job.was_published else job.fingerprint, output_paths
-    )
+    fingerprint = None if job.was_published else job.fingerprint
+    done = load_record(job.record_path, fingerprint, output_paths, job.result_type)
     if done is not None:
-        return done
+        result: T = done.result
+        return result
     folder: Path = job.task.folder
     shutil.rmtree(folder, ignore_errors=True)
     with translate_disk_errors(folder.parent):
         try:
             folder.mkdir(parents=True)
             failpoints.hit("task:folder_created")
-            result = dict(job.function(job.task) or {})
+            result = job.function(job.task)
+            assert isinstance(result, job.result_type or NoneType)
             failpoints.hit("task:files_written")
             hashes = {}
             outputs = (
@@ -107,7 +122,7 @@ def run_job(job: Job) -> dict[str, Any]:
                 fsync(parent)
             failpoints.hit("task:folders_synced")
             job.record_path.parent.mkdir(parents=True, exist_ok=True)
-            record = {"fingerprint": job.fingerprint, "files": hashes, "result": result}
+            record = to_json(TaskRecord(job.fingerprint, hashes, result))
             write_json(job.record_path, record, job.temp_record_path, indent=None)
             failpoints.hit("task:record_written")
         finally:
@@ -115,17 +130,14 @@ def run_job(job: Job) -> dict[str, Any]:
     return result
 
 
-def output_sha256(job: Job, output_name: str) -> str:
+def output_sha256(job: Job[Any], output_name: str) -> str:
     """The SHA-256 of one output of a finished job, read from its record."""
     assert not isinstance(job.outputs, Path)
-    return str(
-        parse_json(job.record_path.read_text("utf-8"))["files"][
-            _path_from_record(job, job.outputs[output_name])
-        ]
-    )
+    record = from_json(TaskRecord, parse_json(job.record_path.read_text("utf-8")))
+    return record.files[_path_from_record(job, job.outputs[output_name])]
 
 
-def _path_from_record(job: Job, output: Path) -> str:
+def _path_from_record(job: Job[Any], output: Path) -> str:
     """Path of an output relative to the record, so that a WORK folder can be moved and be named by
     any path."""
     return os.path.relpath(output, job.record_path.parent)
@@ -139,23 +151,27 @@ def hash_json(*items: object) -> str:
 
 
 def load_record(
-    record_path: Path, fingerprint: str | None, output_paths: Set[str] | None = None
-) -> dict[str, Any] | None:
-    """The result in a record, or None unless its fingerprint matches (None: any), its files are
-    those of `output_paths` (relative to the record; None: any) and they have the recorded
-    hashes."""
+    record_path: Path,
+    fingerprint: str | None,
+    output_paths: Set[str] | None = None,
+    result_type: type[Any] | None = None,
+) -> TaskRecord | None:
+    """A record, or None unless its fingerprint matches (None: any), its files are those of
+    `output_paths` (relative to the record; None: any) and have the recorded hashes, and its result
+    is one of `result_type` (None: a task without a result)."""
     try:
-        record = parse_json(record_path.read_text("utf-8"))
-        if fingerprint is not None and record["fingerprint"] != fingerprint:
+        record = from_json(TaskRecord, parse_json(record_path.read_text("utf-8")))
+        if fingerprint is not None and record.fingerprint != fingerprint:
             return None
-        if output_paths is not None and record["files"].keys() != output_paths:
+        if output_paths is not None and record.files.keys() != output_paths:
             # another version gave its files other names
             return None
         if any(
             file_sha256(record_path.parent / path) != sha256
-            for path, sha256 in record["files"].items()
+            for path, sha256 in record.files.items()
         ):
             return None
-        return dict(record["result"])
-    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        result = from_json(result_type, record.result) if result_type is not None else None
+        return replace(record, result=result)
+    except (OSError, ValueError):
         return None

@@ -207,25 +207,11 @@ def pseudonymize_texts(texts: list[str], scope: str, files: int = 1, **options: 
 
 
 @pytest.mark.slow
-@given(TEXTS, st.sampled_from(SCOPES), st.integers(1, 9))
-@settings(max_examples=3, **SLOW_SETTINGS)
-def test_pseudonyms_do_not_depend_on_sharding(texts: list[str], scope: str, size: int) -> None:
-    assert pseudonymize_texts(texts, scope) == pseudonymize_texts(
-        texts, scope, files=3, rows_per_shard=size
-    )
-
-
-@pytest.mark.slow
-def test_pseudonyms_do_not_depend_on_workers_or_order() -> None:
+def test_pseudonyms_do_not_depend_on_order() -> None:
     texts = [
         " , ".join(ALL[(no * 7 + step * step) % len(ALL)] for step in range(6)) for no in range(20)
     ]
-    expected = pseudonymize_texts(texts, "corpus")
-    assert (
-        expected
-        == pseudonymize_texts(texts, "corpus", workers=2, rows_per_shard=5)
-        == pseudonymize_texts(texts[::-1], "corpus")[::-1]
-    )
+    assert pseudonymize_texts(texts, "corpus") == pseudonymize_texts(texts[::-1], "corpus")[::-1]
 
 
 @pytest.mark.slow

@@ -7,7 +7,7 @@ import dataclasses
 import json
 import shutil
 import socket
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -141,16 +141,23 @@ class Task:
     text: str = "made"
 
 
-def _write_outputs(task: Task) -> dict[str, Any]:
+@dataclass(frozen=True)
+class Made:
+    made: str
+    folder: str = ""
+
+
+def _write_outputs(task: Task) -> Made:
     (task.folder / "a.txt").write_text(task.text)
     (task.folder / "b.txt").write_text(task.text)
-    return {"made": task.text}
+    return Made(task.text)
 
 
-def make_job(folder: Path, work: Any = _write_outputs) -> Job:
+def make_job(folder: Path, work: Any = _write_outputs) -> Job[Made]:
     outputs = {name: folder / "out" / name for name in ("a.txt", "b.txt")}
     return Job(
         function=work,
+        result_type=Made,
         task=Task(folder / "spill"),
         record_path=folder / "tasks" / "one.json",
         fingerprint="f",
@@ -164,16 +171,17 @@ def test_concurrent_attempts_do_not_interfere(tmp_path: Path) -> None:
     (tmp_path / "stage" / "1").mkdir(parents=True)
     (tmp_path / "stage" / "2").mkdir()
 
-    def work_with_second_attempt(task: Task) -> dict[str, Any]:
+    def work_with_second_attempt(task: Task) -> Made:
         (task.folder / "a.txt").write_text("half")
-        assert run_job(make_job(tmp_path).for_attempt(tmp_path / "stage" / "2")) == {"made": "made"}
+        assert run_job(make_job(tmp_path).for_attempt(tmp_path / "stage" / "2")) == Made("made")
         assert task.folder.is_dir()
         return _write_outputs(task)
 
     assert run_job(
         make_job(tmp_path, work_with_second_attempt).for_attempt(tmp_path / "stage" / "1")
-    ) == {"made": "made"}
-    assert load_record(make_job(tmp_path).record_path, "f") == {"made": "made"}
+    ) == Made("made")
+    record = load_record(make_job(tmp_path).record_path, "f", result_type=Made)
+    assert record is not None and record.result == Made("made")
     assert sorted(path.name for path in tmp_path.rglob("*") if path.is_file()) == [
         "a.txt",
         "b.txt",
@@ -193,7 +201,7 @@ def test_a_late_attempt_publishes_nothing(tmp_path: Path, when: str) -> None:
         tmp_path / "tasks" / "one.json",
     ]
 
-    def work_after_the_stage(task: Task) -> dict[str, Any]:
+    def work_after_the_stage(task: Task) -> Made:
         outputs = _write_outputs(task)
         (tmp_path / "stage").rename(tmp_path / "over")
         if when == "work":
@@ -231,8 +239,8 @@ def test_a_worker_leaves_only_its_outcome(tmp_path: Path) -> None:
     assert not stage.exists()
 
 
-def _record_folder(task: Task) -> dict[str, Any]:
-    return {**_write_outputs(task), "folder": str(task.folder)}
+def _record_folder(task: Task) -> Made:
+    return replace(_write_outputs(task), folder=str(task.folder))
 
 
 def test_a_job_runs_in_the_folder_of_its_attempt(tmp_path: Path) -> None:
@@ -242,7 +250,7 @@ def test_a_job_runs_in_the_folder_of_its_attempt(tmp_path: Path) -> None:
     spark._write_tasks(stage, run_job, [make_job(tmp_path, _record_folder)], None)
     spark.run_attempt(str(stage), 0)
     outcome = spark._read_outcome(stage, 0)
-    assert isinstance(outcome, TaskResult) and Path(outcome.result["folder"]).is_relative_to(
+    assert isinstance(outcome, TaskResult) and Path(outcome.result.folder).is_relative_to(
         stage / "attempts"
     )
 

@@ -16,7 +16,7 @@ import inspect
 import io
 import json
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -32,7 +32,7 @@ from sanitize.errors import PlanError, SanitizeError
 from sanitize.plans.plan import load_plan
 from sanitize.readers.sandbox import survey_in_sandbox
 from sanitize.readers.staging import StagingTask, stage_task
-from sanitize.readers.survey import REASONS, Roles, survey_inputs
+from sanitize.readers.survey import REASONS, Roles, StagingResult, survey_inputs
 from sanitize.text.decodings import iter_decodings
 
 TESTS = Path(__file__).resolve().parents[1]
@@ -132,13 +132,13 @@ def make_engine() -> LocalEngine:
     return LocalEngine(workers=1, spill=temporary_folder() / "spill")
 
 
-def check_staged_unit(task: StagingTask, counts: Mapping[str, int]) -> None:
+def check_staged_unit(task: StagingTask, counts: StagingResult) -> None:
     documents, quarantine = (
         pq.read_table(task.folder / f"{name}.parquet") for name in ("documents", "quarantine")
     )
     documents.validate(full=True)
-    assert (documents.num_rows, quarantine.num_rows) == (counts["rows"], counts["quarantined"])
-    assert task.unit.rows in (None, counts["rows"])
+    assert (documents.num_rows, quarantine.num_rows) == (counts.rows, counts.quarantined)
+    assert task.unit.rows in (None, counts.rows)
     assert {*quarantine["reason"].to_pylist()} <= {*REASONS}
 
 

@@ -715,22 +715,6 @@ def build_forty_documents() -> list[Row]:
     return rows
 
 
-@pytest.mark.soak  # `reliability/test_determinism.py` has the fast form, over flat documents
-def test_same_bytes_for_any_number_of_workers(tmp_path: Path) -> None:
-    inputs = write_parquet_files(
-        tmp_path / "in", build_forty_documents(), files=2, row_group_size=5
-    )
-    for workers in (1, 2):
-        run_with_settings(
-            inputs,
-            tmp_path / f"out{workers}",
-            load_plan("rmft"),
-            settings=make_settings(workers=workers, rows_per_shard=9),
-        )
-    # all of OUT, card, report and manifest too
-    assert read_files(tmp_path / "out1") == read_files(tmp_path / "out2")
-
-
 TWO_SHARDS = make_settings(rows_per_shard=10)
 
 

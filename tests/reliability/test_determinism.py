@@ -3,9 +3,7 @@ and what the result of one document depends on."""
 
 from __future__ import annotations
 
-import csv
 import functools
-import json
 import os
 import random
 import signal
@@ -62,28 +60,6 @@ def write_files(
     return folder
 
 
-def write_jsonl(table: pa.Table, path: Path, _group: int) -> None:
-    path.with_suffix(".jsonl").write_text(
-        "".join(json.dumps(row) + "\n" for row in table.to_pylist()), "utf-8"
-    )
-
-
-def write_json(table: pa.Table, path: Path, _group: int) -> None:
-    path.with_suffix(".json").write_text(json.dumps(table.to_pylist(), indent=1), "utf-8")
-
-
-def write_csv(table: pa.Table, path: Path, _group: int) -> None:
-    with path.with_suffix(".csv").open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, table.schema.names)
-        writer.writeheader()
-        writer.writerows(table.to_pylist())
-
-
-def write_arrow(table: pa.Table, path: Path, _group: int) -> None:
-    with pa.ipc.new_stream(path.with_suffix(".arrow"), table.schema) as stream:
-        stream.write_table(table, max_chunksize=30)
-
-
 def write_mbox_file(table: pa.Table, path: Path, _group: int) -> None:
     write_mbox(table, path.with_suffix(".mbox"))
 
@@ -115,65 +91,6 @@ def read_output_table(out: Path) -> pa.Table:
 
 # all of them in the soak test
 DIVISIONS = [(files, group) for files in (1, 3, 7) for group in (20, 100_000)]
-
-
-# `tests/pipeline/test_invariants.py` has all plans, over small generated corpora
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("plan", "divisions"),
-    [("rmft", [DIVISIONS[1], DIVISIONS[4]]), ("redact", [DIVISIONS[1], DIVISIONS[4]])],
-    ids=["rmft", "redact"],
-)
-def test_output_does_not_depend_on_files_and_row_groups(
-    tmp_path: Path,
-    corpus: pa.Table,
-    undisturbed_run: tuple[Path, dict[str, bytes]],
-    plan: str,
-    divisions: list[tuple[int, int]],
-) -> None:
-    loaded_plan = load_plan(plan, ["edit.0.label=numbered"] if plan == "redact" else [])
-    expected_files = get_data_files(undisturbed_run[1]) if plan == "rmft" else None
-    for files, group in divisions:
-        name = f"{files}-{group}"
-        run_with_settings(
-            write_files(corpus, tmp_path / "in" / name, files, group),
-            tmp_path / name,
-            loaded_plan,
-            settings=make_settings(),
-        )
-        output_files = read_output_files(tmp_path / name, "data")
-        expected_files = expected_files or output_files
-        assert len(output_files) == 3 and output_files == expected_files, name
-
-
-FORMAT_WRITERS = [write_jsonl, write_json, write_csv, write_arrow]
-
-
-@pytest.mark.parametrize(
-    "writers",
-    [
-        pytest.param(FORMAT_WRITERS, id="all"),  # one folder with a file of each format
-        *(
-            pytest.param([writer] * 3, id=writer.__name__, marks=pytest.mark.soak)
-            for writer in FORMAT_WRITERS
-        ),
-    ],
-)
-def test_every_input_format_gives_the_same_output_as_parquet(
-    tmp_path: Path,
-    corpus: pa.Table,
-    undisturbed_run: tuple[Path, dict[str, bytes]],
-    writers: list[Callable[[pa.Table, Path, int], None]],
-) -> None:
-    assert set(corpus.schema.types) <= {pa.string(), pa.large_string()}  # CSV has no other types
-    parquet = get_data_files(undisturbed_run[1])
-    assert len(parquet) == 3
-    remaining_writers = iter(writers)
-    source = write_files(
-        corpus, tmp_path / "in", len(writers), 0, lambda *part: next(remaining_writers)(*part)
-    )
-    run_with_settings(source, tmp_path / "out", "rmft", settings=make_settings())
-    assert read_output_files(tmp_path / "out", "data") == parquet
 
 
 @pytest.mark.slow
@@ -261,43 +178,6 @@ def run_in_process_group(
     )
     assert process.returncode in (0, -signal.SIGKILL), process.stderr.decode()[-2000:]
     return process.returncode
-
-
-@pytest.fixture(scope="module")
-def undisturbed_run(
-    corpus: pa.Table, tmp_path_factory: pytest.TempPathFactory
-) -> tuple[Path, dict[str, bytes]]:
-    """A corpus in three files, and the output of one uninterrupted run with one worker."""
-    folder = tmp_path_factory.mktemp("whole")
-    source = write_files(corpus, folder / "in", 3, 40)
-    run_with_settings(source, folder / "out", "rmft", settings=make_settings())
-    return source, read_output_files(folder / "out")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("workers", "threads", "kill"),
-    [(1, 8, ("rewrite", 2)), (2, 4, ("", 0)), (3, 2, ("detect", 2))],
-    ids=lambda value: "-".join(map(str, value)) if isinstance(value, tuple) else str(value),
-)
-def test_output_does_not_depend_on_workers_threads_and_kills(
-    tmp_path: Path,
-    undisturbed_run: tuple[Path, dict[str, bytes]],
-    workers: int,
-    threads: int,
-    kill: tuple[str, int],
-) -> None:
-    source, expected_files = undisturbed_run
-    out = tmp_path / "out"
-    code = run_in_process_group(tmp_path, source, out, workers=workers, threads=threads, kill=kill)
-    if kill[0]:
-        assert code == -signal.SIGKILL and not out.exists()
-        # resumed with other numbers of workers and threads
-        run_with_settings(source, out, "rmft", settings=make_settings())
-    else:
-        assert code == 0
-    # also README, report and manifest
-    assert read_output_files(out) == expected_files
 
 
 SOAK_MAILS = int(os.environ.get("SOAK_MAILS", "30000"))

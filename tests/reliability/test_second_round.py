@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import polars as pl
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -24,7 +23,6 @@ from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from sanitize.storage import corpus as shards
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -76,46 +74,6 @@ def test_two_rounds_find_people_and_link_their_values(
     )
     assert found.group_by("value_id").agg(pl.col("entity_id").n_unique())["entity_id"].max() == 1
     assert found.equals(found.sort("doc_no", "cell", "start", -pl.col("end"), maintain_order=True))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(("workers", "rows"), [(2, 25), (1, 25)])
-def test_result_does_not_depend_on_batches_and_workers(
-    corpus: Path,
-    undisturbed_run: tuple[Path, RunResult],
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    hash_tree: Callable[[Path], str],
-    workers: int,
-    rows: int,
-) -> None:
-    if workers == 1:
-        monkeypatch.setattr(shards, "BATCH_ROWS", 7)
-    run_with_settings(
-        corpus,
-        tmp_path / "out",
-        "names",
-        settings=make_settings(workers=workers, rows_per_shard=rows),
-    )
-    assert hash_tree(tmp_path / "out") == hash_tree(undisturbed_run[0] / "out")
-    assert read_occurrences(tmp_path / "out.private").equals(
-        read_occurrences(undisturbed_run[0] / "out.private")
-    )
-
-
-def test_result_does_not_depend_on_shards(
-    corpus: Path, undisturbed_run: tuple[Path, RunResult], tmp_path: Path
-) -> None:
-    run_with_settings(corpus, tmp_path / "out", "names", settings=make_settings(rows_per_shard=60))
-    assert read_occurrences(tmp_path / "out.private").equals(
-        read_occurrences(undisturbed_run[0] / "out.private")
-    )
-    outputs = (tmp_path / "out", undisturbed_run[0] / "out")
-    texts = [
-        pa.concat_tables(map(pq.read_table, sorted((out / "data").iterdir()))).column("text")
-        for out in outputs
-    ]
-    assert texts[0].equals(texts[1])
 
 
 CRASHES = (

@@ -41,23 +41,29 @@ class Task:
     folder: Path
 
 
+@dataclasses.dataclass(frozen=True)
+class Rows:
+    rows: int
+
+
 class CountingWork:
     """Writes two files, and counts its calls."""
 
     def __init__(self) -> None:
         self.call_count = 0
 
-    def __call__(self, task: Task) -> dict[str, Any]:
+    def __call__(self, task: Task) -> Rows:
         self.call_count += 1
         assert task.folder.is_dir() and not list(task.folder.iterdir())
         (task.folder / "a").write_text("one")
         (task.folder / "b").write_text("two")
-        return {"rows": 2}
+        return Rows(2)
 
 
-def make_job(folder: Path, work: Any, fingerprint: str = "f") -> Job:
+def make_job(folder: Path, work: Any, fingerprint: str = "f") -> Job[Rows]:
     return Job(
         function=work,
+        result_type=Rows,
         task=Task(folder / "spill" / "task-0"),
         record_path=folder / "tasks" / "0.json",
         fingerprint=fingerprint,
@@ -67,7 +73,7 @@ def make_job(folder: Path, work: Any, fingerprint: str = "f") -> Job:
 
 def test_a_finished_task_is_not_repeated(tmp_path: Path) -> None:
     work = CountingWork()
-    assert [run_job(make_job(tmp_path, work)) for _ in range(3)] == [{"rows": 2}] * 3
+    assert [run_job(make_job(tmp_path, work)) for _ in range(3)] == [Rows(2)] * 3
     assert work.call_count == 1
     assert (tmp_path / "here" / "a").read_text() + (
         tmp_path / "there" / "b"
@@ -101,7 +107,23 @@ DAMAGES = {
     "record without a result": (
         lambda folder: (folder / "tasks" / "0.json").write_text('{"fingerprint": "f", "files": {}}')
     ),
+    "result of another version": lambda folder: replace_in_record(folder, '"rows"', '"count"'),
+    "result of another type": lambda folder: replace_in_record(folder, "2}", '"two"}'),
 }
+
+
+def replace_in_record(folder: Path, old: str, new: str) -> None:
+    record = folder / "tasks" / "0.json"
+    text = record.read_text()
+    assert text.count(old) == 1
+    record.write_text(text.replace(old, new))
+
+
+def test_a_record_of_another_version_with_more_counts_is_used(tmp_path: Path) -> None:
+    work = CountingWork()
+    run_job(make_job(tmp_path, work))
+    replace_in_record(tmp_path, '"rows": 2', '"rows": 2, "bytes": 6')
+    assert run_job(make_job(tmp_path, work)) == Rows(2) and work.call_count == 1
 
 
 def test_a_record_with_other_output_names_is_not_used(tmp_path: Path) -> None:
@@ -111,7 +133,7 @@ def test_a_record_with_other_output_names_is_not_used(tmp_path: Path) -> None:
     record = tmp_path / "tasks" / "0.json"
     record.write_text(record.read_text().replace("there/b", "there/old"))
     (tmp_path / "there" / "b").rename(tmp_path / "there" / "old")
-    assert run_job(make_job(tmp_path, work)) == {"rows": 2}
+    assert run_job(make_job(tmp_path, work)) == Rows(2)
     assert work.call_count == 2 and (tmp_path / "there" / "b").is_file()
 
 
@@ -121,13 +143,13 @@ def test_a_task_is_repeated_when_files_and_record_differ(tmp_path: Path, case: s
     run_job(make_job(tmp_path, work))
     DAMAGES[case](tmp_path)
     second_job = make_job(tmp_path, work, "g" if case == "another fingerprint" else "f")
-    assert load_record(second_job.record_path, second_job.fingerprint) is None
-    assert run_job(second_job) == {"rows": 2}
+    assert load_record(second_job.record_path, second_job.fingerprint, result_type=Rows) is None
+    assert run_job(second_job) == Rows(2)
     assert work.call_count == 2
     assert (tmp_path / "here" / "a").read_text() + (
         tmp_path / "there" / "b"
     ).read_text() == "onetwo"
-    assert run_job(second_job) == {"rows": 2} and work.call_count == 2
+    assert run_job(second_job) == Rows(2) and work.call_count == 2
 
 
 def test_leftovers_of_an_earlier_attempt_are_deleted(tmp_path: Path) -> None:
@@ -140,7 +162,7 @@ def test_leftovers_of_an_earlier_attempt_are_deleted(tmp_path: Path) -> None:
 
 
 def test_a_failed_task_leaves_no_record(tmp_path: Path) -> None:
-    def write_and_fail(task: Task) -> dict[str, Any]:
+    def write_and_fail(task: Task) -> Rows:
         (task.folder / "a").write_text("one")
         raise ValueError
 
@@ -163,7 +185,7 @@ def flip_bit(raw: bytearray) -> None:
 def test_an_unreadable_output_file_fails_the_task(
     tmp_path: Path, damage: Callable[[bytearray], None]
 ) -> None:
-    def write_damaged_file(task: Task) -> dict[str, Any]:
+    def write_damaged_file(task: Task) -> None:
         texts = pa.table({"text": [f"{number} {PHONE}" * 9 for number in range(500)]})
         # without compression only the checksum shows that a bit was flipped
         pq.write_table(
@@ -176,22 +198,18 @@ def test_an_unreadable_output_file_fails_the_task(
         raw = bytearray((task.folder / "a.parquet").read_bytes())
         damage(raw)
         (task.folder / "a.parquet").write_bytes(raw)
-        return {}
 
     parquet_job = dataclasses.replace(
         make_job(tmp_path, write_damaged_file),
+        result_type=None,
         outputs={"a.parquet": tmp_path / "here" / "a.parquet"},
     )
     with pytest.raises(OutputBroken, match="a.parquet: not readable after it was written"):
         run_job(parquet_job)
     assert not [path for path in tmp_path.rglob("*") if path.is_file()]
     if damage is flip_bit:  # the next stage checks the pages of this file itself
-        assert (
-            run_job(
-                dataclasses.replace(parquet_job, checked_by_next_stage=frozenset({"a.parquet"}))
-            )
-            == {}
-        )
+        run_job(dataclasses.replace(parquet_job, checked_by_next_stage=frozenset({"a.parquet"})))
+        assert (tmp_path / "here" / "a.parquet").is_file()
 
 
 def test_a_task_is_completed_after_a_crash_at_any_step(
@@ -226,7 +244,7 @@ def test_a_task_is_completed_after_a_crash_at_any_step(
             except Crash:
                 pass
         work = CountingWork()
-        assert run_job(make_job(folder, work)) == {"rows": 2}
+        assert run_job(make_job(folder, work)) == Rows(2)
         assert (folder / "here" / "a").read_text() + (
             folder / "there" / "b"
         ).read_text() == "onetwo"

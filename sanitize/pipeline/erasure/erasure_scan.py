@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -45,19 +44,22 @@ class ErasureScanTask:
         return self.documents.describe_range(self.first_doc_no, self.end_doc_no)
 
 
-def erasure_scan_task(task: ErasureScanTask) -> dict[str, Any]:
-    """Write `mentions.parquet` (of the names, as rows of `occurrences`) and `documents.parquet`
-    (`doc_no` of the users' documents).
+@dataclass(frozen=True, kw_only=True)
+class ErasureCounts:
+    """How many documents of one task the erased users wrote."""
 
-    Returns `mentions` and `authored_documents`: the number of mentions, and of documents that the
-    users wrote.
-    """
+    authored_documents: int
+
+
+def erasure_scan_task(task: ErasureScanTask) -> ErasureCounts:
+    """Write `mentions.parquet` (of the names, as rows of `occurrences`) and `documents.parquet`
+    (`doc_no` of the users' documents)."""
     text_columns = [leaf.column for leaf in task.leaves] if task.erased.names else []
     user_columns = (
         ["user_id"] if task.erased.user_hashes and "user_id" in task.documents.schema.names else []
     )
     columns = [*dict.fromkeys([*text_columns, *user_columns])]
-    mentioned = written = 0
+    written = 0
     with (
         open_table_writer(
             task.folder / "mentions.parquet", table_schemas.OCCURRENCES.schema
@@ -96,8 +98,7 @@ def erasure_scan_task(task: ErasureScanTask) -> dict[str, Any]:
                             table_schemas.OCCURRENCES.schema
                         )
                     )
-                mentioned += found.height
-    return {"mentions": mentioned, "authored_documents": written}
+    return ErasureCounts(authored_documents=written)
 
 
 def edits_have_erased_address(edits_file: Path, addresses: ErasedAddresses) -> bool:

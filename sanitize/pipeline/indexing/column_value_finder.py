@@ -15,7 +15,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -247,12 +246,16 @@ class ColumnValuesTask:
         return self.documents.describe_range(self.first_doc_no, self.end_doc_no)
 
 
-def column_values_task(task: ColumnValuesTask) -> dict[str, Any]:
-    """Write the distinct values in the columns of a range of documents to `candidates.parquet`
-    (`CANDIDATE_SCHEMA`).
+@dataclass(frozen=True, kw_only=True)
+class CellCounts:
+    """For each leaf of one task, how many cells are a name and how many are not empty."""
 
-    Returns `cells`: for each leaf, how many cells are a name and how many are not empty.
-    """
+    cells: Sequence[tuple[int, int]]
+
+
+def column_values_task(task: ColumnValuesTask) -> CellCounts:
+    """Write the distinct values in the columns of a range of documents to `candidates.parquet`
+    (`CANDIDATE_SCHEMA`)."""
     values = _DistinctRows(_no_rows().with_columns(leaf_no=pl.lit(0, pl.Int32)))
     cell_counts = [(0, 0)] * len(task.value_leaves)
     with ColumnValueFinder(task.detection_spec, task.key, task.left_kinds) as finder:
@@ -268,7 +271,7 @@ def column_values_task(task: ColumnValuesTask) -> dict[str, Any]:
                 found = finder.find(value_leaf, cells.texts, doc_nos[cells.rows])
                 values.add(found.with_columns(leaf_no=pl.lit(leaf_no, pl.Int32)))
     _write_values(values.collect(), task.folder / "candidates.parquet", CANDIDATE_SCHEMA)
-    return {"cells": cell_counts}
+    return CellCounts(cells=cell_counts)
 
 
 def _iter_cells(task: ColumnValuesTask) -> Iterator[tuple[I64, list[FlatTexts]]]:
@@ -316,9 +319,8 @@ def number_texts_type(data_type: pa.DataType) -> pa.DataType:
 
 def merge_column_values(
     candidate_files: Sequence[Path], cell_counts: Sequence[Sequence[tuple[int, int]]], out: Path
-) -> dict[str, Any]:
-    """Write the values of the columns of all tasks to `out`, a table `column_values`; returns
-    `values`, the number of distinct ones.
+) -> None:
+    """Write the values of the columns of all tasks to `out`, a table `column_values`.
 
     `cell_counts` has the counts of each task. Of columns that nothing but their cells shows to
     name people, those with names in at least half of their cells count.
@@ -341,7 +343,6 @@ def merge_column_values(
         values.add(rows)
     rows = values.collect().sort("kind", "value_id", "value")
     _write_values(rows, out, table_schemas.COLUMN_VALUES.schema)
-    return {"values": rows["value_id"].n_unique()}
 
 
 class _DistinctRows:

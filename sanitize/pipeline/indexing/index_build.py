@@ -31,6 +31,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.core import failpoints
+from sanitize.core.command_results import KeptValues
 from sanitize.engines import spark, spark_session
 from sanitize.engines.local import LocalEngine
 from sanitize.engines.task_runner import FolderTask, TaskRunner
@@ -61,8 +62,15 @@ from sanitize.readers import remote_input
 from sanitize.readers.remote_input import InputSet
 from sanitize.readers.sandbox import SandboxedReader, input_bytes_of_task, survey_in_sandbox
 from sanitize.readers.staging import build_documents
-from sanitize.readers.survey import DocumentSample, IndexedInput, Survey, with_sample
+from sanitize.readers.survey import (
+    DocumentSample,
+    IndexedInput,
+    StagingResult,
+    Survey,
+    with_sample,
+)
 from sanitize.stages import aggregates, detection, second_round_input
+from sanitize.stages.occurrence_table_writer import OccurrenceCounts
 from sanitize.storage import private_folder, queries, table_schemas
 from sanitize.storage.corpus import DocumentFile, Documents
 from sanitize.storage.disk_errors import (
@@ -347,7 +355,8 @@ class IndexBuilder:
         )
         if corpus.has_second_round:
             results = self._run_second_round(corpus, results, quarantined)
-        self.tasks.set_text_bytes(corpus.task_ranges, results)
+        text_bytes = [result.text_bytes for result in results]
+        self.tasks.set_text_bytes(corpus.task_ranges, text_bytes)
         value_counts_file = corpus.workspace / "tables" / "value_counts" / "all.parquet"
         with self.tasks.measure("aggregate"):
             run_job(self._create_count_job(corpus, value_counts_file))
@@ -357,14 +366,7 @@ class IndexBuilder:
         failpoints.hit("detect:index_complete")
         quarantine = _load_quarantine(corpus)
         _check_quarantine_limit(corpus, quarantine)
-        by_kind, documents_by_kind = (
-            _sum_counts(result[name] for result in results)
-            for name in ("by_kind", "documents_by_kind")
-        )
-        # only of the files that this command read
-        text_bytes = sum(
-            result["text_bytes"] for result in results[len(corpus.earlier.task_ranges) :]
-        )
+        by_kind = _sum_counts(result.by_kind for result in results)
         return Index(
             **list_fields(corpus),
             value_counts_file=value_counts_file,
@@ -376,8 +378,9 @@ class IndexBuilder:
                 quarantined=quarantine.num_rows,
                 occurrences=sum(by_kind.values()),
                 by_kind=by_kind,
-                documents_by_kind=documents_by_kind,
-                text_bytes=text_bytes,
+                documents_by_kind=_sum_counts(result.documents_by_kind for result in results),
+                # only of the files that this command read
+                text_bytes=sum(text_bytes[len(corpus.earlier.task_ranges) :]),
                 changed=not reused,
                 work=str(corpus.workspace),
                 key="seed" if corpus.key.is_public else "secret",
@@ -386,9 +389,7 @@ class IndexBuilder:
             ),
         )
 
-    def _cut_into_tasks(
-        self, survey: Survey, staged: Mapping[int, Mapping[str, Any]]
-    ) -> ReadCorpus:
+    def _cut_into_tasks(self, survey: Survey, staged: Mapping[int, StagingResult]) -> ReadCorpus:
         """The documents that were read, cut into tasks behind those of the closed increments."""
         inputs = self.inputs
         documents = _combine_documents(inputs, survey, staged)
@@ -404,15 +405,14 @@ class IndexBuilder:
             ),
         )
 
-    def _create_count_job(self, corpus: ReadCorpus, value_counts_file: Path) -> Job:
+    def _create_count_job(self, corpus: ReadCorpus, value_counts_file: Path) -> Job[None]:
 
-        def write_counts(task: FolderTask) -> dict[str, Any]:
+        def write_counts(task: FolderTask) -> None:
             aggregates.write_value_counts(
                 self.tasks.engine,
                 corpus.task_files("tables", "partial_counts"),
                 task.folder / "value_counts.parquet",
             )
-            return {}
 
         return Job(
             function=write_counts,
@@ -444,7 +444,7 @@ class IndexBuilder:
             )
         return bool(repeated_count)
 
-    def _read_inputs(self) -> tuple[Survey, dict[int, dict[str, Any]]]:
+    def _read_inputs(self) -> tuple[Survey, dict[int, StagingResult]]:
         """Read all files completely; decode those that are not used in place. Returns the survey
         of what was read, and the result of each decoded unit, by its number."""
         inputs = self.inputs
@@ -469,7 +469,7 @@ class IndexBuilder:
 
     def _check_kept_columns(
         self, corpus: ReadCorpus, plan: Plan, quarantined: list[int]
-    ) -> list[dict[str, Any]]:
+    ) -> list[KeptValues]:
         """Search the columns that the output keeps, and all names; returns the decisions for the
         manifest, or raises LeakFound. An append searches only its own documents: the files of
         earlier increments may be missing now."""
@@ -502,6 +502,7 @@ class IndexBuilder:
         jobs = [
             Job(
                 function=detection.find_in_columns_task,
+                result_type=detection.ColumnCounts,
                 task=replace(task, leaves=leaves, person_columns=candidates),
                 record_path=corpus.workspace / "tasks" / "columns" / f"{task_no:05d}.json",
                 fingerprint=corpus.record_fingerprint(
@@ -517,8 +518,8 @@ class IndexBuilder:
         return kept_columns.decide(results, leaves, plan, renamed_columns)
 
     def _run_second_round(
-        self, corpus: ReadCorpus, results: Sequence[dict[str, Any]], quarantined: list[int]
-    ) -> list[dict[str, Any]]:
+        self, corpus: ReadCorpus, results: Sequence[detection.FindResult], quarantined: list[int]
+    ) -> list[detection.FindResult]:
         """Gather the values of the first round and search all documents again with them; returns
         the merged results of both rounds, one per task."""
         suffix = f"-{len(corpus.increments):04d}" if len(corpus.increments) > 1 else ""
@@ -577,6 +578,7 @@ class IndexBuilder:
             jobs.append(
                 Job(
                     function=detection.second_round_task,
+                    result_type=OccurrenceCounts,
                     task=replace(task, first_round=first_round),
                     record_path=corpus.workspace / "tasks" / "second_round" / f"{no:05d}.json",
                     fingerprint=corpus.record_fingerprint(
@@ -587,7 +589,7 @@ class IndexBuilder:
                 )
             )
         return [
-            {**first, **second}
+            replace(first, **vars(second))
             for first, second in zip(results, self.tasks.run("second_round", jobs), strict=True)
         ]
 
@@ -607,7 +609,7 @@ class IndexBuilder:
 
 
 def _combine_documents(
-    inputs: IndexInputs, survey: Survey, staged: Mapping[int, Mapping[str, Any]]
+    inputs: IndexInputs, survey: Survey, staged: Mapping[int, StagingResult]
 ) -> Documents:
     """All documents: those of the closed increments, then those of this command's files."""
     earlier = inputs.earlier
@@ -622,7 +624,7 @@ def _combine_documents(
 
 def _create_find_job(
     corpus: ReadCorpus, task_no: int, low: int, high: int, quarantined: list[int]
-) -> Job:
+) -> Job[detection.FindResult]:
     """The find job of one task. If there is a second round, tables that the second round
     rewrites are written to `first_round/`."""
     name = f"{task_no:05d}.parquet"
@@ -644,6 +646,7 @@ def _create_find_job(
         outputs["links.parquet"] = corpus.workspace / "first_round" / "links" / name
     return Job(
         function=detection.find_task,
+        result_type=detection.FindResult,
         task=_create_find_task(corpus, low, high, quarantined, f"detect-{task_no}"),
         record_path=corpus.workspace / "tasks" / "detect" / f"{task_no:05d}.json",
         fingerprint=corpus.record_fingerprint(
@@ -675,7 +678,7 @@ def _create_find_task(
 def _write_staging_quarantine(corpus: ReadCorpus) -> list[int]:
     """Write the documents that staging could not read to the table `quarantine`, one file per
     increment; returns their `doc_no`."""
-    rows: list[tuple[Any, ...]] = []
+    rows: list[table_schemas.QuarantineRow] = []
     sources = corpus.documents.files
     for unit, source in zip(
         corpus.survey.units, sources[len(sources) - len(corpus.survey.units) :], strict=True
@@ -686,7 +689,7 @@ def _write_staging_quarantine(corpus: ReadCorpus) -> list[int]:
                 partitioning=None,
             )
             rows += [
-                (
+                table_schemas.QuarantineRow(
                     source.first_doc_no + row["row"],
                     row["source"],
                     row["location"],
@@ -695,9 +698,8 @@ def _write_staging_quarantine(corpus: ReadCorpus) -> list[int]:
                 for row in tables.to_pylist()
             ]
 
-    def write_quarantine(task: FolderTask) -> dict[str, Any]:
+    def write_quarantine(task: FolderTask) -> None:
         write_table_rows(task.folder / "quarantine.parquet", table_schemas.QUARANTINE.schema, rows)
-        return {}
 
     if len(corpus.increments) > len(corpus.closed_increments):
         run_job(

@@ -19,6 +19,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from sanitize.core.command_results import KeptValues
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
 from sanitize.errors import InputRefused
@@ -402,7 +403,7 @@ class Index(ReadCorpus):
     value_counts_file: Path
     has_repeated_ids: bool  # two documents share an id, so draws depend on the document's position
     quarantine: pa.Table
-    kept_values: list[dict[str, Any]]  # decisions on values in kept columns (kept_columns.py)
+    kept_values: list[KeptValues]  # decisions on values in kept columns (kept_columns.py)
     counts: IndexResult
 
 

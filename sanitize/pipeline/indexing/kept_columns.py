@@ -23,13 +23,14 @@ from typing import Any
 
 import pyarrow as pa
 
+from sanitize.core.command_results import KeptValues
 from sanitize.core.text_cells import JSON_STEP, LeafPath, list_text_leaves
 from sanitize.errors import LeakFound
 from sanitize.kinds.kind import all_kinds
 from sanitize.pipeline.indexing.column_value_finder import ValueLeaf, number_texts_type
 from sanitize.plans.plan import Plan
 from sanitize.readers.column_policies import make_undecided_error, names_people
-from sanitize.stages.detection import FindTask, find_in_texts
+from sanitize.stages.detection import ColumnCounts, FindTask, find_in_texts
 from sanitize.storage.records.dataset_features import list_label_names
 from sanitize.verification.attribution import describe_column
 
@@ -83,11 +84,14 @@ def list_person_candidates(
     )
 
 
-def refuse_person_columns(results: Sequence[Mapping[str, Any]], columns: Sequence[str]) -> None:
+def refuse_person_columns(results: Sequence[ColumnCounts], columns: Sequence[str]) -> None:
     """Raises UsageError where at least half of the cells of a column are names of people: a name
     that no list has would stay in it."""
     counts = [
-        tuple(sum(result[key][no] for result in results) for key in ("name_cells", "filled_cells"))
+        (
+            sum(result.name_cells[no] for result in results),
+            sum(result.filled_cells[no] for result in results),
+        )
         for no in range(len(columns))
     ]
     undecided = [
@@ -219,11 +223,11 @@ def _numbers_people(name: str) -> bool:
 
 
 def decide(
-    results: Sequence[Mapping[str, Any]],
+    results: Sequence[ColumnCounts],
     leaves: Sequence[LeafPath],
     plan: Plan,
     renamed_columns: Mapping[str, str],
-) -> list[dict[str, Any]]:
+) -> list[KeptValues]:
     """The decision on each kind that was found in a kept column, for the manifest. Raises
     LeakFound, with the ways out, if one has none.
 
@@ -235,9 +239,9 @@ def decide(
         by_kind: Counter[str] = Counter()
         in_codes: Counter[str] = Counter()
         for result in results:
-            by_kind.update(result["values"][leaf_no])
-            in_codes.update(result["values_in_codes"][leaf_no])
-        code_count = sum(result["codes"][leaf_no] for result in results)
+            by_kind.update(result.values[leaf_no])
+            in_codes.update(result.values_in_codes[leaf_no])
+        code_count = sum(result.codes[leaf_no] for result in results)
         for kind, count in sorted(by_kind.items()):
             if kind not in plan.editor_no_by_kind:
                 continue  # the plan leaves this kind everywhere, or does not look for it
@@ -252,7 +256,7 @@ def decide(
                 reason = "chance"
             if reason:
                 decisions.append(
-                    {"column": str(leaf), "kind": kind, "values": count, "kept_for": reason}
+                    KeptValues(column=str(leaf), kind=kind, values=count, kept_for=reason)
                 )
             else:
                 undecided.append((leaf, kind, count))

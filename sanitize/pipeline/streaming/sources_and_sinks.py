@@ -35,6 +35,7 @@ from sanitize.pipeline.streaming.record_batches import (
     Row,
     StreamBatch,
 )
+from sanitize.pipeline.streaming.stream_state import SinkPosition
 from sanitize.readers.byte_streams import (
     UTF8_BOM,
     TruncatedStream,
@@ -459,7 +460,7 @@ class Sink(Protocol):
     def is_ready_to_commit(self) -> bool:
         """True if the records received so far may be acknowledged now."""
 
-    def commit(self) -> dict[str, Any]:
+    def commit(self) -> SinkPosition:
         """Make all received records durable; returns the position from which a new sink for the
         same place resumes."""
 
@@ -504,11 +505,11 @@ class JsonLinesStreamSink:
         """See `Sink`."""
         return True
 
-    def commit(self) -> dict[str, Any]:
+    def commit(self) -> SinkPosition:
         """See `Sink`."""
         with _stdout_errors():
             self._stream.flush()
-        return {}
+        return SinkPosition()
 
 
 @contextlib.contextmanager
@@ -529,21 +530,19 @@ class JsonLinesFileSink:
     """Appends JSON lines to a file. Lines that were written and not acknowledged are truncated when
     the file is opened again, which happens at the first `put`."""
 
-    def __init__(self, path: Path, position: Mapping[str, Any]) -> None:
-        self._path, self._acknowledged_bytes, self._is_ours = (
-            path,
-            int(position.get("bytes", 0)),
-            bool(position),
-        )
+    def __init__(self, path: Path, position: SinkPosition | None) -> None:
+        self._path, self._is_ours = path, position is not None
+        position = position or SinkPosition()
+        self._acknowledged_bytes = position.bytes
         size = path.stat().st_size if path.exists() else 0
         if size < self._acknowledged_bytes:
             raise OutputBroken(
                 f"{path}: has {size:,} bytes, expected {self._acknowledged_bytes:,}; restore the"
                 " file, or use a new -o and --state"
             )
-        if size and not position:
+        if size and not self._is_ours:
             raise _build_foreign_output_error(path)
-        if self._acknowledged_bytes and position.get("tail") not in (
+        if self._acknowledged_bytes and position.tail not in (
             None,
             _hash_tail(path, self._acknowledged_bytes),
         ):
@@ -572,12 +571,13 @@ class JsonLinesFileSink:
         """See `Sink`."""
         return True
 
-    def commit(self) -> dict[str, Any]:
+    def commit(self) -> SinkPosition:
         """See `Sink`."""
         self._file.flush()
         os.fsync(self._file.fileno())
         written = self._file.tell()
-        return {"bytes": written, **({"tail": _hash_tail(self._path, written)} if written else {})}
+        tail = _hash_tail(self._path, written) if written else None
+        return SinkPosition(bytes=written, tail=tail)
 
 
 def _hash_tail(path: Path, end: int) -> str:
@@ -607,18 +607,14 @@ class ParquetFolderSink:
     complete."""
 
     def __init__(
-        self, path: Path, position: Mapping[str, Any], max_file_rows: int = MAX_FILE_ROWS
+        self, path: Path, position: SinkPosition | None, max_file_rows: int = MAX_FILE_ROWS
     ) -> None:
-        self._path, self._max_file_rows, self._file_count, self._is_ours = (
-            path,
-            max_file_rows,
-            int(position.get("parts", 0)),
-            bool(position),
-        )
+        self._path, self._max_file_rows, self._is_ours = path, max_file_rows, position is not None
+        position = position or SinkPosition()
+        self._file_count = position.parts
         if path.exists() and not path.is_dir():
             raise UsageError(f"{path}: already exists and is not a folder; use another -o")
-        # stored as pairs, since a JSON object would lose the order
-        self._column_types: dict[str, str] = dict(position.get("columns", ()))
+        self._column_types = dict(position.columns)
         names = self._list_files()
         missing = [
             name
@@ -629,7 +625,7 @@ class ParquetFolderSink:
             raise OutputBroken(
                 f"{path}: {missing[0]} is missing; restore it, or use a new -o and --state"
             )
-        self._tail: str | None = position.get("tail")  # of the last complete file
+        self._tail = position.tail  # of the last complete file
         if self._file_count and self._tail not in (None, self._hash_last_file()):
             raise _build_other_content_error(path)
         self._tables: list[pa.Table] = []
@@ -676,7 +672,7 @@ class ParquetFolderSink:
         """See `Sink`."""
         return self._row_count >= self._max_file_rows or self._byte_count >= MAX_FILE_BYTES
 
-    def commit(self) -> dict[str, Any]:
+    def commit(self) -> SinkPosition:
         """See `Sink`."""
         if not self._is_prepared:
             self._prepare()
@@ -696,8 +692,9 @@ class ParquetFolderSink:
             self._tail = self._hash_last_file()
             self._column_types = {field.name: str(field.type) for field in table.schema}
             self._tables, self._row_count, self._byte_count = [], 0, 0
-        tail = {} if self._tail is None else {"tail": self._tail}
-        return {"parts": self._file_count, "columns": [*self._column_types.items()], **tail}
+        return SinkPosition(
+            parts=self._file_count, columns=[*self._column_types.items()], tail=self._tail
+        )
 
     def _cast_column(self, name: str, table: pa.Table) -> pa.Array:
         """A column in its type in earlier files; nulls without a type become strings. Raises

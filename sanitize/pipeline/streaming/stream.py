@@ -852,7 +852,7 @@ def run_stream(
                 )
             sink = JsonLinesStreamSink(stdout or sys.stdout.buffer)
         elif output.suffix in (".jsonl", ".ndjson"):
-            sink = JsonLinesFileSink(output, processor.sinks.get(absolute_output, {}))
+            sink = JsonLinesFileSink(output, processor.sinks.get(absolute_output))
         elif output.suffix:
             raise UsageError(
                 f"{output}: a stream writes JSON lines (-o FILE.jsonl) or a folder of Parquet files"
@@ -860,7 +860,7 @@ def run_stream(
             )
         else:
             sink = ParquetFolderSink(
-                output, processor.sinks.get(absolute_output, {}), settings.rows_per_shard
+                output, processor.sinks.get(absolute_output), settings.rows_per_shard
             )
         if not inputs:
             text_field = _get_text_field(settings) if lines else None

@@ -3,12 +3,14 @@ the other files of the folder count."""
 
 from __future__ import annotations
 
-import contextlib
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
+from pydantic import BeforeValidator, PlainSerializer
+
+from sanitize.core.command_results import IF_SET, from_json, to_json
 from sanitize.core.text_cells import LeafPath
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.storage.files import read_saved_json, write_json
@@ -21,13 +23,27 @@ COMPONENT_LOG_FILE, COLUMN_VALUES_FILE = "component_pools.jsonl", "column_values
 QUARANTINE_FOLDER = "quarantine"
 # what a state is only valid for, in the order in which differences are reported
 _SETTINGS = {"plan_hash": "plan", "key_id": "key", "columns_hash": "roles of columns"}
-# of the values in state.json
-_TYPES = {
-    **dict.fromkeys(("records", "quarantined", "component_log_bytes"), int),
-    **dict.fromkeys(("column_value_bytes", "quarantine_bytes"), int),
-    **dict.fromkeys(("sources", "sinks"), dict),
-    **dict.fromkeys(("text_fields", "seen_columns", "value_files"), list),
-}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinkPosition:
+    """What of an output is acknowledged, from which a new sink for the same place resumes: of a
+    file its bytes, of a folder the number of its files and the names and types of their columns (as
+    pairs, since a JSON object would lose the order). `tail` is a hash of the last bytes."""
+
+    bytes: int = 0
+    parts: int = 0
+    columns: Sequence[tuple[str, str]] = ()
+    tail: Annotated[str | None, IF_SET] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ValueFile:
+    """One file of the `ValueLog`: its name, the number of its ids, and its checksum."""
+
+    name: str
+    ids: int
+    crc32: int
 
 
 @dataclass(frozen=True)
@@ -36,6 +52,18 @@ class TextField:
 
     rank: int
     path: LeafPath
+
+    @classmethod
+    def from_json(cls, row: object) -> TextField:
+        """The field of a row of state.json: rank, column, and the steps inside it."""
+        match row:
+            case [int(rank), str(column), *steps] if all(isinstance(one, str) for one in steps):
+                return cls(rank, LeafPath(column, tuple(map(str, steps))))
+        raise ValueError
+
+    def to_json(self) -> list[int | str]:
+        """The row of state.json."""
+        return [self.rank, self.path.column, *self.path.steps]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,11 +80,15 @@ class StreamState:
     records: int = 0
     quarantined: int = 0
     sources: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    sinks: Mapping[str, dict[str, Any]] = field(default_factory=dict)
-    text_fields: Sequence[TextField] = ()
+    sinks: Mapping[str, SinkPosition] = field(default_factory=dict)
+    text_fields: Sequence[
+        Annotated[
+            TextField, BeforeValidator(TextField.from_json), PlainSerializer(TextField.to_json)
+        ]
+    ] = ()
     seen_columns: Sequence[str] = ()
-    shape: RecordShape | None = None
-    value_files: Sequence[Mapping[str, Any]] = ()
+    shape: Annotated[RecordShape | None, IF_SET] = None
+    value_files: Sequence[ValueFile] = ()
     component_log_bytes: int = 0
     column_value_bytes: int = 0
     quarantine_bytes: int = 0
@@ -89,32 +121,13 @@ class StreamState:
                     f"{folder}: was created with another {described}; use the same one, or a new"
                     " --state"
                 )
-        with contextlib.suppress(LookupError, TypeError, ValueError, AttributeError):
-            return cls._parse(saved)
-        raise OutputBroken(
-            f"{folder / _FILE}: is damaged: an entry of it has another form. {remedy}"
-        )
-
-    @classmethod
-    def _parse(cls, saved: Mapping[str, Any]) -> StreamState:
-        """The state in the content of state.json. Raises TypeError and the like for another
-        form."""
-        known = {one.name: saved[one.name] for one in fields(cls) if one.name in saved}
-        if any(not isinstance(known.get(name, kind()), kind) for name, kind in _TYPES.items()):
-            raise TypeError
-        known["text_fields"] = [
-            TextField(rank, LeafPath(column, tuple(steps)))
-            for rank, column, *steps in saved.get("text_fields", ())
-        ]
-        known["shape"] = RecordShape.from_json(saved["shape"]) if "shape" in saved else None
-        return cls(**known)
+        try:
+            return from_json(cls, saved)
+        except ValueError:
+            raise OutputBroken(
+                f"{folder / _FILE}: is damaged: an entry of it has another form. {remedy}"
+            ) from None
 
     def write(self, folder: Path) -> None:
         """Put this state in the place of that in the folder, with one rename."""
-        state = {one.name: getattr(self, one.name) for one in fields(self)}
-        state["text_fields"] = [
-            [one.rank, one.path.column, *one.path.steps] for one in self.text_fields
-        ]
-        del state["shape"]
-        shape = {} if self.shape is None else {"shape": asdict(self.shape)}
-        write_json(folder / _FILE, {**state, **shape})
+        write_json(folder / _FILE, to_json(self))

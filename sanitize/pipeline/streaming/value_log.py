@@ -12,15 +12,15 @@ its distinct forms, most often one, at most six."""
 from __future__ import annotations
 
 import zlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 from sanitize.array_types import I64, U32
 from sanitize.errors import OutputBroken
+from sanitize.pipeline.streaming.stream_state import ValueFile
 from sanitize.storage.files import fsync
 
 SURROGATE_FLAG = np.uint32(1 << 31)  # tag bit: the id is the normalised form of a generated variant
@@ -48,9 +48,7 @@ class ValueLog:
     """Ids with their tags: number of occurrences (at most `max_count`), with VALUE_FLAG for values,
     SURROGATE_FLAG and SURROGATE_FORM_FLAG for variants."""
 
-    def __init__(
-        self, folder: Path, runs: Sequence[Mapping[str, Any]] = (), max_count: int = 1
-    ) -> None:
+    def __init__(self, folder: Path, runs: Sequence[ValueFile] = (), max_count: int = 1) -> None:
         """`runs` is the list that `commit` returned. Raises OutputBroken if a file does not match
         its entry."""
         self.folder, self.max_count = folder, min(max_count, MAX_COUNT)
@@ -85,7 +83,7 @@ class ValueLog:
             self._runs.append(_SortedRun(*self._combine_duplicates(ids[order], tags[order])))
             self._add_to_bitmap(self._runs[-1].ids)
 
-    def commit(self) -> list[dict[str, Any]]:
+    def commit(self) -> list[ValueFile]:
         """Write the runs in memory to disk (fsync), merging where needed; returns the list of runs
         for the next `ValueLog`."""
         new = [run for run in self._runs if not run.name]
@@ -98,7 +96,7 @@ class ValueLog:
         if new:
             old.append(self._write_run(merged))
         self._runs = old
-        return [{"name": run.name, "ids": len(run.ids), "crc32": run.crc} for run in self._runs]
+        return [ValueFile(name=run.name, ids=len(run.ids), crc32=run.crc) for run in self._runs]
 
     def delete_stale_files(self) -> None:
         """Delete the files in the folder that are no current run."""
@@ -189,8 +187,8 @@ def get_counts(tags: U32) -> I64:
     return (tags & _COUNT_MASK).astype(np.int64)
 
 
-def _open_run(folder: Path, entry: Mapping[str, Any]) -> _SortedRun:
-    path, count = folder / str(entry["name"]), int(entry["ids"])
+def _open_run(folder: Path, entry: ValueFile) -> _SortedRun:
+    path, count = folder / entry.name, entry.ids
     try:
         has_expected_size = path.stat().st_size == 12 * count
         crc = 0
@@ -199,7 +197,7 @@ def _open_run(folder: Path, entry: Mapping[str, Any]) -> _SortedRun:
                 crc = zlib.crc32(block, crc)
     except OSError:
         has_expected_size = False
-    if not has_expected_size or crc != entry["crc32"]:
+    if not has_expected_size or crc != entry.crc32:
         raise OutputBroken(
             f"{path}: does not match the state (size or CRC-32); the disk may be failing. "
             "Restore the state from a backup, or use a new --state"

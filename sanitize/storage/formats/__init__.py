@@ -23,7 +23,6 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -146,11 +145,10 @@ class PackTask:
     folder: Path
 
 
-def pack_shard(task: PackTask) -> dict[str, Any]:
-    """Writes the shard in the format of the task to `task.folder`; returns its size in bytes."""
+def pack_shard(task: PackTask) -> None:
+    """Writes the shard in the format of the task to `task.folder`."""
     out = task.folder / f"shard{format_suffix(task.format)}"
     get_format(task.format).pack(task.shard, out)
-    return {"bytes": out.stat().st_size}
 
 
 def shard_path(run_folder: Path, format: str, shard_no: int) -> Path:

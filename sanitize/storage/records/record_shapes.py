@@ -80,14 +80,6 @@ class RecordShape:
     arguments: tuple[str, ...] = ()
     turns: tuple[str, ...] = ()
 
-    @classmethod
-    def from_json(cls, data: Mapping[str, Any]) -> RecordShape:
-        """The shape whose fields are JSON data."""
-        return cls(
-            name=str(data["name"]),
-            **{name: tuple(data[name]) for name in ("texts", "roles", "arguments", "turns")},
-        )
-
     @property
     def call_arguments(self) -> tuple[str, ...]:
         """The paths of `arguments` that are not turns as JSON."""

@@ -631,8 +631,8 @@ def test_files_that_appear_before_the_first_record_are_not_overwritten(tmp_path:
     hours later: files that appear in between are not overwritten."""
     record = DictBatch([{"text": "b"}])
     sinks: list[Sink] = [
-        JsonLinesFileSink(tmp_path / "out.jsonl", {}),
-        ParquetFolderSink(tmp_path / "out", {}),
+        JsonLinesFileSink(tmp_path / "out.jsonl", None),
+        ParquetFolderSink(tmp_path / "out", None),
     ]
     (tmp_path / "out").mkdir()
     foreign_files = [

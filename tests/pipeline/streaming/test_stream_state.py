@@ -503,7 +503,7 @@ def test_existing_files_at_the_output_are_refused_and_unchanged(sink: type, tmp_
     else:
         existing_path.write_text("x")
     with pytest.raises(UsageError, match="already|holds files"):
-        sink(existing_path, {})
+        sink(existing_path, None)
     assert (
         existing_path / "mine" if sink is ParquetFolderSink else existing_path
     ).read_text() == "x"
@@ -547,13 +547,13 @@ def test_invalid_arguments_leave_no_files(
 
 
 def test_a_column_has_one_type_in_a_folder(tmp_path: Path) -> None:
-    sink = ParquetFolderSink(tmp_path / "out", {})
+    sink = ParquetFolderSink(tmp_path / "out", None)
     sink.put(DictBatch([{"text": "a", "n": 1}]))
     committed = sink.commit()
     sink.put(DictBatch([{"text": "b", "n": None}]))
     sink.put(DictBatch([{"text": "c", "more": "x"}]))
     committed = sink.commit()
-    assert committed["parts"] == 2
+    assert committed.parts == 2
     table = pa.concat_tables(
         [pq.read_table(path) for path in sorted((tmp_path / "out").iterdir())],
         promote_options="default",
@@ -660,7 +660,7 @@ def test_value_log_equals_a_dictionary(
                 )
             if is_commit:
                 committed_files, committed_entries = value_log.commit(), dict(expected_entries)
-                sizes = [entry["ids"] for entry in committed_files]
+                sizes = [entry.ids for entry in committed_files]
                 assert all(
                     smaller * 2 <= larger for larger, smaller in zip(sizes, sizes[1:], strict=False)
                 )
@@ -670,7 +670,7 @@ def test_value_log_equals_a_dictionary(
                     dict(committed_entries),
                 )
                 assert {path.name for path in Path(name).iterdir()} == {
-                    entry["name"] for entry in committed_files
+                    entry.name for entry in committed_files
                 }
             all_ids = np.array([number * (1 << 57) + number for number in range(41)], np.int64)
             found_tags = value_log.get_tags(all_ids)
@@ -812,11 +812,12 @@ def test_a_state_and_a_work_folder_are_not_interchangeable(
     "change",
     [
         None,
-        {"records": "5"},
+        {"records": "one"},
         {"text_fields": [[]]},
-        {"sinks": []},
+        {"text_fields": [[0, "text", 1]]},
+        {"sinks": {"a": 1}},
         {"shape": {"name": "chat"}},
-        {"value_files": {}},
+        {"value_files": [{"name": "0.run"}]},
     ],
 )
 def test_a_damaged_state_is_reported(
@@ -853,6 +854,31 @@ def test_a_state_of_version_1_is_refused(tmp_path: Path, monkeypatch: pytest.Mon
     with pytest.raises(UsageError, match="state: the state of a stream, which keeps no tables"):
         top("state")
     assert sorted(tmp_path.rglob("*")) == before
+
+
+@pytest.mark.parametrize("output", ["out.jsonl", "out"])
+def test_a_state_with_only_the_entries_of_its_output_is_continued(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, output: str
+) -> None:
+    """Earlier versions wrote either the bytes of a file or the parts of a folder."""
+    monkeypatch.chdir(tmp_path)
+    for name in ("1.jsonl", "2.jsonl"):
+        Path(name).write_text(json.dumps({"text": f"bob.mann{name[0]}@example.com"}) + "\n")
+    settings = Settings(seed=1)
+    run_stream([Path("1.jsonl")], Path(output), PLAN, Path("state"), settings)
+    state = json.loads(Path("state/state.json").read_text())
+    for position in state["sinks"].values():
+        for entry in ("parts", "columns") if output == "out.jsonl" else ("bytes",):
+            del position[entry]
+    Path("state/state.json").write_text(json.dumps(state))
+    result = run_stream([Path("2.jsonl")], Path(output), PLAN, Path("state"), settings)
+    assert result.position == 2
+    texts = (
+        Path(output).read_text().splitlines()
+        if output == "out.jsonl"
+        else pq.read_table(output).column("text").to_pylist()
+    )
+    assert len(texts) == 2
 
 
 def test_output_inside_the_input_is_refused_without_a_state_too(tmp_path: Path) -> None:
