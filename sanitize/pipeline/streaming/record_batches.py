@@ -38,6 +38,7 @@ from sanitize.core.text_cells import (
 from sanitize.errors import InputRefused, UsageError, suggest_names
 from sanitize.pipeline.indexing.column_value_finder import ValueLeaf, list_cells
 from sanitize.pipeline.indexing.kept_columns import describe_value_leaf, select_value_leaves
+from sanitize.pipeline.streaming.stream_state import TextField
 from sanitize.readers import jsonl
 from sanitize.readers.standard_form import find_faults, find_leaf, is_binary, null_out_rows
 from sanitize.readers.survey import Roles
@@ -71,14 +72,6 @@ class QuarantineEntry:
 _PLAUSIBLE_NAME = re.compile(r"[^\W\d][\w.-]{0,39}((\[\])?\.[^\W\d][\w.-]{0,39})?")
 
 
-@dataclass(frozen=True)
-class TextField:
-    """A field of the records that had texts: its path, and the rank by which fields are sorted."""
-
-    path: LeafPath
-    rank: int
-
-
 @dataclass
 class StreamLayout:
     """Column roles, the policies that differ from the defaults, and all fields that had texts, in
@@ -98,7 +91,7 @@ class StreamLayout:
         if self.roles.shape is not None:
             self.main_path = self.roles.shape.select_cells([self.main_path])[0]
         if not self.text_fields:
-            self.text_fields.append(TextField(self.main_path, -1))
+            self.text_fields.append(TextField(-1, self.main_path))
         if self.policies.get(self.main_column, "sanitize") != "sanitize":
             raise UsageError(
                 f"--{self.policies[self.main_column]} {self.main_column}: it is the main text,"
@@ -154,7 +147,7 @@ class StreamLayout:
             # inserted; any other field is appended
             is_inserted = is_new_column or _is_list(path.steps)
             rank = self._column_numbers[path.column] if is_inserted else _LAST_RANK
-            bisect.insort_right(self.text_fields, TextField(path, rank), key=lambda one: one.rank)
+            bisect.insort_right(self.text_fields, TextField(rank, path), key=lambda one: one.rank)
 
 
 @dataclass(frozen=True)

@@ -40,7 +40,7 @@ from sanitize.core.command_results import KindOutcomes
 from sanitize.core.engine import WorkerDied
 from sanitize.core.keys import Key
 from sanitize.core.span_table import SpanTable
-from sanitize.core.text_cells import LeafPath, column_of_path
+from sanitize.core.text_cells import column_of_path
 from sanitize.engines.worker_process import map_ahead
 from sanitize.errors import (
     InputRefused,
@@ -52,6 +52,7 @@ from sanitize.errors import (
 )
 from sanitize.finders import patterns
 from sanitize.kinds.kind import custom_kinds
+from sanitize.pipeline.streaming import stream_state
 from sanitize.pipeline.streaming.batch_processor import (
     BatchProcessor,
     BatchResult,
@@ -67,7 +68,6 @@ from sanitize.pipeline.streaming.record_batches import (
     StreamBatch,
     StreamLayout,
     TextColumns,
-    TextField,
 )
 from sanitize.pipeline.streaming.source_identity import check_source, describe_source
 from sanitize.pipeline.streaming.sources_and_sinks import (
@@ -280,10 +280,7 @@ class StreamProcessor:
             self.layout = StreamLayout(
                 roles,
                 columns.policies,
-                [
-                    TextField(LeafPath(column, tuple(steps)), rank)
-                    for rank, column, *steps in saved.text_fields
-                ],
+                list(saved.text_fields),
                 list(saved.seen_columns),
                 self._reader,
             )
@@ -296,7 +293,7 @@ class StreamProcessor:
             )
             self.component_pools = (
                 ComponentLog(
-                    state_folder / "component_pools.jsonl",
+                    state_folder / stream_state.COMPONENT_LOG_FILE,
                     saved.component_log_bytes,
                 )
                 if any(editor.pooled_kinds for editor in self.plan.editors)
@@ -305,7 +302,7 @@ class StreamProcessor:
             searches_columns = self.settings.verify != "off" and self.plan.publishable
             self.column_values = (
                 ColumnValueLog(
-                    state_folder / "column_values.jsonl",
+                    state_folder / stream_state.COLUMN_VALUES_FILE,
                     saved.column_value_bytes,
                     check_mode=self.settings.verify,
                 )
@@ -313,7 +310,8 @@ class StreamProcessor:
                 else None
             )
             self._quarantine_file = (
-                private_folder.make_private_folder(state_folder / "quarantine") / "records.jsonl"
+                private_folder.make_private_folder(state_folder / stream_state.QUARANTINE_FOLDER)
+                / "records.jsonl"
             )
             self._quarantine_file.touch(mode=0o600)
             os.truncate(self._quarantine_file, saved.quarantine_bytes)
@@ -535,9 +533,7 @@ class StreamProcessor:
                 quarantined=self.total_quarantined,
                 sources=self.sources,
                 sinks=self.sinks,
-                text_fields=[
-                    [one.rank, one.path.column, *one.path.steps] for one in layout.text_fields
-                ],
+                text_fields=layout.text_fields,
                 seen_columns=layout.seen_columns,
                 shape=layout.roles.shape,
                 value_files=value_files,

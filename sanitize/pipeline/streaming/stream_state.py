@@ -8,13 +8,19 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+from pydantic import BeforeValidator, PlainSerializer
+
 from sanitize.core.command_results import IF_SET, from_json, to_json
+from sanitize.core.text_cells import LeafPath
 from sanitize.errors import OutputBroken, UsageError
-from sanitize.storage.files import read_json, write_json
+from sanitize.storage.files import read_saved_json, write_json
 from sanitize.storage.records.record_shapes import RecordShape
 
 VERSION = 3  # raise it when an older state cannot be resumed
 _FILE = "state.json"
+# the other files of the folder, beside the vault and the value log
+COMPONENT_LOG_FILE, COLUMN_VALUES_FILE = "component_pools.jsonl", "column_values.jsonl"
+QUARANTINE_FOLDER = "quarantine"
 # what a state is only valid for, in the order in which differences are reported
 _SETTINGS = {"plan_hash": "plan", "key_id": "key", "columns_hash": "roles of columns"}
 
@@ -40,6 +46,26 @@ class ValueFile:
     crc32: int
 
 
+@dataclass(frozen=True)
+class TextField:
+    """A field of the records that had texts: the rank by which fields are sorted, and its path."""
+
+    rank: int
+    path: LeafPath
+
+    @classmethod
+    def from_json(cls, row: object) -> TextField:
+        """The field of a row of state.json: rank, column, and the steps inside it."""
+        match row:
+            case [int(rank), str(column), *steps] if all(isinstance(one, str) for one in steps):
+                return cls(rank, LeafPath(column, tuple(map(str, steps))))
+        raise ValueError
+
+    def to_json(self) -> list[int | str]:
+        """The row of state.json."""
+        return [self.rank, self.path.column, *self.path.steps]
+
+
 @dataclass(frozen=True, kw_only=True)
 class StreamState:
     """What was acknowledged so far: records and how many of them are in quarantine, the records of
@@ -55,7 +81,11 @@ class StreamState:
     quarantined: int = 0
     sources: Mapping[str, dict[str, Any]] = field(default_factory=dict)
     sinks: Mapping[str, SinkPosition] = field(default_factory=dict)
-    text_fields: Sequence[Sequence[Any]] = ()  # rank, column, and the steps inside it
+    text_fields: Sequence[
+        Annotated[
+            TextField, BeforeValidator(TextField.from_json), PlainSerializer(TextField.to_json)
+        ]
+    ] = ()
     seen_columns: Sequence[str] = ()
     shape: Annotated[RecordShape | None, IF_SET] = None
     value_files: Sequence[ValueFile] = ()
@@ -75,13 +105,9 @@ class StreamState:
 
         Raises OutputBroken if it cannot be read, and UsageError if it is one of another version or
         of other settings: what was seen is only valid for these."""
-        damaged = OutputBroken(
-            f"{folder}/{_FILE}: not readable; restore the state from a backup, or use a new --state"
-        )
-        saved = read_json(folder / _FILE)
-        if saved is None and cls.exists(folder):
-            raise damaged
-        if not saved:
+        remedy = "Restore the state from a backup, or use a new --state"
+        saved = read_saved_json(folder / _FILE, remedy)
+        if saved is None:
             return cls(**settings)
         if saved.get("version") != VERSION:
             raise UsageError(
@@ -98,7 +124,9 @@ class StreamState:
         try:
             return from_json(cls, saved)
         except ValueError:
-            raise damaged from None
+            raise OutputBroken(
+                f"{folder / _FILE}: is damaged: an entry of it has another form. {remedy}"
+            ) from None
 
     def write(self, folder: Path) -> None:
         """Put this state in the place of that in the folder, with one rename."""
