@@ -30,7 +30,7 @@ from sanitize.core.arrow_buffers import (
     make_byte_table,
     to_large_string,
 )
-from sanitize.core.intervals import sort_spans
+from sanitize.core.intervals import TextSpans, sort_spans
 from sanitize.core.span_table import ArrayTable
 from sanitize.kernels.term_search import (
     find_terms,
@@ -169,10 +169,9 @@ class LiteralMatcher:
             byte_rules |= self.is_forbidden_before.astype(np.uint8) << 1
         byte_rules |= _LETTERS_AND_DIGITS
         inside = self.inside_lengths, int(self.term_stats[2])
-        text_no, start, term = self._index.find(
+        (text_no, start, end), term = self._index.find(
             buffers, byte_rules, self.data, self.offsets, *inside
         )
-        end = start + self.lengths[term]
         if check_boundaries:
             is_valid = self._has_valid_boundaries(buffers, start, end, text_no, term)
             start, term, end, text_no = (
@@ -348,9 +347,8 @@ class TermIndex:
         term_offsets: I64,
         inside_lengths: U8,
         min_inside_length: int,
-    ) -> tuple[I64, I64, I64]:
-        """Returns the text number, start byte and term row of all matches, in order of their
-        starts."""
+    ) -> tuple[TextSpans, I64]:
+        """Returns all matches, in order of their starts, and the row of the term of each."""
         tables = (getattr(self, column.name) for column in fields(self)[1:])
         rules: U8 = byte_rules | (self.first_bytes << np.uint8(2))
         text_no, start, row = fill_columns(
@@ -367,7 +365,7 @@ class TermIndex:
             ),
             column_count=3,
         )
-        return text_no, start, row
+        return TextSpans(text_no, start, start + np.diff(term_offsets)[row]), row
 
 
 def _find_first_bytes(terms: TextBuffers) -> U8:
