@@ -197,11 +197,11 @@ def try_plan(plan: Plan, text: str) -> PlanTrial:
                 )
             found = _read_tables(
                 folder / "work" / "tables" / "occurrences", ("start_byte", "end_byte", "kind")
-            )
+            ).to_dicts()
             edits = _read_tables(
                 folder / "work" / "runs" / summary.plan_hash / "edits",
                 ("start_byte", "end_byte", "kind", "replacement"),
-            )
+            ).to_dicts()
     raw = text.encode()
     occurrences = []
     edited = {(row["start_byte"], row["end_byte"]): row for row in edits}
@@ -237,16 +237,16 @@ def try_plan(plan: Plan, text: str) -> PlanTrial:
     )
 
 
-def _read_tables(folder: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
+def _read_tables(folder: Path, columns: Sequence[str]) -> pl.DataFrame:
     """The rows of all files of a table, sorted by position."""
     tables = [
         pl.DataFrame(pq.read_table(path, partitioning=None, columns=list(columns)))
         for path in sorted(folder.glob("*.parquet"))
     ]
     if not tables:
-        return []
+        return pl.DataFrame()
     frame = pl.concat([table.with_columns(pl.col("kind").cast(pl.String)) for table in tables])
-    return frame.sort("start_byte", "end_byte").to_dicts()
+    return frame.sort("start_byte", "end_byte")
 
 
 def _rewrite(raw: bytes, edits: Sequence[dict[str, Any]]) -> str:
