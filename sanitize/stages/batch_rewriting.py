@@ -177,19 +177,17 @@ class RewrittenBatch:
 
     def count_outcomes(self) -> dict[str, dict[str, int]]:
         """Numbers of occurrences, and of those the kept and the swept ones, by kind."""
-        counts: dict[str, dict[str, int]] = {}
         names, kind_no = self.occurrences.kind_names, self.occurrences.kind
-        for outcome, kinds in (
-            ("occurrences", kind_no),
-            ("kept", kind_no[self.kept_rows]),
-            ("swept", kind_no[self.occurrences.swept]),
-        ):
-            for kind, count in enumerate(np.bincount(kinds, minlength=len(names)).tolist()):
-                if count:
-                    counts.setdefault(names[kind], {"occurrences": 0, "kept": 0, "swept": 0})[
-                        outcome
-                    ] += count
-        return counts
+        kinds = {
+            "occurrences": kind_no,
+            "kept": kind_no[self.kept_rows],
+            "swept": kind_no[self.occurrences.swept],
+        }
+        counts = {name: np.bincount(rows, minlength=len(names)) for name, rows in kinds.items()}
+        return {
+            names[kind]: {outcome: int(count[kind]) for outcome, count in counts.items()}
+            for kind in np.flatnonzero(counts["occurrences"]).tolist()
+        }
 
     def count_erased(self) -> Counter[str]:
         """Numbers of occurrences of erased persons, by kind."""

@@ -163,7 +163,7 @@ class LiteralMatcher:
         found only from the `certain_length` of its kind on."""
         buffers = TextBuffers.from_array(texts)
         if not len(self) or not len(buffers.data):
-            return _empty_matches()
+            return LiteralMatches.empty()
         byte_rules = self.is_word_byte.astype(np.uint8)
         if check_boundaries:
             byte_rules |= self.is_forbidden_before.astype(np.uint8) << 1
@@ -207,7 +207,7 @@ class LiteralMatcher:
         byte offsets are those of the original text. With boundaries, as `find`."""
         folded = self.decode_nfkc(texts)
         if folded is None:
-            return _empty_matches()
+            return LiteralMatches.empty()
         found = self.find(folded.pieces)
         spans = folded.find_encoded_spans(found.text_no, found.start, found.end)
         rows = spans.is_encoded  # other matches are found by `find` anyway
@@ -418,11 +418,6 @@ def _is_accent(data: U8, byte_offsets: I64) -> Mask:
     lead, trail = data[np.minimum(byte_offsets, last)], data[np.minimum(byte_offsets + 1, last)]
     mark: Mask = (byte_offsets < last) & ((lead == 0xCC) | ((lead == 0xCD) & (trail < 0xB0)))
     return mark
-
-
-def _empty_matches() -> LiteralMatches:
-    nothing = np.empty(0, np.int64)
-    return LiteralMatches(nothing, nothing, nothing, nothing)
 
 
 class _NfkcFolding(dict[int, str]):
