@@ -58,16 +58,22 @@ OCCURRENCES_FOLDER = "tables/occurrences"
 SKIPPED_FOLDER = "tables/skipped"  # documents that no finder has read completely
 VALUE_COUNTS_FILE = "tables/value_counts/all.parquet"
 QUARANTINE_FOLDER = "quarantine"
+DOCUMENTS_FOLDER = "documents"  # inputs that are not read in place
+FETCHED_FOLDER = "fetched"  # inputs from URLs
+FIRST_ROUND_FOLDER = "first_round"  # what finders of two rounds found first
+TASKS_FOLDER = "tasks"  # records of finished tasks; also in the folder of a run
 VAULT_FOLDER = "vault"  # also in the folder of a run
 VALUES_FOLDER = "vault/values"
 # of runs and commands:
 RUNS_FOLDER = "runs"  # each named by the hash of its plan
 PUBLISHED_FOLDER = "published"
+RECEIPTS_FOLDER = "receipts"  # of erasures
+REMOTE_FOLDER = "remote"  # what is known of outputs at URLs
 LABEL_SAMPLE_FILE = "labels/sample.jsonl"
 SPILL_FOLDER = "spill"  # temporary files
 
 # subfolders that exist only in the WORK of a run, and only in the state folder of a stream
-RUN_ONLY_FOLDER, STREAM_ONLY_FOLDER = ("tasks", "value_log")
+RUN_ONLY_FOLDER, STREAM_ONLY_FOLDER = (TASKS_FOLDER, "value_log")
 _VERSION_1_STREAM_FOLDER = "seen"  # the value log in the state folders of streams of version 1
 _FOLDER_OWNERS = {
     RUN_ONLY_FOLDER: "the private folder of a run; use another --state",
