@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
@@ -87,87 +88,34 @@ def aggregate_for_editors(
     each increment of the output, `value_files` a file for each task, and `column_value_files` are
     tables `column_values`: no replacement may equal their values.
     `filter_first_occurrences` may remove rows from a table of first occurrences (a path)."""
-    results: list[Aggregates] = []
+    sources = _Sources(
+        engine=engine,
+        folder=folder,
+        occurrences=occurrences,
+        value_counts_file=value_counts_file,
+        value_files=value_files,
+        column_value_files=column_value_files,
+        has_dropped=bool(drop_files),
+        is_selection=is_selection,
+        increment_starts=increment_starts,
+        blacklist_file=blacklist_file,
+        key=key,
+    )
     remaining: Sequence[Path] = (
         [exclude_dropped(engine, occurrences, drop_files, folder / "remaining_occurrences.parquet")]
         if drop_files
         else occurrences
     )
+    results: list[Aggregates] = []
     claimed_kinds: set[str] = set()
     for number, editor in enumerate(editors):
-        tables: dict[str, Path] = {}
         kinds_file = folder / f"{number}-kinds.parquet"
         chosen_kinds = sorted(set(editor.kinds) - claimed_kinds)
         pq.write_table(pa.table({"kind": pa.array(chosen_kinds, pa.string())}), kinds_file)
         claimed_kinds |= set(editor.kinds)
-        is_whole_corpus = number == 0 and not drop_files and not is_selection
-        if editor.keep and "first_occurrences" in editor.required_aggregates:
-            tables["first_occurrences"] = folder / f"{number}-first_occurrences.parquet"
-            if is_whole_corpus and editor.keep == 1:
-                engine.sql(
-                    queries.get_query("first_occurrences_from_counts").sql,
-                    {"value_counts": [value_counts_file], "chosen_kinds": [kinds_file]},
-                    tables["first_occurrences"],
-                )
-            else:
-                engine.sql(
-                    queries.get_query("first_occurrences").sql,
-                    {"remaining_occurrences": remaining, "chosen_kinds": [kinds_file]},
-                    tables["first_occurrences"],
-                    keep=editor.keep,
-                )
+        tables = _EditorTables(sources, number, editor, kinds_file, remaining).write_all()
+        if "first_occurrences" in tables:
             filter_first_occurrences(tables["first_occurrences"])
-        if "value_ids" in editor.required_aggregates:
-            tables["value_ids"] = value_counts_file
-        if "known_forms" in editor.required_aggregates:
-            tables["known_forms"] = folder / "known_forms.parquet"
-            if not tables["known_forms"].exists():  # the same for all editors
-                write_known_forms(
-                    value_counts_file,
-                    value_files,
-                    column_value_files,
-                    increment_starts,
-                    key,
-                    tables["known_forms"],
-                )
-        if "increments" in editor.required_aggregates:
-            tables["increments"] = folder / "increments.parquet"
-            starts = pa.array([first_doc_no for _, first_doc_no in increment_starts], pa.int64())
-            pq.write_table(pa.table({"first_doc_no": starts}), tables["increments"])
-        if "component_pools" in editor.required_aggregates:
-            tables["component_pools"] = folder / f"{number}-component_pools.parquet"
-            remaining_ids = (
-                _remaining_value_ids(engine, remaining, folder / f"{number}-ids.parquet")
-                if drop_files
-                else None
-            )
-            write_component_pools(
-                editor.kinds, value_files, tables["component_pools"], remaining_ids
-            )
-        if "distinct_values_of_kinds" in editor.required_aggregates:
-            tables["distinct_values_of_kinds"] = (
-                folder / f"{number}-distinct_values_of_kinds.parquet"
-            )
-            engine.sql(
-                queries.get_query("distinct_values_of_kinds").sql,
-                {
-                    "value_spellings": [*value_files, *column_value_files],
-                    "chosen_kinds": [kinds_file],
-                },
-                tables["distinct_values_of_kinds"],
-            )
-        if isinstance(editor, LinkingEditor) and editor.linked:
-            tables["entity_values"] = folder / f"{number}-entity_values.parquet"
-            sources = {
-                "occurrences": occurrences,
-                "value_spellings": value_files,
-                "chosen_kinds": [kinds_file],
-            }
-            engine.sql(queries.get_query("entity_values").sql, sources, tables["entity_values"])
-        if "blacklist" in editor.required_aggregates:
-            tables["blacklist"] = blacklist_file or folder / "empty_blacklist.parquet"
-            if blacklist_file is None:
-                pq.write_table(BLACKLIST.schema.empty_table(), tables["blacklist"])
         if editor.pass_schemas:
             assert corpus is not None
             tables |= editor.build_tables(
@@ -177,6 +125,132 @@ def aggregate_for_editors(
             remaining = _exclude_claimed(engine, remaining, kinds_file, tables, folder, number)
         results.append(Aggregates(tables))
     return tuple(results)
+
+
+@dataclass(frozen=True, kw_only=True, repr=False)
+class _Sources:
+    """What the tables of all editors are computed from, as in `aggregate_for_editors`."""
+
+    engine: Engine
+    folder: Path
+    occurrences: Sequence[Path]
+    value_counts_file: Path
+    value_files: Sequence[Path]
+    column_value_files: Sequence[Path]
+    has_dropped: bool
+    is_selection: bool
+    increment_starts: Sequence[tuple[int, int]]
+    blacklist_file: Path | None
+    key: Key
+
+
+@dataclass(frozen=True, repr=False)
+class _EditorTables:
+    """Writes the tables of one editor: a method for each name in `required_aggregates`."""
+
+    sources: _Sources
+    number: int  # of the editor
+    editor: Editor
+    kinds_file: Path  # the kinds that no earlier editor has
+    remaining: Sequence[Path]  # the occurrences that no earlier part took
+
+    def write_all(self) -> dict[str, Path]:
+        """The files by the names of their tables."""
+        writers = {
+            "first_occurrences": self.write_first_occurrences,
+            "value_ids": lambda: self.sources.value_counts_file,
+            "known_forms": self.write_known_forms,
+            "increments": self.write_increments,
+            "component_pools": self.write_component_pools,
+            "distinct_values_of_kinds": self.write_distinct_values,
+            "blacklist": self.write_blacklist,
+        }
+        names = [
+            name
+            for name in self.editor.required_aggregates
+            if name in writers and (name != "first_occurrences" or self.editor.keep)
+        ]
+        tables = {name: writers[name]() for name in names}
+        if isinstance(self.editor, LinkingEditor) and self.editor.linked:
+            tables["entity_values"] = self.write_entity_values()
+        return tables
+
+    def _query(
+        self, table: str, sources: Mapping[str, Sequence[Path]], *, query: str = "", **options: int
+    ) -> Path:
+        """Run the query of a table, or another one with the same columns, into its file."""
+        out = self.sources.folder / f"{self.number}-{table}.parquet"
+        self.sources.engine.sql(queries.get_query(query or table).sql, sources, out, **options)
+        return out
+
+    def write_first_occurrences(self) -> Path:
+        chosen_kinds = {"chosen_kinds": [self.kinds_file]}
+        is_whole_corpus = not (self.number or self.sources.has_dropped or self.sources.is_selection)
+        if is_whole_corpus and self.editor.keep == 1:
+            return self._query(
+                "first_occurrences",
+                {"value_counts": [self.sources.value_counts_file], **chosen_kinds},
+                query="first_occurrences_from_counts",
+            )
+        return self._query(
+            "first_occurrences",
+            {"remaining_occurrences": self.remaining, **chosen_kinds},
+            keep=self.editor.keep,
+        )
+
+    def write_known_forms(self) -> Path:
+        sources, out = self.sources, self.sources.folder / "known_forms.parquet"
+        if not out.exists():  # the same for all editors
+            write_known_forms(
+                sources.value_counts_file,
+                sources.value_files,
+                sources.column_value_files,
+                sources.increment_starts,
+                sources.key,
+                out,
+            )
+        return out
+
+    def write_increments(self) -> Path:
+        out = self.sources.folder / "increments.parquet"
+        starts = [first_doc_no for _, first_doc_no in self.sources.increment_starts]
+        pq.write_table(pa.table({"first_doc_no": pa.array(starts, pa.int64())}), out)
+        return out
+
+    def write_component_pools(self) -> Path:
+        sources, out = self.sources, self.sources.folder / f"{self.number}-component_pools.parquet"
+        remaining_ids = None
+        if sources.has_dropped:
+            ids_file = self._query("remaining_values", {"remaining_occurrences": self.remaining})
+            remaining_ids = np.asarray(
+                pq.read_table(ids_file, partitioning=None).column("value_id"), np.int64
+            )
+        write_component_pools(self.editor.kinds, sources.value_files, out, remaining_ids)
+        return out
+
+    def write_distinct_values(self) -> Path:
+        spellings = [*self.sources.value_files, *self.sources.column_value_files]
+        return self._query(
+            "distinct_values_of_kinds",
+            {"value_spellings": spellings, "chosen_kinds": [self.kinds_file]},
+        )
+
+    def write_blacklist(self) -> Path:
+        if self.sources.blacklist_file is not None:
+            return self.sources.blacklist_file
+        out = self.sources.folder / "empty_blacklist.parquet"
+        pq.write_table(BLACKLIST.schema.empty_table(), out)
+        return out
+
+    def write_entity_values(self) -> Path:
+        return self._query(
+            "entity_values",
+            {
+                "occurrences": self.sources.occurrences,
+                "value_spellings": self.sources.value_files,
+                "chosen_kinds": [self.kinds_file],
+            },
+        )
 
 
 def _exclude_claimed(
@@ -223,14 +297,6 @@ def _exclude_claimed(
     sources = {"occurrences": remaining_files, "claimed_spans": [claimed_spans], "drops": [drops]}
     engine.sql(queries.get_query("remaining_occurrences").sql, sources, out)
     return [out]
-
-
-def _remaining_value_ids(engine: Engine, remaining_files: Sequence[Path], out: Path) -> I64:
-    """The distinct value ids among the remaining occurrences, ascending."""
-    engine.sql(
-        queries.get_query("remaining_values").sql, {"remaining_occurrences": remaining_files}, out
-    )
-    return np.asarray(pq.read_table(out, partitioning=None).column("value_id"), np.int64)
 
 
 def _unique_texts(pieces: Sequence[pa.LargeStringArray]) -> pa.LargeStringArray:
