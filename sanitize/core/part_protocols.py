@@ -135,6 +135,21 @@ class Aggregates:
     tables: Mapping[str, Path]
 
 
+@dataclass(frozen=True, kw_only=True)
+class PrivacyCost:
+    """What one draw of an editor costs, as the privacy ledger states it."""
+
+    mechanism: str
+    epsilon: float  # infinite: no number bounds a draw
+    shared: bool  # one draw is used for all documents
+    own_model: bool  # the model is the user's: it may have seen the corpus
+    casing: str
+    # among which documents the sum over a document is claimed as a bound; empty: it is not
+    by_document: str = ""
+    # further words and numbers of the mechanism
+    details: Mapping[str, Any] = field(default_factory=dict)
+
+
 @dataclass(frozen=True, repr=False)
 class EditBatch:
     """Input of an editor: the occurrences of its kinds in some whole documents, in corpus order,
@@ -441,13 +456,8 @@ class Editor(Part):
         """Raises PlanError for a missing setting, or one that does not fit documents of this schema
         (None where it is not known yet)."""
 
-    def describe_privacy_cost(self) -> dict[str, Any]:
-        """The ledger's entry for one draw.
-
-        `epsilon`; `by_document` (whether the sum over a document is claimed as a bound, and among
-        which documents); `shared` (whether one draw is used for all documents); and further words
-        and numbers of the mechanism.
-        """
+    def describe_privacy_cost(self) -> PrivacyCost:
+        """The ledger's entry for one draw."""
         raise NotImplementedError(
             f"{type(self).__name__} does not implement describe_privacy_cost()"
         )
@@ -460,7 +470,7 @@ class Editor(Part):
         """
         return {}
 
-    def summarize(self, aggregates: Aggregates) -> dict[str, Any]:
+    def summarize(self, aggregates: Aggregates) -> Mapping[str, Any]:
         """What the run summary contains about this editor beyond the counts of its kinds: numbers
         and field names, never a value."""
         return {}

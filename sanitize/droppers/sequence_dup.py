@@ -24,7 +24,13 @@ from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.duplicate_groups import find_repeating_groups
 from sanitize.core.part_protocols import CorpusView, Dropper, TextBatch
 from sanitize.text.mail_headers import extract_bodies
-from sanitize.text.tokenizer import WordHashes, hash_word_ranges, hash_words, locate_ngrams
+from sanitize.text.tokenizer import (
+    WordHashes,
+    hash_ngrams,
+    hash_word_ranges,
+    hash_words,
+    locate_ngrams,
+)
 
 ITEM_SCHEMA = pa.schema([("group_no", pa.int64()), ("item_id", pa.int64())])
 
@@ -50,7 +56,7 @@ class SequenceDup(Dropper):
         )
         found = hash_words(buffers)
         if pass_name == "ngrams":
-            hashes, first = hash_word_ranges(found, *locate_ngrams(found, self.min_tokens))
+            hashes, first = hash_ngrams(found, self.min_tokens)
         else:
             hashes, first = _winnow(found, self.min_tokens)
         docs = np.repeat(text_batch.doc_no, np.diff(first))
@@ -76,14 +82,14 @@ def _winnow(tokens: WordHashes, size: int) -> tuple[U64, I64]:
     """For every window of `size` consecutive words, the smallest hash of a run of half as many
     words; and the offsets of the texts."""
     inner = max(1, size // 2)
-    starts, _, first = locate_ngrams(tokens, size)
+    starts, first = locate_ngrams(tokens, size)
     if not len(starts):
         return np.empty(0, np.uint64), first
     # the hash of the short run that begins at every word; a run across the end of a text is in no
     # window below
     count = len(tokens.hashes)
     at = np.arange(count)
-    short, _ = hash_word_ranges(tokens, at, np.minimum(at + inner, count), first)
+    short = hash_word_ranges(tokens, at, np.minimum(at + inner, count))
     # sliding-window minimum, by doubling the window
     wide, window = 1, size - inner + 1
     smallest = short

@@ -15,13 +15,14 @@ forward passes for each word.
 from __future__ import annotations
 
 import math
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from pydantic import Field
 
 from sanitize.array_types import F64, I64
 from sanitize.core.exponential_mechanism import invert_cdf
+from sanitize.core.part_protocols import PrivacyCost
 from sanitize.editors.dp_mlm import DpMlm
 from sanitize.text.masked_lm import MaskedInput
 
@@ -44,20 +45,16 @@ class CosineMlm(DpMlm):
         """These settings with the hash of the model."""
         return self.model_copy(update={"model_sha256": self._model_hash()}) if self.model else self
 
-    def describe_privacy_cost(self) -> dict[str, Any]:
+    def describe_privacy_cost(self) -> PrivacyCost:
         """One draw in the ledger, without a privacy claim."""
-        return {
-            "mechanism": (
+        return self._make_privacy_cost(
+            mechanism=(
                 "a softmax over cosines of a masked language model's most likely words: not DP"
             ),
-            "not_dp": True,
-            "epsilon": math.inf,  # no finite number bounds a draw
-            "weight": self.epsilon,
-            "shared": self.mapping == "corpus",
-            "by_document": "",
-            "top": self.top,
-            **self._ledger_settings(),
-        }
+            epsilon=math.inf,  # no finite number bounds a draw
+            weight=self.epsilon,
+            top=self.top,
+        )
 
     def _draw_words(self, rows: list[MaskedInput], uniforms: F64) -> I64:
         """The vocabulary number of the word drawn for each row, at its uniform number. ValueError

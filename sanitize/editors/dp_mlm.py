@@ -40,7 +40,14 @@ from sanitize.core.exponential_mechanism import (
     uniform_from_bits,
 )
 from sanitize.core.keys import Draws, Key, siphash
-from sanitize.core.part_protocols import Aggregates, RemovalPolicy, TextBatch, TextEditor, TextEdits
+from sanitize.core.part_protocols import (
+    Aggregates,
+    PrivacyCost,
+    RemovalPolicy,
+    TextBatch,
+    TextEditor,
+    TextEdits,
+)
 from sanitize.editors.mask_words import MaskWords
 from sanitize.errors import MissingExtra, PlanError, suggest_names
 from sanitize.text.masked_lm import MaskedInput, MaskedModel, hash_model_folder, load_masked_model
@@ -367,7 +374,7 @@ class DpMlm(TextEditor):
         assert self.lower is not None and self.upper is not None
         return ClipBounds(self.lower, self.upper, self.bounds_source)
 
-    def describe_privacy_cost(self) -> dict[str, Any]:
+    def describe_privacy_cost(self) -> PrivacyCost:
         """One draw in the ledger: mechanism, epsilon, sensitivity and what equal documents must
         share."""
         bounds = self.bounds()
@@ -376,32 +383,39 @@ class DpMlm(TextEditor):
             self.mapping
         ]
         left = " function words and" if self.targets == ("content",) else ""
-        return {
-            "mechanism": "exponential mechanism over the clipped logits of a masked language model",
-            "epsilon": self.epsilon,
-            "shared": self.mapping == "corpus",
-            "by_document": (
+        return self._make_privacy_cost(
+            mechanism="exponential mechanism over the clipped logits of a masked language model",
+            epsilon=self.epsilon,
+            by_document=(
                 ""
                 if chosen or self.mapping == "corpus" or self.own_model
                 else f"documents with the same{left} punctuation, spacing and number of words{same}"
             ),
-            "bounds": {"lower": bounds.lower, "upper": bounds.upper, "source": bounds.source},
-            "sensitivity": bounds.sensitivity,
-            "temperature": bounds.temperature(self.epsilon),
-            **self._ledger_settings(),
-        }
+            bounds={"lower": bounds.lower, "upper": bounds.upper, "source": bounds.source},
+            sensitivity=bounds.sensitivity,
+            temperature=bounds.temperature(self.epsilon),
+        )
 
-    def _ledger_settings(self) -> dict[str, Any]:
-        """The settings of a draw that the ledger records."""
-        return {
-            "targets": list(self.targets),
-            "mapping": self.mapping,
-            "casing": self.casing,
-            "where": bool(self.where),
-            "model_sha256": self.model_sha256,
-            "own_model": self.own_model,
-            "part_version": self.VERSION,
-        }
+    def _make_privacy_cost(
+        self, mechanism: str, epsilon: float, by_document: str = "", **details: Any
+    ) -> PrivacyCost:
+        """The cost of a draw, with the settings that the ledger records."""
+        return PrivacyCost(
+            mechanism=mechanism,
+            epsilon=epsilon,
+            shared=self.mapping == "corpus",
+            own_model=self.own_model,
+            casing=self.casing,
+            by_document=by_document,
+            details={
+                **details,
+                "targets": list(self.targets),
+                "mapping": self.mapping,
+                "where": bool(self.where),
+                "model_sha256": self.model_sha256,
+                "part_version": self.VERSION,
+            },
+        )
 
     def open(self, key: Key, aggregates: Aggregates) -> None:
         """Load the model, and the blacklist and the tagger if the targets need them."""

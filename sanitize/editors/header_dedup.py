@@ -168,7 +168,7 @@ class HeaderDedup(Editor):
         """The same for all its kinds."""
         return "values in bodies, and the first in mail headers"
 
-    def summarize(self, aggregates: Aggregates) -> dict[str, Any]:
+    def summarize(self, aggregates: Aggregates) -> Mapping[str, Any]:
         """The numbers of removed addresses, spans and whole lines, by header field.
 
         The name of a rare field may reveal who wrote the mail, so all fields without a well-known

@@ -186,6 +186,4 @@ class MaskWords(TextEditor):
 
 def _hash_ngrams(words: UnicodeTokens, starts: I64, ends: I64) -> U64:
     """The hash of each n-gram, given by its range of words."""
-    return hash_word_ranges(WordHashes(words.hashes, np.empty(0, np.int64)), starts, ends, starts)[
-        0
-    ]
+    return hash_word_ranges(WordHashes(words.hashes, np.empty(0, np.int64)), starts, ends)

@@ -34,7 +34,7 @@ from __future__ import annotations
 import unicodedata
 from collections.abc import Callable
 from pathlib import Path
-from typing import ClassVar, Literal, Self
+from typing import ClassVar, Literal, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -112,6 +112,17 @@ _ANCHOR_NUMBERS = {
     "domain": identities.DOMAIN,
     "tld": identities.TLD,
 }
+
+
+class _PreparedDraws(NamedTuple):
+    """Rows that get a label, rows that get a variant; and for the latter their documents, the
+    function that draws texts, and the draws."""
+
+    labelled: npt.NDArray[np.intp]
+    rows: npt.NDArray[np.intp]
+    doc_no: I64
+    draw_texts: _TextDrawer
+    draws: Draws
 
 
 class Rmft(LinkingEditor):
@@ -237,9 +248,8 @@ class Rmft(LinkingEditor):
 
     def _prepare_draws(
         self, kind: Kind, batch: EditBatch, rows: npt.NDArray[np.intp]
-    ) -> tuple[npt.NDArray[np.intp], npt.NDArray[np.intp], I64, _TextDrawer, Draws]:
-        """Rows that get a label, rows that get a variant; and for the latter their documents, the
-        function that draws texts, and the draws."""
+    ) -> _PreparedDraws:
+        """What is needed to draw the replacements of rows of one kind."""
         part = batch.occurrences[rows]
         doc_ids = batch.doc_ids.take(pa.array(rows))
         draws = Draws.for_occurrences(
@@ -270,7 +280,7 @@ class Rmft(LinkingEditor):
                 if kind.make_variants is None
                 else self._build_anchored_drawer(kind, values)
             )
-        return labelled, rows, doc_no, draw_texts, draws
+        return _PreparedDraws(labelled, rows, doc_no, draw_texts, draws)
 
     def _replace(
         self, kind: Kind, batch: EditBatch, rows: npt.NDArray[np.intp]

@@ -19,6 +19,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
@@ -114,39 +115,34 @@ class Known(Finder):
         before."""
         assert self._terms is not None
         terms, buffers = self._terms, TextBuffers.from_array(column.texts)
-        text_no, start, stop, term = terms.find_matches(buffers)
+        found = terms.find_matches(buffers)
         view = separate_escapes(buffers)
         if view is not buffers:
-            is_valid = ~_begins_inside_escape(buffers, view, text_no, start)
-            columns = zip((text_no, start, stop, term), terms.find_matches(view), strict=True)
-            text_no, start, stop, term = (
-                np.append(found[is_valid], separated) for found, separated in columns
-            )
+            is_valid = ~_begins_inside_escape(buffers, view, found.text_no, found.start)
+            found = LiteralMatches.concat([found.take(is_valid), terms.find_matches(view)])
         spans = pl.DataFrame(
-            {"text_no": text_no, "start": start, "end": stop, "kind": terms.matcher.kind[term]}
+            {
+                "text_no": found.text_no,
+                "start": found.start,
+                "end": found.end,
+                "kind": terms.matcher.kind[found.term],
+            }
         )
         # two terms may match the same span
         is_first = spans.select(pl.struct(pl.all()).is_first_distinct()).to_series().to_numpy()
-        text_no, start, stop, term = (
-            text_no[is_first],
-            start[is_first],
-            stop[is_first],
-            term[is_first],
+        found = found.take(is_first)
+        is_new = terms.has_required_spelling(column.texts, found) & ~_is_already_found(
+            column.known_spans, found, terms.lookup_kind_names(found.term)
         )
-        is_new = terms.has_required_spelling(
-            column.texts, text_no, start, stop, term
-        ) & ~_is_already_found(
-            column.known_spans, text_no, start, stop, terms.lookup_kind_names(term)
-        )
-        text_no, start, stop, term = text_no[is_new], start[is_new], stop[is_new], term[is_new]
+        found = found.take(is_new)
         return FoundSpans(
-            text_no=text_no,
-            start_byte=start,
-            end_byte=stop,
-            kind_no=terms.matcher.kind[term],
+            text_no=found.text_no,
+            start_byte=found.start,
+            end_byte=found.end,
+            kind_no=terms.matcher.kind[found.term],
             kind_names=tuple(terms.matcher.kind_names),
-            score=terms.score[term],
-            value_id=terms.matcher.value_id[term],
+            score=terms.score[found.term],
+            value_id=terms.matcher.value_id[found.term],
         )
 
 
@@ -165,42 +161,34 @@ class _KnownTerms:
         self.required_spelling = pl.Series(table.column("spelled"), dtype=pl.String)
         self.kind_names = np.array(self.matcher.kind_names, object)
 
-    def find_matches(self, buffers: TextBuffers) -> tuple[I64, I64, I64, I64]:
-        """Returns text, start and end byte, and term of each match, across any run of white space
-        and in full-width letters."""
+    def find_matches(self, buffers: TextBuffers) -> LiteralMatches:
+        """Returns the matches of all terms, across any run of white space and in full-width
+        letters."""
         collapsed = CollapsedTexts(buffers)
         plain_and_nfkc = [
             self.matcher.find(collapsed.texts),
             self.matcher.find_nfkc(collapsed.texts),
         ]
-        joined = LiteralMatches(
-            *(
-                np.concatenate([getattr(matches, name) for matches in plain_and_nfkc])
-                for name in ("text_no", "start", "end", "term")
-            )
-        )
-        return *collapsed.to_original(joined), joined.term
+        return collapsed.to_original(LiteralMatches.concat(plain_and_nfkc))
 
     def lookup_kind_names(self, term: I64) -> npt.NDArray[np.object_]:
         """Returns the name of the kind of each term."""
         found: npt.NDArray[np.object_] = self.kind_names[self.matcher.kind[term]]
         return found
 
-    def has_required_spelling(
-        self, texts: pa.LargeStringArray, text_no: I64, start: I64, end: I64, term: I64
-    ) -> Mask:
+    def has_required_spelling(self, texts: pa.LargeStringArray, matches: LiteralMatches) -> Mask:
         """False for a single word that is neither spelled as in the user's list nor in capitals."""
-        is_valid = np.ones(len(term), np.bool_)
+        is_valid = np.ones(len(matches), np.bool_)
         single = (
-            np.flatnonzero(self.required_spelling.is_not_null().to_numpy()[term])
-            if len(term)
+            np.flatnonzero(self.required_spelling.is_not_null().to_numpy()[matches.term])
+            if len(matches)
             else np.empty(0, np.int64)
         )
         if len(single):
-            buffers = TextBuffers.from_array(texts)
-            base = buffers.offsets[text_no[single]]
-            low, high = base + start[single], base + end[single]
-            required = self.required_spelling.gather(term[single]).str.normalize("NFC")
+            buffers, words = TextBuffers.from_array(texts), matches.take(single)
+            base = buffers.offsets[words.text_no]
+            low, high = base + words.start, base + words.end
+            required = self.required_spelling.gather(words.term).str.normalize("NFC")
             written = (
                 pl.Series(slice_spans(buffers, low, high), dtype=pl.String)
                 .str.replace_all(r"\s+", " ")
@@ -241,14 +229,14 @@ class CollapsedTexts:
         )
         self.texts = TextBuffers(data[: self.offsets[-1]], self.offsets).to_array()
 
-    def to_original(self, matches: LiteralMatches) -> tuple[I64, I64, I64]:
-        """Returns number of the text, start and end byte of each match, in the original texts."""
+    def to_original(self, matches: LiteralMatches) -> LiteralMatches:
+        """Returns the matches with their bytes in the original texts."""
         first, base = self.offsets[matches.text_no], self.original_offsets[matches.text_no]
         start, last = (
             self._find_original_byte(position + first) - base
             for position in (matches.start, matches.end - 1)
         )
-        return matches.text_no, start, last + 1
+        return replace(matches, start=start, end=last + 1)
 
     def _find_original_byte(self, position: I64) -> I64:
         break_no = np.searchsorted(self.breaks, position, side="right")
@@ -272,15 +260,15 @@ def _begins_inside_escape(
 
 
 def _is_already_found(
-    found: pl.DataFrame, text_no: I64, start_byte: I64, end_byte: I64, kind: npt.NDArray[np.object_]
+    found: pl.DataFrame, matches: LiteralMatches, kind: npt.NDArray[np.object_]
 ) -> Mask:
-    """True for spans inside a span of their kind that was found before."""
-    inside = np.zeros(len(text_no), np.bool_)
+    """True for matches inside a span of their kind that was found before."""
+    inside = np.zeros(len(matches), np.bool_)
     found_text, found_start, found_end = (
         found[name].to_numpy() for name in ("text_no", "start_byte", "end_byte")
     )
     axis, found_axis = flatten_spans(
-        (text_no, start_byte, end_byte), (found_text, found_start, found_end)
+        (matches.text_no, matches.start, matches.end), (found_text, found_start, found_end)
     )
     found_kind = found["kind"].to_numpy()
     for name in set(kind.tolist()):

@@ -31,9 +31,9 @@ import numpy as np
 import polars as pl
 from pydantic import PrivateAttr
 
-from sanitize.array_types import F64, I64, Mask
+from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, slice_spans, to_large_string
-from sanitize.core.intervals import begins_group, overlaps_any
+from sanitize.core.intervals import ScoredSpans, begins_group, overlaps_any
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.kinds.east_asian_names import EAST_ASIAN_CLASS
@@ -98,7 +98,7 @@ class Names(Finder):
         buffers = separate_escapes(TextBuffers.from_array(column.texts))
         found = column.known_spans.filter(pl.col("kind") != _PERSON)
         addresses = found.filter(pl.col("kind") == "EMAIL_ADDRESS")
-        start, stop, score, links = _find_names_beside_addresses(buffers, addresses, self._key)
+        (start, stop, score), links = _find_names_beside_addresses(buffers, addresses, self._key)
         if self.prose:
             owner_start, owner_end = find_mailbox_owners(buffers)
             owners = (owner_start, owner_end, np.full(len(owner_start), OWNER_SCORE))
@@ -137,9 +137,9 @@ class Names(Finder):
 
 def _find_names_beside_addresses(
     buffers: TextBuffers, addresses: pl.DataFrame, key: Key
-) -> tuple[I64, I64, F64, pl.DataFrame]:
-    """Returns start and end byte and score of the names beside addresses in lists, and the links
-    between names and addresses."""
+) -> tuple[ScoredSpans, pl.DataFrame]:
+    """Returns the bytes of the names beside addresses in lists, and the links between names and
+    addresses."""
     text_no = addresses["text_no"].to_numpy()
     starts, stops = (
         buffers.offsets[text_no] + addresses[name].to_numpy() for name in ("start_byte", "end_byte")
@@ -169,7 +169,7 @@ def _find_names_beside_addresses(
     personal = np.flatnonzero(is_personal)
     if not len(personal):
         empty = np.empty(0, np.int64)
-        return empty, empty, np.empty(0), _NO_LINKS
+        return ScoredSpans(empty, empty, np.empty(0)), _NO_LINKS
     linked = personal[shares_word[personal]]
     pairs = pl.DataFrame(
         {
@@ -186,7 +186,8 @@ def _find_names_beside_addresses(
         schema=_NO_LINKS.schema,
     )
     rows = rows[personal]
-    return begin[rows], end[rows], np.full(len(rows), BESIDE_ADDRESS_SCORE), links
+    score = np.full(len(rows), BESIDE_ADDRESS_SCORE)
+    return ScoredSpans(begin[rows], end[rows], score), links
 
 
 def _is_personal_name(names: pl.Series) -> Mask:
@@ -255,17 +256,14 @@ def is_name_in_local_part(names: pl.Series, local_parts: pl.Series) -> pl.Series
 # ---------------------------------------------------------------------------------------- prose
 
 
-def _find_prose_names(
-    buffers: TextBuffers, certain_start: I64, certain_end: I64
-) -> tuple[I64, I64, F64]:
-    """Returns start and end byte and score of the names in prose, ascending, without those in
-    header fields that programs write; `certain_start` and `certain_end` are the names beside
-    addresses."""
+def _find_prose_names(buffers: TextBuffers, certain_start: I64, certain_end: I64) -> ScoredSpans:
+    """Returns the bytes of the names in prose, ascending, without those in header fields that
+    programs write; `certain_start` and `certain_end` are the names beside addresses."""
     start, end, score = ProseNames(WordTable(buffers), certain_start, certain_end).find()
     order = np.argsort(start, kind="stable")
     start, end, score = start[order], end[order], score[order]
     is_searched = ~is_in_opaque_header(buffers, start)
-    return start[is_searched], end[is_searched], score[is_searched]
+    return ScoredSpans(start[is_searched], end[is_searched], score[is_searched])
 
 
 def _find_contacts(buffers: TextBuffers, found: pl.DataFrame) -> tuple[I64, I64]:

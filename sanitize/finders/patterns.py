@@ -17,6 +17,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -280,7 +281,7 @@ class PatternFinder:
             TextBuffers.from_array(slice_spans(buffers, starts[first], ends[first])),
             marks[first].astype(np.uint8),
         )
-        kind, form, cut_before, cut_after, reasons = self._assign_kinds(candidates, phase)
+        (kind, cut_before, cut_after, reasons), form = self._assign_kinds(candidates, phase)
         skipped: dict[tuple[int, str], int] = {}
         if reasons:
             counts = np.bincount(row, weights, minlength=len(first))
@@ -292,7 +293,10 @@ class PatternFinder:
         if cut_before.any() or cut_after.any():
             # one value may have been matched with different prefixes or suffixes
             candidates = candidates.take(good, cut_before[good], cut_after[good])
-            number, first_of_same = number_marked_texts(*candidates.spans, kind[good])
+            texts = candidates.texts
+            number, first_of_same = number_marked_texts(
+                texts.data, texts.offsets[:-1], texts.offsets[1:], kind[good]
+            )
             order = np.argsort(first_of_same)
             to_distinct[good] = np.argsort(order)[number]
             candidates, good = candidates.take(first_of_same[order]), good[first_of_same[order]]
@@ -407,10 +411,9 @@ class PatternFinder:
 
     def _assign_kinds(
         self, candidates: _DistinctCandidates, phase: int
-    ) -> tuple[I32, I64, I64, I64, dict[tuple[int, str], I64]]:
-        """Returns, for every candidate, its kind (-1 for none), its form in the phase's table (or
-        -1), and the bytes of the prefix and suffix that the kind's pattern matches along with a
-        value; and the rows that a kind matched but its check rejected, by (kind, reason)."""
+    ) -> tuple[_AssignedKinds, I64]:
+        """Returns the kinds of all candidates, and the form of each in the phase's table (or
+        -1)."""
         forms, kind_of_form = self._forms[phase]
         form = forms.match(candidates.texts, candidates.marks)
         kind = kind_of_form[form]
@@ -425,11 +428,9 @@ class PatternFinder:
                 kind_and_reason: rows[rejected_rows]
                 for kind_and_reason, rejected_rows in rejected.items()
             }
-        return kind, form, cut_before, cut_after, reasons
+        return _AssignedKinds(kind, cut_before, cut_after, reasons), form
 
-    def _assign_kinds_by_rules(
-        self, candidates: _DistinctCandidates, phase: int
-    ) -> tuple[I32, I64, I64, dict[tuple[int, str], I64]]:
+    def _assign_kinds_by_rules(self, candidates: _DistinctCandidates, phase: int) -> _AssignedKinds:
         """Like `_assign_kinds`, by the functions of the kinds: for candidates that have no plain
         form."""
         frame = candidates.to_frame()
@@ -500,7 +501,7 @@ class PatternFinder:
                 unassigned_rows = rows[is_unassigned & (reason == reason_name).to_numpy()]
                 if len(unassigned_rows):
                     refused[kind_no, reason_name] = unassigned_rows
-        return kind, cut_before, cut_after, refused
+        return _AssignedKinds(kind, cut_before, cut_after, refused)
 
     def _normalise_values(
         self, values: _DistinctCandidates, kind: I32, form: I64, phase: int
@@ -595,6 +596,17 @@ class PatternFinder:
         return _blank_out_spans(values, np.array(starts, np.int64), np.array(ends, np.int64))
 
 
+class _AssignedKinds(NamedTuple):
+    """For every candidate its kind (-1 for none), and the bytes of the prefix and suffix that the
+    kind's pattern matches along with a value; and the rows that a kind matched but its check
+    rejected, by (kind, reason)."""
+
+    kind: I32
+    cut_before: I64
+    cut_after: I64
+    rejected: dict[tuple[int, str], I64]
+
+
 @dataclass(frozen=True, repr=False)
 class _DistinctCandidates:
     """Candidates with distinct texts or marks; a mark is a sum of BRACKETED, ID_FIELD and
@@ -603,16 +615,12 @@ class _DistinctCandidates:
     texts: TextBuffers
     marks: U8
 
-    @property
-    def spans(self) -> tuple[U8, I64, I64]:
-        return self.texts.data, self.texts.offsets[:-1], self.texts.offsets[1:]
-
     def take(
         self, rows: I64, cut_before: I64 | int = 0, cut_after: I64 | int = 0
     ) -> _DistinctCandidates:
         """Some of the candidates, with bytes cut off on either side."""
-        _, starts, ends = self.spans
-        cut = slice_spans(self.texts, starts[rows] + cut_before, ends[rows] - cut_after)
+        offsets = self.texts.offsets
+        cut = slice_spans(self.texts, offsets[rows] + cut_before, offsets[rows + 1] - cut_after)
         return _DistinctCandidates(TextBuffers.from_array(cut), self.marks[rows])
 
     def to_series(self) -> pl.Series:

@@ -36,10 +36,11 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 from pydantic import Field, PrivateAttr
 
-from sanitize.array_types import F64, I64
+from sanitize.array_types import I64
 from sanitize.core.arrow_buffers import (
     TextBuffers,
     code_points_to_bytes,
@@ -207,33 +208,22 @@ class Presidio(Finder):
         analyzers = self._analyzers
         kinds = tuple(dict.fromkeys(analyzers.kind_by_entity.values()))
         buffers = separate_escapes(TextBuffers.from_array(column.texts))
-        found: list[tuple[I64, I64, I64, I64, F64]] = []
+        kind_no = {entity: kinds.index(kind) for entity, kind in analyzers.kind_by_entity.items()}
         failed_texts: set[int] = set()
         with analyzers.open_memory_zone():
-            for analyze, windows in analyzers.iter_windows(buffers):
-                text_no, start, stop, entities, scores = _run_analyzer(
-                    analyze, buffers, windows, failed_texts
-                )
-                kind = np.array(
-                    [kinds.index(analyzers.kind_by_entity[entity]) for entity in entities], np.int64
-                )
-                found.append((text_no, start, stop, kind, scores))
-        text_no, start, stop, kind = (
-            np.concatenate([spans[column_no] for spans in found]) for column_no in range(4)
-        )
-        score = np.round(np.clip(np.concatenate([spans[4] for spans in found]), 0, 1), 3).astype(
-            np.float32
-        )
-        failed = np.array(sorted(failed_texts), np.int64)
+            found = pl.concat(
+                _run_analyzer(analyze, buffers, windows, failed_texts)
+                for analyze, windows in analyzers.iter_windows(buffers)
+            )
         return trim_spans(
             buffers,
-            text_no,
-            start,
-            stop,
-            kind.astype(np.int32),
+            found["text_no"].to_numpy(),
+            found["start"].to_numpy(),
+            found["end"].to_numpy(),
+            found["entity"].replace_strict(kind_no, return_dtype=pl.Int32).to_numpy(),
             kinds,
-            score,
-            unreadable_texts=failed,
+            np.round(np.clip(found["score"].to_numpy(), 0, 1), 3).astype(np.float32),
+            unreadable_texts=np.array(sorted(failed_texts), np.int64),
         )
 
 
@@ -583,9 +573,9 @@ def _cut_chunks(buffers: TextBuffers, chunk_bytes: int, overlap_bytes: int) -> T
 
 def _run_analyzer(
     analyze: Any, buffers: TextBuffers, windows: TextWindows, failed_texts: set[int]
-) -> tuple[I64, I64, I64, list[str], F64]:
-    """Returns the results of an analyzer on windows: text, start byte, end byte, entity and score
-    of each span. Texts at which it fails are added to `failed_texts`. A loop over windows, as
+) -> pl.DataFrame:
+    """Returns the spans that an analyzer finds in windows: text_no, start and end byte in the text,
+    entity and score. Texts at which it fails are added to `failed_texts`. A loop over windows, as
     Presidio analyzes one text at a time."""
     text_no, low, high, begin, end = windows
     texts = [
@@ -616,13 +606,14 @@ def _run_analyzer(
     start, stop = start + low[window_no], stop + low[window_no]
     rows = np.flatnonzero((start >= begin[window_no]) & (start < end[window_no]))
     base = buffers.offsets[text_no[window_no[rows]]]
-    scores = np.array([found[row][4] for row in rows.tolist()], np.float64)
-    return (
-        text_no[window_no[rows]],
-        start[rows] - base,
-        stop[rows] - base,
-        [found[row][3] for row in rows.tolist()],
-        scores,
+    return pl.DataFrame(
+        {
+            "text_no": text_no[window_no[rows]],
+            "start": start[rows] - base,
+            "end": stop[rows] - base,
+            "entity": pl.Series([found[row][3] for row in rows.tolist()], dtype=pl.String),
+            "score": np.array([found[row][4] for row in rows.tolist()], np.float64),
+        }
     )
 
 

@@ -197,9 +197,9 @@ def try_plan(plan: Plan, text: str) -> PlanTrial:
                     " the plan keeps"
                 )
             columns = ("start_byte", "end_byte", "kind")
-            found = _read_rows(work, work / OCCURRENCES_FOLDER, columns)
+            found = _read_rows(work, work / OCCURRENCES_FOLDER, columns).to_dicts()
             edits_folder = work / RUNS_FOLDER / summary.plan_hash / "edits"
-            edits = _read_rows(work, edits_folder, (*columns, "replacement"))
+            edits = _read_rows(work, edits_folder, (*columns, "replacement")).to_dicts()
     raw = text.encode()
     occurrences = []
     edited = {(row["start_byte"], row["end_byte"]): row for row in edits}
@@ -235,10 +235,10 @@ def try_plan(plan: Plan, text: str) -> PlanTrial:
     )
 
 
-def _read_rows(work: Path, table: Path, columns: Sequence[str]) -> list[dict[str, Any]]:
+def _read_rows(work: Path, table: Path, columns: Sequence[str]) -> pl.DataFrame:
     """The rows of a table, sorted by position."""
     frames = list(read_frames(work, table, columns))
-    return pl.concat(frames).sort("start_byte", "end_byte").to_dicts() if frames else []
+    return pl.concat(frames).sort("start_byte", "end_byte") if frames else pl.DataFrame()
 
 
 def _rewrite(raw: bytes, edits: Sequence[dict[str, Any]]) -> str:

@@ -30,7 +30,7 @@ from sanitize.pipeline.run import run_plan
 from sanitize.pipeline.run_state import plan_run
 from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import public_function
-from sanitize.plans.settings import DESCRIPTION_SETTINGS, Settings, column_settings
+from sanitize.plans.settings import DESCRIPTION_SETTINGS, Settings
 from sanitize.storage import private_folder, remote_output
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.disk_errors import translate_disk_errors
@@ -207,11 +207,13 @@ def replay(
             " another -o"
         )
     notes = _version_notes(original.tool)
-    settings = Settings(
-        **column_settings(
-            original.settings.roles.model_dump(),
-            {column.name: column.policy for column in original.columns},
-        ),
+    given_texts = original.description
+    descriptions: dict[str, Any] = {
+        name: given_texts[name] for name in DESCRIPTION_SETTINGS if given_texts.get(name)
+    }
+    settings = Settings.of_columns(
+        original.settings.roles.model_dump(),
+        {column.name: column.policy for column in original.columns},
         seed=original.key.seed,
         workers=workers,
         memory_limit=memory_limit,
@@ -225,7 +227,7 @@ def replay(
         format=original.settings.format,
         known=Path(known) if known is not None else None,
         progress=progress,
-        **_given_descriptions(original.description),
+        **descriptions,
     )
     comparisons: list[ManifestComparison] = []
 
@@ -287,11 +289,6 @@ def replay(
         out=str(out),
         work=str(work),
     )
-
-
-def _given_descriptions(description: Mapping[str, str]) -> dict[str, Any]:
-    """What the user said about the dataset, as settings."""
-    return {name: description[name] for name in DESCRIPTION_SETTINGS if description.get(name)}
 
 
 def _read_manifest(path: Path) -> tuple[_Manifest, dict[str, Any]]:
@@ -468,15 +465,14 @@ def _compare_manifests(
         shards=len(new_hashes),
         different_shards=different,
         different_counts=counts,
-        same_manifest=_without_date(new_manifest) == _without_date(raw_manifest),
+        same_manifest=_are_same_but_date(new_manifest, raw_manifest),
     )
 
 
-def _without_date(manifest: Mapping[str, Any]) -> dict[str, Any]:
-    """A manifest without the date of its run, which is that of the replay there."""
-    return {
-        **manifest,
-        "description": {
-            name: text for name, text in manifest.get("description", {}).items() if name != "date"
-        },
-    }
+def _are_same_but_date(one: Mapping[str, Any], other: Mapping[str, Any]) -> bool:
+    """Whether two manifests are equal save for the dates of their runs."""
+    undated_one, undated_other = (
+        {**manifest, "description": {**manifest.get("description", {}), "date": ""}}
+        for manifest in (one, other)
+    )
+    return undated_one == undated_other

@@ -7,12 +7,13 @@ import contextlib
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from sanitize.core.command_results import CommandResult
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.errors import UsageError
 from sanitize.plans.python_api import public_function
+from sanitize.storage.locks import LockHolder, read_lock_holder
 from sanitize.storage.private_folder import (
     RUNS_FOLDER,
     TASKS_FOLDER,
@@ -50,7 +51,7 @@ class StatusResult(CommandResult):
     key_id: str | None
     detect_tasks_done: int
     runs: Sequence[RunProgress]
-    lock_holder: Mapping[str, Any] | None
+    lock_holder: LockHolder | None
 
     def summary_table(self) -> SummaryTable:
         index = (
@@ -61,11 +62,7 @@ class StatusResult(CommandResult):
         holder = self.lock_holder
         facts = [
             ("index", index),
-            *(
-                [("held by", f"process {holder.get('pid')} on {holder.get('host')}")]
-                if holder
-                else []
-            ),
+            *([("held by", f"process {holder.pid} on {holder.host}")] if holder else []),
         ]
         rows = [(run.plan_hash, run.plan, run.tasks_done) for run in self.runs]
         return SummaryTable(
@@ -146,7 +143,6 @@ def status(work: Path | str, /) -> StatusResult:
     >>> sanitize.status("clean.private").documents
     1
     """
-    from sanitize.storage.locks import read_lock_holder
     from sanitize.storage.runs.run_folders import SavedRun
 
     work = require_local_path(work)

@@ -458,7 +458,7 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     component become other digits. Usual and two-letter top-level domains are kept, others are
     redrawn. The domain may exist; with `reserved` it is one of RFC 2606, which cannot.
     """
-    firsts, lasts, words = _component_pools()
+    firsts, lasts, words = map(_component_pool, ("first_names", "last_names", "word_list"))
     parts = KIND.split_components(values)  # type: ignore[misc]
     single = (parts["last"] == "").to_numpy()
     first_bits, last_bits = draws.u32_pair(0)
@@ -527,23 +527,15 @@ def _match_case(new: pl.Expr, old: pl.Expr) -> pl.Expr:
 
 
 @functools.cache
-def _component_pools() -> tuple[
-    npt.NDArray[np.object_], npt.NDArray[np.object_], npt.NDArray[np.object_]
-]:
-    """First names, last names and words in plain ASCII, sorted, so that a draw gives the same on
-    every machine."""
+def _component_pool(name: str) -> npt.NDArray[np.object_]:
+    """The `first_names`, `last_names` or words (`word_list`) in plain ASCII, sorted, so that a draw
+    gives the same on every machine."""
     from faker.providers.lorem.en_US import Provider as Words
     from faker.providers.person.en_US import Provider as Names
 
-    def plain(names: list[str]) -> npt.NDArray[np.object_]:
-        lower = pl.Series(names, dtype=pl.String).str.to_lowercase().unique().sort()
-        return lower.filter(lower.str.contains(r"\A[a-z]{3,12}\z")).to_numpy().astype(object)
-
-    return (
-        plain(list(Names.first_names)),
-        plain(list(Names.last_names)),
-        plain(list(Words.word_list)),
-    )
+    listed = list(getattr(Words if name == "word_list" else Names, name))
+    lower = pl.Series(listed, dtype=pl.String).str.to_lowercase().unique().sort()
+    return lower.filter(lower.str.contains(r"\A[a-z]{3,12}\z")).to_numpy().astype(object)
 
 
 KIND = Kind(

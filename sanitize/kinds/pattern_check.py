@@ -80,9 +80,10 @@ _UNSUPPORTED_CONSTRUCTS = (
 
 def find_pattern_error(pattern: str) -> str | None:
     """Why a pattern is refused, and what to do about it; None where it is accepted."""
-    tokens, steps, reason = _parse_pattern(pattern)
-    if reason is not None:
-        return reason
+    try:
+        tokens, steps = _parse_pattern(pattern)
+    except _PossessiveRepetition as error:
+        return str(error)
     for position in tokens:
         for construct, what, instead in _UNSUPPORTED_CONSTRUCTS:
             if construct.match(pattern, position):
@@ -111,9 +112,13 @@ def find_pattern_error(pattern: str) -> str | None:
     return None
 
 
-def _parse_pattern(pattern: str) -> tuple[list[int], int, str | None]:
-    """The positions of the tokens outside of character classes, the number of single steps after
-    counted repetitions are expanded, and the error message of a possessive repetition, or None.
+class _PossessiveRepetition(Exception):
+    """A pattern has a possessive repetition."""
+
+
+def _parse_pattern(pattern: str) -> tuple[list[int], int]:
+    """The positions of the tokens outside of character classes, and the number of single steps
+    after counted repetitions are expanded. Raises `_PossessiveRepetition`.
 
     The result for an invalid regular expression is unspecified; the engine refuses it later.
     """
@@ -128,13 +133,9 @@ def _parse_pattern(pattern: str) -> tuple[list[int], int, str | None]:
         if letter in "*+?" or (letter == "{" and _COUNTED_REPETITION.match(pattern, position)):
             counted = _COUNTED_REPETITION.match(pattern, position) if letter == "{" else None
             if repeated and letter == "+":
-                return (
-                    tokens,
-                    0,
-                    (
-                        f"character {position + 1} makes a repetition possessive; remove the +:"
-                        " this engine never backtracks"
-                    ),
+                raise _PossessiveRepetition(
+                    f"character {position + 1} makes a repetition possessive; remove the +:"
+                    " this engine never backtracks"
                 )
             if counted:
                 low, comma, high = counted.groups()
@@ -168,7 +169,7 @@ def _parse_pattern(pattern: str) -> tuple[list[int], int, str | None]:
         group[1] += 1
         group[2] = 1
     longest, current, _ = groups[0]
-    return tokens, max(longest, current), None
+    return tokens, max(longest, current)
 
 
 def _token_end(pattern: str, position: int) -> int:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -41,6 +41,15 @@ class RewrittenShards:
 
     results: tuple[ShardResult, ...]
     aggregates: _AggregatesByPart
+
+
+class ErasedInTask(NamedTuple):
+    """The file of name mentions (if it has rows), the ids of values and names, and the
+    documents."""
+
+    mention_files: list[Path]
+    value_ids: tuple[int, ...]
+    documents: list[int]
 
 
 @dataclass(frozen=True)
@@ -248,9 +257,8 @@ class ShardRewriter:
             increment=increment,
         )
 
-    def find_erased_in_task(self, task_no: int) -> tuple[list[Path], tuple[int, ...], list[int]]:
-        """What is erased in one task: the file of name mentions (if it has rows), the ids of values
-        and names, and the documents."""
+    def find_erased_in_task(self, task_no: int) -> ErasedInTask:
+        """What is erased in one task."""
         erased_mentions = self.inputs.erased_mentions
         values, documents = (
             np.array(erased_mentions.value_ids, np.int64),
@@ -272,7 +280,8 @@ class ShardRewriter:
             mention_files = [mention_file] if pq.read_metadata(mention_file).num_rows else []
             documents = _read_column(erased_mentions.document_files[task_no], "doc_no")
         names = [np.unique(_read_column(path, "value_id")) for path in mention_files]
-        return mention_files, tuple(np.concatenate([values, *names]).tolist()), documents.tolist()
+        value_ids = tuple(np.concatenate([values, *names]).tolist())
+        return ErasedInTask(mention_files, value_ids, documents.tolist())
 
 
 def rewrite_shards(state: RunState, inputs: RewriteInputs) -> RewrittenShards:

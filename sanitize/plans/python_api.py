@@ -14,7 +14,7 @@ import inspect
 import re
 import types
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypedDict, TypeVar
@@ -236,7 +236,7 @@ def _bind(
 
 
 @functools.cache
-def _parameter_types(function: Callable[..., Any]) -> dict[str, Any]:
+def _parameter_types(function: Callable[..., Any]) -> Mapping[str, Any]:
     """The types of the parameters; those that cannot be evaluated at run time are left out."""
     found = {}
     for name, annotation in function.__annotations__.items():

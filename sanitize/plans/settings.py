@@ -447,8 +447,32 @@ class Settings:
         others = {
             name: value for name, value in data.items() if name not in ("columns", "key_file")
         }
-        columns = column_settings(data["columns"]["roles"], data["columns"]["policies"])
-        return cls(**{**others, **columns, "key": data.get("key_file"), **more})
+        more = {**others, "key": data.get("key_file"), **more}
+        return cls.of_columns(data["columns"]["roles"], data["columns"]["policies"], **more)
+
+    @classmethod
+    def of_columns(
+        cls, roles: Mapping[str, Any], policies: Mapping[str, str], **more: Any
+    ) -> Settings:
+        """The settings that give these roles (text, user, id, split) and policies of columns, with
+        those in `more`."""
+        for name, policy in policies.items():
+            if policy not in POLICIES:
+                raise UsageError(f"column {name}: {suggest_names(str(policy), POLICIES)}")
+        columns = {
+            policy: [name for name, given in policies.items() if given == policy]
+            for policy in set(policies.values())
+        }
+        return cls(
+            **{
+                "text_column": list(roles["text"]),
+                "user_column": roles["user"],
+                "id_column": roles["id"],
+                "split": roles.get("split", "file"),
+                **columns,
+                **more,
+            }
+        )
 
     @property
     def memory_bytes(self) -> int:
@@ -581,21 +605,3 @@ def settings_of(command: str, options: Mapping[str, Any]) -> Settings:
                 f"{command}: there is no argument {name}; {suggest_names(name, names)}"
             )
     return Settings(**options)
-
-
-def column_settings(roles: Mapping[str, Any], policies: Mapping[str, str]) -> dict[str, Any]:
-    """The settings that give these roles (text, user, id, split) and policies of columns."""
-    for name, policy in policies.items():
-        if policy not in POLICIES:
-            raise UsageError(f"column {name}: {suggest_names(str(policy), POLICIES)}")
-    by_policy = {
-        policy: [name for name, given in policies.items() if given == policy]
-        for policy in set(policies.values())
-    }
-    return {
-        "text_column": list(roles["text"]),
-        "user_column": roles["user"],
-        "id_column": roles["id"],
-        "split": roles.get("split", "file"),
-        **by_policy,
-    }

@@ -60,7 +60,8 @@ def parse_mail(raw: bytes) -> tuple[str, str | None]:
         line := _ENVELOPE_LINE.match(data)
     ):
         data = data[line.end() :]
-    block, blank, body = _split_header(data)
+    block, body = _split_header(data)
+    blank = data[len(block) : len(data) - len(body)] if block else b""
     head = _decode_encoded_words(_decode_header(block))
     plain, other = _collect_mime_texts(block, body, 0, "text/plain")
     text = head + blank.decode() + _join_texts(plain or other)
@@ -70,13 +71,13 @@ def parse_mail(raw: bytes) -> tuple[str, str | None]:
     return text, _find_sender(head)
 
 
-def _split_header(data: bytes) -> tuple[bytes, bytes, bytes]:
-    """(header block, line end and blank line, body); an empty header where the first line is not a
-    header field."""
+def _split_header(data: bytes) -> tuple[bytes, bytes]:
+    """(header block, body) of a mail or a part of one, without the line end and the blank line
+    between them; an empty header where the first line is not a header field."""
     if not _HEADER_FIELD.match(data):
-        return b"", b"", data[1:] if data.startswith(b"\n") else data
-    block, blank, body = data.partition(b"\n\n")
-    return block, blank, body
+        return b"", data[1:] if data.startswith(b"\n") else data
+    block, _, body = data.partition(b"\n\n")
+    return block, body
 
 
 def _decode_header(block: bytes) -> str:
@@ -272,7 +273,7 @@ def _collect_mime_texts(
             return [decode_text(body, None)], []
         inner_type = "message/rfc822" if content_type == "multipart/digest" else "text/plain"
         texts_by_part = [
-            _collect_mime_texts(*_split_mime_part(piece), depth + 1, inner_type)
+            _collect_mime_texts(*_split_header(piece), depth + 1, inner_type)
             for piece in pieces
             if piece
         ]
@@ -280,7 +281,7 @@ def _collect_mime_texts(
             text for _, other in texts_by_part for text in other
         ]
     if content_type in ("message/rfc822", "message/global", "message/news"):
-        head, _, rest = _split_header(_decode_transfer_encoding(body, encoding).lstrip(b"\n"))
+        head, rest = _split_header(_decode_transfer_encoding(body, encoding).lstrip(b"\n"))
         return _collect_mime_texts(head, rest, depth + 1, "text/plain")
     is_attachment = depth > 0 and _read_field(block, b"content-disposition").lower().startswith(
         "attachment"
@@ -314,12 +315,6 @@ def _split_multipart(body: bytes, boundary: bytes) -> list[bytes]:
             position = line_end - len(delimiter)  # two boundaries may be on adjacent lines
         position = body.find(delimiter, position + len(delimiter))
     return [*pieces, body[piece_start:]] if piece_start >= 0 else pieces
-
-
-def _split_mime_part(piece: bytes) -> tuple[bytes, bytes]:
-    """(header block, body) of a part; the header may be empty."""
-    block, _, body = _split_header(piece)
-    return block, body
 
 
 def _decode_transfer_encoding(body: bytes, encoding: str) -> bytes:

@@ -43,7 +43,6 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import ModuleType
-from typing import Any
 
 import pyarrow as pa
 
@@ -286,6 +285,13 @@ def survey_inputs(
             f"column {layout.main_path} holds no string in any input; give --text-column a column"
             " with texts."
         )
+    # the features that all files have; files that cannot be read do not count
+    features = [(file.path, file.survey.features) for file in files if file.survey is not None]
+    earlier_features = (
+        [("the earlier input", json.dumps(indexed.features) if indexed.features else "")]
+        if indexed
+        else []
+    )
     return Survey(
         units=_group_into_units(files, mapping_by_path, reason_by_path, roles.split),
         files=[
@@ -300,7 +306,7 @@ def survey_inputs(
         ],
         ignored=[file.path for file in files if not file.format and not file.reason],
         layout=layout,
-        features=_find_features(files, indexed),
+        features=merge_features([*earlier_features, *features]),
         files_without_split=files_without_split,
     )
 
@@ -319,18 +325,6 @@ def _order_by_split(files: list[InputFile]) -> tuple[list[InputFile], int]:
         not split and bool(file.format) for file, split in zip(files, named, strict=True)
     )
     return sorted(found, key=lambda file: split_rank(file.split)), unnamed_count
-
-
-def _find_features(files: list[InputFile], indexed: IndexedInput | None) -> dict[str, Any]:
-    """The features of the corpus: those that all of its files have. Files that cannot be read do
-    not count."""
-    found = [(file.path, file.survey.features) for file in files if file.survey is not None]
-    earlier = (
-        [("the earlier input", json.dumps(indexed.features) if indexed.features else "")]
-        if indexed
-        else []
-    )
-    return merge_features([*earlier, *found])
 
 
 def _unify_turns(files: list[InputFile], indexed: IndexedInput | None) -> list[InputFile]:

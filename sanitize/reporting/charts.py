@@ -77,6 +77,15 @@ class ShareBars:
     segments: tuple[str, ...]
     rows: tuple[tuple[str, tuple[int, ...]], ...]
 
+    @property
+    def used_segments(self) -> list[str]:
+        """The segments that a row has."""
+        return [
+            segment
+            for number, segment in enumerate(self.segments)
+            if any(counts[number] for _, counts in self.rows)
+        ]
+
 
 Chart = RankCurves | ShareBars
 

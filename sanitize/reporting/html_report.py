@@ -18,9 +18,9 @@ import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from sanitize.core.command_results import RunSummary
+from sanitize.core.command_results import KindCounts, RunSummary
 from sanitize.core.part_protocols import list_part_names, load_part
 from sanitize.core.verdict import count_unchanged, describe_verdict
 from sanitize.errors import PlanError
@@ -41,6 +41,9 @@ from sanitize.reporting.page_templates import (
 from sanitize.storage.records.dataset_features import to_yaml_list
 from sanitize.storage.views.masks import mask_texts
 from sanitize.text.mail_headers import WELL_KNOWN_FIELDS
+
+if TYPE_CHECKING:
+    from markupsafe import Markup
 
 Manifest = Mapping[str, Any]  # manifest.json
 
@@ -88,15 +91,18 @@ def render_report(manifest: Manifest, tables: ReportTables | None = None) -> str
     """The whole page as HTML, without scripts, external resources and values."""
     tables, summary = tables or ReportTables(), RunSummary.from_dict(manifest["summary"])
     kinds = _kind_rows(summary, manifest["plan"], tables)
-    outcome_chart, locations = outcome_bars(kinds), _location_table(kinds, tables)
-    return render_template(
+    outcome_chart, location_bars = outcome_bars(kinds), _location_bars(kinds, tables)
+    location_columns, location_rows = _location_table(kinds, tables)
+    return _render(
         "report.html.j2",
-        **_template_variables(manifest, summary, kinds),
+        manifest,
+        summary,
+        kinds,
         outcome_chart=_svg_markup(outcome_chart) if outcome_chart else None,
         outcome_columns=[
             outcome
             for outcome in (*_REPORTED_OUTCOMES, "replaced")
-            if any(kind["outcomes"].get(outcome) for kind in kinds)
+            if any(kind.outcomes.get(outcome) for kind in kinds)
         ],
         segment_names={segment: names for segment, (*names, _) in SEGMENTS.items()},
         charts=[
@@ -108,7 +114,10 @@ def render_report(manifest: Manifest, tables: ReportTables | None = None) -> str
             }
             for curves in rank_curves(kinds, tables)
         ],
-        locations=locations,
+        location_columns=location_columns,
+        location_rows=location_rows,
+        location_chart=_svg_markup(location_bars) if location_bars else None,
+        location_parts=location_bars.used_segments if location_bars else (),
         spent=tables.ledger,
         samples=_mask_samples(tables.samples),
         plan_rows=_describe_plan(manifest["plan"]),
@@ -128,9 +137,11 @@ def render_card(manifest: Manifest, tables: ReportTables | None = None) -> str:
     the shards are, and the license."""
     tables, summary = tables or ReportTables(), RunSummary.from_dict(manifest["summary"])
     kinds = _kind_rows(summary, manifest["plan"], tables)
-    return render_template(
+    return _render(
         "card.md.j2",
-        **_template_variables(manifest, summary, kinds),
+        manifest,
+        summary,
+        kinds,
         spent=tables.ledger,
         size=VerbatimText(_size_category(summary.documents_out)),
     )
@@ -139,12 +150,12 @@ def render_card(manifest: Manifest, tables: ReportTables | None = None) -> str:
 # ---------------------------------------------------------------------------------------- facts
 
 
-def _template_variables(
-    manifest: Manifest, summary: RunSummary, kind_rows: list[dict[str, Any]]
-) -> dict[str, Any]:
-    """All variables of both templates: an undefined one is an error."""
+def _render(
+    template: str, manifest: Manifest, summary: RunSummary, kind_rows: list[KindRow], **own: Any
+) -> str:
+    """A template with its `own` variables and those of both: an undefined one is an error."""
     verdict, plan, shards = describe_verdict(summary), manifest["plan"], manifest["shards"]
-    return {
+    variables = {
         **vars(summary),
         "unchanged_occurrences": count_unchanged(summary),
         "kinds": kind_rows,
@@ -178,30 +189,36 @@ def _template_variables(
         "shards": shards[:_MAX_LISTED_FILES],
         "more_shards": max(0, len(shards) - _MAX_LISTED_FILES),
     }
+    return render_template(template, **variables, **own)
 
 
-def _count_splits(shards: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """Name, documents and bytes of each split, in corpus order; all shards are `train` where the
+def _count_splits(shards: Sequence[Mapping[str, Any]]) -> dict[VerbatimText, Counter[str]]:
+    """The `rows` and `bytes` of each split, in corpus order; all shards are `train` where the
     corpus has no splits."""
-    counts: dict[str, dict[str, Any]] = {}
+    counts: dict[VerbatimText, Counter[str]] = {}
     for shard in shards:
-        name = str(shard.get("split", "train"))
-        split = counts.setdefault(name, {"name": VerbatimText(name), "rows": 0, "bytes": 0})
-        for count_name in ("rows", "bytes"):
-            split[count_name] += shard[count_name] or 0
-    return list(counts.values())
+        split = counts.setdefault(VerbatimText(shard.get("split", "train")), Counter())
+        split.update({name: shard[name] or 0 for name in ("rows", "bytes")})
+    return counts
 
 
-def _kind_rows(
-    summary: RunSummary, plan: Mapping[str, Any], tables: ReportTables
-) -> list[dict[str, Any]]:
-    """One row per kind, most occurrences first: its counts, the outcomes of its occurrences, and
-    what the plan does with it in words."""
+@dataclass(frozen=True, kw_only=True)
+class KindRow(KindCounts):
+    """One kind in the report: its counts, the outcomes of its occurrences, and what the plan does
+    with it in words."""
+
+    name: str
+    action: str
+    outcomes: Mapping[str, int]
+
+
+def _kind_rows(summary: RunSummary, plan: Mapping[str, Any], tables: ReportTables) -> list[KindRow]:
+    """One row per kind, most occurrences first."""
     outcomes_by_kind: dict[str, Counter[str]] = {}
     for kind, outcome, section, occurrences, distinct in tables.outcomes:
         if section is None:
             outcomes_by_kind.setdefault(kind, Counter())[outcome] += occurrences * distinct
-    rows: list[dict[str, Any]] = []
+    rows: list[KindRow] = []
     for name, counts in summary.by_kind.items():
         editor = next(
             (dict(part) for part in plan.get("edit", ()) if name in part.get("kinds", ())), None
@@ -217,15 +234,9 @@ def _kind_rows(
                 **outcomes_by_kind[name],
             }
         rows.append(
-            {
-                **vars(counts),
-                "name": name,
-                "action": _describe_action(editor),
-                "skipped": sorted(counts.skipped.items()),
-                "outcomes": outcomes,
-            }
+            KindRow(**vars(counts), name=name, action=_describe_action(editor), outcomes=outcomes)
         )
-    return sorted(rows, key=lambda row: (-row["occurrences"], row["name"]))
+    return sorted(rows, key=lambda row: (-row.occurrences, row.name))
 
 
 def _describe_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
@@ -366,15 +377,15 @@ def _size_category(documents: int) -> str:
 # -------------------------------------------------------------------------------------- figures
 
 
-def outcome_bars(kind_rows: Sequence[Mapping[str, Any]]) -> ShareBars | None:
+def outcome_bars(kind_rows: Sequence[KindRow]) -> ShareBars | None:
     """Outcomes of the occurrences of each kind, as shares; None if nothing was found."""
     outcomes = tuple(
         outcome
         for outcome in (*_REPORTED_OUTCOMES, "replaced")
-        if any(kind["outcomes"].get(outcome) for kind in kind_rows)
+        if any(kind.outcomes.get(outcome) for kind in kind_rows)
     )
     rows = tuple(
-        (kind["name"], tuple(kind["outcomes"].get(outcome, 0) for outcome in outcomes))
+        (kind.name, tuple(kind.outcomes.get(outcome, 0) for outcome in outcomes))
         for kind in kind_rows
     )
     if not outcomes:
@@ -384,7 +395,7 @@ def outcome_bars(kind_rows: Sequence[Mapping[str, Any]]) -> ShareBars | None:
     )
 
 
-def rank_curves(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables) -> list[RankCurves]:
+def rank_curves(kind_rows: Sequence[KindRow], tables: ReportTables) -> list[RankCurves]:
     """The rank-frequency curves of every kind that has values, in the order of the page."""
     before: dict[str, list[tuple[int, int]]] = {}
     after: dict[str, Counter[int]] = {}
@@ -394,7 +405,7 @@ def rank_curves(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables) ->
     for kind, outcome, section, count, values in tables.outcomes:
         if section is None and outcome in ("original", "surrogate"):
             after.setdefault(kind, Counter())[count] += values
-    names = [kind["name"] for kind in kind_rows if kind["name"] in before]
+    names = [kind.name for kind in kind_rows if kind.name in before]
     return [
         RankCurves(
             name=name,
@@ -406,15 +417,12 @@ def rank_curves(kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables) ->
 
 
 def _location_table(
-    kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables
-) -> dict[str, Any] | None:
-    """Where the occurrences of each kind are, in the documents that are not dropped; None if no
-    occurrence has a location.
-
-    A table of locations (header fields, body, no mail) by kinds; each cell is (occurrences, of them
-    edited).
-    """
-    shown_kinds = [kind["name"] for kind in kind_rows[:_MAX_KIND_COLUMNS]]
+    kind_rows: Sequence[KindRow], tables: ReportTables
+) -> tuple[list[str], list[tuple[str, list[list[int] | None]]]]:
+    """Where the occurrences of each kind are, in the documents that are not dropped: the kinds, and
+    for each location (header fields, body, no mail) its cells, each (occurrences, of them edited).
+    Without rows if no occurrence has a location."""
+    shown_kinds = [kind.name for kind in kind_rows[:_MAX_KIND_COLUMNS]]
     cells: dict[str, dict[str, list[int]]] = {}
     fields: Counter[str] = Counter()
     for _, outcome, section, occurrences, _ in tables.outcomes:
@@ -438,34 +446,16 @@ def _location_table(
                 cell = cells.setdefault(location, {}).setdefault(column, [0, 0])
                 cell[0] += occurrences
                 cell[1] += occurrences if outcome in _EDITED_OUTCOMES else 0
-    if not cells:
-        return None
     columns = [
         name
         for name in (*shown_kinds, "other kinds", "all")
         if any(name in row for row in cells.values())
     ]
     rows = sorted(cells.items(), key=lambda item: (-item[1]["all"][0], item[0]))
-    bars = _location_bars(kind_rows, tables)
-    return {
-        "columns": columns,
-        "rows": [(location, [row.get(column) for column in columns]) for location, row in rows],
-        "svg": _svg_markup(bars) if bars else None,
-        "parts": (
-            [
-                segment
-                for number, segment in enumerate(bars.segments)
-                if any(row[1][number] for row in bars.rows)
-            ]
-            if bars
-            else []
-        ),
-    }
+    return columns, [(location, [row.get(name) for name in columns]) for location, row in rows]
 
 
-def _location_bars(
-    kind_rows: Sequence[Mapping[str, Any]], tables: ReportTables
-) -> ShareBars | None:
+def _location_bars(kind_rows: Sequence[KindRow], tables: ReportTables) -> ShareBars | None:
     """Shares of the occurrences of each kind in mail headers, mail bodies and other texts; None if
     no text is a mail."""
     counts: dict[str, Counter[str]] = {}
@@ -476,16 +466,16 @@ def _location_bars(
             ] += occurrences
     segments = ("header", "body", "text")
     rows = tuple(
-        (kind["name"], tuple(counts[kind["name"]][segment] for segment in segments))
+        (kind.name, tuple(counts[kind.name][segment] for segment in segments))
         for kind in kind_rows
-        if kind["name"] in counts
+        if kind.name in counts
     )
     if not any(header or body for _, (header, body, _) in rows):
         return None
     return ShareBars(name="Mail headers and bodies by kind", segments=segments, rows=rows)
 
 
-def _svg_markup(chart: Chart) -> Any:
+def _svg_markup(chart: Chart) -> Markup:
     """A figure as markup that the page takes as it is (`charts` escapes every text in it); bars in
     both forms, broad and narrow."""
     from markupsafe import Markup
@@ -500,7 +490,18 @@ def _svg_markup(chart: Chart) -> Any:
 # -------------------------------------------------------------------------------------- samples
 
 
-def _mask_samples(samples: Sequence[EditSample]) -> list[dict[str, Any]]:
+@dataclass(frozen=True, kw_only=True)
+class _MaskedSample:
+    """A sample as masked pieces; `before` and `after` with whether each piece differs."""
+
+    kind: str
+    lead: str
+    before: Sequence[tuple[bool, str]]
+    after: Sequence[tuple[bool, str]]
+    tail: str
+
+
+def _mask_samples(samples: Sequence[EditSample]) -> list[_MaskedSample]:
     """The samples for the template: every text masked to its shape, and cut to one line."""
     import polars as pl
 
@@ -518,17 +519,17 @@ def _mask_samples(samples: Sequence[EditSample]) -> list[dict[str, Any]]:
         shapes(sample.text_after[: 4 * _CONTEXT_CHARACTERS] for sample in samples),
     )
     return [
-        {
-            "kind": sample.kind,
-            "lead": lead[-_CONTEXT_CHARACTERS:],
-            "before": _mark_changes(before, after),
-            "after": (
+        _MaskedSample(
+            kind=sample.kind,
+            lead=lead[-_CONTEXT_CHARACTERS:],
+            before=_mark_changes(before, after),
+            after=(
                 [(False, sample.replacement)]
                 if _LABEL_PATTERN.fullmatch(sample.replacement)
                 else _mark_changes(after, before)
             ),
-            "tail": tail[:_CONTEXT_CHARACTERS],
-        }
+            tail=tail[:_CONTEXT_CHARACTERS],
+        )
         for sample, lead, before, after, tail in zip(samples, *columns, strict=True)
     ]
 

@@ -111,18 +111,16 @@ def forecast_leaks(
                 for times, values in frequency_histogram
                 if band["from"] <= times and (band["to"] is None or times <= band["to"])
             )
-            expected, low, high = (
-                addresses * share for share in _predict_share(band, addresses, dispersion or 1.0)
-            )
+            low, high = _predict_share(band, addresses, dispersion or 1.0)
             forecasts.append(
                 BandForecast(
                     from_=band["from"],
                     to=band["to"],
                     addresses=addresses,
                     measured_on=band["addresses"],
-                    expected=round(expected, 1),
-                    low=round(low, 1),
-                    high=round(high, 1),
+                    expected=round(addresses * band["share"], 1),
+                    low=round(addresses * low, 1),
+                    high=round(addresses * high, 1),
                 )
             )
         plans.append(
@@ -141,13 +139,13 @@ def forecast_leaks(
 
 def _predict_share(
     band: Mapping[str, Any], addresses: int, dispersion: float
-) -> tuple[float, float, float]:
-    """(expected, low, high) of the share that leaks of so many new addresses: Wilson's interval
-    with the number of trials that has the variances of the measured and of the new share."""
+) -> tuple[float, float]:
+    """The interval of the share that leaks of so many new addresses: Wilson's, with the number of
+    trials that has the variances of the measured and of the new share."""
     share = band["share"]
     if not band["addresses"] or not addresses:
-        return share, 0.0, 1.0
+        return 0.0, 1.0
     low, high = wilson_interval(
         share, 1 / (dispersion / band["addresses"] + dispersion / addresses)
     ) or (0.0, 1.0)
-    return share, min(low, share), max(high, share)
+    return min(low, share), max(high, share)

@@ -9,8 +9,10 @@ Every byte outside the edits equals the input.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -171,24 +173,27 @@ class RewrittenBatch:
     occurrences: Occurrences  # with the words that editors chose themselves
     kept_rows: I64  # of these
     draws_spent: tuple[I32, I64, I64, I64]  # editor, document, leaf and draw of each
-    masked_count: int
     word_count: int
 
     def count_outcomes(self) -> dict[str, dict[str, int]]:
         """Numbers of occurrences, and of those the kept and the swept ones, by kind."""
-        counts: dict[str, dict[str, int]] = {}
         names, kind_no = self.occurrences.kind_names, self.occurrences.kind
-        for outcome, kinds in (
-            ("occurrences", kind_no),
-            ("kept", kind_no[self.kept_rows]),
-            ("swept", kind_no[self.occurrences.swept]),
-        ):
-            for kind, count in enumerate(np.bincount(kinds, minlength=len(names)).tolist()):
-                if count:
-                    counts.setdefault(names[kind], {"occurrences": 0, "kept": 0, "swept": 0})[
-                        outcome
-                    ] += count
-        return counts
+        kinds = {
+            "occurrences": kind_no,
+            "kept": kind_no[self.kept_rows],
+            "swept": kind_no[self.occurrences.swept],
+        }
+        counts = {name: np.bincount(rows, minlength=len(names)) for name, rows in kinds.items()}
+        return {
+            names[kind]: {outcome: int(count[kind]) for outcome, count in counts.items()}
+            for kind in np.flatnonzero(counts["occurrences"]).tolist()
+        }
+
+    def count_erased(self) -> Counter[str]:
+        """Numbers of occurrences of erased persons, by kind."""
+        names, kind_no = self.occurrences.kind_names, self.occurrences.kind
+        counts = np.bincount(kind_no[self.occurrences.erased], minlength=len(names))
+        return Counter(dict(zip(names, counts.tolist(), strict=True)))
 
 
 def rewrite_batch(rules: EditRules, table: pa.Table, occurrences: Occurrences) -> RewrittenBatch:
@@ -206,7 +211,7 @@ def rewrite_batch(rules: EditRules, table: pa.Table, occurrences: Occurrences) -
     )
     proposals = list(_propose(rules, found, row, texts))
     found, proposed, draw_no = _combine(proposals, found)
-    edits, masked_count = _resolve_overlaps(proposed, found)
+    edits = _resolve_overlaps(proposed, found)
     drawn = np.flatnonzero(draw_no[edits.occurrence_row] >= 0)
     rows = edits.occurrence_row[drawn]
     kept_rows, moved_by = _find_untouched_originals(edits, found)
@@ -223,7 +228,6 @@ def rewrite_batch(rules: EditRules, table: pa.Table, occurrences: Occurrences) -
             found.leaf_no[rows],
             draw_no[rows],
         ),
-        masked_count=masked_count,
         word_count=int((found.value_id[edits.occurrence_row] == _NO_VALUE).sum()),
     )
 
@@ -411,12 +415,17 @@ def _splice_texts(
     return texts
 
 
-def _combine(
-    proposals: Sequence[_Proposal], found: _LocatedOccurrences
-) -> tuple[_LocatedOccurrences, _Edits, I64]:
-    """All proposed edits in order of position, which may overlap. Returns the occurrences, with the
-    spans of edits that belong to none among them; the edits; and for each occurrence the number of
-    its draw, or -1."""
+class _CombinedProposals(NamedTuple):
+    """The occurrences, with the spans of edits that belong to none among them; the edits; and for
+    each occurrence the number of its draw, or -1."""
+
+    found: _LocatedOccurrences
+    edits: _Edits
+    draw_no: I64
+
+
+def _combine(proposals: Sequence[_Proposal], found: _LocatedOccurrences) -> _CombinedProposals:
+    """All proposed edits in order of position, which may overlap."""
     words = [proposal.words for proposal in proposals if proposal.words is not None]
     new_row_of = np.arange(len(found))
     if words:
@@ -428,34 +437,28 @@ def _combine(
         if proposal.draw_no is not None:
             draw_no[new_row_of[proposal.edits.occurrence_row]] = proposal.draw_no
     if not proposals:
-        return found, _Edits.empty(), draw_no
+        return _CombinedProposals(found, _Edits.empty(), draw_no)
     parts = [proposal.edits for proposal in proposals]
     edits = _Edits.concat(parts)
     edits = replace(edits, occurrence_row=new_row_of[edits.occurrence_row])
     if all(proposal.keeps_order for proposal in proposals):
-        is_ordered = (edits.occurrence_row[1:] >= edits.occurrence_row[:-1]).all()
-        return (
-            found,
-            edits if is_ordered else edits.take(np.argsort(edits.occurrence_row, kind="stable")),
-            draw_no,
-        )
+        if not (edits.occurrence_row[1:] >= edits.occurrence_row[:-1]).all():
+            edits = edits.take(np.argsort(edits.occurrence_row, kind="stable"))
+        return _CombinedProposals(found, edits, draw_no)
     cell = found.number_cells()[edits.occurrence_row]
     (axis,) = flatten_spans((cell, edits.start_byte, edits.end_byte))
-    return (
-        found,
-        edits.take(_sort_swept_first(*axis, found.swept[edits.occurrence_row])),
-        draw_no,
-    )
+    edits = edits.take(_sort_swept_first(*axis, found.swept[edits.occurrence_row]))
+    return _CombinedProposals(found, edits, draw_no)
 
 
-def _resolve_overlaps(edits: _Edits, occurrences: Occurrences) -> tuple[_Edits, int]:
-    """Edits that do not overlap, and how many of them are masks. An edit inside another is removed;
-    of two that cross, that of the later editor is cut, and masks what is left of it."""
+def _resolve_overlaps(edits: _Edits, occurrences: Occurrences) -> _Edits:
+    """Edits that do not overlap. An edit inside another is removed; of two that cross, that of the
+    later editor is cut, and masks what is left of it."""
     cell = occurrences.number_cells()[edits.occurrence_row]
     (axis,) = flatten_spans((cell, edits.start_byte, edits.end_byte))
     begins = begins_group(*axis)
     if begins.all():
-        return edits, 0
+        return edits
     start, end = edits.start_byte.copy(), edits.end_byte.copy()
     is_left, is_masked = np.ones(len(edits), np.bool_), np.zeros(len(edits), np.bool_)
     flags = (column.view(np.uint8) for column in (begins, is_left, is_masked))
@@ -467,7 +470,7 @@ def _resolve_overlaps(edits: _Edits, occurrences: Occurrences) -> tuple[_Edits, 
         replacement = pc.replace_with_mask(replacement, pa.array(is_masked), masks)
     resolved = _Edits(edits.occurrence_row, start, end, edits.editor_no, replacement)
     is_left &= end > start
-    return resolved.take(np.flatnonzero(is_left)), int((is_left & is_masked).sum())
+    return resolved.take(np.flatnonzero(is_left))
 
 
 def _build_edit_table(rules: EditRules, edits: _Edits, occurrences: Occurrences) -> pa.Table:

@@ -225,7 +225,7 @@ def find_in_columns_task(task: FindTask) -> ColumnCounts:
                 ]
             if not task.leaves:
                 continue
-            for group, found in finder_pass.find_in_batch(table)[1] if table.num_rows else []:
+            for group, found in finder_pass.find_in_batch(table).by_group if table.num_rows else []:
                 is_code = np.asarray(
                     pc.fill_null(pc.match_substring_regex(group.texts, _CODE_PATTERN), False)
                 )
@@ -260,7 +260,7 @@ def find_in_texts(task: FindTask, texts: pa.LargeStringArray) -> dict[str, I64]:
     with FinderPass(
         select_text_finders(task.detection_spec), [LeafPath("text")], task.key
     ) as finder_pass:
-        _, column_occurrences, _ = finder_pass.find_in_batch(table)
+        column_occurrences = finder_pass.find_in_batch(table).by_group
     kind_names, found_by_kind = list(all_kinds()), dict[str, I64]()
     for _, found in column_occurrences:
         found_by_kind |= {

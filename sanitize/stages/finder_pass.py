@@ -6,6 +6,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -33,6 +34,15 @@ from sanitize.storage.corpus import CellGroup, flatten_cells, group_cells, join_
 from sanitize.text.mail_headers import HeaderBlocks
 
 TOO_MANY_MATCHES = "too_many_matches"  # reason of a quarantine
+
+
+class FoundInBatch(NamedTuple):
+    """A batch without the documents that are to be quarantined, the occurrences in each group of
+    cells, and (doc_no, reason) of the documents left out."""
+
+    table: pa.Table
+    by_group: list[tuple[CellGroup, SpanTable]]
+    unread: list[tuple[int, str]]
 
 
 class FinderPass:
@@ -103,13 +113,10 @@ class FinderPass:
             .sort("value_id", "other")
         )
 
-    def find_in_batch(
-        self, table: pa.Table
-    ) -> tuple[pa.Table, list[tuple[CellGroup, SpanTable]], list[tuple[int, str]]]:
-        """Run the first round on a batch of documents. Returns the batch without the documents that
-        are to be quarantined, the occurrences in each group of cells, and (doc_no, reason) of the
-        documents left out: those that a finder could not analyse, and those in which the finders
-        match more than `max_doc_matches`. If there are any, the rest is searched again."""
+    def find_in_batch(self, table: pa.Table) -> FoundInBatch:
+        """Run the first round on a batch of documents. Documents that a finder could not analyse,
+        and those in which the finders match more than `max_doc_matches`, are left out. If there are
+        any, the rest is searched again."""
         unread: list[tuple[int, str]] = []
         while True:
             doc_no, doc_id = (
@@ -139,7 +146,7 @@ class FinderPass:
             unread += [(number, "not_analysed") for number in doc_no[is_unread & ~is_over].tolist()]
             table = table.filter(pa.array(~(is_unread | is_over))).combine_chunks()
             if not table.num_rows:
-                return table, [], unread
+                return FoundInBatch(table, [], unread)
         self._links += [
             spans.person_links for _, spans in self._batch_results if spans.person_links is not None
         ]
@@ -148,7 +155,7 @@ class FinderPass:
                 self.matched_by_finder[self.finder_names[number]] = (
                     self.matched_by_finder.get(self.finder_names[number], 0) + spans.matched_count
                 )
-        return table, group_occurrences, unread
+        return FoundInBatch(table, group_occurrences, unread)
 
     def find_in_texts(
         self,

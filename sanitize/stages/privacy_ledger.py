@@ -11,7 +11,9 @@ reported as sums and not as guarantees.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -64,7 +66,7 @@ class LedgerWriter:
         whole corpus where draws are shared."""
         shared = np.array(
             [
-                bool(editor.privacy_unit) and bool(editor.describe_privacy_cost()["shared"])
+                bool(editor.privacy_unit) and bool(editor.describe_privacy_cost().shared)
                 for editor in self._editors
             ]
             + [False]
@@ -85,7 +87,7 @@ class LedgerWriter:
         )
         epsilon = pl.Series(
             [
-                editor.describe_privacy_cost()["epsilon"] if editor.privacy_unit else 0.0
+                editor.describe_privacy_cost().epsilon if editor.privacy_unit else 0.0
                 for editor in self._editors
             ],
             dtype=pl.Float64,
@@ -134,10 +136,10 @@ def build_accounts(
     *,
     is_only_editor: bool,
     public_key: bool,
-    prior: Sequence[Mapping[str, Any]],
+    prior: Sequence[PriorRun],
     versions: Mapping[str, str],
     users: Iterable[pa.Table] | None,
-) -> list[dict[str, Any]]:
+) -> list[Mapping[str, Any]]:
     """One account for each editor with a privacy unit, from the tables `ledger` and `draws` of all
     tasks.
 
@@ -154,28 +156,28 @@ def build_accounts(
         [pl.DataFrame(pq.read_table(path, partitioning=None)) for path in draw_files]
     ).unique()
     by_user = _sum_epsilon_by_user(rows, users) if users is not None else None
-    accounts, names = [], name_parts(editors)
+    accounts: list[Mapping[str, Any]] = []
+    names = name_parts(editors)
     for number, editor in spending:
         cost = editor.describe_privacy_cost()
         editor_rows = rows.filter(pl.col("part") == names[number])
         epsilon = editor_rows["unit_count"].to_numpy() * editor_rows["epsilon_per_unit"].to_numpy()
         units = (
             int(shared.filter(pl.col("part") == number).height)
-            if cost["shared"]
+            if cost.shared
             else int(editor_rows["unit_count"].sum())
         )
         claim = (
             CLAIM_NOT_DP
-            if cost.pop("not_dp", False)
+            if math.isinf(cost.epsilon)
             else CLAIM_SEEDED
             if public_key
             else CLAIM_OWN_MODEL
-            if cost["own_model"]
+            if cost.own_model
             else ""
         )
-        documents = cost.pop("by_document") if is_only_editor and not claim else ""
-        cost.pop("by_document", None)
-        account = {
+        documents = cost.by_document if is_only_editor and not claim else ""
+        account: dict[str, Any] = {
             "part": names[number],
             "unit": editor.privacy_unit,
             "claim": (
@@ -186,7 +188,12 @@ def build_accounts(
                 editor.privacy_unit: "any change of the input",
                 **({"document": documents} if documents else {}),
             },
-            **cost,
+            "mechanism": cost.mechanism,
+            "epsilon": cost.epsilon,
+            "shared": cost.shared,
+            "own_model": cost.own_model,
+            "casing": cost.casing,
+            **cost.details,
             "delta": 0.0,
             "composition": "sequential: the epsilons of draws add up",
             "rng": (
@@ -197,7 +204,7 @@ def build_accounts(
             "library_versions": dict(versions),
             "documents": editor_rows.height,
             "unit_count": units,
-            "epsilon_total": round(units * cost["epsilon"], 6),
+            "epsilon_total": round(units * cost.epsilon, 6),
             "units_per_document": _quantiles(
                 editor_rows["unit_count"].to_numpy().astype(np.float64)
             ),
@@ -210,7 +217,7 @@ def build_accounts(
                 )
             ),
             "prior_runs": [
-                dict(one) for one in prior if one["part"].partition("[")[0] == editor.use
+                asdict(one) for one in prior if one.part.partition("[")[0] == editor.use
             ],
         }
         if claim == CLAIM_NOT_DP:  # and JSON has no infinity
@@ -288,9 +295,18 @@ def describe_account(account: Mapping[str, Any]) -> list[str]:
     return sentences
 
 
-def find_prior_runs(runs_folder: Path, own_run: str) -> list[dict[str, Any]]:
-    """What other runs in the folder `runs` wrote to their ledgers, one row per run and part: run,
-    part, largest epsilon per unit, number of units.
+@dataclass(frozen=True, kw_only=True)
+class PriorRun:
+    """What a part of another run spent: the largest epsilon per unit, and the number of units."""
+
+    run: str
+    part: str
+    epsilon: float
+    unit_count: int
+
+
+def find_prior_runs(runs_folder: Path, own_run: str) -> list[PriorRun]:
+    """What other runs in the folder `runs` wrote to their ledgers, one entry per run and part.
 
     A run that was interrupted counts as well: what it drew was drawn.
     """
@@ -312,7 +328,7 @@ def find_prior_runs(runs_folder: Path, own_run: str) -> list[dict[str, Any]]:
             .agg(epsilon=pl.col("epsilon_per_unit").max(), unit_count=pl.col("unit_count").sum())
             .sort("part")
         )
-        prior_runs += [{"run": folder.name, **row} for row in spent.to_dicts()]
+        prior_runs += [PriorRun(run=folder.name, **row) for row in spent.to_dicts()]
     return prior_runs
 
 

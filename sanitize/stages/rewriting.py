@@ -7,6 +7,7 @@ A pure function of a task, which reads batches of whole documents, once, and has
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -26,7 +27,6 @@ from sanitize.stages.batch_rewriting import (
     KEPT_SCHEMA,
     EditRules,
     Occurrences,
-    RewrittenBatch,
     list_kind_names,
     replace_columns,
     rewrite_batch,
@@ -109,7 +109,8 @@ def rewrite_task(task: RewriteTask) -> ShardCounts:
     prior_values = attach_prior_values(task.editors, task.aggregates, task.other_surrogate_files)
     occurrences = _load_task_occurrences(task)
     schema = output_schema(task.documents, task.policies)
-    outcome_counts = _OutcomeCounts()
+    by_kind: dict[str, Counter[str]] = {}
+    erased_by_kind, masked_words = Counter[str](), 0
     excluded = np.array(task.excluded_docs, np.int64)
     rows = 0
     shard = task.folder / "shard.parquet"
@@ -158,7 +159,10 @@ def rewrite_task(task: RewriteTask) -> ShardCounts:
             for labels in batch.labels:
                 labels_out.write_table(labels)
             ledger.add(*batch.draws_spent)
-            outcome_counts.add(batch)
+            for kind, counts in batch.count_outcomes().items():
+                by_kind.setdefault(kind, Counter()).update(counts)
+            erased_by_kind += batch.count_erased()
+            masked_words += batch.word_count
             output = _pseudonymize_columns(task, batch.table).select(schema.names)
             group_writer.add(output)
             rows += output.num_rows
@@ -174,10 +178,10 @@ def rewrite_task(task: RewriteTask) -> ShardCounts:
             kind: KindCounts(
                 occurrences=counts["occurrences"], kept=counts["kept"], swept=counts["swept"]
             )
-            for kind, counts in outcome_counts.by_kind.items()
+            for kind, counts in by_kind.items()
         },
-        masked_words=outcome_counts.word_count,
-        erased=outcome_counts.erased_by_kind,
+        masked_words=masked_words,
+        erased=erased_by_kind,
     )
 
 
@@ -255,32 +259,6 @@ def _find_kept(
     listed = listed.select(pl.col(name).cast(all_rows.schema[name]) for name in key_columns)
     kept[all_rows.join(listed, on=key_columns, how="semi")["row"].to_numpy()] = not has_removals
     return kept & occurrences.select_kinds(editor.kinds)
-
-
-class _OutcomeCounts:
-    """Counts of occurrences by kind and outcome."""
-
-    def __init__(self) -> None:
-        self.by_kind: dict[str, dict[str, int]] = {}
-        self.word_count = 0
-        self.erased_by_kind: dict[str, int] = {}
-
-    def add(self, batch: RewrittenBatch) -> None:
-        names = batch.occurrences.kind_names
-        for name, counts in batch.count_outcomes().items():
-            total = self.by_kind.setdefault(name, dict.fromkeys(counts, 0))
-            for outcome, count in counts.items():
-                total[outcome] += count
-        self.word_count += batch.word_count
-        if batch.occurrences.erased.any():
-            for kind, count in zip(
-                names,
-                np.bincount(
-                    batch.occurrences.kind[batch.occurrences.erased], minlength=len(names)
-                ).tolist(),
-                strict=True,
-            ):
-                self.erased_by_kind[kind] = self.erased_by_kind.get(kind, 0) + count
 
 
 def _pseudonymize_columns(task: RewriteTask, table: pa.Table) -> pa.Table:

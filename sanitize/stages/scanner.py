@@ -201,14 +201,9 @@ class _CustomKindScanner:
             self._word_search.find(collapsed.texts),
             self._word_search.find_nfkc(collapsed.texts),
         ]
-        joined = LiteralMatches(
-            *(
-                np.concatenate([getattr(one, name) for one in match_sets])
-                for name in ("text_no", "start", "end", "term")
-            )
-        )
-        text_no, start, stop = collapsed.to_original(joined)
-        low, high = buffers.offsets[text_no] + start, buffers.offsets[text_no] + stop
+        found = collapsed.to_original(LiteralMatches.concat(match_sets))
+        base = buffers.offsets[found.text_no]
+        low, high = base + found.start, base + found.end
         order = sort_spans(low, high)
         low, high = low[order], high[order]
         if self._exact_spellings is not None and len(low):

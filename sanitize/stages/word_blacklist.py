@@ -39,6 +39,7 @@ from sanitize.core.command_results import BlacklistCounts, ListedNgrams
 from sanitize.core.intervals import expand_ranges
 from sanitize.core.keys import Key, siphash
 from sanitize.core.text_cells import LeafPath
+from sanitize.engines.task_runner import FolderTask
 from sanitize.errors import UsageError
 from sanitize.plans.plan import BlacklistSettings
 from sanitize.stages.corpus_pass import (
@@ -497,12 +498,12 @@ def build_blacklist(
         ),
     )
 
-    def run(task: _FolderTask) -> BlacklistCounts:
+    def run(task: FolderTask) -> BlacklistCounts:
         if settings.k > 1 and not _has_user(corpus.documents):
             raise UsageError(NO_USER_MESSAGE)
         return _write_blacklist(context, task.folder / "blacklist.parquet")
 
-    task = _FolderTask(corpus.spill / "blacklist")
+    task = FolderTask(corpus.spill / "blacklist")
     counts = run_job(
         Job(
             function=run,
@@ -515,13 +516,6 @@ def build_blacklist(
     )
     shutil.rmtree(temp_folder, ignore_errors=True)  # files of the single sizes
     return counts
-
-
-@dataclass(frozen=True)
-class _FolderTask:
-    """A task that needs only a folder."""
-
-    folder: Path
 
 
 def _has_user(documents: Documents) -> bool:

@@ -15,9 +15,10 @@ import json
 import os
 import time
 from collections.abc import Iterator
+from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
 
+from sanitize.core.command_results import from_json
 from sanitize.errors import Locked
 from sanitize.storage.files import parse_json
 
@@ -25,9 +26,18 @@ _MAX_LOCK_BYTES = 4096
 _held_locks: set[str] = set()  # real paths of the lock files that this process holds for runs
 
 
-def read_lock_holder(work: Path) -> dict[str, Any] | None:
-    """The present holder of WORK's lock: pid, host, since; None if it is free, even if a killed run
-    left its lock file."""
+@dataclass(frozen=True, kw_only=True)
+class LockHolder:
+    """The process that holds a lock, and since when (seconds since 1970)."""
+
+    pid: int
+    host: str
+    since: float
+
+
+def read_lock_holder(work: Path) -> LockHolder | None:
+    """The present holder of WORK's lock; None if it is free, even if a killed run left its lock
+    file."""
     try:
         handle = os.open(work / "run.lock", os.O_RDWR | os.O_CLOEXEC)
     except OSError:
@@ -100,13 +110,8 @@ def hold_lock(lock: Path, locked_path: Path, *, is_removed: bool = False) -> Ite
         os.close(handle)
     try:
         os.ftruncate(handle, 0)
-        os.pwrite(
-            handle,
-            json.dumps(
-                {"pid": os.getpid(), "host": os.uname().nodename, "since": time.time()}
-            ).encode(),
-            0,
-        )
+        holder = LockHolder(pid=os.getpid(), host=os.uname().nodename, since=time.time())
+        os.pwrite(handle, json.dumps(asdict(holder)).encode(), 0)
         _held_locks.add(os.path.realpath(lock))
         yield
     finally:
@@ -120,12 +125,12 @@ def hold_lock(lock: Path, locked_path: Path, *, is_removed: bool = False) -> Ite
             os.close(handle)
 
 
-def _read_holder(handle: int) -> dict[str, Any]:
-    """What the holder wrote to the lock file; empty if it has not written it yet."""
+def _read_holder(handle: int) -> LockHolder | None:
+    """What the holder wrote to the lock file; None if it has not written it yet."""
     try:
-        return dict(parse_json(os.pread(handle, _MAX_LOCK_BYTES, 0)))
-    except (OSError, ValueError, TypeError):
-        return {}
+        return from_json(LockHolder, parse_json(os.pread(handle, _MAX_LOCK_BYTES, 0)))
+    except (OSError, ValueError):
+        return None
 
 
 def _open_lock(lock: Path) -> int:
@@ -152,12 +157,9 @@ def _describe_holder(handle: int, locked_path: Path) -> str:
             " report`; wait until it ends"
         )
     holder = _read_holder(handle)
-    age = (
-        f"{max(0, int(time.time() - holder['since']))} s"
-        if isinstance(holder.get("since"), float)
-        else "some time"
+    process = (
+        f"process {holder.pid} on {holder.host} for {max(0, int(time.time() - holder.since))} s"
+        if holder is not None
+        else "process ? on ? for some time"
     )
-    return (
-        f"{locked_path}: locked by process {holder.get('pid', '?')} on {holder.get('host', '?')}"
-        f" for {age}; wait until it ends, or stop it"
-    )
+    return f"{locked_path}: locked by {process}; wait until it ends, or stop it"

@@ -185,11 +185,7 @@ class RemoteStorage:
         """The storage's description of an object or folder. Raises ObjectMissing if it does not
         exist."""
 
-        def ask() -> dict[str, Any]:
-            self.fs.invalidate_cache()
-            return dict(self.fs.info(path))
-
-        return self.call_with_retries(ask)
+        return dict(self._ask(lambda: self.fs.info(path)))
 
     def stat_object(self, path: str) -> RemoteObject:
         """The present state of an object. Raises ObjectMissing if it does not exist or is a
@@ -205,12 +201,8 @@ class RemoteStorage:
         A listing may be out of date; `stat_object` returns the present state of an object.
         """
 
-        def ask() -> dict[str, Any]:
-            self.fs.invalidate_cache()
-            return dict(self.fs.find(path, detail=True))
-
         try:
-            found = self.call_with_retries(ask)
+            found = self._ask(lambda: self.fs.find(path, detail=True))
         except ObjectMissing:
             return []
         prefix = path.rstrip("/") + "/"
@@ -229,16 +221,11 @@ class RemoteStorage:
     def glob(self, pattern: str) -> list[str]:
         """The paths of objects and folders that match a glob pattern, sorted by their bytes."""
 
-        def ask() -> list[str]:
-            self.fs.invalidate_cache()
-            return [str(path) for path in self.fs.glob(pattern)]
-
         try:
-            return sorted(
-                self.call_with_retries(ask), key=lambda path: path.encode("utf-8", "surrogatepass")
-            )
+            found = [str(path) for path in self._ask(lambda: self.fs.glob(pattern))]
         except ObjectMissing:
             return []
+        return sorted(found, key=lambda path: path.encode("utf-8", "surrogatepass"))
 
     # ---- reading ----
 
@@ -362,6 +349,15 @@ class RemoteStorage:
             self.fs.makedirs(path.rpartition("/")[0], exist_ok=True)
 
     # ---- retries and errors ----
+
+    def _ask(self, call: Callable[[], Any]) -> Any:
+        """The answer of the storage itself, not of a listing that was cached."""
+
+        def ask() -> Any:
+            self.fs.invalidate_cache()
+            return call()
+
+        return self.call_with_retries(ask)
 
     def call_with_retries(self, call: Callable[[], T]) -> T:
         """The result of a call, which is tried again if its failure may be temporary.

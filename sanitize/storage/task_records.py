@@ -133,7 +133,7 @@ def run_job(job: Job[T]) -> T:
 def output_sha256(job: Job[Any], output_name: str) -> str:
     """The SHA-256 of one output of a finished job, read from its record."""
     assert not isinstance(job.outputs, Path)
-    record = from_json(TaskRecord, parse_json(job.record_path.read_text("utf-8")))
+    record = TaskRecord(**parse_json(job.record_path.read_text("utf-8")))
     return record.files[_path_from_record(job, job.outputs[output_name])]
 
 
@@ -160,7 +160,7 @@ def load_record(
     `output_paths` (relative to the record; None: any) and have the recorded hashes, and its result
     is one of `result_type` (None: a task without a result)."""
     try:
-        record = from_json(TaskRecord, parse_json(record_path.read_text("utf-8")))
+        record = TaskRecord(**parse_json(record_path.read_text("utf-8")))
         if fingerprint is not None and record.fingerprint != fingerprint:
             return None
         if output_paths is not None and record.files.keys() != output_paths:
@@ -172,6 +172,6 @@ def load_record(
         ):
             return None
         result = from_json(result_type, record.result) if result_type is not None else None
-        return replace(record, result=result)
-    except (OSError, ValueError):
+        return TaskRecord(record.fingerprint, record.files, result)
+    except (OSError, ValueError, TypeError, AttributeError):
         return None

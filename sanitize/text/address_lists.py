@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -23,6 +24,7 @@ from sanitize.core.arrow_buffers import (
     make_byte_table,
     slice_spans,
 )
+from sanitize.core.intervals import TextSpans
 from sanitize.text.mail_headers import HeaderLines
 
 
@@ -91,7 +93,7 @@ def find_address_entries(
     if not len(listed):
         return found
     list_start = values.offsets[:-1][has_separator]
-    piece_start, piece_end, list_of_piece = _split_into_pieces(values, syntax)
+    list_of_piece, piece_start, piece_end = _split_into_pieces(values, syntax)
     blanks_before, blanks_after = _count_piece_edges(values, syntax, piece_start, piece_end)
     filled = np.flatnonzero(blanks_before < piece_end - piece_start)
     # from offsets in `values` to offsets in the column
@@ -212,9 +214,9 @@ def _find_separators(values: TextBuffers, syntax: _SyntaxBytes) -> I64:
     return np.sort(np.concatenate([separators, separator + shift[chosen_no]]))
 
 
-def _split_into_pieces(values: TextBuffers, syntax: _SyntaxBytes) -> tuple[I64, I64, I64]:
-    """Start, end and list (numbered among the values with separators) of each piece between
-    separators, ascending.
+def _split_into_pieces(values: TextBuffers, syntax: _SyntaxBytes) -> TextSpans:
+    """The pieces between separators, ascending; their lists are numbered among the values with
+    separators.
 
     In `Roe, Ann <...>` a single word, its comma and a piece with brackets are one piece."""
     separators = _find_separators(values, syntax)
@@ -238,7 +240,9 @@ def _split_into_pieces(values: TextBuffers, syntax: _SyntaxBytes) -> tuple[I64, 
     ]
     given_names = pl.Series(slice_spans(values, start[surname + 1], end[surname + 1]))
     surname = surname[given_names.str.contains(_GIVEN_NAME_ENTRY_PATTERN).to_numpy()]
-    return np.delete(start, surname + 1), np.delete(end, surname), np.delete(list_no, surname)
+    return TextSpans(
+        np.delete(list_no, surname), np.delete(start, surname + 1), np.delete(end, surname)
+    )
 
 
 def _count_piece_edges(
@@ -307,14 +311,22 @@ def find_display_names(
 
     The name is the text before the address, or a comment after it; null where there is none or the
     text does not look like a name. Spans ascend and do not overlap."""
-    return find_display_name_spans(buffers, lines, starts, ends)[0]
+    return find_display_name_spans(buffers, lines, starts, ends).names
+
+
+class DisplayNames(NamedTuple):
+    """A name for each address, null where there is none, and its start and end byte in the column,
+    -1 then."""
+
+    names: pl.Series
+    start: I64
+    end: I64
 
 
 def find_display_name_spans(
     buffers: TextBuffers, lines: HeaderLines, starts: I64, ends: I64
-) -> tuple[pl.Series, I64, I64]:
-    """Like `find_display_names`, with the start and end byte of each name in the column; -1 where
-    there is no name."""
+) -> DisplayNames:
+    """The names of `find_display_names`, and where they are."""
     nothing = pl.Series([None] * len(starts), dtype=pl.String)
     begin, end = np.full(len(starts), -1, np.int64), np.full(len(starts), -1, np.int64)
     entries = find_address_entries(buffers, lines, starts, ends)
@@ -327,7 +339,7 @@ def find_display_name_spans(
         else listed
     )
     if not len(listed):
-        return nothing, begin, end
+        return DisplayNames(nothing, begin, end)
     text_before = pl.Series(slice_spans(buffers, entries.entry_start[listed], starts[listed]))
     before = text_before.str.extract(_NAME_BEFORE_ADDRESS_PATTERN)
     # a single entry extends to the line's end
@@ -371,4 +383,5 @@ def find_display_name_spans(
         name_start[has_name]
         + stripped.str.len_bytes().fill_null(0).to_numpy().astype(np.int64)[has_name]
     )
-    return nothing.scatter(listed, pl.select(pl.when(is_name).then(name)).to_series()), begin, end
+    names = nothing.scatter(listed, pl.select(pl.when(is_name).then(name)).to_series())
+    return DisplayNames(names, begin, end)

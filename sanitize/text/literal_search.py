@@ -30,7 +30,7 @@ from sanitize.core.arrow_buffers import (
     make_byte_table,
     to_large_string,
 )
-from sanitize.core.intervals import sort_spans
+from sanitize.core.intervals import TextSpans, sort_spans
 from sanitize.core.span_table import ArrayTable
 from sanitize.kernels.term_search import (
     find_terms,
@@ -163,16 +163,15 @@ class LiteralMatcher:
         found only from the `certain_length` of its kind on."""
         buffers = TextBuffers.from_array(texts)
         if not len(self) or not len(buffers.data):
-            return _empty_matches()
+            return LiteralMatches.empty()
         byte_rules = self.is_word_byte.astype(np.uint8)
         if check_boundaries:
             byte_rules |= self.is_forbidden_before.astype(np.uint8) << 1
         byte_rules |= _LETTERS_AND_DIGITS
         inside = self.inside_lengths, int(self.term_stats[2])
-        text_no, start, term = self._index.find(
+        (text_no, start, end), term = self._index.find(
             buffers, byte_rules, self.data, self.offsets, *inside
         )
-        end = start + self.lengths[term]
         if check_boundaries:
             is_valid = self._has_valid_boundaries(buffers, start, end, text_no, term)
             start, term, end, text_no = (
@@ -208,7 +207,7 @@ class LiteralMatcher:
         byte offsets are those of the original text. With boundaries, as `find`."""
         folded = self.decode_nfkc(texts)
         if folded is None:
-            return _empty_matches()
+            return LiteralMatches.empty()
         found = self.find(folded.pieces)
         spans = folded.find_encoded_spans(found.text_no, found.start, found.end)
         rows = spans.is_encoded  # other matches are found by `find` anyway
@@ -348,9 +347,8 @@ class TermIndex:
         term_offsets: I64,
         inside_lengths: U8,
         min_inside_length: int,
-    ) -> tuple[I64, I64, I64]:
-        """Returns the text number, start byte and term row of all matches, in order of their
-        starts."""
+    ) -> tuple[TextSpans, I64]:
+        """Returns all matches, in order of their starts, and the row of the term of each."""
         tables = (getattr(self, column.name) for column in fields(self)[1:])
         rules: U8 = byte_rules | (self.first_bytes << np.uint8(2))
         text_no, start, row = fill_columns(
@@ -367,7 +365,7 @@ class TermIndex:
             ),
             column_count=3,
         )
-        return text_no, start, row
+        return TextSpans(text_no, start, start + np.diff(term_offsets)[row]), row
 
 
 def _find_first_bytes(terms: TextBuffers) -> U8:
@@ -420,11 +418,6 @@ def _is_accent(data: U8, byte_offsets: I64) -> Mask:
     lead, trail = data[np.minimum(byte_offsets, last)], data[np.minimum(byte_offsets + 1, last)]
     mark: Mask = (byte_offsets < last) & ((lead == 0xCC) | ((lead == 0xCD) & (trail < 0xB0)))
     return mark
-
-
-def _empty_matches() -> LiteralMatches:
-    nothing = np.empty(0, np.int64)
-    return LiteralMatches(nothing, nothing, nothing, nothing)
 
 
 class _NfkcFolding(dict[int, str]):

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -516,10 +517,18 @@ def _find_nearby_lines(
     return expand_ranges(low, low + line_counts), np.repeat(text_of_line, line_counts)
 
 
-def _find_quoted_fields(buffers: TextBuffers, start: I64, end: I64) -> tuple[I64, I64, pl.Series]:
+class _QuotedFields(NamedTuple):
     """The first colon of each line (its end where there is none), the number of its name (-1 where
     it has no colon), and the names: the English name of a field, null for anything else before a
     colon."""
+
+    colon: I64
+    name_no: I64
+    names: pl.Series
+
+
+def _find_quoted_fields(buffers: TextBuffers, start: I64, end: I64) -> _QuotedFields:
+    """What is before the colons of lines."""
     candidates = np.flatnonzero(np.logical_or(*_classify_line_starts(buffers.data, start)))
     colon = end.copy()
     colon[candidates] = find_first_byte_after(buffers, 58, start[candidates], end[candidates])
@@ -529,11 +538,8 @@ def _find_quoted_fields(buffers: TextBuffers, start: I64, end: I64) -> tuple[I64
     words = pl.Series(before.dictionary).str.extract(_QUOTED_FIELD_PATTERN).str.to_lowercase()
     name_no = np.full(len(start), -1)
     name_no[candidates] = np.asarray(before.indices)
-    return (
-        colon,
-        name_no,
-        pl.Series([_ENGLISH_FIELD_NAMES.get(word) for word in words.to_list()], dtype=pl.String),
-    )
+    names = [_ENGLISH_FIELD_NAMES.get(word) for word in words.to_list()]
+    return _QuotedFields(colon, name_no, pl.Series(names, dtype=pl.String))
 
 
 def _find_quote_depths(buffers: TextBuffers, start: I64, end: I64) -> I64:

@@ -21,7 +21,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -43,6 +43,15 @@ class MaskedInput:
 
     def __len__(self) -> int:
         return 2 * (len(self.before) + len(self.after)) + len(self.word) + 1
+
+
+class EncodedPair(NamedTuple):
+    """Token ids and token types of a text and of the same text with a mask, and the position of the
+    mask."""
+
+    ids: list[int]
+    types: list[int]
+    mask_position: int
 
 
 def hash_model_folder(folder: Path) -> str:
@@ -333,8 +342,8 @@ class MaskedModel:
         """True if the model distinguishes the two texts of a pair by token types."""
         return int(getattr(self.model.config, "type_vocab_size", 0)) > 1
 
-    def _encode_pair(self, masked_input: MaskedInput) -> tuple[list[int], list[int], int]:
-        """Returns token ids and token types of the pair, and the position of the mask."""
+    def _encode_pair(self, masked_input: MaskedInput) -> EncodedPair:
+        """Returns the pair of the text and the text with a mask."""
         (
             ((opening, opening_types), (between, between_types), (closing, closing_types)),
             (type_a, type_b),
@@ -352,7 +361,8 @@ class MaskedModel:
             *[type_b] * len(masked),
             *closing_types,
         ]
-        return ids, types, len(opening) + len(original) + len(between) + len(masked_input.before)
+        mask_position = len(opening) + len(original) + len(between) + len(masked_input.before)
+        return EncodedPair(ids, types, mask_position)
 
 
 _EXPECTED_MODEL = (

@@ -29,6 +29,7 @@ from sanitize.core.arrow_buffers import (
     slice_spans,
 )
 from sanitize.core.keys import Key, compute_value_ids
+from sanitize.core.span_table import ArrayTable
 from sanitize.kinds.east_asian_names import is_full_name
 from sanitize.kinds.person import INVISIBLE
 from sanitize.kinds.person import normalise_name as normalise_name
@@ -44,7 +45,7 @@ _LETTER_PATTERN = re.compile(r"[^\W\d_]")
 
 
 @dataclass(frozen=True, repr=False)
-class NameMatches:
+class NameMatches(ArrayTable):
     """Occurrences of names in a column, ascending: number of the text, start and end byte in the
     column, and `value_id`."""
 
@@ -205,12 +206,7 @@ def build_occurrence_rows(
     `cell` are the document and text cell of each text."""
     texts = fill_null_texts(texts)
     plain_and_encoded = (find_names(texts, names, key), find_encoded_names(texts, names, key))
-    found = NameMatches(
-        *(
-            np.concatenate([getattr(matches, name) for matches in plain_and_encoded])
-            for name in ("text_no", "start", "end", "value_id")
-        )
-    )
+    found = NameMatches.concat(plain_and_encoded)
     buffers = TextBuffers.from_array(texts)
     start, stop = bytes_to_code_points(buffers, found.text_no, found.start, found.end)
     text_start = buffers.offsets[found.text_no]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 import numpy as np
 
@@ -128,9 +129,16 @@ class LiteralTable:
         )
 
 
-def find_runs(buffers: TextBuffers, literals: LiteralTable) -> tuple[I64, I64, U64]:
-    """Returns start and end of the runs of bytes that contain an anchor, ascending, and the mark of
-    each text.
+class AnchoredRuns(NamedTuple):
+    """Start and end of runs of bytes, and the mark of each text."""
+
+    start: I64
+    end: I64
+    marks: U64
+
+
+def find_runs(buffers: TextBuffers, literals: LiteralTable) -> AnchoredRuns:
+    """Returns the runs of bytes that contain an anchor, ascending.
 
     A run ends at a control byte or line end, except a soft line break (`=` and a line end), and at
     a blank that is next to no bracket."""
@@ -151,7 +159,7 @@ def find_runs(buffers: TextBuffers, literals: LiteralTable) -> tuple[I64, I64, U
             ends,
         ),
     )
-    return starts, ends, marks
+    return AnchoredRuns(starts, ends, marks)
 
 
 def _fill(buffers: TextBuffers, select: Callable[[I64, I64], int]) -> tuple[I64, I64]:

@@ -143,9 +143,9 @@ class NonAsciiRunCache:
         uncached = np.flatnonzero(~np.isin(distinct, self._run_hashes))
         if len(uncached):
             rows = np.sort(first[uncached])
-            counts, word_offsets, word_lengths, word_hashes = _split_runs(
-                slice_spans(buffers, start[rows], end[rows])
-            )
+            runs = TextBuffers.from_array(slice_spans(buffers, start[rows], end[rows]))
+            words = _split_runs(runs)
+            counts = np.bincount(words.text_no, minlength=len(rows))
             self._run_rows = np.append(
                 self._run_rows, np.arange(len(self.word_counts), len(self.word_counts) + len(rows))
             )
@@ -157,11 +157,11 @@ class NonAsciiRunCache:
             )
             self.word_counts, self.word_offsets = (
                 np.append(self.word_counts, counts),
-                np.append(self.word_offsets, word_offsets),
+                np.append(self.word_offsets, words.start - runs.offsets[words.text_no]),
             )
             self.word_lengths, self.word_hashes = (
-                np.append(self.word_lengths, word_lengths),
-                np.append(self.word_hashes, word_hashes),
+                np.append(self.word_lengths, words.end - words.start),
+                np.append(self.word_hashes, words.hashes),
             )
         return self._run_rows[np.searchsorted(self._run_hashes, distinct)][distinct_no]
 
@@ -217,10 +217,8 @@ def _find_runs(buffers: TextBuffers) -> tuple[UnicodeTokens, I64]:
         expected_count = count
 
 
-def _split_runs(runs: pa.LargeStringArray) -> tuple[I64, I64, I64, U64]:
-    """Splits runs of bytes into words: the number of words of each run, and for all words, run
-    after run, the offset in the run, the length in bytes, and the hash."""
-    buffers = TextBuffers.from_array(runs)
+def _split_runs(buffers: TextBuffers) -> UnicodeTokens:
+    """Splits runs of bytes into words."""
     # words are the text between non-word characters; searching for whole words costs ten times as
     # much
     low, high = find_matches(buffers, _NON_WORD_PATTERN)
@@ -237,7 +235,7 @@ def _split_runs(runs: pa.LargeStringArray) -> tuple[I64, I64, I64, U64]:
     )
     hashes = _hash_byte_spans(folded.data, folded.offsets[:-1], folded.offsets[1:], 0)
     run = np.searchsorted(buffers.offsets, low, side="right") - 1
-    return np.bincount(run, minlength=len(runs)), low - buffers.offsets[run], high - low, hashes
+    return UnicodeTokens(run.astype(np.int32), low, high, hashes)
 
 
 def find_overlapping_words(words: UnicodeTokens, starts: I64, ends: I64) -> tuple[I64, I64]:
@@ -279,36 +277,33 @@ def hash_ngrams(words: WordHashes, n: int, *, keep_short: bool = False) -> tuple
     """Returns the hash of every n-gram (run of `n` words), text after text, and the offsets of each
     text's n-grams (one more than texts). With `keep_short` a text of fewer than `n` words, but at
     least one, has one n-gram: all of it."""
-    return hash_word_ranges(words, *locate_ngrams(words, n, keep_short=keep_short))
+    starts, offsets = locate_ngrams(words, n, keep_short=keep_short)
+    ends = np.minimum(starts + n, np.repeat(words.offsets[1:], np.diff(offsets)))
+    return hash_word_ranges(words, starts, ends), offsets
 
 
-def locate_ngrams(words: WordHashes, n: int, *, keep_short: bool = False) -> tuple[I64, I64, I64]:
-    """Returns the first word and the word after every n-gram of `hash_ngrams`, and the offsets of
-    each text's n-grams."""
+def locate_ngrams(words: WordHashes, n: int, *, keep_short: bool = False) -> tuple[I64, I64]:
+    """Returns the first word of every n-gram of `hash_ngrams`, and the offsets of each text's
+    n-grams."""
     counts = words.counts
     ngram_counts = np.maximum(counts - n + 1, 0)
     if keep_short:
         ngram_counts = np.where((counts > 0) & (counts < n), 1, ngram_counts)
     ngram_offsets = np.concatenate([[0], np.cumsum(ngram_counts)]).astype(np.int64)
-    ngram_starts = expand_ranges(words.offsets[:-1], words.offsets[:-1] + ngram_counts)
-    return (
-        ngram_starts,
-        np.minimum(ngram_starts + n, np.repeat(words.offsets[1:], ngram_counts)),
-        ngram_offsets,
-    )
+    return expand_ranges(words.offsets[:-1], words.offsets[:-1] + ngram_counts), ngram_offsets
 
 
-def hash_word_ranges(words: WordHashes, starts: I64, ends: I64, offsets: I64) -> tuple[U64, I64]:
+def hash_word_ranges(words: WordHashes, starts: I64, ends: I64) -> U64:
     """Returns the hash of each range of words: the sum of hash * base^position modulo 2^64, with
     positions relative to the start of the range (polynomial rolling hash by prefix sums), mixed by
-    `mix_bits`. `offsets` is returned unchanged."""
+    `mix_bits`."""
     count = len(words.hashes)
     powers = _powers(_POLYNOMIAL_BASE, count + 1)
     total = np.concatenate(
         [np.zeros(1, np.uint64), np.cumsum(words.hashes * powers[:-1], dtype=np.uint64)]
     )
     inverse_powers = _powers(pow(_POLYNOMIAL_BASE, -1, 1 << 64), count + 1)
-    return mix_bits((total[ends] - total[starts]) * inverse_powers[starts]), offsets
+    return mix_bits((total[ends] - total[starts]) * inverse_powers[starts])
 
 
 def mix_bits(numbers: U64) -> U64:

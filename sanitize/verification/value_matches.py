@@ -142,16 +142,15 @@ def _find_digests(
     terms: SearchTerms, texts: pa.LargeStringArray, runs: CodedRuns, other_digests: Set[str]
 ) -> ValueMatches:
     """The words that are digests of values; see `SearchTerms.match_digests`."""
-    words, text_no, start, end = find_digests(texts, runs)
+    words, spans = find_digests(texts, runs)
     words = ["" if word in other_digests else word for word in words]
     found = np.array(terms.match_digests(words), np.int64).reshape(-1, 2)
     number, row = found[:, 0], found[:, 1]
     form = np.full(len(row), ALL_FORMS.index("digest"), np.uint8)
     certainty, is_short = np.full(len(row), CERTAIN, np.uint8), np.zeros(len(row), np.bool_)
     kind, value_id = terms.find_owners(row)
-    return ValueMatches(
-        text_no[number], start[number], end[number], form, row, kind, value_id, certainty, is_short
-    )
+    text_no, start, end = spans.text_no[number], spans.start[number], spans.end[number]
+    return ValueMatches(text_no, start, end, form, row, kind, value_id, certainty, is_short)
 
 
 def _find_decoded(terms: SearchTerms, texts: pa.LargeStringArray, view: Decoding) -> ValueMatches:

@@ -172,7 +172,7 @@ def test_windows_find_what_whole_texts_find(default_finder: Presidio) -> None:
         analyzers.analyze_by_group["anchored"], buffers, windows, set()
     )
     sorted_spans = [
-        sorted(zip(*(spans[column].tolist() for column in range(3)), spans[3], strict=True))
+        sorted(spans.select("text_no", "start", "end", "entity").rows())
         for spans in (spans_of_texts, spans_of_windows)
     ]
     assert sorted_spans[0] == sorted_spans[1] and len(sorted_spans[0]) > 200

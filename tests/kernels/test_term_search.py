@@ -85,7 +85,7 @@ def test_matches_are_those_of_the_reference(
     inside_lengths = np.array(lengths[: len(terms)], np.uint8)
     index = TermIndex.build(term_buffers, inside_lengths)
     least = min(lengths[: len(terms)], default=255)
-    text_no, start, row = index.find(
+    (text_no, start, _), row = index.find(
         buffers, rules, term_buffers.data, term_buffers.offsets, inside_lengths, least
     )
     found = list(
@@ -102,7 +102,7 @@ def test_more_matches_than_expected_are_all_found() -> None:
     buffers, terms = to_buffers([b"ab" * 5000]), to_buffers([b"ab", b"abababab"])
     anywhere = np.zeros(2, np.uint8)
     index = TermIndex.build(terms, anywhere)
-    _, start, row = index.find(
+    (_, start, _), row = index.find(
         buffers, np.zeros(256, np.uint8), terms.data, terms.offsets, anywhere, 0
     )
     assert np.bincount(row).tolist() == [5000, 4997]

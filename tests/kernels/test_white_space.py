@@ -37,7 +37,7 @@ def test_collapsed_texts_are_those_of_the_reference(texts: list[bytes]) -> None:
         )
         row = np.full(len(start), text_no, np.int64)
         found = collapsed.to_original(LiteralMatches(row, start, end, row))
-        assert [column.tolist() for column in found] == [
+        assert [column.tolist() for column in (found.text_no, found.start, found.end)] == [
             row.tolist(),
             [kept[first] for first in start.tolist()],
             [kept[last - 1] + 1 for last in end.tolist()],

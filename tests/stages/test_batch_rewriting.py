@@ -47,13 +47,13 @@ def resolve(spans: list[Span]) -> tuple[list[Span], int]:
         kind_names=("URL",),
     )
     texts = pa.array(["x"] * count, pa.large_string())
-    edits, masked_count = _resolve_overlaps(
+    edits = _resolve_overlaps(
         _Edits(np.arange(count), start, end, editor_no.astype(np.int32), texts), occurrences
     )
     left = zip(
         edits.start_byte.tolist(), edits.end_byte.tolist(), edits.editor_no.tolist(), strict=True
     )
-    assert [set(text) for text in edits.replacement.to_pylist()].count({"*"}) == masked_count
+    masked_count = [set(text) for text in edits.replacement.to_pylist()].count({"*"})
     return list(left), masked_count
 
 

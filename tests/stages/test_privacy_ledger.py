@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -16,20 +17,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sanitize.core.part_protocols import Editor
+from sanitize.core.part_protocols import Editor, PrivacyCost
+from sanitize.errors import OutputBroken
 from sanitize.stages.privacy_ledger import (
     CLAIM_OWN_MODEL,
     CLAIM_SEEDED,
     SHARED_DRAWS_SCHEMA,
     WEAK_ABOVE_EPSILON,
     LedgerWriter,
+    PriorRun,
     build_accounts,
     describe_account,
     find_prior_runs,
 )
 from sanitize.storage import table_schemas
 
-COMMON_FACTS = {
+COMMON_FACTS: dict[str, Any] = {
     "mechanism": "m",
     "casing": "model",
     "own_model": False,
@@ -44,8 +47,8 @@ class DrawingEditor(Editor):
     privacy_unit: ClassVar[str] = "token"
     facts: dict[str, Any]
 
-    def describe_privacy_cost(self) -> dict[str, Any]:
-        return COMMON_FACTS | self.facts
+    def describe_privacy_cost(self) -> PrivacyCost:
+        return PrivacyCost(**COMMON_FACTS | self.facts)
 
 
 class PlainEditor(Editor):
@@ -244,7 +247,7 @@ def test_editors_have_separate_accounts_and_none_without_a_claim(tmp_path: Path)
 def test_editors_of_one_name_have_separate_accounts(tmp_path: Path) -> None:
     editors = [make_editor(epsilon=1.0), make_editor(epsilon=100.0)]
     prior = [
-        {"run": "a", "part": part, "epsilon": 1.0, "unit_count": 1}
+        PriorRun(run="a", part=part, epsilon=1.0, unit_count=1)
         for part in ("dp_mlm", "dp_mlm[1]", "other")
     ]
     accounts = make_accounts(
@@ -405,15 +408,20 @@ def test_prior_runs_are_other_finished_runs(tmp_path: Path) -> None:
     (runs / "without").mkdir()
     prior_runs = find_prior_runs(runs, "own")
     assert prior_runs == [
-        {"run": "a", "part": "dp_mlm", "epsilon": 4.0, "unit_count": 2},
-        {"run": "b", "part": "dp_mlm", "epsilon": 4.0, "unit_count": 1},
-        {"run": "b", "part": "other", "epsilon": 0.5, "unit_count": 1},
+        PriorRun(run="a", part="dp_mlm", epsilon=4.0, unit_count=2),
+        PriorRun(run="b", part="dp_mlm", epsilon=4.0, unit_count=1),
+        PriorRun(run="b", part="other", epsilon=0.5, unit_count=1),
     ]
     assert find_prior_runs(tmp_path / "nowhere", "own") == []
+    (runs / "without" / "plan.json").write_text("{")
+    assert find_prior_runs(runs, "own") == prior_runs  # it drew nothing
+    (runs / "b" / "plan.json").write_text("{")
+    with pytest.raises(OutputBroken, match=r"b/plan.json: is damaged"):
+        find_prior_runs(runs, "own")
     account, _ = make_accounts(
         tmp_path / "task", [make_editor(), make_editor("other")], [(0, 0, 0, 1)], prior=prior_runs
     )
-    assert account["prior_runs"] == prior_runs[:2], "of the same part"
+    assert account["prior_runs"] == [asdict(one) for one in prior_runs[:2]], "of the same part"
 
 
 @given(

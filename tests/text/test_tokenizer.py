@@ -190,11 +190,8 @@ def test_recorded_hashes() -> None:
 
 def test_ngrams_stay_in_their_text() -> None:
     found = hash_words(to_buffers(["a b", "", "c", "d e f"]))
-    starts, stops, first = locate_ngrams(found, 2)
-    assert (starts.tolist(), stops.tolist(), first.tolist()) == (
-        [0, 3, 4],
-        [2, 5, 6],
-        [0, 1, 1, 1, 3],
-    )
-    hashes, _ = hash_word_ranges(found, starts, stops, first)
-    assert len(set(hashes.tolist())) == 3
+    starts, first = locate_ngrams(found, 2)
+    assert (starts.tolist(), first.tolist()) == ([0, 3, 4], [0, 1, 1, 1, 3])
+    hashes, offsets = hash_ngrams(found, 2)
+    assert hashes.tolist() == hash_word_ranges(found, starts, starts + 2).tolist()
+    assert len(set(hashes.tolist())) == 3 and offsets.tolist() == first.tolist()

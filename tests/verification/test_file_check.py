@@ -1476,15 +1476,15 @@ def test_decodings_equal_the_standard_library(text: str, form: str) -> None:
 )
 def test_digest_candidates_are_found(words: list[str]) -> None:
     text = "".join(words)
-    digests, text_no, start, stop = find_digests(pa.array(["f" * 32, text], pa.large_string()))
+    digests, spans = find_digests(pa.array(["f" * 32, text], pa.large_string()))
     expected = [
         match.group().lower()
         for match in re.finditer(r"[0-9A-Fa-f]+", text)
         if len(match.group()) in (32, 40, 64, 128)
     ]
-    assert digests == ["f" * 32, *expected] and text_no.tolist() == [0] + [1] * len(expected)
+    assert digests == ["f" * 32, *expected] and spans.text_no.tolist() == [0] + [1] * len(expected)
     assert [
-        text[low:high].lower() for low, high in zip(start[1:], stop[1:], strict=True)
+        text[low:high].lower() for low, high in zip(spans.start[1:], spans.end[1:], strict=True)
     ] == expected
 
 

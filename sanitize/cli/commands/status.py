@@ -4,7 +4,7 @@ folder holds."""
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
@@ -47,7 +47,10 @@ def command(
     unknown = list_unknown_variables()
     with report_lost_output():
         if as_json:
-            print_json((state.to_dict() if state else {}) | _to_json(given, used, unknown))
+            is_used = {(one.name, one.source) for one in used}
+            settings = [{**vars(one), "used": (one.name, one.source) in is_used} for one in given]
+            found = state.to_dict() if state else {}
+            print_json({**found, "settings": settings, "unknown_variables": unknown})
         else:
             lines = [
                 *(_format_status(state) if state else []),
@@ -55,24 +58,6 @@ def command(
                 *map(_describe_unknown_variable, unknown),
             ]
             print_text("\n".join(lines))
-
-
-def _to_json(
-    given: list[GivenSetting], used: list[GivenSetting], unknown: list[str]
-) -> dict[str, Any]:
-    is_used = {(one.name, one.source) for one in used}
-    return {
-        "settings": [
-            {
-                "name": one.name,
-                "value": one.value,
-                "source": one.source,
-                "used": (one.name, one.source) in is_used,
-            }
-            for one in given
-        ],
-        "unknown_variables": unknown,
-    }
 
 
 def _format_settings(given: list[GivenSetting], used: list[GivenSetting]) -> list[str]:
@@ -117,7 +102,5 @@ def _format_status(state: sanitize.StatusResult) -> list[str]:
         for run in state.runs
     ]
     if state.lock_holder:
-        lines.append(
-            f"held by   process {state.lock_holder.get('pid')} on {state.lock_holder.get('host')}"
-        )
+        lines.append(f"held by   process {state.lock_holder.pid} on {state.lock_holder.host}")
     return lines

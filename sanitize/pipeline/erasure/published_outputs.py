@@ -8,7 +8,7 @@ another workspace: after `cp -r A B`, the records in B name the folders of A too
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -20,7 +20,7 @@ from sanitize.storage.private_folder import PUBLISHED_FOLDER
 from sanitize.storage.remote_storage import is_url
 from sanitize.storage.runs import publish_history
 
-_Command = dict[str, Any]
+_Command = Mapping[str, Any]
 
 
 @dataclass(frozen=True, kw_only=True)

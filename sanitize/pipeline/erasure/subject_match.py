@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -208,17 +208,25 @@ def _extract_links(buffers: TextBuffers, addresses: pl.DataFrame) -> pl.DataFram
     return pl.DataFrame({"value_id": addresses["value_id"], "name": names}).drop_nulls().unique()
 
 
+class ExpandedMatch(NamedTuple):
+    """The ids of the values of a person, the names, and how many names were not followed."""
+
+    value_ids: list[int]
+    names: list[str]
+    names_not_followed: int
+
+
 def expand_match(
     links: pl.DataFrame, match: SubjectMatch, address_parts: pl.DataFrame
-) -> tuple[list[int], list[str], int]:
+) -> ExpandedMatch:
     """Expand a match to all values and names of the person: addresses that differ by a plus tag,
     the display names of these, and the addresses under those names, with those that differ from
     these by a plus tag.
 
     A name that was not given is followed only if it and the address share a word (`Ann Roe` and
     aroe77@, not `Customer Service`); a display name with more than 20 addresses is that of a list
-    or a role. Returns value ids, names, and how many names were not followed for either reason.
-    `address_parts` comes from `read_address_parts`, `links` from `link_task`.
+    or a role: neither is followed. `address_parts` comes from `read_address_parts`, `links` from
+    `link_task`.
     """
 
     def is_in(column: str, items: Iterable[Any], dtype: Any) -> pl.Expr:
@@ -263,4 +271,6 @@ def expand_match(
             & (pl.col("alike") | is_in("name", match.names, pl.String))
         )["value_id"]
     )
-    return sorted(add_plus_tags(values)), sorted(names), len(own_names - names)
+    return ExpandedMatch(
+        sorted(add_plus_tags(values)), sorted(names), names_not_followed=len(own_names - names)
+    )

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import polars as pl
@@ -54,7 +54,7 @@ from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import public_function
-from sanitize.plans.settings import Settings, column_settings, settings_of
+from sanitize.plans.settings import Settings, settings_of
 from sanitize.storage import private_folder, queries, tombstones
 from sanitize.storage.corpus import Corpus, Documents, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
@@ -405,7 +405,7 @@ def _load_settings(workspace: Path, given: Settings) -> Settings:
     before = Settings.from_json(commands[-1]["settings"]) if commands else Settings()
     if given.key is not None or given.seed is not None:
         roles = asdict(before.columns.roles)
-        return Settings(**column_settings(roles, before.policies), key=given.key, seed=given.seed)
+        return Settings.of_columns(roles, before.policies, key=given.key, seed=given.seed)
     return before
 
 
@@ -447,15 +447,23 @@ def _open_workspace(
     )
 
 
+class _FoundSubject(NamedTuple):
+    """All counts of the report, the person's values, names and users as tombstones, and the values
+    as a table: value_id, kind, value."""
+
+    counts: SubjectResult
+    tombstones: tombstones.Tombstones
+    values: pl.DataFrame
+
+
 def _search_subject(
     workspace: _Workspace,
     match: SubjectMatch,
     checkpoints: Sequence[Path | str],
     documents: Path | None,
     follow_links: bool,
-) -> tuple[SubjectResult, tombstones.Tombstones, pl.DataFrame]:
-    """All counts of the report, the person's values, names and users as tombstones, and the values
-    as a table: value_id, kind, value."""
+) -> _FoundSubject:
+    """Search the corpus for a person."""
     tasks = [
         LinkTask(
             first_doc_no=low,
@@ -581,7 +589,7 @@ def _search_subject(
     found_values = pl.concat([given, indexed])
     # names are searched for by their words, whatever the plan
     kinds = sorted({*found_values["kind"]} - {name_search.PERSON})
-    return (
+    return _FoundSubject(
         found,
         replace(subject_tombstones, kinds=tuple(kinds)),
         found_values.unique(maintain_order=True),

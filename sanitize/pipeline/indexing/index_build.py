@@ -24,7 +24,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from types import TracebackType
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -129,18 +128,13 @@ class IndexBuilder:
         self._detection_spec, self._keep_input = detection_spec, keep_input
         self._held_locks, self._keeps_output_private = held_locks, keeps_output_private
         self._surveyed_files: Sequence[tuple[str, int]] = ()
-        self.tasks = TaskRunner(
-            LocalEngine(**self._engine_settings()), workspace, settings.progress
+        engine = LocalEngine(
+            workers=settings.workers or os.cpu_count() or 1,
+            spill=workspace / SPILL_FOLDER,
+            memory_limit=settings.memory_limit,
         )
+        self.tasks = TaskRunner(engine, workspace, settings.progress)
         self._stack = contextlib.ExitStack()
-
-    def _engine_settings(self) -> dict[str, Any]:
-        settings = self._settings
-        return {
-            "workers": settings.workers or os.cpu_count() or 1,
-            "spill": self._workspace / SPILL_FOLDER,
-            "memory_limit": settings.memory_limit,
-        }
 
     def __enter__(self) -> IndexBuilder:
         self._is_new_workspace = not self._workspace.exists()
@@ -176,7 +170,8 @@ class IndexBuilder:
             kind is not None
             and self._is_new_workspace
             and not any(
-                (self._workspace / name).exists() for name in (private_folder.INDEX_FILE, "fetched")
+                (self._workspace / name).exists()
+                for name in (private_folder.INDEX_FILE, private_folder.FETCHED_FOLDER)
             )
         ):
             shutil.rmtree(self._workspace, ignore_errors=True)
@@ -246,7 +241,11 @@ class IndexBuilder:
         if settings.engine == "spark":
             # only now: nothing before this line was written where another machine could see it
             self.tasks.engine = spark.SparkEngine(
-                **self._engine_settings(), master=settings.master, remote=settings.remote
+                workers=settings.workers or os.cpu_count() or 1,
+                spill=workspace / SPILL_FOLDER,
+                memory_limit=settings.memory_limit,
+                master=settings.master,
+                remote=settings.remote,
             )
         if input_set.remote_roots:
             with self.tasks.measure("fetch"):
@@ -801,7 +800,4 @@ def cut_tasks(files: Sequence[DocumentFile], task_rows: int) -> Iterator[tuple[i
 
 
 def _sum_counts(counts: Iterable[Mapping[str, int]]) -> dict[str, int]:
-    total: Counter[str] = Counter()
-    for entry in counts:
-        total.update(entry)
-    return dict(sorted(total.items()))
+    return dict(sorted(sum(map(Counter, counts), Counter[str]()).items()))

@@ -236,11 +236,8 @@ def decide(
     """
     decisions, undecided = [], []
     for leaf_no, leaf in enumerate(leaves):
-        by_kind: Counter[str] = Counter()
-        in_codes: Counter[str] = Counter()
-        for result in results:
-            by_kind.update(result.values[leaf_no])
-            in_codes.update(result.values_in_codes[leaf_no])
+        by_kind = sum((Counter(one.values[leaf_no]) for one in results), Counter[str]())
+        in_codes = sum((Counter(one.values_in_codes[leaf_no]) for one in results), Counter[str]())
         code_count = sum(result.codes[leaf_no] for result in results)
         for kind, count in sorted(by_kind.items()):
             if kind not in plan.editor_no_by_kind:

@@ -51,7 +51,7 @@ def pack(shard: Path, out: Path) -> None:
         name: _choose_encoding(kind, bool(null))
         for name, kind, null in zip(names, kinds, nulls, strict=True)
     }
-    header = json.dumps(_shard_header(encodings), sort_keys=True).encode()
+    header = _encode_header(encodings)
     sizes: list[I64] = [np.zeros(0, np.int64)]
     body = out.with_name(out.name + ".tmp")
     try:
@@ -92,10 +92,10 @@ def _choose_encoding(data_type: pa.DataType, has_nulls: bool) -> str:
     )
 
 
-def _shard_header(encodings: dict[str, str]) -> dict[str, Any]:
+def _encode_header(encodings: dict[str, str]) -> bytes:
     """The JSON header of a shard; columns are sorted by name, as `streaming` writes them."""
     names = sorted(encodings)
-    return {
+    header = {
         "column_encodings": [encodings[name] for name in names],
         "column_names": names,
         "column_sizes": [
@@ -108,6 +108,7 @@ def _shard_header(encodings: dict[str, str]) -> dict[str, Any]:
         "size_limit": None,
         "version": MDS_VERSION,
     }
+    return json.dumps(header, sort_keys=True).encode()
 
 
 def _encode_samples(batch: pa.RecordBatch, encodings: dict[str, str]) -> list[bytes]:
@@ -160,7 +161,8 @@ def read_batches(path: Path, schema: pa.Schema | None = None) -> Iterator[pa.Rec
                     strict=True,
                 )
             )
-            names = [name for name, *_ in columns] if schema is None else schema.names
+            column_no = {name: number for number, (name, *_) in enumerate(columns)}
+            names = list(column_no) if schema is None else schema.names
             for low in range(0, count, _BATCH_SAMPLES):
                 high = min(low + _BATCH_SAMPLES, count)
                 raw = file.read(int(offsets[high] - offsets[low]))
@@ -172,7 +174,7 @@ def read_batches(path: Path, schema: pa.Schema | None = None) -> Iterator[pa.Rec
                 ]
                 kinds = [None if schema is None else schema.field(name).type for name in names]
                 arrays = [
-                    pa.array([row[name] for row in rows], kind)
+                    pa.array([row[column_no[name]] for row in rows], kind)
                     for name, kind in zip(names, kinds, strict=True)
                 ]
                 yield pa.RecordBatch.from_arrays(arrays, names=names)
@@ -182,16 +184,16 @@ def read_batches(path: Path, schema: pa.Schema | None = None) -> Iterator[pa.Rec
         ) from None
 
 
-def _decode_sample(sample: bytes, columns: list[tuple[str, str, int | None]]) -> dict[str, Any]:
-    """The values of a sample, by column name. Raises ValueError if its size does not match the
+def _decode_sample(sample: bytes, columns: list[tuple[str, str, int | None]]) -> list[Any]:
+    """The values of a sample, column by column. Raises ValueError if its size does not match the
     columns."""
     variable_count = sum(size is None for *_, size in columns)
     sizes = iter(struct.unpack_from(f"<{variable_count}I", sample))
-    at, row = 4 * variable_count, {}
-    for name, encoding, size in columns:
+    at, row = 4 * variable_count, list[Any]()
+    for _, encoding, size in columns:
         width = next(sizes) if size is None else size
         value, at = sample[at : at + width], at + width
-        row[name] = (
+        row.append(
             value.decode()
             if encoding == "str"
             else (

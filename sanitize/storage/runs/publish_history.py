@@ -56,7 +56,9 @@ def record_command(
         write_json(_record_path(workspace, command), record)
 
 
-def relocate_command(workspace: Path, command: Mapping[str, Any], output: Path) -> dict[str, Any]:
+def relocate_command(
+    workspace: Path, command: Mapping[str, Any], output: Path
+) -> Mapping[str, Any]:
     """Change the record of a command whose output was found in another folder; returns it."""
     old_path, moved = _record_path(workspace, command), {**command, "out": os.path.abspath(output)}
     moved["out_from_work"] = path_from_workspace(workspace, output)
@@ -118,7 +120,7 @@ def _count_rows(file: Path) -> int:
         return 0
 
 
-def list_commands(workspace: Path) -> list[dict[str, Any]]:
+def list_commands(workspace: Path) -> list[Mapping[str, Any]]:
     """All commands that published from this WORK, the latest last. Raises OutputBroken for a
     damaged record."""
     files = sorted(

@@ -203,12 +203,10 @@ _DIGEST_CHARS = (32, 40, 64, 128)  # of MD5, SHA-1, SHA-256 and SHA-512
 
 def find_digests(
     texts: pa.LargeStringArray, runs: CodedRuns | None = None
-) -> tuple[list[str], I64, I64, I64]:
+) -> tuple[list[str], EncodedSpans]:
     """Returns what may be an MD5, SHA-1, SHA-256 or SHA-512 digest: 32, 40, 64 or 128 hexadecimal
-    digits, with any other byte beside them.
-
-    Returns them in lower case, and for each the number of its text, and start and end byte in that
-    text. `runs` are those of the column, if they are known."""
+    digits, with any other byte beside them; in lower case, and where each is. `runs` are those of
+    the column, if they are known."""
     buffers = TextBuffers.from_array(texts)
     starts, stops, _ = (runs or find_coded_runs(texts))["hexadecimal"]
     has_digest_length = np.isin(stops - starts, _DIGEST_CHARS)
@@ -216,4 +214,5 @@ def find_digests(
     text_no = find_text_no(buffers, starts)
     base = buffers.offsets[text_no]
     words = [str(word) for word in slice_spans(buffers, starts, stops).to_pylist()]
-    return [word.lower() for word in words], text_no, starts - base, stops - base
+    spans = EncodedSpans(text_no, starts - base, stops - base, np.ones(len(words), np.bool_))
+    return [word.lower() for word in words], spans

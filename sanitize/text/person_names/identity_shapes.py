@@ -28,7 +28,7 @@ import functools
 import numpy as np
 import polars as pl
 
-from sanitize.array_types import I32, I64, Mask
+from sanitize.array_types import I32, Mask
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.kinds.east_asian_names import is_full_name
 from sanitize.kinds.person import is_distinctive
@@ -174,7 +174,8 @@ def _are_names(texts: pl.Series) -> Mask:
     """True for texts of two words or more that name a person, and for full names in a script
     without blanks between words.
     """
-    text_no, flags, words = _list_words(texts)
+    frame = _list_words(texts)
+    text_no, flags, words = frame["text_no"].to_numpy(), frame["flags"].to_numpy(), frame["word"]
     is_initial = (words.str.len_chars() < 2).to_numpy()
     is_name = (flags & _NAMES) > 0
     is_ordinary = ((flags & _ORDINARY) > 0) & ((flags & PARTICLE) == 0) & ~is_initial
@@ -223,7 +224,8 @@ def _are_user_names(tokens: pl.Series) -> Mask:
     )
     if not is_token.any():
         return np.zeros(len(tokens), np.bool_)
-    text_no, flags, words = _list_words(tokens)
+    frame = _list_words(tokens)
+    text_no, flags, words = frame["text_no"].to_numpy(), frame["flags"].to_numpy(), frame["word"]
     is_ordinary = ((flags & _ORDINARY) > 0) | (words.str.len_chars() < 2).to_numpy()
     is_ordinary |= _are_everyday_words(words)
     is_name = ((flags & _NAMES) > 0) & ~is_ordinary & (words.str.len_chars() > 2).to_numpy()
@@ -259,13 +261,13 @@ def _list_everyday_words() -> list[str]:
     return sorted({*_LABEL_WORDS, *Provider.word_list})
 
 
-def _list_words(texts: pl.Series) -> tuple[I64, I32, pl.Series]:
-    """The runs of letters in texts: the number of the text, the flags and the letters of each."""
+def _list_words(texts: pl.Series) -> pl.DataFrame:
+    """The runs of letters in texts: `text_no`, `word` (the letters) and its `flags`."""
     runs = texts.str.extract_all(r"[\p{L}\p{M}]+")
     frame = (
         pl.DataFrame({"text_no": np.arange(len(texts)), "word": runs}).explode("word").drop_nulls()
     )
-    return frame["text_no"].to_numpy(), _flag_words(frame["word"]), frame["word"]
+    return frame.with_columns(flags=_flag_words(frame["word"]))
 
 
 def _flag_words(words: pl.Series) -> I32:

@@ -16,6 +16,7 @@ import numpy as np
 
 from sanitize.array_types import F32, I64
 from sanitize.errors import MissingExtra, PlanError
+from sanitize.storage.files import read_json
 from sanitize.text.masked_lm import use_one_torch_thread
 from sanitize.text.token_classification.model_files import EXPECTED_MODEL, ModelFiles, read_labels
 
@@ -141,7 +142,7 @@ class OnnxClassifier:
                 " onnxruntime-gpu, or use cpu"
             )
         self.labels = read_labels(files.config)
-        config = _read_config(files)
+        config = read_json(files.config) or {}
         self.tokenizer: Any = _open_tokenizer(files, tokenizers)
         options = onnxruntime.SessionOptions()
         options.intra_op_num_threads = options.inter_op_num_threads = 1
@@ -241,15 +242,7 @@ def count_positions(config: dict[str, Any]) -> int:
     return learned
 
 
-def _read_config(files: ModelFiles) -> dict[str, Any]:
-    from sanitize.storage.files import read_json
-
-    return read_json(files.config) or {}
-
-
 def _read_tokenizer_limit(files: ModelFiles) -> int:
-    from sanitize.storage.files import read_json
-
     try:
         return int(
             (read_json(files.folder / "tokenizer_config.json") or {}).get("model_max_length") or 0

@@ -24,11 +24,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from sanitize.array_types import F32, F64, I64, Mask
+from sanitize.core.span_table import ArrayTable
 from sanitize.text.label_aliases import get_part_by_label
 from sanitize.text.token_classification.tagger import TaggedTokens
 
@@ -90,7 +91,7 @@ class LabelScheme:
 
 
 @dataclass(frozen=True, repr=False)
-class LabelledSpans:
+class LabelledSpans(ArrayTable):
     """Spans in some texts: number of the text, start and end (code points), kind (from 1) and
     score."""
 
@@ -147,13 +148,7 @@ def decode_spans(
     )
     if len(scheme.parts) > 1:
         spans = _join_parts(spans, words.part[first_word], counts, texts, scheme, score_mode)
-    return LabelledSpans(
-        spans.text_no,
-        spans.start,
-        spans.end,
-        spans.kind,
-        np.asarray(np.round(np.clip(spans.score, 0, 1), 3), np.float64),
-    )
+    return replace(spans, score=np.asarray(np.round(np.clip(spans.score, 0, 1), 3), np.float64))
 
 
 def _find_line_ends(tokens: TaggedTokens, words: _Words, texts: Sequence[str]) -> I64:
