@@ -43,7 +43,12 @@ from sanitize.storage import private_folder
 from sanitize.storage.corpus import DocumentFile, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256
-from sanitize.storage.private_folder import OCCURRENCES_FOLDER, read_frames, report_broken_tables
+from sanitize.storage.private_folder import (
+    OCCURRENCES_FOLDER,
+    QUARANTINE_FOLDER,
+    read_frames,
+    report_broken_tables,
+)
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.table_schemas import EDITS, OCCURRENCES
 from sanitize.storage.views.masks import mask_replacements, mask_texts
@@ -213,7 +218,7 @@ class _RunTables:
         self._drops = self._read_table(
             run.folder / "drops", ("doc_no", "part", "reason", "kept_doc_no")
         )
-        self._quarantine = self._read_table(run.work / "quarantine", ("doc_no", "reason"))
+        self._quarantine = self._read_table(run.work / QUARANTINE_FOLDER, ("doc_no", "reason"))
 
     # -------------------------------------------------------------------------------- selection
 

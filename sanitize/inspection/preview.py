@@ -51,7 +51,12 @@ from sanitize.reporting.leak_forecast import (
     read_curves,
 )
 from sanitize.storage.parquet_files import open_text_writer
-from sanitize.storage.private_folder import RUNS_FOLDER, VALUE_COUNTS_FILE, SavedIndex
+from sanitize.storage.private_folder import (
+    DOCUMENTS_FOLDER,
+    RUNS_FOLDER,
+    VALUE_COUNTS_FILE,
+    SavedIndex,
+)
 from sanitize.storage.remote_storage import is_url, redact_url, require_local_path
 from sanitize.storage.views.masks import mask_replacements, mask_texts
 
@@ -409,7 +414,7 @@ def _write_sample(
     with open_text_writer(folder / "sample.parquet", schema) as out:
         for table in documents.read(0, min(_SAMPLE_DOCUMENTS, documents.count)):
             out.write_table(table.select(schema.names).cast(schema))
-    quarantine_files = sorted((folder / "documents" / "quarantined").glob("*.parquet"))
+    quarantine_files = sorted((folder / DOCUMENTS_FOLDER / "quarantined").glob("*.parquet"))
     tables = [
         pq.read_table(path, columns=["source", "location", "reason"], partitioning=None)
         for path in quarantine_files

@@ -14,7 +14,12 @@ from sanitize.core.table_rendering import SummaryTable
 from sanitize.errors import UsageError
 from sanitize.plans.python_api import public_function
 from sanitize.storage.locks import LockHolder, read_lock_holder
-from sanitize.storage.private_folder import RUNS_FOLDER, SavedIndex, require_run_workspace
+from sanitize.storage.private_folder import (
+    RUNS_FOLDER,
+    TASKS_FOLDER,
+    SavedIndex,
+    require_run_workspace,
+)
 from sanitize.storage.remote_storage import require_local_path
 
 if TYPE_CHECKING:
@@ -156,7 +161,7 @@ def status(work: Path | str, /) -> StatusResult:
         tasks=len(index.task_ranges) if index else 0,
         increments=len(index.increments) or None if index else None,
         key_id=index.key_id if index else None,
-        detect_tasks_done=len(list((work / "tasks" / "detect").glob("*.json"))),
+        detect_tasks_done=len(list((work / TASKS_FOLDER / "detect").glob("*.json"))),
         runs=runs,
         lock_holder=read_lock_holder(work),
     )

@@ -25,6 +25,7 @@ from sanitize.pipeline.indexing.column_value_finder import (
 from sanitize.pipeline.indexing.kept_columns import select_value_leaves
 from sanitize.pipeline.run_state import RunState
 from sanitize.storage.files import file_sha256
+from sanitize.storage.private_folder import SPILL_FOLDER, VAULT_FOLDER
 from sanitize.storage.runs.run_folders import (
     COLUMN_VALUES_FOLDER,
     list_column_values,
@@ -72,7 +73,7 @@ def collect_column_values(state: RunState) -> ColumnValues:
         column_value_finder.VERSION,
         [str(one) for one in value_leaves],
     )
-    spill = index.workspace / "spill"
+    spill = index.workspace / SPILL_FOLDER
     quarantined = np.asarray(index.quarantine.column("doc_no"), np.int64)
     for increment in state.output_increments:
         jobs, candidate_files = [], []
@@ -93,7 +94,7 @@ def collect_column_values(state: RunState) -> ColumnValues:
                 folder=spill / f"column_values-{task_no}",
             )
             candidate_files.append(
-                state.folder / "vault" / "column_candidates" / f"{task_no:05d}.parquet"
+                state.folder / VAULT_FOLDER / "column_candidates" / f"{task_no:05d}.parquet"
             )
             outputs = {"candidates.parquet": candidate_files[-1]}
             name = f"column_candidates-{task_no:05d}"

@@ -31,6 +31,12 @@ from sanitize.plans.plan import SelectionRules
 from sanitize.stages import aggregates
 from sanitize.storage import table_schemas
 from sanitize.storage.parquet_files import open_table_writer, write_table_rows
+from sanitize.storage.private_folder import (
+    OCCURRENCES_FOLDER,
+    SKIPPED_FOLDER,
+    SPILL_FOLDER,
+    VALUES_FOLDER,
+)
 
 VALUE_ID_SCHEMA = pa.schema([pa.field("value_id", pa.int64())])
 
@@ -50,9 +56,8 @@ def select_occurrences(state: RunState, erased_value_ids: tuple[int, ...]) -> Se
     """Leave out occurrences that the plan allows or whose score is too low, except those of
     `erased_value_ids`."""
     index, rules = state.index, state.plan.find.selection_rules
-    occurrence_files, refused_files = (
-        tuple(index.task_files("tables", name)) for name in ("occurrences", "skipped")
-    )
+    occurrence_files = tuple(index.task_files(OCCURRENCES_FOLDER))
+    refused_files = tuple(index.task_files(SKIPPED_FOLDER))
     if not rules:
         return SelectedOccurrences(
             occurrence_files=occurrence_files, skipped_files=refused_files, value_id_files=()
@@ -62,13 +67,13 @@ def select_occurrences(state: RunState, erased_value_ids: tuple[int, ...]) -> Se
         for name in ("occurrences", "skipped", "value_ids")
     }
     jobs = []
-    for no, values_file in enumerate(index.task_files("vault", "values")):
+    for no, values_file in enumerate(index.task_files(VALUES_FOLDER)):
         task = SelectionTask(
             occurrences_file=occurrence_files[no],
             values_file=values_file,
             rules=rules,
             erased_value_ids=erased_value_ids,
-            folder=index.workspace / "spill" / f"select-{no}",
+            folder=index.workspace / SPILL_FOLDER / f"select-{no}",
         )
         outputs = {f"{name}.parquet": files[no] for name, files in selected.items()}
         jobs.append(

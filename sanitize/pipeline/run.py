@@ -156,7 +156,10 @@ def check_canaries(state: RunState) -> CanaryCounts:
     """Plant invented persons in copies of some documents, run the plan over them, and count by kind
     what comes out."""
     with state.tasks.measure("canaries"):
-        folder = private_folder.make_private_folder(state.index.workspace / "spill") / "canaries"
+        folder = (
+            private_folder.make_private_folder(state.index.workspace / private_folder.SPILL_FOLDER)
+            / "canaries"
+        )
         documents, mode = state.select_readable_documents(), state.index.settings.verify
         return canaries.check_canaries(state.tasks.engine, state.plan, documents, folder, mode)
 
@@ -278,7 +281,8 @@ def publish_output(state: RunState, checked_shards: CheckedShards, summary: RunS
                 source.workspace,
                 state.folder,
                 samples,
-                private_folder.make_private_folder(source.workspace / "spill") / "report",
+                private_folder.make_private_folder(source.workspace / private_folder.SPILL_FOLDER)
+                / "report",
                 swept=source.settings.verify != "off",
             )
         mac_key = publication.write_mac_key(state.folder, source.key)

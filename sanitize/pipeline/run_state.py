@@ -30,6 +30,7 @@ from sanitize.plans.settings import DESCRIPTION_SETTINGS, flag_of
 from sanitize.stages import rewriting
 from sanitize.storage import formats, publication, tombstones
 from sanitize.storage.corpus import MANIFEST_VERSION, Corpus, Documents
+from sanitize.storage.private_folder import RUNS_FOLDER, TASKS_FOLDER, VAULT_FOLDER
 from sanitize.storage.runs import publish_history
 from sanitize.storage.runs.run_folders import PLAN_FILE
 from sanitize.storage.task_records import Job
@@ -79,12 +80,12 @@ class PlannedRun:
     @property
     def folder(self) -> Path:
         """The folder of the run in WORK."""
-        return self.index.workspace / "runs" / self.plan_hash
+        return self.index.workspace / RUNS_FOLDER / self.plan_hash
 
     @property
     def blacklist_file(self) -> Path:
         """The word blacklist, in the vault of the run."""
-        return self.folder / "vault" / "blacklist" / "00000.parquet"
+        return self.folder / VAULT_FOLDER / "blacklist" / "00000.parquet"
 
     @property
     def has_privacy_ledger(self) -> bool:
@@ -449,7 +450,7 @@ class RunState(PlannedRun):
             function=function,
             result_type=result_type,
             task=task,
-            record_path=self.folder / "tasks" / f"{name}.json",
+            record_path=self.folder / TASKS_FOLDER / f"{name}.json",
             fingerprint=self.index.record_fingerprint(
                 "plan",
                 self.plan_hash,

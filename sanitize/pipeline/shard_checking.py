@@ -64,7 +64,9 @@ class CheckedShards:
         leaks = find_values_in_texts(self.terms, texts)
         if leaks or self.report.mode != "full":
             return leaks
-        spill = private_folder.make_private_folder(self.state.index.workspace / "spill")
+        spill = private_folder.make_private_folder(
+            self.state.index.workspace / private_folder.SPILL_FOLDER
+        )
         folder = spill / "pages"
         folder.mkdir(exist_ok=True)
         for name, text in texts.items():
@@ -200,10 +202,10 @@ class _ShardChecks:
     def prepare(cls, state: RunState, mode: str, inputs: RewriteInputs) -> _ShardChecks:
         """Write the search terms of the removed values, and of those of columns."""
         index, column_values = state.index, inputs.column_values
-        value_files = index.task_files("vault", "values")
+        value_files = index.task_files(private_folder.VALUES_FOLDER)
         # values without a selected occurrence
         exclude_ids = find_unselected_values(value_files, inputs.selected.value_id_files)
-        folder = index.workspace / "spill" / "terms"
+        folder = index.workspace / private_folder.SPILL_FOLDER / "terms"
         with state.tasks.measure("verify"):
             counts = write_terms(
                 [*value_files, *column_values.files],
@@ -249,10 +251,10 @@ class _ShardChecks:
             shard_path=shard_path(state.folder, state.format, task_no),
             terms=self.terms,
             check_mode=self.mode,
-            values=index.workspace / "vault" / "values" / name,
+            values=index.workspace / private_folder.VALUES_FOLDER / name,
             kept_originals=state.folder / "kept" / name,
             edits=state.folder / "edits" / name,
-            occurrences=index.workspace / "tables" / "occurrences" / name,
+            occurrences=index.workspace / private_folder.OCCURRENCES_FOLDER / name,
             atomic_kinds=select_atomic_kinds(state.plan.leave),
             row_doc_nos=state.folder / "rows" / name,
             documents=index.documents,
@@ -280,7 +282,7 @@ class _ShardChecks:
             .unique(keys, keep="first")
             .sort(keys)["row"]
         )
-        path = self.state.index.workspace / "spill" / "sweep.parquet"
+        path = self.state.index.workspace / private_folder.SPILL_FOLDER / "sweep.parquet"
         with open_table_writer(path, table_schemas.OCCURRENCES.schema) as out:
             out.write_table(spans.take(rows.to_arrow()))
         path.rename(sweep_file)

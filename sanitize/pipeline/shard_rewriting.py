@@ -28,6 +28,7 @@ from sanitize.stages.rewriting import ShardCounts
 from sanitize.storage import formats
 from sanitize.storage.files import file_sha256
 from sanitize.storage.formats import PackTask, pack_shard, shard_path
+from sanitize.storage.private_folder import SPILL_FOLDER, TABLES_FOLDER, VALUES_FOLDER, VAULT_FOLDER
 from sanitize.storage.task_records import Job, hash_json, output_sha256
 
 _AggregatesByPart = Mapping[tuple[OutputIncrement, str], tuple[Aggregates, ...]]
@@ -145,7 +146,7 @@ class ShardRewriter:
                 end_doc_no=job.task.end_doc_no,
                 shard=shard_path(state.folder, formats.PARQUET, task_no),
                 format=state.format,
-                folder=state.index.workspace / "spill" / f"pack-{task_no}",
+                folder=state.index.workspace / SPILL_FOLDER / f"pack-{task_no}",
             )
             outputs = {f"shard{state.suffix}": shard_path(state.folder, state.format, task_no)}
             pack_jobs.append(
@@ -203,7 +204,7 @@ class ShardRewriter:
                 *sweep_files,
             ),
             excluded_docs=(*excluded_docs.tolist(), *erased_docs),
-            folder=index.workspace / "spill" / f"rewrite-{task_no}",
+            folder=index.workspace / SPILL_FOLDER / f"rewrite-{task_no}",
             erased_value_ids=erased_value_ids,
             erased_addresses=self.inputs.erased_mentions.addresses,
             other_surrogate_files=other_surrogate_files,
@@ -269,7 +270,8 @@ class ShardRewriter:
                 np.isin(
                     values,
                     _read_column(
-                        self.state.index.task_files("tables", "partial_counts")[task_no], "value_id"
+                        self.state.index.task_files(TABLES_FOLDER, "partial_counts")[task_no],
+                        "value_id",
                     ),
                 )
             ]
@@ -337,14 +339,14 @@ def summarize_editors(state: RunState, aggregates: _AggregatesByPart) -> list[Ma
 def _check_pseudonyms(state: RunState) -> None:
     """Raise UsageError if a value would have two pseudonyms in the output."""
     labels, first_new_task = (
-        state.task_files("vault", "labels"),
+        state.task_files(VAULT_FOLDER, "labels"),
         state.output_increments[-1].first_task,
     )
     append.check_pseudonyms_consistent(
         state.plan.editors,
         labels[:first_new_task],
         labels[first_new_task:],
-        state.index.task_files("vault", "values"),
+        state.index.task_files(VALUES_FOLDER),
     )
 
 

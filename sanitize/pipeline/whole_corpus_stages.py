@@ -30,6 +30,7 @@ from sanitize.stages.aggregates import aggregate_for_editors
 from sanitize.stages.corpus_pass import CorpusContext, run_droppers
 from sanitize.stages.word_blacklist import build_blacklist
 from sanitize.storage.files import file_sha256
+from sanitize.storage.private_folder import SPILL_FOLDER, VALUES_FOLDER
 from sanitize.storage.runs.run_folders import ERASED_VALUES_FILE, read_value_ids
 from sanitize.storage.task_records import run_job
 from sanitize.text.erased_addresses import ErasedAddresses
@@ -96,7 +97,7 @@ def find_erased_mentions(state: RunState) -> ErasedMentions:
                 leaves=index.leaves,
                 erased=erased,
                 key=index.key,
-                folder=index.workspace / "spill" / f"find_erased-{no}",
+                folder=index.workspace / SPILL_FOLDER / f"find_erased-{no}",
             )
             outputs = {
                 "mentions.parquet": mention_files[no],
@@ -117,7 +118,7 @@ def find_erased_mentions(state: RunState) -> ErasedMentions:
         document_count = sum(
             result.authored_documents for result in state.tasks.run("find_erased", jobs)
         )
-    value_ids, value_files = _find_erased_values(state), index.task_files("vault", "values")
+    value_ids, value_files = _find_erased_values(state), index.task_files(VALUES_FOLDER)
     return ErasedMentions(
         value_ids=value_ids,
         mention_files=mention_files,
@@ -135,7 +136,7 @@ def _find_erased_values(state: RunState) -> tuple[int, ...]:
     index, erased = state.index, state.erased
     if not (erased.value_ids or erased.mailbox_hashes):
         return ()
-    value_files = index.task_files("vault", "values")
+    value_files = index.task_files(VALUES_FOLDER)
 
     def write_erased_values(task: FolderTask) -> None:
         value_ids = mailboxes.find_erased_values(value_files, erased, index.key)
@@ -147,7 +148,7 @@ def _find_erased_values(state: RunState) -> tuple[int, ...]:
     job = state.create_job(
         "erased_values",
         write_erased_values,
-        FolderTask(index.workspace / "spill" / "erased_values"),
+        FolderTask(index.workspace / SPILL_FOLDER / "erased_values"),
         {"values.parquet": state.folder / ERASED_VALUES_FILE},
         erased.value_ids,
         erased.mailbox_hashes,
@@ -230,8 +231,8 @@ def aggregate_increment(
         if needs_corpus_pass
         else None
     )
-    folder_task = FolderTask(index.workspace / "spill" / "counts")
-    value_files = index.task_files("vault", "values")[: increment.end_task]
+    folder_task = FolderTask(index.workspace / SPILL_FOLDER / "counts")
+    value_files = index.task_files(VALUES_FOLDER)[: increment.end_task]
     column_value_files = inputs.column_values.list_files(increment.end_task)
 
     def write_aggregates(task: FolderTask) -> AggregateFiles:
@@ -338,7 +339,7 @@ def _create_corpus_context(
         ranges=index.task_ranges,
         occurrence_files=occurrence_files,
         folder=folder,
-        spill=index.workspace / "spill",
+        spill=index.workspace / SPILL_FOLDER,
         fingerprint=index.record_fingerprint(
             "plan",
             state.plan_hash,
@@ -363,7 +364,7 @@ def _collect_replacement_forms(state: RunState, increment: OutputIncrement) -> l
     for no, edits in enumerate(state.task_files("edits")[: increment.first_task]):
         name, outputs = f"replacement_forms-{no}", {"replacement_forms.parquet": files[no]}
         task = ReplacementFormsTask(
-            edits=edits, key=state.index.key, folder=state.index.workspace / "spill" / name
+            edits=edits, key=state.index.key, folder=state.index.workspace / SPILL_FOLDER / name
         )
         jobs.append(
             state.create_job(

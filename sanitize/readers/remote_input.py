@@ -180,7 +180,7 @@ class InputSet:
         """Fetches every object that is not in WORK yet, and deletes files that belong to no input
         any more. The caller holds WORK's lock.
         """
-        folder = private_folder.make_private_folder(self.workspace / "fetched")
+        folder = private_folder.make_private_folder(self.workspace / private_folder.FETCHED_FOLDER)
         wanted = {
             path
             for root in self.remote_roots
@@ -212,9 +212,14 @@ class InputSet:
                     Job(
                         function=fetch_task,
                         task=FetchTask(
-                            root.storage, remote_object, self.workspace / "spill" / f"fetch-{no}"
+                            root.storage,
+                            remote_object,
+                            self.workspace / private_folder.SPILL_FOLDER / f"fetch-{no}",
                         ),
-                        record_path=self.workspace / "tasks" / "fetch" / f"{no:05d}.json",
+                        record_path=self.workspace
+                        / private_folder.TASKS_FOLDER
+                        / "fetch"
+                        / f"{no:05d}.json",
                         fingerprint=fingerprint,
                         outputs={"file": path},
                     )
@@ -264,8 +269,8 @@ class InputSet:
                         fetch_history[fingerprint] = path.stat().st_size, hash_by_path[str(path)]
             with private_folder.set_umask(0o077):
                 write_json(self.workspace / _FETCH_HISTORY_PATH, fetch_history)
-        shutil.rmtree(self.workspace / "fetched", ignore_errors=True)
-        shutil.rmtree(self.workspace / "tasks" / "fetch", ignore_errors=True)
+        shutil.rmtree(self.workspace / private_folder.FETCHED_FOLDER, ignore_errors=True)
+        shutil.rmtree(self.workspace / private_folder.TASKS_FOLDER / "fetch", ignore_errors=True)
 
     @contextlib.contextmanager
     def errors_with_urls(self) -> Iterator[None]:
@@ -291,7 +296,11 @@ def list_inputs(inputs: Sequence[str | Path], workspace: Path, increment: int = 
             continue
         storage = RemoteStorage(str(given))
         for path in _matching_paths(storage):
-            folder = workspace / "fetched" / f"{increment}-{len(input_set.roots):05d}"
+            folder = (
+                workspace
+                / private_folder.FETCHED_FOLDER
+                / f"{increment}-{len(input_set.roots):05d}"
+            )
             name = path.rpartition("/")[2]
             name = name if _is_file_name(name) else "data"
             try:

@@ -180,7 +180,9 @@ class SandboxedReader:
         """
         if not unit.in_place or unit.path not in self.temporary_files:
             return unit
-        documents = private_folder.make_private_folder(self.workspace / "documents")
+        documents = private_folder.make_private_folder(
+            self.workspace / private_folder.DOCUMENTS_FOLDER
+        )
         kept_path = documents / f"{unit.no:05d}.parquet"
         if not (kept_path.exists() and _is_same_file(kept_path, Path(unit.path))):
             temp_path = kept_path.with_name(kept_path.name + ".tmp")
@@ -238,9 +240,9 @@ class SandboxedReader:
             units=tuple(units),
             layout=self.survey.layout,
             max_doc_bytes=self.max_doc_bytes,
-            folder=self.workspace / "spill" / f"check-{name}",
+            folder=self.workspace / private_folder.SPILL_FOLDER / f"check-{name}",
         )
-        record = self.workspace / "tasks" / "read" / f"check-{name}.json"
+        record = self.workspace / private_folder.TASKS_FOLDER / "read" / f"check-{name}.json"
         return Job(
             function=in_place_check_task,
             result_type=InPlaceCheck,
@@ -303,7 +305,7 @@ class SandboxedReader:
         )
 
     def _staging_task(self, unit: InputUnit) -> StagingTask:
-        folder = self.workspace / "spill" / f"read-{unit.no}"
+        folder = self.workspace / private_folder.SPILL_FOLDER / f"read-{unit.no}"
         return StagingTask(
             unit=unit, layout=self.survey.layout, max_doc_bytes=self.max_doc_bytes, folder=folder
         )
@@ -311,10 +313,13 @@ class SandboxedReader:
     def _staging_job(self, unit: InputUnit) -> Job[StagingResult]:
         name = f"{unit.no:05d}.parquet"
         outputs = {
-            "documents.parquet": self.workspace / "documents" / name,
-            "quarantine.parquet": self.workspace / "documents" / "quarantined" / name,
+            "documents.parquet": self.workspace / private_folder.DOCUMENTS_FOLDER / name,
+            "quarantine.parquet": self.workspace
+            / private_folder.DOCUMENTS_FOLDER
+            / "quarantined"
+            / name,
         }
-        record = self.workspace / "tasks" / "read" / f"{unit.no:05d}.json"
+        record = self.workspace / private_folder.TASKS_FOLDER / "read" / f"{unit.no:05d}.json"
         return Job(
             function=stage_task,
             result_type=StagingResult,

@@ -21,6 +21,7 @@ from sanitize.readers.survey import (
     stage_unit,
 )
 from sanitize.storage.corpus import DocumentFile, Documents
+from sanitize.storage.private_folder import DOCUMENTS_FOLDER
 
 VERSION = 4  # raise it when staging gives other documents for the same input
 
@@ -76,7 +77,7 @@ def build_documents(
         else:
             rows, path = (
                 staging_results[unit.no].rows,
-                os.path.abspath(workspace / "documents" / f"{unit.no:05d}.parquet"),
+                os.path.abspath(workspace / DOCUMENTS_FOLDER / f"{unit.no:05d}.parquet"),
             )
             columns = {name: name for name in survey.schema.names}
         sources.append(

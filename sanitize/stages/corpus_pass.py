@@ -27,6 +27,7 @@ from sanitize.storage import queries, table_schemas
 from sanitize.storage.corpus import Documents, flatten_cells
 from sanitize.storage.files import file_sha256
 from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.private_folder import TASKS_FOLDER
 from sanitize.storage.task_records import Job, hash_json
 
 _OCCURRENCE_COLUMNS = ["doc_no", "cell", "start", "start_byte", "end_byte", "value_id"]
@@ -216,7 +217,9 @@ class CorpusContext:
             )
             files.append(self.folder / self.part_folder / pass_name / f"{no:05d}.parquet")
             record = (
-                self.folder.parent / "tasks" / f"pass-{self.part_folder}-{pass_name}-{no:05d}.json"
+                self.folder.parent
+                / TASKS_FOLDER
+                / f"pass-{self.part_folder}-{pass_name}-{no:05d}.json"
             )
             jobs.append(
                 Job(

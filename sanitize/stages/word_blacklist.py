@@ -52,6 +52,7 @@ from sanitize.storage import queries, table_schemas
 from sanitize.storage.corpus import Documents
 from sanitize.storage.files import file_sha256
 from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.private_folder import TASKS_FOLDER
 from sanitize.storage.task_records import Job, hash_json, run_job
 from sanitize.text.tokenizer import (
     NonAsciiRunCache,
@@ -508,7 +509,7 @@ def build_blacklist(
             function=run,
             result_type=BlacklistCounts,
             task=task,
-            record_path=corpus.folder.parent / "tasks" / "blacklist.json",
+            record_path=corpus.folder.parent / TASKS_FOLDER / "blacklist.json",
             fingerprint=context.fingerprint,
             outputs={"blacklist.parquet": out},
         )

@@ -16,6 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from sanitize.core.command_results import from_json
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
 from sanitize.errors import InputRefused, OutputBroken, UsageError
@@ -58,16 +59,22 @@ OCCURRENCES_FOLDER = "tables/occurrences"
 SKIPPED_FOLDER = "tables/skipped"  # documents that no finder has read completely
 VALUE_COUNTS_FILE = "tables/value_counts/all.parquet"
 QUARANTINE_FOLDER = "quarantine"
+DOCUMENTS_FOLDER = "documents"  # inputs that are not read in place
+FETCHED_FOLDER = "fetched"  # inputs from URLs
+FIRST_ROUND_FOLDER = "first_round"  # what finders of two rounds found first
+TASKS_FOLDER = "tasks"  # records of finished tasks; also in the folder of a run
 VAULT_FOLDER = "vault"  # also in the folder of a run
 VALUES_FOLDER = "vault/values"
 # of runs and commands:
 RUNS_FOLDER = "runs"  # each named by the hash of its plan
 PUBLISHED_FOLDER = "published"
+RECEIPTS_FOLDER = "receipts"  # of erasures
+REMOTE_FOLDER = "remote"  # what is known of outputs at URLs
 LABEL_SAMPLE_FILE = "labels/sample.jsonl"
 SPILL_FOLDER = "spill"  # temporary files
 
 # subfolders that exist only in the WORK of a run, and only in the state folder of a stream
-RUN_ONLY_FOLDER, STREAM_ONLY_FOLDER = ("tasks", "value_log")
+RUN_ONLY_FOLDER, STREAM_ONLY_FOLDER = (TASKS_FOLDER, "value_log")
 _VERSION_1_STREAM_FOLDER = "seen"  # the value log in the state folders of streams of version 1
 _FOLDER_OWNERS = {
     RUN_ONLY_FOLDER: "the private folder of a run; use another --state",
@@ -180,6 +187,9 @@ _INDEX_KEYS = {
     "complete": bool,
     "detection_settings": dict,
     "documents": dict,
+    "documents.schema": str,
+    "documents.main": list,
+    "documents.sources": list,
     "fingerprint": str,
     "increments": list,
     "inputs_hash": str,
@@ -187,23 +197,15 @@ _INDEX_KEYS = {
     "leaf_paths": list,
     "task_ranges": list,
 }
-_DOCUMENTS_KEYS = {"schema": str, "main": list, "sources": list}
 
 
 def _list_missing_keys(index_json: Mapping[str, Any]) -> list[str]:
     """The keys that an index (the content of index.json) of this version lacks, or that have a
     value of another type."""
     documents = index_json.get("documents")
-    if not isinstance(documents, dict):
-        documents = {}
-    missing = [
-        key for key, kind in _INDEX_KEYS.items() if not isinstance(index_json.get(key), kind)
-    ]
-    return missing + [
-        f"documents.{key}"
-        for key, kind in _DOCUMENTS_KEYS.items()
-        if not isinstance(documents.get(key), kind)
-    ]
+    inner = documents if isinstance(documents, dict) else {}
+    values = {**index_json, **{f"documents.{key}": value for key, value in inner.items()}}
+    return [key for key, kind in _INDEX_KEYS.items() if not isinstance(values.get(key), kind)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -228,13 +230,6 @@ class IndexIncrement:
             str(roles),
             *([self.splits] if self.splits else []),
         )
-
-    @classmethod
-    def from_json(cls, entry: Mapping[str, Any]) -> IndexIncrement:
-        """The increment of an entry of index.json."""
-        files = tuple((size, sha256) for size, sha256 in entry["files"])
-        lists = {name: tuple(entry.get(name, ())) for name in ("path_hashes", "splits")}
-        return cls(**{**entry, **lists, "files": files})
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -332,7 +327,7 @@ class SavedIndex:
             **{name: index_json[name] for name in names},
             sample=index_json.get("sample", 1.0),
             input_files=index_json.get("input_files", []),
-            increments=tuple(map(IndexIncrement.from_json, index_json["increments"])),
+            increments=tuple(from_json(IndexIncrement, one) for one in index_json["increments"]),
             documents=Documents.from_json(index_json["documents"], work),
             leaves=tuple(
                 LeafPath(column, tuple(steps)) for column, *steps in index_json["leaf_paths"]

@@ -33,7 +33,7 @@ from sanitize.storage.files import (
     write_json,
     write_private_lines,
 )
-from sanitize.storage.private_folder import make_private_folder
+from sanitize.storage.private_folder import VAULT_FOLDER, make_private_folder
 
 CHECKSUMS_NAME = "SHA256SUMS"
 _MAC_PREFIX = "# MAC under the key of the private folder (BLAKE2b): "
@@ -215,7 +215,7 @@ def write_mac_key(run_folder: Path, key: Key) -> bytes:
     """Stores the subkey for the MAC in the run's folder in WORK, which `verify` reads without the
     run's key; returns it."""
     mac_key = key.subkey("published")
-    path = make_private_folder(run_folder / "vault") / "published_key"
+    path = make_private_folder(run_folder / VAULT_FOLDER) / "published_key"
     if read_mac_key(run_folder) != mac_key:
         write_private_lines(path, [mac_key.hex() + "\n"], overwrite=True)
     return mac_key
@@ -225,7 +225,7 @@ def read_mac_key(run_folder: Path) -> bytes | None:
     """The subkey for the MAC in the run's folder; None if it is missing or damaged."""
     try:
         mac_key = bytes.fromhex(
-            read_regular_file(run_folder / "vault" / "published_key").decode("ascii")
+            read_regular_file(run_folder / VAULT_FOLDER / "published_key").decode("ascii")
         )
     except (OSError, ValueError):
         return None

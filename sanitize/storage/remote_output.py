@@ -80,7 +80,7 @@ def check_urls_disjoint(inputs: Sequence[Path | str], out: str) -> None:
 
 def mirror_path(work: Path, out: str) -> Path:
     """The folder in WORK in which the corpus of a remote OUT is built."""
-    return work / "remote" / hash_json(redact_url(out))[:16]
+    return work / private_folder.REMOTE_FOLDER / hash_json(redact_url(out))[:16]
 
 
 class RemoteOutput:
@@ -121,7 +121,9 @@ class RemoteOutput:
 
         Raises `Locked` if a run with another WORK holds it.
         """
-        owner_file = private_folder.make_private_folder(work / "remote") / "owner"
+        owner_file = (
+            private_folder.make_private_folder(work / private_folder.REMOTE_FOLDER) / "owner"
+        )
         if not owner_file.exists():
             owner_file.write_text(os.urandom(16).hex(), "ascii")
         owner, lock = hash_json(owner_file.read_text("ascii")), self.storage.join_path(LOCK_NAME)

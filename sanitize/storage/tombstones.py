@@ -87,7 +87,7 @@ def read(work: Path, key: Key | None = None, erasures: int | None = None) -> Tom
         for number in range(len(files) if erasures is None else max(erasures, len(files)))
     ]
     if missing := sorted({*expected_names} - {path.name for path in files}):
-        path = work / "vault" / "tombstones" / missing[0]
+        path = work / private_folder.VAULT_FOLDER / "tombstones" / missing[0]
         raise OutputBroken(
             f"{path}: is missing, so a stored erasure request is not known; restore the file from a"
             " backup"
@@ -126,7 +126,7 @@ def read(work: Path, key: Key | None = None, erasures: int | None = None) -> Tom
 
 def write(work: Path, key: Key, erasure: Tombstones, date: str) -> None:
     """Stores one erasure as a new file. The caller holds the lock of WORK."""
-    folder = private_folder.make_private_folder(work / "vault" / "tombstones")
+    folder = private_folder.make_private_folder(work / private_folder.VAULT_FOLDER / "tombstones")
     tombstone = {
         "key_id": key.id,
         "date": date,
@@ -154,4 +154,4 @@ def _is_unchanged(tombstone: Mapping[str, Any]) -> bool:
 
 
 def _tombstone_files(work: Path) -> list[Path]:
-    return sorted((work / "vault" / "tombstones").glob("*.json"))
+    return sorted((work / private_folder.VAULT_FOLDER / "tombstones").glob("*.json"))

@@ -38,6 +38,7 @@ from sanitize.storage.private_folder import (
     INDEX_FILE,
     OCCURRENCES_FOLDER,
     RUNS_FOLDER,
+    TASKS_FOLDER,
     VALUE_COUNTS_FILE,
     VALUES_FOLDER,
     SavedIndex,
@@ -536,7 +537,9 @@ def _read_erasures(manifest: Mapping[str, Any], work: Path) -> tombstones.Tombst
 def _has_erased_values_file(run_folder: Path, erased: tombstones.Tombstones) -> bool:
     """True if a run has written the values of erased persons. Earlier versions did so only for an
     erasure with mailboxes; without any, the tombstones have all values."""
-    return bool(erased.mailbox_hashes) or (run_folder / "tasks" / "erased_values.json").exists()
+    return (
+        bool(erased.mailbox_hashes) or (run_folder / TASKS_FOLDER / "erased_values.json").exists()
+    )
 
 
 def _require_erasures(corpus: Corpus, work: Path) -> None:

@@ -24,7 +24,7 @@ from sanitize.core.table_rendering import escape_controls
 from sanitize.errors import OutputBroken
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.files import file_sha256, parse_json
-from sanitize.storage.private_folder import OCCURRENCES_FOLDER, VALUES_FOLDER
+from sanitize.storage.private_folder import OCCURRENCES_FOLDER, TASKS_FOLDER, VALUES_FOLDER
 from sanitize.storage.publication import CHECKSUMS_NAME
 from sanitize.text import name_search
 from sanitize.text.decodings.wide_characters import find_wide_stretches
@@ -262,7 +262,7 @@ def require_run_tables(
     """
     stages = ("detect", "second_round", "count")
     record_paths = [path for name in stages for path in work.glob(f"tasks/{name}/*.json")] + [
-        *(run_folder / "tasks").glob("*.json")
+        *(run_folder / TASKS_FOLDER).glob("*.json")
     ]
     recorded: dict[str, set[str]] = {}
     for record_path in record_paths:

@@ -4,6 +4,7 @@ contracts in pyproject.toml."""
 from __future__ import annotations
 
 import pkgutil
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -40,6 +41,20 @@ def test_packages_are_small() -> None:
     }
     assert {name: count for name, count in counts.items() if count > 14} == {}
     assert len({entry.name for entry in (ROOT / "sanitize").iterdir()} - {"__pycache__"}) <= 25
+
+
+def test_the_folders_of_the_private_folder_are_named_in_one_place() -> None:
+    """`storage/private_folder.py`; elsewhere a path of WORK begins with one of its names."""
+    literal = re.compile(r"(?:work|workspace|workspace\.folder|corpus|index)\s*/ f?\"")
+    in_task_files = re.compile(r"\b(?:index|corpus|workspace)\.task_files\(\"")
+    found = [
+        f"{path.relative_to(ROOT)}: {match.group()}"
+        for path in (ROOT / "sanitize").rglob("*.py")
+        if path.parent.name != "storage"
+        for pattern in (literal, in_task_files)
+        for match in pattern.finditer(path.read_text("utf-8"))
+    ]
+    assert found == []
 
 
 def test_no_package_has_the_name_of_a_public_function() -> None:

@@ -16,6 +16,7 @@ from typing import Any
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.storage import remote_output
 from sanitize.storage.corpus import Corpus
+from sanitize.storage.private_folder import PUBLISHED_FOLDER
 from sanitize.storage.remote_storage import is_url
 from sanitize.storage.runs import publish_history
 
@@ -239,7 +240,7 @@ def _belongs_to_other_workspace(folder: Path, workspace: Path, command: _Command
     if is_url(command["out"]) or folder == _list_own_paths(workspace, command)[0]:
         return False
     neighbour = folder.with_name(f"{folder.name}.private")
-    if not (neighbour / "published").is_dir() or os.path.samefile(neighbour, workspace):
+    if not (neighbour / PUBLISHED_FOLDER).is_dir() or os.path.samefile(neighbour, workspace):
         return False
     return any(
         _has_manifest_of(folder, other) for other in publish_history.list_commands(neighbour)

@@ -60,7 +60,14 @@ from sanitize.storage.corpus import Corpus, Documents, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256, read_json, write_json, write_private_lines
 from sanitize.storage.locks import lock_output, lock_workspace
-from sanitize.storage.private_folder import SavedIndex
+from sanitize.storage.private_folder import (
+    OCCURRENCES_FOLDER,
+    RUNS_FOLDER,
+    SPILL_FOLDER,
+    TABLES_FOLDER,
+    VALUES_FOLDER,
+    SavedIndex,
+)
 from sanitize.storage.remote_storage import is_url, require_local_path
 from sanitize.storage.runs import publish_history
 from sanitize.storage.task_records import hash_json
@@ -236,7 +243,7 @@ class _Workspace:
 
     def run_folder(self, output: PublishedOutput) -> Path:
         """The folder in WORK of the run that published an output."""
-        return self.folder / "runs" / str(output.command["plan_hash"])
+        return self.folder / RUNS_FOLDER / str(output.command["plan_hash"])
 
     def run_tasks(self, function: Any, tasks: Sequence[Any]) -> None:
         for _ in self.engine.map_shards(function, tasks):
@@ -313,7 +320,7 @@ def subject(
             private_folder.remove_leftovers(work)
             customs = _read_all_custom_kinds(work)
             stack.enter_context(custom_kinds(customs))
-            spill = private_folder.make_private_folder(work / "spill") / "subject"
+            spill = private_folder.make_private_folder(work / SPILL_FOLDER) / "subject"
             spill.mkdir()
             try:
                 opened_workspace = _open_workspace(work, settings, workers, spill, customs)
@@ -467,14 +474,14 @@ def _search_subject(
             folder=workspace.spill / f"links-{no:05d}",
         )
         for no, ((low, high), occurrences) in enumerate(
-            zip(workspace.task_ranges, workspace.task_files("tables", "occurrences"), strict=True)
+            zip(workspace.task_ranges, workspace.task_files(OCCURRENCES_FOLDER), strict=True)
         )
     ]
     workspace.run_tasks(link_task, tasks)
     links = pl.concat(
         [pl.read_parquet(task.folder / "links.parquet", glob=False) for task in tasks]
     ).unique()
-    vault_files = workspace.task_files("vault", "values")
+    vault_files = workspace.task_files(VALUES_FOLDER)
     values, names, names_not_followed = list(match.value_ids), list(match.names), 0
     mailboxes: set[str] = set()
     if follow_links:
@@ -611,7 +618,7 @@ def _collect_occurrences(
     """The tables `occurrences` (including mentions of the person's names) and `subject` (ids of the
     person's values); and the numbers of the documents that the person wrote."""
     subject_file = workspace.spill / "subject.parquet"
-    occurrences = workspace.task_files("tables", "occurrences")
+    occurrences = workspace.task_files(OCCURRENCES_FOLDER)
     ids = [
         *erased.value_ids,
         *(
@@ -651,7 +658,7 @@ def _list_published_documents(workspace: _Workspace) -> set[int] | None:
     files = [
         workspace.run_folder(output) / "rows" / path.name
         for output in workspace.outputs.found
-        for path in workspace.task_files("tables")[: len(output.corpus.shards)]
+        for path in workspace.task_files(TABLES_FOLDER)[: len(output.corpus.shards)]
     ]
     if not files or not all(path.is_file() for path in files):
         return None
@@ -686,7 +693,7 @@ def _summarize_run(
     `remaining`, those its plan left or kept."""
     folder, corpus = workspace.run_folder(output), output.corpus
     corpus.require_all_fields()
-    names = [path.name for path in workspace.task_files("tables")][: len(corpus.shards)]
+    names = [path.name for path in workspace.task_files(TABLES_FOLDER)][: len(corpus.shards)]
     identification = {
         "plan": corpus.manifest["plan"]["name"],
         "plan_hash": folder.name,
@@ -777,7 +784,7 @@ def _count_values_left(workspace: _Workspace, corpus: Corpus, values: pl.DataFra
     that its run did not find at all: they have been found by the finders of another run in this
     WORK, and so neither its edits nor its leak check know them."""
     kinds = list(all_kinds())
-    vault_files = filter(Path.is_file, workspace.task_files("vault", "values"))
+    vault_files = filter(Path.is_file, workspace.task_files(VALUES_FOLDER))
     unknown = values.join(
         _read_values(vault_files, values["value_id"]), on="value_id", how="anti"
     ).filter(pl.col("kind").is_in(kinds))
@@ -972,7 +979,7 @@ def _write_receipt(
         )
     if any(checkpoint.documents_seen for checkpoint in found.checkpoints):
         not_erased.append("checkpoints that had seen the documents: unlearn or retrain them")
-    folder = private_folder.make_private_folder(workspace.folder / "receipts")
+    folder = private_folder.make_private_folder(workspace.folder / private_folder.RECEIPTS_FOLDER)
     number = len(list(folder.glob("*.json")))
     path, found_json = receipt or folder / f"{number:05d}.json", found.to_dict()
 

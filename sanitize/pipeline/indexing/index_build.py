@@ -81,7 +81,20 @@ from sanitize.storage.disk_errors import (
 )
 from sanitize.storage.locks import lock_output, lock_workspace
 from sanitize.storage.parquet_files import write_table_rows
-from sanitize.storage.private_folder import SavedIndex
+from sanitize.storage.private_folder import (
+    DOCUMENTS_FOLDER,
+    FIRST_ROUND_FOLDER,
+    OCCURRENCES_FOLDER,
+    QUARANTINE_FOLDER,
+    SKIPPED_FOLDER,
+    SPILL_FOLDER,
+    TABLES_FOLDER,
+    TASKS_FOLDER,
+    VALUE_COUNTS_FILE,
+    VALUES_FOLDER,
+    VAULT_FOLDER,
+    SavedIndex,
+)
 from sanitize.storage.publication import recover_output
 from sanitize.storage.task_records import Job, hash_json, run_job
 from sanitize.storage.views.sql_text import check_encodable
@@ -117,7 +130,7 @@ class IndexBuilder:
         self._surveyed_files: Sequence[tuple[str, int]] = ()
         engine = LocalEngine(
             workers=settings.workers or os.cpu_count() or 1,
-            spill=workspace / "spill",
+            spill=workspace / SPILL_FOLDER,
             memory_limit=settings.memory_limit,
         )
         self.tasks = TaskRunner(engine, workspace, settings.progress)
@@ -157,7 +170,8 @@ class IndexBuilder:
             kind is not None
             and self._is_new_workspace
             and not any(
-                (self._workspace / name).exists() for name in (private_folder.INDEX_FILE, "fetched")
+                (self._workspace / name).exists()
+                for name in (private_folder.INDEX_FILE, private_folder.FETCHED_FOLDER)
             )
         ):
             shutil.rmtree(self._workspace, ignore_errors=True)
@@ -228,7 +242,7 @@ class IndexBuilder:
             # only now: nothing before this line was written where another machine could see it
             self.tasks.engine = spark.SparkEngine(
                 workers=settings.workers or os.cpu_count() or 1,
-                spill=workspace / "spill",
+                spill=workspace / SPILL_FOLDER,
                 memory_limit=settings.memory_limit,
                 master=settings.master,
                 remote=settings.remote,
@@ -355,7 +369,7 @@ class IndexBuilder:
             results = self._run_second_round(corpus, results, quarantined)
         text_bytes = [result.text_bytes for result in results]
         self.tasks.set_text_bytes(corpus.task_ranges, text_bytes)
-        value_counts_file = corpus.workspace / "tables" / "value_counts" / "all.parquet"
+        value_counts_file = corpus.workspace / VALUE_COUNTS_FILE
         with self.tasks.measure("aggregate"):
             run_job(self._create_count_job(corpus, value_counts_file))
             has_repeated_ids = self._has_repeated_ids(corpus)
@@ -408,14 +422,14 @@ class IndexBuilder:
         def write_counts(task: FolderTask) -> None:
             aggregates.write_value_counts(
                 self.tasks.engine,
-                corpus.task_files("tables", "partial_counts"),
+                corpus.task_files(TABLES_FOLDER, "partial_counts"),
                 task.folder / "value_counts.parquet",
             )
 
         return Job(
             function=write_counts,
-            task=FolderTask(corpus.workspace / "spill" / "count"),
-            record_path=corpus.workspace / "tasks" / "count" / "value_counts.json",
+            task=FolderTask(corpus.workspace / SPILL_FOLDER / "count"),
+            record_path=corpus.workspace / TASKS_FOLDER / "count" / "value_counts.json",
             fingerprint=corpus.record_fingerprint("count", queries.get_query("value_counts").sql),
             outputs={"value_counts.parquet": value_counts_file},
         )
@@ -426,12 +440,12 @@ class IndexBuilder:
         if not any("doc_id" in source.columns for source in corpus.documents.files):
             return False
         table = (
-            private_folder.make_private_folder(corpus.workspace / "spill")
+            private_folder.make_private_folder(corpus.workspace / SPILL_FOLDER)
             / "repeated_document_ids.parquet"
         )
         self.tasks.engine.sql(
             queries.get_query("repeated_document_ids").sql,
-            {"document_ids": corpus.task_files("tables", "document_ids")},
+            {"document_ids": corpus.task_files(TABLES_FOLDER, "document_ids")},
             table,
         )
         repeated_count = pq.read_metadata(table).num_rows
@@ -502,7 +516,7 @@ class IndexBuilder:
                 function=detection.find_in_columns_task,
                 result_type=detection.ColumnCounts,
                 task=replace(task, leaves=leaves, person_columns=candidates),
-                record_path=corpus.workspace / "tasks" / "columns" / f"{task_no:05d}.json",
+                record_path=corpus.workspace / TASKS_FOLDER / "columns" / f"{task_no:05d}.json",
                 fingerprint=corpus.record_fingerprint(
                     "find", "columns", [str(leaf) for leaf in leaves], candidates
                 ),
@@ -522,23 +536,26 @@ class IndexBuilder:
         the merged results of both rounds, one per task."""
         suffix = f"-{len(corpus.increments):04d}" if len(corpus.increments) > 1 else ""
         forms_file, entities_file = (
-            corpus.workspace / "vault" / "first_round" / f"known_terms{suffix}.parquet",
-            corpus.workspace / "first_round" / f"entities{suffix}.parquet",
+            corpus.workspace / VAULT_FOLDER / "first_round" / f"known_terms{suffix}.parquet",
+            corpus.workspace / FIRST_ROUND_FOLDER / f"entities{suffix}.parquet",
         )
         gather = second_round_input.GatherTask(
-            occurrence_files=tuple(corpus.task_files("first_round", "occurrences")),
-            value_files=tuple(corpus.task_files("vault", "first_round", "values")),
-            link_files=tuple(corpus.task_files("first_round", "links")),
+            occurrence_files=tuple(corpus.task_files(FIRST_ROUND_FOLDER, "occurrences")),
+            value_files=tuple(corpus.task_files(VAULT_FOLDER, "first_round", "values")),
+            link_files=tuple(corpus.task_files(FIRST_ROUND_FOLDER, "links")),
             known_values_file=corpus.settings.known,
             key=corpus.key,
-            folder=corpus.workspace / "spill" / "second_round_input",
+            folder=corpus.workspace / SPILL_FOLDER / "second_round_input",
         )
         with self.tasks.measure("second_round"):
             run_job(
                 Job(
                     function=second_round_input.gather_task,
                     task=gather,
-                    record_path=corpus.workspace / "tasks" / "second_round" / f"input{suffix}.json",
+                    record_path=corpus.workspace
+                    / TASKS_FOLDER
+                    / "second_round"
+                    / f"input{suffix}.json",
                     fingerprint=corpus.record_fingerprint("known"),
                     outputs={"entities.parquet": entities_file, "known_terms.parquet": forms_file},
                     was_published=len(corpus.closed_increments) == len(corpus.increments),
@@ -551,12 +568,12 @@ class IndexBuilder:
             first_round = detection.FirstRoundFiles(
                 occurrences=gather.occurrence_files[no],
                 values=gather.value_files[no],
-                skipped=corpus.workspace / "first_round" / "skipped" / name,
+                skipped=corpus.workspace / FIRST_ROUND_FOLDER / "skipped" / name,
                 entities=entities_file,
                 second_round_input=forms_file,
             )
             quarantine_rows = pq.read_table(
-                corpus.workspace / "quarantine" / "detect" / name,
+                corpus.workspace / QUARANTINE_FOLDER / "detect" / name,
                 columns=["doc_no"],
                 partitioning=None,
             )
@@ -568,17 +585,20 @@ class IndexBuilder:
                 f"second_round-{no}",
             )
             outputs = {
-                "occurrences.parquet": corpus.workspace / "tables" / "occurrences" / name,
-                "partial_counts.parquet": corpus.workspace / "tables" / "partial_counts" / name,
-                "skipped.parquet": corpus.workspace / "tables" / "skipped" / name,
-                "values.parquet": corpus.workspace / "vault" / "values" / name,
+                "occurrences.parquet": corpus.workspace / OCCURRENCES_FOLDER / name,
+                "partial_counts.parquet": corpus.workspace
+                / TABLES_FOLDER
+                / "partial_counts"
+                / name,
+                "skipped.parquet": corpus.workspace / SKIPPED_FOLDER / name,
+                "values.parquet": corpus.workspace / VALUES_FOLDER / name,
             }
             jobs.append(
                 Job(
                     function=detection.second_round_task,
                     result_type=OccurrenceCounts,
                     task=replace(task, first_round=first_round),
-                    record_path=corpus.workspace / "tasks" / "second_round" / f"{no:05d}.json",
+                    record_path=corpus.workspace / TASKS_FOLDER / "second_round" / f"{no:05d}.json",
                     fingerprint=corpus.record_fingerprint(
                         "known", increment_index=corpus.find_increment_index(no)
                     ),
@@ -626,27 +646,27 @@ def _create_find_job(
     """The find job of one task. If there is a second round, tables that the second round
     rewrites are written to `first_round/`."""
     name = f"{task_no:05d}.parquet"
-    first_folder = "first_round" if corpus.has_second_round else "tables"
+    first_folder = FIRST_ROUND_FOLDER if corpus.has_second_round else TABLES_FOLDER
     outputs = {
         "occurrences.parquet": corpus.workspace / first_folder / "occurrences" / name,
         "partial_counts.parquet": corpus.workspace / first_folder / "partial_counts" / name,
-        "document_ids.parquet": corpus.workspace / "tables" / "document_ids" / name,
+        "document_ids.parquet": corpus.workspace / TABLES_FOLDER / "document_ids" / name,
         "skipped.parquet": corpus.workspace / first_folder / "skipped" / name,
         "values.parquet": (
             corpus.workspace
-            / "vault"
+            / VAULT_FOLDER
             / ("first_round/values" if corpus.has_second_round else "values")
             / name
         ),
-        "quarantine.parquet": corpus.workspace / "quarantine" / "detect" / name,
+        "quarantine.parquet": corpus.workspace / QUARANTINE_FOLDER / "detect" / name,
     }
     if corpus.has_second_round:
-        outputs["links.parquet"] = corpus.workspace / "first_round" / "links" / name
+        outputs["links.parquet"] = corpus.workspace / FIRST_ROUND_FOLDER / "links" / name
     return Job(
         function=detection.find_task,
         result_type=detection.FindResult,
         task=_create_find_task(corpus, low, high, quarantined, f"detect-{task_no}"),
-        record_path=corpus.workspace / "tasks" / "detect" / f"{task_no:05d}.json",
+        record_path=corpus.workspace / TASKS_FOLDER / "detect" / f"{task_no:05d}.json",
         fingerprint=corpus.record_fingerprint(
             "find", increment_index=corpus.find_increment_index(task_no)
         ),
@@ -668,7 +688,7 @@ def _create_find_task(
         max_doc_matches=corpus.settings.max_doc_matches,
         output_columns=tuple(name for name, policy in corpus.policies.items() if policy != "drop"),
         quarantined_docs=tuple(row for row in quarantined if low <= row < high),
-        folder=corpus.workspace / "spill" / spill,
+        folder=corpus.workspace / SPILL_FOLDER / spill,
         detection_spec=corpus.detection_spec,
     )
 
@@ -683,7 +703,7 @@ def _write_staging_quarantine(corpus: ReadCorpus) -> list[int]:
     ):
         if not unit.in_place:
             tables = pq.read_table(
-                corpus.workspace / "documents" / "quarantined" / f"{unit.no:05d}.parquet",
+                corpus.workspace / DOCUMENTS_FOLDER / "quarantined" / f"{unit.no:05d}.parquet",
                 partitioning=None,
             )
             rows += [
@@ -703,9 +723,9 @@ def _write_staging_quarantine(corpus: ReadCorpus) -> list[int]:
         run_job(
             Job(
                 function=write_quarantine,
-                task=FolderTask(corpus.workspace / "spill" / "quarantined"),
+                task=FolderTask(corpus.workspace / SPILL_FOLDER / "quarantined"),
                 record_path=corpus.workspace
-                / "tasks"
+                / TASKS_FOLDER
                 / "read"
                 / (
                     f"quarantined-{len(corpus.increments):04d}.json"
@@ -725,7 +745,7 @@ def _write_staging_quarantine(corpus: ReadCorpus) -> list[int]:
 
 def _list_staging_quarantine_files(corpus: ReadCorpus) -> list[Path]:
     return [
-        corpus.workspace / "quarantine" / "read" / f"{no:05d}.parquet"
+        corpus.workspace / QUARANTINE_FOLDER / "read" / f"{no:05d}.parquet"
         for no in range(len(corpus.increments))
     ]
 
@@ -733,7 +753,7 @@ def _list_staging_quarantine_files(corpus: ReadCorpus) -> list[Path]:
 def _load_quarantine(corpus: ReadCorpus) -> pa.Table:
     files = [
         *_list_staging_quarantine_files(corpus),
-        *corpus.task_files("quarantine", "detect"),
+        *corpus.task_files(QUARANTINE_FOLDER, "detect"),
     ]
     return pa.concat_tables([pq.read_table(file, partitioning=None) for file in files]).sort_by(
         "doc_no"

@@ -22,26 +22,41 @@ import pyarrow as pa
 from sanitize.core.engine import cached_for_run
 from sanitize.core.keys import Key
 from sanitize.errors import InputRefused, UsageError
-from sanitize.storage.private_folder import IndexIncrement
+from sanitize.storage.private_folder import (
+    DOCUMENTS_FOLDER,
+    FIRST_ROUND_FOLDER,
+    QUARANTINE_FOLDER,
+    RUNS_FOLDER,
+    TABLES_FOLDER,
+    TASKS_FOLDER,
+    VALUE_COUNTS_FILE,
+    VALUES_FOLDER,
+    VAULT_FOLDER,
+    IndexIncrement,
+)
 
 # folders of WORK with one file per task
 _TASK_FOLDERS = (
-    *(f"tables/{name}" for name in ("occurrences", "partial_counts", "document_ids", "skipped")),
-    *(f"first_round/{name}" for name in ("occurrences", "partial_counts", "skipped", "links")),
     *(
-        "vault/values",
-        "vault/first_round/values",
-        "quarantine/detect",
-        "tasks/detect",
-        "tasks/second_round",
+        f"{TABLES_FOLDER}/{name}"
+        for name in ("occurrences", "partial_counts", "document_ids", "skipped")
     ),
+    *(
+        f"{FIRST_ROUND_FOLDER}/{name}"
+        for name in ("occurrences", "partial_counts", "skipped", "links")
+    ),
+    VALUES_FOLDER,
+    f"{VAULT_FOLDER}/first_round/values",
+    f"{QUARANTINE_FOLDER}/detect",
+    f"{TASKS_FOLDER}/detect",
+    f"{TASKS_FOLDER}/second_round",
 )
 _MIN_DISTINCTIVE_BYTES = 256  # shorter files may begin with the same bytes by chance
 _MAX_CANDIDATE_FOLDERS = (
     16  # a file that lay in more folders, under one name, does not identify a folder
 )
 _BLOCK = 1 << 20
-_UNIT_FOLDERS = ("documents", "documents/quarantined", "tasks/read")
+_UNIT_FOLDERS = (DOCUMENTS_FOLDER, f"{DOCUMENTS_FOLDER}/quarantined", f"{TASKS_FOLDER}/read")
 
 
 def hash_path(path: str, key: Key) -> str:
@@ -325,19 +340,16 @@ def discard_increment_files(
     for folders, first in (
         (_TASK_FOLDERS, first_task),
         (_UNIT_FOLDERS, first_unit),
-        (("quarantine/read",), first_increment),
+        ((f"{QUARANTINE_FOLDER}/read",), first_increment),
     ):
         for folder in folders:
             _delete_files_from(workspace / folder, first)
-    for run_folder in (workspace / "runs").glob("*"):
+    for run_folder in (workspace / RUNS_FOLDER).glob("*"):
         for subfolder in [path for path in run_folder.rglob("*") if path.is_dir()]:
             _delete_files_from(subfolder, first_task)
-    for folder in (
-        "tasks/count",
-        "tables/value_counts",
-    ):
+    for path in (workspace / TASKS_FOLDER / "count", (workspace / VALUE_COUNTS_FILE).parent):
         # they cover all documents; the next run counts again
-        shutil.rmtree(workspace / folder, ignore_errors=True)
+        shutil.rmtree(path, ignore_errors=True)
 
 
 def _delete_files_from(folder: Path, first: int) -> None:

@@ -26,6 +26,7 @@ from sanitize.storage.files import input_sha256, stat_file
 from sanitize.storage.private_folder import (
     INDEX_FILE,
     RUNS_FOLDER,
+    TASKS_FOLDER,
     VAULT_FOLDER,
     IndexOrigin,
     SavedIndex,
@@ -205,18 +206,18 @@ def keep_or_discard_index(inputs: IndexInputs) -> IndexOrigin | None:
         if path.is_dir() and path.name != VAULT_FOLDER
     ]
     obsolete = (
-        "tables",
+        private_folder.TABLES_FOLDER,
         # the labels in the vault of a run map its output back: a new version of the tables does not
         # take them away
-        *(run_folders if index.is_outdated else ("runs",)),
-        "tasks/detect",
-        "tasks/second_round",
-        "first_round",
-        "vault/values",
-        "vault/first_round",
+        *(run_folders if index.is_outdated else (RUNS_FOLDER,)),
+        f"{TASKS_FOLDER}/detect",
+        f"{TASKS_FOLDER}/second_round",
+        private_folder.FIRST_ROUND_FOLDER,
+        private_folder.VALUES_FOLDER,
+        f"{VAULT_FOLDER}/first_round",
         *(private_folder.OBSOLETE_PATHS if index.is_outdated else ()),
-        "quarantine",
-        *(() if are_same_documents else ("documents", "tasks")),
+        private_folder.QUARANTINE_FOLDER,
+        *(() if are_same_documents else (private_folder.DOCUMENTS_FOLDER, TASKS_FOLDER)),
     )
     _delete_paths(inputs.workspace, obsolete)
     return None
@@ -256,7 +257,7 @@ def check_inputs_unchanged(inputs: IndexInputs) -> None:
                 discard_open_increment(inputs)
             else:
                 (inputs.workspace / INDEX_FILE).unlink(missing_ok=True)
-                _delete_paths(inputs.workspace, ("tasks", "runs"))
+                _delete_paths(inputs.workspace, (TASKS_FOLDER, RUNS_FOLDER))
             raise InputRefused(
                 f"file {no + 1} of the input changed while it was being read; nothing was"
                 " published. Run the same command again when no program writes to it"

@@ -78,11 +78,12 @@ def build_views(
     }
     found["documents"] = documents_view(documents)
     found["parts"] = _parts_view(run)
-    found |= {
-        name: SqlView(name, _with_raw_tables(computed_queries[name], found, "documents"))
-        for name in ("users",)
-        if name not in found
-    }
+    # over the raw rows of the documents, even if the view of that name is masked
+    users = (
+        f'WITH "documents" AS ({found["documents"].select}) SELECT * FROM'  # noqa: S608
+        f" ({computed_queries['users']})"
+    )
+    found.setdefault("users", SqlView("users", users))
     names = make_sql_names(documents[0].columns if documents else ())
     leaves = [(names.get(column, column), *steps) for column, *steps in _indexed_leaves(work)]
     computed = {
@@ -156,10 +157,3 @@ def _indexed_leaves(work: Path) -> list[tuple[str, ...]]:
     index = SavedIndex.read(work)
     leaves = index.leaves if index else (LeafPath("text"),)
     return [(leaf.column, *(step for step in leaf.steps if step != JSON_STEP)) for leaf in leaves]
-
-
-def _with_raw_tables(statement: str, views: Mapping[str, SqlView], *names: str) -> str:
-    """The statement with the named tables bound to their raw rows, even if the views of these names
-    are masked."""
-    raw_tables = ", ".join(f"{quote_name(name)} AS ({views[name].select})" for name in names)
-    return f"WITH {raw_tables} SELECT * FROM ({statement})"  # noqa: S608
