@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import functools
 import hashlib
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from importlib import resources
@@ -204,10 +203,10 @@ class ColumnCounts:
 def find_in_columns_task(task: FindTask) -> ColumnCounts:
     """Search the columns that the output keeps, whose strings are `task.leaves`, with the finders
     that need only the texts. One pass over these columns; writes no file."""
-    by_kind = [Counter[str]() for _ in task.leaves]
-    in_codes = [Counter[str]() for _ in task.leaves]
-    codes = [0] * len(task.leaves)
     kind_names = list(all_kinds())
+    # a row for each leaf, a column for each kind
+    values, in_codes = np.zeros((2, len(task.leaves), len(kind_names)), np.int64)
+    codes = np.zeros(len(task.leaves), np.int64)
     columns = [
         *dict.fromkeys([*(leaf.column for leaf in task.leaves), *task.person_columns, "doc_id"])
     ]
@@ -229,24 +228,21 @@ def find_in_columns_task(task: FindTask) -> ColumnCounts:
                 is_code = np.asarray(
                     pc.fill_null(pc.match_substring_regex(group.texts, _CODE_PATTERN), False)
                 )
-                for leaf_no, times in zip(
-                    *np.unique(group.leaf_no[is_code], return_counts=True), strict=True
-                ):
-                    codes[leaf_no] += int(times)
-                for kind_no in np.unique(found.kind).tolist():
-                    text_no = found.text_no[found.kind == kind_no]
-                    for counters, rows in (
-                        (by_kind, text_no),
-                        (in_codes, text_no[is_code[text_no]]),
-                    ):
-                        for leaf_no, times in zip(
-                            *np.unique(group.leaf_no[rows], return_counts=True), strict=True
-                        ):
-                            counters[leaf_no][kind_names[kind_no]] += int(times)
+                np.add.at(codes, group.leaf_no[is_code], 1)
+                leaf_no, is_in_code = group.leaf_no[found.text_no], is_code[found.text_no]
+                np.add.at(values, (leaf_no, found.kind), 1)
+                np.add.at(in_codes, (leaf_no[is_in_code], found.kind[is_in_code]), 1)
+    by_kind, by_kind_in_codes = (
+        [
+            {kind_names[kind]: int(row[kind]) for kind in np.flatnonzero(row).tolist()}
+            for row in counts
+        ]
+        for counts in (values, in_codes)
+    )
     return ColumnCounts(
         values=by_kind,
-        values_in_codes=in_codes,
-        codes=codes,
+        values_in_codes=by_kind_in_codes,
+        codes=codes.tolist(),
         name_cells=[names for names, _ in cells],
         filled_cells=[filled for _, filled in cells],
     )

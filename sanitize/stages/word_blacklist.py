@@ -22,10 +22,9 @@ from __future__ import annotations
 import contextlib
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import polars as pl
@@ -463,6 +462,11 @@ class _CountContext:
     temp_folder: Path
     fingerprint: str
 
+    def table_files(self, name: str, size: int) -> list[Path]:
+        """The files of a table of the counting tasks of one size, one for each task."""
+        folder = self.temp_folder / f"{name}-{size}"
+        return [folder / f"{no:05d}.parquet" for no in range(len(self.corpus.ranges))]
+
 
 def build_blacklist(
     settings: BlacklistSettings,
@@ -532,12 +536,11 @@ def _write_blacklist(context: _CountContext, out: Path) -> BlacklistCounts:
         context.corpus.engine.sql,
     )
     temp_folder.mkdir(parents=True, exist_ok=True)
-    words = _run_count_tasks(context, 1, ())
-    word_tables = words.files
+    word_counts = _run_count_tasks(context, 1, ())
     direct_file = temp_folder / "value_ngrams.parquet"
     run_sql(
         queries.get_query("value_ngrams").sql,
-        {"direct_ngrams": word_tables["direct_ngrams"]},
+        {"direct_ngrams": context.table_files("direct_ngrams", 1)},
         direct_file,
     )
     direct_grams = pl.DataFrame(pq.read_table(direct_file, partitioning=None))
@@ -551,14 +554,12 @@ def _write_blacklist(context: _CountContext, out: Path) -> BlacklistCounts:
             frequent.append(temp_folder / f"frequent-{size}.parquet")
             with _open_number_writer(frequent[-1], FREQUENT_SCHEMA) as frequent_writer:
                 if size == 1:
-                    frequent_words = _list_rare_words(
-                        context, word_tables, blacklist_writer, frequent_writer
-                    )
+                    frequent_words = _list_rare_words(context, blacklist_writer, frequent_writer)
                 else:
                     _list_rare_ngrams(
                         context,
                         size,
-                        _SmallerGrams(tuple(frequent[:-1]), frequent_words, word_tables),
+                        _SmallerGrams(tuple(frequent[:-1]), frequent_words),
                         blacklist_writer,
                         frequent_writer,
                     )
@@ -567,9 +568,9 @@ def _write_blacklist(context: _CountContext, out: Path) -> BlacklistCounts:
     return BlacklistCounts(
         **settings.model_dump(),
         columns=list(dict.fromkeys(leaf.column for leaf in context.corpus.leaves)),
-        documents=sum(counts.documents for counts in words.counts),
-        documents_without_user=sum(counts.documents_without_user for counts in words.counts),
-        words=sum(counts.words for counts in words.counts),
+        documents=sum(counts.documents for counts in word_counts),
+        documents_without_user=sum(counts.documents_without_user for counts in word_counts),
+        words=sum(counts.words for counts in word_counts),
         listed=[
             ListedNgrams(n=size, reason=reason, ngrams=times)
             for (size, reason), times in sorted(blacklist_writer.listed_count.items())
@@ -599,7 +600,6 @@ class _BlacklistWriter:
 
 def _list_rare_words(
     context: _CountContext,
-    word_tables: Mapping[str, Sequence[Path]],
     blacklist_writer: _BlacklistWriter,
     frequent_writer: pq.ParquetWriter,
 ) -> pl.Series:
@@ -612,13 +612,13 @@ def _list_rare_words(
     )
     run_sql(
         queries.get_query("ngram_user_counts").sql,
-        {"ngram_users": word_tables["ngram_users"]},
+        {"ngram_users": context.table_files("ngram_users", 1)},
         user_counts_file,
         k=k,
     )
     sources = {
         "ngram_user_counts": [user_counts_file],
-        "word_spellings": word_tables["word_spellings"],
+        "word_spellings": context.table_files("word_spellings", 1),
     }
     run_sql(queries.get_query("word_user_counts").sql, sources, words_file)
     blacklist_writer.listed_count[1, "indirect"] = 0
@@ -642,12 +642,11 @@ def _list_rare_words(
 
 @dataclass(frozen=True)
 class _SmallerGrams:
-    """Results of the sizes below one: files of their frequent n-grams, spellings of the frequent
-    words, and the tasks' tables of words."""
+    """Results of the sizes below one: files of their frequent n-grams, and spellings of the
+    frequent words."""
 
     frequent_files: tuple[Path, ...]
     frequent_words: pl.Series
-    word_tables: Mapping[str, Sequence[Path]]
 
 
 def _list_rare_ngrams(
@@ -659,7 +658,7 @@ def _list_rare_ngrams(
 ) -> None:
     """Size 2 or more: list the rare n-grams, and write the numbers of frequent ones where a larger
     size follows."""
-    grams = _run_count_tasks(context, size, smaller.frequent_files, smaller.word_tables)
+    gram_counts = _run_count_tasks(context, size, smaller.frequent_files)
     k, codec = context.settings.k, _GramCodec.load(smaller.frequent_files)
     blacklist_writer.listed_count[size, "indirect"] = 0
 
@@ -667,8 +666,8 @@ def _list_rare_ngrams(
         for numbers, users in _iter_user_counts(
             context,
             size,
-            [counts.partition_sizes for counts in grams.counts],
-            grams.files["ngram_users"],
+            [counts.partition_sizes for counts in gram_counts],
+            context.table_files("ngram_users", size),
         ):
             is_frequent = users == k
             if size < context.settings.n:
@@ -759,20 +758,12 @@ def _rechunk(columns: Iterable[tuple[I64, I64]]) -> Iterator[tuple[I64, I64]]:
         yield numbers, users
 
 
-class _CountedGrams(NamedTuple):
-    """The results and tables of the counting tasks of one size, one entry per task."""
-
-    counts: Sequence[GramUserCounts]
-    files: Mapping[str, Sequence[Path]]
-
-
 def _run_count_tasks(
     context: _CountContext,
     size: int,
     smaller_frequent_files: tuple[Path, ...],
-    word_tables: Mapping[str, Sequence[Path]] | None = None,
-) -> _CountedGrams:
-    """Run the counting tasks of one size. `word_tables` are the tables of size 1."""
+) -> Sequence[GramUserCounts]:
+    """Run the counting tasks of one size; returns the result of each."""
     corpus = context.corpus
     larger_sizes_follow = size == 1 and min(context.settings.n, context.settings.k) > 1
     names: tuple[str, ...] = ("ngram_users",)
@@ -782,7 +773,10 @@ def _run_count_tasks(
             "direct_ngrams",
             *(("word_sequences",) if larger_sizes_follow else ()),
         )
-    files: dict[str, list[Path]] = {name: [] for name in names}
+    files = {name: context.table_files(name, size) for name in names}
+    sequence_files, spelling_files = (
+        context.table_files(name, 1) for name in ("word_sequences", "word_spellings")
+    )
     jobs = []
     for no, (first, last) in enumerate(corpus.ranges):
         task = GramUsersTask(
@@ -793,11 +787,7 @@ def _run_count_tasks(
             gram_size=size,
             k=context.settings.k,
             larger_sizes_follow=larger_sizes_follow,
-            word_files=(
-                (word_tables["word_sequences"][no], word_tables["word_spellings"][no])
-                if word_tables
-                else None
-            ),
+            word_files=(sequence_files[no], spelling_files[no]) if size > 1 else None,
             key=context.key,
             smaller_frequent_files=smaller_frequent_files,
             excluded_doc_files=corpus.excluded_doc_files,
@@ -807,12 +797,7 @@ def _run_count_tasks(
             mention_files=tuple(context.mention_files[no : no + 1]),
             folder=corpus.spill / f"blacklist-{size}-{no}",
         )
-        outputs = {
-            f"{name}.parquet": context.temp_folder / f"{name}-{size}" / f"{no:05d}.parquet"
-            for name in names
-        }
-        for name in names:
-            files[name].append(outputs[f"{name}.parquet"])
+        outputs = {f"{name}.parquet": paths[no] for name, paths in files.items()}
         # the smaller sizes need no entry: they follow from the inputs of the fingerprint
         record = context.temp_folder / "tasks" / f"{size}-{no:05d}.json"
         jobs.append(
@@ -825,4 +810,4 @@ def _run_count_tasks(
                 outputs=outputs,
             )
         )
-    return _CountedGrams(corpus.run_jobs("blacklist", jobs), files)
+    return corpus.run_jobs("blacklist", jobs)
