@@ -74,7 +74,7 @@ def run_plan(builder: IndexBuilder, planned: PlannedRun) -> RunResult:
     """Run all stages over the corpus of `builder` and publish OUT, unless OUT is up to date; the
     summary. Each result is a table in the run's folder, or a small object."""
     started_at = time.monotonic()
-    planned = _check_settings(builder, planned)
+    planned = _prepare(builder, planned)
     if planned.is_output_current():
         published = RunSummary.from_dict(Corpus.open(planned.output).manifest["summary"])
         return _build_result(published, planned.summarize_costs(started_at, 0), changed=False)
@@ -107,7 +107,7 @@ def _build_result(
     return RunResult(**vars(summary), **vars(costs), changed=changed, appended=appended)
 
 
-def _check_settings(builder: IndexBuilder, planned: PlannedRun) -> PlannedRun:
+def _prepare(builder: IndexBuilder, planned: PlannedRun) -> PlannedRun:
     """Raise an error for settings that cannot work with this corpus, before anything is read;
     lock OUT and find the increments to append to."""
     plan = planned.plan
@@ -153,8 +153,8 @@ def _write_plan(state: RunState) -> None:
 
 
 def check_canaries(state: RunState) -> CanaryCounts:
-    """Plant invented persons in copies of some documents, run the plan over them, and count by kind
-    what comes out."""
+    """Plant invented persons in invented documents with the shapes of some of the user's, run the
+    plan over them, and count by kind what comes out."""
     with state.tasks.measure("canaries"):
         folder = (
             private_folder.make_private_folder(state.index.workspace / private_folder.SPILL_FOLDER)
@@ -451,9 +451,9 @@ def run_with_settings(
     ) as builder:
         if remote is not None:
             return _run_to_url(builder, plan, out, remote)
-        summary = run_plan(builder, plan_run(builder, plan, out))
+        result = run_plan(builder, plan_run(builder, plan, out))
         builder.delete_fetched_inputs()
-        return summary
+        return result
 
 
 def _run_to_url(
@@ -467,7 +467,7 @@ def _run_to_url(
         if builder.inputs.settings.append and output.is_dir():
             plan_hash = Corpus.open(output).manifest.get("plan_hash", "")
         prefix.check_replaceable(plan_hash, builder.inputs.settings.replace)
-        summary = run_plan(builder, planned)
+        result = run_plan(builder, planned)
         with builder.tasks.costs.measure("upload"):
             changed = prefix.publish(
                 output,
@@ -475,7 +475,7 @@ def _run_to_url(
                 before_switch=lambda: index_reuse.check_inputs_unchanged(builder.inputs),
             )
     builder.delete_fetched_inputs()
-    return replace(summary, changed=changed)
+    return replace(result, changed=changed)
 
 
 @public_function("index")

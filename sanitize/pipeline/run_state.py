@@ -46,7 +46,7 @@ class PlannedRun:
     """One plan over the inputs of an index, and the output folder that it publishes: known before
     the index is built."""
 
-    index: IndexInputs
+    index: IndexInputs  # of an index that need not exist yet; in `RunState` the built one
     tasks: TaskRunner  # runs the tasks of all stages
     plan: Plan
     output: Path

@@ -169,7 +169,8 @@ def _resolve_charset(charset: str | None) -> str | None:
 
 def decode_text(data: bytes, charset: str | None) -> str:
     """Bytes as text; never fails: the declared charset, else UTF-8, else the declared one with
-    replacement characters, else Windows-1252.
+    replacement characters, else Windows-1252. Charsets that are often declared falsely (ASCII,
+    Latin-1, Windows-1252) count as not declared where the bytes are UTF-8.
     """
     if data.isascii() and (
         charset is None or charset.lower() in ("us-ascii", "utf-8", "iso-8859-1", "windows-1252")

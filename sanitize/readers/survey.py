@@ -3,7 +3,7 @@
 
 A reader is one module of this folder. It has `FORMATS` (format -> suffixes), `detect_format`,
 `confirm_format`, `survey_file`, and `stage_unit` (or `add_documents`, for files of texts without
-columns, of which many make one unit). Readers are found by their file; no other module names them.
+columns, of which many make one unit). Readers are found by their file.
 
 Costs: a survey opens every file and reads its beginning (0.1 ms a file), and a sample of JSON.
 Staging holds one batch of 5,000 records or 16 MiB, and one record; it stages 50 to 110 MB of mail a

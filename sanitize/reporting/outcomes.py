@@ -108,7 +108,7 @@ def write_shard_outcomes(task: OutcomeTask) -> None:
     section, sections = _dictionary_codes(occurrences, "section")
     sections = [*sections, ""]  # the last one is for texts that are not mails
     spans = {name: np.asarray(occurrences.column(name), np.int64) for name in _BYTE_SPAN_COLUMNS}
-    edits = _Edits.read(task.edits, kinds)
+    edits = _EditColumns.read(task.edits, kinds)
     low, high = edits.find_overlapping(spans)
     dropped = _in_dropped_documents(spans.pop("doc_no"), task.drops)
     value_id = np.asarray(occurrences.column("value_id"), np.int64)
@@ -214,7 +214,7 @@ def _in_dropped_documents(doc_no: I64, drops: tuple[Path, ...]) -> Mask:
 
 
 @dataclass(frozen=True, repr=False)
-class _Edits:
+class _EditColumns:
     """The edits of a shard: their spans; their kinds as numbers, -1 for one that no occurrence has;
     and what they leave in the place of an occurrence of their own kind: the outcome, and the hash
     of the text."""
@@ -225,7 +225,7 @@ class _Edits:
     result_id: I64
 
     @classmethod
-    def read(cls, path: Path | None, kinds: list[str]) -> _Edits:
+    def read(cls, path: Path | None, kinds: list[str]) -> _EditColumns:
         """The edits in a file, of which the texts are read in batches."""
         columns: dict[str, list[I64]] = {
             name: [np.empty(0, np.int64)]

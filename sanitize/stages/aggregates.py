@@ -1,5 +1,5 @@
-"""Corpus-wide tables that editors need, computed in SQL: the only stage that reads the occurrences
-of the whole corpus at once.
+"""Corpus-wide tables that editors need. Those over all occurrences are computed in SQL; forms of
+values and components of values, which kinds compute, task by task.
 
 A part declares its tables in `required_aggregates`: `first_occurrences` (those it keeps),
 `value_ids` (the ids of all values of the corpus), `known_forms` (the forms of all values, in which

@@ -3,7 +3,8 @@ and splices the rest into the texts.
 
 The one implementation for runs and streams. A run reads the occurrences of a batch from its tables,
 and a stream finds them just before; which originals are kept was decided by then, and what occurs
-earlier in the corpus the editors ask their prior values. Pure: tables and arrays in, a table out.
+earlier in the corpus the editors ask their prior values. Tables and arrays in, a table out; only
+`Occurrences.kept` is changed, where a mechanism touches no span of an occurrence.
 Every byte outside the edits equals the input.
 """
 

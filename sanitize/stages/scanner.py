@@ -47,7 +47,7 @@ from sanitize.kinds.kind import (
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.span_conflicts import merge_spans
 from sanitize.text.decodings.written_escapes import separate_escapes
-from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, expand_spellings
+from sanitize.text.literal_search import LiteralMatcher, LiteralMatches, spell_beyond_ascii
 from sanitize.text.mail_headers import HeaderBlocks
 
 # bytes around a span that are searched for a context word
@@ -93,7 +93,7 @@ class _CustomKindScanner:
         words = _collapse_whitespace(pl.Series(custom.words, dtype=pl.String).str.strip_chars())
         self._exact_spellings = words.str.normalize("NFKC") if custom.case == "exact" else None
         forms = pl.concat(
-            [ascii_lower(words), expand_spellings(pl.DataFrame({"form": words}))["form"]]
+            [ascii_lower(words), spell_beyond_ascii(pl.DataFrame({"form": words}))["form"]]
         ).unique(maintain_order=True)
         self.number = list(all_kinds()).index(custom.name)
         self._word_search = LiteralMatcher(

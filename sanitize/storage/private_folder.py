@@ -56,7 +56,7 @@ def make_private_folder(folder: Path) -> Path:
 INDEX_FILE = "index.json"
 TABLES_FOLDER = "tables"
 OCCURRENCES_FOLDER = "tables/occurrences"
-SKIPPED_FOLDER = "tables/skipped"  # documents that no finder has read completely
+SKIPPED_FOLDER = "tables/skipped"  # how many candidates were rejected, and why
 VALUE_COUNTS_FILE = "tables/value_counts/all.parquet"
 QUARANTINE_FOLDER = "quarantine"
 DOCUMENTS_FOLDER = "documents"  # inputs that are not read in place

@@ -56,7 +56,7 @@ def publish_corpus(
 
     `find_leaks` gets the text files and the manifest by name and returns (file name, kind) for each
     removed value in them; LeakFound is raised if there is any. `mac_key` is that of SHA256SUMS
-    (checksums.py). `splits` has the split of each shard, `shards_per_increment` the number of
+    (`write_mac_key`). `splits` has the split of each shard, `shards_per_increment` the number of
     shards of each increment, if there are several.
 
     The caller holds the lock of OUT (locks.py), so no other run builds there. `before_swap` is
@@ -224,12 +224,11 @@ def write_mac_key(run_folder: Path, key: Key) -> bytes:
 def read_mac_key(run_folder: Path) -> bytes | None:
     """The subkey for the MAC in the run's folder; None if it is missing or damaged."""
     try:
-        mac_key = bytes.fromhex(
-            read_regular_file(run_folder / VAULT_FOLDER / "published_key").decode("ascii")
-        )
+        text = read_regular_file(run_folder / VAULT_FOLDER / "published_key").decode("ascii")
     except (OSError, ValueError):
         return None
-    return mac_key if len(mac_key) == 16 else None
+    # `fromhex` also reads blanks
+    return bytes.fromhex(text) if re.fullmatch(r"[0-9a-f]{32}\n", text) else None
 
 
 def write_checksums(folder: Path, sha256_by_name: Mapping[str, str], mac_key: bytes) -> None:

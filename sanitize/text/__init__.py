@@ -1,5 +1,5 @@
 """Text tools that finders and stages share: mail headers, address lists, tokenizer, decodings, name
 lexicon, literal search, masked language models.
 
-Imports `core`, `storage` and `kinds`; decides nothing about what is personal data.
+Imports `core`, `storage`, `kinds` and kernels; decides nothing about what is personal data.
 """

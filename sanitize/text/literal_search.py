@@ -1,5 +1,6 @@
-"""Finds removed values in a column of texts, in the forms `exact`, `case-folded` (ASCII letter case
-ignored) and `NFKC` (each character in its Unicode compatibility form).
+"""Finds given values in a column of texts, for finders and the leak check, in the forms `exact`,
+`case-folded` (ASCII letter case ignored) and `NFKC` (each character in its Unicode compatibility
+form).
 
 A search term is a spelling of a value. Terms are found in one pass over the bytes of a text
 (sanitize/kernels/term_search.py). The search is exact, and as fast for many values as for few. It
@@ -131,7 +132,7 @@ class LiteralMatcher:
         if not searched.height:
             return None
         spellings = pl.concat(
-            [searched.with_columns(ascii_lower(searched["form"])), expand_spellings(searched)]
+            [searched.with_columns(ascii_lower(searched["form"])), spell_beyond_ascii(searched)]
         )
         terms = spellings.filter(pl.col("form") != "").unique(
             ["form", "kind"], keep="first", maintain_order=True
@@ -459,7 +460,7 @@ def list_spellings(value: str) -> list[str]:
     )
 
 
-def expand_spellings(values: pl.DataFrame) -> pl.DataFrame:
+def spell_beyond_ascii(values: pl.DataFrame) -> pl.DataFrame:
     """Returns the rows whose `form` is beyond ASCII, one row per spelling, ASCII letters in lower
     case."""
     non_ascii = values.filter(pl.col("form").str.contains(r"[^\x00-\x7f]"))

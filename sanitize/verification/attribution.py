@@ -1,6 +1,7 @@
-"""Attribution of matches: classifies each match in an output as part of a kept original, of a
-replacement, of an atomic value that the plan leaves, or as none of these (a leak); and maps it to
-its bytes in the input.
+"""Attribution of matches: what each match in an output is part of, a kept original, a replacement,
+an atomic value that the plan leaves, or none of these; and its bytes in the input. What is a leak
+is decided by `batch_check.classify_matches`. Also the task of a shard check, and what both read of
+a shard.
 """
 
 from __future__ import annotations

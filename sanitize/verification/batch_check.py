@@ -71,13 +71,13 @@ class CellMatches(CellSpans):
 @dataclass(frozen=True, repr=False)
 class BatchFindings:
     """What the check of a batch found. `to_sweep`: what a sweep can redact, in bytes of the input,
-    in order, none inside another; `swept` counts the matches of it, by leaf, kind and form, as
+    in order, none inside another; `sweepable` counts the matches of it, by leaf, kind and form, as
     numbers, and whether an edit made them. `leaks`:
     matches that are all of a replacement. `inconclusive`: the others that are not certain, by kind
     and form, as numbers."""
 
     to_sweep: CellSpans
-    swept: Counter[tuple[int, int, int, bool]]
+    sweepable: Counter[tuple[int, int, int, bool]]
     leaks: CellMatches
     inconclusive: Counter[tuple[int, int]]
 
@@ -90,7 +90,7 @@ class BatchFindings:
             _select_outermost(
                 CellSpans.concat([CellSpans.empty(), *(part.to_sweep for part in parts)])
             ),
-            sum((part.swept for part in parts), Counter()),
+            sum((part.sweepable for part in parts), Counter()),
             CellMatches.concat([CellMatches.empty(), *(part.leaks for part in parts)]),
             sum((part.inconclusive for part in parts), Counter()),
         )
@@ -152,10 +152,17 @@ def classify_matches(
 ) -> BatchFindings:
     """What a sweep can redact, which matches are leaks, and which are inconclusive.
 
-    A match that is all of a replacement is a leak; not if that was drawn before the value was
-    known, nor if it has only the digits of a surrogate of another kind. Nothing: a match strictly
-    inside a replacement that may be there by chance, and one strictly inside an atomic value that
-    the plan leaves. Of a replacement that holds an encoded value, all is swept.
+    | where the match is                                  | certain | else         |
+    | --------------------------------------------------- | ------- | ------------ |
+    | outside replacements, or across the edge of one     | sweep   | inconclusive |
+    | strictly inside a replacement, in an encoded form   | sweep   | inconclusive |
+    | the same in a form that occurs by chance (spelling) | nothing | nothing      |
+    | strictly inside an atomic value that the plan leaves | nothing | nothing     |
+    | all of a replacement                                | leak    | nothing      |
+
+    All of a replacement is no leak if it was drawn before the value was known, or has only the
+    digits of a surrogate of another kind. Of a replacement that holds an encoded value, all is
+    swept. Matches inside kept originals were left out before.
     """
     explained = attribution.inside_atomic | (
         attribution.inside_replacement & _MAY_BE_CHANCE[matches.form]

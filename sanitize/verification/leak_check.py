@@ -1,11 +1,12 @@
-"""The leak check: searches an output for every value that should have been removed. The only stage
-that decides whether there is a leak.
+"""The leak check of a published output (`verify`) and of its pages: searches for every value that
+should have been removed, and raises an error for a leak. In the texts of shards, also during a run,
+`batch_check.classify_matches` decides what is a leak, elsewhere `findings`.
 
 Independent of the code that wrote the output: imports nothing from finders/, droppers/, editors/ or
 stages/ and uses none of their patterns. It searches the literal removed values, in all forms of
 `search_terms`, in every string of every output column (`shard_check`), and in the bytes of every
-file (`file_check`). What adjoins a match decides how certain it is (`boundaries`); a match inside a
-kept original, or strictly inside a replacement, is no leak. `fast` searches for spellings only.
+file (`file_check`). What adjoins a match decides how certain it is (`boundaries`). `fast` searches
+for spellings only.
 """
 
 from __future__ import annotations
@@ -611,7 +612,7 @@ def _check(
     leaks: Counter[tuple[str, str, str, str]] = Counter()
     inconclusive = Counter(files.inconclusive)
     for name, result in zip(shard_names, results, strict=True):
-        for counts in (result.left, result.leaks):
+        for counts in (result.sweepable, result.leaks):
             leaks.update({(name, *where): times for where, times in counts.items()})
         inconclusive.update(result.inconclusive)
     by_kind, by_form = Counter[str](), Counter[str]()

@@ -6,12 +6,13 @@ memory.
     de89370400440532…  9     72        identity    the normalised form of the kind, if it is no
                              spelling
     3125550178         4     73        digits      a number without its separators
+    info@corp.example  0     74        not removed  explains a match of a longer or shorter value
 
 Encodings in texts (base64, escapes) are decoded by sanitize/text/decodings. The digests of the
 values are computed where a text has a word of the length of one. Values are split into passes by
 `value_id`: a pass has all forms of its values, and memory is that of one pass, however many values
-there are. Values that are too common to be searched (`Kind.is_distinctive`) have no terms; they are
-counted.
+there are. Values that are too common to be searched (`Kind.is_distinctive`), and those that the
+plan keeps, are `not removed`; the common ones are counted.
 """
 
 from __future__ import annotations
@@ -42,9 +43,9 @@ from sanitize.kinds.kind import all_kinds
 from sanitize.text.decodings import ENCODED_FORMS
 from sanitize.text.literal_search import (
     LiteralMatcher,
-    expand_spellings,
     find_common_values,
     iter_value_batches,
+    spell_beyond_ascii,
 )
 from sanitize.verification.partition_files import open_partitions
 
@@ -232,7 +233,7 @@ def _build_terms(values: pl.DataFrame, term_types: Sequence[int]) -> pl.DataFram
         )
 
     spellings = _list_spellings(removed)
-    non_ascii_spellings = expand_spellings(spellings)
+    non_ascii_spellings = spell_beyond_ascii(spellings)
     normal = values.with_columns(form=ascii_lower(values["normal"]))
     # identity forms that identify their value: not `@example.com`, that of `..@example.com`
     is_number = pl.col("normal").str.contains(r"\A[+]?[0-9]+(?:x[0-9]+)?\z")

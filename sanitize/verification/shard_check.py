@@ -51,10 +51,10 @@ from sanitize.verification.value_matches import NONE, find_value_matches
 class ShardFindings:
     """What the check of a shard found, never a value.
 
-    `left`: matches in texts, which a sweep can redact (`swept` spans of them were written to the
-    task's `sweep_path`), and `leaks`: matches elsewhere, and those that are all of a replacement;
-    by location, kind and form. `inconclusive`: by kind and form. `kept_found` of `kept_expected`
-    originals are where they were kept. `plain_bytes`: the bytes of the texts of each column
+    `sweepable`: matches in texts, which a sweep can redact (`swept` spans of them were written to
+    the task's `sweep_path`), and `leaks`: matches elsewhere, and those that are all of a
+    replacement; by location, kind and form. `inconclusive`: by kind and form. `kept_found` of
+    `kept_expected` originals are where they were kept. `plain_bytes`: the bytes of the texts of each column
     (`count_plain_bytes`).
     """
 
@@ -63,7 +63,7 @@ class ShardFindings:
     kept_found: int
     kept_expected: int
     swept: int
-    left: Mapping[tuple[str, str, str], int]
+    sweepable: Mapping[tuple[str, str, str], int]
     leaks: Mapping[tuple[str, str, str], int]
     inconclusive: Mapping[tuple[str, str], int]
     plain_bytes: Mapping[str, int]
@@ -88,7 +88,7 @@ def verify_task(task: VerifyTask) -> ShardFindings:
         kept_found=counts["kept_found"],
         kept_expected=check.kept.height,
         swept=len(to_sweep),
-        left=dict(check.left),
+        sweepable=dict(check.sweepable),
         leaks=dict(check.findings.leaks),
         inconclusive=dict(check.findings.inconclusive),
         plain_bytes=dict(check.plain_bytes),
@@ -114,7 +114,7 @@ class _ShardCheck:
     spellings: _Spellings
     locations: Mapping[str, str]  # of columns and leaves
     findings: Findings = field(default_factory=Findings)
-    left: Counter[tuple[str, str, str]] = field(default_factory=Counter)
+    sweepable: Counter[tuple[str, str, str]] = field(default_factory=Counter)
     counts: Counter[str] = field(default_factory=Counter)
     plain_bytes: Counter[str] = field(default_factory=Counter)
 
@@ -182,9 +182,9 @@ class _ShardCheck:
     def _add(self, found: BatchFindings) -> None:
         """Count what was found in the texts of a batch."""
         kinds = list(all_kinds())
-        for (leaf_no, kind, form, is_across_edit), count in found.swept.items():
+        for (leaf_no, kind, form, is_across_edit), count in found.sweepable.items():
             mark = " (across an edit)" if is_across_edit else ""
-            self.left[f"{self._locate(leaf_no)}{mark}", kinds[kind], ALL_FORMS[form]] += count
+            self.sweepable[f"{self._locate(leaf_no)}{mark}", kinds[kind], ALL_FORMS[form]] += count
         leaks = Counter(
             zip(
                 found.leaks.leaf_no.tolist(),

@@ -115,7 +115,7 @@ def test_sweep_takes_the_longest_spans_and_one_value_of_each() -> None:
         (1, 1, 6, 9, 0, 75),
         (2, 0, 5, 9, 1, 70),
     ]
-    assert found.swept.total() == 6 and not len(found.leaks) and not found.inconclusive
+    assert found.sweepable.total() == 6 and not len(found.leaks) and not found.inconclusive
 
 
 def test_the_first_kind_and_value_in_one_place_is_swept() -> None:

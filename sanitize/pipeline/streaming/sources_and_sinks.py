@@ -1,9 +1,9 @@
 """Sources and sinks of a stream: reads JSON lines, files, folders and iterables; writes JSON lines
 and Parquet.
 
-A source yields batches (`records.py`) of at most 10,000 records and about 16 MB, smaller ones when
-it pauses, so that a record does not wait for the next. A sink reports when the state may be
-committed, and returns its own position, which is stored in the state so that a later command can
+A source yields batches (`record_batches.py`) of at most 10,000 records and about 16 MB, smaller
+ones when it pauses, so that a record does not wait for the next. A sink reports when the state may
+be committed, and returns its own position, which is stored in the state so that a later command can
 resume.
 """
 
