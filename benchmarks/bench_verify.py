@@ -152,7 +152,6 @@ def run_check(folder: str, mode: str, limit: str) -> dict[str, Any]:
             [(task, "shard.parquet")],
             [],
             task.terms,
-            root / "scratch",
             checked_bytes=[result.plain_bytes],
         )
     return {

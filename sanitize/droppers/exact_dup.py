@@ -14,10 +14,10 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sanitize.array_types import I64
 from sanitize.core.part_protocols import CorpusView, Dropper, TextBatch
+from sanitize.storage.parquet_files import read_table
 from sanitize.text.mail_headers import extract_bodies
 from sanitize.text.tokenizer import FOLDED_WORD_BYTES
 
@@ -64,9 +64,8 @@ class ExactDup(Dropper):
     def select_drops(self, corpus: CorpusView) -> tuple[I64, I64]:
         """Every document with the digest of an earlier one, and the first document with that digest
         (two arrays of doc_no)."""
-        links = pq.read_table(
+        links = read_table(
             corpus.run_query("exact_dup_links", {"digests": corpus.run_corpus_pass("digests")}),
-            partitioning=None,
         )
         return np.asarray(links.column("doc_no"), np.int64), np.asarray(
             links.column("kept_doc_no"), np.int64

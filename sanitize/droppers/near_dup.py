@@ -26,7 +26,6 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from pydantic import Field, model_validator
 
 from sanitize.array_types import I64, U32, U64
@@ -34,6 +33,7 @@ from sanitize.core.arrow_buffers import TextBuffers, iter_text_ranges
 from sanitize.core.duplicate_groups import connected_components
 from sanitize.core.part_protocols import CorpusView, Dropper, TextBatch
 from sanitize.errors import MissingExtra, PlanError
+from sanitize.storage.parquet_files import read_table
 from sanitize.text.mail_headers import extract_bodies
 from sanitize.text.tokenizer import hash_ngrams, hash_words, mix_bits
 
@@ -136,7 +136,7 @@ class NearDup(Dropper):
             {"pairs": [pairs], "shingles": corpus.run_corpus_pass("shingles", candidates)},
             threshold=float(self.threshold),
         )
-        table = pq.read_table(links, partitioning=None)
+        table = read_table(links)
         return connected_components(
             np.asarray(table.column("doc_no"), np.int64),
             np.asarray(table.column("earlier_doc_no"), np.int64),

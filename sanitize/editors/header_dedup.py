@@ -40,6 +40,7 @@ from sanitize.core.part_protocols import (
     RemovalPolicy,
     TextBatch,
 )
+from sanitize.storage.parquet_files import read_table
 from sanitize.text.address_lists import find_address_entries
 from sanitize.text.mail_headers import WELL_KNOWN_FIELDS, find_header_lines
 
@@ -175,9 +176,7 @@ class HeaderDedup(Editor):
         name are counted as `other`.
         """
         by_field: dict[str, dict[str, int]] = {}
-        for row in pq.read_table(
-            aggregates.tables["header_removals_by_field"], partitioning=None
-        ).to_pylist():
+        for row in read_table(aggregates.tables["header_removals_by_field"]).to_pylist():
             field = row.pop("field")
             total = by_field.setdefault(
                 field if field in WELL_KNOWN_FIELDS else "other", dict.fromkeys(row, 0)

@@ -19,7 +19,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic import Field, PrivateAttr, model_validator
 
 from sanitize.array_types import I64, U64, Mask
@@ -27,6 +26,7 @@ from sanitize.core.arrow_buffers import TextBuffers, slice_spans, to_large_strin
 from sanitize.core.intervals import sort_spans
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Aggregates, RemovalPolicy, TextBatch, TextEditor, TextEdits
+from sanitize.storage.parquet_files import read_table
 from sanitize.text.tokenizer import (
     UNICODE_WORD_PATTERN,
     UnicodeTokens,
@@ -81,9 +81,7 @@ class MaskWords(TextEditor):
     def open(self, key: Key, aggregates: Aggregates) -> None:
         """Load the blacklist: hashes of single words, and for each length of longer n-grams, hashes
         of first words and of whole n-grams."""
-        listed = pq.read_table(
-            aggregates.tables["blacklist"], columns=["ngram", "reason"], partitioning=None
-        )
+        listed = read_table(aggregates.tables["blacklist"], columns=["ngram", "reason"])
         listed = listed.filter(
             pc.is_in(
                 listed.column("reason"),

@@ -35,7 +35,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic import PrivateAttr
 
 from sanitize.array_types import I64, U64, Mask
@@ -54,6 +53,7 @@ from sanitize.editors.synthesis.known_values import (
 from sanitize.errors import PlanError, ResourceError
 from sanitize.kinds.kind import Kind, digit_mask, from_byte_matrix, get_kind, to_byte_matrix
 from sanitize.storage import table_schemas
+from sanitize.storage.parquet_files import read_table
 
 _RESERVED_ATTEMPTS = 8  # attempts in reserved ranges, which are small
 _EXTEND_AFTER = (
@@ -333,9 +333,7 @@ class _KnownValues:
     @classmethod
     def read(cls, known_forms: Path, increments: Path) -> _KnownValues:
         """The aggregates of these names."""
-        starts = np.asarray(
-            pq.read_table(increments, partitioning=None).column("first_doc_no"), np.int64
-        )
+        starts = np.asarray(read_table(increments).column("first_doc_no"), np.int64)
         return cls(FirstForms.read(known_forms), starts)
 
     def is_known(self, kind: Kind, forms: I64, increment: int | I64 = -1) -> Mask:
@@ -552,10 +550,8 @@ def _load_values(
     kinds if `linked`. `paths` are those of its required aggregates, in their order."""
     value_ids_path, known_forms_path, increments_path, distinct_values_path = paths
     known_values = _KnownValues.read(known_forms_path, increments_path)
-    first_docs = pl.DataFrame(
-        pq.read_table(value_ids_path, columns=["value_id", "first_doc_no"], partitioning=None)
-    )
-    table = pq.read_table(distinct_values_path, partitioning=None)
+    first_docs = pl.DataFrame(read_table(value_ids_path, columns=["value_id", "first_doc_no"]))
+    table = read_table(distinct_values_path)
     values_by_kind = {}
     for name in kinds:
         kind = get_kind(name)

@@ -41,7 +41,6 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pydantic import Field, PrivateAttr
 
 from sanitize.array_types import I64, Mask
@@ -87,6 +86,7 @@ from sanitize.editors.synthesis.known_values import (
 from sanitize.errors import PlanError
 from sanitize.kernels import value_sets
 from sanitize.kinds.kind import Kind, get_kind
+from sanitize.storage.parquet_files import read_table
 
 Anchor = Literal["first", "last", "domain", "tld"]
 _EXTEND_AFTER = 8  # attempts with the pools alone; later ones are extended by digits
@@ -789,7 +789,7 @@ def _load_pools(
     path: Path, kinds: tuple[str, ...], source: str, anchors: tuple[Anchor, ...], _mtime_ns: int
 ) -> dict[str, PoolTable]:
     """The component pools of each kind in the corpus."""
-    components = pq.read_table(path, partitioning=None)
+    components = read_table(path)
     pools: dict[str, PoolTable] = {}
     for name in kinds:
         if get_kind(name).locate_components is not None:

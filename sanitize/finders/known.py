@@ -49,7 +49,7 @@ from sanitize.kernels.white_space import collapse
 from sanitize.kinds.east_asian_names import count_family_characters, is_full_name
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage.files import describe_read_error, open_regular_file, require_shallow_lines
-from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
+from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL, read_table
 from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.literal_search import (
     LiteralMatcher,
@@ -203,7 +203,7 @@ class _KnownTerms:
 
 @cached_for_run(2)
 def _read_cached_terms(path: Path, _mtime_ns: int, _inode: int) -> _KnownTerms:
-    return _KnownTerms(pq.read_table(path, partitioning=None).combine_chunks())
+    return _KnownTerms(read_table(path).combine_chunks())
 
 
 class CollapsedTexts:
@@ -293,9 +293,7 @@ def write_known_terms(
     certain_name_ids = _find_certain_name_ids(occurrence_files)
     # loops over the tasks' files of distinct values, not over documents
     for path in value_files:
-        frame = pl.DataFrame(pq.read_table(path, partitioning=None)).with_columns(
-            pl.col("kind").cast(pl.String)
-        )
+        frame = pl.DataFrame(read_table(path)).with_columns(pl.col("kind").cast(pl.String))
         frame = frame.with_columns(pl.coalesce("normalised", "value").alias("normalised"))
         frames.append(
             _build_name_terms(
@@ -336,9 +334,7 @@ def _find_certain_name_ids(occurrence_files: Sequence[Path]) -> pl.Series:
     `MIN_CERTAIN_SCORE`."""
     found = [pl.Series("value_id", [], pl.Int64)]
     for path in occurrence_files:
-        table = pq.read_table(
-            path, columns=["kind", "value_id", "score", "finder"], partitioning=None
-        )
+        table = read_table(path, columns=["kind", "value_id", "score", "finder"])
         frame = pl.DataFrame(table).with_columns(
             pl.col("kind").cast(pl.String), pl.col("finder").cast(pl.String)
         )

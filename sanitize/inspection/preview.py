@@ -15,7 +15,6 @@ from typing import Annotated, Any, Unpack
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sanitize.core.command_results import (
     IF_NOT_EMPTY,
@@ -50,7 +49,7 @@ from sanitize.reporting.leak_forecast import (
     forecast_leaks,
     read_curves,
 )
-from sanitize.storage.parquet_files import open_text_writer
+from sanitize.storage.parquet_files import open_text_writer, read_table
 from sanitize.storage.private_folder import (
     DOCUMENTS_FOLDER,
     RUNS_FOLDER,
@@ -416,8 +415,7 @@ def _write_sample(
             out.write_table(table.select(schema.names).cast(schema))
     quarantine_files = sorted((folder / DOCUMENTS_FOLDER / "quarantined").glob("*.parquet"))
     tables = [
-        pq.read_table(path, columns=["source", "location", "reason"], partitioning=None)
-        for path in quarantine_files
+        read_table(path, columns=["source", "location", "reason"]) for path in quarantine_files
     ]
     seen = {source for table in tables for source in table.column("source").to_pylist()}
     others = [(path, reason) for path, reason in input_survey.unreadable if path not in seen]

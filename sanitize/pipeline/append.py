@@ -36,7 +36,7 @@ from sanitize.editors.synthesis.known_values import (
 from sanitize.errors import LeakFound, OutputBroken, PlanError, UsageError
 from sanitize.kinds.kind import all_kinds
 from sanitize.stages.aggregates import iter_value_forms
-from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.parquet_files import open_table_writer, read_table
 from sanitize.storage.private_folder import IndexIncrement
 from sanitize.verification.shard_check import ShardFindings
 
@@ -141,9 +141,7 @@ class ReplacementFormsTask:
 def replacement_forms_task(task: ReplacementFormsTask) -> None:
     """Write `replacement_forms.parquet`: the forms of a shard's replacements, read as values of
     their kinds, ascending."""
-    edits = pl.DataFrame(
-        pq.read_table(task.edits, columns=["kind", "replacement"], partitioning=None)
-    )
+    edits = pl.DataFrame(read_table(task.edits, columns=["kind", "replacement"]))
     distinct = edits.select(pl.col("kind").cast(pl.String), "replacement").unique()
     found: list[I64] = [np.empty(0, np.int64)]
     known = all_kinds()
@@ -173,10 +171,9 @@ def remove_replacement_values(
     Rewrites `first_occurrences_file` in place if a row is removed. `replacement_form_files` are
     those of `replacement_forms_task`."""
     forms = [
-        np.asarray(pq.read_table(path, partitioning=None).column("form"), np.int64)
-        for path in replacement_form_files
+        np.asarray(read_table(path).column("form"), np.int64) for path in replacement_form_files
     ]
-    table = pq.read_table(first_occurrences_file, partitioning=None)
+    table = read_table(first_occurrences_file)
     if not forms or not table.num_rows:
         return
     replacements, found = IdSet.of(np.unique(np.concatenate(forms))), [np.empty(0, np.int64)]

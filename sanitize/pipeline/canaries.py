@@ -40,6 +40,7 @@ from sanitize.plans.plan import Plan
 from sanitize.stages import aggregates, detection, rewriting
 from sanitize.stages.corpus_pass import CorpusContext
 from sanitize.storage.corpus import DocumentFile, Documents
+from sanitize.storage.parquet_files import read_table
 from sanitize.storage.task_records import run_job
 from sanitize.verification.attribution import VerifyTask
 from sanitize.verification.search_terms import write_terms
@@ -491,10 +492,9 @@ def _run_pipeline(
             break
         swept = (rewrite_folder / "sweep.parquet",)
     edits: dict[int, list[tuple[int, int, str]]] = {}
-    columns = pq.read_table(
+    columns = read_table(
         rewrite_folder / "edits.parquet",
         columns=["doc_no", "start_byte", "end_byte", "replacement"],
-        partitioning=None,
     )
     for doc_no, start, end, text in zip(
         *(column.to_pylist() for column in columns.columns), strict=True

@@ -19,7 +19,6 @@ from typing import Any
 
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sanitize.core.command_results import (
     BlacklistCounts,
@@ -43,6 +42,7 @@ from sanitize.plans.plan import Plan
 from sanitize.stages import detection, rewriting
 from sanitize.storage import formats, table_schemas
 from sanitize.storage.corpus import MANIFEST_VERSION
+from sanitize.storage.parquet_files import read_table
 from sanitize.storage.publication import shard_names
 
 
@@ -60,9 +60,7 @@ def summarize_kinds(
     `remaining` has the first three for the documents that remain, if some were dropped. Refused
     candidates are those of all documents.
     """
-    counted = pl.DataFrame(
-        pq.read_table(value_counts, columns=["kind", "occurrences"], partitioning=None)
-    )
+    counted = pl.DataFrame(read_table(value_counts, columns=["kind", "occurrences"]))
     rows = (
         counted.group_by("kind")
         .agg(pl.col("occurrences").sum(), values=pl.len())
@@ -71,7 +69,7 @@ def summarize_kinds(
     )
     skipped: dict[str, Counter[str]] = {}
     for path in skipped_files:
-        for row in pq.read_table(path, partitioning=None).to_pylist():
+        for row in read_table(path).to_pylist():
             skipped.setdefault(row["kind"], Counter())[row["reason"]] += row["candidates"]
     return {
         kind: KindCounts(

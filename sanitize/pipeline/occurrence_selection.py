@@ -30,7 +30,7 @@ from sanitize.pipeline.run_state import RunState
 from sanitize.plans.plan import SelectionRules
 from sanitize.stages import aggregates
 from sanitize.storage import table_schemas
-from sanitize.storage.parquet_files import open_table_writer, write_table_rows
+from sanitize.storage.parquet_files import open_table_writer, read_table, write_table_rows
 from sanitize.storage.private_folder import (
     OCCURRENCES_FOLDER,
     SKIPPED_FOLDER,
@@ -117,10 +117,8 @@ class SelectionTask:
 def selection_task(task: SelectionTask) -> None:
     """Write `occurrences.parquet` (the selected ones), `skipped.parquet` and
     `value_ids.parquet`."""
-    found = pq.read_table(task.occurrences_file, partitioning=None)
-    values = pl.DataFrame(pq.read_table(task.values_file, partitioning=None)).with_columns(
-        pl.col("kind").cast(pl.String)
-    )
+    found = read_table(task.occurrences_file)
+    values = pl.DataFrame(read_table(task.values_file)).with_columns(pl.col("kind").cast(pl.String))
     frame = pl.DataFrame(found.select(["value_id", "score", "kind"])).with_columns(
         pl.col("kind").cast(pl.String)
     )

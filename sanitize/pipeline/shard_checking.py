@@ -25,7 +25,7 @@ from sanitize.pipeline.shard_rewriting import RewrittenShards, rewrite_swept_sha
 from sanitize.pipeline.whole_corpus_stages import RewriteInputs
 from sanitize.storage import private_folder, table_schemas
 from sanitize.storage.formats import shard_path
-from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.parquet_files import open_table_writer, read_table
 from sanitize.storage.publication import shard_names
 from sanitize.storage.runs.run_folders import find_unselected_values
 from sanitize.verification.attribution import DrawTimes, VerifyTask, find_renamed_columns
@@ -273,7 +273,7 @@ class _ShardChecks:
         `rewrite_swept_shards`."""
         sweep_file, recheck_file = self._sweep_files(task_no)
         spans = pa.concat_tables(
-            [pq.read_table(path, partitioning=None) for path in (sweep_file, recheck_file)]
+            [read_table(path) for path in (sweep_file, recheck_file)]
         ).unify_dictionaries()
         keys = ["doc_no", "cell", "start_byte", "end_byte"]
         rows = (

@@ -28,6 +28,7 @@ from sanitize.stages.rewriting import ShardCounts
 from sanitize.storage import formats
 from sanitize.storage.files import file_sha256
 from sanitize.storage.formats import PackTask, pack_shard, shard_path
+from sanitize.storage.parquet_files import read_table
 from sanitize.storage.private_folder import SPILL_FOLDER, TABLES_FOLDER, VALUES_FOLDER, VAULT_FOLDER
 from sanitize.storage.task_records import Job, hash_json, output_sha256
 
@@ -352,4 +353,4 @@ def _check_pseudonyms(state: RunState) -> None:
 
 def _read_column(path: Path, name: str) -> I64:
     """One int64 column of a small table of WORK."""
-    return np.asarray(pq.read_table(path, columns=[name], partitioning=None).column(0), np.int64)
+    return np.asarray(read_table(path, columns=[name]).column(0), np.int64)

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow.parquet as pq
 
 from sanitize.core.text_cells import LeafPath
 from sanitize.reporting.html_report import EditSample
 from sanitize.storage.corpus import Documents
+from sanitize.storage.parquet_files import read_table
 
 _MAX_DOCUMENTS = (
     2_000  # samples are taken from the first documents of a task: one batch is read, not the corpus
@@ -28,7 +28,7 @@ def select_edit_samples(
 ) -> list[EditSample]:
     """Up to `count` edits of a task in corpus order, of as many kinds as possible. `edits` is the
     task's table of edits."""
-    table = pq.read_table(edits, partitioning=None)
+    table = read_table(edits)
     if not table.num_rows:
         return []
     frame = pl.DataFrame(table).with_columns(pl.col("kind").cast(pl.String))

@@ -35,7 +35,7 @@ from sanitize.core.intervals import (
 )
 from sanitize.storage import queries
 from sanitize.storage.files import attempt_file
-from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL
+from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL, read_table
 
 # rows without a section: how often each value occurs in the output (`result_id`: value_id of an
 # original, hash of a surrogate's text, 0 for what is no value any more); rows with a section: the
@@ -92,7 +92,7 @@ def count_outcomes(engine: Engine, tasks: Sequence[OutcomeTask], out: Path) -> p
             min_result_id=low,
             max_result_id=high - 1,
         )
-        range_counts.append(pl.DataFrame(pq.read_table(out, partitioning=None)))
+        range_counts.append(pl.DataFrame(read_table(out)))
     key = ["kind", "outcome", "section", "occurrences"]
     total = pl.concat(range_counts).group_by(key).agg(pl.col("distinct_values").sum())
     return total.sort(key, descending=[False, False, False, True]).to_arrow()
@@ -102,7 +102,7 @@ def write_shard_outcomes(task: OutcomeTask) -> None:
     """Count the outcomes of one shard, and write them in `OUTCOME_SCHEMA`, sorted by
     `result_id`."""
     columns = [*_BYTE_SPAN_COLUMNS, "value_id", "kind", "section"]
-    tables = [pq.read_table(path, columns=columns, partitioning=None) for path in task.occurrences]
+    tables = [read_table(path, columns=columns) for path in task.occurrences]
     occurrences = pa.concat_tables(tables).unify_dictionaries().combine_chunks()
     kind, kinds = _dictionary_codes(occurrences, "kind")
     section, sections = _dictionary_codes(occurrences, "section")

@@ -37,6 +37,7 @@ from sanitize.reporting.outcomes import OutcomeTask, count_outcomes
 from sanitize.storage import private_folder, publication, queries, remote_output, table_schemas
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
+from sanitize.storage.parquet_files import read_table
 from sanitize.storage.private_folder import (
     OCCURRENCES_FOLDER,
     RUNS_FOLDER,
@@ -106,7 +107,7 @@ def collect_report_tables(
         name: str, tables: Mapping[str, Sequence[Path]], **parameters: object
     ) -> pa.Table:
         engine.sql(queries.get_query(name).sql, tables, spill / f"{name}.parquet", **parameters)
-        return pq.read_table(spill / f"{name}.parquet", partitioning=None)
+        return read_table(spill / f"{name}.parquet")
 
     value_counts = [work / VALUE_COUNTS_FILE]
     histogram = run_named_query("frequency_histogram", {"value_counts": value_counts}, kind="all")

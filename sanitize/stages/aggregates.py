@@ -34,7 +34,12 @@ from sanitize.kinds.kind import Kind, get_kind
 from sanitize.stages.corpus_pass import CorpusContext, exclude_dropped
 from sanitize.stages.prior_values import find_sorted
 from sanitize.storage import queries
-from sanitize.storage.parquet_files import TABLE_CODEC, TABLE_CODEC_LEVEL, open_table_writer
+from sanitize.storage.parquet_files import (
+    TABLE_CODEC,
+    TABLE_CODEC_LEVEL,
+    open_table_writer,
+    read_table,
+)
 from sanitize.storage.table_schemas import BLACKLIST
 
 
@@ -53,11 +58,7 @@ def count_remaining_kinds(
         {"remaining_occurrences": remaining_files},
         out,
     )
-    rows = (
-        pq.read_table(out, partitioning=None)
-        .rename_columns({"distinct_values": "values"})
-        .to_pylist()
-    )
+    rows = read_table(out).rename_columns({"distinct_values": "values"}).to_pylist()
     return {row.pop("kind"): row for row in rows}
 
 
@@ -222,9 +223,7 @@ class _EditorTables:
         remaining_ids = None
         if sources.has_dropped:
             ids_file = self._query("remaining_values", {"remaining_occurrences": self.remaining})
-            remaining_ids = np.asarray(
-                pq.read_table(ids_file, partitioning=None).column("value_id"), np.int64
-            )
+            remaining_ids = np.asarray(read_table(ids_file).column("value_id"), np.int64)
         write_component_pools(self.editor.kinds, sources.value_files, out, remaining_ids)
         return out
 
@@ -348,7 +347,7 @@ def write_known_forms(
 
 def _read_first_documents(path: Path) -> tuple[I64, I64]:
     """The values of a table, ascending, and the first document of each."""
-    table = pq.read_table(path, columns=["value_id", "first_doc_no"], partitioning=None)
+    table = read_table(path, columns=["value_id", "first_doc_no"])
     rows = pl.DataFrame(table).sort("value_id", "first_doc_no")
     first = rows.filter(pl.col("value_id").diff().ne_missing(0))
     return first["value_id"].to_numpy(), first["first_doc_no"].to_numpy()

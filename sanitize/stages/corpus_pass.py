@@ -26,7 +26,7 @@ from sanitize.core.text_cells import LeafPath
 from sanitize.storage import queries, table_schemas
 from sanitize.storage.corpus import Documents, flatten_cells
 from sanitize.storage.files import file_sha256
-from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.parquet_files import open_table_writer, read_table
 from sanitize.storage.private_folder import TASKS_FOLDER
 from sanitize.storage.task_records import Job, hash_json
 
@@ -127,7 +127,7 @@ def load_occurrences(path: Path | None, kinds: Sequence[str]) -> pl.DataFrame:
     None."""
     if path is None:
         return pl.DataFrame(schema=dict.fromkeys(_OCCURRENCE_COLUMNS, pl.Int64))
-    table = pq.read_table(path, columns=[*_OCCURRENCE_COLUMNS, "kind"], partitioning=None)
+    table = read_table(path, columns=[*_OCCURRENCE_COLUMNS, "kind"])
     is_wanted = pc.is_in(
         table.column("kind").cast(pa.string()), value_set=pa.array(kinds, pa.string())
     )

@@ -23,7 +23,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sanitize.array_types import I64
 from sanitize.core.keys import Key, siphash
@@ -39,6 +38,7 @@ from sanitize.stages.occurrence_table_writer import (
     read_values,
 )
 from sanitize.storage.corpus import Documents
+from sanitize.storage.parquet_files import read_table
 from sanitize.storage.table_schemas import QuarantineRow
 from sanitize.text.name_lexicon import count_name_cells
 
@@ -149,9 +149,7 @@ def second_round_task(task: FindTask) -> OccurrenceCounts:
     need the whole corpus find."""
     first_round = task.first_round
     assert first_round is not None
-    first_round_rows = pl.DataFrame(
-        pq.read_table(first_round.occurrences, partitioning=None)
-    ).with_columns(
+    first_round_rows = pl.DataFrame(read_table(first_round.occurrences)).with_columns(
         pl.col("kind").cast(pl.String),
         pl.col("finder").cast(pl.String),
         pl.col("section").cast(pl.String),

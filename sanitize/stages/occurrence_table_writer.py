@@ -13,7 +13,6 @@ import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sanitize.array_types import I64
 from sanitize.core.arrow_buffers import fill_null_texts, to_large_string
@@ -21,7 +20,7 @@ from sanitize.core.span_table import SpanTable, ValueTable
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import CellGroup
-from sanitize.storage.parquet_files import open_table_writer, write_table_rows
+from sanitize.storage.parquet_files import open_table_writer, read_table, write_table_rows
 
 LINK_SCHEMA = pa.schema([pa.field("value_id", pa.int64()), pa.field("other", pa.int64())])
 
@@ -66,7 +65,7 @@ class OccurrenceTableWriter:
         """Add the values of the first round, and its counts of rejected candidates."""
         numbers = {name: number for number, name in enumerate(self.kind_names.to_pylist())}
         self.values.append(values.to_frame())
-        for row in pq.read_table(skipped_file, partitioning=None).to_pylist():
+        for row in read_table(skipped_file).to_pylist():
             self.skipped[numbers[row["kind"]], row["reason"]] = row["candidates"]
         self.has_first_round = True
 
@@ -272,7 +271,7 @@ class _OccurrenceBatch:
 def read_values(path: Path) -> ValueTable:
     """The values of one task from its file in the vault."""
     numbers = {name: number for number, name in enumerate(all_kinds())}
-    frame = pl.DataFrame(pq.read_table(path, partitioning=None)).with_columns(
+    frame = pl.DataFrame(read_table(path)).with_columns(
         pl.col("kind").cast(pl.String).replace_strict(numbers, return_dtype=pl.Int32),
         pl.coalesce("normalised", "value").alias("normalised"),
     )

@@ -14,13 +14,12 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sanitize.array_types import I64, Mask
 from sanitize.core.engine import cached_for_run
 from sanitize.core.part_protocols import Aggregates, Editor
 from sanitize.editors.synthesis.known_values import NORMALISED, FirstForms
-from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.parquet_files import open_table_writer, read_table
 
 SURROGATE_FORM_SCHEMA = pa.schema(
     [pa.field("form", pa.int64()), pa.field("is_normalised", pa.bool_())]
@@ -130,7 +129,7 @@ def find_sorted(sorted_ids: I64, ids: I64) -> tuple[I64, Mask]:
 
 @cached_for_run(1024)
 def _load_surrogates(path: Path, _mtime_ns: int) -> SurrogateForms:
-    table = pq.read_table(path, partitioning=None)
+    table = read_table(path)
     forms, is_normalised = (
         np.asarray(table.column("form"), np.int64),
         np.asarray(table.column("is_normalised")),

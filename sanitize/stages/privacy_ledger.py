@@ -20,13 +20,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sanitize.array_types import F64, I32, I64
 from sanitize.core.exponential_mechanism import format_bound
 from sanitize.core.part_protocols import Editor
 from sanitize.storage import table_schemas
-from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.parquet_files import open_table_writer, read_table
 from sanitize.storage.runs.run_folders import SavedRun
 
 CLAIM_SEEDED = "none (seeded run: anyone who knows the seed can reproduce the draws)"
@@ -150,11 +149,9 @@ def build_accounts(
     spending = [(number, editor) for number, editor in enumerate(editors) if editor.privacy_unit]
     if not spending:
         return []
-    frames = [pl.DataFrame(pq.read_table(path, partitioning=None)) for path in ledger_files]
+    frames = [pl.DataFrame(read_table(path)) for path in ledger_files]
     rows = pl.concat([frame.with_columns(pl.col("part").cast(pl.String)) for frame in frames])
-    shared = pl.concat(
-        [pl.DataFrame(pq.read_table(path, partitioning=None)) for path in draw_files]
-    ).unique()
+    shared = pl.concat([pl.DataFrame(read_table(path)) for path in draw_files]).unique()
     by_user = _sum_epsilon_by_user(rows, users) if users is not None else None
     accounts: list[Mapping[str, Any]] = []
     names = name_parts(editors)
@@ -317,9 +314,7 @@ def find_prior_runs(runs_folder: Path, own_run: str) -> list[PriorRun]:
             continue
         rows = pl.concat(
             [
-                pl.DataFrame(pq.read_table(path, partitioning=None)).with_columns(
-                    pl.col("part").cast(pl.String)
-                )
+                pl.DataFrame(read_table(path)).with_columns(pl.col("part").cast(pl.String))
                 for path in paths
             ]
         )

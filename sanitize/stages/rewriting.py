@@ -35,7 +35,12 @@ from sanitize.stages.prior_values import attach_prior_values
 from sanitize.stages.privacy_ledger import LedgerWriter
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import Documents
-from sanitize.storage.parquet_files import RowGroupWriter, open_table_writer, open_text_writer
+from sanitize.storage.parquet_files import (
+    RowGroupWriter,
+    open_table_writer,
+    open_text_writer,
+    read_table,
+)
 from sanitize.text.erased_addresses import ErasedAddresses
 
 VERSION = 3  # raise it when emitted bytes change for the same input, plan and key
@@ -194,10 +199,7 @@ _OCCURRENCE_COLUMNS = (
 def _load_task_occurrences(task: RewriteTask) -> Occurrences:
     """The task's occurrences of edited kinds, of erased values and those that the leak check added,
     in order, with what each editor keeps."""
-    tables_read = [
-        pq.read_table(path, columns=[*_OCCURRENCE_COLUMNS], partitioning=None)
-        for path in task.occurrences
-    ]
+    tables_read = [read_table(path, columns=[*_OCCURRENCE_COLUMNS]) for path in task.occurrences]
     table = pa.concat_tables(tables_read).unify_dictionaries().combine_chunks()
     kind, names = _decode_dictionary(table, "kind")
     kind_names = list_kind_names(names)

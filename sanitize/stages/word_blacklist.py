@@ -50,7 +50,7 @@ from sanitize.stages.corpus_pass import (
 from sanitize.storage import queries, table_schemas
 from sanitize.storage.corpus import Documents
 from sanitize.storage.files import file_sha256
-from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.parquet_files import open_table_writer, read_table
 from sanitize.storage.private_folder import TASKS_FOLDER
 from sanitize.storage.task_records import Job, hash_json, run_job
 from sanitize.text.tokenizer import (
@@ -262,7 +262,7 @@ def _count_gram_users(
 ) -> list[int] | None:
     """`gram_users_task` for n-grams of two words or more; returns their parts."""
     codec = _GramCodec.load(task.smaller_frequent_files)
-    words_table = pq.read_table(word_files[1], columns=["ngram_id"], partitioning=None)
+    words_table = read_table(word_files[1], columns=["ngram_id"])
     word_hashes = np.asarray(words_table.column("ngram_id"), np.int64).view(np.uint64)
     # position among the frequent words, or -1
     word_positions = np.append(
@@ -309,7 +309,7 @@ class _GramCodec:
     @classmethod
     def load(cls, files: Sequence[Path]) -> _GramCodec:
         """Read the tables of frequent n-grams, one file per size."""
-        tables_ = (pq.read_table(path, columns=["ngram_id"], partitioning=None) for path in files)
+        tables_ = (read_table(path, columns=["ngram_id"]) for path in files)
         return cls(
             tuple(
                 np.asarray(table.column("ngram_id"), np.int64).view(np.uint64) for table in tables_
@@ -365,9 +365,7 @@ def _load_erased_spans(task: GramUsersTask) -> pl.DataFrame:
     """Occurrences of erased values and mentions of erased persons in the range, sorted."""
     columns = load_occurrences(None, ()).columns
     files = [*([task.occurrences_file] if task.erased_value_ids else ()), *task.mention_files]
-    frames = [
-        pl.DataFrame(pq.read_table(path, columns=columns, partitioning=None)) for path in files
-    ]
+    frames = [pl.DataFrame(read_table(path, columns=columns)) for path in files]
     if not frames:
         return load_occurrences(None, ())
     erased_ids = pl.Series(task.erased_value_ids, dtype=pl.Int64)
@@ -543,7 +541,7 @@ def _write_blacklist(context: _CountContext, out: Path) -> BlacklistCounts:
         {"direct_ngrams": context.table_files("direct_ngrams", 1)},
         direct_file,
     )
-    direct_grams = pl.DataFrame(pq.read_table(direct_file, partitioning=None))
+    direct_grams = pl.DataFrame(read_table(direct_file))
     sizes = range(1, settings.n + 1) if settings.k > 1 else range(0)  # with k = 1 nothing is rare
     frequent: list[Path] = []
     with open_table_writer(out, table_schemas.BLACKLIST.schema) as file:

@@ -38,6 +38,17 @@ _CHECK_BATCH_ROWS = 10_000
 _NO_ROWS = np.zeros(1, np.int64)
 
 
+def read_table(
+    path: Path | str,
+    columns: Sequence[str] | None = None,
+    filters: pc.Expression | None = None,
+) -> pa.Table:
+    """The rows of one file, or of some of its columns, for which `filters` is true. Folders in the
+    path that look like `key=value` are no columns."""
+    names = None if columns is None else list(columns)
+    return pq.read_table(path, columns=names, filters=filters, partitioning=None)
+
+
 def row_group_starts(metadata: pq.FileMetaData) -> I64:
     """The first row of each row group, followed by the total number of rows."""
     return np.cumsum(

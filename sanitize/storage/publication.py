@@ -15,6 +15,7 @@ import hashlib
 import hmac
 import json
 import os
+import re
 import shutil
 import sys
 from collections import Counter

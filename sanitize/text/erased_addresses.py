@@ -14,11 +14,11 @@ from pathlib import Path
 
 import numpy as np
 import polars as pl
-import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.kinds.kind import all_kinds
+from sanitize.storage.parquet_files import read_table
 from sanitize.storage.tombstones import Tombstones, hash_mailboxes
 
 ADDRESS_KIND = "EMAIL_ADDRESS"
@@ -131,9 +131,7 @@ def remove_plus_tags(addresses: pl.Series) -> pl.Series:
 def read_addresses(value_file: Path, value_ids: Collection[int] | None = None) -> pl.DataFrame:
     """The addresses in a file of the vault, or those of `value_ids`: columns `value_id` and
     `address`, in normalised form."""
-    table = pl.DataFrame(
-        pq.read_table(value_file, columns=["value_id", "kind", "value"], partitioning=None)
-    )
+    table = pl.DataFrame(read_table(value_file, columns=["value_id", "kind", "value"]))
     table = table.filter(pl.col("kind").cast(pl.String) == ADDRESS_KIND)
     if value_ids is not None:
         table = table.filter(

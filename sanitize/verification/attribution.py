@@ -36,6 +36,7 @@ from sanitize.errors import OutputBroken
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage import formats
 from sanitize.storage.corpus import Documents
+from sanitize.storage.parquet_files import read_table
 
 _SPAN_COLUMNS = ("doc_no", "cell", "start_byte", "end_byte")
 
@@ -81,7 +82,7 @@ class DrawTimes:
         first: dict[int, int] = {}
         wanted = pa.array(np.unique(value_ids))
         for path in (self.value_counts, *self.column_values):
-            found = pq.read_table(path, columns=["value_id", "first_doc_no"], partitioning=None)
+            found = read_table(path, columns=["value_id", "first_doc_no"])
             found = found.filter(pc.is_in(found["value_id"], wanted))
             for value_id, doc_no in zip(
                 *(column.to_pylist() for column in found.columns), strict=True
@@ -150,9 +151,7 @@ def read_shard_batches(
         yield from _read_converted_batches(task, format_module)
         return
     with pq.ParquetFile(task.shard_path, page_checksum_verification=True, pre_buffer=False) as file:
-        doc_nos = np.asarray(
-            pq.read_table(task.row_doc_nos, partitioning=None).column("doc_no"), np.int64
-        )
+        doc_nos = np.asarray(read_table(task.row_doc_nos).column("doc_no"), np.int64)
         if len(doc_nos) != file.metadata.num_rows:
             raise OutputBroken(
                 f"{task.shard_path}: {file.metadata.num_rows} rows; the run wrote {len(doc_nos)};"
@@ -186,9 +185,7 @@ def _read_converted_batches(
     task: VerifyTask, format_module: ModuleType
 ) -> Iterator[tuple[pa.Table, I64]]:
     """`read_shard_batches` for a shard in a format other than Parquet."""
-    doc_nos = np.asarray(
-        pq.read_table(task.row_doc_nos, partitioning=None).column("doc_no"), np.int64
-    )
+    doc_nos = np.asarray(read_table(task.row_doc_nos).column("doc_no"), np.int64)
     next_row = 0
     for batch in format_module.read_batches(task.shard_path, read_shard_schema(task)):
         for low in range(0, batch.num_rows, 5_000):

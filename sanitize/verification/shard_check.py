@@ -13,7 +13,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, to_large_string
@@ -25,7 +24,7 @@ from sanitize.kinds.kind import all_kinds
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import CellColumn, CellGroup, flatten_cells, group_cells
 from sanitize.storage.files import attempt_file
-from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.parquet_files import open_table_writer, read_table
 from sanitize.text import name_search
 from sanitize.text.decodings import ENCODED_FORMS
 from sanitize.verification.attribution import (
@@ -54,8 +53,8 @@ class ShardFindings:
     `sweepable`: matches in texts, which a sweep can redact (`swept` spans of them were written to
     the task's `sweep_path`), and `leaks`: matches elsewhere, and those that are all of a
     replacement; by location, kind and form. `inconclusive`: by kind and form. `kept_found` of
-    `kept_expected` originals are where they were kept. `plain_bytes`: the bytes of the texts of each column
-    (`count_plain_bytes`).
+    `kept_expected` originals are where they were kept. `plain_bytes`: the bytes of the texts of
+    each column (`count_plain_bytes`).
     """
 
     rows: int
@@ -123,7 +122,7 @@ class _ShardCheck:
         """Read the tables of the task."""
         passes, forms = SearchTerms.open(task.terms), tuple(list_searched_forms(task.check_mode))
         kept, edits, occurrences = (
-            pl.DataFrame(pq.read_table(path, columns=columns, partitioning=None))
+            pl.DataFrame(read_table(path, columns=columns))
             for path, columns in (
                 (task.kept_originals, None),
                 (
@@ -334,7 +333,7 @@ class _Spellings:
     @classmethod
     def read(cls, path: Path) -> _Spellings:
         """The spellings in a file of the vault."""
-        values = pl.DataFrame(pq.read_table(path, columns=["value_id", "value"], partitioning=None))
+        values = pl.DataFrame(read_table(path, columns=["value_id", "value"]))
         key = secrets.token_bytes(16)
         hashes = siphash(to_large_string(values["value"]), key)
         return cls(IdSet.of(_combine(hashes, values["value_id"].to_numpy())), key)

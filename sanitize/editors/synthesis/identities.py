@@ -29,7 +29,6 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sanitize.array_types import I64, U64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, splice, to_large_string
@@ -40,6 +39,7 @@ from sanitize.editors.synthesis.known_values import NORMALISED, hash_surrogate_f
 from sanitize.errors import ResourceError
 from sanitize.kinds.kind import Kind, flatten_strings, get_kind, redraw_characters
 from sanitize.kinds.person import draw_names, fold_accents, list_given_names, match_case, name_pools
+from sanitize.storage.parquet_files import read_table
 from sanitize.text.name_words import EMAIL_ADDRESS as EMAIL_ADDRESS
 from sanitize.text.name_words import GIVEN_ROLE as GIVEN_ROLE
 from sanitize.text.name_words import (
@@ -106,9 +106,7 @@ def load_entities(path: Path, _mtime: int) -> Entities:
     """The entities in the aggregate of an editor, a Parquet file; cached for later tasks of this
     process."""
     return Entities.from_table(
-        pl.DataFrame(pq.read_table(path, partitioning=None)).with_columns(
-            pl.col("kind").cast(pl.String)
-        )
+        pl.DataFrame(read_table(path)).with_columns(pl.col("kind").cast(pl.String))
     )
 
 

@@ -21,7 +21,6 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, to_large_string
@@ -29,6 +28,7 @@ from sanitize.core.engine import cached_for_run
 from sanitize.core.keys import IdSet, Key, siphash_state
 from sanitize.kernels import span_hashes, value_sets
 from sanitize.kinds.kind import Kind
+from sanitize.storage.parquet_files import read_table
 
 MIN_DIGITS = 7  # a shorter row of digits does not identify a person
 NORMALISED = 0  # the column of the normalised form; every value has one
@@ -137,7 +137,7 @@ class FirstForms:
 
 @cached_for_run(2)
 def _load_first_forms(path: Path, _mtime_ns: int) -> FirstForms:
-    table = pq.read_table(path, partitioning=None)
+    table = read_table(path)
     return FirstForms(
         *(np.asarray(table.column(name), np.int64) for name in KNOWN_FORMS_SCHEMA.names)
     )
@@ -147,8 +147,4 @@ def _load_first_forms(path: Path, _mtime_ns: int) -> FirstForms:
 def load_known_forms(path: Path, _mtime_ns: int) -> IdSet:
     """The aggregate `known_forms` in a file, as a set: 16 to 32 bytes for each form. Cached for
     later tasks of this process."""
-    return IdSet.of(
-        np.asarray(
-            pq.read_table(path, columns=["form"], partitioning=None).column("form"), np.int64
-        )
-    )
+    return IdSet.of(np.asarray(read_table(path, columns=["form"]).column("form"), np.int64))

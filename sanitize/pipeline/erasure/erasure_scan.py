@@ -12,13 +12,12 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import Documents, flatten_cells
-from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.parquet_files import open_table_writer, read_table
 from sanitize.storage.tombstones import Tombstones, hash_user_ids
 from sanitize.text import name_search
 from sanitize.text.erased_addresses import ErasedAddresses
@@ -106,7 +105,5 @@ def edits_have_erased_address(edits_file: Path, addresses: ErasedAddresses) -> b
     rewritten."""
     if not edits_file.exists():
         return False
-    replacements = pl.Series(
-        pq.read_table(edits_file, columns=["replacement"], partitioning=None).column(0)
-    )
+    replacements = pl.Series(read_table(edits_file, columns=["replacement"]).column(0))
     return bool(addresses.are_in(replacements).any())

@@ -60,6 +60,7 @@ from sanitize.storage.corpus import Corpus, Documents, flatten_cells
 from sanitize.storage.disk_errors import translate_disk_errors
 from sanitize.storage.files import file_sha256, read_json, write_json, write_private_lines
 from sanitize.storage.locks import lock_output, lock_workspace
+from sanitize.storage.parquet_files import read_table
 from sanitize.storage.private_folder import (
     OCCURRENCES_FOLDER,
     RUNS_FOLDER,
@@ -253,7 +254,7 @@ class _Workspace:
         """The result of a named query over some tables."""
         out = self.spill / f"{name}.parquet"
         self.engine.sql(queries.get_query(name).sql, tables, out)
-        return pl.DataFrame(pq.read_table(out, partitioning=None))
+        return pl.DataFrame(read_table(out))
 
 
 @public_function()
@@ -601,9 +602,7 @@ def _read_values(vault_files: Iterable[Path], value_ids: pl.Series) -> pl.DataFr
     since all values of a corpus may not fit into memory."""
     found = [pl.DataFrame(schema={"value_id": pl.Int64, "kind": pl.String, "value": pl.String})]
     for path in vault_files:
-        table = pl.DataFrame(
-            pq.read_table(path, columns=["value_id", "kind", "value"], partitioning=None)
-        )
+        table = pl.DataFrame(read_table(path, columns=["value_id", "kind", "value"]))
         found.append(
             table.filter(pl.col("value_id").is_in(value_ids.implode())).with_columns(
                 pl.col("kind", "value").cast(pl.String)
@@ -663,9 +662,7 @@ def _list_published_documents(workspace: _Workspace) -> set[int] | None:
     if not files or not all(path.is_file() for path in files):
         return None
     return {
-        int(number)
-        for path in files
-        for number in np.asarray(pq.read_table(path, partitioning=None).column("doc_no"))
+        int(number) for path in files for number in np.asarray(read_table(path).column("doc_no"))
     }
 
 
@@ -704,10 +701,7 @@ def _summarize_run(
         return SubjectInOutput(
             **identification, documents=None, shards=[], remaining=None, replaced=None
         )
-    rows = [
-        np.asarray(pq.read_table(folder / "rows" / name, partitioning=None).column("doc_no"))
-        for name in names
-    ]
+    rows = [np.asarray(read_table(folder / "rows" / name).column("doc_no")) for name in names]
     published_masks = [np.isin(doc_numbers, doc_nos) for doc_nos in rows]
     found = workspace.run_query(
         "subject_edits",

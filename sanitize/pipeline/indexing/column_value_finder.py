@@ -19,7 +19,6 @@ from types import TracebackType
 import numpy as np
 import polars as pl
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from sanitize.array_types import I64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, splice, to_large_string
@@ -34,7 +33,7 @@ from sanitize.stages.detection import select_text_finders
 from sanitize.stages.finder_pass import FinderPass
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import Documents
-from sanitize.storage.parquet_files import open_table_writer
+from sanitize.storage.parquet_files import open_table_writer, read_table
 from sanitize.text.literal_search import find_common_values
 from sanitize.text.name_lexicon import count_name_cells
 from sanitize.text.person_names.identity_shapes import find_identities
@@ -334,7 +333,7 @@ def merge_column_values(
     numbers = {name: number for number, name in enumerate(all_kinds())}
     values = _DistinctRows(_no_rows().drop("is_name_guess"))
     for path in candidate_files:
-        rows = pl.DataFrame(pq.read_table(path, partitioning=None))
+        rows = pl.DataFrame(read_table(path))
         is_of_people = pl.Series(names_people[rows["leaf_no"].to_numpy()], dtype=pl.Boolean)
         rows = rows.filter(~pl.col("is_name_guess") | is_of_people).with_columns(
             pl.col("kind").cast(pl.String).replace_strict(numbers, return_dtype=pl.Int32),

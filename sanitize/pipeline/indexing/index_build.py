@@ -80,7 +80,7 @@ from sanitize.storage.disk_errors import (
     translate_disk_errors,
 )
 from sanitize.storage.locks import lock_output, lock_workspace
-from sanitize.storage.parquet_files import write_table_rows
+from sanitize.storage.parquet_files import read_table, write_table_rows
 from sanitize.storage.private_folder import (
     DOCUMENTS_FOLDER,
     FIRST_ROUND_FOLDER,
@@ -345,12 +345,7 @@ class IndexBuilder:
         # detection only adds to what reading quarantined, so a run over the limit stops here
         _check_quarantine_limit(
             corpus,
-            pa.concat_tables(
-                [
-                    pq.read_table(path, partitioning=None)
-                    for path in _list_staging_quarantine_files(corpus)
-                ]
-            ),
+            pa.concat_tables([read_table(path) for path in _list_staging_quarantine_files(corpus)]),
         )
         kept_values = [] if plan is None else self._check_kept_columns(corpus, plan, quarantined)
         results = self.tasks.run(
@@ -572,10 +567,9 @@ class IndexBuilder:
                 entities=entities_file,
                 second_round_input=forms_file,
             )
-            quarantine_rows = pq.read_table(
+            quarantine_rows = read_table(
                 corpus.workspace / QUARANTINE_FOLDER / "detect" / name,
                 columns=["doc_no"],
-                partitioning=None,
             )
             task = _create_find_task(
                 corpus,
@@ -702,9 +696,8 @@ def _write_staging_quarantine(corpus: ReadCorpus) -> list[int]:
         corpus.survey.units, sources[len(sources) - len(corpus.survey.units) :], strict=True
     ):
         if not unit.in_place:
-            tables = pq.read_table(
+            tables = read_table(
                 corpus.workspace / DOCUMENTS_FOLDER / "quarantined" / f"{unit.no:05d}.parquet",
-                partitioning=None,
             )
             rows += [
                 table_schemas.QuarantineRow(
@@ -737,8 +730,7 @@ def _write_staging_quarantine(corpus: ReadCorpus) -> list[int]:
             )
         )
     tables = [
-        pq.read_table(path, columns=["doc_no"], partitioning=None)
-        for path in _list_staging_quarantine_files(corpus)
+        read_table(path, columns=["doc_no"]) for path in _list_staging_quarantine_files(corpus)
     ]
     return [int(no) for no in pa.concat_tables(tables).column("doc_no").to_pylist()]
 
@@ -755,9 +747,7 @@ def _load_quarantine(corpus: ReadCorpus) -> pa.Table:
         *_list_staging_quarantine_files(corpus),
         *corpus.task_files(QUARANTINE_FOLDER, "detect"),
     ]
-    return pa.concat_tables([pq.read_table(file, partitioning=None) for file in files]).sort_by(
-        "doc_no"
-    )
+    return pa.concat_tables([read_table(file) for file in files]).sort_by("doc_no")
 
 
 def _check_quarantine_limit(corpus: ReadCorpus, quarantine: pa.Table) -> None:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 
 from sanitize.errors import OutputBroken, UsageError, suggest_names
 from sanitize.storage.files import read_saved_json, write_json
+from sanitize.storage.parquet_files import read_table
 from sanitize.storage.private_folder import INDEX_FILE, RUNS_FOLDER, SavedIndex
 from sanitize.storage.runs.publish_history import list_commands
 
@@ -166,9 +167,7 @@ def find_unselected_values(
 def read_erased_values(run_folder: Path) -> tuple[int, ...]:
     """The ids of the values of erased persons that a run has found; only where there are tombstones
     of values."""
-    return tuple(
-        pq.read_table(run_folder / ERASED_VALUES_FILE, partitioning=None).column(0).to_pylist()
-    )
+    return tuple(read_table(run_folder / ERASED_VALUES_FILE).column(0).to_pylist())
 
 
 def list_column_values(run_folder: Path, shard_count: int) -> list[Path]:
@@ -184,8 +183,7 @@ def list_column_values(run_folder: Path, shard_count: int) -> list[Path]:
 def read_value_ids(files: Sequence[Path]) -> tuple[int, ...]:
     """The distinct ids in some files of values, ascending."""
     columns = [
-        np.asarray(pq.read_table(path, columns=["value_id"], partitioning=None).column(0), np.int64)
-        for path in files
+        np.asarray(read_table(path, columns=["value_id"]).column(0), np.int64) for path in files
     ]
     return tuple(np.unique(np.concatenate([np.empty(0, np.int64), *columns])).tolist())
 
