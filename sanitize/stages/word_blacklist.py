@@ -219,6 +219,8 @@ def _count_word_users(
                     )
                 )
                 if sequence_out is not None:
+                    # texts "ann lee", "bo" of users 0, 1; their words have positions 4, 7, 2
+                    # -> [-1, 5, 8, -2, 3]: before each text -1 - user, a word as position + 1
                     numbers = np.zeros(len(words.hashes) + len(users), np.int32)
                     numbers[rows + words.text_no[rows] + 1] = position + 1
                     numbers[
@@ -281,6 +283,8 @@ def _count_gram_users(
             words = np.asarray(
                 file.read_row_group(group, use_threads=False).column("word"), np.int32
             )
+            # words [-1, 5, 8, -2, 3] -> text_starts [0, 3], user [0, 0, 0, 1, 1]; of size 2 one
+            # n-gram (5, 8) begins at 1, and its user is user[1]
             text_starts = np.flatnonzero(words < 0)
             user = np.repeat(-1 - words[text_starts], np.diff(np.append(text_starts, len(words))))
             tail_positions = head_positions = word_positions[np.maximum(words, 0)]

@@ -145,6 +145,7 @@ def find_values_in_texts(terms: Sequence[Path], texts: Mapping[str, str]) -> lis
         column, findings = pa.array([text], pa.large_string()), Findings()
         for one in SearchTerms.open(terms):
             for matches in find_value_matches(one, column, list_searched_forms("fast")):
+                # a page shows cells: a short value counts as it does in them
                 findings.add(name, one, matches, column, is_cell=True)
         found += sorted({(name, kind) for _, kind, _ in findings.leaks})
     return found
