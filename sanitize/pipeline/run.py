@@ -115,15 +115,15 @@ def _prepare(builder: IndexBuilder, planned: PlannedRun) -> PlannedRun:
         editor.validate_settings(None)
     planned.check_format()
     builder.lock_output(planned.output)
-    planned.index.notes.extend(plan.ineffective_settings)
+    planned.inputs.notes.extend(plan.ineffective_settings)
     if unsearched := sorted({*planned.erased.kinds} - {*list_looked_for(plan.coverage())}):
-        planned.index.notes.append(
+        planned.inputs.notes.append(
             "erased persons have values of kinds that this plan does not look for, which stay:"
             f" {', '.join(unsearched)}"
         )
-    if planned.index.settings.append:
+    if planned.inputs.settings.append:
         planned = planned.prepare_append()
-    if planned.index.settings.per_split:
+    if planned.inputs.settings.per_split:
         for number, editor in enumerate(plan.editors):
             if editor.pass_schemas:
                 raise UsageError(
@@ -134,7 +134,7 @@ def _prepare(builder: IndexBuilder, planned: PlannedRun) -> PlannedRun:
     if plan.blacklist is not None and plan.blacklist.k > 1:
         # files that are used in place show now whether they name users; for the others this is
         # known after reading
-        units = planned.index.survey.units
+        units = planned.inputs.survey.units
         if all(
             unit.in_place and "user_id" not in dict(unit.column_mapping).values() for unit in units
         ):

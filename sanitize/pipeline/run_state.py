@@ -46,7 +46,7 @@ class PlannedRun:
     """One plan over the inputs of an index, and the output folder that it publishes: known before
     the index is built."""
 
-    index: IndexInputs  # of an index that need not exist yet; in `RunState` the built one
+    inputs: IndexInputs  # what the index is built from
     tasks: TaskRunner  # runs the tasks of all stages
     plan: Plan
     output: Path
@@ -65,7 +65,7 @@ class PlannedRun:
     @property
     def format(self) -> str:
         """The format of the shards."""
-        return self.index.settings.format
+        return self.inputs.settings.format
 
     @property
     def suffix(self) -> str:
@@ -80,7 +80,7 @@ class PlannedRun:
     @property
     def folder(self) -> Path:
         """The folder of the run in WORK."""
-        return self.index.workspace / RUNS_FOLDER / self.plan_hash
+        return self.inputs.workspace / RUNS_FOLDER / self.plan_hash
 
     @property
     def blacklist_file(self) -> Path:
@@ -103,22 +103,25 @@ class PlannedRun:
         """The hash of the plan and of everything its results depend on, over this many index
         increments."""
         versions = (rewriting.VERSION, LEAK_CHECK_VERSION)
-        per_split = ["per split"] if self.index.settings.per_split else []
+        per_split = ["per split"] if self.inputs.settings.per_split else []
         return self.plan.hash(
-            self.index.fingerprints[increment_count - 1], self.index.policies, versions, *per_split
+            self.inputs.fingerprints[increment_count - 1],
+            self.inputs.policies,
+            versions,
+            *per_split,
         )
 
     def prepare_append(self) -> PlannedRun:
         """The run with the increment that is added to OUT. Raises UsageError if OUT does not exist
         (without `--replace`), or holds other files than the index."""
         append.check_plan_can_append(self.plan)
-        increments, is_rebuild = self.index.increments, self.index.settings.replace
+        increments, is_rebuild = self.inputs.increments, self.inputs.settings.replace
         exists = (self.output / "manifest.json").is_file()
         if not exists and not is_rebuild:
             # an index of several increments can only be published with --append
             alternative = (
                 ""
-                if len(self.index.closed_increments) > 1
+                if len(self.inputs.closed_increments) > 1
                 else "run the same command without --append first, or "
             )
             raise UsageError(
@@ -150,26 +153,28 @@ class PlannedRun:
         """Costs of this command by stage, its notes, and the paths of its results."""
         seconds, stages = time.monotonic() - started_at, dict(self.tasks.costs.costs)
         return RunCosts(
-            notes=self.index.notes,
+            notes=self.inputs.notes,
             text_bytes=text_bytes,
             stages=stages,
             seconds=round(seconds, 2),
             mb_per_s=round(text_bytes / 1e6 / max(seconds, 1e-9), 1),
             peak_rss_mb=max((stage.peak_rss_mb for stage in stages.values()), default=0.0),
             out=self.display_name or str(self.output),
-            work=str(self.index.workspace),
+            work=str(self.inputs.workspace),
         )
 
     def check_format(self) -> None:
         """Raise UsageError if the output format cannot hold the columns of the corpus."""
         columns = [
-            field for field in self.index.survey.schema if self.index.policies[field.name] != "drop"
+            field
+            for field in self.inputs.survey.schema
+            if self.inputs.policies[field.name] != "drop"
         ]
         formats.check_schema(self.format, pa.schema(columns))
 
     def describe_settings(self) -> dict[str, Any]:
         """The settings that decide the output, for the manifest."""
-        settings = self.index.settings
+        settings = self.inputs.settings
         return {
             "rows_per_shard": settings.rows_per_shard,
             "max_doc_bytes": settings.max_doc_bytes,
@@ -207,14 +212,14 @@ class PlannedRun:
         corpus = Corpus.open(self.output)
         corpus.require_all_fields()
         is_extended = bool(self.earlier_manifest) and len(corpus.manifest["inputs"]) < len(
-            self.index.input_files
+            self.inputs.input_files
         )
         is_same = (
             corpus.manifest_version == MANIFEST_VERSION
             and corpus.manifest.get("plan_hash") == self.plan_hash
             and (
                 is_extended
-                or corpus.manifest.get("settings", {}).get("verify") == self.index.settings.verify
+                or corpus.manifest.get("settings", {}).get("verify") == self.inputs.settings.verify
             )
             and corpus.manifest["settings"].get("erased") == self.erased.counts
             and corpus.manifest["settings"].get("format", formats.PARQUET) == self.format
@@ -222,7 +227,7 @@ class PlannedRun:
         )
         if is_same and is_extended:
             return False
-        if is_same and self.index.settings.replace and not (self.folder / PLAN_FILE).is_file():
+        if is_same and self.inputs.settings.replace and not (self.folder / PLAN_FILE).is_file():
             # another plan's finders rebuilt the index: without the tables of this run, OUT cannot
             # be verified
             return False
@@ -237,20 +242,20 @@ class PlannedRun:
                     )
                 return True
             except OutputBroken:
-                if not self.index.settings.replace:
+                if not self.inputs.settings.replace:
                     raise
-        if not self.index.settings.replace:
+        if not self.inputs.settings.replace:
             published_counts = Counter(
                 entry.get("sha256") for entry in corpus.manifest.get("inputs", [])
             )
-            current_counts = Counter(sha256 for _, sha256 in self.index.input_files)
+            current_counts = Counter(sha256 for _, sha256 in self.inputs.input_files)
             has_new_files = corpus.manifest.get("increments") or (
                 published_counts and published_counts < current_counts
             )
             has_new_files = (
                 has_new_files
                 and corpus.manifest_version == MANIFEST_VERSION
-                and not self.index.settings.append
+                and not self.inputs.settings.append
                 and corpus.manifest.get("plan") == self.plan.public_settings()
             )
             difference = self._describe_difference(corpus.manifest)
@@ -258,7 +263,7 @@ class PlannedRun:
             if difference == _BEFORE_ERASURE:
                 # an erasure that was interrupted, or failed for this output
                 first_advice = (
-                    f"repeat that request first (sanitize subject {self.index.workspace} --match"
+                    f"repeat that request first (sanitize subject {self.inputs.workspace} --match"
                     " FILE --erase), or "
                 )
             raise UsageError(
@@ -271,7 +276,7 @@ class PlannedRun:
     def description_settings(self) -> dict[str, str | None]:
         """What the user said about the dataset, by the names of the settings; None where nothing
         was said."""
-        return {name: getattr(self.index.settings, name) for name in DESCRIPTION_SETTINGS}
+        return {name: getattr(self.inputs.settings, name) for name in DESCRIPTION_SETTINGS}
 
     def _find_changed_descriptions(self, manifest: Mapping[str, Any]) -> list[str]:
         """The settings of the description that are given and are not those of the published
@@ -296,12 +301,12 @@ class PlannedRun:
         ]
         if (
             published_files
-            != self.index.input_files[
-                : len(published_files) if self.index.settings.append else None
+            != self.inputs.input_files[
+                : len(published_files) if self.inputs.settings.append else None
             ]
         ):
-            return f"from another input ({self.index.describe_input_difference(published_files)})"
-        if manifest.get("increments") and not self.index.settings.append:
+            return f"from another input ({self.inputs.describe_input_difference(published_files)})"
+        if manifest.get("increments") and not self.inputs.settings.append:
             return f"in {len(manifest['increments'])} increments (--append)"
         if manifest.get("plan") != self.plan.public_settings():
             return "with another plan"
@@ -316,22 +321,22 @@ class PlannedRun:
     def confirm_before_swap(self, manifest_sha256: str) -> None:
         """Called just before OUT is swapped: checks that the input is unchanged and that OUT may be
         replaced, closes the increments and records the command."""
-        index_reuse.check_inputs_unchanged(self.index)
+        index_reuse.check_inputs_unchanged(self.inputs)
         self.is_output_current()
         command = {
             # one record, whichever links led to the folder
             "out": (self.display_name or os.path.realpath(self.output)),
-            "inputs": self.index.input_set.display_names,
-            "settings": self.index.settings.to_json(),
+            "inputs": self.inputs.input_set.display_names,
+            "settings": self.inputs.settings.to_json(),
             "plan": self.plan.resolved_settings(),
             "plan_hash": self.plan_hash,
         }
-        self.index.close_increments()
-        publish_history.record_command(self.index.workspace, command, self.output, manifest_sha256)
+        self.inputs.close_increments()
+        publish_history.record_command(self.inputs.workspace, command, self.output, manifest_sha256)
 
     def start(self, index: Index) -> RunState:
         """The state of the run once its index is built."""
-        return RunState(**{**list_fields(self), "index": index})
+        return RunState(**{**list_fields(self), "inputs": index}, index=index)
 
 
 def plan_run(
@@ -345,7 +350,7 @@ def plan_run(
     """The run of a plan over the inputs of `builder`, which publishes OUT in one increment."""
     inputs = builder.inputs
     return PlannedRun(
-        index=inputs,
+        inputs=inputs,
         tasks=builder.tasks,
         plan=plan,
         output=output,
