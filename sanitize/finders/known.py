@@ -318,7 +318,9 @@ def write_known_terms(
         }
     )
     terms = pl.concat([empty, *(frame.select(empty.columns) for frame in frames)])
-    terms = pl.concat([terms.with_columns(ascii_lower(terms["form"])), spell_beyond_ascii(terms)])
+    terms = pl.concat(
+        [terms.with_columns(ascii_lower(terms["form"])), spell_beyond_ascii(terms, "form")]
+    )
     terms = terms.with_columns(pl.col("kind").replace_strict(numbers, return_dtype=pl.Int32))
     terms = terms.filter(pl.col("form").str.len_bytes() > 1).sort(
         "form", "kind", -pl.col("score"), "value_id", "spelled", nulls_last=True

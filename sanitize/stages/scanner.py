@@ -93,7 +93,7 @@ class _CustomKindScanner:
         words = _collapse_whitespace(pl.Series(custom.words, dtype=pl.String).str.strip_chars())
         self._exact_spellings = words.str.normalize("NFKC") if custom.case == "exact" else None
         forms = pl.concat(
-            [ascii_lower(words), spell_beyond_ascii(pl.DataFrame({"form": words}))["form"]]
+            [ascii_lower(words), spell_beyond_ascii(pl.DataFrame({"word": words}), "word")["word"]]
         ).unique(maintain_order=True)
         self.number = list(all_kinds()).index(custom.name)
         self._word_search = LiteralMatcher(

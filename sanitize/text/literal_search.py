@@ -128,17 +128,20 @@ class LiteralMatcher:
     def from_values(cls, values: pl.DataFrame) -> LiteralMatcher | None:
         """A matcher for all spellings of a few values: columns value_id, kind (a number in
         `all_kinds`), value, normalised. None if all are too common to be searched."""
-        searched = values.filter(~find_common_values(values)).rename({"value": "form"})
+        searched = values.filter(~find_common_values(values)).rename({"value": "term"})
         if not searched.height:
             return None
         spellings = pl.concat(
-            [searched.with_columns(ascii_lower(searched["form"])), spell_beyond_ascii(searched)]
+            [
+                searched.with_columns(ascii_lower(searched["term"])),
+                spell_beyond_ascii(searched, "term"),
+            ]
         )
-        terms = spellings.filter(pl.col("form") != "").unique(
-            ["form", "kind"], keep="first", maintain_order=True
+        terms = spellings.filter(pl.col("term") != "").unique(
+            ["term", "kind"], keep="first", maintain_order=True
         )
         return cls(
-            to_large_string(terms["form"]), terms["kind"].to_numpy(), terms["value_id"].to_numpy()
+            to_large_string(terms["term"]), terms["kind"].to_numpy(), terms["value_id"].to_numpy()
         )
 
     def save(self, folder: Path) -> None:
@@ -460,15 +463,14 @@ def list_spellings(value: str) -> list[str]:
     )
 
 
-def spell_beyond_ascii(values: pl.DataFrame) -> pl.DataFrame:
-    """Returns the rows whose `form` is beyond ASCII, one row per spelling, ASCII letters in lower
-    case."""
-    non_ascii = values.filter(pl.col("form").str.contains(r"[^\x00-\x7f]"))
+def spell_beyond_ascii(values: pl.DataFrame, column: str) -> pl.DataFrame:
+    """Returns the rows whose text in a column is beyond ASCII, one row per spelling, ASCII letters
+    in lower case."""
+    non_ascii = values.filter(pl.col(column).str.contains(r"[^\x00-\x7f]"))
     # a loop over distinct values beyond ASCII: Unicode's compatibility forms have no columnar
     # implementation
+    spellings = [list_spellings(text) for text in non_ascii[column]]
     non_ascii = non_ascii.with_columns(
-        form=pl.Series(
-            [list_spellings(form) for form in non_ascii["form"]], dtype=pl.List(pl.String)
-        )
-    ).explode("form")
-    return non_ascii.with_columns(ascii_lower(non_ascii["form"]))
+        pl.Series(column, spellings, dtype=pl.List(pl.String))
+    ).explode(column)
+    return non_ascii.with_columns(ascii_lower(non_ascii[column]))

@@ -1,7 +1,7 @@
-"""The term table of the leak check: the forms of every removed value, in passes that each fit in
-memory.
+"""The term table of the leak check: the search terms of every removed value, in passes that each
+fit in memory.
 
-    form               kind  value_id  term_type
+    term               kind  value_id  term_type
     ann@corp.example   0     71        spelling    a spelling, in lower case
     de89370400440532…  9     72        identity    the normalised form of the kind, if it is no
                              spelling
@@ -10,7 +10,7 @@ memory.
 
 Encodings in texts (base64, escapes) are decoded by sanitize/text/decodings. The digests of the
 values are computed where a text has a word of the length of one. Values are split into passes by
-`value_id`: a pass has all forms of its values, and memory is that of one pass, however many values
+`value_id`: a pass has all terms of its values, and memory is that of one pass, however many values
 there are. Values that are too common to be searched (`Kind.is_distinctive`), and those that the
 plan keeps, are `not removed`; the common ones are counted.
 """
@@ -80,7 +80,7 @@ _SINGLE_WORD = r"\A[\p{L}\p{M}]+\z"
 _APOSTROPHES = ("'", "\u2019")
 _SCHEMA = pa.schema(
     [
-        pa.field("form", pa.large_string()),
+        pa.field("term", pa.large_string()),
         pa.field("kind", pa.int32()),
         pa.field("value_id", pa.int64()),
         pa.field("term_type", pa.int8()),
@@ -179,7 +179,7 @@ def _write_pass(terms: pl.DataFrame, folder: Path) -> None:
 def _take_distinct(terms: pl.DataFrame) -> pl.DataFrame:
     """The terms in order, each once: of several values that of the first `value_id`, so that it
     depends neither on partitions nor on the order of files."""
-    by = ["form", "kind", "term_type"]
+    by = ["term", "kind", "term_type"]
     return terms.sort([*by, "value_id", "spelled"]).unique(by, keep="first", maintain_order=True)
 
 
@@ -222,9 +222,9 @@ def _build_terms(values: pl.DataFrame, term_types: Sequence[int]) -> pl.DataFram
     """The terms of a table of `_mark_removed`, of the given types."""
     removed = values.filter("is_removed", ~pl.col("is_common"))
 
-    def rows(frame: pl.DataFrame, form: str, term_type: int) -> pl.DataFrame:
+    def rows(frame: pl.DataFrame, column: str, term_type: int) -> pl.DataFrame:
         return frame.select(
-            pl.col(form).alias("form"),
+            pl.col(column).alias("term"),
             pl.col("number").alias("kind"),
             "value_id",
             pl.lit(term_type, pl.Int8).alias("term_type"),
@@ -233,12 +233,12 @@ def _build_terms(values: pl.DataFrame, term_types: Sequence[int]) -> pl.DataFram
         )
 
     spellings = _list_spellings(removed)
-    non_ascii_spellings = spell_beyond_ascii(spellings)
-    normal = values.with_columns(form=ascii_lower(values["normal"]))
+    non_ascii_spellings = spell_beyond_ascii(spellings, "term")
+    normal = values.with_columns(term=ascii_lower(values["normal"]))
     # identity forms that identify their value: not `@example.com`, that of `..@example.com`
     is_number = pl.col("normal").str.contains(r"\A[+]?[0-9]+(?:x[0-9]+)?\z")
     is_distinctive = ~is_number & pl.col("normal").str.contains(r"\A[\p{L}\p{N}].*[\p{L}\p{N}]\z")
-    is_other = pl.col("form") != pl.col("lower")
+    is_other = pl.col("term") != pl.col("lower")
     identities = normal.filter("is_removed", ~pl.col("is_common"), is_distinctive, is_other)
     # the identity form of a number is digits, with an optional leading plus and trailing extension
     digits = pl.col("normal").str.extract(r"\A[+]?([0-9]{7,})(?:x[0-9]+)?\z")
@@ -247,44 +247,44 @@ def _build_terms(values: pl.DataFrame, term_types: Sequence[int]) -> pl.DataFram
     national = numbers.filter(is_american).with_columns(pl.col("digits").str.slice(1))
     not_removed = values.filter(~pl.col("is_removed") | pl.col("is_common"))
     sources = (
-        (spellings.with_columns(form=ascii_lower(spellings["form"])), "form", SPELLING),
-        (non_ascii_spellings, "form", SPELLING),
-        (identities, "form", IDENTITY),
+        (spellings.with_columns(term=ascii_lower(spellings["term"])), "term", SPELLING),
+        (non_ascii_spellings, "term", SPELLING),
+        (identities, "term", IDENTITY),
         (numbers, "digits", DIGITS),
         (national, "digits", DIGITS),
         (not_removed, "lower", NOT_REMOVED),
-        (normal.filter(is_other), "form", NOT_REMOVED),
+        (normal.filter(is_other), "term", NOT_REMOVED),
     )
     terms = [rows(*source) for source in sources if source[2] in term_types]
-    return pl.concat(terms).filter(pl.col("form") != "")
+    return pl.concat(terms).filter(pl.col("term") != "")
 
 
 def _list_spellings(values: pl.DataFrame) -> pl.DataFrame:
-    """The values as column `form`, and those of several words or with an apostrophe once more for
+    """The values as column `term`, and those of several words or with an apostrophe once more for
     each other way to write it: `_` for blanks, and the other apostrophe. A decoding reads runs of
     blanks as one."""
-    values = values.with_columns(form="value")
+    values = values.with_columns(term="value")
     is_spelled = pl.col("value").str.contains("\\p{L}['\u2019 ]+\\p{L}")
-    others = values.filter(is_spelled).with_columns(pl.col("form").str.replace_all(" +", " "))
+    others = values.filter(is_spelled).with_columns(pl.col("term").str.replace_all(" +", " "))
     for blank in " _":
         for apostrophe in _APOSTROPHES:
-            form = (
-                pl.col("form")
+            term = (
+                pl.col("term")
                 .str.replace_all(" ", blank, literal=True)
                 .str.replace_all("['\u2019]", apostrophe)
             )
-            values = values.vstack(others.with_columns(form))
+            values = values.vstack(others.with_columns(term))
     return values
 
 
 @dataclass(frozen=True, repr=False)
 class SearchTerms:
-    """The search terms of one pass: matchers for plain forms and for digits, and flags of terms."""
+    """The search terms of one pass: matchers for plain terms and for digits, and flags of terms."""
 
     plain: LiteralMatcher
     digits: LiteralMatcher
-    is_identity: Mask  # of the plain forms: an identity form that is no spelling in the corpus
-    is_short: Mask  # of the plain forms: conclusive only where a text has it as it is written
+    is_identity: Mask  # of the plain terms: an identity form that is no spelling in the corpus
+    is_short: Mask  # of the plain terms: conclusive only where a text has it as it is written
     tables: Mapping[str, pa.Table]  # the terms; kept for their spellings and digests
     folder: Path | None = None
     hash_key: bytes = field(default_factory=partial(secrets.token_bytes, 16))
@@ -325,7 +325,7 @@ class SearchTerms:
     def _build(cls, tables: Mapping[str, pa.Table], folder: Path | None = None) -> SearchTerms:
         plain, digits = (
             LiteralMatcher(
-                table.column("form").chunk(0),
+                table.column("term").chunk(0),
                 np.asarray(table.column("kind"), np.int32),
                 np.asarray(table.column("value_id"), np.int64),
                 inside_words=name == "plain",  # digits are searched in rows of digits
@@ -333,9 +333,9 @@ class SearchTerms:
             for name, table in tables.items()
             if name != "not_removed"
         )
-        forms = pl.Series(tables["plain"].column("form"))
+        terms = pl.Series(tables["plain"].column("term"))
         is_identity = np.asarray(tables["plain"].column("term_type")) == IDENTITY
-        is_short = (forms.str.len_bytes() < _SHORT_TERM_BYTES) | forms.str.contains(_SINGLE_WORD)
+        is_short = (terms.str.len_bytes() < _SHORT_TERM_BYTES) | terms.str.contains(_SINGLE_WORD)
         return cls(plain, digits, is_identity, is_short.to_numpy(), tables, folder)
 
     def save(self, folder: Path) -> None:
@@ -349,16 +349,16 @@ class SearchTerms:
 
     @cached_property
     def forbidden_hashes(self) -> IdSet:
-        """Of all forms and of values that are not removed, by `hash_key`: no replacement may be
+        """Of all terms and of values that are not removed, by `hash_key`: no replacement may be
         one. The key is random, so that values cannot be chosen to collide."""
         if self.folder is not None and (self.folder / _FORBIDDEN_HASHES).is_file():
             return IdSet(np.load(self.folder / _FORBIDDEN_HASHES, mmap_mode="r"))
-        forms = (self.tables[name].column("form").chunk(0) for name in ("plain", "not_removed"))
-        return IdSet.of(np.concatenate([siphash(column, self.hash_key) for column in forms]))
+        columns = (self.tables[name].column("term").chunk(0) for name in ("plain", "not_removed"))
+        return IdSet.of(np.concatenate([siphash(column, self.hash_key) for column in columns]))
 
     @cached_property
     def max_length(self) -> int:
-        """Length of the longest form, in bytes."""
+        """Length of the longest term, in bytes."""
         return int(max(self.plain.lengths.max(initial=0), self.digits.lengths.max(initial=0)))
 
     def read_spellings(self, rows: I64) -> list[bytes]:
@@ -446,15 +446,15 @@ class SearchTerms:
 
     def find_collisions(self, kind: str, replacements: pl.Series) -> pl.DataFrame:
         """The replacements of a kind that equal a value, literally one of any kind or in
-        normalised form one of this kind: columns `replacement`, `form` (in lower case), and
+        normalised form one of this kind: columns `replacement`, `term` (in lower case), and
         `value_id` of each value."""
         normal = ascii_lower(all_kinds()[kind].normalise(replacements))
         texts = pl.DataFrame(
-            {"replacement": replacements, "form": ascii_lower(replacements), "normal": normal}
+            {"replacement": replacements, "term": ascii_lower(replacements), "normal": normal}
         )
-        is_value = self._may_be_values(texts["form"]) | self._may_be_values(texts["normal"])
+        is_value = self._may_be_values(texts["term"]) | self._may_be_values(texts["normal"])
         texts = texts.filter(pl.Series(is_value))
-        wanted = pl.concat([texts["form"], texts["normal"]]).unique().implode()
+        wanted = pl.concat([texts["term"], texts["normal"]]).unique().implode()
         tables = [self.tables[name] for name in ("plain", "not_removed")] if texts.height else []
         parts = (
             pl.DataFrame(part)
@@ -462,19 +462,19 @@ class SearchTerms:
             for part in table.to_batches(max_chunksize=_TERMS_PER_BATCH)
         )
         terms = pl.concat(
-            [_NO_TERMS, *(part.filter(pl.col("form").is_in(wanted)) for part in parts)]
+            [_NO_TERMS, *(part.filter(pl.col("term").is_in(wanted)) for part in parts)]
         )
         of_kind = terms.filter(pl.col("kind") == list(all_kinds()).index(kind)).select(
-            "value_id", normal="form"
+            "value_id", normal="term"
         )
         found = [
-            texts.join(terms.select("form", "value_id"), on="form"),
+            texts.join(terms.select("term", "value_id"), on="term"),
             texts.join(of_kind, on="normal"),
         ]
-        return pl.concat([one.select("replacement", "form", "value_id") for one in found]).unique()
+        return pl.concat([one.select("replacement", "term", "value_id") for one in found]).unique()
 
     def _may_be_values(self, texts: pl.Series) -> Mask:
-        """True for texts with the hash of a forbidden form. No such text is missed; others are
+        """True for texts with the hash of a forbidden term. No such text is missed; others are
         rarely taken for one (hashes of 64 bits)."""
         return self.forbidden_hashes.contains(
             siphash(texts.to_arrow(compat_level=pl.CompatLevel.oldest()), self.hash_key)
@@ -482,17 +482,17 @@ class SearchTerms:
 
 
 def _list_hashed_texts(terms: pa.RecordBatch) -> tuple[list[bytes], npt.NDArray[np.intp]]:
-    """The texts of which a digest may be published, with the row of each: the form and the spelling
-    in the corpus; of digits, the form with and without a plus."""
-    form, spelled = (terms.column(name).cast(pa.large_binary()) for name in ("form", "spelled"))
+    """The texts of which a digest may be published, with the row of each: the term and the spelling
+    in the corpus; of digits, the term with and without a plus."""
+    term, spelled = (terms.column(name).cast(pa.large_binary()) for name in ("term", "spelled"))
     plus, nothing = (pa.scalar(text, pa.large_binary()) for text in (b"+", b""))
-    with_plus = pc.binary_join_element_wise(plus, form, nothing)
+    with_plus = pc.binary_join_element_wise(plus, term, nothing)
     other = pc.if_else(pc.equal(terms.column("term_type"), DIGITS), with_plus, spelled)
-    differs = pc.not_equal(form, other)
+    differs = pc.not_equal(term, other)
     rows = np.concatenate([np.arange(terms.num_rows), np.flatnonzero(differs)])
     order = np.argsort(rows, kind="stable")
     return (
-        pa.concat_arrays([form, other.filter(differs)]).take(pa.array(order)).to_pylist(),
+        pa.concat_arrays([term, other.filter(differs)]).take(pa.array(order)).to_pylist(),
         rows[order],
     )
 

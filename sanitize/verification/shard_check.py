@@ -258,7 +258,7 @@ class _ShardCheck:
             for terms in self.passes:
                 found = terms.find_collisions(name, replacements).join(of_kind, on="replacement")
                 drawn_before = self._find_drawn_before(found["value_id"].to_numpy(), found)
-                if times := found.filter(~pl.Series(drawn_before))["form"].n_unique():
+                if times := found.filter(~pl.Series(drawn_before))["term"].n_unique():
                     self.findings.leaks[
                         "replacements that are values of the corpus", name, "exact or identity"
                     ] += times

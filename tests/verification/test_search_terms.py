@@ -72,7 +72,7 @@ def build_search_terms(
 
 def list_terms(terms: SearchTerms) -> list[tuple[Any, ...]]:
     """Form, number of the kind, type and spelling of all terms of a pass."""
-    names = ("form", "kind", "term_type", "spelled")
+    names = ("term", "kind", "term_type", "spelled")
     return [
         tuple(row[name] for name in names)
         for table in terms.tables.values()
@@ -275,8 +275,8 @@ def test_terms_do_not_depend_on_partitions_and_order_of_files(
     ]
     assert counts[0] == counts[1] == counts[2] and tables[0] == tables[1] == tables[2]
     assert (
-        tables[0][0]["form"] == sorted(tables[0][0]["form"], key=str.encode)
-        and len(tables[0][0]["form"]) > 900
+        tables[0][0]["term"] == sorted(tables[0][0]["term"], key=str.encode)
+        and len(tables[0][0]["term"]) > 900
     )
 
 
