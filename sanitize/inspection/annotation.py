@@ -269,7 +269,7 @@ def _require_work(work: Path | str) -> Path:
 
 def _read_occurrences(work: Path) -> Iterator[pl.DataFrame]:
     """The occurrences, task by task."""
-    return read_frames(work, OCCURRENCES_FOLDER, [*_SPAN_COLUMNS, "start_byte", "end_byte"])
+    return read_frames(work, work / OCCURRENCES_FOLDER, [*_SPAN_COLUMNS, "start_byte", "end_byte"])
 
 
 def _draw_sample(work: Path, row_count: int, seed: int) -> tuple[list[dict[str, Any]], list[str]]:
@@ -743,5 +743,5 @@ def _corpus_identity(index: SavedIndex) -> tuple[Any, ...]:
 
 def _finder_names(work: Path) -> set[str]:
     """The finders that reported occurrences in an index."""
-    frames = read_frames(work, OCCURRENCES_FOLDER, ["finder"])
+    frames = read_frames(work, work / OCCURRENCES_FOLDER, ["finder"])
     return {name for frame in frames for name in frame["finder"].unique()}

@@ -172,7 +172,7 @@ def _detect_by_index(column: pl.Series, plan: Plan, known: Path | str | None) ->
         with IndexBuilder([source], work, settings, plan.detection_spec) as builder:
             builder.build()
         columns = ["doc_no", "kind", "start", "end", "score"]
-        frames = list(read_frames(work, OCCURRENCES_FOLDER, columns))
+        frames = list(read_frames(work, work / OCCURRENCES_FOLDER, columns))
     found = [frame.rename({"doc_no": "text_index"}).select(list(DETECT_SCHEMA)) for frame in frames]
     return pl.concat([pl.DataFrame(schema=DETECT_SCHEMA), *found])
 

@@ -164,12 +164,12 @@ def report_broken_tables(work: Path) -> Iterator[None]:
         ) from None
 
 
-def read_frames(work: Path, table: str | Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
-    """Columns of a table of WORK, a frame for each file in its folder; categories as texts. Raises
-    OutputBroken for a file that cannot be read."""
+def read_frames(work: Path, folder: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:
+    """Columns of a table of WORK, a frame for each file in its folder (a path that begins with
+    WORK); categories as texts. Raises OutputBroken for a file that cannot be read."""
     import polars as pl
 
-    for path in sorted((work / table).rglob("*.parquet")):
+    for path in sorted(folder.rglob("*.parquet")):
         with report_broken_tables(work):
             frame = pl.read_parquet(path, columns=list(columns), glob=False)
         yield frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))

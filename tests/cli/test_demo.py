@@ -18,7 +18,9 @@ from sanitize.verification.leak_check import verify
 @pytest.fixture(scope="module")
 def demo_run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, RunResult, str]:
     folder, lines = tmp_path_factory.mktemp("demo") / "demo", []
-    summary = run_demo(folder, 300, lines.append)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.chdir(folder.parent)  # as `make demo`, by a relative path
+        summary = run_demo(Path("demo"), 300, lines.append)
     return folder, summary, "\n".join(lines)
 
 
@@ -61,11 +63,12 @@ def test_frequent_values_are_masked(demo_run: tuple[Path, RunResult, str]) -> No
 
 
 def test_a_repeated_demo_changes_nothing_and_prints_the_same(
-    demo_run: tuple[Path, RunResult, str],
+    demo_run: tuple[Path, RunResult, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     folder, _, text = demo_run
+    monkeypatch.chdir(folder.parent)
     lines: list[str] = []
-    assert run_demo(folder, 300, lines.append).changed is False
+    assert run_demo(Path("demo"), 300, lines.append).changed is False
     heading = r"WHAT WAS FOUND \(.*\)"
     assert re.sub(heading, "", "\n".join(lines)) == re.sub(heading, "", text)
 

@@ -47,10 +47,11 @@ def find_pipeline_queries() -> Iterator[str]:
                     if isinstance(node.func, ast.Attribute)
                     else getattr(node.func, "id", "")
                 )
-                if function_name in ("get_query", "run_query", "run_named_query"):
+                if function_name in ("get_query", "run_query", "run_named_query", "_query"):
+                    queries = [one.value for one in node.keywords if one.arg == "query"]
                     yield from (
                         node_value.value
-                        for node_value in node.args[:1]
+                        for node_value in [*node.args[:1], *queries]
                         if isinstance(node_value, ast.Constant) and node_value.value in known
                     )
             if (

@@ -231,8 +231,9 @@ def test_the_page_and_the_terminal_escape_texts(folder: Path) -> None:
     assert set(re.findall("\x1b(?!\\[[0-9;]*m)", coloured)) == set() and "\x1b[31m" in coloured
 
 
-def test_unified_text(folder: Path) -> None:
-    result = sanitize.diff(folder / "out", document=[1, 3, 5], reveal_output=True)
+def test_unified_text(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)  # tables are also found by a relative path
+    result = sanitize.diff("out", document=[1, 3, 5], reveal_output=True)
     text = draw_diff(result, width=100, side_by_side=False, is_coloured=False)
     variant = re.search(r"\+ .*31m ([\w.]+@[\w.]+) U", text)
     assert variant is not None
