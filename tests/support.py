@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
+import tempfile
 import unicodedata
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import TextBuffers
 from sanitize.core.keys import Draws
+from sanitize.finders.patterns import PatternFinder
 
 # of texts in which every token is a canary; the last two: its base64
 CANARY = re.compile(r"canary|646[-.) ]*555[-. ]*01|c2FuYXJ5|Y2FuYXJ5", re.IGNORECASE)
@@ -43,7 +46,40 @@ def to_buffers(texts: Sequence[str | bytes]) -> TextBuffers:
     )
 
 
+def find_pattern_values(
+    finder: PatternFinder, texts: list[str]
+) -> list[list[tuple[str, str, str]]]:
+    """(kind, value, normalised form) of all occurrences, by text; checks that code points and bytes
+    give the same value."""
+    column = pa.array(texts, pa.large_string())
+    spans = finder.run(column)
+    forms = spans.values.normalised.to_pylist()
+    found: list[list[tuple[str, str, str]]] = [[] for _ in texts]
+    columns = (
+        spans.text_no,
+        *spans.find_code_points(column),
+        spans.start_byte,
+        spans.end_byte,
+        spans.value_no,
+    )
+    for text_no, start, end, start_byte, end_byte, value_no in zip(
+        *(column.tolist() for column in columns), strict=True
+    ):
+        value = texts[text_no][start:end]
+        assert texts[text_no].encode()[start_byte:end_byte].decode() == value
+        kind = finder.kinds[spans.values.kind[value_no]].name
+        found[text_no].append((kind, value, forms[value_no]))
+    return found
+
+
 # ---- files ----
+
+
+@contextlib.contextmanager
+def temporary_folder() -> Iterator[Path]:
+    """A folder for one example of a property."""
+    with tempfile.TemporaryDirectory() as name:
+        yield Path(name)
 
 
 def to_json_lines(rows: Iterable[Any]) -> bytes:

@@ -5,10 +5,8 @@ from __future__ import annotations
 
 import json
 import re
-import tempfile
 from collections import defaultdict
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,7 +34,7 @@ from sanitize.kinds.kind import BOUNDARY, get_kind
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from tests.support import read_texts
+from tests.support import read_texts, temporary_folder
 
 KEY = Key.from_seed(1)
 SCOPES = ("corpus", "document", "none")
@@ -86,12 +84,6 @@ SLOW_SETTINGS: dict[str, Any] = {
     "suppress_health_check": list(HealthCheck),
     "phases": (Phase.explicit, Phase.reuse, Phase.generate),
 }
-
-
-@contextmanager
-def temporary_folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as name:
-        yield Path(name)
 
 
 def make_settings(**options: Any) -> Settings:

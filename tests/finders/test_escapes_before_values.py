@@ -17,6 +17,7 @@ from sanitize.core.part_protocols import TextColumn
 from sanitize.finders.names import Names
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.kind import Kind, all_kinds, known_countries
+from tests.support import find_pattern_values
 
 OPT_IN_KINDS = [kind.name for kind in all_kinds().values() if kind.opt_in]
 FINDER = PatternFinder(Key.from_seed(3), known_countries(), OPT_IN_KINDS)
@@ -29,15 +30,11 @@ FOUR_PLANS = ["redact", "erase", "strict", "rmft"]
 
 
 def list_values(finder: PatternFinder, texts: list[str]) -> list[set[tuple[str, str]]]:
-    """The kinds and values that are found in each text; a value is what its span covers."""
-    found = finder.run(pa.array(texts, pa.large_string()))
-    values = [set[tuple[str, str]]() for _ in texts]
-    columns = (found.text_no, found.start_byte, found.end_byte, found.value_no)
-    for text_no, start, end, value_no in zip(*(c.tolist() for c in columns), strict=True):
-        value = texts[text_no].encode()[start:end].decode()
-        assert value == found.values.value[value_no].as_py()
-        values[text_no].add((finder.kinds[int(found.values.kind[value_no])].name, value))
-    return values
+    """The kinds and values that are found in each text."""
+    return [
+        {(kind, value) for kind, value, _ in of_text}
+        for of_text in find_pattern_values(finder, texts)
+    ]
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: str(kind.name))

@@ -11,7 +11,7 @@ from sanitize.core.keys import Key
 from sanitize.errors import PlanError
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.kind import builtin_kinds, get_kind, known_countries, list_kinds
-from tests.support import make_draws
+from tests.support import find_pattern_values, make_draws
 
 KEY = Key.from_seed(3)
 NATIONAL = {name: kind for name, kind in builtin_kinds().items() if kind.country is not None}
@@ -20,12 +20,7 @@ CASES = [(name, text, value) for name, kind in NATIONAL.items() for text, value 
 
 def find_values(text: str, countries: tuple[str, ...]) -> list[tuple[str, str]]:
     finder = PatternFinder(KEY, countries, opt_in_kinds=("AGE", "DATE_TIME"))
-    result = finder.run(pa.array([text], pa.large_string()))
-    values = result.values.value.to_pylist()
-    return [
-        (finder.kinds[result.values.kind[value_no]].name, values[value_no])
-        for value_no in result.value_no
-    ]
+    return [found[:2] for found in find_pattern_values(finder, [text])[0]]
 
 
 def country_of(name: str) -> str:

@@ -8,6 +8,7 @@ import pytest
 
 from sanitize.core.keys import Key
 from sanitize.finders.patterns import PatternFinder
+from tests.support import find_pattern_values
 
 FINDER = PatternFinder(Key.from_seed(3))
 MAIL, ID, IP, URL, SECRET = "EMAIL_ADDRESS", "MESSAGE_ID", "IP_ADDRESS", "URL", "SECRET"
@@ -295,30 +296,7 @@ def test_probe(text: str, expected: list[tuple[str, str, str]]) -> None:
 
 
 def find_values(texts: list[str]) -> list[list[tuple[str, str, str]]]:
-    """(kind, value, normalised form) of all occurrences, by text; checks that code point and byte
-    spans give the same value."""
-    column = pa.array(texts, pa.large_string())
-    result = FINDER.run(column)
-    starts, ends = result.find_code_points(column)
-    forms = result.values.normalised.to_pylist()
-    out: list[list[tuple[str, str, str]]] = [[] for _ in texts]
-    columns = (
-        result.text_no,
-        starts,
-        ends,
-        result.start_byte,
-        result.end_byte,
-        result.value_no,
-    )
-    for text_no, start, stop, first, last, value_no in zip(
-        *(column.tolist() for column in columns), strict=True
-    ):
-        value = texts[text_no][start:stop]
-        assert texts[text_no].encode()[first:last].decode() == value
-        out[text_no].append(
-            (FINDER.kinds[result.values.kind[value_no]].name, value, forms[value_no])
-        )
-    return out
+    return find_pattern_values(FINDER, texts)
 
 
 def test_all_probes_in_one_column() -> None:

@@ -12,7 +12,7 @@ import pytest
 from sanitize.core.keys import Key
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.kind import get_kind
-from tests.support import make_draws
+from tests.support import find_pattern_values, make_draws
 
 FINDER = PatternFinder(Key.from_seed(3))
 SECRET = get_kind("SECRET")
@@ -90,12 +90,7 @@ def build_key_block(key_type: str = "RSA ", body: str = KEY_LINES) -> str:
 
 
 def find_values(text: str) -> list[tuple[str, str]]:
-    result = FINDER.run(pa.array([text], pa.large_string()))
-    values = result.values.value.to_pylist()
-    return [
-        (FINDER.kinds[result.values.kind[value_no]].name, values[value_no])
-        for value_no in result.value_no
-    ]
+    return [found[:2] for found in find_pattern_values(FINDER, [text])[0]]
 
 
 @pytest.mark.parametrize("issuer", TOKENS)

@@ -14,7 +14,7 @@ from sanitize.core.keys import Key
 from sanitize.finders.patterns import PatternFinder
 from sanitize.kinds.kind import BLANKS, BOUNDARY, HYPHENS, get_kind, widen_separators
 from sanitize.text.decodings import iter_decodings
-from tests.support import make_draws
+from tests.support import find_pattern_values, make_draws
 
 KEY = Key.from_seed(3)
 FINDER = PatternFinder(KEY, countries=("GB", "AU", "CA", "JP", "FR", "DE"))
@@ -65,17 +65,7 @@ CASES = [
 
 
 def find_values(texts: list[str]) -> list[list[tuple[str, str, str]]]:
-    """The values in each text: kind, value, normalised form."""
-    column = pa.array(texts, pa.large_string())
-    detections = FINDER.run(column)
-    starts, ends = detections.find_code_points(column)
-    out: list[list[tuple[str, str, str]]] = [[] for _ in texts]
-    for row, start, stop, value_no in zip(
-        detections.text_no, starts, ends, detections.value_no, strict=True
-    ):
-        name = FINDER.kinds[detections.values.kind[value_no]].name
-        out[row].append((name, texts[row][start:stop], str(detections.values.normalised[value_no])))
-    return out
+    return find_pattern_values(FINDER, texts)
 
 
 def test_any_separator_between_the_groups() -> None:

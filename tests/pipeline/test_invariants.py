@@ -10,7 +10,6 @@ import decimal
 import functools
 import itertools
 import shutil
-import tempfile
 import unicodedata
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -33,7 +32,7 @@ from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages import detection, rewriting
 from sanitize.storage import corpus
-from tests.support import read_files, read_rows
+from tests.support import read_files, read_rows, temporary_folder
 
 Row = dict[str, Any]
 RMFT_KINDS = ["EMAIL_ADDRESS", "PHONE_NUMBER", "IP_ADDRESS"]
@@ -188,12 +187,6 @@ def write_parquet_files(
             paths.append(folder / f"{no}.parquet")
             pq.write_table(table.slice(low, high - low), paths[-1], row_group_size=row_group_size)
     return paths
-
-
-@contextlib.contextmanager
-def temporary_folder() -> Iterator[Path]:
-    with tempfile.TemporaryDirectory() as name:
-        yield Path(name)
 
 
 @contextlib.contextmanager
