@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class RunProgress:
-    """A run made from a private folder, and how many of its tasks are done."""
+    """A run made from a private folder, and how many of its tasks are done. `plan` is None where
+    plan.json is not written yet, or damaged."""
 
     plan_hash: str
     plan: str | None
@@ -143,14 +144,15 @@ def status(work: Path | str, /) -> StatusResult:
     >>> sanitize.status("clean.private").documents
     1
     """
-    from sanitize.storage.runs.run_folders import SavedRun
+    from sanitize.storage.runs.run_folders import list_runs
 
     work = require_local_path(work)
     index = require_run_workspace(work)
+    plans = {run.folder.name: run.plan for run in list_runs(work)}
     runs = [
         RunProgress(
             plan_hash=folder.name,
-            plan=run.plan if (run := SavedRun.read(folder)) else None,
+            plan=plans.get(folder.name),
             tasks_done=len(list(folder.glob("tasks/rewrite-*.json"))),
         )
         for folder in sorted((work / RUNS_FOLDER).glob("*"))

@@ -111,10 +111,16 @@ class CheckedShards:
             name: f"{sample.kind}\n{sample.before}\n{sample.after}"
             for name, sample in remaining.items()
         }
-        # all in one search first: leaks are rare
-        if texts and self.find_page_leaks({"samples": "\n".join(texts.values())}):
-            for name, _ in self.find_page_leaks(texts):
+        # all in one search first, because leaks are rare; encoded values and names of erased persons
+        # are only searched once no plain value is left
+        while (
+            texts
+            and self.find_page_leaks({"samples": "\n".join(texts.values())})
+            and (leaks := self.find_page_leaks(texts))
+        ):
+            for name, _ in leaks:
                 remaining.pop(name, None)
+                texts.pop(name, None)
         return list(remaining.values())
 
 

@@ -26,7 +26,7 @@ from sanitize.core.exponential_mechanism import format_bound
 from sanitize.core.part_protocols import Editor
 from sanitize.storage import table_schemas
 from sanitize.storage.parquet_files import open_table_writer, read_table
-from sanitize.storage.runs.run_folders import SavedRun
+from sanitize.storage.runs.run_folders import PLAN_FILE
 
 CLAIM_SEEDED = "none (seeded run: anyone who knows the seed can reproduce the draws)"
 CLAIM_OWN_MODEL = (
@@ -310,7 +310,7 @@ def find_prior_runs(runs_folder: Path, own_run: str) -> list[PriorRun]:
     prior_runs = []
     for folder in sorted(runs_folder.iterdir()) if runs_folder.is_dir() else ():
         paths = sorted((folder / "ledger").glob("*.parquet"))
-        if folder.name == own_run or not paths or SavedRun.read(folder) is None:
+        if folder.name == own_run or not paths or not (folder / PLAN_FILE).is_file():
             continue
         rows = pl.concat(
             [

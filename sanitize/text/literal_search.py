@@ -369,7 +369,7 @@ class TermIndex:
             ),
             column_count=3,
         )
-        return TextSpans(text_no, start, start + np.diff(term_offsets)[row]), row
+        return TextSpans(text_no, start, start + term_offsets[row + 1] - term_offsets[row]), row
 
 
 def _find_first_bytes(terms: TextBuffers) -> U8:

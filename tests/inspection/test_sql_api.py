@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import functools
 import json
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -164,19 +165,25 @@ def test_a_damaged_index_is_reported(
 def test_a_file_that_is_no_json_object_is_reported(
     workspace: Path, tmp_path: Path, content: str
 ) -> None:
-    """index.json, and plan.json of a run: the same words in every command that reads the file."""
+    """index.json, and plan.json of the selected run: the same words in every command."""
     out, work = workspace.with_suffix(""), tmp_path / "work"
     shutil.copytree(workspace, work)
     (plan_file,) = work.glob("runs/*/plan.json")
     plan = plan_file.read_text("utf-8")
     plan_file.write_text(content, "utf-8")
-    for command in (lambda: sanitize.status(work), lambda: sanitize.top(work)):
+    for run in (None, plan_file.parent.name[:8]):
         with pytest.raises(OutputBroken, match=r"plan.json: is damaged: it cannot be read"):
-            command()
+            sanitize.sql(work, "SELECT 1", run=run)
+    assert [run.plan for run in sanitize.status(work).runs] == [None]
     plan_file.write_text('{"edit": [1]}', "utf-8")
     with pytest.raises(OutputBroken, match=r"plan.json: is damaged: an entry of it has another"):
-        sanitize.status(work)
+        sanitize.top(work)
+    other = work / "runs" / "0000000000000000" / "plan.json"
+    other.parent.mkdir()
+    other.write_text(content, "utf-8")
+    os.utime(other, (1, 1))
     plan_file.write_text(plan, "utf-8")
+    assert sanitize.top(work).height == 3  # a damaged plan of another run is of no account
     (work / "index.json").write_text(content, "utf-8")
     inputs = [workspace.parent / "in.parquet"]
     for command in (

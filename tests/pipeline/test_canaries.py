@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+import sanitize
 from sanitize.core.command_results import CanaryCounts
 from sanitize.core.part_protocols import OccurrenceEdits
 from sanitize.core.span_table import SpanTable
@@ -349,3 +350,28 @@ def test_every_run_reports_the_canary_counts(tmp_path: Path) -> None:
         baseline_summary.canaries.planted == 0
         and "invented people" not in (tmp_path / "raw" / "README.md").read_text().lower()
     )
+
+
+@pytest.mark.slow
+def test_samples_with_encoded_values_are_left_out_after_those_with_plain_ones(
+    tmp_path: Path,
+) -> None:
+    """Names of erased persons are only searched in samples once no plain value is left."""
+    texts = [
+        "Yesterday Paid With Novak wrote to eva.jones@example.com about it.",
+        "Then Paid With met Bob Miller, call (212) 555-0142 please.",
+    ]
+    pq.write_table(pa.table({"text": texts}), tmp_path / "in.parquet")
+    (tmp_path / "known.csv").write_text("kind,value\nPERSON,Paid With\n")
+    (tmp_path / "who.txt").write_text("Ann Roe\neva.jones@example.com\n")
+    sanitize.run(
+        tmp_path / "in.parquet",
+        tmp_path / "out",
+        plan="strict",
+        known=tmp_path / "known.csv",
+        seed=1,
+        workers=1,
+    )
+    sanitize.subject(tmp_path / "out.private", tmp_path / "who.txt", erase=True, seed=1)
+    page = (tmp_path / "out" / "report.html").read_text()
+    assert "Ann Roe" not in page and "Paid With" not in page

@@ -83,7 +83,7 @@ from sanitize.pipeline.streaming.sources_and_sinks import (
     survey_path,
 )
 from sanitize.pipeline.streaming.stream_result import StreamResult
-from sanitize.pipeline.streaming.stream_state import StreamState
+from sanitize.pipeline.streaming.stream_state import StreamState, name_path
 from sanitize.pipeline.streaming.value_log import ValueLog
 from sanitize.plans.coverage import (
     describe_not_looked_for,
@@ -427,9 +427,7 @@ class StreamProcessor:
             self.component_pools.confirm()
         self.position += len(batch)
         if source is not None:
-            self.sources.setdefault(os.path.abspath(source), {"records": 0})["records"] += len(
-                batch
-            )
+            self.sources.setdefault(name_path(source), {"records": 0})["records"] += len(batch)
         self.documents_in += len(batch)
         self.total_quarantined += len(batch.quarantined)
         self.documents_out += len(clean_batch)
@@ -604,22 +602,22 @@ class StreamProcessor:
                 output.parent.mkdir(parents=True, exist_ok=True)
                 self._stack.enter_context(lock_output(Path(os.path.realpath(output))))
             self._is_output_locked = True
-        if output is not None and os.path.abspath(output) not in self.sinks:
-            self.sinks[os.path.abspath(output)] = sink.commit()
+        if output is not None and name_path(output) not in self.sinks:
+            self.sinks[name_path(output)] = sink.commit()
             self.commit()
 
     def _commit_sink(self, sink: Sink, output: Path | None) -> None:
         position = sink.commit()
         failpoints.hit("stream:output_written")
         if output is not None:
-            self.sinks[os.path.abspath(output)] = position
+            self.sinks[name_path(output)] = position
         self.commit()
 
     def skip_acknowledged(self, source: PathSource) -> Iterator[StreamBatch]:
         """The batches of a file or folder that are not acknowledged yet.
 
         Raises InputRefused if it does not begin with what was read from it before."""
-        acknowledged = self.sources.setdefault(os.path.abspath(source.path), {"records": 0})
+        acknowledged = self.sources.setdefault(name_path(source.path), {"records": 0})
         if acknowledged["records"]:
             check_source(source.path, source.files, acknowledged)
         acknowledged.update(describe_source(source.path, source.files))
@@ -843,7 +841,7 @@ def run_stream(
                     f"--{option} {name}: there is no such column;"
                     f" {suggest_names(name, known_columns)}"
                 )
-        absolute_output = os.path.abspath(output) if output is not None else ""
+        output_name = name_path(output) if output is not None else ""
         sink: Sink
         if output is None:
             if stdout is None and (sys.stdout is None or "stdout" in closed_streams):
@@ -852,7 +850,7 @@ def run_stream(
                 )
             sink = JsonLinesStreamSink(stdout or sys.stdout.buffer)
         elif output.suffix in (".jsonl", ".ndjson"):
-            sink = JsonLinesFileSink(output, processor.sinks.get(absolute_output))
+            sink = JsonLinesFileSink(output, processor.sinks.get(output_name))
         elif output.suffix:
             raise UsageError(
                 f"{output}: a stream writes JSON lines (-o FILE.jsonl) or a folder of Parquet files"
@@ -860,7 +858,7 @@ def run_stream(
             )
         else:
             sink = ParquetFolderSink(
-                output, processor.sinks.get(absolute_output), settings.rows_per_shard
+                output, processor.sinks.get(output_name), settings.rows_per_shard
             )
         if not inputs:
             text_field = _get_text_field(settings) if lines else None

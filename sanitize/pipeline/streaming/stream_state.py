@@ -3,6 +3,7 @@ the other files of the folder count."""
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,6 +65,17 @@ class TextField:
     def to_json(self) -> list[int | str]:
         """The row of state.json."""
         return [self.rank, self.path.column, *self.path.steps]
+
+
+def name_path(path: str | Path) -> str:
+    """The name of a source or sink in a state: its absolute path; if that is not UTF-8, its bytes
+    in hexadecimal digits."""
+    name = os.path.abspath(path)
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return f"bytes:{os.fsencode(name).hex()}"
+    return name
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -33,7 +33,8 @@ def record_command(
     which the output is recognised: of the new manifest, and of the present one if it is of the same
     command, as the swap may not happen; and `replaced_sha256`, of the manifests of other outputs
     that were at this path. The caller holds WORK's lock."""
-    earlier = _read_record(_record_path(workspace, command)) or {}
+    # a damaged record is written again
+    earlier = read_json(_record_path(workspace, command)) or {}
     present_sha256 = hash_manifest(output)
     manifest_hashes, replaced = [manifest_sha256], set(earlier.get("replaced_sha256", ()))
     if present_sha256 is not None and present_sha256 in earlier.get("manifest_sha256", ()):

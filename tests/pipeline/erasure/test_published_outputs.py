@@ -509,3 +509,12 @@ def test_exit_code_and_names_on_the_command_line(
     assert code == 2 and "--deleted" in err
     code, out, _ = console(*request, "--erase", "--deleted", first / "clean")
     assert code == 0
+
+
+def test_a_damaged_record_is_written_again_by_a_run(first: Path) -> None:
+    (record,) = (first / "clean.private" / "published").iterdir()
+    content = record.read_bytes()
+    record.write_bytes(b"{")
+    shutil.rmtree(first / "clean")
+    publish(first)
+    assert (first / "clean" / "manifest.json").is_file() and record.read_bytes() == content

@@ -45,7 +45,7 @@ from sanitize.pipeline.streaming.value_log import (
 )
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
-from tests.support import to_json_lines
+from tests.support import to_json_lines, write_json_lines
 
 ROOT = Path(__file__).resolve().parents[3]
 ROWS = [
@@ -887,3 +887,18 @@ def test_output_inside_the_input_is_refused_without_a_state_too(tmp_path: Path) 
     with pytest.raises(UsageError, match="lie inside each other"):
         run_stream([tmp_path], tmp_path / "out.jsonl", PLAN, None, Settings(seed=1))
     assert [path.name for path in tmp_path.iterdir()] == ["in.jsonl"]
+
+
+def test_a_source_and_an_output_whose_names_are_not_utf8_are_continued(
+    tmp_path: Path, console: Callable[..., tuple[int, str, str]]
+) -> None:
+    names = [os.fsdecode(name) for name in (b"f\xff.jsonl", b"f\xfe.jsonl", b"o\xff.jsonl")]
+    *sources, out = [tmp_path / name for name in names]
+    for number, source in enumerate(sources):
+        write_json_lines(source, [{"text": f"ann{number}{n}@example.com"} for n in range(3)])
+    for _ in range(2):
+        code, _, _ = console(
+            "stream", *sources, "-o", out, "--state", tmp_path / "st", "--seed", 1, "-q"
+        )
+        assert code == 0
+    assert len(out.read_bytes().splitlines()) == 6
