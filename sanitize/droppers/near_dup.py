@@ -47,9 +47,9 @@ WHOLE_SIGNATURE = -1  # band number of the whole signature
 
 
 class NearDup(Dropper):
-    """Settings: `threshold` (Jaccard similarity, 0 to 1), `num_perm` (numbers in a signature),
-    `shingle` (`words` or `characters`) and its length `n`; `bands` and `rows`, both or neither;
-    `body_only` ignores mail headers."""
+    """Drops all but the first of documents that are alike. Settings: `threshold` (Jaccard
+    similarity, 0 to 1), `num_perm` (numbers in a signature), `shingle` (`words` or `characters`)
+    and its length `n`; `bands` and `rows`, both or neither; `body_only` ignores mail headers."""
 
     VERSION: ClassVar[int] = 2
     threshold: float = Field(default=0.8, gt=0, le=1)

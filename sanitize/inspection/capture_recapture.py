@@ -47,8 +47,8 @@ SEVERAL_INDEX_ASSUMPTION = (
 
 @dataclass(frozen=True, kw_only=True)
 class TwoIndexEstimate:
-    """Chapman's estimate of one kind from two indexes, with its 95 % interval; None if only one of
-    them has any."""
+    """Chapman's estimate of one kind from two indexes, with its 95 % interval; None unless both
+    have any."""
 
     first: int
     second: int

@@ -339,7 +339,7 @@ _MIN_POOL_NAMES = 10
 
 def find_languages(words: pl.Series) -> I64:
     """The number in `_POOL_NAMES` of the names to draw from for each word: the language that has it
-    as a name, or its kind of kana."""
+    as a name, or its kind of kana; Chinese where no language has it."""
     chinese, taiwanese, japanese = (load_names(name) for name in (CHINESE, TAIWANESE, JAPANESE))
     numbers = {name: number for number, name in enumerate(_POOL_NAMES)}
     word = pl.col("word")

@@ -111,8 +111,8 @@ class CheckedShards:
             name: f"{sample.kind}\n{sample.before}\n{sample.after}"
             for name, sample in remaining.items()
         }
-        # all in one search first, because leaks are rare; encoded values and names of erased persons
-        # are only searched once no plain value is left
+        # all in one search first, because leaks are rare; encoded values and erased names are only
+        # searched once no plain value is left
         while (
             texts
             and self.find_page_leaks({"samples": "\n".join(texts.values())})

@@ -126,8 +126,8 @@ def read_head(path: str) -> bytes:
 
 
 def looks_like_text(head: bytes) -> bool:
-    """True where these first bytes of a file may be text. A NUL in the first line means UTF-16 or
-    no text; later NULs are allowed."""
+    """True where these first bytes of a file may be text: no PDF. A NUL in the first line means
+    UTF-16 or no text; later NULs are allowed."""
     return b"\0" not in head.partition(b"\n")[0] and not head.startswith(b"%PDF-")
 
 

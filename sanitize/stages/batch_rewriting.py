@@ -198,7 +198,8 @@ class RewrittenBatch:
 
 
 def rewrite_batch(rules: EditRules, table: pa.Table, occurrences: Occurrences) -> RewrittenBatch:
-    """The batch `table` with the edits that the editors propose for its occurrences."""
+    """The batch `table` with the edits that the editors propose for its occurrences, which are in
+    order (`Occurrences.in_order`); marks in `kept` those that a mechanism did not touch."""
     columns = flatten_cells(table, rules.leaves)
     buffers = [TextBuffers.from_array(fill_null_texts(column.flat.texts)) for column in columns]
     found, row = _locate_occurrences(table, columns, occurrences)

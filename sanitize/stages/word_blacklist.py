@@ -120,9 +120,9 @@ class GramUsersTask:
 
 @dataclass(frozen=True, kw_only=True)
 class GramUserCounts:
-    """What `gram_users_task` counted: of words those read, and the documents; of n-grams the number
-    of row groups of each sorted part of `ngram_users.parquet`, where parts have no pair in common
-    (None: they are not sorted)."""
+    """What `gram_users_task` counted. The task of words gives the words that it read, and the
+    documents. That of n-grams gives `partition_sizes`: `ngram_users.parquet` is sorted in parts
+    that have no pair in common, and each part has so many row groups (None: it is not sorted)."""
 
     words: int = 0
     documents: int = 0

@@ -70,7 +70,7 @@ class FileState(NamedTuple):
 
 
 def stat_file(path: str | Path) -> FileState | None:
-    """The state of a file; None if the file does not exist."""
+    """The state of a file; None if there is none or it cannot be asked for."""
     try:
         status = os.stat(path)
     except OSError:

@@ -82,8 +82,8 @@ class ErasedAddresses:
 
 
 def list_inner_addresses(texts: pl.Series) -> pl.DataFrame:
-    """The texts that have an @, and every address in them that a search would find there. Columns
-    `row`, of the text, and `address`; one may occur twice."""
+    """The texts that have an @ behind their first character, and every address in them that a
+    search would find there. Columns `row`, of the text, and `address`; one may occur twice."""
     rows = pl.DataFrame(
         {
             "row": pl.int_range(len(texts), dtype=pl.Int64, eager=True),

@@ -437,7 +437,8 @@ _NFKC_FOLDING = _NfkcFolding()
 
 
 def fold_nfkc(text: str) -> str:
-    """Returns a text in its Unicode compatibility form (NFKC), case-folded."""
+    """Returns a text with each character in its Unicode compatibility form, case-folded; characters
+    are not composed with their neighbours."""
     return text.translate(_NFKC_FOLDING)
 
 

@@ -56,9 +56,9 @@ class NameMatches(ArrayTable):
 
 
 def is_too_common(name: str) -> bool:
-    """True for a name that would match many people: fewer than two words, or fewer than five
-    letters in all; in scripts that separate no words, fewer than three characters, or no family
-    name and given name."""
+    """True for a name that would match many people: fewer than two words (initials do not count),
+    or fewer than five letters in all; in scripts that separate no words, fewer than three
+    characters, or no family name and given name."""
     if is_full_name(pl.Series([normalise_name(pl.Series([name]))[0]], dtype=pl.String))[0]:
         return False
     words = [word for word in name.split() if len(_LETTER_PATTERN.findall(word)) > 1]

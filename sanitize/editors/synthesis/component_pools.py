@@ -187,8 +187,9 @@ def curated_pool(component: str) -> ComponentPool:
 
 @functools.cache
 def curated_entries(component: str) -> list[str]:
-    """The curated entries of a component, in lower case: names from Faker's US lists, and domains
-    under reserved names (RFC 2606)."""
+    """The curated entries of a component, in lower case: first names for `first` and `local`, last
+    names for `last` and `domain` (from Faker's US lists), and for `host` names under reserved ones
+    (RFC 2606)."""
     from faker.providers.person.en_US import Provider
 
     firsts = sorted(

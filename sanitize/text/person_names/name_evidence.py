@@ -426,7 +426,8 @@ def is_after_role(runs: Runs) -> Mask:
 
 
 def is_after_closing(runs: Runs) -> Mask:
-    """True for a line that is only a name, after `Regards,` or `Thanks,`."""
+    """True for a line that is only a name, without a common word, at most 6 bytes after `Regards,`
+    or `Thanks,`."""
     w = runs.words
     found = runs.has_before(CLOSING)
     before = runs.before[found]

@@ -230,7 +230,8 @@ def is_place(roles: WordRoles, start: I64, end: I64) -> Mask:
 
 
 def has_no_person_word(roles: WordRoles, start: I64, end: I64) -> Mask:
-    """True for `New York`: several words, all of them places or common words."""
+    """True for `New York`: several words, all of them places or common words, of which the first is
+    no Chinese surname."""
     found = end > start
     narrow(found, ~roles.words.has_flag_at(start[found], CHINESE_SURNAME))
     narrow(found, roles.count_listed(start[found], end[found], MAX_NAME_WORDS, without=PLACE) == 0)
