@@ -18,7 +18,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanitize.core.part_protocols import Editor, PrivacyCost
-from sanitize.errors import OutputBroken
 from sanitize.stages.privacy_ledger import (
     CLAIM_OWN_MODEL,
     CLAIM_SEEDED,
@@ -416,8 +415,7 @@ def test_prior_runs_are_other_finished_runs(tmp_path: Path) -> None:
     (runs / "without" / "plan.json").write_text("{")
     assert find_prior_runs(runs, "own") == prior_runs  # it drew nothing
     (runs / "b" / "plan.json").write_text("{")
-    with pytest.raises(OutputBroken, match=r"b/plan.json: is damaged"):
-        find_prior_runs(runs, "own")
+    assert find_prior_runs(runs, "own") == prior_runs  # damaged, but what it drew was drawn
     account, _ = make_accounts(
         tmp_path / "task", [make_editor(), make_editor("other")], [(0, 0, 0, 1)], prior=prior_runs
     )
