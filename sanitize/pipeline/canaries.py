@@ -435,17 +435,15 @@ def _run_pipeline(
         fingerprint="drill",
         excluded_doc_files=(),
     )
-    aggregates_by_editor = aggregates.aggregate_for_editors(
-        engine,
-        editors,
+    sources = aggregates.AggregateSources(
+        engine=engine,
         occurrences=[folder / "occurrences.parquet"],
         value_counts_file=value_counts_file,
         value_files=[folder / "values.parquet"],
-        drop_files=[],
         folder=folder / "counts",
         key=key,
-        corpus=corpus_context,
     )
+    aggregates_by_editor = aggregates.aggregate_for_editors(sources, editors, corpus=corpus_context)
     if mode != "off":
         write_terms(
             [folder / "values.parquet"],

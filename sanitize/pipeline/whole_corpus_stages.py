@@ -26,7 +26,7 @@ from sanitize.pipeline.erasure import erasure_scan, mailboxes
 from sanitize.pipeline.occurrence_selection import VALUE_ID_SCHEMA, SelectedOccurrences
 from sanitize.pipeline.run_state import RunState
 from sanitize.stages import batch_rewriting
-from sanitize.stages.aggregates import aggregate_for_editors
+from sanitize.stages.aggregates import AggregateSources, aggregate_for_editors
 from sanitize.stages.corpus_pass import CorpusContext, run_droppers
 from sanitize.stages.word_blacklist import build_blacklist
 from sanitize.storage.files import file_sha256
@@ -236,9 +236,8 @@ def aggregate_increment(
     column_value_files = inputs.column_values.list_files(increment.end_task)
 
     def write_aggregates(task: FolderTask) -> AggregateFiles:
-        aggregates = aggregate_for_editors(
-            state.tasks.engine,
-            tuple(state.plan.editors),
+        sources = AggregateSources(
+            engine=state.tasks.engine,
             occurrences=[occurrence_files[no] for no in split_tasks],
             is_selection=bool(state.plan.find.selection_rules or split),
             value_counts_file=index.value_counts_file,
@@ -251,11 +250,15 @@ def aggregate_increment(
                 (earlier.first_task, index.task_ranges[earlier.first_task][0])
                 for earlier in state.output_increments[: increment.number]
             ],
+            blacklist_file=blacklist.path if blacklist else None,
+        )
+        aggregates = aggregate_for_editors(
+            sources,
+            tuple(state.plan.editors),
+            corpus=corpus_context,
             filter_first_occurrences=lambda first_occurrences: append.remove_replacement_values(
                 first_occurrences, replacement_form_files, value_files, index.key
             ),
-            corpus=corpus_context,
-            blacklist_file=blacklist.path if blacklist else None,
         )
         return AggregateFiles(
             [

@@ -62,51 +62,45 @@ def count_remaining_kinds(
     return {row.pop("kind"): row for row in rows}
 
 
+@dataclass(frozen=True, kw_only=True, repr=False)
+class AggregateSources:
+    """What the tables of all editors are computed from, and the folder that they are written to.
+
+    `value_counts_file` covers the whole corpus, `occurrences` may be a selection (`is_selection`);
+    `value_files` has a file for each task. No replacement may equal a value of
+    `column_value_files`, tables `column_values`. `increment_starts`: the first task and the first
+    document of each increment of the output. `blacklist_file` is the table of the plan; without it
+    an empty table is written.
+    """
+
+    engine: Engine
+    occurrences: Sequence[Path]
+    value_counts_file: Path
+    value_files: Sequence[Path]
+    folder: Path
+    key: Key
+    drop_files: Sequence[Path] = ()
+    column_value_files: Sequence[Path] = ()
+    increment_starts: Sequence[tuple[int, int]] = ((0, 0),)
+    blacklist_file: Path | None = None
+    is_selection: bool = False
+
+
 def aggregate_for_editors(
-    engine: Engine,
+    sources: AggregateSources,
     editors: Sequence[Editor],
     *,
-    occurrences: Sequence[Path],
-    value_counts_file: Path,
-    value_files: Sequence[Path],
-    drop_files: Sequence[Path],
-    folder: Path,
-    column_value_files: Sequence[Path] = (),
-    key: Key,
-    increment_starts: Sequence[tuple[int, int]] = ((0, 0),),
     corpus: CorpusContext | None = None,
-    blacklist_file: Path | None = None,
-    is_selection: bool = False,
     filter_first_occurrences: Callable[[Path], object] = lambda first_occurrences_file: None,
 ) -> tuple[Aggregates, ...]:
-    """Write the tables that each editor needs to files in `folder`; returns their paths, one
-    `Aggregates` per editor.
+    """Write the tables that each editor needs; returns their paths, one `Aggregates` per editor.
 
     Editors that read texts before editing (`pass_schemas`) run their passes over `corpus`.
-    `blacklist_file` is the table of the plan; without it an empty table is written.
-    `value_counts_file` covers the whole corpus; `is_selection` is true where `occurrences` are only
-    those that the plan selected. `increment_starts` has the first task and the first document of
-    each increment of the output, `value_files` a file for each task, and `column_value_files` are
-    tables `column_values`: no replacement may equal their values.
     `filter_first_occurrences` may remove rows from a table of first occurrences (a path)."""
-    sources = _Sources(
-        engine=engine,
-        folder=folder,
-        occurrences=occurrences,
-        value_counts_file=value_counts_file,
-        value_files=value_files,
-        column_value_files=column_value_files,
-        has_dropped=bool(drop_files),
-        is_selection=is_selection,
-        increment_starts=increment_starts,
-        blacklist_file=blacklist_file,
-        key=key,
-    )
-    remaining: Sequence[Path] = (
-        [exclude_dropped(engine, occurrences, drop_files, folder / "remaining_occurrences.parquet")]
-        if drop_files
-        else occurrences
-    )
+    engine, folder, remaining = sources.engine, sources.folder, sources.occurrences
+    if sources.drop_files:
+        remaining_file = folder / "remaining_occurrences.parquet"
+        remaining = [exclude_dropped(engine, remaining, sources.drop_files, remaining_file)]
     results: list[Aggregates] = []
     claimed_kinds: set[str] = set()
     for number, editor in enumerate(editors):
@@ -128,28 +122,11 @@ def aggregate_for_editors(
     return tuple(results)
 
 
-@dataclass(frozen=True, kw_only=True, repr=False)
-class _Sources:
-    """What the tables of all editors are computed from, as in `aggregate_for_editors`."""
-
-    engine: Engine
-    folder: Path
-    occurrences: Sequence[Path]
-    value_counts_file: Path
-    value_files: Sequence[Path]
-    column_value_files: Sequence[Path]
-    has_dropped: bool
-    is_selection: bool
-    increment_starts: Sequence[tuple[int, int]]
-    blacklist_file: Path | None
-    key: Key
-
-
 @dataclass(frozen=True, repr=False)
 class _EditorTables:
     """Writes the tables of one editor: a method for each name in `required_aggregates`."""
 
-    sources: _Sources
+    sources: AggregateSources
     number: int  # of the editor
     editor: Editor
     kinds_file: Path  # the kinds that no earlier editor has
@@ -186,7 +163,7 @@ class _EditorTables:
 
     def write_first_occurrences(self) -> Path:
         chosen_kinds = {"chosen_kinds": [self.kinds_file]}
-        is_whole_corpus = not (self.number or self.sources.has_dropped or self.sources.is_selection)
+        is_whole_corpus = not (self.number or self.sources.drop_files or self.sources.is_selection)
         if is_whole_corpus and self.editor.keep == 1:
             return self._query(
                 "first_occurrences",
@@ -221,7 +198,7 @@ class _EditorTables:
     def write_component_pools(self) -> Path:
         sources, out = self.sources, self.sources.folder / f"{self.number}-component_pools.parquet"
         remaining_ids = None
-        if sources.has_dropped:
+        if sources.drop_files:
             ids_file = self._query("remaining_values", {"remaining_occurrences": self.remaining})
             remaining_ids = np.asarray(read_table(ids_file).column("value_id"), np.int64)
         write_component_pools(self.editor.kinds, sources.value_files, out, remaining_ids)

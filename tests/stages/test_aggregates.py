@@ -202,9 +202,8 @@ def aggregate(
         schema=table_schemas.VALUE_SPELLINGS.schema,
     )
     pq.write_table(empty_values, folder / "values.parquet")
-    return aggregates.aggregate_for_editors(
-        engine,
-        editors,
+    sources = aggregates.AggregateSources(
+        engine=engine,
         occurrences=files,
         value_counts_file=path,
         value_files=[folder / "values.parquet"],
@@ -212,6 +211,7 @@ def aggregate(
         folder=folder / "counted",
         key=Key.from_seed(1),
     )
+    return aggregates.aggregate_for_editors(sources, editors)
 
 
 @few_examples
