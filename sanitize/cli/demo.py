@@ -16,7 +16,7 @@ from sanitize.storage.private_folder import (
     OCCURRENCES_FOLDER,
     RUNS_FOLDER,
     VALUES_FOLDER,
-    read_frames,
+    read_rows,
 )
 
 DEMO_SEED = 1  # of the demo's mails and of its key: the demo prints the same on every machine
@@ -135,7 +135,7 @@ def _format_one_address(work: Path, run_folder: Path) -> str:
     import polars as pl
 
     def read(folder: Path, *names: str) -> pl.DataFrame:
-        return pl.concat(read_frames(work, folder, names))
+        return read_rows(work, folder, names)
 
     occurrences = read(
         work / OCCURRENCES_FOLDER, "doc_no", "cell", "start_byte", "value_id", "section"

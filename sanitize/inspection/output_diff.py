@@ -46,7 +46,7 @@ from sanitize.storage.files import file_sha256
 from sanitize.storage.private_folder import (
     OCCURRENCES_FOLDER,
     QUARANTINE_FOLDER,
-    read_frames,
+    read_rows,
     report_broken_tables,
 )
 from sanitize.storage.remote_storage import require_local_path
@@ -215,10 +215,10 @@ class _RunTables:
                 self._editor_by_kind.setdefault(name, str(part.get("use", "")))
         policies = {column["name"]: column["policy"] for column in run.manifest["columns"]}
         self.has_readable_ids = policies.get("doc_id") == "keep"  # OUT has them as they are
-        self._drops = self._read_table(
-            run.folder / "drops", ("doc_no", "part", "reason", "kept_doc_no")
+        self._drops = read_rows(
+            run.work, run.folder / "drops", ("doc_no", "part", "reason", "kept_doc_no")
         )
-        self._quarantine = self._read_table(run.work / QUARANTINE_FOLDER, ("doc_no", "reason"))
+        self._quarantine = read_rows(run.work, run.work / QUARANTINE_FOLDER, ("doc_no", "reason"))
 
     # -------------------------------------------------------------------------------- selection
 
@@ -263,13 +263,6 @@ class _RunTables:
         return np.unique(np.array(found, np.int64))
 
     # ------------------------------------------------------------------------------------ marks
-
-    def _read_table(self, folder: Path, columns: Sequence[str]) -> pl.DataFrame:
-        """All rows of a small table: those of every task."""
-        frames = list(read_frames(self.run.work, folder, columns))
-        return (
-            pl.concat(frames) if frames else pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
-        )
 
     def _read_task_table(self, path: Path, schema: Any, columns: Sequence[str]) -> pl.DataFrame:
         """Columns of a table of one task; no row if the task wrote none."""

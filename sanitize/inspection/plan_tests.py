@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -34,7 +33,7 @@ from sanitize.pipeline.run_state import plan_run
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages.scanner import Scanner
-from sanitize.storage.private_folder import OCCURRENCES_FOLDER, RUNS_FOLDER, read_frames
+from sanitize.storage.private_folder import OCCURRENCES_FOLDER, RUNS_FOLDER, read_rows
 
 _SKIP_REASONS = {
     "boundary": (
@@ -197,9 +196,10 @@ def try_plan(plan: Plan, text: str) -> PlanTrial:
                     " the plan keeps"
                 )
             columns = ("start_byte", "end_byte", "kind")
-            found = _read_rows(work, work / OCCURRENCES_FOLDER, columns).to_dicts()
+            found = read_rows(work, work / OCCURRENCES_FOLDER, columns).sort(columns[:2]).to_dicts()
             edits_folder = work / RUNS_FOLDER / summary.plan_hash / "edits"
-            edits = _read_rows(work, edits_folder, (*columns, "replacement")).to_dicts()
+            edit_rows = read_rows(work, edits_folder, (*columns, "replacement"))
+            edits = edit_rows.sort(columns[:2]).to_dicts()
     raw = text.encode()
     occurrences = []
     edited = {(row["start_byte"], row["end_byte"]): row for row in edits}
@@ -233,12 +233,6 @@ def try_plan(plan: Plan, text: str) -> PlanTrial:
         occurrences=[one for _, one in sorted(occurrences, key=lambda pair: pair[0])],
         changed_lines=lines,
     )
-
-
-def _read_rows(work: Path, table: Path, columns: Sequence[str]) -> pl.DataFrame:
-    """The rows of a table, sorted by position."""
-    frames = list(read_frames(work, table, columns))
-    return pl.concat(frames).sort("start_byte", "end_byte") if frames else pl.DataFrame()
 
 
 def _rewrite(raw: bytes, edits: Sequence[dict[str, Any]]) -> str:

@@ -175,6 +175,15 @@ def read_frames(work: Path, folder: Path, columns: Sequence[str]) -> Iterator[pl
         yield frame.with_columns(pl.col(pl.Categorical, pl.Enum).cast(pl.String))
 
 
+def read_rows(work: Path, folder: Path, columns: Sequence[str]) -> pl.DataFrame:
+    """All rows of a small table of WORK, as `read_frames` reads them; an empty frame of these
+    columns without a file."""
+    import polars as pl
+
+    frames = list(read_frames(work, folder, columns))
+    return pl.concat(frames) if frames else pl.DataFrame(schema=dict.fromkeys(columns, pl.Int64))
+
+
 # keys of index.json before version 3 of the tables, by which an index is compared with a command
 _OBSOLETE_KEYS = {
     "looked_for": "detection_settings",

@@ -120,6 +120,18 @@ def _without(*keys: str) -> Callable[[dict[str, Any]], object]:
     return remove
 
 
+def list_readers_of_index(out: Path, work: Path) -> list[Callable[[], object]]:
+    """The commands that read index.json."""
+    return [
+        lambda: sanitize.status(work),
+        lambda: sanitize.top(work),
+        lambda: sanitize.report(out, work=work, to=work.with_name("page.html")),
+        lambda: sanitize.diff(out, work=work),
+        lambda: sanitize.verify(out, work=work),
+        lambda: sanitize.sample_for_labels(work),
+    ]
+
+
 @pytest.mark.parametrize(
     ("damage", "reason"),
     [
@@ -144,15 +156,7 @@ def test_a_damaged_index_is_reported(
     index = json.loads((work / "index.json").read_text("utf-8"))
     damage(index)
     (work / "index.json").write_text(json.dumps(index), "utf-8")
-    out = workspace.with_suffix("")
-    for command in (
-        lambda: sanitize.status(work),
-        lambda: sanitize.top(work),
-        lambda: sanitize.report(out, work=work, to=tmp_path / "page.html"),
-        lambda: sanitize.diff(out, work=work),
-        lambda: sanitize.verify(out, work=work),
-        lambda: sanitize.sample_for_labels(work),
-    ):
+    for command in list_readers_of_index(workspace.with_suffix(""), work):
         with pytest.raises(OutputBroken, match=rf"index.json: is damaged: {reason}"):
             command()
     index_with_settings(
@@ -187,12 +191,7 @@ def test_a_file_that_is_no_json_object_is_reported(
     (work / "index.json").write_text(content, "utf-8")
     inputs = [workspace.parent / "in.parquet"]
     for command in (
-        lambda: sanitize.status(work),
-        lambda: sanitize.top(work),
-        lambda: sanitize.report(out, work=work, to=tmp_path / "page.html"),
-        lambda: sanitize.diff(out, work=work),
-        lambda: sanitize.verify(out, work=work),
-        lambda: sanitize.sample_for_labels(work),
+        *list_readers_of_index(out, work),
         lambda: index_with_settings(inputs, work, Settings(seed=1, workers=1, append=True)),
     ):
         with pytest.raises(OutputBroken, match=r"index.json: is damaged: it cannot be read"):

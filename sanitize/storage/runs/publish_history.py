@@ -127,12 +127,8 @@ def list_commands(workspace: Path) -> list[Mapping[str, Any]]:
     files = sorted(
         (workspace / PUBLISHED_FOLDER).glob("*.json"), key=lambda path: path.stat().st_mtime_ns
     )
-    return [found for path in files if (found := _read_record(path)) is not None]
-
-
-def _read_record(path: Path) -> dict[str, Any] | None:
     remedy = (
         "Restore the private folder; if that is not possible, delete this file: erasures then no"
         " longer reach the output that it was about"
     )
-    return read_saved_json(path, remedy)
+    return [found for path in files if (found := read_saved_json(path, remedy)) is not None]

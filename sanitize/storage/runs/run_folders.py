@@ -84,14 +84,16 @@ def write_plan(run_folder: Path, settings: Mapping[str, Any]) -> None:
 def list_runs(work: Path) -> list[SavedRun]:
     """The runs of WORK whose plan.json can be read, the latest last."""
     runs = []
-    for folder in list_folders(work / RUNS_FOLDER):
+    for folder in _list_started(work):
         with contextlib.suppress(OutputBroken):  # only who asks for this run needs to know
             runs += [run] if (run := SavedRun.read(folder)) else []
-    return sorted(runs, key=lambda run: _order_by_age(run.folder))
+    return runs
 
 
-def _order_by_age(run_folder: Path) -> tuple[int, Path]:
-    return (run_folder / PLAN_FILE).stat().st_mtime_ns, run_folder
+def _list_started(work: Path) -> list[Path]:
+    """The folders of the runs that have written their plan, the latest last."""
+    folders = [path for path in list_folders(work / RUNS_FOLDER) if (path / PLAN_FILE).is_file()]
+    return sorted(folders, key=lambda path: ((path / PLAN_FILE).stat().st_mtime_ns, path))
 
 
 def find_run(work: Path, name: str | None) -> SavedRun | None:
@@ -101,11 +103,10 @@ def find_run(work: Path, name: str | None) -> SavedRun | None:
     Without a name the latest run, or None if there is no run yet. Raises UsageError for an unknown
     name or an ambiguous prefix, and OutputBroken if the selected run has a damaged plan.json.
     """
-    known, folders = list_runs(work), list_folders(work / RUNS_FOLDER)
+    started = _list_started(work)
     if name is None:
-        started = [folder for folder in folders if (folder / PLAN_FILE).is_file()]
-        latest = max(started, key=_order_by_age, default=None)
-        return SavedRun.read(latest) if latest else None
+        return SavedRun.read(started[-1]) if started else None
+    known = list_runs(work)
     if runs_of_plan := [run for run in known if run.plan == name]:
         return runs_of_plan[-1]
     matching = [run for run in known if name and run.folder.name.startswith(name)]
@@ -116,9 +117,9 @@ def find_run(work: Path, name: str | None) -> SavedRun | None:
             f"{work}: {len(matching)} runs begin with {name}; give more of the hash:"
             f" {', '.join(run.folder.name for run in matching)}"
         )
-    for folder in folders if name else ():
+    for folder in started if name else ():
         if folder.name.startswith(name):
-            SavedRun.read(folder)
+            SavedRun.read(folder)  # raises the error of a damaged plan.json
     names = [*(run.folder.name for run in known), *(run.plan for run in known if run.plan)]
     raise UsageError(f"{work}: there is no run {name[:60]!r}; {suggest_names(name, names)}")
 
