@@ -34,7 +34,7 @@ from sanitize.engines.memory_limits import parse_memory_limit
 from sanitize.kinds.kind import list_kinds
 from sanitize.storage import table_schemas
 from sanitize.storage.parquet_files import open_table_writer, open_text_writer
-from sanitize.verification.file_check import check_files
+from sanitize.verification.published.file_check import check_files
 from sanitize.verification.search_terms import write_terms
 
 _FILE = 50_000  # values of one file of the vault
@@ -99,8 +99,8 @@ def run_check(folder: str, mode: str, limit: str) -> dict[str, Any]:
     """Run one check; called in a separate process."""
     from sanitize.core.text_cells import LeafPath
     from sanitize.storage.corpus import DocumentFile, Documents
-    from sanitize.verification.attribution import VerifyTask
     from sanitize.verification.shard_check import verify_task
+    from sanitize.verification.shard_reading import VerifyTask
 
     root = Path(folder)
     paths = sorted((root / "vault").iterdir())

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from sanitize.reporting.diff_page import DiffResult
     from sanitize.reporting.report_data import ReportResult, report
     from sanitize.storage.corpus import Corpus
-    from sanitize.verification.leak_check import VerifyResult, verify
+    from sanitize.verification.published.output_check import VerifyResult, verify
 
 # public name -> module below `sanitize`
 _EXPORTS = {
@@ -59,7 +59,7 @@ _EXPORTS = {
     "StatusResult": "inspection.sql_api",
     "StreamResult": "pipeline.streaming.stream_result",
     "SubjectResult": "pipeline.erasure.subject_request",
-    "VerifyResult": "verification.leak_check",
+    "VerifyResult": "verification.published.output_check",
     "detect": "inspection.text_functions",
     "diff": "inspection.output_diff",
     "doctor": "cli.doctor",
@@ -79,7 +79,7 @@ _EXPORTS = {
     "stream": "pipeline.streaming.stream",
     "subject": "pipeline.erasure.subject_request",
     "top": "inspection.sql_api",
-    "verify": "verification.leak_check",
+    "verify": "verification.published.output_check",
 }
 
 __all__ = [

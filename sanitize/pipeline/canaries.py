@@ -42,9 +42,9 @@ from sanitize.stages.corpus_pass import CorpusContext
 from sanitize.storage.corpus import DocumentFile, Documents
 from sanitize.storage.parquet_files import read_table
 from sanitize.storage.task_records import run_job
-from sanitize.verification.attribution import VerifyTask
 from sanitize.verification.search_terms import write_terms
 from sanitize.verification.shard_check import select_atomic_kinds, verify_task
+from sanitize.verification.shard_reading import VerifyTask
 
 CANARY_COUNT = 8
 _FINDERS = ("patterns", NAMES_FINDER)  # those that need no model and no list of the user

@@ -65,7 +65,7 @@ from sanitize.storage.publication import publish_corpus, shard_names
 from sanitize.storage.records.dataset_features import infer_features, published_features
 from sanitize.storage.remote_storage import is_url, require_local_path
 from sanitize.storage.runs.run_folders import write_plan
-from sanitize.verification.attribution import find_renamed_columns
+from sanitize.verification.shard_reading import find_renamed_columns
 
 Data = TypeVar("Data")  # a Dataset, a DatasetDict, a Polars frame or an Arrow table
 

@@ -28,14 +28,14 @@ from sanitize.storage.formats import shard_path
 from sanitize.storage.parquet_files import open_table_writer, read_table
 from sanitize.storage.publication import shard_names
 from sanitize.storage.runs.run_folders import find_unselected_values
-from sanitize.verification.attribution import DrawTimes, VerifyTask, find_renamed_columns
-from sanitize.verification.file_check import check_files
+from sanitize.verification.attribution import DrawTimes
 from sanitize.verification.leak_check import (
     UNSWEEPABLE_ADVICE,
     find_values_in_texts,
     leak_error,
     raise_on_leaks,
 )
+from sanitize.verification.published.file_check import check_files
 from sanitize.verification.search_terms import (
     ValueCounts,
     list_searched_forms,
@@ -43,6 +43,7 @@ from sanitize.verification.search_terms import (
     write_terms,
 )
 from sanitize.verification.shard_check import ShardFindings, select_atomic_kinds, verify_task
+from sanitize.verification.shard_reading import VerifyTask, find_renamed_columns
 
 MAX_SWEEPS = 3  # of one shard
 

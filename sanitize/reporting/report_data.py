@@ -47,7 +47,7 @@ from sanitize.storage.private_folder import (
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.runs.run_folders import require_index_of_run
 from sanitize.verification.leak_check import find_values_in_texts, write_terms_of_run
-from sanitize.verification.published_folder import require_run_tables
+from sanitize.verification.published.published_folder import require_run_tables
 
 SAMPLE_COUNT = 12
 _PAGE_TERMS_BYTES = 1 << 30  # memory for the search terms of a page

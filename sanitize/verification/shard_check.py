@@ -27,12 +27,6 @@ from sanitize.storage.files import attempt_file
 from sanitize.storage.parquet_files import open_table_writer, read_table
 from sanitize.text import name_search
 from sanitize.text.decodings import ENCODED_FORMS
-from sanitize.verification.attribution import (
-    VerifyTask,
-    describe_column,
-    read_shard_batches,
-    read_shard_schema,
-)
 from sanitize.verification.batch_check import (
     BatchFindings,
     BatchTables,
@@ -43,6 +37,12 @@ from sanitize.verification.column_texts import list_binary_texts, list_number_te
 from sanitize.verification.findings import Findings
 from sanitize.verification.parquet_pages import count_plain_bytes
 from sanitize.verification.search_terms import ALL_FORMS, SearchTerms, list_searched_forms
+from sanitize.verification.shard_reading import (
+    VerifyTask,
+    describe_column,
+    read_shard_batches,
+    read_shard_schema,
+)
 from sanitize.verification.value_matches import NONE, find_value_matches
 
 

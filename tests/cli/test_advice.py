@@ -381,6 +381,6 @@ def _belongs_to_others(place: str, option: str) -> bool:
         "--repo-type",
         "--local-dir",
     ) or (
-        (option == "--mode" and place.startswith("verification/leak_check.py"))
+        (option == "--mode" and place.startswith("verification/published/output_check.py"))
         or place.startswith("kernels/build.py")
     )

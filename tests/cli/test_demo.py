@@ -12,7 +12,7 @@ import pytest
 from sanitize.cli.demo import run_demo
 from sanitize.errors import UsageError
 from sanitize.pipeline.run_results import RunResult
-from sanitize.verification.leak_check import verify
+from sanitize.verification.published.output_check import verify
 
 
 @pytest.fixture(scope="module")

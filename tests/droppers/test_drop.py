@@ -25,7 +25,7 @@ from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages import corpus_pass
 from sanitize.storage import queries
-from sanitize.verification.leak_check import verify
+from sanitize.verification.published.output_check import verify
 from tests.support import read_texts
 
 FIND_SECTION = '[find]\nkinds = ["EMAIL_ADDRESS"]\n'

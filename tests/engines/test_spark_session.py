@@ -23,7 +23,7 @@ from sanitize.pipeline import manifest
 from sanitize.plans.settings import Settings
 from sanitize.reporting.outcomes import OutcomeTask
 from sanitize.storage.task_records import Job, load_record, run_job
-from sanitize.verification.attribution import VerifyTask
+from sanitize.verification.shard_reading import VerifyTask
 
 pyspark = pytest.importorskip("pyspark", reason="pyspark is not installed")
 

@@ -32,7 +32,7 @@ from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import load_plan
 from sanitize.plans.settings import Settings
 from sanitize.stages.scanner import Scanner
-from sanitize.verification.leak_check import verify
+from sanitize.verification.published.output_check import verify
 from tests.support import read_texts
 
 KEY = Key.from_seed(5)

@@ -56,7 +56,7 @@ from sanitize.storage.files import file_sha256
 from sanitize.storage.private_folder import IndexIncrement
 from sanitize.storage.publication import shard_name, shard_names
 from sanitize.storage.table_schemas import VALUE_SPELLINGS
-from sanitize.verification.leak_check import verify
+from sanitize.verification.published.output_check import verify
 
 PER_SHARD = 8
 CURATED = "edit.0.stores=curated"

@@ -11,7 +11,7 @@ import pytest
 
 import sanitize
 from sanitize.errors import LeakFound
-from sanitize.verification.leak_check import verify
+from sanitize.verification.published.output_check import verify
 
 # the digits of +1 432-555-0185 and of 432-555-0185, with other separators
 ROWS = [

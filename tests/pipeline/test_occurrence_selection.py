@@ -19,7 +19,7 @@ from sanitize.pipeline.run import run_with_settings
 from sanitize.pipeline.streaming.stream import to_stream_plan
 from sanitize.plans.plan import Plan, load_plan
 from sanitize.plans.settings import Settings
-from sanitize.verification.leak_check import verify
+from sanitize.verification.published.output_check import verify
 from tests.support import read_texts
 
 TEXTS = [

@@ -15,7 +15,7 @@ import sanitize
 from sanitize.errors import LeakFound
 from sanitize.pipeline import shard_checking
 from sanitize.pipeline.shard_checking import MAX_SWEEPS
-from sanitize.verification.leak_check import verify
+from sanitize.verification.published.output_check import verify
 
 BOB = "bob.mann@example.com"
 ENCODED = base64.b64encode(f"write to {BOB}".encode()).decode()

@@ -27,7 +27,7 @@ from sanitize.storage.files import file_sha256
 from sanitize.storage.formats import jsonl_zst, mds
 from sanitize.storage.parquet_files import open_text_writer
 from sanitize.train.corpus_reader import read_documents
-from sanitize.verification.leak_check import verify
+from sanitize.verification.published.output_check import verify
 
 FORMAT_MODULES = (jsonl_zst, mds)
 PERSON_TYPE = pa.struct([("who", pa.large_string()), ("at", pa.timestamp("ms"))])

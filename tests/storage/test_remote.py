@@ -54,7 +54,7 @@ from sanitize.storage.remote_storage import (
     is_url,
     redact_url,
 )
-from sanitize.verification.leak_check import verify
+from sanitize.verification.published.output_check import verify
 from tests.support import read_files
 
 CANARY = "canary-of-a-library"

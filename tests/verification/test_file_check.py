@@ -45,9 +45,7 @@ from sanitize.text.decodings import ENCODED_FORMS, iter_decodings
 from sanitize.text.decodings.coded_runs import find_digests
 from sanitize.verification import parquet_pages
 from sanitize.verification import search_terms as search_terms_module
-from sanitize.verification.file_check import FileCheckTask, check_file, check_files
 from sanitize.verification.findings import Findings
-from sanitize.verification.leak_check import verify
 from sanitize.verification.parquet_pages import (
     RowOnlyColumns,
     count_plain_bytes,
@@ -56,11 +54,13 @@ from sanitize.verification.parquet_pages import (
     read_bytes_outside_pages,
     read_pages,
 )
+from sanitize.verification.published.file_check import FileCheckTask, check_file, check_files
+from sanitize.verification.published.output_check import verify
 from sanitize.verification.search_terms import ALL_FORMS, SearchTerms, write_terms
 from sanitize.verification.value_matches import find_value_matches
 
 # the module; `sanitize.verify` is also a function
-leak_check = importlib.import_module("sanitize.verification.leak_check")
+output_check = importlib.import_module("sanitize.verification.published.output_check")
 MAIL, TEL, IBAN = "EMAIL_ADDRESS", "PHONE_NUMBER", "IBAN_CODE"
 BASE64 = [f"base64 {skip}" for skip in range(3)]
 DIGESTS = ["digest md5", "digest sha1", "digest sha256"]

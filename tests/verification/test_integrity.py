@@ -38,7 +38,7 @@ from sanitize.storage.corpus import Corpus
 from sanitize.storage.files import file_sha256
 from sanitize.storage.publication import CHECKSUMS_NAME, find_changed_files, read_mac_key
 from sanitize.storage.tombstones import Tombstones
-from sanitize.verification.leak_check import VerifyResult, verify
+from sanitize.verification.published.output_check import VerifyResult, verify
 
 ANN, ROE = "ann.lee@example.com", "roe@example.org"
 SHARD = "data/train-00000-of-00002.parquet"

@@ -41,10 +41,11 @@ from sanitize.storage.corpus import DocumentFile, Documents, cell_leaves
 from sanitize.storage.files import file_sha256
 from sanitize.text.literal_search import LiteralMatcher, LiteralMatches
 from sanitize.verification import search_terms
-from sanitize.verification.attribution import VerifyTask
-from sanitize.verification.leak_check import VerifyResult, find_values_in_texts, verify
+from sanitize.verification.leak_check import find_values_in_texts
+from sanitize.verification.published.output_check import VerifyResult, verify
 from sanitize.verification.search_terms import write_terms
 from sanitize.verification.shard_check import ShardFindings, verify_task
+from sanitize.verification.shard_reading import VerifyTask
 from tests.support import full_width, read_files, read_texts
 
 BOB, LEE, PHONE, CARD, IP = (

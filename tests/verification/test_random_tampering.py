@@ -22,7 +22,7 @@ from sanitize.storage import tombstones
 from sanitize.storage.files import file_sha256
 from sanitize.storage.publication import CHECKSUMS_NAME
 from sanitize.storage.tombstones import Tombstones
-from sanitize.verification.leak_check import verify
+from sanitize.verification.published.output_check import verify
 
 ADDRESSES = (
     "ann.lee@example.com",

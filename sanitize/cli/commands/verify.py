@@ -36,7 +36,7 @@ def command(
 ) -> None:
     """Check a published folder: files against the manifest (exit 3), and removed values that occur
     in it (exit 4)."""
-    from sanitize.verification.leak_check import verify as verify_output
+    from sanitize.verification.published.output_check import verify as verify_output
 
     found = verify_output(
         out,

@@ -74,7 +74,7 @@ from sanitize.storage.runs import publish_history
 from sanitize.storage.task_records import hash_json
 from sanitize.text import name_search
 from sanitize.text.literal_search import LiteralMatcher
-from sanitize.verification.leak_check import verify
+from sanitize.verification.published.output_check import verify
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -98,7 +98,7 @@ from sanitize.storage.private_folder import (
 from sanitize.storage.publication import recover_output
 from sanitize.storage.task_records import Job, hash_json, run_job
 from sanitize.storage.views.sql_text import check_encodable
-from sanitize.verification.attribution import find_renamed_columns
+from sanitize.verification.shard_reading import find_renamed_columns
 
 # bytes that a run needs in WORK and OUT for each byte of input, measured on mail, logs and prose;
 # compressed inputs are decompressed

@@ -32,7 +32,7 @@ from sanitize.plans.plan import Plan
 from sanitize.readers.column_policies import make_undecided_error, names_people
 from sanitize.stages.detection import ColumnCounts, FindTask, find_in_texts
 from sanitize.storage.records.dataset_features import list_label_names
-from sanitize.verification.attribution import describe_column
+from sanitize.verification.shard_reading import describe_column
 
 # words in the name of a column that say which kind it holds, besides those of the kind's own name
 _NAME_WORDS: Mapping[str, frozenset[str]] = {

@@ -31,7 +31,7 @@ from sanitize.plans.settings import Settings
 from sanitize.reporting.report_data import report
 from sanitize.storage import locks, publication
 from sanitize.storage.files import read_json, tree_sha256
-from sanitize.verification.leak_check import verify
+from sanitize.verification.published.output_check import verify
 
 ANN = "ann.roe@example.com"
 SETTINGS = Settings(workers=1, rows_per_shard=3)

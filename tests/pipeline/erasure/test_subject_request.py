@@ -36,7 +36,7 @@ from sanitize.storage.tombstones import Tombstones
 from sanitize.text import name_search
 from sanitize.text.address_lists import find_display_names
 from sanitize.text.mail_headers import find_header_lines
-from sanitize.verification.leak_check import verify
+from sanitize.verification.published.output_check import verify
 
 KEY = Key.from_seed(5)
 ANN, ANN2 = "ann.roe@example.com", "aroe77@example.org"

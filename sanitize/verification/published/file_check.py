@@ -23,7 +23,6 @@ from sanitize.core.engine import Engine
 from sanitize.core.text_cells import PathArrays, flatten_leaf, is_text_type, list_text_leaves
 from sanitize.storage.formats import find_packed_format
 from sanitize.text import name_search
-from sanitize.verification.attribution import VerifyTask, read_shard_batches, read_shard_schema
 from sanitize.verification.column_texts import list_binary_texts, list_texts_in_bytes
 from sanitize.verification.findings import Findings, LeakFinding
 from sanitize.verification.parquet_pages import (
@@ -38,6 +37,7 @@ from sanitize.verification.parquet_pages import (
 )
 from sanitize.verification.search_terms import ALL_FORMS, SearchTerms
 from sanitize.verification.shard_check import count_mentions, describe_columns
+from sanitize.verification.shard_reading import VerifyTask, read_shard_batches, read_shard_schema
 from sanitize.verification.value_matches import ValueMatches, describe_forms, find_value_matches
 
 _DIGITS, _DIGEST = ALL_FORMS.index("digits"), ALL_FORMS.index("digest")
