@@ -21,6 +21,7 @@ import pyarrow.compute as pc
 
 from sanitize.array_types import I32, I64
 
+LIST_STEP = "[]"
 JSON_STEP = "{}"  # the last step of a leaf: the strings inside a string of JSON
 _MIN_NUMBER_LENGTH = (
     7  # no kind has a value of fewer digits in a row that a number alone would show
@@ -31,20 +32,41 @@ _LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*+', re.DOTALL)
 @dataclass(frozen=True)
 class LeafPath:
     """A path to strings: the column, then `[]` for every list and a name for every struct field on
-    the way down; at last `{}` for the strings inside JSON."""
+    the way down (`get_step`); at last `{}` for the strings inside JSON."""
 
     column: str
     steps: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.column + "".join(
-            step if step in ("[]", JSON_STEP) else f".{step}" for step in self.steps
+            step if step in (LIST_STEP, JSON_STEP) else f".{step}" for step in self.steps
         )
+
+    @property
+    def field_names(self) -> list[str]:
+        """The names of the struct fields on the way down."""
+        return [get_field_name(step) for step in self.steps if step not in (LIST_STEP, JSON_STEP)]
 
     @property
     def stored(self) -> LeafPath:
         """The path to the strings that are stored: of a leaf inside JSON, the JSON."""
         return LeafPath(self.column, self.steps[:-1]) if self.steps[-1:] == (JSON_STEP,) else self
+
+
+def get_step(field_name: str) -> str:
+    r"""The step into a struct field: its name. `[]` and `{}` are steps of their own: fields with
+    these names, and with such a name behind backslashes, get one backslash more.
+
+    >>> get_step("author"), get_step("[]"), get_field_name(get_step("[]"))
+    ('author', '\\[]', '[]')
+    """
+    is_reserved = field_name.lstrip("\\") in (LIST_STEP, JSON_STEP)
+    return f"\\{field_name}" if is_reserved else field_name
+
+
+def get_field_name(step: str) -> str:
+    """The name of the struct field that a step of `get_step` leads into."""
+    return step[1:] if step.lstrip("\\") in (LIST_STEP, JSON_STEP) else step
 
 
 def column_of_path(path: str) -> str:
@@ -82,14 +104,14 @@ def list_text_leaves(schema: pa.Schema) -> list[LeafPath]:
         if is_text_type(kind):
             found.append(leaf)
         elif pa.types.is_map(kind):
-            entries = LeafPath(leaf.column, (*leaf.steps, "[]"))
+            entries = LeafPath(leaf.column, (*leaf.steps, LIST_STEP))
             walk(kind.key_type, LeafPath(entries.column, (*entries.steps, "key")))
             walk(kind.item_type, LeafPath(entries.column, (*entries.steps, "value")))
         elif is_list_type(kind):
-            walk(kind.value_type, LeafPath(leaf.column, (*leaf.steps, "[]")))
+            walk(kind.value_type, LeafPath(leaf.column, (*leaf.steps, LIST_STEP)))
         elif pa.types.is_struct(kind):
             for field in kind:
-                walk(field.type, LeafPath(leaf.column, (*leaf.steps, field.name)))
+                walk(field.type, LeafPath(leaf.column, (*leaf.steps, get_step(field.name))))
 
     for field in schema:
         walk(field.type, LeafPath(field.name))
@@ -179,7 +201,7 @@ def flatten_leaf(
         path = leaf.steps[: number + 1]
         if path in path_arrays:
             array, rows = path_arrays[path]
-        elif step == "[]":
+        elif step == LIST_STEP:
             lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0), np.int64)
             rows = np.repeat(rows, lengths)
             array = array.flatten()
@@ -189,12 +211,12 @@ def flatten_leaf(
             rows = np.repeat(rows, [len(found) for found in strings])
             array = pa.array([text for found in strings for text in found], pa.large_string())
         else:
-            if array.type.get_field_index(step) < 0:
+            if array.type.get_field_index(get_field_name(step)) < 0:
                 raise pa.ArrowInvalid("a struct has no field of this name, or several")
             # every call of Arrow on a struct, such as `struct_field` or `is_valid`, takes time for
             # each of its fields
             for field, values in zip(array.type, array.flatten(), strict=True):
-                path_arrays[(*path[:-1], field.name)] = values, rows
+                path_arrays[(*path[:-1], get_step(field.name))] = values, rows
             array, rows = path_arrays[path]
     if not leaf.steps:
         return FlatTexts(array, rows, np.zeros(len(rows), np.int32))
@@ -224,15 +246,15 @@ def _rebuild(array: pa.Array, texts: Mapping[tuple[str, ...], pa.Array]) -> pa.A
         ]
         return pa.array(rewritten, pa.large_string())
     mask = array.is_null() if array.null_count else None
-    if "[]" in by_step:
+    if LIST_STEP in by_step:
         lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0), np.int64)
         offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int64())
         return pa.LargeListArray.from_arrays(
-            offsets, _rebuild(array.flatten(), by_step["[]"]), mask=mask
+            offsets, _rebuild(array.flatten(), by_step[LIST_STEP]), mask=mask
         )
     fields: list[Any] = list(array.type)
     parts = [
-        _rebuild(part, by_step[field.name]) if field.name in by_step else part
+        _rebuild(part, by_step[step]) if (step := get_step(field.name)) in by_step else part
         for field, part in zip(fields, array.flatten(), strict=True)
     ]
     return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
@@ -256,14 +278,14 @@ def iterate_leaf(
     """
     if not steps:
         yield value
-    elif steps[0] == "[]":
+    elif steps[0] == LIST_STEP:
         for inner in value if isinstance(value, list) else ():
             yield from iterate_leaf(inner, steps[1:], fill_missing=fill_missing)
     elif steps[0] == JSON_STEP:
         yield from list_strings(value) if isinstance(value, str) else ()
-    elif isinstance(value, dict) and steps[0] in value:
-        yield from iterate_leaf(value[steps[0]], steps[1:], fill_missing=fill_missing)
-    elif fill_missing and not {"[]", JSON_STEP} & set(steps):
+    elif isinstance(value, dict) and (name := get_field_name(steps[0])) in value:
+        yield from iterate_leaf(value[name], steps[1:], fill_missing=fill_missing)
+    elif fill_missing and not {LIST_STEP, JSON_STEP} & set(steps):
         yield None
 
 
@@ -274,7 +296,7 @@ def replace_leaf(
     `iterate_leaf`."""
     if not steps:
         return next(texts) if value is None or isinstance(value, str) else value
-    if steps[0] == "[]":
+    if steps[0] == LIST_STEP:
         return (
             [replace_leaf(one, steps[1:], texts, fill_missing=fill_missing) for one in value]
             if isinstance(value, list)
@@ -286,12 +308,12 @@ def replace_leaf(
             if isinstance(value, str)
             else value
         )
-    if isinstance(value, dict) and steps[0] in value:
+    if isinstance(value, dict) and (name := get_field_name(steps[0])) in value:
         return {
             **value,
-            steps[0]: replace_leaf(value[steps[0]], steps[1:], texts, fill_missing=fill_missing),
+            name: replace_leaf(value[name], steps[1:], texts, fill_missing=fill_missing),
         }
-    if fill_missing and not {"[]", JSON_STEP} & set(steps):
+    if fill_missing and not {LIST_STEP, JSON_STEP} & set(steps):
         next(texts)
     return value
 

@@ -86,12 +86,13 @@ def type_at_leaf(leaf: text_cells.LeafPath, schema: pa.Schema) -> pa.DataType | 
     for step in leaf.steps:
         if pa.types.is_null(data_type):
             return data_type
-        if step == "[]":
+        if step == text_cells.LIST_STEP:
             data_type = data_type.value_type if text_cells.is_list_type(data_type) else None
         else:
             data_type = (
-                data_type.field(step).type
-                if pa.types.is_struct(data_type) and data_type.get_field_index(step) >= 0
+                data_type.field(name).type
+                if pa.types.is_struct(data_type)
+                and data_type.get_field_index(name := text_cells.get_field_name(step)) >= 0
                 else None
             )
         if data_type is None:

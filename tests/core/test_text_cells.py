@@ -53,6 +53,14 @@ def test_leaves_in_schema_order(kind: pa.DataType, expected: list[str]) -> None:
     assert [str(leaf) for leaf in list_text_leaves(schema)] == ["before", *expected]
 
 
+FIELD_NAMES = {
+    "[]": r"\[]",
+    "{}": r"\{}",
+    r"\[]": r"\\[]",
+    r"\\{}": r"\\\{}",
+    "\\": "\\",
+    "[0]": "[0]",
+}
 # (type, values, leaf, its texts, the row of each, the position of each)
 CASES: list[tuple[pa.DataType, list[Any], str, list[str | None], list[int], list[int]]] = [
     (TEXT, ["a", None, ""], "c", ["a", None, ""], [0, 1, 2], [0, 0, 0]),
@@ -92,6 +100,18 @@ CASES: list[tuple[pa.DataType, list[Any], str, list[str | None], list[int], list
         ["hi", None, "é"],
         [0, 0, 3],
         [0, 1, 0],
+    ),
+    # fields with the names of steps, and with the names that such fields have as steps
+    *(
+        (
+            pa.struct([(name, pa.large_list(pa.struct([(name, TEXT)]))) for name in FIELD_NAMES]),
+            [{name: [{name: f"{name} a"}, {name: f"{name} b"}] for name in FIELD_NAMES}],
+            f"c.{step}[].{step}",
+            [f"{name} a", f"{name} b"],
+            [0, 0],
+            [0, 1],
+        )
+        for name, step in FIELD_NAMES.items()
     ),
 ]
 

@@ -15,6 +15,7 @@ import pytest
 import sanitize
 from sanitize.errors import LeakFound, UsageError
 from sanitize.pipeline.indexing import kept_columns
+from tests.support import write_json_lines
 
 ANN, CARD = "ann.lee@example.com", "4111111111111111"
 PLAIN = ["hello", "good morning"]
@@ -402,3 +403,25 @@ def test_names_of_dropped_columns_that_identify_people(name: str, identifies: bo
     assert kept_columns.select_value_leaves(schema, {name: "keep"}) == []
     (pseudonymized,) = kept_columns.select_value_leaves(schema, {name: "pseudonymize"})
     assert pseudonymized.is_identity
+
+
+@pytest.mark.parametrize("source", ["run", "stream"])
+@pytest.mark.parametrize("name", ["[]", "{}", r"\[]", "a[]", "a.b", "[0]"])
+def test_fields_with_the_names_of_steps_are_sanitized(
+    name: str, source: str, tmp_path: Path
+) -> None:
+    address = "ann.roe@example.com"
+    row = {
+        "text": f"mail {address}",
+        "meta": {name: address, "list": [{name: [f"to {address}"]}]},
+        name: {"x": address},
+    }
+    replaced = json.loads(json.dumps(row).replace(address, "[EMAIL_ADDRESS]"))
+    if source == "stream":
+        assert list(sanitize.stream([row], plan="redact")) == [replaced]
+        return
+    rows = write_json_lines(tmp_path / "a.jsonl", [row])
+    result = sanitize.run(rows, tmp_path / "out", plan="redact", workers=1)
+    (written,) = sanitize.Corpus.open(tmp_path / "out").table().to_pylist()
+    assert {column: written[column] for column in row} == replaced
+    assert sanitize.sql(result.work, "SELECT count(ngram) AS n FROM ngrams")["n"].item()

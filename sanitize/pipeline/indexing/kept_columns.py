@@ -24,7 +24,7 @@ from typing import Any
 import pyarrow as pa
 
 from sanitize.core.command_results import KeptValues
-from sanitize.core.text_cells import JSON_STEP, LeafPath, list_text_leaves
+from sanitize.core.text_cells import LeafPath, list_text_leaves
 from sanitize.errors import LeakFound
 from sanitize.kinds.kind import all_kinds
 from sanitize.pipeline.indexing.column_value_finder import ValueLeaf, number_texts_type
@@ -108,15 +108,7 @@ def list_person_fields(leaves: Collection[LeafPath]) -> list[str]:
     whose last name names people, such as `messages[].author`."""
     _, *others = leaves
     leaves = [leaf for leaf in others if leaf.steps]
-    last_names = [
-        next((step for step in reversed(leaf.steps) if step not in ("[]", JSON_STEP)), "")
-        for leaf in leaves
-    ]
-    return [
-        str(leaf)
-        for leaf, name in zip(leaves, last_names, strict=True)
-        if name and names_people(name)
-    ]
+    return [str(leaf) for leaf in leaves if leaf.field_names and names_people(leaf.field_names[-1])]
 
 
 def check_names(
@@ -173,7 +165,7 @@ def describe_value_leaf(
     A pseudonymized column identifies people, as the id and the user (`is_role`) do; a dropped one,
     or a field inside it, where its name says so.
     """
-    names = [leaf.column, *(step for step in leaf.steps if step not in ("[]", JSON_STEP))]
+    names = [leaf.column, *leaf.field_names]
     kind = next(
         (
             name
@@ -273,7 +265,7 @@ def decide(
 
 def _says_kind(leaf: LeafPath, kind: str) -> bool:
     """True if the last name on the path to the strings names their kind, in the output."""
-    name = next((step for step in reversed(leaf.steps) if step != "[]"), leaf.column)
+    name = [leaf.column, *leaf.field_names][-1]
     words = set(_split_name(name))
     return bool(
         words

@@ -26,9 +26,11 @@ from sanitize.array_types import I64
 from sanitize.core.keys import Key, pseudonymize_column
 from sanitize.core.text_cells import (
     JSON_STEP,
+    LIST_STEP,
     LeafPath,
     canonical_type,
     flatten_leaf,
+    get_step,
     is_text_type,
     iterate_leaf,
     list_text_leaves,
@@ -162,7 +164,9 @@ class FieldCells:
     @classmethod
     def apart(cls, field_no: int, path: LeafPath) -> FieldCells:
         """A column of the texts of one field: texts, or lists of them."""
-        return cls(path, LeafPath(f"texts {field_no}", ("[]",) if _is_list(path.steps) else ()))
+        return cls(
+            path, LeafPath(f"texts {field_no}", (LIST_STEP,) if _is_list(path.steps) else ())
+        )
 
 
 @dataclass(frozen=True, repr=False)
@@ -590,7 +594,7 @@ class ArrowBatch:
                 new_columns |= {leaf.column} if layout.add_column(leaf.column) else set()
                 is_json = (
                     leaf.column in json_columns
-                    and leaf.steps in ((), ("[]",))
+                    and leaf.steps in ((), (LIST_STEP,))
                     and leaf.column != layout.main_column
                 )
                 layout.add_text_field(
@@ -665,11 +669,10 @@ class ArrowBatch:
         policies = {name: self._get_policy(layout, name) for name in canonical.column_names}
         names = [name for name, policy in policies.items() if policy != "drop"]
         names += [
-            step
+            name
             for leaf in list_text_leaves(canonical.schema)
             if policies[leaf.column] != "drop"
-            for step in leaf.steps
-            if step != "[]"
+            for name in leaf.field_names
         ]
         value_cells = [
             (one, cells.texts, cells.rows)
@@ -751,7 +754,7 @@ class ArrowBatch:
         leaves = list_text_leaves(
             pa.schema([(field.name, canonical_type(field.type)) for field in self.table.schema])
         )
-        return [leaf.column for leaf in leaves if leaf.steps in ((), ("[]",))]
+        return [leaf.column for leaf in leaves if leaf.steps in ((), (LIST_STEP,))]
 
     def has_column(self, name: str) -> bool:
         """See `StreamBatch`."""
@@ -768,7 +771,7 @@ class ArrowBatch:
 
 def _is_list(steps: Steps) -> bool:
     """Whether a record may have several texts at the end of a path."""
-    return "[]" in steps or JSON_STEP in steps
+    return LIST_STEP in steps or JSON_STEP in steps
 
 
 def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
@@ -822,11 +825,11 @@ def _find_string_paths(value: Any, steps: Steps, field_names: set[str]) -> Itera
         yield steps
     elif isinstance(value, list):
         for inner in value:
-            yield from _find_string_paths(inner, (*steps, "[]"), field_names)
+            yield from _find_string_paths(inner, (*steps, LIST_STEP), field_names)
     elif isinstance(value, dict):
         field_names.update(value)
         for name, inner in value.items():
-            yield from _find_string_paths(inner, (*steps, name), field_names)
+            yield from _find_string_paths(inner, (*steps, get_step(name)), field_names)
 
 
 def _list_value_cells(
@@ -861,10 +864,10 @@ def _iterate_cells(value: Any, steps: Steps) -> Iterator[tuple[Steps, str | int]
         yield steps, value
     elif isinstance(value, list):
         for inner in value:
-            yield from _iterate_cells(inner, (*steps, "[]"))
+            yield from _iterate_cells(inner, (*steps, LIST_STEP))
     elif isinstance(value, dict):
         for name, inner in value.items():
-            yield from _iterate_cells(inner, (*steps, str(name)))
+            yield from _iterate_cells(inner, (*steps, get_step(str(name))))
 
 
 def _iterate_numbers(value: Any) -> Iterator[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from sanitize.core.text_cells import LIST_STEP, get_field_name
 from sanitize.storage import table_schemas
 from sanitize.storage.views.sql_text import SqlView, empty_select, quote_literal, quote_name
 
@@ -93,15 +94,15 @@ def _text_expression(
     if not steps:
         return column, False
     name = column_type.id.lower()
-    if steps[0] == "[]":
+    if steps[0] == LIST_STEP:
         if name == "map":  # in the standard form a map is a list of its entries
             children = dict(column_type.children)
             text = f"map_{steps[1]}s({column})"
             return _list_expression(text, children[steps[1]], steps[2:], depth)
         return _list_expression(column, column_type.children[0][1], steps[1:], depth)
-    children = dict(column_type.children)
+    children, field = dict(column_type.children), get_field_name(steps[0])
     return _text_expression(
-        f"struct_extract({column}, {quote_literal(steps[0])})", children[steps[0]], steps[1:], depth
+        f"struct_extract({column}, {quote_literal(field)})", children[field], steps[1:], depth
     )
 
 
