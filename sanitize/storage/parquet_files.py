@@ -15,6 +15,7 @@ files must have a memory limit.
 
 from __future__ import annotations
 
+import errno
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -43,10 +44,27 @@ def read_table(
     columns: Sequence[str] | None = None,
     filters: pc.Expression | None = None,
 ) -> pa.Table:
-    """The rows of one file, or of some of its columns, for which `filters` is true. Folders in the
-    path that look like `key=value` are no columns."""
+    """The rows of one table of WORK, or of some of its columns, for which `filters` is true.
+    Folders in the path that look like `key=value` are no columns. Raises OutputBroken for a file
+    that is damaged or gone."""
     names = None if columns is None else list(columns)
-    return pq.read_table(path, columns=names, filters=filters, partitioning=None)
+    try:
+        return pq.read_table(path, columns=names, filters=filters, partitioning=None)
+    except (pa.ArrowInvalid, OSError) as error:
+        if isinstance(error, OSError) and error.errno not in (None, errno.ENOENT):
+            raise  # of the disk
+        raise broken_table_error(path, error) from None
+
+
+def broken_table_error(path: Path | str, error: Exception) -> OutputBroken:
+    """The error for a table of WORK (its file, or WORK) that is damaged or gone. The libraries'
+    messages may quote bytes."""
+    state = "is missing" if isinstance(error, FileNotFoundError) else "cannot be read"
+    return OutputBroken(
+        f"{path}: a table of the private folder {state} ({type(error).__name__}). `sanitize index`,"
+        " with the options of the run, rebuilds those of the index; for those of a run, move its"
+        " output away and run it again"
+    )
 
 
 def row_group_starts(metadata: pq.FileMetaData) -> I64:

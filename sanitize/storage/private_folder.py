@@ -149,19 +149,16 @@ def find_blacklist(path: str | Path) -> Path:
 
 @contextlib.contextmanager
 def report_broken_tables(work: Path) -> Iterator[None]:
-    """Context reading tables of WORK: a file that is damaged or gone becomes an OutputBroken. The
-    libraries' messages may quote bytes."""
+    """Context reading tables of WORK: a file that is damaged or gone becomes an OutputBroken."""
     import polars as pl
     import pyarrow as pa
+
+    from sanitize.storage.parquet_files import broken_table_error
 
     try:
         yield
     except (pl.exceptions.PolarsError, pa.ArrowInvalid, FileNotFoundError) as error:
-        raise OutputBroken(
-            f"{work}: a table in it cannot be read ({type(error).__name__}). `sanitize index`, with"
-            " the options of the run, rebuilds those of the index; for those of a run, move its"
-            " output away and run it again"
-        ) from None
+        raise broken_table_error(work, error) from None
 
 
 def read_frames(work: Path, folder: Path, columns: Sequence[str]) -> Iterator[pl.DataFrame]:

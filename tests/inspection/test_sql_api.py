@@ -200,13 +200,16 @@ def test_a_file_that_is_no_json_object_is_reported(
     assert sanitize.top(work).height == 3
 
 
-def test_a_damaged_record_of_a_publication_is_reported(workspace: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("content", ["{", "{}", '{"out": 1}'])
+def test_a_damaged_record_of_a_publication_is_reported(
+    content: str, workspace: Path, tmp_path: Path
+) -> None:
     """Without it, an erasure would not reach the output."""
     work, match = tmp_path / "work", tmp_path / "who.txt"
     shutil.copytree(workspace, work)
     match.write_text("bob.lee@example.com\n")
     (record,) = (work / "published").iterdir()
-    record.write_text("{")
+    record.write_text(content)
     with pytest.raises(OutputBroken, match=rf"{record.name}: is damaged: .*delete this file"):
         sanitize.subject(work, match, erase=True, seed=1, workers=1)
     record.unlink()

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -222,3 +223,46 @@ def test_closed_streams_change_nothing(closed: str, folder: Path) -> None:
     assert (folder / "again" / "SHA256SUMS").read_bytes() == (
         folder / "out" / "SHA256SUMS"
     ).read_bytes()
+
+
+# a table of the private folder is missing or damaged: what every command does
+TABLE_COMMANDS = (
+    ("sql", "w", "SELECT count(*) FROM occurrences"),
+    ("sql", "w", "SELECT count(*) FROM documents"),
+    ("top", "w"),
+    ("subject", "w", "--match", "who.txt"),
+    ("diff", "out", "--work", "w"),
+    ("report", "out", "--work", "w", "--to", "page.html"),
+    ("verify", "out", "--work", "w"),
+    ("label", "w", "--no-ask"),
+    ("subject", "w", "--match", "who.txt", "--erase"),
+    ("run", "in.jsonl", "-o", "out2", "--work", "w", "--plan", "rmft", "-q", "--workers", "1"),
+)
+WRITING_COMMANDS = ("subject", "run")  # these get a copy of the folder of their own
+
+
+@pytest.mark.slow
+def test_a_broken_table_is_never_an_internal_error(folder: Path, console: Console) -> None:
+    (folder / "who.txt").write_text(f"{ANN}\n")
+    arguments = ("run", "in.jsonl", "-o", "out", "--plan", "redact", "-q", "--workers", "1")
+    assert console(*arguments)[0] == 0
+    tables = sorted((folder / "out.private").rglob("*.parquet"))
+    assert len(tables) > 15
+    failures = 0
+    for table_no, table in enumerate(tables):
+        for number, command in enumerate(TABLE_COMMANDS):
+            if number == 0 or command[0] in WRITING_COMMANDS:
+                for name in ("w", "out2"):
+                    shutil.rmtree(folder / name, ignore_errors=True)
+                shutil.copytree(folder / "out.private", folder / "w")
+                broken = folder / "w" / table.relative_to(folder / "out.private")
+                content = broken.read_bytes()
+                broken.unlink()
+                if table_no % 2:  # truncated; the others are deleted
+                    broken.write_bytes(content[: len(content) // 2])
+            code, _, err = console(*command)
+            place = (table.relative_to(folder), command, err)
+            assert code in (0, 2, 3), place
+            assert not any(word in err for word in ("internal error", "Traceback", ANN)), place
+            failures += code != 0
+    assert failures > 20

@@ -16,11 +16,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from sanitize.errors import OutputBroken
 from sanitize.storage import private_folder
 from sanitize.storage.files import file_sha256, read_json, read_saved_json, write_json
 from sanitize.storage.private_folder import PUBLISHED_FOLDER, RUNS_FOLDER, VAULT_FOLDER
 from sanitize.storage.remote_storage import is_url
 from sanitize.storage.task_records import hash_json
+
+# what every reader of a record relies on
+_COMMAND_KEYS = {"out": str, "inputs": list, "settings": dict, "plan": dict, "plan_hash": str}
 
 
 def record_command(
@@ -131,4 +135,15 @@ def list_commands(workspace: Path) -> list[Mapping[str, Any]]:
         "Restore the private folder; if that is not possible, delete this file: erasures then no"
         " longer reach the output that it was about"
     )
-    return [found for path in files if (found := read_saved_json(path, remedy)) is not None]
+    commands: list[Mapping[str, Any]] = []
+    for path in files:
+        command = read_saved_json(path, remedy)
+        if command is None:  # deleted since the folder was listed
+            continue
+        for name, expected_type in _COMMAND_KEYS.items():
+            if not isinstance(command.get(name), expected_type):
+                raise OutputBroken(
+                    f"{path}: is damaged: it lacks {name}, or has another type of it. {remedy}"
+                )
+        commands.append(command)
+    return commands
