@@ -380,7 +380,7 @@ def test_a_damaged_table_is_named_without_its_bytes(
     for call in calls:
         with pytest.raises(
             OutputBroken,
-            match="table of the private folder cannot be read|is missing or not the file that the run",
+            match="of the private folder cannot be read|is missing or not the file that the run",
         ) as caught:
             call()
         assert "ann.lee" not in str(caught.value)
