@@ -106,7 +106,10 @@ def command_page() -> str:
 
 def format_command(program: str, name: str, command: click.Command) -> list[str]:
     """Usage and options of a command."""
-    context = click.Context(command, info_name=f"{program} {name}")
+    # a command keeps the help option of its first context: without these names it would lose -h
+    context = click.Context(
+        command, info_name=f"{program} {name}", help_option_names=["-h", "--help"]
+    )
     lines = [
         "```text",
         " ".join([f"{program} {name}", *command.collect_usage_pieces(context)]),
