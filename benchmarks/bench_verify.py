@@ -10,16 +10,10 @@ does: with search terms prepared in parts that fit the limit. Memory is the larg
 
 from __future__ import annotations
 
-import argparse
 import base64
-import concurrent.futures
-import datetime
 import itertools
 import json
-import multiprocessing
-import resource
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
@@ -27,15 +21,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.bench import describe_machine
+from benchmarks import runner
 from sanitize.cli.generated_mails import generate_mails
+from sanitize.core.text_cells import LeafPath
 from sanitize.engines.local import LocalEngine
 from sanitize.engines.memory_limits import parse_memory_limit
 from sanitize.kinds.kind import list_kinds
 from sanitize.storage import table_schemas
+from sanitize.storage.corpus import DocumentFile, Documents
 from sanitize.storage.parquet_files import open_table_writer, open_text_writer
+from sanitize.verification.attribution import VerifyTask
 from sanitize.verification.file_check import check_files
 from sanitize.verification.search_terms import write_terms
+from sanitize.verification.shard_check import verify_task
 
 _FILE = 50_000  # values of one file of the vault
 _LEAKS = 100
@@ -95,23 +93,13 @@ def write_shard(path: Path, mb: int, values: int, identity: str = "") -> int:
     return size
 
 
-def run_check(folder: str, mode: str, limit: str) -> dict[str, Any]:
+def run_check(root: Path, mode: str, limit: str) -> dict[str, Any]:
     """Run one check; called in a separate process."""
-    from sanitize.core.text_cells import LeafPath
-    from sanitize.storage.corpus import DocumentFile, Documents
-    from sanitize.verification.attribution import VerifyTask
-    from sanitize.verification.shard_check import verify_task
-
-    root = Path(folder)
     paths = sorted((root / "vault").iterdir())
     rows = pq.read_metadata(root / "shard.parquet").num_rows
     schema = pa.schema([("text", pa.large_string())])
-    empty = {
-        name: pa.table({field.name: pa.array([], field.type) for field in which})
-        for name, which in _TABLES.items()
-    }
-    for name, table in empty.items():
-        pq.write_table(table, root / f"{name}.parquet")
+    for name, columns in _TABLES.items():
+        pq.write_table(columns.empty_table(), root / f"{name}.parquet")
     pq.write_table(pa.table({"doc_no": pa.array(range(rows), pa.int64())}), root / "rows.parquet")
     source = DocumentFile(
         path=str(root / "shard.parquet"), rows=rows, first_doc_no=0, columns={"text": "text"}
@@ -134,34 +122,33 @@ def run_check(folder: str, mode: str, limit: str) -> dict[str, Any]:
         sweep_path=root / "sweep.parquet",
     )
     list_kinds()
-    engine = LocalEngine(workers=1, spill=root)
-    began, wall = time.process_time(), time.monotonic()
-    write_terms(
-        paths,
-        ["EMAIL_ADDRESS"],
-        root / "terms",
-        parse_memory_limit(limit),
-        check_mode=task.check_mode,
-    )
-    written = time.process_time() - began
-    result = verify_task(task)
-    found = result.swept
-    if mode == "full":
-        check_files(
-            engine,
-            [(task, "shard.parquet")],
-            [],
-            task.terms,
-            checked_bytes=[result.plain_bytes],
-        )
+
+    def write_own_terms() -> None:
+        memory = parse_memory_limit(limit)
+        write_terms(paths, ["EMAIL_ADDRESS"], root / "terms", memory, check_mode=task.check_mode)
+
+    def check() -> int:
+        result = verify_task(task)
+        if mode == "full":
+            check_files(
+                LocalEngine(workers=1, spill=root),
+                [(task, "shard.parquet")],
+                [],
+                task.terms,
+                checked_bytes=[result.plain_bytes],
+            )
+        return result.swept
+
+    writing, _ = runner.measure_call(write_own_terms)
+    checking, found = runner.measure_call(check)
     return {
-        "cpu_s": round(time.process_time() - began, 2),
-        "wall_s": round(time.monotonic() - wall, 2),
-        "forms_cpu_s": round(written, 2),
+        "cpu_s": round(writing.cpu_s + checking.cpu_s, 2),
+        "wall_s": round(writing.wall_s + checking.wall_s, 2),
+        "forms_cpu_s": round(writing.cpu_s, 2),
         "found": found,
         "passes": len(list((root / "terms").glob("pass-*"))),
         "memory_limit": limit,
-        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "peak_rss_mb": round(checking.peak_rss_mb, 1),
     }
 
 
@@ -187,8 +174,7 @@ def measure_check(
     identity = "id." if mode == "rows" else ""
     write_vault(folder / "vault", values, identity)
     text_bytes = write_shard(folder / "shard.parquet", mb, values, identity)
-    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        result = pool.submit(run_check, str(folder), mode, limit).result()
+    result = runner.run_in_subprocess(run_check, folder, mode, limit)
     check_cpu_s = max(result["cpu_s"] - result["forms_cpu_s"], 1e-9)
     # the fast check searches the text as it is, without base64
     planted = _LEAKS - -(-_LEAKS // 3) if mode == "fast" else _LEAKS
@@ -204,7 +190,7 @@ def measure_check(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = runner.build_parser(__doc__, mb=50)
     parser.add_argument(
         "--values",
         type=int,
@@ -212,26 +198,20 @@ def main() -> None:
         default=[100_000, 1_000_000],
         help="numbers of removed values",
     )
-    parser.add_argument("--mb", type=int, default=50, help="MB of text in the shard")
     parser.add_argument(
         "--memory-limit", nargs="+", default=["1GB"], help="memory of the search terms"
     )
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
-    rows = []
+    result = runner.start_result(rows=[])
     for values, limit, mode in itertools.product(
         options.values, options.memory_limit, ("fast", "rows", "full")
     ):
         with tempfile.TemporaryDirectory() as folder:
-            rows.append(measure_check(Path(folder), values, options.mb, mode, limit))
-        print(json.dumps(rows[-1]), flush=True)
-        assert rows[-1]["found"] == rows[-1]["planted"], "a planted leak was not found"
-    result = {
-        "date": datetime.date.today().isoformat(),
-        "machine": describe_machine(),
-        "rows": rows,
-    }
-    (options.results / "verify.json").write_text(json.dumps(result, indent=1) + "\n")
+            row = measure_check(Path(folder), values, options.mb, mode, limit)
+        print(json.dumps(row), flush=True)
+        assert row["found"] == row["planted"], "a planted leak was not found"
+        result["rows"].append(row)
+    runner.save_result(options.results, "verify", result)
 
 
 if __name__ == "__main__":
