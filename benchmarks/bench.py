@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import statistics
 import sys
-import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -34,7 +33,9 @@ def bench_corpus(about: dict[str, Any], repeat: int, folder: Path) -> dict[str, 
     floors, runs = [], []
     for _ in range(repeat):
         floors.append(runner.run_in_subprocess(corpora.measure_copy, about["path"]).cpu_s)
-        runs.append(run_main_job(about["path"], folder, "--workers", "1", **runner.ONE_THREAD))
+        options = ("--plan", "rmft", "--workers", "1")
+        run = runner.run_and_remove(Path(about["path"]), folder, *options, **runner.ONE_THREAD)
+        runs.append(run)
         print(f"  floor {floors[-1]:.2f} s, run {runs[-1][1].cpu_s:.2f} s of CPU", file=sys.stderr)
     shown = runs[-1][0]
     assert shown["leaks"] == 0
@@ -72,16 +73,6 @@ def bench_corpus(about: dict[str, Any], repeat: int, folder: Path) -> dict[str, 
             *(stage.get("peak_rss_mb", 0) for stage in stages.values()),
         ),
     }
-
-
-def run_main_job(
-    source: str, folder: Path, *options: str, **environment: str
-) -> tuple[dict[str, Any], runner.Cost]:
-    """One `sanitize run` of plan rmft into an empty folder, which is deleted afterwards."""
-    with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        return runner.run_sanitize(
-            Path(source), Path(scratch), "--plan", "rmft", *options, **environment
-        )
 
 
 ROWS = (
@@ -125,7 +116,10 @@ def main() -> None:
         print(f"{name}: {about['text_mb']:.0f} MB", file=sys.stderr)
         result["corpora"][name] = {**bench_corpus(about, options.repeat, options.dir), "aim": aim}
     about = corpora.build_count("dense", 10_000, options.dir)
-    runs = [run_main_job(about["path"], options.dir) for _ in range(options.repeat)]
+    runs = [
+        runner.run_and_remove(Path(about["path"]), options.dir, "--plan", "rmft")
+        for _ in range(options.repeat)
+    ]
     wall_s = statistics.median(cost.wall_s for _, cost in runs)
     result["ten_thousand"] = {"text_mb": about["text_mb"], "wall_s": wall_s}
     runner.save_result(options.results, "main_job", result, format_page(result))

@@ -125,10 +125,10 @@ def measure_ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
         orient="row",
     )
     tokenizer = train_tokenizer([*masked, *words], vocab_size=VOCABULARY, context_length=256)
-    models = [
+    victim, reference = (
         LanguageModel.from_loaded(build_random_model(len(tokenizer), seed), tokenizer)
         for seed in (0, 1)
-    ]
+    )
     segments_by_key = [
         cut_segments(records.texts[text_no], label)
         for text_no, label in records.keys.select("text_no", "label").iter_rows()
@@ -140,14 +140,16 @@ def measure_ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
     ]
 
     def rank_batched() -> Any:
-        losses = compute_candidate_losses(*models, records, candidate_rows, AttackSettings())
+        losses = compute_candidate_losses(
+            victim, reference, records, candidate_rows, AttackSettings()
+        )
         return losses.select("victim", "reference").to_numpy()
 
     def rank_one_by_one() -> Any:
         return [
             [
                 compute_segment_losses(model, *([part] for part in row), batch=1)[0][0]
-                for model in models
+                for model in (victim, reference)
             ]
             for row in rows
         ]

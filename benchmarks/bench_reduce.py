@@ -173,14 +173,10 @@ def measure_corpus(source: Path, repeat: int, few: int, scratch: Path) -> dict[s
     bands, rows = choose_bands(0.8, near_duplicates.PERMUTATIONS)
     mb, texts_mb, few_mb = headers.text_mb, *map(near_duplicates.count_mb, (texts, few_texts))
 
-    def copy() -> None:
-        for path in corpora.list_shards(source):
-            corpora.copy_shard(path, scratch)
-
     headers.edit(), by_line.edit()  # a warm-up round: memory pages and imports
     rates, outputs = runner.measure_in_turn(
         {
-            "plain_copy": (copy, mb),
+            "plain_copy": (lambda: corpora.copy_shards(corpora.list_shards(source), scratch), mb),
             "header_dedup": (headers.edit, mb),
             "header_dedup_by_line": (by_line.edit, mb),
             "minhash": (lambda: near_duplicates.count_pairs(texts, bands, rows), texts_mb),

@@ -31,7 +31,7 @@ def read_texts(source: Path, limit: int | None = None) -> list[pa.Array]:
 
 def count_mb(texts: Texts) -> float:
     """MB of text, without the offsets."""
-    return sum(batch.nbytes - 8 * (len(batch) + 1) for batch in texts) / 1e6
+    return sum(int(batch.nbytes) - 8 * (len(batch) + 1) for batch in texts) / 1e6
 
 
 def _iter_shingles(texts: Texts) -> Iterator[list[str]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -50,7 +51,8 @@ def run_plan(texts: pl.DataFrame, plan: str, folder: Path, **settings: Any) -> s
     """One run of a plan over texts with ids, into FOLDER/out; the same key for all."""
     texts.write_parquet(folder / "in.parquet")
     fixed: dict[str, Any] = {"id_column": "id", "seed": 7, "workers": 1}
-    return sanitize.run(folder / "in.parquet", folder / "out", plan=plan, **fixed, **settings)
+    run: Callable[..., sanitize.RunResult] = sanitize.run
+    return run(folder / "in.parquet", folder / "out", plan=plan, **fixed, **settings)
 
 
 def read_output(folder: Path) -> pl.DataFrame:
@@ -61,7 +63,7 @@ def read_output(folder: Path) -> pl.DataFrame:
 def read_sweeps(folder: Path, done: sanitize.RunResult) -> pl.DataFrame:
     """What the leak check of a run removed: document, place, kind and value of each sweep."""
     files = (folder / "out.private" / "runs" / done.plan_hash / "sweep").glob("[0-9]*.parquet")
-    schema = dict.fromkeys(("doc_no", "start_byte", "end_byte", "value_id"), pl.Int64)
-    schema |= {"kind": pl.String}
+    numbers = ("doc_no", "start_byte", "end_byte", "value_id")
+    schema: dict[str, Any] = {**dict.fromkeys(numbers, pl.Int64), "kind": pl.String}
     frames = [pl.read_parquet(file, columns=list(schema)).cast(schema) for file in sorted(files)]
     return pl.concat([pl.DataFrame(schema=schema), *frames])

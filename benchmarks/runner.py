@@ -151,6 +151,14 @@ def run_sanitize(
     return measure_command([*command, "--json"], **environment)
 
 
+def run_and_remove(
+    source: Path, parent: Path, *options: str, **environment: str
+) -> tuple[dict[str, Any], Cost]:
+    """The same into a new folder in `parent`, which is removed afterwards."""
+    with tempfile.TemporaryDirectory(dir=parent) as folder:
+        return run_sanitize(source, Path(folder), *options, **environment)
+
+
 def run_worker(python: str, module: str, *arguments: str) -> dict[str, Any] | str:
     """The object that a module prints when another interpreter runs it, and `process_cpu_s`; or
     the reason of its failure.
