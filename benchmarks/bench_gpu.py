@@ -11,9 +11,8 @@ Without a GPU nothing is measured, and the exit code is 0. Parts: `loop`, tokens
 `sanitize-train` in each setting, with MFU and peak memory; `trainer`, those of the Trainer of
 transformers with the same model, rows, optimizer and batches, and `loop_of_trainer`, the ratio;
 `precision`, losses in bf16 against float32; `processes`, losses of two processes (DDP, FSDP)
-against one; `private`, memory and speed of DP-SGD by rows of a micro-batch; `profile`, the
-operations that take most time in its steps. Rates are medians of the logged ones after the first,
-which has the warm-up.
+against one; `private`, memory and speed of DP-SGD by rows of a micro-batch. Rates are medians of the
+logged ones after the first, which has the warm-up.
 """  # noqa: E501
 
 from __future__ import annotations
@@ -45,7 +44,6 @@ AIMS = {
     "largest_loss_difference_of_processes": 1e-3,
     "largest_relative_loss_difference_of_bf16": 0.02,
 }
-OPERATIONS = 20  # the longest ones of a profile
 LOGS = 6  # logged rates of a run; the first one is left out
 
 
@@ -54,19 +52,11 @@ class GpuBench:
 
     def __init__(self, options: argparse.Namespace, data: Path, folder: Path) -> None:
         self.options, self.folder = options, folder
-        self.model: dict[str, Any] = (
-            {"path": str(options.model)}
-            if options.model
-            else {
-                "arch": "gpt2",
-                "layers": options.layers,
-                "width": options.width,
-                "heads": options.heads,
-            }
-        )
+        sizes = {name: getattr(options, name) for name in ("layers", "width", "heads")}
+        model = {"path": str(options.model)} if options.model else {"arch": "gpt2", **sizes}
         self.recipe: dict[str, Any] = {
             "data": {"path": str(data)},
-            "model": {**self.model, "context": options.context, "dropout": 0.0},
+            "model": {**model, "context": options.context, "dropout": 0.0},
             "tokenizer": {} if options.model else {"vocab": options.vocab},
             "run": {
                 "batch": options.batch,
@@ -189,17 +179,14 @@ class GpuBench:
                 "from sanitize import train\n"
                 "train.fit(json.load(open(sys.argv[1])), sys.argv[2])\n"
             )
-            arguments = [
-                "--standalone",
-                "--nproc-per-node=2",
-                script,
-                self.folder / "recipe.json",
-                self.folder / parallel,
-            ]
-            command = [sys.executable, "-m", "torch.distributed.run", *map(str, arguments)]
-            environment = {**os.environ, "PYTHONPATH": str(runner.ROOT), "OMP_NUM_THREADS": "1"}
+            launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+            arguments = (script, self.folder / "recipe.json", self.folder / parallel)
             subprocess.run(
-                command, check=True, cwd=runner.ROOT, env=environment, stderr=subprocess.DEVNULL
+                [sys.executable, "-m", *launcher, *map(str, arguments)],
+                check=True,
+                cwd=runner.ROOT,
+                env={**os.environ, "PYTHONPATH": str(runner.ROOT), "OMP_NUM_THREADS": "1"},
+                stderr=subprocess.DEVNULL,
             )
             found[parallel] = read_log(self.folder / parallel)
         found["largest_loss_difference_of_processes"] = max(
@@ -219,32 +206,6 @@ class GpuBench:
             found[f"rows_{rows}"] = self.train(
                 "private", run=run, data={"layout": "document"}, privacy=privacy
             )
-        return found
-
-    def profile_private(self) -> dict[str, Any]:
-        """Time by operation of three private steps of one micro-batch each, without those inside
-        other operations: ms and calls a step."""
-        steps, is_gpu = 3, self.options.device == "cuda"
-        activities = [
-            torch.profiler.ProfilerActivity.CPU,
-            *([torch.profiler.ProfilerActivity.CUDA] if is_gpu else []),
-        ]
-        run, privacy = {"max_steps": steps, "log_every": 1}, {"sigma": 1.0, "insecure_seed": 0}
-        with torch.profiler.profile(activities=activities) as profile:
-            self.train("profile", run=run, data={"layout": "document"}, privacy=privacy)
-        found = {}
-        for field in ("self_cpu_time_total", *(["self_device_time_total"] if is_gpu else [])):
-            longest = sorted(profile.key_averages(), key=lambda one: -getattr(one, field))[
-                :OPERATIONS
-            ]
-            found[field] = [
-                {
-                    "operation": one.key[:80],
-                    "ms": round(getattr(one, field) / 1e3 / steps, 1),
-                    "calls": round(one.count / steps),
-                }
-                for one in longest
-            ]
         return found
 
 
@@ -286,7 +247,7 @@ def main() -> None:
         parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument(
         "--parts",
-        default="loop,trainer,precision,processes,private,profile",
+        default="loop,trainer,precision,processes,private",
         help="what is measured, in this order",
     )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -314,7 +275,6 @@ def main() -> None:
             "precision": bench.compare_precisions,
             "processes": bench.compare_processes,
             "private": bench.measure_private,
-            "profile": bench.profile_private,
         }
         for name in options.parts.split(","):
             cost, result[name] = runner.measure_call(parts[name])

@@ -20,7 +20,8 @@ from typing import Any
 
 from benchmarks import detection, runner
 from benchmarks.detection import MatchCounts, Span
-from benchmarks.language_texts import LANGUAGES, NATIONAL_ID, LabelledText, Language
+from benchmarks.labelled_templates import LabelledText
+from benchmarks.language_texts import LANGUAGES, NATIONAL_ID, Language
 from sanitize.kinds.kind import builtin_kinds
 
 KINDS = ("EMAIL_ADDRESS", "PHONE_NUMBER", "IBAN_CODE", NATIONAL_ID, "DATE_TIME", "PERSON")

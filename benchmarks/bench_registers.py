@@ -18,7 +18,8 @@ from collections.abc import Mapping, Sequence
 
 from benchmarks import runner
 from benchmarks.detection import Span, count_matches, find_by_settings
-from benchmarks.register_texts import REGISTERS, LabelledText, generate_texts
+from benchmarks.labelled_templates import LabelledText
+from benchmarks.register_texts import REGISTERS, generate_texts
 
 KINDS = (
     "EMAIL_ADDRESS",

@@ -17,7 +17,6 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
@@ -44,51 +43,36 @@ def address(number: int) -> str:
     return f"person{number}.of{number % 997}@house{number % 10_007}.example.com"
 
 
-def write_vault(folder: Path, values: int, identity: str = "") -> list[Path]:
+def write_vault(folder: Path, values: int, identity: str = "") -> None:
     """Write a vault of invented addresses, as `find` would; if `identity` is set, it is the prefix
     of each normalised value."""
     folder.mkdir(parents=True)
-    paths = []
-    names = pa.array(["EMAIL_ADDRESS"])
+    schema = table_schemas.VALUE_SPELLINGS.schema
     for first in range(0, values, _FILE):
-        count = min(_FILE, values - first)
-        text = [address(number) for number in range(first, first + count)]
-        arrays = [
-            pa.array(np.arange(first, first + count) * 7 + 1),
-            pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), names),
-            pa.array(text, pa.large_string()),
-            pa.array([identity + one for one in text], pa.large_string())
-            if identity
-            else pa.nulls(count, pa.large_string()),
-        ]
-        paths.append(folder / f"{first:010d}.parquet")
-        with open_table_writer(paths[-1], table_schemas.VALUE_SPELLINGS.schema) as out:
-            columns = [
-                array.cast(field.type)
-                for array, field in zip(arrays, table_schemas.VALUE_SPELLINGS.schema, strict=True)
-            ]
-            out.write_table(pa.table(columns, schema=table_schemas.VALUE_SPELLINGS.schema))
-    return paths
+        numbers = range(first, min(first + _FILE, values))
+        texts = [address(number) for number in numbers]
+        normalised = [identity + text for text in texts] if identity else [None] * len(texts)
+        ids = [number * 7 + 1 for number in numbers]
+        kinds = pa.array(["EMAIL_ADDRESS"] * len(texts)).dictionary_encode()
+        columns = zip((ids, kinds, texts, normalised), schema, strict=True)
+        arrays = [pa.array(column).cast(field.type) for column, field in columns]
+        with open_table_writer(folder / f"{first:010d}.parquet", schema) as out:
+            out.write_table(pa.table(arrays, schema=schema))
 
 
 def write_shard(path: Path, mb: int, values: int, identity: str = "") -> int:
     """One shard of invented mail with a hundred leaks in it, a third of them in base64; returns its
     bytes of text."""
-    schema = pa.schema([("text", pa.large_string())])
-    size = 0
+    size, seed, schema = 0, 0, pa.schema([("text", pa.large_string())])
     with open_text_writer(path, schema) as out:
-        seed = 0
         while size < mb * 1e6:
             texts = generate_mails(5_000, seed)["text"].to_pylist()
-            if seed == 0:
-                for number in range(_LEAKS):
-                    leak = identity + address(number * values // _LEAKS)
-                    texts[number * 3] += (
-                        f" {base64.b64encode(leak.encode()).decode() if number % 3 == 0 else leak} "
-                    )
-            table = pa.table({"text": pa.array(texts, pa.large_string())}, schema)
+            for number in range(_LEAKS if seed == 0 else 0):
+                leak = identity + address(number * values // _LEAKS)
+                coded = base64.b64encode(leak.encode()).decode()
+                texts[number * 3] += f" {coded if number % 3 == 0 else leak} "
+            out.write_table(pa.table([texts], schema=schema), row_group_size=5_000)
             size += sum(len(text.encode()) for text in texts)
-            out.write_table(table, row_group_size=5_000)
             seed += 1
     return size
 
