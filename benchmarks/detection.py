@@ -151,20 +151,20 @@ def group_by_text(text_count: int, rows: Iterable[tuple[int, int, int, str]]) ->
 
 def sanitize() -> Find:
     """The patterns of every kind, over one column of texts."""
+    import numpy as np
     import pyarrow as pa
 
     from sanitize.core.keys import Key
     from sanitize.finders.patterns import PatternFinder
 
     finder = PatternFinder(Key.from_seed(1), opt_in_kinds=("AGE", "DATE_TIME"))
+    names = np.array([kind.name for kind in finder.kinds])
 
     def find(texts: list[str]) -> list[list[Span]]:
         column = pa.array(texts, pa.large_string())
         found = finder.run(column)
-        kinds = [finder.kinds[number].name for number in found.kind]
-        columns = (found.text_no, *found.find_code_points(column))
-        rows = zip(*(one.tolist() for one in columns), kinds, strict=True)
-        return group_by_text(len(texts), rows)
+        columns = (found.text_no, *found.find_code_points(column), names[found.kind])
+        return group_by_text(len(texts), zip(*(one.tolist() for one in columns), strict=True))
 
     return find
 

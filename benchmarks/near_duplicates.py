@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 PERMUTATIONS, SHINGLE = 128, 5
@@ -30,8 +31,8 @@ def read_texts(source: Path, limit: int | None = None) -> list[pa.Array]:
 
 
 def count_mb(texts: Texts) -> float:
-    """MB of text, without the offsets."""
-    return sum(int(batch.nbytes) - 8 * (len(batch) + 1) for batch in texts) / 1e6
+    """MB of text."""
+    return sum(int(pc.sum(pc.binary_length(batch)).as_py()) for batch in texts) / 1e6
 
 
 def _iter_shingles(texts: Texts) -> Iterator[list[str]]:

@@ -82,6 +82,16 @@ def test_f2_weights_recall_four_times() -> None:
     assert detection.f2(0, 0, 0) == 0.0
 
 
+def test_labels_of_incomplete_kinds_and_unknown_files_are_left_out(tmp_path: Path) -> None:
+    write_records(
+        tmp_path,
+        (TEXT, [(5, 17, "PHONE"), (46, 61, "EMAIL"), (37, 44, "OTHER")]),
+        name="lifebench_x.jsonl",
+    )
+    write_records(tmp_path, (TEXT, []), name="unknown.jsonl")
+    assert detection.read_sets(tmp_path) == {"lifebench_x": [(TEXT, [PHONE])]}
+
+
 def test_scores_are_pooled_over_sets_that_label_the_kind(tmp_path: Path) -> None:
     write_records(tmp_path, (TEXT, [PHONE, OTHER_PHONE, MAIL]), ("nothing", []))
     # lifebench labels no dates: dates found there are not counted
