@@ -1,15 +1,15 @@
 """Measures drawing words by a masked language model: batched, with the head at the mask alone,
 against one forward pass per token.
 
-    python -m benchmarks.bench_dp_mlm                                        benchmarks/results/dp_mlm.json
-    python -m benchmarks.bench_dp_mlm --words 64 --repeat 1 --results /tmp/x   a smoke run
-    python -m benchmarks.bench_dp_mlm --device cuda                          tokens a second on a GPU
+    python -m benchmarks.bench_dp_mlm                     benchmarks/results/dp_mlm.json
+    python -m benchmarks.bench_dp_mlm --device cuda       tokens a second on a GPU
+    python -m benchmarks.bench_dp_mlm --words 64 --repeat 1 --results /tmp/x     a smoke run
 
 Both methods use the same model (BERT, two layers, width 128, random weights), rows (pairs of 64
 tokens on either side) and mechanism, at vocabularies of 1,000 and 30,000; one thread. The slow
 method is that of the published code: one forward pass for each token, logits of the whole
 vocabulary at all positions, then the draw.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 

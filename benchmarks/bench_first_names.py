@@ -5,11 +5,11 @@ explains those that are left.
 
 The names come from the mails' own header lines, read here with Python's `email`: the given name of
 every display name in From, To, Cc and the X- lines of the corpus. Each occurrence of such a name as
-a whole word is a place. A place is left if the name still stands at it in the output. Left places
+a whole word is a place. A place is left if the name is still there in the output. Left places
 are counted by class, in this order:
 
     in a URL, address or path      the name is a part of a longer technical text
-    part of a company or place     a capitalized word that is no name stands beside it, such as Ltd
+    part of a company or place     a capitalized word beside it is no name, such as Ltd
                                    or Street
     header line without addresses  a line such as X-To with display names only, which the finder
     reads as it reads prose
@@ -44,7 +44,8 @@ _COMMON_WORDS = frozenset(
     " sky summer sue van wade west young".split()
 )
 _COMPANY_WORDS = re.compile(
-    r"\b(?:Inc|Corp|Co|Ltd|LLC|LLP|Street|St|Avenue|Ave|Road|University|Bank|Energy|Lynch|Brothers|Company|Group|Hotel|Center|County|Lake|Creek)\b"
+    r"\b(?:Inc|Corp|Co|Ltd|LLC|LLP|Street|St|Avenue|Ave|Road|University|Bank|Energy|Lynch|Brothers"
+    r"|Company|Group|Hotel|Center|County|Lake|Creek)\b"
 )
 
 

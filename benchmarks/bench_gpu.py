@@ -5,15 +5,16 @@ benchmarks/results/gpu.json after each part.
                                                           invented mails
     python -m benchmarks.bench_gpu --model MODEL          a local model instead; measures an
                                                           adapter, too
-    python -m benchmarks.bench_gpu --device cpu --layers 2 --width 32 --heads 2 --context 32 --batch 4 --steps 6     a smoke run
+    python -m benchmarks.bench_gpu --device cpu --layers 2 --width 32 --heads 2 --context 32 \\
+        --batch 4 --steps 6                               a smoke run
 
 Without a GPU nothing is measured, and the exit code is 0. Parts: `loop`, tokens a second of
 `sanitize-train` in each setting, with MFU and peak memory; `trainer`, those of the Trainer of
 transformers with the same model, rows, optimizer and batches, and `loop_of_trainer`, the ratio;
 `precision`, losses in bf16 against float32; `processes`, losses of two processes (DDP, FSDP)
-against one; `private`, memory and speed of DP-SGD by rows of a micro-batch. Rates are medians of the
-logged ones after the first, which has the warm-up.
-"""  # noqa: E501
+against one; `private`, memory and speed of DP-SGD by rows of a micro-batch. Rates are medians of
+the logged ones after the first, which has the warm-up.
+"""
 
 from __future__ import annotations
 
@@ -73,8 +74,8 @@ class GpuBench:
     def train(self, name: str, **sections: dict[str, Any]) -> dict[str, Any]:
         """Train in one setting; return rate, MFU, peak memory and the logged losses."""
         recipe = {
-            name: {**self.recipe.get(name, {}), **sections.get(name, {})}
-            for name in {**self.recipe, **sections}
+            section: {**self.recipe.get(section, {}), **sections.get(section, {})}
+            for section in {**self.recipe, **sections}
         }
         if torch.cuda.is_available():
             torch.cuda.empty_cache()

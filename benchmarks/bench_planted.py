@@ -3,7 +3,7 @@ what became of each.
 
     python -m benchmarks.bench_planted
 
-Every value stands once in plain text, where the finders find it; then once in each written form in
+Every value occurs once in plain text, where the finders find it; then once in each written form in
 a text, and in each structural place of a corpus of its own. The outcomes of a planted value:
 
     found       the finders found it: replaced as the plan says, or the column is replaced as a
@@ -238,7 +238,7 @@ def _number_ids() -> pl.Expr:
 
 
 def _is_left(written: str, text: str) -> bool:
-    """True if half of what was written, or more, still stands in the text in one piece."""
+    """True if half of what was written, or more, is still in the text in one piece."""
     match = difflib.SequenceMatcher(a=written, b=text, autojunk=False).find_longest_match()
     return 2 * match.size >= len(written)
 
@@ -246,7 +246,7 @@ def _is_left(written: str, text: str) -> bool:
 # ------------------------------------------------------------------------ the structural places
 
 
-# place -> columns of two documents in which a value stands there, beside those with the text
+# place -> the columns of two documents that have a value there; both have a text, too
 PLACES: Mapping[str, Callable[[str], Mapping[str, Any]]] = {
     "second text column": lambda value: {"body": ["x", value]},
     "list of texts": lambda value: {"parts": [["x"], ["y", value]]},

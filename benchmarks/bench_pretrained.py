@@ -1,7 +1,7 @@
 """Measures training, scoring and generation on a pretrained model beside plain code of PyTorch and
 transformers, in tokens per CPU-second.
 
-    make model && python -m benchmarks.bench_pretrained                        benchmarks/results/pretrained.json
+    make model && python -m benchmarks.bench_pretrained   benchmarks/results/pretrained.json
     python -m benchmarks.bench_pretrained --model MODEL --repeat 1 --results /tmp/x
 
 One thread, float32, invented mails; medians of rounds that take turns. The plain code is what a
@@ -16,7 +16,7 @@ script has that uses the library alone:
 
 Both sides must give the same losses and the same tokens (of sampled ones, the same number). The
 exit code is 8 where the model is missing.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 

@@ -1,14 +1,14 @@
 """Measures the cost of training beyond the model itself, as ratios in CPU-seconds of one process
 and one thread.
 
-    python -m benchmarks.bench_train                                           benchmarks/results/train.json
-    python -m benchmarks.bench_train --mb 1 --repeat 1 --results /tmp/x        a smoke run
+    python -m benchmarks.bench_train                      benchmarks/results/train.json
+    python -m benchmarks.bench_train --mb 1 --repeat 1 --results /tmp/x     a smoke run
 
-Plain and penalised steps take turns, on the same rows and weights, at the sizes of
-recipes `early_detection` and `ngram_penalty` (two layers, width 64, 64 tokens, batches of 8). The
-stream is measured from shards to batches: tokens made once, and batches made of them, against what
-a step of recipe `rmft` (two layers, width 64, 128 tokens) takes.
-"""  # noqa: E501
+Plain and penalised steps take turns, on the same rows and weights, at the sizes of recipes
+`early_detection` and `ngram_penalty` (two layers, width 64, 64 tokens, batches of 8). The stream is
+measured from shards to batches: tokens made once, and batches made of them, against what a step of
+recipe `rmft` (two layers, width 64, 128 tokens) takes.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Compares the cost of other tools for the same work on the same texts, in CPU-seconds, in separate
 processes and alternating rounds.
 
-    python -m benchmarks.peers --peers-python VENV/bin/python        benchmarks/results/peers.{json,md}
+    python -m benchmarks.peers --peers-python VENV/bin/python     benchmarks/results/peers.{json,md}
     python -m benchmarks.peers --scale 0.1 --repeat 1 --results /tmp/x     a smoke run
 
 Three tables:
@@ -31,7 +31,7 @@ definition of a data point: only the order of magnitude and the exponent are com
 
 The tools are pinned in the extra `[peers]`; a missing tool is reported as missing. Nothing is
 downloaded.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
