@@ -13,6 +13,7 @@ both must give the same losses.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,25 @@ def build_random_model(vocab_size: int, seed: int, **settings: Any) -> Any:
     return GPT2LMHeadModel(config).eval()
 
 
+def generate_by_transformers(
+    model: Any, prompts: Sequence[list[int]], new_tokens: int, pad_id: int, **settings: Any
+) -> list[list[int]]:
+    """Continuations of equally long prompts by `generate` of transformers, without an end of
+    text."""
+    ids = torch.tensor(prompts)
+    output = model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=new_tokens,
+        min_new_tokens=new_tokens,
+        eos_token_id=None,
+        pad_token_id=pad_id,
+        **settings,
+    )
+    continuations: list[list[int]] = output[:, ids.shape[1] :].tolist()
+    return continuations
+
+
 def measure_generation(batch: int, few: int, repeat: int) -> dict[str, Any]:
     """Tokens per CPU-second of each method, medians of alternating rounds."""
     plain = build_random_model(VOCABULARY, 0, bos_token_id=0, eos_token_id=0)
@@ -64,22 +84,13 @@ def measure_generation(batch: int, few: int, repeat: int) -> dict[str, Any]:
     def generate(prompts: list[list[int]], rows: int) -> Any:
         return model.generate(prompts, new_tokens=NEW, batch=rows, stop_at_eos=False)
 
-    def generate_with_transformers() -> Any:
-        ids = torch.tensor(prompts)
-        output = plain.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            max_new_tokens=NEW,
-            do_sample=False,
-            eos_token_id=None,
-            pad_token_id=1,
-        )
-        return output[:, PROMPT:].tolist()
-
     methods = {
         "batched": (lambda: generate(prompts, batch), batch * NEW),
         "unbatched": (lambda: generate(prompts[:few], 1), few * NEW),
-        "transformers": (generate_with_transformers, batch * NEW),
+        "transformers": (
+            lambda: generate_by_transformers(plain, prompts, NEW, 1, do_sample=False),
+            batch * NEW,
+        ),
     }
     token_rates, outputs = runner.measure_in_turn(methods, repeat)
     assert outputs["batched"] == outputs["transformers"], "both methods must give the same tokens"

@@ -33,6 +33,7 @@ import torch
 from transformers import AutoModelForCausalLM
 
 from benchmarks import corpora, runner
+from benchmarks.bench_eval import generate_by_transformers
 from benchmarks.bench_train import TrainingBench
 from benchmarks.pretrained_model import DEFAULT_FOLDER
 from sanitize.eval.language_model import LanguageModel, import_torch
@@ -160,18 +161,7 @@ def measure_generation(model: Any, source: Path, repeat: int) -> dict[str, Any]:
     def generate_ours() -> Any:
         return model.generate(prompts, new_tokens=NEW_TOKENS, batch=PROMPTS, stop_at_eos=False)
 
-    def generate_theirs(rows: Sequence[list[int]], new_tokens: int, **settings: Any) -> Any:
-        ids = torch.tensor(rows)
-        output = model.model.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            max_new_tokens=new_tokens,
-            min_new_tokens=new_tokens,
-            eos_token_id=None,
-            pad_token_id=model.pad_id,
-            **settings,
-        )
-        return output[:, ids.shape[1] :].tolist()
+    generate_theirs = partial(generate_by_transformers, model.model, pad_id=model.pad_id)
 
     def generate_one_by_one() -> Any:
         return [
