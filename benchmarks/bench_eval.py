@@ -13,73 +13,86 @@ both must give the same losses.
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import importlib.metadata
-import json
-import os
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-from benchmarks.bench import ONE_THREAD, describe_machine
-from benchmarks.bench_reduce import measure_in_turn
+import numpy as np
+import polars as pl
+import torch
+from transformers import GPT2Config, GPT2LMHeadModel
+
+from benchmarks import runner
+from sanitize.eval.language_model import LanguageModel, import_torch
+from sanitize.eval.recollect_and_rank import (
+    AttackSettings,
+    MaskedRecords,
+    compute_candidate_losses,
+    compute_segment_losses,
+    cut_segments,
+)
+from sanitize.train.model import train_tokenizer
 
 AIMS = {"batched_of_unbatched": 20.0, "ranked_together_of_one_by_one": 5.0}
 PROMPT, NEW, VOCABULARY = 50, 128, 1024
 
 
-def measure_generation(batch: int, few: int, repeat: int) -> dict[str, Any]:
-    """Tokens per CPU-second of each method, medians of alternating rounds."""
-    import numpy as np
-    import torch
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    from sanitize.eval.language_model import LanguageModel, import_torch
-
+def build_random_model(vocab_size: int, seed: int, **settings: Any) -> Any:
+    """A GPT-2 of two layers with random weights."""
     import_torch()
     torch.set_num_threads(1)
-    torch.manual_seed(0)
+    torch.manual_seed(seed)
     config = GPT2Config(
-        vocab_size=VOCABULARY,
+        vocab_size=vocab_size,
         n_positions=256,
         n_embd=64,
         n_layer=2,
         n_head=4,
         initializer_range=0.25,
-        bos_token_id=0,
-        eos_token_id=0,
+        **settings,
     )
-    plain = GPT2LMHeadModel(config).eval()
+    return GPT2LMHeadModel(config).eval()
+
+
+def generate_by_transformers(
+    model: Any, prompts: Sequence[list[int]], new_tokens: int, pad_id: int, **settings: Any
+) -> list[list[int]]:
+    """Continuations of equally long prompts by `generate` of transformers, without an end of
+    text."""
+    ids = torch.tensor(prompts)
+    output = model.generate(
+        ids,
+        attention_mask=torch.ones_like(ids),
+        max_new_tokens=new_tokens,
+        min_new_tokens=new_tokens,
+        eos_token_id=None,
+        pad_token_id=pad_id,
+        **settings,
+    )
+    continuations: list[list[int]] = output[:, ids.shape[1] :].tolist()
+    return continuations
+
+
+def measure_generation(batch: int, few: int, repeat: int) -> dict[str, Any]:
+    """Tokens per CPU-second of each method, medians of alternating rounds."""
+    plain = build_random_model(VOCABULARY, 0, bos_token_id=0, eos_token_id=0)
     tokenizer: Any = type(
         "Words", (), {"eos_token_id": 0, "pad_token_id": 1, "__len__": lambda self: VOCABULARY}
     )()
     model = LanguageModel.from_loaded(plain, tokenizer)
     prompts = np.random.default_rng(0).integers(2, VOCABULARY, size=(batch, PROMPT)).tolist()
 
-    def generate_batched() -> Any:
-        return model.generate(prompts, new_tokens=NEW, batch=batch, stop_at_eos=False)
-
-    def generate_single() -> Any:
-        return model.generate(prompts[:few], new_tokens=NEW, batch=1, stop_at_eos=False)
-
-    def generate_with_transformers() -> Any:
-        ids = torch.tensor(prompts)
-        output = plain.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            max_new_tokens=NEW,
-            do_sample=False,
-            eos_token_id=None,
-            pad_token_id=1,
-        )
-        return output[:, PROMPT:].tolist()
+    def generate(prompts: list[list[int]], rows: int) -> Any:
+        return model.generate(prompts, new_tokens=NEW, batch=rows, stop_at_eos=False)
 
     methods = {
-        "batched": (generate_batched, batch * NEW),
-        "unbatched": (generate_single, few * NEW),
-        "transformers": (generate_with_transformers, batch * NEW),
+        "batched": (lambda: generate(prompts, batch), batch * NEW),
+        "unbatched": (lambda: generate(prompts[:few], 1), few * NEW),
+        "transformers": (
+            lambda: generate_by_transformers(plain, prompts, NEW, 1, do_sample=False),
+            batch * NEW,
+        ),
     }
-    token_rates, outputs = measure_in_turn(methods, repeat)
+    token_rates, outputs = runner.measure_in_turn(methods, repeat)
     assert outputs["batched"] == outputs["transformers"], "both methods must give the same tokens"
     assert outputs["unbatched"] == outputs["batched"][:few], "a batch must change nothing"
     return {
@@ -94,23 +107,6 @@ def measure_generation(batch: int, few: int, repeat: int) -> dict[str, Any]:
 
 def measure_ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
     """Candidates in segments per CPU-second, ranked in batches and one by one."""
-    import numpy as np
-    import polars as pl
-    import torch
-    from transformers import GPT2Config, GPT2LMHeadModel
-
-    from sanitize.eval.language_model import LanguageModel, import_torch
-    from sanitize.eval.recollect_and_rank import (
-        AttackSettings,
-        MaskedRecords,
-        compute_candidate_losses,
-        compute_segment_losses,
-        cut_segments,
-    )
-    from sanitize.train.model import train_tokenizer
-
-    import_torch()
-    torch.set_num_threads(1)
     draws = np.random.default_rng(0)
     words = [
         f"{one}{two}"
@@ -136,28 +132,14 @@ def measure_ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
             for key in records.keys["key"]
             for place in range(candidates)
         ],
-        schema={
-            "key": pl.Int64,
-            "place": pl.Int64,
-            "candidate": pl.String,
-            "query": pl.Int64,
-            "votes": pl.Int64,
-        },
+        schema=["key", "place", "candidate", "query", "votes"],
         orient="row",
     )
     tokenizer = train_tokenizer([*masked, *words], vocab_size=VOCABULARY, context_length=256)
-    models = []
-    for seed in (0, 1):
-        torch.manual_seed(seed)
-        config = GPT2Config(
-            vocab_size=len(tokenizer),
-            n_positions=256,
-            n_embd=64,
-            n_layer=2,
-            n_head=4,
-            initializer_range=0.25,
-        )
-        models.append(LanguageModel.from_loaded(GPT2LMHeadModel(config).eval(), tokenizer))
+    victim, reference = (
+        LanguageModel.from_loaded(build_random_model(len(tokenizer), seed), tokenizer)
+        for seed in (0, 1)
+    )
     segments_by_key = [
         cut_segments(records.texts[text_no], label)
         for text_no, label in records.keys.select("text_no", "label").iter_rows()
@@ -169,26 +151,21 @@ def measure_ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
     ]
 
     def rank_batched() -> Any:
-        return (
-            compute_candidate_losses(
-                models[0], models[1], records, candidate_rows, AttackSettings()
-            )
-            .select("victim", "reference")
-            .to_numpy()
+        losses = compute_candidate_losses(
+            victim, reference, records, candidate_rows, AttackSettings()
         )
+        return losses.select("victim", "reference").to_numpy()
 
     def rank_one_by_one() -> Any:
-        return np.array(
+        return [
             [
-                [
-                    compute_segment_losses(model, *([part] for part in row), batch=1)[0][0]
-                    for model in models
-                ]
-                for row in rows
+                compute_segment_losses(model, *([part] for part in row), batch=1)[0][0]
+                for model in (victim, reference)
             ]
-        )
+            for row in rows
+        ]
 
-    segment_rates, outputs = measure_in_turn(
+    segment_rates, outputs = runner.measure_in_turn(
         {"together": (rank_batched, len(rows)), "one_by_one": (rank_one_by_one, len(rows))}, repeat
     )
     assert np.allclose(outputs["together"], outputs["one_by_one"], atol=1e-4), (
@@ -202,34 +179,23 @@ def measure_ranking(texts: int, candidates: int, repeat: int) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("--mb", type=int, default=100, help="accepted for `make bench`; not used")
-    parser.add_argument("--repeat", type=int, default=3)
+    # `make bench` gives one --mb to all benchmarks; here it has no effect
+    parser = runner.build_parser(__doc__, mb=100, repeat=3)
     parser.add_argument("--batch", type=int, default=512)
     parser.add_argument("--few", type=int, default=8, help="prompts that are continued one by one")
     parser.add_argument(
         "--texts", type=int, default=40, help="masked texts whose candidates are ranked"
     )
     parser.add_argument("--candidates", type=int, default=12, help="of each label")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
-    os.environ.update(ONE_THREAD)  # before anything that reads it is imported
-    about = describe_machine()
-    about["versions"] |= {
-        name: importlib.metadata.version(name) for name in ("torch", "transformers")
-    }
-    result = {
-        "date": datetime.date.today().isoformat(),
-        "machine": about,
-        "repeat": options.repeat,
-        "aims": AIMS,
-    }
-    result |= measure_generation(options.batch, options.few, options.repeat)
-    result |= measure_ranking(options.texts, options.candidates, options.repeat)
-    options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "eval.json").write_text(json.dumps(result, indent=1) + "\n")
-    for what, aim in AIMS.items():
-        print(f"{what} {result[what]:.1f} (aim {aim:g})")
+    result = runner.start_result("torch", "transformers", repeat=options.repeat, aims=AIMS)
+    for measure, sizes in (
+        (measure_generation, (options.batch, options.few)),
+        (measure_ranking, (options.texts, options.candidates)),
+    ):
+        result |= runner.run_in_subprocess(measure, *sizes, options.repeat)
+    runner.save_result(options.results, "eval", result)
+    runner.print_aims(result, AIMS)
 
 
 if __name__ == "__main__":

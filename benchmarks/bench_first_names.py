@@ -5,11 +5,11 @@ explains those that are left.
 
 The names come from the mails' own header lines, read here with Python's `email`: the given name of
 every display name in From, To, Cc and the X- lines of the corpus. Each occurrence of such a name as
-a whole word is a place. A place is left if the name still stands at it in the output. Left places
+a whole word is a place. A place is left if the name is still there in the output. Left places
 are counted by class, in this order:
 
     in a URL, address or path      the name is a part of a longer technical text
-    part of a company or place     a capitalized word that is no name stands beside it, such as Ltd
+    part of a company or place     a capitalized word beside it is no name, such as Ltd
                                    or Street
     header line without addresses  a line such as X-To with display names only, which the finder
     reads as it reads prose
@@ -23,26 +23,19 @@ Writes benchmarks/results/first_names.json and a table, first_names.md; counts o
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import difflib
 import email
 import email.policy
-import json
 import re
 import tempfile
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-import polars as pl
+from benchmarks import runner
+from benchmarks.plan_runs import read_output, read_texts, run_plan
 
-import sanitize
-from benchmarks.bench import describe_machine
-from benchmarks.bench_verdicts import read_texts
-
-RESULTS = Path(__file__).with_name("results")
 MAX_LEFT = 0.05
 _HEADERS = ("From", "To", "Cc", "X-From", "X-To", "X-cc")
 _COMMON_WORDS = frozenset(
@@ -51,7 +44,8 @@ _COMMON_WORDS = frozenset(
     " sky summer sue van wade west young".split()
 )
 _COMPANY_WORDS = re.compile(
-    r"\b(?:Inc|Corp|Co|Ltd|LLC|LLP|Street|St|Avenue|Ave|Road|University|Bank|Energy|Lynch|Brothers|Company|Group|Hotel|Center|County|Lake|Creek)\b"
+    r"\b(?:Inc|Corp|Co|Ltd|LLC|LLP|Street|St|Avenue|Ave|Road|University|Bank|Energy|Lynch|Brothers"
+    r"|Company|Group|Hotel|Center|County|Lake|Creek)\b"
 )
 
 
@@ -116,62 +110,43 @@ def classify(in_header: bool, around: str, name_at: int = 30) -> str:
 
 def measure(data: Path, mails: int) -> dict[str, Any]:
     """Places before, places left, and the classes of those that are left."""
-    texts = read_texts(data / "mail" / "enron.parquet", "raw", mails)
-    with tempfile.TemporaryDirectory() as temporary:
-        folder = Path(temporary)
-        texts.write_parquet(folder / "in.parquet")
-        sanitize.run(
-            folder / "in.parquet", folder / "out", plan="redact", id_column="id", seed=7, workers=1
-        )
-        outputs = pl.read_parquet(folder / "out" / "data" / "*.parquet")["text"].to_list()
-    before = left = 0
+    texts = read_texts(data, "mail/enron.parquet", mails)
+    with tempfile.TemporaryDirectory() as folder:
+        run_plan(texts, "redact", Path(folder))
+        outputs = read_output(Path(folder))["text"]
+    places = 0
     classes: Counter[str] = Counter()
-    for around in _iter_left(texts["text"].to_list(), outputs):
-        before += around[0]
-        left += len(around[1])
-        classes.update(classify(in_header, context) for in_header, context in around[1])
+    for raw, output in zip(texts["text"], outputs, strict=True):
+        if names := read_given_names(raw):
+            count, left = find_left_places(raw, output, names)
+            places += count
+            classes.update(classify(in_header, context) for in_header, context in left)
     return {
         "mails": mails,
-        "places": before,
-        "left": left,
-        "share": round(left / before, 4),
+        "places": places,
+        "left": classes.total(),
+        "share": round(classes.total() / places, 4),
         "classes": dict(classes.most_common()),
     }
 
 
-def _iter_left(
-    inputs: list[str], outputs: list[str]
-) -> Iterator[tuple[int, list[tuple[bool, str]]]]:
-    for raw, output in zip(inputs, outputs, strict=True):
-        if names := read_given_names(raw):
-            yield find_left_places(raw, output, names)
-
-
-def format_table(result: Mapping[str, Any]) -> str:
+def format_page(result: Mapping[str, Any]) -> str:
     """The counts and the classes."""
-    lines = [
-        f"| {result['mails']} mails, plan `redact` | places |",
-        "|---|--:|",
-        f"| before | {result['places']:,} |",
+    rows = [
+        ["before", f"{result['places']:,}"],
+        ["left", f"{result['left']:,} ({result['share']:.1%})"],
+        *([f"left: {name}", f"{count:,}"] for name, count in result["classes"].items()),
     ]
-    lines.append(f"| left | {result['left']:,} ({result['share']:.1%}) |")
-    lines += [f"| left: {name} | {count:,} |" for name, count in result["classes"].items()]
-    return "\n".join(lines)
+    head = [f"{result['mails']} mails, plan `redact`", "places"]
+    return "\n".join(runner.format_table(head, rows, left=1)) + "\n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="the folder of the corpora")
+    parser = runner.build_parser(__doc__, data=runner.DATA)
     parser.add_argument("--mails", type=int, default=200)
     options = parser.parse_args()
-    result = {
-        "date": datetime.date.today().isoformat(),
-        "machine": describe_machine(),
-        **measure(options.data, options.mails),
-    }
-    (RESULTS / "first_names.json").write_text(json.dumps(result, indent=1) + "\n")
-    (RESULTS / "first_names.md").write_text(format_table(result) + "\n")
-    print(format_table(result))
+    result = runner.start_result(**measure(options.data, options.mails))
+    runner.save_result(options.results, "first_names", result, format_page(result))
     raise SystemExit(1 if result["share"] > MAX_LEFT else 0)
 
 

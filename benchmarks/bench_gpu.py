@@ -5,21 +5,20 @@ benchmarks/results/gpu.json after each part.
                                                           invented mails
     python -m benchmarks.bench_gpu --model MODEL          a local model instead; measures an
                                                           adapter, too
-    python -m benchmarks.bench_gpu --device cpu --layers 2 --width 32 --heads 2 --context 32 --batch 4 --steps 6     a smoke run
+    python -m benchmarks.bench_gpu --device cpu --layers 2 --width 32 --heads 2 --context 32 \\
+        --batch 4 --steps 6                               a smoke run
 
 Without a GPU nothing is measured, and the exit code is 0. Parts: `loop`, tokens a second of
 `sanitize-train` in each setting, with MFU and peak memory; `trainer`, those of the Trainer of
 transformers with the same model, rows, optimizer and batches, and `loop_of_trainer`, the ratio;
 `precision`, losses in bf16 against float32; `processes`, losses of two processes (DDP, FSDP)
-against one; `private`, memory and speed of DP-SGD by rows of a micro-batch; `profile`, the
-operations that take most time in its steps. Rates are medians of the logged ones after the first,
-which has the warm-up.
-"""  # noqa: E501
+against one; `private`, memory and speed of DP-SGD by rows of a micro-batch. Rates are medians of
+the logged ones after the first, which has the warm-up.
+"""
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import json
 import os
 import shutil
@@ -32,16 +31,20 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks import corpora
-from benchmarks.bench import build_in_subprocess, describe_machine
+import torch
+import transformers
+
+from benchmarks import corpora, runner
+from sanitize import train
+from sanitize.train.model import build_model
+from sanitize.train.recipe import Recipe
+from sanitize.train.recipe_data import get_tokenizer, read_recipe_documents
 
 AIMS = {
     "loop_of_trainer": 0.95,
     "largest_loss_difference_of_processes": 1e-3,
     "largest_relative_loss_difference_of_bf16": 0.02,
 }
-ROOT = Path(__file__).resolve().parents[1]
-OPERATIONS = 20  # the longest ones of a profile
 LOGS = 6  # logged rates of a run; the first one is left out
 
 
@@ -50,19 +53,11 @@ class GpuBench:
 
     def __init__(self, options: argparse.Namespace, data: Path, folder: Path) -> None:
         self.options, self.folder = options, folder
-        self.model: dict[str, Any] = (
-            {"path": str(options.model)}
-            if options.model
-            else {
-                "arch": "gpt2",
-                "layers": options.layers,
-                "width": options.width,
-                "heads": options.heads,
-            }
-        )
+        sizes = {name: getattr(options, name) for name in ("layers", "width", "heads")}
+        model = {"path": str(options.model)} if options.model else {"arch": "gpt2", **sizes}
         self.recipe: dict[str, Any] = {
             "data": {"path": str(data)},
-            "model": {**self.model, "context": options.context, "dropout": 0.0},
+            "model": {**model, "context": options.context, "dropout": 0.0},
             "tokenizer": {} if options.model else {"vocab": options.vocab},
             "run": {
                 "batch": options.batch,
@@ -78,17 +73,10 @@ class GpuBench:
 
     def train(self, name: str, **sections: dict[str, Any]) -> dict[str, Any]:
         """Train in one setting; return rate, MFU, peak memory and the logged losses."""
-        import torch
-
-        from sanitize import train
-
         recipe = {
-            **self.recipe,
-            **sections,
-            "run": {**self.recipe["run"], **sections.get("run", {})},
+            section: {**self.recipe.get(section, {}), **sections.get(section, {})}
+            for section in {**self.recipe, **sections}
         }
-        recipe["model"] = {**self.recipe["model"], **sections.get("model", {})}
-        recipe["data"] = {**self.recipe["data"], **sections.get("data", {})}
         if torch.cuda.is_available():
             torch.cuda.empty_cache()
             torch.cuda.reset_peak_memory_stats()
@@ -117,14 +105,6 @@ class GpuBench:
 
     def measure_trainer(self) -> dict[str, Any]:
         """Speed of the Trainer of transformers on the same rows, in bf16."""
-        import torch
-        import transformers
-
-        from sanitize import train
-        from sanitize.train.model import build_model
-        from sanitize.train.recipe import Recipe
-        from sanitize.train.recipe_data import get_tokenizer, read_recipe_documents
-
         transformers.utils.logging.disable_progress_bar()
         recipe = Recipe.load(self.recipe)
         rows = train.stream_batches(recipe).rows
@@ -188,10 +168,6 @@ class GpuBench:
 
     def compare_processes(self) -> dict[str, Any]:
         """Losses of two processes against one, in float32, and the rates of both."""
-        import torch
-
-        if self.options.device == "cuda" and torch.cuda.device_count() < 2:
-            return {"skipped": "one GPU: processes need one each"}
         run = {"precision": "float32", "batch": self.options.batch - self.options.batch % 2}
         expected = self.train("one", run=run)
         found: dict[str, Any] = {"one": expected}
@@ -204,17 +180,14 @@ class GpuBench:
                 "from sanitize import train\n"
                 "train.fit(json.load(open(sys.argv[1])), sys.argv[2])\n"
             )
-            arguments = [
-                "--standalone",
-                "--nproc-per-node=2",
-                script,
-                self.folder / "recipe.json",
-                self.folder / parallel,
-            ]
-            command = [sys.executable, "-m", "torch.distributed.run", *map(str, arguments)]
-            environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
+            launcher = ["torch.distributed.run", "--standalone", "--nproc-per-node=2"]
+            arguments = (script, self.folder / "recipe.json", self.folder / parallel)
             subprocess.run(
-                command, check=True, cwd=ROOT, env=environment, stderr=subprocess.DEVNULL
+                [sys.executable, "-m", *launcher, *map(str, arguments)],
+                check=True,
+                cwd=runner.ROOT,
+                env={**os.environ, "PYTHONPATH": str(runner.ROOT), "OMP_NUM_THREADS": "1"},
+                stderr=subprocess.DEVNULL,
             )
             found[parallel] = read_log(self.folder / parallel)
         found["largest_loss_difference_of_processes"] = max(
@@ -236,34 +209,6 @@ class GpuBench:
             )
         return found
 
-    def profile_private(self) -> dict[str, Any]:
-        """Time by operation of three private steps of one micro-batch each, without those inside
-        other operations: ms and calls a step."""
-        import torch
-
-        steps, is_gpu = 3, self.options.device == "cuda"
-        activities = [
-            torch.profiler.ProfilerActivity.CPU,
-            *([torch.profiler.ProfilerActivity.CUDA] if is_gpu else []),
-        ]
-        run, privacy = {"max_steps": steps, "log_every": 1}, {"sigma": 1.0, "insecure_seed": 0}
-        with torch.profiler.profile(activities=activities) as profile:
-            self.train("profile", run=run, data={"layout": "document"}, privacy=privacy)
-        found = {}
-        for field in ("self_cpu_time_total", *(["self_device_time_total"] if is_gpu else [])):
-            longest = sorted(profile.key_averages(), key=lambda one: -getattr(one, field))[
-                :OPERATIONS
-            ]
-            found[field] = [
-                {
-                    "operation": one.key[:80],
-                    "ms": round(getattr(one, field) / 1e3 / steps, 1),
-                    "calls": round(one.count / steps),
-                }
-                for one in longest
-            ]
-        return found
-
 
 def read_log(folder: Path) -> dict[str, Any]:
     """Return the rate of a run (median of the logged ones after the first), MFU and peak memory
@@ -280,12 +225,9 @@ def read_log(folder: Path) -> dict[str, Any]:
 
 def describe_device(device: str) -> dict[str, Any]:
     """The machine, with its GPU and torch."""
-    import torch
-    import transformers
-
     is_gpu = device == "cuda"
     return {
-        **describe_machine(),
+        **runner.describe_machine(),
         "gpu": torch.cuda.get_device_name(0) if is_gpu else None,
         "gpus": torch.cuda.device_count() if is_gpu else 0,
         "gpu_memory_gb": (
@@ -297,20 +239,16 @@ def describe_device(device: str) -> dict[str, Any]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = runner.build_parser(__doc__)
     parser.add_argument(
         "--model", type=Path, help="a local model; default: a new GPT-2 of the sizes below"
     )
-    parser.add_argument("--layers", type=int, default=12)
-    parser.add_argument("--width", type=int, default=768)
-    parser.add_argument("--heads", type=int, default=12)
-    parser.add_argument("--context", type=int, default=1024)
-    parser.add_argument("--vocab", type=int, default=32768)
-    parser.add_argument("--batch", type=int, default=16, help="rows of a step")
-    parser.add_argument("--steps", type=int, default=60)
+    sizes = {"layers": 12, "width": 768, "heads": 12, "context": 1024, "vocab": 32768}
+    for name, default in {**sizes, "batch": 16, "steps": 60}.items():
+        parser.add_argument(f"--{name}", type=int, default=default)
     parser.add_argument(
         "--parts",
-        default="loop,trainer,precision,processes,private,profile",
+        default="loop,trainer,precision,processes,private",
         help="what is measured, in this order",
     )
     parser.add_argument("--device", choices=("cuda", "cpu"), default="cuda")
@@ -318,27 +256,18 @@ def main() -> None:
     parser.add_argument(
         "--data", type=Path, help="documents to train on; default: 4 MB of invented mails"
     )
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
-    import torch
-
     if options.device == "cuda" and not torch.cuda.is_available():
         print("no GPU: nothing measured (--device cpu for a smoke run)")
         return
-    data = options.data or Path(
-        build_in_subprocess(corpora.build, "dense", 4, corpora.corpora_folder())["path"]
-    )
-    result: dict[str, Any] = {
-        "date": datetime.date.today().isoformat(),
-        "machine": describe_device(options.device),
-        "settings": {
-            key: str(value) if isinstance(value, Path) else value
-            for key, value in vars(options).items()
-            if key != "results"
-        },
-        "aims": AIMS,
+    data = options.data or Path(corpora.build("dense", 4, runner.SCRATCH)["path"])
+    settings = {
+        name: str(value) if isinstance(value, Path) else value
+        for name, value in vars(options).items()
+        if name != "results"
     }
-    options.results.mkdir(parents=True, exist_ok=True)
+    result = runner.start_result(settings=settings, aims=AIMS)
+    result["machine"] = describe_device(options.device)
     with tempfile.TemporaryDirectory() as folder:
         bench = GpuBench(options, data, Path(folder))
         parts: dict[str, Callable[[], dict[str, Any]]] = {
@@ -347,17 +276,15 @@ def main() -> None:
             "precision": bench.compare_precisions,
             "processes": bench.compare_processes,
             "private": bench.measure_private,
-            "profile": bench.profile_private,
         }
         for name in options.parts.split(","):
-            started = time.perf_counter()
-            result[name] = parts[name]()
-            print(f"{name}: {time.perf_counter() - started:.0f} s", flush=True)
+            cost, result[name] = runner.measure_call(parts[name])
+            print(f"{name}: {cost.wall_s:.0f} s", flush=True)
             if "loop" in result and "trainer" in result:
                 result["loop_of_trainer"] = (
                     result["loop"]["bf16"]["tokens_per_s"] / result["trainer"]["tokens_per_s"]
                 )
-            (options.results / "gpu.json").write_text(json.dumps(result, indent=1) + "\n")
+            runner.save_result(options.results, "gpu", result)
 
 
 if __name__ == "__main__":

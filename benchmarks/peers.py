@@ -1,7 +1,7 @@
 """Compares the cost of other tools for the same work on the same texts, in CPU-seconds, in separate
 processes and alternating rounds.
 
-    python -m benchmarks.peers --peers-python VENV/bin/python        benchmarks/results/peers.{json,md}
+    python -m benchmarks.peers --peers-python VENV/bin/python     benchmarks/results/peers.{json,md}
     python -m benchmarks.peers --scale 0.1 --repeat 1 --results /tmp/x     a smoke run
 
 Three tables:
@@ -31,36 +31,27 @@ definition of a data point: only the order of magnitude and the exponent are com
 
 The tools are pinned in the extra `[peers]`; a missing tool is reported as missing. Nothing is
 downloaded.
-"""  # noqa: E501
+"""
 
 from __future__ import annotations
 
 import argparse
-import datetime
 import importlib.metadata
 import json
-import os
 import re
-import resource
-import shutil
 import statistics
-import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from benchmarks import detection, near_duplicates, runner
+
 if TYPE_CHECKING:
     import pyarrow as pa
-
-ROOT = Path(__file__).resolve().parents[1]
-RESULTS = ROOT / "benchmarks" / "results"
-if str(ROOT) not in sys.path:
-    sys.path.insert(0, str(ROOT))  # the workers are run as files, by interpreters without sanitize
-
-from benchmarks import detection  # noqa: E402
 
 Clean = Callable[["pa.Array"], "pa.Array"]
 EMAIL = "EMAIL_ADDRESS"
@@ -90,9 +81,6 @@ JOBS = ("addresses", "all kinds")
 DISTRIBUTIONS = {"presidio": ("presidio-analyzer", "presidio-anonymizer"), "re": ()}
 PAPER = {"rmft": 15 * 60 + 25, "header_dedup": 10 * 60 + 12}  # seconds
 SIZES = (2_500, 5_000, 10_000, 20_000, 40_000)
-NEAR = {"permutations": 128, "shingle": 5}
-
-
 # --- rewriters: built once, then given the texts --------------------------------------------------
 
 
@@ -177,12 +165,8 @@ def presidio(job: str) -> tuple[Clean, Sequence[str]]:
     anonymizer = AnonymizerEngine()
 
     def clean(text: str) -> str:
-        return str(
-            anonymizer.anonymize(
-                text=text,
-                analyzer_results=analyzer.analyze(text=text, language="en", entities=kinds),
-            ).text
-        )
+        found = analyzer.analyze(text=text, language="en", entities=kinds)
+        return str(anonymizer.anonymize(text=text, analyzer_results=found).text)
 
     return _text_by_text(clean), kinds
 
@@ -197,11 +181,6 @@ REWRITERS: dict[str, Callable[[str], tuple[Clean, Sequence[str]]]] = {
 }
 
 
-def _cpu_seconds() -> float:
-    used = resource.getrusage(resource.RUSAGE_SELF)
-    return used.ru_utime + used.ru_stime
-
-
 def rewrite(name: str, job: str, source: Path, megabytes: float) -> dict[str, Any]:
     """Read the first documents of a corpus, replace, write them again: rate, share of documents
     changed, memory."""
@@ -212,128 +191,55 @@ def rewrite(name: str, job: str, source: Path, megabytes: float) -> dict[str, An
     pa.set_cpu_count(1)
     clean, kinds = (None, []) if name == "plain copy" else REWRITERS[name](job)
     if clean:
-        # warm-up
-        clean(
-            pa.array(
-                [f"From: a{no}@example.com\nCall 202-555-01{no:02d} today." for no in range(20)]
-            )
-        )
-    began, wall = _cpu_seconds(), time.perf_counter()
-    bytes_in = documents = changed = 0
-    with tempfile.TemporaryDirectory(prefix="peers-") as scratch:
-        for no, path in enumerate(sorted(source.glob("*.parquet"))):
-            shard = pq.ParquetFile(path)
-            with pq.ParquetWriter(
-                f"{scratch}/{no}.parquet",
-                shard.schema_arrow,
-                compression="zstd",
-                compression_level=1,
-            ) as out:
-                for batch in shard.iter_batches(1_000 if clean else 10_000, use_threads=False):
-                    place = batch.schema.get_field_index("text")
-                    texts = batch.column(place)
-                    bytes_in += texts.nbytes
-                    if clean:
-                        made = clean(texts)
-                        changed += pc.sum(pc.not_equal(texts, made)).as_py()
-                        batch = batch.set_column(place, batch.schema.field(place), made)
-                    documents += len(batch)
-                    out.write_batch(batch)
-                    if bytes_in >= megabytes * 1e6:
-                        break
-            if bytes_in >= megabytes * 1e6:
-                break
-    spent = _cpu_seconds() - began
+        texts = [f"From: a{no}@example.com\nCall 202-555-01{no:02d} today." for no in range(20)]
+        clean(pa.array(texts))  # warm-up
+    counts = {"bytes": 0, "documents": 0, "changed": 0}
+
+    def rewrite_batch(batch: pa.RecordBatch) -> pa.RecordBatch:
+        place = batch.schema.get_field_index("text")
+        texts = batch.column(place)
+        counts["bytes"] += texts.nbytes
+        counts["documents"] += len(batch)
+        if not clean:
+            return batch
+        made = clean(texts)
+        counts["changed"] += pc.sum(pc.not_equal(texts, made)).as_py()
+        return batch.set_column(place, batch.schema.field(place), made)
+
+    def rewrite_shards() -> None:
+        with tempfile.TemporaryDirectory(prefix="peers-") as scratch:
+            for path in sorted(source.glob("*.parquet")):
+                shard, target = pq.ParquetFile(path), Path(scratch, path.name)
+                with pq.ParquetWriter(
+                    target, shard.schema_arrow, compression="zstd", compression_level=1
+                ) as out:
+                    for batch in shard.iter_batches(1_000 if clean else 10_000, use_threads=False):
+                        out.write_batch(rewrite_batch(batch))
+                        if counts["bytes"] >= megabytes * 1e6:
+                            return
+
+    cost, _ = runner.measure_call(rewrite_shards)
     return {
         "kinds": list(kinds),
-        "text_mb": bytes_in / 1e6,
-        "documents": documents,
-        "changed": changed / documents,
-        "cpu_s": spent,
-        "wall_s": time.perf_counter() - wall,
-        "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "text_mb": counts["bytes"] / 1e6,
+        "documents": counts["documents"],
+        "changed": counts["changed"] / counts["documents"],
+        **asdict(cost),
     }
 
 
-# --- near-duplicates ------------------------------------------------------------------------------
-
-
-def _texts(source: Path, megabytes: float) -> list[str]:
-    import pyarrow.parquet as pq
-
-    texts: list[str] = []
-    size = 0
-    for path in sorted(source.glob("*.parquet")):
-        for batch in pq.ParquetFile(path).iter_batches(1_000, columns=["text"], use_threads=False):
-            texts += batch.column(0).to_pylist()
-            size += batch.column(0).nbytes
-            if size >= megabytes * 1e6:
-                return texts
-    return texts
-
-
-def _shingles(text: str) -> list[str]:
-    words = re.findall(r"[a-z0-9\u0080-\U0010ffff]+", text.lower())
-    size = NEAR["shingle"]
-    return [" ".join(words[at : at + size]) for at in range(max(1, len(words) - size + 1))]
-
-
-def near_datasketch(texts: list[str], bands: int, rows: int) -> int:
-    """Pairs that datasketch would compare."""
-    from datasketch import MinHash, MinHashLSH
-
-    index, first, pairs = (
-        MinHashLSH(num_perm=NEAR["permutations"], params=(bands, rows)),
-        MinHash(num_perm=NEAR["permutations"]),
-        0,
-    )
-    for number, text in enumerate(texts):
-        one = first.copy()
-        one.update_batch([shingle.encode() for shingle in _shingles(text)])
-        pairs += len(index.query(one))
-        index.insert(number, one)
-    return pairs
-
-
-def near_rensa(texts: list[str], bands: int, rows: int) -> int:
-    """The same with rensa, whose index uses bands x rows permutations."""
-    from rensa import RMinHash, RMinHashLSH
-
-    index, pairs = RMinHashLSH(0.8, bands * rows, bands), 0
-    for number, text in enumerate(texts):
-        one = RMinHash(bands * rows, 1)
-        one.update(_shingles(text))
-        pairs += len(index.query(one))
-        index.insert(number, one)
-    return pairs
-
-
-def measure_near_duplicates(
-    name: str, source: Path, megabytes: float, bands: int, rows: int
+def count_near_duplicates(
+    name: str, source: Path, documents: int, bands: int, rows: int
 ) -> dict[str, Any]:
     """Texts to candidate pairs, in memory: CPU-seconds and pairs."""
-    if name == "near_dup":
-        from benchmarks.bench_reduce import count_near_duplicate_pairs, read_text_batches
-
-        count = len(_texts(source, megabytes))
-        batches = read_text_batches(source, count)
-        size = sum(int(batch.nbytes) for batch in batches)
-        with tempfile.TemporaryDirectory(prefix="peers-") as scratch:
-            # not timed, as below
-            count_near_duplicate_pairs([batches[0].slice(0, 100)], bands, rows, Path(scratch))
-            began = _cpu_seconds()
-            pairs = count_near_duplicate_pairs(batches, bands, rows, Path(scratch))
-    else:
-        texts = _texts(source, megabytes)
-        count, size = len(texts), sum(len(text.encode()) for text in texts)
-        work = near_datasketch if name == "datasketch" else near_rensa
-        work(texts[:100], bands, rows)
-        began = _cpu_seconds()
-        pairs = work(texts, bands, rows)
+    texts = near_duplicates.read_texts(source, documents)
+    count_pairs = near_duplicates.METHODS[name]
+    count_pairs([texts[0].slice(0, 100)], bands, rows)  # not timed: imports
+    cost, pairs = runner.measure_call(lambda: count_pairs(texts, bands, rows))
     return {
-        "documents": count,
-        "text_mb": size / 1e6,
-        "cpu_s": _cpu_seconds() - began,
+        "documents": sum(map(len, texts)),
+        "text_mb": near_duplicates.count_mb(texts),
+        "cpu_s": cost.cpu_s,
         "pairs": pairs,
     }
 
@@ -354,205 +260,129 @@ def write_plan(job: str, folder: Path) -> Path:
     return path
 
 
-def run_sanitize(source: Path, plan: str, scratch: Path, *options: str) -> dict[str, Any]:
-    """One whole `sanitize run` in a process of its own."""
-    # not at the top: other tools run in interpreters without sanitize
-    from benchmarks.bench import ONE_THREAD, measure_command
-
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
-    console = str(Path(sys.executable).with_name("sanitize"))
-    command = [
-        console,
-        "run",
-        str(source),
-        "-o",
-        str(scratch / "out"),
-        "--plan",
-        plan,
-        "--seed",
-        "0",
-        *options,
-        "--json",
-    ]
-    try:
-        summary, outside = measure_command(command, **ONE_THREAD)
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    return {
-        "summary": summary,
-        **outside,
-        "stages_cpu_s": sum(one["cpu_s"] for one in summary["stages"].values()),
-    }
-
-
-def measure_sanitize(source: Path, plan: str, scratch: Path) -> dict[str, Any]:
+def measure_sanitize(source: Path, plan: str, folder: Path) -> dict[str, Any]:
     """A row of the first table for `sanitize run` with one worker."""
-    result = run_sanitize(source, plan, scratch, "--workers", "1")
-    summary = result["summary"]
+    options = ("--plan", plan, "--workers", "1")
+    summary, cost = runner.run_and_remove(source, folder, *options, **runner.ONE_THREAD)
     assert summary["leaks"] == 0
     return {
         "kinds": [kind for kind, one in summary["by_kind"].items() if one["replaced"]],
         "text_mb": summary["text_bytes"] / 1e6,
         "documents": summary["documents_in"],
-        "cpu_s": result["stages_cpu_s"],
-        "process_cpu_s": result["cpu_s"],
-        "peak_rss_mb": result["peak_rss_mb"],
+        "cpu_s": sum(one["cpu_s"] for one in summary["stages"].values()),
+        "process_cpu_s": cost.cpu_s,
+        "peak_rss_mb": cost.peak_rss_mb,
         "packages": {},
     }
 
 
-def run_worker(python: str, *arguments: str) -> dict[str, Any] | str:
-    """The result of a worker in a separate process, with its CPU time; or the reason of its
-    failure."""
-    from benchmarks.bench import ONE_THREAD, measure_command
-
-    command = [python, str(Path(__file__)), *arguments]
-    try:
-        summary, outside = measure_command(command, **ONE_THREAD, PYTHONPATH=str(ROOT))
-    except SystemExit:
-        environment = {**os.environ, **ONE_THREAD, "PYTHONPATH": str(ROOT)}
-        # to see why
-        repeated = subprocess.run(
-            command, env=environment, capture_output=True, text=True, check=False
-        )
-        last = (repeated.stderr.strip().splitlines() or ["?"])[-1]
-        missing = re.match(r"ModuleNotFoundError: No module named '([\w.]+)'", last)
-        return f"not installed ({missing[1]})" if missing else f"failed ({last.split(':')[0]})"
-    return {**summary, "process_cpu_s": outside["cpu_s"]}
-
-
 def worker_main(arguments: Sequence[str]) -> None:
     """A worker: prints one JSON object."""
-    what, name, source, megabytes, *rest = arguments
+    what, name, source, size, *rest = arguments
     if what == "near":
-        found = measure_near_duplicates(
-            name, Path(source), float(megabytes), int(rest[0]), int(rest[1])
-        )
+        found = count_near_duplicates(name, Path(source), int(size), *map(int, rest))
     else:
-        found = rewrite(name, rest[0], Path(source), float(megabytes))
+        found = rewrite(name, rest[0], Path(source), float(size))
     known = DISTRIBUTIONS.get(name, () if name in ("plain copy", "near_dup") else (name,))
-    print(
-        json.dumps({**found, "packages": {one: importlib.metadata.version(one) for one in known}})
-    )
+    packages = {package: importlib.metadata.version(package) for package in known}
+    print(json.dumps({**found, "packages": packages}))
 
 
-def median_rows(rounds: Sequence[dict[str, Any]], *fields: str) -> dict[str, Any]:
-    """The last round with the medians of some fields."""
-    return {
-        **rounds[-1],
-        **{field: statistics.median(one[field] for one in rounds) for field in fields},
-    }
+def compare_rates(
+    about: str,
+    methods: Mapping[str, Callable[[], dict[str, Any] | str]],
+    ours: str,
+    repeat: int,
+) -> dict[str, Any]:
+    """A row for each tool: medians over alternating rounds, its rate, and how many times that is
+    ours; or why it is missing."""
+    rounds: dict[str, list[dict[str, Any]]] = {name: [] for name in methods}
+    missing: dict[str, Any] = {}
+    for _ in range(repeat):
+        for name, measure in methods.items():
+            outcome = missing[name]["missing"] if name in missing else measure()
+            if isinstance(outcome, str):
+                missing[name] = {"missing": outcome}
+            else:
+                rounds[name].append(outcome)
+            shown = outcome if isinstance(outcome, str) else f"{outcome['cpu_s']:.2f}"
+            print(f"{about}, {name}: {shown}", file=sys.stderr)
+    table = {}
+    for name, each in rounds.items():
+        if each:
+            fields = {"cpu_s", "process_cpu_s", "peak_rss_mb"} & each[0].keys()
+            table[name] = runner.take_medians(each, *fields)
+            table[name]["mb_per_cpu_s"] = table[name]["text_mb"] / table[name]["cpu_s"]
+    for one in table.values():
+        one["sanitize_is_times"] = table[ours]["mb_per_cpu_s"] / one["mb_per_cpu_s"]
+    return table | missing
 
 
 def compare_rewriting(
-    source: Path, mb: dict[str, float], options: argparse.Namespace, scratch: Path
+    source: Path, mb: Mapping[str, float], options: argparse.Namespace, folder: Path
 ) -> dict[str, Any]:
     """The first table: for each job and tool, medians over alternating rounds."""
     tables: dict[str, Any] = {}
     for job in JOBS:
-        rounds: dict[str, list[dict[str, Any]]] = {}
-        missing: dict[str, str] = {}
-        for _ in range(options.repeat):
-            for name in ("plain copy", *REWRITERS):
-                if name in missing:
-                    continue
-                python = sys.executable if name in ("plain copy", "re") else options.peers_python
-                outcome = run_worker(
-                    python, "--worker", "rewrite", name, str(source), str(mb[name]), job
-                )
-                if isinstance(outcome, str):
-                    missing[name] = outcome
-                else:
-                    rounds.setdefault(name, []).append(outcome)
-                print(
-                    f"{job}, {name}:"
-                    f" {outcome if isinstance(outcome, str) else round(outcome['cpu_s'], 2)}",
-                    file=sys.stderr,
-                )
-            plans = {"sanitize": str(write_plan(job, scratch))} | (
-                {"sanitize, plan redact": "redact"} if job != "addresses" else {}
-            )
-            for name, plan in plans.items():
-                rounds.setdefault(name, []).append(measure_sanitize(source, plan, scratch / "run"))
-                print(f"{job}, {name}: {rounds[name][-1]['cpu_s']:.2f}", file=sys.stderr)
-        table = {
-            name: median_rows(each, "cpu_s", "process_cpu_s", "peak_rss_mb")
-            for name, each in rounds.items()
-        }
-        rate = table["sanitize"]["text_mb"] / table["sanitize"]["cpu_s"]
-        for one in table.values():
-            one["mb_per_cpu_s"] = one["text_mb"] / one["cpu_s"]
-            one["sanitize_is_times"] = rate / one["mb_per_cpu_s"]
-        tables[job] = table | {name: {"missing": why} for name, why in missing.items()}
+        methods: dict[str, Callable[[], dict[str, Any] | str]] = {}
+        for name in ("plain copy", *REWRITERS):
+            python = sys.executable if name in ("plain copy", "re") else options.peers_python
+            arguments = ("--worker", "rewrite", name, str(source), str(mb[name]), job)
+            methods[name] = partial(runner.run_worker, python, "benchmarks.peers", *arguments)
+        plan = str(write_plan(job, folder))
+        methods["sanitize"] = partial(measure_sanitize, source, plan, folder)
+        if job != "addresses":
+            methods["sanitize, plan redact"] = partial(measure_sanitize, source, "redact", folder)
+        tables[job] = compare_rates(job, methods, "sanitize", options.repeat)
     return tables
 
 
 def compare_near_duplicates(
-    source: Path, mb: dict[str, float], options: argparse.Namespace
+    source: Path, mb: Mapping[str, float], options: argparse.Namespace
 ) -> dict[str, Any]:
     """The second table."""
+    from benchmarks.corpora import BYTES_PER_MAIL
     from sanitize.droppers.near_dup import choose_bands
 
-    bands, rows = choose_bands(0.8, NEAR["permutations"])
-    rounds: dict[str, list[dict[str, Any]]] = {}
-    missing: dict[str, str] = {}
-    for _ in range(options.repeat):
-        for name in ("near_dup", "datasketch", "rensa"):
-            if name in missing:
-                continue
-            python = sys.executable if name == "near_dup" else options.peers_python
-            outcome = run_worker(
-                python, "--worker", "near", name, str(source), str(mb[name]), str(bands), str(rows)
-            )
-            if isinstance(outcome, str):
-                missing[name] = outcome
-            else:
-                rounds.setdefault(name, []).append(outcome)
-            print(
-                f"near-duplicates, {name}:"
-                f" {outcome if isinstance(outcome, str) else round(outcome['cpu_s'], 2)}",
-                file=sys.stderr,
-            )
-    table = {name: median_rows(each, "cpu_s", "process_cpu_s") for name, each in rounds.items()}
-    rate = table["near_dup"]["text_mb"] / table["near_dup"]["cpu_s"]
-    for one in table.values():
-        one["mb_per_cpu_s"] = one["text_mb"] / one["cpu_s"]
-        one["sanitize_is_times"] = rate / one["mb_per_cpu_s"]
-    missing_rows = {name: {"missing": why} for name, why in missing.items()}
-    return {"bands": bands, "rows": rows, **NEAR, "tools": table | missing_rows}
+    bands, rows = choose_bands(0.8, near_duplicates.PERMUTATIONS)
+    methods: dict[str, Callable[[], dict[str, Any] | str]] = {}
+    for name in near_duplicates.METHODS:
+        python = sys.executable if name == "near_dup" else options.peers_python
+        documents = max(1, round(mb[name] * 1e6 / BYTES_PER_MAIL["dense"]))
+        arguments = ("near", name, source, documents, bands, rows)
+        methods[name] = partial(
+            runner.run_worker, python, "benchmarks.peers", "--worker", *map(str, arguments)
+        )
+    return {
+        "bands": bands,
+        "rows": rows,
+        "permutations": near_duplicates.PERMUTATIONS,
+        "shingle": near_duplicates.SHINGLE,
+        "tools": compare_rates("near-duplicates", methods, "near_dup", options.repeat),
+    }
 
 
-def measure_preprocessing(options: argparse.Namespace, scratch: Path) -> dict[str, Any]:
+def measure_preprocessing(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
     """The third table: wall time and CPU-seconds by N, k and u, and the exponent of N."""
     from benchmarks import corpora
-    from benchmarks.bench import build_in_subprocess
     from benchmarks.scale import fit_costs
 
     found: dict[str, Any] = {}
-    sizes = [max(200, round(size * options.scale)) for size in SIZES]
     for plan in PAPER:
         rows = []
-        for size in sizes:
-            about = build_in_subprocess(corpora.build_count, "dense", size, options.dir)
-            each = [
-                run_sanitize(Path(str(about["path"])), plan, scratch / "run")
+        for size in (max(200, round(size * options.scale)) for size in SIZES):
+            source = Path(corpora.build_count("dense", size, options.dir)["path"])
+            runs = [
+                runner.run_and_remove(source, folder, "--plan", plan, **runner.ONE_THREAD)
                 for _ in range(options.repeat)
             ]
-            emails = each[-1]["summary"]["by_kind"][EMAIL]
-            rows.append(
-                {
-                    "N": size,
-                    "k": emails["occurrences"] / size,
-                    "u": emails["values"],
-                    "wall_s": statistics.median(one["wall_s"] for one in each),
-                    "cpu_s": statistics.median(one["cpu_s"] for one in each),
-                }
-            )
-            print(
-                f"{plan}, N = {size:,}: {rows[-1]['wall_s']:.1f} s, {rows[-1]['cpu_s']:.1f} CPU-s",
-                file=sys.stderr,
-            )
+            emails = runs[-1][0]["by_kind"][EMAIL]
+            row = {"N": size, "k": emails["occurrences"] / size, "u": emails["values"]}
+            for field in ("wall_s", "cpu_s"):
+                row[field] = statistics.median(getattr(cost, field) for _, cost in runs)
+            rows.append(row)
+            spent = f"{row['wall_s']:.1f} s, {row['cpu_s']:.1f} CPU-s"
+            print(f"{plan}, N = {size:,}: {spent}", file=sys.stderr)
         found[plan] = {
             "paper_s": PAPER[plan],
             "runs": rows,
@@ -566,138 +396,102 @@ def format_ratio(ratio: float) -> str:
     return f"{ratio:.0f}" if ratio >= 100 else f"{ratio:.2g}"
 
 
-def markdown(result: dict[str, Any]) -> str:
-    """Format the three tables as a Markdown page."""
+def format_page(result: dict[str, Any]) -> str:
+    """The three tables as a Markdown page."""
     about = result["machine"]
     lines = [
         "# Comparison with other tools",
         "",
-        (
-            f"{result['date']}, {about['cpu']}, {about['cores']} cores, Python {about['python']}."
-            f" Medians of {result['repeat']}, one thread; `python -m benchmarks.peers` writes this"
-            " page, and its docstring describes the method. Only ratios are comparable."
-        ),
+        f"{result['date']}, {about['cpu']}, {about['cores']} cores, Python {about['python']}."
+        f" Medians of {result['repeat']}, one thread; `python -m benchmarks.peers` writes this"
+        " page, and its docstring describes the method. Only ratios are comparable.",
     ]
     for job, table in result["rewriting"].items():
-        lines += [
-            "",
-            f"## Find and replace, Parquet to Parquet: {job}",
-            "",
-            (
-                "| tool | kinds | text, MB | documents changed | MB per CPU-s | with start-up |"
-                " `sanitize run` is |"
-            ),
-            "|---|---|--:|--:|--:|--:|--:|",
-        ]
+        rows = []
         for name, one in sorted(table.items(), key=lambda pair: -pair[1].get("mb_per_cpu_s", 0)):
             if "missing" in one:
-                lines.append(f"| {name} | {one['missing']} | | | | | |")
+                rows.append([name, one["missing"], *[""] * 5])
                 continue
-            versions = ", ".join(one["packages"].values())
-            kinds = "none" if name == "plain copy" else str(len(one["kinds"]))
-            changed = f"{one['changed']:.0%}" if one.get("changed") else ""
-            lines.append(
-                f"| {name} {versions} | {kinds} | {one['text_mb']:.1f} | {changed} |"
-                f" {one['mb_per_cpu_s']:.3g} | {one['text_mb'] / one['process_cpu_s']:.3g} |"
-                f" {format_ratio(one['sanitize_is_times'])}x |"
+            rows.append(
+                [
+                    f"{name} {', '.join(one['packages'].values())}".strip(),
+                    "none" if name == "plain copy" else str(len(one["kinds"])),
+                    f"{one['text_mb']:.1f}",
+                    f"{one['changed']:.0%}" if one.get("changed") else "",
+                    f"{one['mb_per_cpu_s']:.3g}",
+                    f"{one['text_mb'] / one['process_cpu_s']:.3g}",
+                    f"{format_ratio(one['sanitize_is_times'])}x",
+                ]
             )
+        head = ["tool", "kinds", "text, MB", "documents changed", "MB per CPU-s", "with start-up"]
+        lines += ["", f"## Find and replace, Parquet to Parquet: {job}", ""]
+        lines += [*runner.format_table([*head, "`sanitize run` is"], rows, left=2), ""]
         lines += [
-            "",
-            *(
-                f"{name}: {', '.join(one['kinds'])}."
-                for name, one in table.items()
-                if job != "addresses" and one.get("kinds")
-            ),
+            f"{name}: {', '.join(one['kinds'])}."
+            for name, one in table.items()
+            if job != "addresses" and one.get("kinds")
         ]
     pairs = result["near_duplicates"]
-    lines += [
-        "",
-        (
-            f"## Near-duplicates: candidate pairs ({pairs['permutations']} permutations,"
-            f" {pairs['bands']} bands of {pairs['rows']})"
-        ),
-        "",
-        "| tool | documents | pairs | MB per CPU-s | `near_dup` is |",
-        "|---|--:|--:|--:|--:|",
-    ]
-    for name, one in pairs["tools"].items():
-        cells = (
-            f"{one['documents']:,} | {one['pairs']:,} | {one['mb_per_cpu_s']:.3g} |"
-            f" {format_ratio(one['sanitize_is_times'])}x |"
-            if "pairs" in one
-            else f"{one['missing']} | | | |"
-        )
-        lines.append(f"| {' '.join([name, *one.get('packages', {}).values()])} | {cells}")
-    lines += [
-        "",
-        "## The RMFT paper's preprocessing",
-        "",
-        "| plan | N | k | u | wall, s | CPU-s | the paper, s (N = 10,000, k = 6, u = 24,480) |",
-        "|---|--:|--:|--:|--:|--:|--:|",
-    ]
-    for plan, one in result["preprocessing"].items():
-        lines += [
-            f"| {plan} | {row['N']:,} | {row['k']:.1f} | {row['u']:,} | {row['wall_s']:.1f} |"
-            f" {row['cpu_s']:.1f} | {one['paper_s']} |"
-            for row in one["runs"]
+    rows = [
+        [
+            " ".join([name, *one["packages"].values()]),
+            f"{one['documents']:,}",
+            f"{one['pairs']:,}",
+            f"{one['mb_per_cpu_s']:.3g}",
+            f"{format_ratio(one['sanitize_is_times'])}x",
         ]
+        if "pairs" in one
+        else [name, one["missing"], "", "", ""]
+        for name, one in pairs["tools"].items()
+    ]
+    head = ["tool", "documents", "pairs", "MB per CPU-s", "`near_dup` is"]
+    lines += [
+        "",
+        f"## Near-duplicates: candidate pairs ({pairs['permutations']} permutations,"
+        f" {pairs['bands']} bands of {pairs['rows']})",
+        "",
+        *runner.format_table(head, rows, left=1),
+    ]
+    rows = []
+    for plan, one in result["preprocessing"].items():
+        for run in one["runs"]:
+            seconds = (f"{run[field]:.1f}" for field in ("wall_s", "cpu_s"))
+            counts = (f"{run['N']:,}", f"{run['k']:.1f}", f"{run['u']:,}")
+            rows.append([plan, *counts, *seconds, str(one["paper_s"])])
         fit = one["fit"]
-        lines.append(
-            f"| {plan}, fitted | N^{fit['exponent']:.2f} | | | | {fit['start']:.1f} +"
-            f" {fit['per_mb']:.2f} a thousand | N k log u |"
-            if plan == "rmft"
-            else (
-                f"| {plan}, fitted | N^{fit['exponent']:.2f} | | | | {fit['start']:.1f} +"
-                f" {fit['per_mb']:.2f} a thousand | N log N |"
-            )
-        )
-    return "\n".join(lines) + "\n"
+        cost = f"{fit['start']:.1f} + {fit['per_mb']:.2f} a thousand"
+        growth = {"rmft": "N k log u", "header_dedup": "N log N"}[plan]
+        rows.append([f"{plan}, fitted", f"N^{fit['exponent']:.2f}", "", "", "", cost, growth])
+    head = ["plan", "N", "k", "u", "wall, s", "CPU-s"]
+    head.append("the paper, s (N = 10,000, k = 6, u = 24,480)")
+    lines += ["", "## The RMFT paper's preprocessing", ""]
+    return "\n".join([*lines, *runner.format_table(head, rows, left=1)]) + "\n"
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+def main() -> None:
+    parser = runner.build_parser(__doc__, repeat=3, dir=runner.SCRATCH)
     parser.add_argument(
         "--peers-python",
         default=sys.executable,
         help="an interpreter that has the other tools (default: this one)",
     )
     parser.add_argument("--scale", type=float, default=1.0, help="of all sizes, for a smoke run")
-    parser.add_argument("--repeat", type=int, default=3)
-    parser.add_argument("--dir", type=Path, help="folder of corpora and scratch copies")
-    parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--worker", nargs="+", help=argparse.SUPPRESS)
-    options = parser.parse_args(arguments)
+    options = parser.parse_args()
     if options.worker:
         return worker_main(options.worker)
-    from benchmarks import corpora
-    from benchmarks.bench import build_in_subprocess, describe_machine
+    from benchmarks import corpora  # needs sanitize, unlike a worker
 
-    options.dir = options.dir or corpora.corpora_folder()
-    options.dir.mkdir(parents=True, exist_ok=True)
     mb = {name: size * options.scale for name, size in MB.items()}
-    source = Path(
-        str(
-            build_in_subprocess(
-                corpora.build, "dense", max(1, round(MB["sanitize"] * options.scale)), options.dir
-            )["path"]
-        )
-    )
-    scratch = Path(tempfile.mkdtemp(dir=options.dir))
-    try:
-        result = {
-            "date": datetime.date.today().isoformat(),
-            "machine": describe_machine(),
-            "repeat": options.repeat,
-            "rewriting": compare_rewriting(source, mb, options, scratch),
-            "near_duplicates": compare_near_duplicates(source, mb, options),
-            "preprocessing": measure_preprocessing(options, scratch),
-        }
-    finally:
-        shutil.rmtree(scratch, ignore_errors=True)
-    options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "peers.json").write_text(json.dumps(result, indent=1) + "\n", "utf-8")
-    (options.results / "peers.md").write_text(markdown(result), "utf-8")
-    print(markdown(result))
+    about = corpora.build("dense", max(1, round(mb["sanitize"])), options.dir)
+    source = Path(about["path"])
+    result = runner.start_result(repeat=options.repeat)
+    with tempfile.TemporaryDirectory(dir=options.dir) as scratch:
+        folder = Path(scratch)
+        result["rewriting"] = compare_rewriting(source, mb, options, folder)
+        result["near_duplicates"] = compare_near_duplicates(source, mb, options)
+        result["preprocessing"] = measure_preprocessing(options, folder)
+    runner.save_result(options.results, "peers", result, format_page(result))
 
 
 if __name__ == "__main__":

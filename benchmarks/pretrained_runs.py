@@ -32,8 +32,8 @@ import numpy as np
 import polars as pl
 
 import sanitize
-from benchmarks.bench import describe_machine
 from benchmarks.criteria import draw_uniform
+from benchmarks.runner import describe_processor
 from sanitize import train
 from sanitize.errors import InputRefused, UsageError
 from sanitize.eval.language_model import LanguageModel
@@ -522,7 +522,7 @@ def describe_device(device: str) -> str:
     return (
         torch.cuda.get_device_name(device)
         if device.startswith("cuda")
-        else str(describe_machine()["cpu"])
+        else str(describe_processor()["cpu"])
     )
 
 

@@ -13,10 +13,9 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
 from random import Random
 
-from benchmarks.labelled_templates import Spans, fill_template
+from benchmarks.labelled_templates import LabelledText, fill_template
 
 REGISTERS = ("prose", "mail", "technical text", "chat")
 _GIVEN = (
@@ -360,15 +359,6 @@ _CHAT = (
 _TEMPLATES = dict(zip(REGISTERS, (_PROSE, _MAIL, _TECHNICAL, _CHAT), strict=True))
 
 
-@dataclass(frozen=True)
-class LabelledText:
-    """A text and its labelled values: start and end in code points, kind."""
-
-    register: str
-    text: str
-    spans: Spans
-
-
 def generate_texts(texts_per_template: int, seed: int = 1) -> list[LabelledText]:
     """Texts of every register: each template as often as asked, filled from the seed."""
     random = Random(seed)  # noqa: S311 - test data
@@ -378,7 +368,7 @@ def generate_texts(texts_per_template: int, seed: int = 1) -> list[LabelledText]
         return kind, draw_value(random), ""
 
     return [
-        LabelledText(register, *fill_template(template, draw))
+        fill_template(template, draw, register)
         for register, templates in _TEMPLATES.items()
         for template in templates
         for _ in range(texts_per_template)

@@ -15,23 +15,18 @@ and a simulation checks them.
 
 from __future__ import annotations
 
-import argparse
-import datetime
-import json
-import shutil
 import sys
+import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from benchmarks import corpora
-from benchmarks.bench import ONE_THREAD, build_in_subprocess, describe_machine, measure_command
+from benchmarks import corpora, runner
 from sanitize.array_types import F64
 from sanitize.verification.search_terms import BYTES_PER_TERM
 
-RESULTS = Path(__file__).parent / "results"
 STAGES = ("read", "detect", "aggregate", "rewrite", "verify", "publish")
 # tables that each task passes on, and that SQL aggregates over the corpus
 TRAVELS = {
@@ -92,41 +87,24 @@ def fit_costs(sizes: Sequence[float], costs: Sequence[float]) -> dict[str, float
 def measure_run(about: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
     """One run over a corpus: CPU-seconds and memory by stage, the sizes of its tables, and the
     number of distinct values."""
-    shutil.rmtree(scratch, ignore_errors=True)
-    scratch.mkdir(parents=True)
-    command = [
-        str(Path(sys.executable).with_name("sanitize")),
-        "run",
-        str(about["path"]),
-        "-o",
-        str(scratch / "out"),
-        "--seed",
-        "0",
-    ]
-    summary, outside = measure_command([*command, "--workers", "1", "--json"], **ONE_THREAD)
+    summary, cost = runner.run_sanitize(
+        Path(about["path"]), scratch, "--workers", "1", **runner.ONE_THREAD
+    )
     work = scratch / "out.private"
-
-    def size(place: str) -> float:
-        return sum(file.stat().st_size for file in work.glob(f"{place}/*.parquet")) / 1e6
-
-    result = {
+    stages = {name: summary["stages"][name] for name in STAGES if name in summary["stages"]}
+    return {
         "text_mb": about["text_mb"],
         "documents": about["mails"],
         "occurrences": summary["occurrences"],
         "distinct": summary["verify"]["values_checked"],
-        "cpu_s": {
-            name: summary["stages"][name]["cpu_s"] for name in STAGES if name in summary["stages"]
+        "cpu_s": {name: stage["cpu_s"] for name, stage in stages.items()},
+        "peak_rss_mb": {name: stage["peak_rss_mb"] for name, stage in stages.items()},
+        "whole_cpu_s": cost.cpu_s,
+        "table_mb": {
+            name: sum(file.stat().st_size for file in work.glob(f"{place}/*.parquet")) / 1e6
+            for name, place in (TRAVELS | STAYS).items()
         },
-        "peak_rss_mb": {
-            name: summary["stages"][name]["peak_rss_mb"]
-            for name in STAGES
-            if name in summary["stages"]
-        },
-        "whole_cpu_s": outside["cpu_s"],
-        "table_mb": {name: size(place) for name, place in (TRAVELS | STAYS).items()},
     }
-    shutil.rmtree(scratch, ignore_errors=True)
-    return result
 
 
 def extrapolate(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
@@ -153,80 +131,73 @@ def extrapolate(runs: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 def render_tables(result: Mapping[str, Any]) -> str:
     """The tables of docs/explanation/scale.md."""
-    extrapolated, about = result["model"], result["machine"]
-    lines = [
-        (
-            f"Measured {result['date']} on {about['cpu']}, {about['cores']} cores, one worker, over"
-            f" {', '.join(format(one['text_mb'], '.0f') for one in result['runs'])} MB of generated"
-            f" mail ({result['runs'][-1]['occurrences'] / result['runs'][-1]['text_mb'] / 1e3:.1f}"
-            " occurrences a KB)."
-        ),
-        "",
-        (
-            "| stage | start, CPU-s | CPU-s a GB | exponent | core-hours a TB | largest process so"
-            " far, MB, by size |"
-        ),
-        "|---|---|---|---|---|---|",
-    ]
-    for name, one in extrapolated["stages"].items():
-        hours, peaks = (
-            one["per_mb"] * 1e6 / 3600,
-            ", ".join(f"{run['peak_rss_mb'][name]:.0f}" for run in result["runs"]),
-        )
-        lines.append(
-            f"| {name} | {one['start']:.2f} | {one['per_mb'] * 1e3:.1f} | {one['exponent']:.2f} |"
-            f" {hours:.1f} | {peaks} |"
-        )
-    lines += [
-        f"| all | | | | {extrapolated['core_hours_per_tb']:.0f} | |",
-        "",
-        "| table | MB a GB of text | who needs it |",
-        "|---|---|---|",
-        *(
-            f"| {name} | {extrapolated['tables'][name]['per_mb'] * 1e3:.1f} | the whole corpus:"
-            " sent between machines |"
-            for name in TRAVELS
-        ),
-        *(
-            f"| {name} | {extrapolated['tables'][name]['per_mb'] * 1e3:.1f} | its own task: stays"
-            " local |"
-            for name in STAYS
-        ),
-        "",
-        (
-            "| text | core-hours | hours on 64 cores | sent between machines, GB | distinct values"
-            " | parts of the leak check at 1 GB |"
-        ),
-        "|---|---|---|---|---|---|",
-    ]
-    for terabytes in (0.1, 1, 10):
-        values = (
-            extrapolated["distinct_at_1_mb"]
-            * (terabytes * 1e6) ** extrapolated["distinct_exponent"]
-        )
-        hours = extrapolated["core_hours_per_tb"] * terabytes
-        lines.append(
-            f"| {terabytes:g} TB | {hours:,.0f} | {hours / 64:,.1f} |"
-            f" {extrapolated['travels_gb_per_tb'] * terabytes:,.0f} | {values / 1e6:,.0f} million |"
-            f" {max(1, values * BYTES_PER_TERM / (1 << 30)):,.0f} |"
-        )
-    lines += [
-        "",
-        (
-            "| power law, tasks x occurrences | rows sent | counted per task | rows of the most"
-            " frequent value | counted per task |"
-        ),
-        "|---|---|---|---|---|",
-    ]
-    for one in result["skew"]:
-        pairs = [
-            (one["model"][name], one["simulated"][name])
-            for name in ("rows_plain", "rows_counted", "heaviest_plain", "heaviest_counted")
+    model, about, runs = result["model"], result["machine"], result["runs"]
+    sizes = ", ".join(f"{run['text_mb']:.0f}" for run in runs)
+    density = runs[-1]["occurrences"] / runs[-1]["text_mb"] / 1e3
+    stages = [
+        [
+            name,
+            f"{one['start']:.2f}",
+            f"{one['per_mb'] * 1e3:.1f}",
+            f"{one['exponent']:.2f}",
+            f"{one['per_mb'] * 1e6 / 3600:.1f}",
+            ", ".join(f"{run['peak_rss_mb'][name]:.0f}" for run in runs),
         ]
-        cells = " | ".join(f"{expected:,.0f} ({seen:,.0f})" for expected, seen in pairs)
-        lines.append(
-            f"| rank^-{one['exponent']:g}, {one['tasks']} x {one['occurrences']:,} | {cells} |"
+        for name, one in model["stages"].items()
+    ]
+    stages.append(["all", "", "", "", f"{model['core_hours_per_tb']:.0f}", ""])
+    users = dict.fromkeys(TRAVELS, "the whole corpus: sent between machines")
+    users |= dict.fromkeys(STAYS, "its own task: stays local")
+    tables = [
+        [name, f"{model['tables'][name]['per_mb'] * 1e3:.1f}", user] for name, user in users.items()
+    ]
+    extrapolated = []
+    for terabytes in (0.1, 1, 10):
+        values = model["distinct_at_1_mb"] * (terabytes * 1e6) ** model["distinct_exponent"]
+        hours = model["core_hours_per_tb"] * terabytes
+        extrapolated.append(
+            [
+                f"{terabytes:g} TB",
+                f"{hours:,.0f}",
+                f"{hours / 64:,.1f}",
+                f"{model['travels_gb_per_tb'] * terabytes:,.0f}",
+                f"{values / 1e6:,.0f} million",
+                f"{max(1, values * BYTES_PER_TERM / (1 << 30)):,.0f}",
+            ]
         )
+    skew = [
+        [
+            f"rank^-{one['exponent']:g}, {one['tasks']} x {one['occurrences']:,}",
+            *(
+                f"{expected:,.0f} ({one['simulated'][name]:,.0f})"
+                for name, expected in one["model"].items()
+            ),
+        ]
+        for one in result["skew"]
+    ]
+    lines = [
+        f"Measured {result['date']} on {about['cpu']}, {about['cores']} cores, one worker, over"
+        f" {sizes} MB of generated mail ({density:.1f} occurrences a KB)."
+    ]
+    for head, rows in (
+        (
+            "stage; start, CPU-s; CPU-s a GB; exponent; core-hours a TB;"
+            " largest process so far, MB, by size",
+            stages,
+        ),
+        ("table; MB a GB of text; who needs it", tables),
+        (
+            "text; core-hours; hours on 64 cores; sent between machines, GB; distinct values;"
+            " parts of the leak check at 1 GB",
+            extrapolated,
+        ),
+        (
+            "power law, tasks x occurrences; rows sent; counted per task;"
+            " rows of the most frequent value; counted per task",
+            skew,
+        ),
+    ):
+        lines += ["", *runner.format_table(head.split("; "), rows)]
     return "\n".join(lines)
 
 
@@ -249,27 +220,20 @@ def compare_skew(values: int, tasks: int, occurrences: int) -> list[dict[str, An
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser = runner.build_parser(__doc__, dir=runner.SCRATCH)
     parser.add_argument(
         "--mb", default="100,1000,5000", help="MB of text in each corpus, with commas"
     )
-    parser.add_argument("--dir", type=Path, default=corpora.corpora_folder())
-    parser.add_argument("--results", type=Path, default=RESULTS)
     options = parser.parse_args()
     runs = []
-    for size in (int(one) for one in options.mb.split(",")):
-        about = build_in_subprocess(corpora.build, "dense", size, options.dir)
-        runs.append(measure_run(about, options.dir / "scratch-scale"))
+    for size in map(int, options.mb.split(",")):
+        about = corpora.build("dense", size, options.dir)
+        with tempfile.TemporaryDirectory(dir=options.dir) as scratch:
+            runs.append(measure_run(about, Path(scratch)))
         print(f"{size} MB: {runs[-1]['whole_cpu_s']:.1f} s of CPU", file=sys.stderr)
-    result = {
-        "date": datetime.date.today().isoformat(),
-        "machine": describe_machine(),
-        "runs": runs,
-        "model": extrapolate(runs),
-        "skew": compare_skew(values=200_000, tasks=40, occurrences=100_000),
-    }
-    options.results.mkdir(parents=True, exist_ok=True)
-    (options.results / "scale.json").write_text(json.dumps(result, indent=1) + "\n")
+    skew = compare_skew(values=200_000, tasks=40, occurrences=100_000)
+    result = runner.start_result(runs=runs, model=extrapolate(runs), skew=skew)
+    runner.save_result(options.results, "scale", result)
     print(render_tables(result))
 
 

@@ -39,7 +39,7 @@ def test_a_smoke_run_on_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     sizes = (
         "--layers 2 --width 32 --heads 2 --context 16 --vocab 300 --batch 4 --steps 6 --no-compile"
     )
-    parts = "--parts loop,trainer,precision,private,profile"
+    parts = "--parts loop,trainer,precision,private"
     paths = [
         "--data",
         str(tmp_path / "mails.jsonl"),
@@ -61,8 +61,3 @@ def test_a_smoke_run_on_the_cpu(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert set(result["private"]) == {"rows_1", "rows_4"} and all(
         part["tokens_per_s"] > 0 for part in result["private"].values()
     )
-    (field, operations), *_ = result["profile"].items()
-    assert field == "self_cpu_time_total" and len(operations) == bench_gpu.OPERATIONS
-    assert {"operation", "ms", "calls"} == set(operations[0]) and operations[0]["ms"] >= operations[
-        -1
-    ]["ms"] >= 0

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks import detection
+from benchmarks import detection, runner
 
 TEXT = "Call 713-555-0123 or (713) 555-0124. Ann Lee, ann@example.com"
 PHONE, OTHER_PHONE, MAIL = (
@@ -82,6 +82,16 @@ def test_f2_weights_recall_four_times() -> None:
     assert detection.f2(0, 0, 0) == 0.0
 
 
+def test_labels_of_incomplete_kinds_and_unknown_files_are_left_out(tmp_path: Path) -> None:
+    write_records(
+        tmp_path,
+        (TEXT, [(5, 17, "PHONE"), (46, 61, "EMAIL"), (37, 44, "OTHER")]),
+        name="lifebench_x.jsonl",
+    )
+    write_records(tmp_path, (TEXT, []), name="unknown.jsonl")
+    assert detection.read_sets(tmp_path) == {"lifebench_x": [(TEXT, [PHONE])]}
+
+
 def test_scores_are_pooled_over_sets_that_label_the_kind(tmp_path: Path) -> None:
     write_records(tmp_path, (TEXT, [PHONE, OTHER_PHONE, MAIL]), ("nothing", []))
     # lifebench labels no dates: dates found there are not counted
@@ -111,7 +121,8 @@ def test_scores_are_pooled_over_sets_that_label_the_kind(tmp_path: Path) -> None
 
 
 def test_an_interval_contains_the_score() -> None:
-    score = detection.score([(1, 1, 1, 1, 1)] * 30 + [(1, 1, 0, 0, 0)] * 10)
+    right, wrong = detection.MatchCounts(1, 1, 1, 1, 1), detection.MatchCounts(1, 1, 0, 0, 0)
+    score = detection.score([right] * 30 + [wrong] * 10)
     assert score["f2"] == pytest.approx(0.75)
     assert score["f2_interval"][0] < 0.75 < score["f2_interval"][1]
     assert score["recall_interval"][0] < 0.75 < score["recall_interval"][1]
@@ -161,7 +172,7 @@ def test_missing_data_is_reported(tmp_path: Path, folder: str) -> None:
 
 
 def test_the_tables_have_intervals_and_the_rate_of_presidio() -> None:
-    result = json.loads((detection.RESULTS / "detection.json").read_text("utf-8"))
+    result = json.loads((runner.RESULTS / "detection.json").read_text("utf-8"))
     tables = detection.render_tables(result)
     assert "| sanitize | precision (95 %) | recall (95 %) | F2 (95 %) | overlapping F2 |" in tables
     assert f"{result['times_presidio']:.0f} times the rate of Presidio" in tables

@@ -18,7 +18,8 @@ from benchmarks.bench_languages import (
     find_spans,
     score_kinds,
 )
-from benchmarks.language_texts import LANGUAGES, NATIONAL_ID, LabelledText, Language
+from benchmarks.labelled_templates import LabelledText
+from benchmarks.language_texts import LANGUAGES, NATIONAL_ID, Language
 from sanitize.kinds.kind import builtin_kinds, get_kind
 from sanitize.kinds.person import faker_names
 

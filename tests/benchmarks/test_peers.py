@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks import peers
+from benchmarks import peers, runner
 from sanitize.plans.plan import load_plan
 
 
@@ -52,7 +52,6 @@ def test_generated_plans_are_valid(tmp_path: Path) -> None:
 
 
 def test_a_missing_tool_is_reported(corpus: Path) -> None:
-    message = peers.run_worker(
-        sys.executable, "--worker", "rewrite", "scrubadub", str(corpus), "1", "addresses"
-    )
+    arguments = ("--worker", "rewrite", "scrubadub", str(corpus), "1", "addresses")
+    message = runner.run_worker(sys.executable, "benchmarks.peers", *arguments)
     assert message == "not installed (scrubadub)"

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from benchmarks.bench_registers import KINDS, count_finds, format_table
-from benchmarks.register_texts import REGISTERS, LabelledText, generate_texts
+from benchmarks.labelled_templates import LabelledText
+from benchmarks.register_texts import REGISTERS, generate_texts
 from sanitize.kinds.kind import get_kind
 
 
@@ -22,11 +23,11 @@ def test_texts_are_drawn_from_the_seed_and_their_labels_are_values_of_their_kind
 def test_finds_are_counted_by_register_and_kind() -> None:
     texts = [
         LabelledText(
-            "prose",
             "ann@example.com bob@example.com 10.1.2.3",
             ((0, 15, "EMAIL_ADDRESS"), (16, 31, "EMAIL_ADDRESS")),
+            "prose",
         ),
-        LabelledText("chat", "no value", ()),
+        LabelledText("no value", (), "chat"),
     ]
     found = [
         [(0, 15, "EMAIL_ADDRESS"), (18, 31, "EMAIL_ADDRESS"), (32, 40, "IP_ADDRESS")],

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.bench_verdicts import CORPORA, read_texts
+from benchmarks.plan_runs import CORPORA, read_texts
 from sanitize.cli.generated_mails import generate_mails, write_mbox
 from sanitize.core.engine import TaskResult, WorkerDied
 from sanitize.engines import spark, spark_session
@@ -209,7 +209,7 @@ def test_real_corpora_by_spark_equal_those_of_a_local_run(
     session: Any, tmp_path: Path, name: str
 ) -> None:
     """Tables of real corpora have page encodings that those of a few invented mails have not."""
-    read_texts(REAL_DATA / name, CORPORA[name][0], 400).write_parquet(tmp_path / "in.parquet")
+    read_texts(REAL_DATA, name, 400).write_parquet(tmp_path / "in.parquet")
     run_both_engines([tmp_path / "in.parquet"], tmp_path, SLOW_PARTS)
 
 

@@ -440,7 +440,6 @@ OTHER_OPTIONS = {
     "--deploy-mode",
     "--epochs",
     "--extra",
-    "--find-args",
     "--finders",
     "--lr",
     "--no-deps",
