@@ -88,7 +88,7 @@ def measure_run(about: Mapping[str, Any], scratch: Path) -> dict[str, Any]:
     """One run over a corpus: CPU-seconds and memory by stage, the sizes of its tables, and the
     number of distinct values."""
     summary, cost = runner.run_sanitize(
-        Path(about["path"]), scratch, "--workers", "1", **runner.ONE_THREAD
+        Path(about["path"]), scratch, "--plan", "rmft", "--workers", "1", **runner.ONE_THREAD
     )
     work = scratch / "out.private"
     stages = {name: summary["stages"][name] for name in STAGES if name in summary["stages"]}

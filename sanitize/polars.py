@@ -11,7 +11,7 @@ from pathlib import Path
 import polars as pl
 
 from sanitize.inspection.text_functions import detect, redact
-from sanitize.plans.plan import Plan
+from sanitize.plans.plan import DEFAULT_PLAN, Plan
 
 __all__ = ["SeriesNamespace"]
 
@@ -34,7 +34,7 @@ class SeriesNamespace:
     def detect(
         self,
         *,
-        plan: Plan | Path | str = "rmft",
+        plan: Plan | Path | str = DEFAULT_PLAN,
         values: bool = False,
         known: Path | str | None = None,
     ) -> pl.DataFrame:

@@ -49,7 +49,7 @@ def run_demo(folder: Path, mail_count: int, print_text: Callable[[str], None]) -
     print_text(
         f"{mail_count:,} mails by invented people: {mbox} ({mbox.stat().st_size // 1000:,} KB)\n"
     )
-    print_text(f"$ sanitize run {mbox} -o {out} --seed {DEMO_SEED}\n")
+    print_text(f"$ sanitize run {mbox} -o {out} --plan rmft --seed {DEMO_SEED}\n")
     plan = load_plan("rmft")
     summary = run_with_settings([mbox], out, plan, settings=Settings(seed=DEMO_SEED, replace=True))
     work = Path(summary.work)

@@ -84,6 +84,18 @@ PlanName = Annotated[
         help="a shipped plan (sanitize list plans) or a TOML file",
     ),
 ]
+OptionalPlanName = Annotated[
+    str | None,
+    typer.Option(
+        "--plan",
+        autocompletion=complete_plan,
+        help=(
+            "a shipped plan (sanitize list plans) or a TOML file (default: that of the output or"
+            " state to continue, else redact)"
+        ),
+        show_default=False,
+    ),
+]
 PlanChanges = Annotated[
     list[str] | None,
     typer.Option(

@@ -34,7 +34,7 @@ from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.indexing.quarantine_limit import measure_loss
 from sanitize.pipeline.run import run_plan
 from sanitize.pipeline.run_state import plan_run
-from sanitize.plans.plan import Plan
+from sanitize.plans.plan import DEFAULT_PLAN, Plan
 from sanitize.plans.python_api import ExplainOptions, public_function
 from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.column_policies import list_added_columns, resolve_column_policies
@@ -160,7 +160,7 @@ def explain(
     inputs: Sequence[Path | str] | Path | str,
     /,
     *,
-    plan: Plan | Path | str = "rmft",
+    plan: Plan | Path | str = DEFAULT_PLAN,
     forecast: Path | str | None = None,
     reveal: bool = False,
     **options: Unpack[ExplainOptions],

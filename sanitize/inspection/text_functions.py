@@ -34,7 +34,7 @@ from sanitize.pipeline.run_results import RunResult
 from sanitize.pipeline.streaming.record_batches import ArrowBatch
 from sanitize.pipeline.streaming.sources_and_sinks import describe_reason, read_iterable
 from sanitize.pipeline.streaming.stream import StreamProcessor, to_stream_plan
-from sanitize.plans.plan import Plan, SelectionRules
+from sanitize.plans.plan import DEFAULT_PLAN, Plan, SelectionRules
 from sanitize.plans.python_api import RedactOptions, public_function
 from sanitize.plans.settings import Settings, settings_of
 from sanitize.readers.standard_form import find_leaf, is_binary, with_shape
@@ -59,7 +59,7 @@ def detect(
     texts: Any,
     /,
     *,
-    plan: Plan | Path | str = "rmft",
+    plan: Plan | Path | str = DEFAULT_PLAN,
     values: bool = False,
     known: Path | str | None = None,
 ) -> pl.DataFrame:
@@ -86,7 +86,9 @@ def detect(
     column = _read_texts("detect", texts)
     chosen = Plan.load(plan).with_known_values(known)
     with custom_kinds(chosen.custom_kinds):
-        needs_index = known is not None or any(finder.second_round for finder in chosen.finders)
+        needs_index = len(column) > 0 and (
+            known is not None or any(finder.second_round for finder in chosen.finders)
+        )
         found = (
             _detect_by_index(column, chosen, known)
             if needs_index

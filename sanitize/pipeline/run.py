@@ -44,7 +44,8 @@ from sanitize.pipeline.whole_corpus_stages import (
     find_erased_mentions,
 )
 from sanitize.plans.coverage import list_looked_for
-from sanitize.plans.plan import Plan
+from sanitize.plans.default_plan import choose_run_plan
+from sanitize.plans.plan import DEFAULT_PLAN, Plan
 from sanitize.plans.python_api import (
     IndexOptions,
     RunOptions,
@@ -339,7 +340,7 @@ def run(
     out: Path | str,
     /,
     *,
-    plan: Plan | Path | str = "rmft",
+    plan: Plan | Path | str | None = None,
     work: Path | str | None = None,
     **options: Unpack[RunOptions],
 ) -> RunResult: ...
@@ -349,7 +350,7 @@ def run(
     out: Path | str | None = None,
     /,
     *,
-    plan: Plan | Path | str = "rmft",
+    plan: Plan | Path | str | None = None,
     work: Path | str | None = None,
     **options: Unpack[RunOptions],
 ) -> Data: ...
@@ -359,7 +360,7 @@ def run(
     out: Path | str | None = None,
     /,
     *,
-    plan: Plan | Path | str = "rmft",
+    plan: Plan | Path | str | None = None,
     work: Path | str | None = None,
     **options: Unpack[RunOptions],
 ) -> Any:
@@ -370,7 +371,8 @@ def run(
              Arrow table; the same type is returned in place of the summary.
     out      The folder to publish, or a URL. For data in memory it may be left out: then nothing is
              published.
-    plan     The name of a shipped plan, the path of a TOML file, or a `Plan`.
+    plan     The name of a shipped plan, the path of a TOML file, or a `Plan`; by default that of
+             the OUT which is there, else `redact`.
     work     The private folder with the index and the vault; by default OUT.private, required if
              OUT is a URL.
     options  The settings of `sanitize run --help`, such as `text_column="messages[].content"`,
@@ -388,7 +390,7 @@ def run(
     >>> polars.read_parquet("clean/data/*.parquet")["text"][0]
     'Write to [EMAIL_ADDRESS], or to [EMAIL_ADDRESS].'
     """
-    settings, chosen = settings_of("run", options), Plan.load(plan)
+    settings, chosen = settings_of("run", options), choose_run_plan(plan, out, work)
     if name_data_object(inputs):
         from sanitize.pipeline.data_objects import run_on_object
 
@@ -411,7 +413,7 @@ def run(
 def run_with_settings(
     inputs: Sequence[Path | str] | Path | str,
     out: Path | str,
-    plan: Plan | str = "rmft",
+    plan: Plan | str = DEFAULT_PLAN,
     work: Path | str | None = None,
     settings: Settings | None = None,
     *,
@@ -484,7 +486,7 @@ def index(
     work: Path | str,
     /,
     *,
-    plan: Plan | Path | str = "rmft",
+    plan: Plan | Path | str = DEFAULT_PLAN,
     **options: Unpack[IndexOptions],
 ) -> IndexResult:
     """Build only the index of a corpus in the folder `work`; a later `run` with any plan that has
@@ -505,7 +507,7 @@ def index_with_settings(
     inputs: Sequence[Path | str] | Path | str,
     work: Path | str,
     settings: Settings | None = None,
-    plan: Plan | str = "rmft",
+    plan: Plan | str = DEFAULT_PLAN,
 ) -> IndexResult:
     """`index` with its settings as one object."""
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs

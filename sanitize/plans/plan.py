@@ -7,6 +7,7 @@ that it finds: an editor or `leave` names the kind, its category, or all other k
 
 from __future__ import annotations
 
+import copy
 import hashlib
 import json
 import re
@@ -43,6 +44,8 @@ from sanitize.plans.kind_lists import (
 from sanitize.plans.shipped_plans import plan_names, read_shipped_plan
 from sanitize.storage.disk_errors import refuse_unwritable_path
 from sanitize.storage.files import parse_toml
+
+DEFAULT_PLAN = "redact"  # keeps nothing that it finds
 
 
 @dataclass(frozen=True)
@@ -312,11 +315,19 @@ class Plan(BaseModel):
         )
 
     @classmethod
-    def from_resolved(cls, resolved: Mapping[str, Any], location: str) -> Plan:
-        """The plan that `resolved_settings` described, validated like a plan file; error messages
-        begin with `location`."""
-        source = dict(resolved)
-        return _parse_plan(str(source.pop("name", "")), location, source)
+    def from_resolved(
+        cls,
+        resolved: Mapping[str, Any],
+        location: str,
+        changes: Sequence[str] = (),
+        finders: Sequence[str] = (),
+    ) -> Plan:
+        """The plan that `resolved_settings` described, validated like a plan file, with the
+        `changes` and `finders` of `load_plan`; error messages begin with `location`."""
+        source = copy.deepcopy(dict(resolved))
+        name = str(source.pop("name", ""))
+        _change_source(source, location, changes, finders)
+        return _parse_plan(name, location, source)
 
     def hash(self, *extra: object) -> str:
         """Sixteen hexadecimal digits over everything that decides the output; `extra` adds values
@@ -437,7 +448,9 @@ def _format_settings(part: Mapping[str, Any]) -> str:
     )
 
 
-def load_plan(name: str = "rmft", changes: Sequence[str] = (), finders: Sequence[str] = ()) -> Plan:
+def load_plan(
+    name: str = DEFAULT_PLAN, changes: Sequence[str] = (), finders: Sequence[str] = ()
+) -> Plan:
     """The plan with this shipped name, or of this TOML file, with `changes` such as `edit.0.keep=2`
     applied, and `finders` such as `ner` or `ner=FOLDER` added (see `_add_finder`).
 
@@ -464,11 +477,18 @@ def load_plan(name: str = "rmft", changes: Sequence[str] = (), finders: Sequence
         source = parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{location}: not TOML: {error}") from None
+    _change_source(source, location, changes, finders)
+    return _parse_plan(name, location, source, None if name in plan_names() else path.parent)
+
+
+def _change_source(
+    source: dict[str, Any], location: str, changes: Sequence[str], finders: Sequence[str]
+) -> None:
+    """Applies `changes` and `finders` of `load_plan` to the content of a plan file."""
     for change in changes:
         _apply_change(source, change)
     for entry in finders:
         _add_finder(source, entry, location)
-    return _parse_plan(name, location, source, None if name in plan_names() else path.parent)
 
 
 _TEMPLATE_HEADER = """\

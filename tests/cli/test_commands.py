@@ -83,7 +83,7 @@ def write_input(folder: Path) -> None:
 def publish_input(folder: Path) -> None:
     write_input(folder)
     with contextlib.chdir(folder):
-        result = CliRunner().invoke(main.app, ["run", "in.parquet", "-o", "out"])
+        result = CliRunner().invoke(main.app, ["run", "in.parquet", "-o", "out", "--plan", "rmft"])
     assert result.exit_code == 0, result.output
 
 
@@ -545,20 +545,22 @@ def test_a_bad_file_in_a_folder_is_quarantined(working_folder: Path, sanitize: C
     write_nested_input(working_folder)
     (working_folder / "data" / "bad.parquet").write_text("no")
     (working_folder / "data" / "bad.jsonl.gz").write_bytes(gzip.compress(b"\x00\x01"))
-    summary = sanitize("run", "data", "-o", "out", "--max-quarantine", "90%", "--json").json
+    summary = sanitize(
+        "run", "data", "-o", "out", "--max-quarantine", "90%", "--json", "--plan", "rmft"
+    ).json
     assert (summary["documents_in"], summary["documents_out"], summary["quarantined"]) == (3, 1, 2)
 
 
 def test_quarantined_records_can_be_listed(working_folder: Path, sanitize: Command) -> None:
     write_bad_records(working_folder)
-    output = sanitize("run", "in.jsonl", "-o", "out")
+    output = sanitize("run", "in.jsonl", "-o", "out", "--plan", "rmft")
     hint = output.err.splitlines()[-1].partition("To see where they are: sanitize ")[2]
     rows = json.loads(sanitize(*split_command(hint), "--format", "json").out)
     assert [row["reason"] for row in rows] == ["not_utf8"]
     assert (
-        sanitize("run", "in.jsonl", "-o", "out", "--max-quarantine", "25%", "--json").json[
-            "quarantined"
-        ]
+        sanitize(
+            "run", "in.jsonl", "-o", "out", "--max-quarantine", "25%", "--json", "--plan", "rmft"
+        ).json["quarantined"]
         == 1
     )
 
@@ -566,7 +568,7 @@ def test_quarantined_records_can_be_listed(working_folder: Path, sanitize: Comma
 def test_a_locked_workspace_names_the_holding_process(
     working_folder: Path, sanitize: Command
 ) -> None:
-    sanitize("index", "in.parquet", "--work", "out.private")
+    sanitize("index", "in.parquet", "--work", "out.private", "--plan", "rmft")
     script = "import sys, pathlib\nfrom sanitize.storage.locks import lock_workspace\n"
     script += (
         "with lock_workspace(pathlib.Path('out.private')):\n print('held', flush=True)\n"
@@ -581,7 +583,7 @@ def test_a_locked_workspace_names_the_holding_process(
     try:
         assert holder.stdout is not None and holder.stdout.readline() == b"held\n"
         before = read_tree(working_folder)
-        output = sanitize("run", "in.parquet", "-o", "out")
+        output = sanitize("run", "in.parquet", "-o", "out", "--plan", "rmft")
         assert output.code == 6 and f"process {holder.pid} " in output.error
         assert sanitize("status", "out.private", "--json").json["lock_holder"]["pid"] == holder.pid
         assert read_tree(working_folder) == before
@@ -589,7 +591,10 @@ def test_a_locked_workspace_names_the_holding_process(
         assert holder.stdin is not None
         holder.stdin.close()
         holder.wait(10)
-    assert sanitize("run", "in.parquet", "-o", "out", "--json").json["changed"] is True
+    assert (
+        sanitize("run", "in.parquet", "-o", "out", "--json", "--plan", "rmft").json["changed"]
+        is True
+    )
     assert sanitize("status", "out.private", "--json").json["lock_holder"] is None
 
 
@@ -605,7 +610,7 @@ SUMMARY_KEYS = {
 
 
 def test_run_prints_all_summary_keys(working_folder: Path, sanitize: Command) -> None:
-    output = sanitize("run", "in.parquet", "-o", "out", "--json")
+    output = sanitize("run", "in.parquet", "-o", "out", "--json", "--plan", "rmft")
     summary = output.json
     assert set(summary) >= SUMMARY_KEYS
     assert (
@@ -638,9 +643,9 @@ def test_run_prints_all_summary_keys(working_folder: Path, sanitize: Command) ->
 
 
 def test_the_same_command_again_changes_nothing(working_folder: Path, sanitize: Command) -> None:
-    first = sanitize("run", "in.parquet", "-o", "out", "--json").json
+    first = sanitize("run", "in.parquet", "-o", "out", "--json", "--plan", "rmft").json
     before = read_tree(working_folder)
-    second = sanitize("run", "in.parquet", "-o", "out", "--json").json
+    second = sanitize("run", "in.parquet", "-o", "out", "--json", "--plan", "rmft").json
     assert second["changed"] is False and {
         name: second[name] for name in ("by_kind", "plan_hash", "out")
     } == {name: first[name] for name in ("by_kind", "plan_hash", "out")}
@@ -649,7 +654,7 @@ def test_the_same_command_again_changes_nothing(working_folder: Path, sanitize: 
     assert {name: raw for name, raw in read_tree(working_folder).items() if "lock" not in name} == {
         name: raw for name, raw in before.items() if "lock" not in name
     }
-    text_output = sanitize("run", "in.parquet", "-o", "out")
+    text_output = sanitize("run", "in.parquet", "-o", "out", "--plan", "rmft")
     assert text_output.code == 0 and "nothing to do" in text_output.out
 
 
@@ -682,9 +687,14 @@ def test_a_damaged_output_is_reported_and_replaced(
     raw = shard.read_bytes()
     shard.unlink()
     shard.write_bytes(raw[:-1] + b"x")
-    output = sanitize("run", "in.parquet", "-o", "out")
+    output = sanitize("run", "in.parquet", "-o", "out", "--plan", "rmft")
     assert output.code == 3 and "--replace" in output.error
-    assert sanitize("run", "in.parquet", "-o", "out", "--replace", "--json").json["changed"] is True
+    assert (
+        sanitize("run", "in.parquet", "-o", "out", "--replace", "--json", "--plan", "rmft").json[
+            "changed"
+        ]
+        is True
+    )
     assert shard.read_bytes() == raw
 
 
@@ -710,7 +720,7 @@ def read_index_state(work: Path) -> dict[str, Any]:
 
 
 def test_a_second_plan_uses_the_index(working_folder: Path, sanitize: Command) -> None:
-    sanitize("run", "in.parquet", "-o", "one", "--work", "work")
+    sanitize("run", "in.parquet", "-o", "one", "--work", "work", "--plan", "rmft")
     before = read_index_state(working_folder / "work")
     assert len(before) > 5
     summary = sanitize(
@@ -726,12 +736,17 @@ def test_a_second_plan_uses_the_index(working_folder: Path, sanitize: Command) -
 
 
 def test_find_then_run_uses_the_index(working_folder: Path, sanitize: Command) -> None:
-    result = sanitize("index", "in.parquet", "--work", "work", "--json").json
+    result = sanitize("index", "in.parquet", "--work", "work", "--json", "--plan", "rmft").json
     assert (result["documents_in"], result["occurrences"], result["changed"]) == (3, 7, True)
     assert result["by_kind"] == {"EMAIL_ADDRESS": 5, "PHONE_NUMBER": 2}
     before = read_index_state(working_folder / "work")
-    assert sanitize("index", "in.parquet", "--work", "work", "--json").json["changed"] is False
-    sanitize("run", "in.parquet", "-o", "out", "--work", "work")
+    assert (
+        sanitize("index", "in.parquet", "--work", "work", "--json", "--plan", "rmft").json[
+            "changed"
+        ]
+        is False
+    )
+    sanitize("run", "in.parquet", "-o", "out", "--work", "work", "--plan", "rmft")
     assert read_index_state(working_folder / "work") == before and len(before) > 5
     assert sorted(path.name for path in working_folder.iterdir()) == ["in.parquet", "out", "work"]
 
@@ -739,19 +754,33 @@ def test_find_then_run_uses_the_index(working_folder: Path, sanitize: Command) -
 def test_another_key_rebuilds_the_index_with_a_note(
     working_folder: Path, sanitize: Command
 ) -> None:
-    sanitize("run", "in.parquet", "-o", "one", "--work", "work")
+    sanitize("run", "in.parquet", "-o", "one", "--work", "work", "--plan", "rmft")
     before = read_index_state(working_folder / "work")
-    output = sanitize("run", "in.parquet", "-o", "two", "--work", "work", "--seed", "1", "--json")
+    output = sanitize(
+        "run",
+        "in.parquet",
+        "-o",
+        "two",
+        "--work",
+        "work",
+        "--seed",
+        "1",
+        "--json",
+        "--plan",
+        "rmft",
+    )
     assert "another key" in " ".join(output.json["notes"])
     after = read_index_state(working_folder / "work")
     assert after.keys() == before.keys()
     assert not [name for name in before if after[name] == before[name]]
-    text_output = sanitize("run", "in.parquet", "-o", "three", "--work", "work", "--seed", "2")
+    text_output = sanitize(
+        "run", "in.parquet", "-o", "three", "--work", "work", "--seed", "2", "--plan", "rmft"
+    )
     assert "another key" in text_output.out + text_output.err
 
 
 def test_another_input_is_refused_with_hints(working_folder: Path, sanitize: Command) -> None:
-    sanitize("index", "in.parquet", "--work", "work", "--seed", "1")
+    sanitize("index", "in.parquet", "--work", "work", "--seed", "1", "--plan", "rmft")
     old, before = (working_folder / "in.parquet").read_bytes(), read_times(working_folder / "work")
     pq.write_table(pa.table({"text": [f"only {ANN}"]}), "in.parquet")
     new = (working_folder / "in.parquet").stat().st_size
@@ -773,36 +802,59 @@ def test_another_input_is_refused_with_hints(working_folder: Path, sanitize: Com
     # hint 1: with the old input restored, its index is still valid
     (working_folder / "in.parquet").write_bytes(old)
     assert (
-        sanitize("index", "in.parquet", "--work", "work", "--seed", "1", "--json").json["changed"]
+        sanitize(
+            "index", "in.parquet", "--work", "work", "--seed", "1", "--json", "--plan", "rmft"
+        ).json["changed"]
         is False
     )
     # hint 2: --replace builds a new index
     pq.write_table(pa.table({"text": [f"only {ANN}"]}), "in.parquet")
     result = sanitize(
-        "index", "in.parquet", "--work", "work", "--seed", "1", "--replace", "--json"
+        "index",
+        "in.parquet",
+        "--work",
+        "work",
+        "--seed",
+        "1",
+        "--replace",
+        "--json",
+        "--plan",
+        "rmft",
     ).json
     assert (result["documents_in"], result["occurrences"]) == (
         1,
         1,
     ) and "another input" in " ".join(result["notes"])
     summary = sanitize(
-        "run", "in.parquet", "-o", "out", "--work", "work", "--seed", "1", "--json"
+        "run",
+        "in.parquet",
+        "-o",
+        "out",
+        "--work",
+        "work",
+        "--seed",
+        "1",
+        "--json",
+        "--plan",
+        "rmft",
     ).json
     assert (summary["documents_in"], summary["occurrences"]) == (1, 1)
     # hint 3: another workspace
     (working_folder / "in.parquet").write_bytes(old)
     assert (
-        sanitize("index", "in.parquet", "--work", "other", "--seed", "1", "--json").json[
-            "documents_in"
-        ]
+        sanitize(
+            "index", "in.parquet", "--work", "other", "--seed", "1", "--json", "--plan", "rmft"
+        ).json["documents_in"]
         == 3
     )
 
 
 def test_a_key_file_is_used_and_not_copied(working_folder: Path, sanitize: Command) -> None:
     write_key(working_folder)
-    summary = sanitize("run", "in.parquet", "-o", "one", "--key", "key", "--json").json
-    sanitize("run", "in.parquet", "-o", "two", "--key", "key", "--json")
+    summary = sanitize(
+        "run", "in.parquet", "-o", "one", "--key", "key", "--json", "--plan", "rmft"
+    ).json
+    sanitize("run", "in.parquet", "-o", "two", "--key", "key", "--json", "--plan", "rmft")
     assert (
         summary["key"] == "secret"
         and not (working_folder / "one.private" / "vault" / "key").exists()
@@ -820,22 +872,26 @@ def test_a_key_file_is_used_and_not_copied(working_folder: Path, sanitize: Comma
 
 
 def test_a_seed_is_reported(working_folder: Path, sanitize: Command) -> None:
-    output = sanitize("run", "in.parquet", "-o", "out", "--seed", "7")
+    output = sanitize("run", "in.parquet", "-o", "out", "--seed", "7", "--plan", "rmft")
     assert "can be guessed" in output.out and "no privacy claim" in output.out
     manifest = json.loads((working_folder / "out" / "manifest.json").read_text())
     assert manifest["key"]["kind"] == "seed" and "can be guessed" in manifest["key"]["note"]
 
 
 def test_without_verify_it_is_not_publishable(working_folder: Path, sanitize: Command) -> None:
-    summary = sanitize("run", "in.parquet", "-o", "out", "--verify", "off", "--json").json
+    summary = sanitize(
+        "run", "in.parquet", "-o", "out", "--verify", "off", "--json", "--plan", "rmft"
+    ).json
     assert summary["publishable"] is False and summary["leaks"] is None
     assert (
         json.loads((working_folder / "out" / "manifest.json").read_text())["publishable"] is False
     )
     # the same command with verify is another run
-    assert sanitize("run", "in.parquet", "-o", "out").code == 2
+    assert sanitize("run", "in.parquet", "-o", "out", "--plan", "rmft").code == 2
     assert (
-        sanitize("run", "in.parquet", "-o", "out", "--replace", "--json").json["publishable"]
+        sanitize("run", "in.parquet", "-o", "out", "--replace", "--json", "--plan", "rmft").json[
+            "publishable"
+        ]
         is True
     )
 
@@ -919,6 +975,8 @@ def test_policies_of_columns(working_folder: Path, sanitize: Command) -> None:
         "--drop",
         "more",
         "--json",
+        "--plan",
+        "rmft",
     ).json
     policies = {column["name"]: column["policy"] for column in summary["columns"]}
     assert policies == {
@@ -936,7 +994,7 @@ def test_policies_of_columns(working_folder: Path, sanitize: Command) -> None:
 
 
 def test_text_output_of_run(working_folder: Path, sanitize: Command) -> None:
-    output = sanitize("run", "in.parquet", "-o", "out")
+    output = sanitize("run", "in.parquet", "-o", "out", "--plan", "rmft")
     assert output.code == 0
     for expected_text in (
         "3 documents in = 3 out + 0 dropped + 0 in quarantine",
@@ -952,7 +1010,9 @@ def test_text_output_of_run(working_folder: Path, sanitize: Command) -> None:
 
 def test_a_dry_run_writes_nothing(working_folder: Path, sanitize: Command) -> None:
     before = read_tree(working_folder)
-    result = sanitize("run", "in.parquet", "-o", "out", "--dry-run", "--json").json
+    result = sanitize(
+        "run", "in.parquet", "-o", "out", "--dry-run", "--json", "--plan", "rmft"
+    ).json
     assert result["sample"]["occurrences"] == 7 and read_tree(working_folder) == before
 
 
@@ -1165,7 +1225,7 @@ def test_urls_are_refused_where_a_local_path_is_expected(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     (tmp_path / "in.jsonl").write_text('{"text": "a"}\n')
-    sanitize("run", "in.jsonl", "-o", "out", "--seed", "1", "-q")
+    sanitize("run", "in.jsonl", "-o", "out", "--seed", "1", "-q", "--plan", "rmft")
     before = sorted(tmp_path.rglob("*"))
     for command in COMMANDS_WITH_URLS:
         output = sanitize(*command.split())
@@ -1430,7 +1490,7 @@ def test_sql_shell(finished_run: Path, sanitize: Command, monkeypatch: pytest.Mo
 
 def test_explain(working_folder: Path, sanitize: Command) -> None:
     before = read_tree(working_folder)
-    result = sanitize("explain", "in.parquet", "--json").json
+    result = sanitize("explain", "in.parquet", "--json", "--plan", "rmft").json
     assert (result["documents"], result["sampled_documents"], result["sample"]["occurrences"]) == (
         3,
         3,
@@ -1514,7 +1574,7 @@ def test_progress_is_plain_lines_without_a_terminal(
     finished_run: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("CI", "1")
-    output = sanitize("index", "in.parquet", "--work", "again")
+    output = sanitize("index", "in.parquet", "--work", "again", "--plan", "rmft")
     assert (
         output.code == 0
         and "detect" in output.err
@@ -1531,7 +1591,7 @@ def test_a_folder_of_the_user_is_never_used_as_workspace(tmp_path: Path) -> None
     (tmp_path / "mine" / "index.json").write_text('{"name": "site"}')
     before = sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*"))
     with pytest.raises(UsageError, match="no run wrote"):
-        index_with_settings([tmp_path / "in.jsonl"], tmp_path / "mine")
+        index_with_settings([tmp_path / "in.jsonl"], tmp_path / "mine", plan="rmft")
     assert sorted(path.relative_to(tmp_path) for path in tmp_path.rglob("*")) == before
     for name in ("clean.old", "clean.tmp"):
         (tmp_path / name).mkdir()
@@ -1541,6 +1601,7 @@ def test_a_folder_of_the_user_is_never_used_as_workspace(tmp_path: Path) -> None
             tmp_path / "in.jsonl",
             tmp_path / "clean",
             settings=Settings(seed=seed, workers=1, replace=True),
+            plan="rmft",
         )
     assert all(
         (tmp_path / name / "mine").read_text() == "mine" for name in ("clean.old", "clean.tmp")
@@ -1555,7 +1616,7 @@ def test_documents_with_equal_ids_have_different_draws(tmp_path: Path) -> None:
     ]
     (tmp_path / "in.jsonl").write_text("\n".join(lines) + "\n")
     summary = run_with_settings(
-        tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=1, workers=1)
+        tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=1, workers=1), plan="rmft"
     )
     texts = pq.read_table(tmp_path / "clean" / "data").column("text").to_pylist()
     assert len(set(texts)) > 35 and any("belong to more than one" in note for note in summary.notes)
@@ -1570,7 +1631,7 @@ def test_addresses_of_persons_are_not_message_ids(tmp_path: Path) -> None:
         json.dumps({"text": mail}) + "\n" + json.dumps({"text": mail}) + "\n"
     )
     summary = run_with_settings(
-        tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=1, workers=1)
+        tmp_path / "in.jsonl", tmp_path / "clean", settings=Settings(seed=1, workers=1), plan="rmft"
     )
     assert {kind: entry.occurrences for kind, entry in summary.by_kind.items()} == {
         "EMAIL_ADDRESS": 4
@@ -1587,7 +1648,9 @@ def test_kept_binary_columns_are_leak_checked(tmp_path: Path) -> None:
     pq.write_table(table, tmp_path / "in.parquet")
     settings = Settings(seed=1, workers=1, keep=["raw"])
     with pytest.raises(LeakFound, match="column raw: 1 EMAIL_ADDRESS"):
-        run_with_settings(tmp_path / "in.parquet", tmp_path / "clean", settings=settings)
+        run_with_settings(
+            tmp_path / "in.parquet", tmp_path / "clean", settings=settings, plan="rmft"
+        )
 
 
 @pytest.mark.parametrize(

@@ -291,4 +291,4 @@ def test_functions_of_python_read_neither(folder: Path, monkeypatch: pytest.Monk
     monkeypatch.setenv("SANITIZE_WORKERS", "x")
     assert sanitize.redact("Write to " + ANN) == "Write to [EMAIL_ADDRESS]"
     sanitize.run("in.jsonl", "out", seed=1)
-    assert json.loads((folder / "out" / "manifest.json").read_text())["plan"]["name"] == "rmft"
+    assert json.loads((folder / "out" / "manifest.json").read_text())["plan"]["name"] == "redact"

@@ -58,12 +58,12 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     out = folder / "out"
     results: dict[str, Any] = {
         "explain": explain_with_settings([folder / "in.parquet"], load_plan("rmft"), settings),
-        "run": run_with_settings(folder / "in.parquet", out, settings=settings),
+        "run": run_with_settings(folder / "in.parquet", out, settings=settings, plan="rmft"),
     }
     work = Path(results["run"].work)
     results |= {
-        "again": run_with_settings(folder / "in.parquet", out, settings=settings),
-        "find": index_with_settings([folder / "in.parquet"], work, settings),
+        "again": run_with_settings(folder / "in.parquet", out, settings=settings, plan="rmft"),
+        "find": index_with_settings([folder / "in.parquet"], work, settings, plan="rmft"),
         "verify": sanitize.verify(out),
         "replay": sanitize.replay(out, folder / "in.parquet", folder / "replayed", workers=1),
         "status": sanitize.status(work),

@@ -280,7 +280,7 @@ def test_no_document_was_changed(
     """RMFT keeps the first occurrence: nothing was changed, which does not say that nothing was
     kept."""
     pl.DataFrame({"text": ["to ann.lee@example.com"]}).write_parquet(tmp_path / "in.parquet")
-    sanitize.run(tmp_path / "in.parquet", tmp_path / "out", seed=1, workers=1)
+    sanitize.run(tmp_path / "in.parquet", tmp_path / "out", seed=1, workers=1, plan="rmft")
     assert console("diff", tmp_path / "out")[1].startswith(
         "no document was changed or dropped; --only kept"
     )

@@ -31,7 +31,9 @@ TEXTS = [
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     base = tmp_path_factory.mktemp("asked")
     pl.DataFrame({"text": TEXTS}).write_parquet(base / "in.parquet")
-    run_with_settings(base / "in.parquet", base / "out", settings=Settings(seed=1, workers=1))
+    run_with_settings(
+        base / "in.parquet", base / "out", settings=Settings(seed=1, workers=1), plan="rmft"
+    )
     return base / "out.private"
 
 
@@ -160,7 +162,7 @@ def test_a_damaged_index_is_reported(
         with pytest.raises(OutputBroken, match=rf"index.json: is damaged: {reason}"):
             command()
     index_with_settings(
-        [workspace.parent / "in.parquet"], work, settings=Settings(seed=1, workers=1)
+        [workspace.parent / "in.parquet"], work, settings=Settings(seed=1, workers=1), plan="rmft"
     )
     assert sanitize.top(work).height == 3
 
@@ -192,11 +194,13 @@ def test_a_file_that_is_no_json_object_is_reported(
     inputs = [workspace.parent / "in.parquet"]
     for command in (
         *list_readers_of_index(out, work),
-        lambda: index_with_settings(inputs, work, Settings(seed=1, workers=1, append=True)),
+        lambda: index_with_settings(
+            inputs, work, Settings(seed=1, workers=1, append=True), plan="rmft"
+        ),
     ):
         with pytest.raises(OutputBroken, match=r"index.json: is damaged: it cannot be read"):
             command()
-    index_with_settings(inputs, work, Settings(seed=1, workers=1))
+    index_with_settings(inputs, work, Settings(seed=1, workers=1), plan="rmft")
     assert sanitize.top(work).height == 3
 
 
@@ -232,7 +236,7 @@ def test_a_missing_table_is_no_empty_one(workspace: Path, tmp_path: Path, table:
         ):
             command()
     index_with_settings(
-        [workspace.parent / "in.parquet"], work, settings=Settings(seed=1, workers=1)
+        [workspace.parent / "in.parquet"], work, settings=Settings(seed=1, workers=1), plan="rmft"
     )
     assert sanitize.top(work).height == 3
 
@@ -257,5 +261,6 @@ def test_empty_result_is_explained(workspace: Path, tmp_path: Path) -> None:
         workspace.parent / "in.parquet",
         work=tmp_path / "found",
         settings=Settings(seed=1, workers=1),
+        plan="rmft",
     )
     assert "nothing was run yet" in (explain_empty_result(tmp_path / "found", {"drops"}) or "")

@@ -203,7 +203,7 @@ def test_a_check_that_fails_prints_counts_and_lines_and_no_values(
 def test_a_check_that_passes_says_what_was_searched_for(folder: Path, console: Console) -> None:
     assert console("detect", "sub/b.txt", "--fail-on", "contact") == (
         0,
-        "none of EMAIL_ADDRESS, PHONE_NUMBER was found in 1 file (plan rmft)\n",
+        "none of EMAIL_ADDRESS, PHONE_NUMBER was found in 1 file (plan redact)\n",
         "",
     )
     assert console("detect", "a.txt", "--fail-on", "US_SSN", "--fail-on", "URL", "--json") == (
@@ -234,7 +234,7 @@ def test_a_check_that_cannot_be_made_is_refused(
 def test_occurrences_of_several_files_are_listed_with_their_file(
     folder: Path, console: Console
 ) -> None:
-    code, out, err = console("detect", "a.txt", "sub", "--lines")
+    code, out, err = console("detect", "a.txt", "sub", "--lines", "--plan", "rmft")
     assert (
         code == 0
         and ANN not in out
@@ -254,15 +254,15 @@ def test_occurrences_of_several_files_are_listed_with_their_file(
     assert err == "note: not searched, no text: sub/c.bin\n"
     rows = [
         json.loads(line)
-        for line in console("detect", "a.txt", "a.txt", "sub/b.txt", "--lines", "--json")[
-            1
-        ].splitlines()
+        for line in console(
+            "detect", "a.txt", "a.txt", "sub/b.txt", "--lines", "--json", "--plan", "rmft"
+        )[1].splitlines()
     ]
     assert [(row["file"], row["line"]) for row in rows] == [
         ("a.txt", line) for line in (2, 2, 3, 4, 5)
     ]
     # c.bin has no text
-    assert console("detect", "sub")[1] == "nothing of plan rmft was found in 1 file\n"
+    assert console("detect", "sub")[1] == "nothing of plan redact was found in 1 file\n"
     rows = [
         json.loads(line)
         for line in console("detect", "a.txt", "sub/b.txt", "--json", "--reveal")[1].splitlines()

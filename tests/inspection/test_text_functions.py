@@ -481,7 +481,7 @@ def test_the_command(console: Callable[..., tuple[int, str, str]], tmp_path: Pat
     code, _, err = console("detect", tmp_path / "b.txt")
     assert code == 3 and "expected a text in UTF-8" in err
     (tmp_path / "empty.txt").touch()
-    assert "nothing of plan rmft was found" in console("detect", tmp_path / "empty.txt")[1]
+    assert "nothing of plan redact was found" in console("detect", tmp_path / "empty.txt")[1]
 
 
 @pytest.mark.parametrize("plan", ["redact", "erase", "pseudonymize", "strict"])

@@ -138,8 +138,8 @@ def test_a_run_prints_no_value(corpus_folder: Path, sanitize: Command, plan: str
 
 @pytest.mark.slow
 def test_no_command_prints_a_value(corpus_folder: Path, sanitize: Command) -> None:
-    check_output(sanitize("index", "in.jsonl", "--work", "out.private"))
-    check_output(sanitize("run", "in.jsonl", "-o", "out"))
+    check_output(sanitize("index", "in.jsonl", "--work", "out.private", "--plan", "rmft"))
+    check_output(sanitize("run", "in.jsonl", "-o", "out", "--plan", "rmft"))
     for arguments in (
         *(
             ["top", "out.private"],
@@ -199,11 +199,11 @@ def test_quarantined_records_are_not_quoted(corpus_folder: Path, sanitize: Comma
     (corpus_folder / "in.jsonl").write_bytes(
         b"".join(good_line + bad_line for bad_line in bad_lines)
     )
-    result = sanitize("run", "in.jsonl", "-o", "out", "--max-quarantine", "90%")
+    result = sanitize("run", "in.jsonl", "-o", "out", "--max-quarantine", "90%", "--plan", "rmft")
     check_output(result)
     assert "not_utf8" in result[1]
-    check_output(sanitize("run", "in.jsonl", "-o", "out2"), 5)
-    check_output(sanitize("run", "in.jsonl", "-o", "out3", "--strict"), 5)
+    check_output(sanitize("run", "in.jsonl", "-o", "out2", "--plan", "rmft"), 5)
+    check_output(sanitize("run", "in.jsonl", "-o", "out3", "--strict", "--plan", "rmft"), 5)
     check_output(sanitize("sql", "out.private", "SELECT reason, location FROM quarantine"))
     check_files(corpus_folder)
 
@@ -231,7 +231,7 @@ def test_file_names_are_not_printed(corpus_folder: Path, sanitize: Command) -> N
                 "work",
             )
         )
-    check_output(sanitize("run", "in.folder", "-o", "none"), 5)
+    check_output(sanitize("run", "in.folder", "-o", "none", "--plan", "rmft"), 5)
     assert (corpus_folder / "work").exists()
     check_files(corpus_folder)
 
@@ -240,7 +240,7 @@ def test_a_key_is_never_printed(corpus_folder: Path, sanitize: Command) -> None:
     secret = "ca" * 31 + "fe"
     (corpus_folder / "in.key").write_text(secret)
     (corpus_folder / "in.key").chmod(0o600)
-    result = sanitize("run", "in.jsonl", "-o", "out", "--key", "in.key", "--json")
+    result = sanitize("run", "in.jsonl", "-o", "out", "--key", "in.key", "--json", "--plan", "rmft")
     check_output(result)
     assert secret not in result[1]
     for path in corpus_folder.rglob("*"):
@@ -286,7 +286,7 @@ def test_a_damaged_input_is_not_quoted(
     corpus_folder: Path, sanitize: Command, change: Callable[[bytearray], None]
 ) -> None:
     write_damaged_parquet(corpus_folder, change)
-    code, output = sanitize("run", "in.parquet", "-o", "out", "--workers", 1)
+    code, output = sanitize("run", "in.parquet", "-o", "out", "--workers", 1, "--plan", "rmft")
     # bug: an invalid page may end in "bug: ...", because its error is not caught
     assert code in (0, 3, 5), output
     assert find_canaries(output) == []
@@ -360,7 +360,7 @@ def test_a_full_disk_is_reported_in_one_line(
     monkeypatch.setattr(module, name, raise_disk_full)
     # bug: if the disk is full before the first task (when WORK and its lock are created), the
     # OSError is not translated: exit code 1
-    result = sanitize("run", "in.jsonl", "-o", "out", "--workers", 1)
+    result = sanitize("run", "in.jsonl", "-o", "out", "--workers", 1, "--plan", "rmft")
     check_output(result, 7)
     assert "ENOSPC" in result[1] and result[1].count("error: ") == 1
     assert not (corpus_folder / "out").exists()
@@ -370,13 +370,24 @@ def test_a_full_disk_is_reported_in_one_line(
 def test_a_full_disk_at_publication_leaves_the_old_output(
     corpus_folder: Path, sanitize: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sanitize("run", "in.jsonl", "-o", "out")
+    sanitize("run", "in.jsonl", "-o", "out", "--plan", "rmft")
     before = (corpus_folder / "out" / "manifest.json").read_bytes()
     with monkeypatch.context() as patch:
         patch.setattr(publication, "swap_folders", raise_disk_full)
         # a plan with the same finders: another one would rebuild the index that `verify` reads
         check_output(
-            sanitize("run", "in.jsonl", "-o", "out", "--set", "edit.0.keep=0", "--replace"), 7
+            sanitize(
+                "run",
+                "in.jsonl",
+                "-o",
+                "out",
+                "--set",
+                "edit.0.keep=0",
+                "--replace",
+                "--plan",
+                "rmft",
+            ),
+            7,
         )
     assert (corpus_folder / "out" / "manifest.json").read_bytes() == before
     check_output(sanitize("verify", "out"))
@@ -389,7 +400,7 @@ def test_an_error_of_duckdb_is_not_quoted(
         sql="SELECT CAST('canary0001@example.com' AS INTEGER) AS value_id"
     )
     monkeypatch.setattr(queries, "get_query", lambda name: failing_query)
-    check_output(sanitize("run", "in.jsonl", "-o", "out", "--workers", 1), 7)
+    check_output(sanitize("run", "in.jsonl", "-o", "out", "--workers", 1, "--plan", "rmft"), 7)
     check_files(corpus_folder)
 
 
@@ -419,7 +430,7 @@ def test_an_invalid_utf8_text_is_not_quoted_by_the_sql_command(
 ) -> None:
     """The error message of DuckDB contains the text."""
     write_damaged_parquet(corpus_folder, insert_invalid_utf8)
-    check_output(sanitize("run", "in.parquet", "-o", "out", "--workers", 1))
+    check_output(sanitize("run", "in.parquet", "-o", "out", "--workers", 1, "--plan", "rmft"))
     for query in (
         "SELECT upper(text) FROM documents",
         "SELECT max(length(text)) FROM documents",
@@ -512,12 +523,14 @@ def test_exception_chains_contain_no_value(
     failing_calls: list[Callable[[], Any]] = []
     write_damaged_parquet(corpus_folder, truncate)
     failing_calls.append(
-        lambda: index_with_settings([Path("in.parquet")], Path("w1"), Settings(workers=1))
+        lambda: index_with_settings(
+            [Path("in.parquet")], Path("w1"), Settings(workers=1), plan="rmft"
+        )
     )
     (corpus_folder / "in.bad.jsonl").write_bytes(b'{"text": "canary0001 \xff"}\n')
     failing_calls.append(
         lambda: index_with_settings(
-            [Path("in.bad.jsonl")], Path("w2"), Settings(workers=1, strict=True)
+            [Path("in.bad.jsonl")], Path("w2"), Settings(workers=1, strict=True), plan="rmft"
         )
     )
     failing_query = SimpleNamespace(
@@ -542,8 +555,10 @@ def test_exception_chains_contain_no_value(
     # a bug, or an unforeseen error of a library
     monkeypatch.setattr(detection, "find_task", raise_error_with_value)
     failing_calls += [
-        lambda: run_with_settings([Path("in.jsonl")], Path("o1"), settings=Settings(workers=1)),
-        lambda: index_with_settings(["in.jsonl"], "w3"),
+        lambda: run_with_settings(
+            [Path("in.jsonl")], Path("o1"), settings=Settings(workers=1), plan="rmft"
+        ),
+        lambda: index_with_settings(["in.jsonl"], "w3", plan="rmft"),
     ]
     for failing_call in failing_calls:
         with pytest.raises(SanitizeError) as caught:

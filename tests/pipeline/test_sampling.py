@@ -117,16 +117,22 @@ def test_another_share_rebuilds_the_index_and_replay_reproduces_the_sample(
 ) -> None:
     common_settings = {"seed": 1, "workers": 1, "replace": True}
     first_summary = run_with_settings(
-        [inputs["a"]], tmp_path / "out", settings=Settings(sample=0.5, **common_settings)
+        [inputs["a"]],
+        tmp_path / "out",
+        settings=Settings(sample=0.5, **common_settings),
+        plan="rmft",
     )
     second_summary = run_with_settings(
-        [inputs["a"]], tmp_path / "out", settings=Settings(sample=0.5, **common_settings)
+        [inputs["a"]],
+        tmp_path / "out",
+        settings=Settings(sample=0.5, **common_settings),
+        plan="rmft",
     )
     assert first_summary.changed and not second_summary.changed
     replay_result = replay(tmp_path / "out", [inputs["a"]], tmp_path / "replayed", workers=1)
     assert replay_result.same
     full_summary = run_with_settings(
-        [inputs["a"]], tmp_path / "out", settings=Settings(**common_settings)
+        [inputs["a"]], tmp_path / "out", settings=Settings(**common_settings), plan="rmft"
     )
     # the input is used in place again
     assert not list((tmp_path / "out.private" / "documents").glob("*.parquet"))

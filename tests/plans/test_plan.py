@@ -132,10 +132,6 @@ def test_erase_keeps_no_part_of_a_value() -> None:
     assert (editor.anchors, editor.stores) == ((), "curated")
 
 
-def test_the_default_is_rmft() -> None:
-    assert load_plan().name == "rmft"
-
-
 # ---- plans from files ----
 
 VALID_PLAN = """

@@ -426,10 +426,8 @@ def test_help_of_run_says_which_plan_for_which_purpose() -> None:
     assert {name for name in plan_names() if load_plan(name).publishable} - {
         "mask_words"
     } == named - {"others"}
-    assert (
-        "(default). Stay:" in listed.partition("rmft")[2]
-        and "people's names" in listed.partition("rmft")[2]
-    )
+    assert "share (default)" in listed.partition("redact")[2].partition("erase")[0]
+    assert "people's names" in listed.partition("rmft")[2]
 
 
 # options of other programs that pages show: pip, make, spark-submit, accelerate, benchmarks

@@ -345,7 +345,9 @@ def test_a_bad_file_that_is_named_is_refused(tmp_path: Path, name: str) -> None:
     with pytest.raises(
         InputRefused, match="repair the file or leave it out|convert the file or name another"
     ):
-        run_with_settings([tmp_path / name], tmp_path / "out", settings=make_settings())
+        run_with_settings(
+            [tmp_path / name], tmp_path / "out", settings=make_settings(), plan="rmft"
+        )
     assert not (tmp_path / "out").exists() and not (tmp_path / "out.private").exists()
 
 
@@ -365,12 +367,15 @@ def test_quarantine_limit_stops_the_run(
         QuarantineExceeded, match=rf"1 of 4 records were quarantined \(1 empty_file\); {message}"
     ):
         run_with_settings(
-            [tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1, **option)
+            [tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1, **option), plan="rmft"
         )
     assert not (tmp_path / "out").exists()
     assert (
         run_with_settings(
-            [tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1, max_quarantine=0.25)
+            [tmp_path / "in"],
+            tmp_path / "out",
+            settings=Settings(workers=1, max_quarantine=0.25),
+            plan="rmft",
         ).quarantined
         == 1
     )
@@ -384,11 +389,16 @@ def test_an_unreadable_file_counts_as_one_record_and_by_its_bytes(tmp_path: Path
     write_file(
         tmp_path / "in" / "large.parquet", to_parquet(pa.table({"text": ["x"] * 1_000}))[:-30]
     )
-    summary = run_with_settings([tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1))
+    summary = run_with_settings(
+        [tmp_path / "in"], tmp_path / "out", settings=Settings(workers=1), plan="rmft"
+    )
     assert (summary.documents_in, summary.quarantine) == (20, {"truncated": 1})
     with pytest.raises(QuarantineExceeded, match="1 of 20 records were quarantined"):
         run_with_settings(
-            [tmp_path / "in"], tmp_path / "strict", settings=Settings(workers=1, strict=True)
+            [tmp_path / "in"],
+            tmp_path / "strict",
+            settings=Settings(workers=1, strict=True),
+            plan="rmft",
         )
 
 
@@ -578,7 +588,7 @@ def test_a_named_file_that_kills_its_reader_is_refused(
     with pytest.raises(
         InputRefused, match=rf"{name}\.parquet: .*{message}.*repair the file or leave it out"
     ):
-        run_with_settings([path], tmp_path / "out", settings=make_settings())
+        run_with_settings([path], tmp_path / "out", settings=make_settings(), plan="rmft")
     assert not (tmp_path / "out").exists()
 
 
@@ -623,7 +633,9 @@ RECORDS = {"broken.jsonl": 7, "many_tiny_records.jsonl": 50_000}
 def test_stress_set_is_processed_in_one_run(tmp_path: Path) -> None:
     """745 malformed and hostile files, and a list of them: one command accepts them all, and
     reports what it quarantined."""
-    summary = run_with_settings([STRESS], tmp_path / "out", settings=Settings(workers=1))
+    summary = run_with_settings(
+        [STRESS], tmp_path / "out", settings=Settings(workers=1), plan="rmft"
+    )
     listed_files = [
         json.loads(line)["file"] for line in (STRESS / "MANIFEST.jsonl").read_text().splitlines()
     ]

@@ -117,7 +117,9 @@ def test_a_crash_before_the_key_is_renamed_leaves_no_key(harness: Any) -> None:
     harness.options = ["--rows-per-shard", 25]
     assert harness.run_command(SANITIZE_CRASH_AT="key:temp_written").code == 137
     assert not (harness.work / "vault" / "key" / "key").exists()
-    run_with_settings(harness.inputs, harness.out, settings=Settings(workers=1, rows_per_shard=25))
+    run_with_settings(
+        harness.inputs, harness.out, settings=Settings(workers=1, rows_per_shard=25), plan="rmft"
+    )
     key = harness.work / "vault" / "key" / "key"
     assert len(key.read_text()) == 65 and key.stat().st_mode & 0o777 == 0o600
     harness.check_files()

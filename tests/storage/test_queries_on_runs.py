@@ -78,6 +78,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
         [folder / "in.parquet"],
         folder / "out",
         settings=Settings(seed=1, workers=1, rows_per_shard=ROWS_PER_SHARD),
+        plan="rmft",
     )
     (run_folder,) = (folder / "out.private" / "runs").iterdir()
     plan = json.loads((run_folder / "plan.json").read_text())
@@ -265,7 +266,9 @@ def test_without_users_user_counts_are_zero(tmp_path: Path) -> None:
         pa.table({"text": ["ask ann.roe@example.org now", "ann.roe@example.org"]}),
         tmp_path / "in.parquet",
     )
-    index_with_settings([tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1))
+    index_with_settings(
+        [tmp_path / "in.parquet"], tmp_path / "work", Settings(seed=1, workers=1), plan="rmft"
+    )
     with q.open_connection(
         tmp_path / "work", documents=document_sources_or_note(tmp_path / "work")
     ) as connection:
@@ -709,6 +712,7 @@ def test_invalid_utf8_is_reported_without_text(tmp_path: Path) -> None:
         [tmp_path / "in.parquet"],
         tmp_path / "work",
         Settings(seed=1, workers=1, max_quarantine=1.0),
+        plan="rmft",
     )
     with q.open_connection(
         tmp_path / "work", documents=document_sources_or_note(tmp_path / "work")
@@ -725,7 +729,9 @@ def test_columns_whose_names_sql_does_not_distinguish(tmp_path: Path) -> None:
         for number in range(3)
     ]
     pq.write_table(pa.Table.from_pylist(rows), tmp_path / "in.parquet")
-    sanitize.run(tmp_path / "in.parquet", tmp_path / "out", sanitize=["Text"], seed=1, workers=1)
+    sanitize.run(
+        tmp_path / "in.parquet", tmp_path / "out", sanitize=["Text"], seed=1, workers=1, plan="rmft"
+    )
     found = sanitize.sql(
         tmp_path / "out.private", "SELECT * FROM documents ORDER BY doc_no", reveal=True
     )

@@ -29,7 +29,7 @@ def command(
             show_default=False,
         ),
     ],
-    plan: PlanName = "rmft",
+    plan: PlanName = "redact",
     set_: PlanChanges = None,
     finder: FinderNames = None,
     fail_on: Annotated[

@@ -26,7 +26,7 @@ from sanitize.plans.settings import Settings
 @with_settings("explain")
 def command(
     inputs: Inputs,
-    plan: PlanName = "rmft",
+    plan: PlanName = "redact",
     set_: PlanChanges = None,
     finder: FinderNames = None,
     settings: Settings = FROM_OPTIONS,

@@ -30,7 +30,7 @@ def command(
             metavar="DIR", help="the private folder in which to build the index", show_default=False
         ),
     ],
-    plan: PlanName = "rmft",
+    plan: PlanName = "redact",
     set_: PlanChanges = None,
     finder: FinderNames = None,
     settings: Settings = FROM_OPTIONS,

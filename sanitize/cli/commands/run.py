@@ -19,8 +19,8 @@ from sanitize.cli.options import (
     AsJson,
     FinderNames,
     Inputs,
+    OptionalPlanName,
     PlanChanges,
-    PlanName,
     Quiet,
     with_settings,
 )
@@ -30,16 +30,17 @@ from sanitize.plans.settings import Settings
 EPILOG = """Which plan, and what stays in the texts besides what was not found (`sanitize plan show NAME` has all of it):
 
 \b
-  redact        to publish or share: nothing that was found stays. Labels such
-                as [EMAIL_ADDRESS]. Stay: dates, ages, places, organizations
+  redact        to publish or share (default): nothing that was found stays.
+                Labels such as [EMAIL_ADDRESS]. Stay: dates, ages, places,
+                organizations
   erase         the same, with surrogates of the same shape
   pseudonymize  who wrote to whom must remain visible. Stays as with redact;
                 the vault links values and surrogates
   strict        the classes of the HIPAA Safe Harbor list. Stay: years, cities
                 and organizations that you do not list
-  rmft          natural text, nothing learned by repetition (default). Stay:
-                people's names, dates, places, the first occurrence of each
-                address, telephone number and IP address, links, message ids
+  rmft          natural text, nothing learned by repetition. Stay: people's
+                names, dates, places, the first occurrence of each address,
+                telephone number and IP address, links, message ids
   names         as rmft, with people's names: of these the first stays, too
   others        for comparisons, word lists and training: most are not to be
                 published (`sanitize list plans`)
@@ -55,7 +56,7 @@ def command(
             "-o", "--out", metavar="OUT", help="the folder to publish, or a URL", show_default=False
         ),
     ],
-    plan: PlanName = "rmft",
+    plan: OptionalPlanName = None,
     work: Annotated[
         str | None,
         typer.Option(
@@ -75,9 +76,9 @@ def command(
 ) -> None:
     """Sanitize a corpus: index every occurrence, rewrite, verify, and publish OUT in one rename."""
     from sanitize.pipeline.run import run_with_settings
-    from sanitize.plans.plan import load_plan
+    from sanitize.plans.default_plan import choose_run_plan
 
-    loaded_plan = load_plan(plan, set_ or (), finder or ())
+    loaded_plan = choose_run_plan(plan, out, work, set_ or (), finder or ())
     if dry_run:
         from sanitize.cli.commands.explain import format_preview
         from sanitize.inspection.preview import explain_with_settings
@@ -102,7 +103,7 @@ def _format_summary(summary: sanitize.RunResult) -> str:
         f" {summary.documents_out:,} out + {summary.documents_dropped:,} dropped +"
         f" {summary.quarantined:,} in quarantine"
     )
-    facts = []
+    facts = [("plan", summary.plan_name)]
     appended = summary.appended
     if appended:
         facts.append(

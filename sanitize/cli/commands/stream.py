@@ -12,8 +12,8 @@ from sanitize.cli.options import (
     FROM_OPTIONS,
     AsJson,
     FinderNames,
+    OptionalPlanName,
     PlanChanges,
-    PlanName,
     Quiet,
     local_path,
     with_settings,
@@ -41,7 +41,7 @@ def command(
             show_default=False,
         ),
     ] = None,
-    plan: PlanName = "rmft",
+    plan: OptionalPlanName = None,
     state: Annotated[
         str | None,
         typer.Option(
@@ -71,7 +71,8 @@ def command(
     from sanitize.engines.worker_process import tune_malloc
     from sanitize.errors import UsageError
     from sanitize.pipeline.streaming.stream import run_stream
-    from sanitize.plans.plan import load_plan
+    from sanitize.pipeline.streaming.stream_state import StreamState
+    from sanitize.plans.default_plan import choose_stream_plan
     from sanitize.storage.remote_storage import is_url, redact_url
 
     for url in filter(is_url, [*(inputs or ()), out, state]):
@@ -83,11 +84,12 @@ def command(
     if "-" in (inputs or ()) and inputs != ["-"]:
         raise UsageError("- is standard input, which is read alone; give - or files")
     paths = [local_path(path) for path in inputs or () if path != "-"]
+    saved_plan = None if state_path is None else StreamState.read_plan(state_path)
     tune_malloc()
     summary = run_stream(
         paths,
         out_path,
-        load_plan(plan, set_ or (), finder or ()),
+        choose_stream_plan(plan, saved_plan, set_ or (), finder or ()),
         state_path,
         settings,
         lines=lines,

@@ -91,6 +91,7 @@ from sanitize.plans.coverage import (
     list_looked_for,
     list_models,
 )
+from sanitize.plans.default_plan import choose_stream_plan
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import Plan, find_kinds_without_finder, name_finder
 from sanitize.plans.python_api import (
@@ -197,7 +198,8 @@ class StreamProcessor:
         *,
         reader: str = "the stream",
     ) -> None:
-        self.plan = to_stream_plan(Plan.load(plan))
+        self._given_plan = Plan.load(plan)
+        self.plan = to_stream_plan(self._given_plan)
         self._left_out_finders = [
             finder.use for finder in Plan.load(plan).finders if finder.second_round
         ]
@@ -272,6 +274,7 @@ class StreamProcessor:
                 plan_hash=self.plan.hash(),
                 key_id=self.key.id,
                 columns_hash=hash_json([roles.text, roles.user, roles.id], dict(columns.policies)),
+                plan=self._given_plan.resolved_settings(),
             )
             self.position, self.total_quarantined = saved.records, saved.quarantined
             self.sources, self.sinks = dict(saved.sources), dict(saved.sinks)
@@ -705,7 +708,7 @@ def stream(
     records: Any,
     /,
     *,
-    plan: Plan | Path | str = "rmft",
+    plan: Plan | Path | str | None = None,
     state: Path | str | None = None,
     again: bool = False,
     **options: Unpack[StreamOptions],
@@ -718,7 +721,8 @@ def stream(
              an Arrow stream, such as a Polars frame or a relation of DuckDB. Up to `batch` of them
              are read before the first is returned, however slowly they arrive: use a small number
              for a source that pauses.
-    plan     The name of a shipped plan, the path of a TOML file, or a `Plan`.
+    plan     The name of a shipped plan, the path of a TOML file, or a `Plan`; by default that of
+             the state, else `redact`.
     state    A private folder; with it a later call resumes where the last acknowledged batch ended.
              A batch is acknowledged when the record after it is requested, and at the end. Without
              it nothing is remembered, and with neither `seed` nor `key` every call has a key of its
@@ -744,8 +748,10 @@ def stream(
             f"stream: records is {name_type(records)}; expected an iterable of dictionaries, Arrow"
             " record batches or tables. Files are read by `sanitize stream FILE`"
         )
-    checked = to_stream_plan(Plan.load(plan))
-    return _iterate_in_context(records, checked, state, settings_of("stream", options), again)
+    saved_plan = None if state is None else StreamState.read_plan(Path(state))
+    chosen = choose_stream_plan(plan, saved_plan)
+    to_stream_plan(chosen)
+    return _iterate_in_context(records, chosen, state, settings_of("stream", options), again)
 
 
 def _iterate_in_context(

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -14,7 +14,7 @@ from pydantic import BeforeValidator, PlainSerializer
 from sanitize.core.command_results import IF_SET, from_json, to_json
 from sanitize.core.text_cells import LeafPath
 from sanitize.errors import OutputBroken, UsageError
-from sanitize.storage.files import read_saved_json, write_json
+from sanitize.storage.files import read_json, read_saved_json, write_json
 from sanitize.storage.records.record_shapes import RecordShape
 
 VERSION = 3  # raise it when an older state cannot be resumed
@@ -100,6 +100,7 @@ class StreamState:
     ] = ()
     seen_columns: Sequence[str] = ()
     shape: Annotated[RecordShape | None, IF_SET] = None
+    plan: Mapping[str, Any] = field(default_factory=dict)  # with all settings
     value_files: Sequence[ValueFile] = ()
     component_log_bytes: int = 0
     column_value_bytes: int = 0
@@ -111,9 +112,17 @@ class StreamState:
         return (folder / _FILE).exists()
 
     @classmethod
+    def read_plan(cls, folder: Path) -> Mapping[str, Any] | None:
+        """The plan of the stream of this folder, with all settings; None if there is no stream,
+        and nothing in it for one that an earlier version began."""
+        saved = read_json(folder / _FILE)
+        plan = {} if saved is None else saved.get("plan", {})
+        return None if saved is None else plan if isinstance(plan, dict) else {}
+
+    @classmethod
     def open(cls, folder: Path, **settings: Any) -> StreamState:
-        """The state in a folder; a new one for these settings (`plan_hash`, `key_id` and
-        `columns_hash`) if there is none.
+        """The state in a folder; a new one for these settings (`plan_hash`, `key_id`,
+        `columns_hash` and `plan`) if there is none.
 
         Raises OutputBroken if it cannot be read, and UsageError if it is one of another version or
         of other settings: what was seen is only valid for these."""
@@ -134,7 +143,8 @@ class StreamState:
                     " --state"
                 )
         try:
-            return from_json(cls, saved)
+            # an earlier version wrote no plan
+            return replace(from_json(cls, saved), plan=settings["plan"])
         except ValueError:
             raise OutputBroken(
                 f"{folder / _FILE}: is damaged: an entry of it has another form. {remedy}"

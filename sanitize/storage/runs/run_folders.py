@@ -20,6 +20,9 @@ from sanitize.storage.private_folder import INDEX_FILE, RUNS_FOLDER, SavedIndex
 from sanitize.storage.runs.publish_history import list_commands
 
 PLAN_FILE = "plan.json"
+_PLAN_REMEDY = (
+    "Restore the private folder, or move the output of that run away and run the same command again"
+)
 # tables that a run writes below its own folder; all other tables belong to the index, which all
 # runs share
 RUN_TABLE_FOLDERS = {
@@ -53,11 +56,7 @@ class SavedRun:
     def read(cls, folder: Path) -> SavedRun | None:
         """The run of a folder; None if it has not written its plan yet. Raises OutputBroken for a
         damaged plan.json."""
-        remedy = (
-            "Restore the private folder, or move the output of that run away and run the same"
-            " command again"
-        )
-        plan = read_saved_json(folder / PLAN_FILE, remedy)
+        plan = read_plan(folder)
         if plan is None:
             return None
         with contextlib.suppress(TypeError, AttributeError):
@@ -72,8 +71,14 @@ class SavedRun:
                 plan_keys=frozenset(key for key, value in plan.items() if value),
             )
         raise OutputBroken(
-            f"{folder / PLAN_FILE}: is damaged: an entry of it has another form. {remedy}"
+            f"{folder / PLAN_FILE}: is damaged: an entry of it has another form. {_PLAN_REMEDY}"
         )
+
+
+def read_plan(run_folder: Path) -> Mapping[str, Any] | None:
+    """The plan of a run with all settings, as `write_plan` got it; None if it wrote none. Raises
+    OutputBroken for a damaged plan.json."""
+    return read_saved_json(run_folder / PLAN_FILE, _PLAN_REMEDY)
 
 
 def write_plan(run_folder: Path, settings: Mapping[str, Any]) -> None:

@@ -618,7 +618,10 @@ def test_a_missing_folder_is_reported_before_the_erasure(sanitized_folder: Path)
 
 def test_erasure_before_the_first_run(corpus_folder: Path) -> None:
     index_with_settings(
-        [corpus_folder / "in.parquet"], corpus_folder / "clean.private", Settings(seed=5, workers=1)
+        [corpus_folder / "in.parquet"],
+        corpus_folder / "clean.private",
+        Settings(seed=5, workers=1),
+        plan="rmft",
     )
     found = subject(corpus_folder / "clean.private", [ANN], erase=True, seed=5)
     assert found.erased.outputs == []

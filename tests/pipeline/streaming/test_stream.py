@@ -394,7 +394,8 @@ def sanitize_stream(start_forked_command: Callable[..., Any] | None) -> StreamCo
     def run_command(
         folder: Path, stdin_bytes: bytes, *arguments: str
     ) -> subprocess.CompletedProcess[bytes]:
-        command = ["stream", "--seed", "1", *arguments]
+        plan = () if "--plan" in arguments else ("--plan", "rmft")
+        command = ["stream", "--seed", "1", *plan, *arguments]
         environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
         if start_forked_command is None:
             command = [sys.executable, "-m", "sanitize", *command]
@@ -763,7 +764,7 @@ def test_too_many_bad_records_stop_the_stream(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_record_does_not_wait_for_the_next() -> None:
-    command = [sys.executable, "-m", "sanitize", "stream", "--seed", "1", "-q"]
+    command = [sys.executable, "-m", "sanitize", "stream", "--plan", "rmft", "--seed", "1", "-q"]
     environment = {**os.environ, "PYTHONPATH": str(ROOT), "OMP_NUM_THREADS": "1"}
     with subprocess.Popen(
         command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment

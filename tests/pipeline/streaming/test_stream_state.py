@@ -93,7 +93,7 @@ def start(start_forked_command: StartCommand | None) -> StartCommand:
             "OMP_NUM_THREADS": "1",
             "SANITIZE_CRASH_AT": crash,
         }
-        command_line = ["stream", "--seed", "1", "--state", "state", *arguments]
+        command_line = ["stream", "--plan", "rmft", "--seed", "1", "--state", "state", *arguments]
         if start_forked_command is not None:
             return start_forked_command(command_line, folder, environment, stdin_bytes)
         with tempfile.TemporaryFile() as stdin:
