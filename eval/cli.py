@@ -7,9 +7,12 @@ An error is printed as one line and sets the exit code.
 from __future__ import annotations
 
 import dataclasses
+import functools
+import inspect
 import json
 import os
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -163,7 +166,140 @@ def run(
     _print_reports(reports, out, as_json)
 
 
+# option of `sanitize run` -> is it a list, what it is
+_COLUMN_OPTIONS = {
+    "user_column": (False, "the author (default: user_id, or a mail's From)"),
+    "id_column": (False, "the document's id (default: doc_id)"),
+    "split": (False, "what becomes one document of a .txt: file, paragraphs or lines"),
+    "sanitize": (True, "sanitize this column (default: all text columns)"),
+    "keep": (True, "leave this column unchanged"),
+    "pseudonymize": (True, "replace each text by a keyed code"),
+    "drop": (True, "leave this column out"),
+}
+
+
+def with_columns(function: Callable[..., None]) -> Callable[..., None]:
+    """Decorate a command: its parameter `columns` becomes the options of `sanitize run` about
+    columns, and the function gets those that are given."""
+    parameters = []
+    for parameter in inspect.signature(function, eval_str=True).parameters.values():
+        if parameter.name != "columns":
+            parameters.append(parameter)
+            continue
+        for name, (is_list, about) in _COLUMN_OPTIONS.items():
+            option = typer.Option(
+                "--" + name.replace("_", "-"), metavar="COLUMN", help=about, show_default=False
+            )
+            value_type: Any = list[str] | None if is_list else str | None
+            annotation = Annotated[value_type, option]
+            parameters.append(parameter.replace(name=name, default=None, annotation=annotation))
+
+    @functools.wraps(function)
+    def run_command(**arguments: Any) -> None:
+        given = {name: arguments.pop(name) for name in _COLUMN_OPTIONS}
+        function(columns={name: value for name, value in given.items() if value}, **arguments)
+
+    del run_command.__wrapped__
+    run_command.__annotations__ = {one.name: one.annotation for one in parameters}
+    run_command.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
+    return run_command
+
+
+@app.command("leak")
+@with_columns
+def leak(
+    corpus: Annotated[
+        Path,
+        typer.Argument(
+            metavar="CORPUS",
+            help="a folder that `sanitize run` published, or anything that it reads",
+        ),
+    ],
+    out: Annotated[
+        Path,
+        typer.Option(
+            "--out", "-o", metavar="DIR", help="a private folder for the training and the report"
+        ),
+    ],
+    work: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="the private folder of a published CORPUS (default: CORPUS.private)",
+            show_default=False,
+        ),
+    ] = None,
+    plan: Annotated[
+        str | None,
+        typer.Option(
+            help="sanitize a CORPUS that is not published by this plan first (default: redact)",
+            show_default=False,
+        ),
+    ] = None,
+    model: Annotated[
+        Path | None,
+        typer.Option(
+            metavar="DIR",
+            help="a pretrained model (default: a small one from scratch)",
+            show_default=False,
+        ),
+    ] = None,
+    text_column: Annotated[
+        str | None,
+        typer.Option(
+            metavar="COLUMN",
+            help="the text (default: text); a binary column is read as mail",
+            show_default=False,
+        ),
+    ] = None,
+    columns: Any = None,
+    recipe: Annotated[str, typer.Option(help="a recipe of sanitize-train")] = "rmft",
+    changes: SetOption = None,
+    limit: Annotated[
+        int | None,
+        typer.Option(
+            min=1,
+            help=(
+                "train on at most this many documents; the others are controls (default: some"
+                " minutes of training)"
+            ),
+            show_default=False,
+        ),
+    ] = None,
+    values: Annotated[
+        int, typer.Option(min=1, help="ask for this many rare values of each kind")
+    ] = 80,
+    canaries: Annotated[
+        int, typer.Option(min=0, help="invented documents; about half are trained on")
+    ] = 192,
+    seed: Annotated[int, typer.Option(min=0, help="of the draws, the key and the training")] = 0,
+    device: DeviceOption = None,
+    dtype: DtypeOption = None,
+    as_json: JsonOption = False,
+) -> None:
+    """Does a model that is trained on this corpus still leak it? Trains one, and asks it for every
+    kind of value."""
+    from .leak import LeakSettings, run_leak
+
+    settings = LeakSettings(
+        model=model,
+        recipe=recipe,
+        changes=tuple(changes or ()),
+        documents=limit,
+        values=values,
+        canaries=canaries,
+        seed=seed,
+        device=device,
+        dtype=dtype or "float32",
+        columns={**columns, **({"text_column": text_column} if text_column else {})},
+    )
+    report = run_leak(corpus, out, settings, work=work, plan=plan, progress=_print_progress)
+    _write_reports([report], out)
+    _print_reports([report], out, as_json)
+
+
 @app.command("frontier")
+@with_columns
 def frontier(
     corpus: Annotated[
         Path, typer.Argument(metavar="CORPUS", help="anything that `sanitize run` reads")
@@ -182,6 +318,7 @@ def frontier(
     text_column: Annotated[
         str, typer.Option(metavar="COLUMN", help="the text; a binary column is read as mail")
     ] = "text",
+    columns: Any = None,
     limit: Annotated[
         int | None,
         typer.Option(
@@ -192,6 +329,13 @@ def frontier(
     cues: Annotated[
         int, typer.Option(min=0, help="number of prompts that give a first name")
     ] = 200,
+    values: Annotated[
+        int,
+        typer.Option(min=0, help="ask for this many rare values of each kind; 0: no leak test"),
+    ] = 80,
+    canaries: Annotated[
+        int, typer.Option(min=0, help="invented documents; about half are trained on")
+    ] = 192,
     seed: Annotated[
         int, typer.Option(min=0, help="of the split, the plans' keys, the training and the prompts")
     ] = 0,
@@ -211,6 +355,7 @@ def frontier(
     from sanitize.errors import UsageError
 
     from .frontier import FrontierSettings, build_leak_curves, run_frontier
+    from .leak import LeakSettings
 
     names = [name.strip() for name in plans.split(",") if name.strip()]
     if len({Path(name).stem for name in names}) < max(len(names), 1):
@@ -233,13 +378,23 @@ def frontier(
         dtype=dtype or "float32",
         limit=limit,
         text_column=text_column,
+        columns=columns,
     )
     reports = []
     for used_seed in range(seed, seed + seeds):
         folder = out / f"seed-{used_seed}" if seeds > 1 else out
-        report = run_frontier(
-            corpus, folder, dataclasses.replace(settings, seed=used_seed), progress=_print_progress
+        leak_settings = LeakSettings(
+            documents=sys.maxsize,
+            values=values,
+            canaries=canaries,
+            seed=used_seed,
+            device=device,
+            dtype=dtype or "float32",
         )
+        seeded = dataclasses.replace(
+            settings, seed=used_seed, leak=leak_settings if values else None
+        )
+        report = run_frontier(corpus, folder, seeded, progress=_print_progress)
         reports.append(
             {**report, "name": f"{report['name']}-seed-{used_seed}"} if seeds > 1 else report
         )
@@ -403,6 +558,11 @@ def _print_reports(reports: list[dict[str, Any]], out: Path, as_json: bool) -> N
             typer.echo(
                 f"{report['name']}: {name}, step {last['step']}: {', '.join(rates) or 'measured'}"
             )
+        for verdict in report.get("verdicts", ()):
+            typer.echo(f"{verdict['run']}: {verdict['word']}")
+            typer.echo("\n".join(f"  {sentence}" for sentence in verdict["sentences"]))
+        for sentence in report.get("comparisons", ()):
+            typer.echo(sentence)
     typer.echo(f"report: {out / 'report.html'}")
 
 

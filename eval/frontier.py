@@ -11,7 +11,6 @@ the held-out part. `sanitize explain --forecast` reads the measured curves (`bui
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,15 +22,23 @@ import polars as pl
 import sanitize
 from sanitize import train
 from sanitize.errors import UsageError, suggest_names
-from sanitize.reporting.confidence_intervals import wilson_interval
 from sanitize.storage.private_folder import make_private_folder
 
-from .language_model import check_dtype, resolve_device
+from .leak import (
+    LeakSettings,
+    attack_run,
+    check_training,
+    describe_results,
+    make_recipe,
+    prepare,
+    withhold_verdicts,
+)
+from .leak_statistics import compare_shares, share_with_interval
 from .measurement_records import remove_records
 from .metric import EvalContext, Metric, load_metric
 from .run_folder import RunFolder
 from .suite import LeakRows, MessageCallback, measure_runs
-from .texts_and_prompts import make_web_prompts, read_texts
+from .texts_and_prompts import hash_doc_ids, make_web_prompts, read_texts
 
 DEFAULT_PLANS: Mapping[str, tuple[str, tuple[str, ...]]] = {
     "baseline": ("baseline", ()),
@@ -65,6 +72,8 @@ class FrontierSettings:
     test_share: float = 0.1  # share of documents that is held out
     limit: int | None = None  # maximum number of documents, drawn by their `doc_id`
     text_column: str = "text"  # of the corpus; a binary column is read as mail
+    columns: Mapping[str, Any] = field(default_factory=dict)  # further ones, as in `sanitize.run`
+    leak: LeakSettings | None = None  # also test what each final model leaks, of all kinds
 
 
 def run_frontier(
@@ -103,32 +112,22 @@ def check_settings(settings: FrontierSettings) -> None:
         sanitize.Plan.load(plan, changes)
     for metric_settings in settings.metrics:
         load_metric(metric_settings, "frontier")
-    objective = make_recipe(settings, Path("data")).build_objective()
-    if objective.HEAD != "causal":
-        raise UsageError(
-            f"recipe {settings.recipe} trains the objective {objective.use}, whose model generates"
-            " no text; expected a recipe of a causal model"
-        )
-    resolve_device(settings.device)
-    check_dtype(settings.dtype)
+    check_training(_choose_recipe(settings, Path("data")), settings.device, settings.dtype)
 
 
-def make_recipe(
+def _choose_recipe(
     settings: FrontierSettings, data: Path, tokenizer_corpus: Path | None = None
 ) -> train.Recipe:
-    """Build the recipe of a plan's run over its shards `data`. All plans share one tokenizer, or
-    perplexities could not be compared: that of the model in `model.path`, or one trained on
-    `tokenizer_corpus`."""
-    changes = [
-        f"data.path={data}",
-        f"run.seed={settings.seed}",
-        f"run.device={settings.device or 'auto'}",
-        *settings.changes,
-    ]
-    recipe = train.Recipe.load(settings.recipe, changes)
-    if tokenizer_corpus is None or recipe.model.path or recipe.tokenizer.path:
-        return recipe
-    return train.Recipe.load(settings.recipe, [f"tokenizer.corpus={tokenizer_corpus}", *changes])
+    """Return the recipe of a plan's run over its shards `data`. All plans share one tokenizer, or
+    perplexities could not be compared."""
+    return make_recipe(
+        settings.recipe,
+        settings.changes,
+        data,
+        seed=settings.seed,
+        device=settings.device,
+        tokenizer_corpus=tokenizer_corpus,
+    )
 
 
 def split_corpus(
@@ -145,6 +144,7 @@ def split_corpus(
         verify="off",
         replace=True,
         text_column=settings.text_column,
+        **settings.columns,
     )
     # all splits: they are drawn again here
     frame = pl.DataFrame(sanitize.Corpus.open(folder / "read").table())
@@ -154,12 +154,12 @@ def split_corpus(
     if settings.limit is not None and settings.limit < frame.height:
         frame = frame[
             np.sort(
-                np.argsort(_hash_doc_ids(frame["doc_id"], settings.seed, b"limit"), kind="stable")[
+                np.argsort(hash_doc_ids(frame["doc_id"], settings.seed, b"limit"), kind="stable")[
                     : settings.limit
                 ]
             )
         ]
-    is_held_out = _hash_doc_ids(frame["doc_id"], settings.seed, b"split") < np.uint64(
+    is_held_out = hash_doc_ids(frame["doc_id"], settings.seed, b"split") < np.uint64(
         int(settings.test_share * 2**64)
     )
     if is_held_out.all() or not is_held_out.any():
@@ -173,20 +173,6 @@ def split_corpus(
         found[name].mkdir(parents=True, exist_ok=True)
         frame.filter(pl.Series(rows)).write_parquet(found[name] / "documents.parquet")
     return found
-
-
-def _hash_doc_ids(
-    doc_ids: pl.Series, seed: int, purpose: bytes
-) -> np.ndarray[Any, np.dtype[np.uint64]]:
-    """Return a 64-bit number for each document, from its `doc_id`, the seed and the purpose
-    alone."""
-    key = seed.to_bytes(8, "little")
-    digests = (
-        hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=key, person=purpose).digest()
-        for doc_id in doc_ids.to_list()
-    )
-    # runs once per corpus; training takes much longer
-    return np.frombuffer(b"".join(digests), "<u8")
 
 
 def measure_plans(
@@ -206,17 +192,19 @@ def measure_plans(
     metrics: list[Metric] = [
         load_metric(metric_settings, "frontier") for metric_settings in settings.metrics
     ]
-    runs, summaries = {}, {}
+    runs, summaries, materials = {}, {}, {}
     for name, (plan, changes) in settings.plans.items():
         progress(f"{name}: sanitizing")
+        loaded, data = sanitize.Plan.load(plan, changes), folder / "data" / name
         summary = sanitize.run(
             [train_path],
-            folder / "data" / name,
-            plan=sanitize.Plan.load(plan, changes),
+            data,
+            plan=loaded,
             work=folder / "work",
             seed=settings.seed,
             workers=1,
             replace=True,
+            **_select_policies(settings.columns, train_path),
         )
         summaries[name] = {
             key: getattr(summary, key)
@@ -229,8 +217,15 @@ def measure_plans(
                 "plan_hash",
             )
         }
+        if settings.leak is not None:
+            materials[name] = prepare(
+                data, folder / "work", loaded, folder / "leak" / name, settings.leak, progress
+            )
+            data = materials[name].path
         progress(f"{name}: training")
-        train.fit(make_recipe(settings, folder / "data" / name, train_path), folder / "runs" / name)
+        train.fit(
+            _choose_recipe(settings, data, train_path), folder / "runs" / name, progress=progress
+        )
         runs[name] = RunFolder.open(folder / "runs" / name)
     report = measure_runs(
         runs,
@@ -244,13 +239,57 @@ def measure_plans(
         progress=progress,
     )
     remove_records(folder / "measured")
+    results = {
+        name: attack_run(runs[name], material, settings.leak, progress)
+        for name, material in materials.items()
+        if settings.leak is not None
+    }
+    if results:
+        withhold_verdicts(results, settings.baseline)
+    described = describe_results(results) if results else {}
     return {
         **report,
+        **described,
+        "leak": results,
+        "figures": [*report["figures"], *described.get("figures", ())],
+        "comparisons": compare_plans(report, settings.baseline),
         "plans": {
             name: {"plan": plan, "changes": list(changes), **summaries[name]}
             for name, (plan, changes) in settings.plans.items()
         },
     }
+
+
+def _select_policies(columns: Mapping[str, Any], path: Path) -> dict[str, Any]:
+    """Return the policies of those columns that the split documents still have."""
+    names = pl.read_parquet_schema(path / "documents.parquet")
+    return {
+        policy: [name for name in columns[policy] if name in names]
+        for policy in ("sanitize", "keep", "pseudonymize")
+        if columns.get(policy)
+    }
+
+
+def compare_plans(report: Mapping[str, Any], baseline: str) -> list[str]:
+    """Return a sentence for each plan but the baseline and each kind of prompt: the addresses that
+    the final models leaked, and whether the difference decides anything."""
+    finals = {name: run["rows"][-1].get("extraction", {}) for name, run in report["runs"].items()}
+    sentences = []
+    for name, families in finals.items():
+        for family, rates in families.items():
+            if name == baseline:
+                continue
+            base = finals[baseline][family]
+            found = compare_shares(
+                base["leaked"], base["original"], rates["leaked"], rates["original"]
+            )
+            decides = "" if found.low > 0 or found.high < 0 else ", which decides nothing"
+            sentences.append(
+                f"{name}, {family} prompts: {rates['leaked']} of {rates['original']} addresses"
+                f" leaked, {base['leaked']} with {baseline}; {100 * found.effect:.1f} %"
+                f" [{100 * found.low:.1f}, {100 * found.high:.1f}] fewer{decides}"
+            )
+    return sentences
 
 
 def build_context(train_path: Path, test_path: Path, settings: FrontierSettings) -> EvalContext:
@@ -347,11 +386,3 @@ def _student_over_normal(freedom: int) -> float:
         (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
     )
     return 1.0 + sum(term / float(freedom**power) for power, term in enumerate(terms, 1)) / z
-
-
-def share_with_interval(hits: int, total: int) -> dict[str, float]:
-    """Return a share with Wilson's 95 % interval: `share`, `low`, `high`; for a total of 0: 0 and
-    the full range."""
-    share = hits / total if total else 0.0
-    low, high = wilson_interval(share, total) or (0.0, 1.0)
-    return {"share": share, "low": low, "high": high}

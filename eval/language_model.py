@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from sanitize.array_types import F32
+from sanitize.array_types import F32, Mask
 from sanitize.errors import MissingExtra, OutputBroken, ResourceError, UsageError, suggest_names
 from sanitize.train import adapters
 from sanitize.train.device_memory import is_out_of_memory
@@ -600,11 +600,19 @@ class LanguageModel:
         A sequence longer than the context is read in windows that overlap by half: every token is
         scored once, with at least half a context before it.
         """
+        return self.score_tokens(sequences, batch=batch)[0]
+
+    def score_tokens(
+        self, sequences: Sequence[TokenIds], *, batch: int = 64
+    ) -> tuple[list[F32], list[Mask]]:
+        """Return `token_losses`, and of the same tokens whether each is the most likely one, which
+        greedy decoding gives after the true tokens before it."""
         import torch
 
         if not self.is_causal:
             raise UsageError("a masked model has no loss per token; use a causal one")
         found = [np.zeros(max(len(row) - 1, 0), np.float32) for row in sequences]
+        likeliest = [np.zeros(len(row), bool) for row in found]
         windows = list(_overlapping_windows(sequences, self.context_length))
         rows = [list(sequences[number][first:end]) for number, first, end, _ in windows]
         vocab_size = int(self.model.get_input_embeddings().num_embeddings)
@@ -616,16 +624,17 @@ class LanguageModel:
                 logits = model.model(input_ids=ids, attention_mask=mask).logits[:, :-1].float()
                 picked = logits.gather(2, ids[:, 1:, None]).squeeze(2)
                 losses = (logits.logsumexp(2) - picked).cpu().numpy()
-            for number, row, loss in zip(numbers, batch_rows, losses, strict=True):
+                is_top = (logits.argmax(2) == ids[:, 1:]).cpu().numpy()
+            for number, row, loss, top in zip(numbers, batch_rows, losses, is_top, strict=True):
                 sequence_no, first, _, first_scored = windows[number]
-                found[sequence_no][first + first_scored - 1 : first + len(row) - 1] = loss[
-                    first_scored - 1 : len(row) - 1
-                ]
+                written = slice(first + first_scored - 1, first + len(row) - 1)
+                read = slice(first_scored - 1, len(row) - 1)
+                found[sequence_no][written], likeliest[sequence_no][written] = loss[read], top[read]
 
         self._compute_in_batches(
             "score", rows, batch, score_batch, max_tokens=_MAX_LOGITS // vocab_size
         )
-        return found
+        return found, likeliest
 
     def fill_masks(
         self,

@@ -82,6 +82,9 @@ def _build_template_data(report: ReportJson) -> dict[str, Any]:
             for use, aggregates in report.get("aggregates", {}).items()
         ],
         "bands": _list_bands(report),
+        "verdicts": report.get("verdicts", ()),
+        "comparisons": report.get("comparisons", ()),
+        "tables": report.get("tables", ()),
         "figures": [
             {**figure, "svg": render_svg(figure, runs)}
             for figure in report.get("figures", ())

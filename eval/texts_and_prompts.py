@@ -12,7 +12,7 @@ import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 import polars as pl
@@ -320,6 +320,20 @@ def read_prompts(path: str | Path) -> list[str]:
     if not lines:
         raise UsageError(f"{file}: holds no prompt; expected one a line")
     return lines
+
+
+def hash_doc_ids(
+    doc_ids: Iterable[object], seed: int, purpose: bytes
+) -> np.ndarray[Any, np.dtype[np.uint64]]:
+    """Return a 64-bit number for each document, from its `doc_id`, the seed and the purpose
+    alone."""
+    key = seed.to_bytes(8, "little")
+    digests = (
+        hashlib.blake2b(str(doc_id).encode(), digest_size=8, key=key, person=purpose).digest()
+        for doc_id in doc_ids
+    )
+    # runs once per corpus; training takes much longer
+    return np.frombuffer(b"".join(digests), "<u8")
 
 
 def hash_prompts(prompts: Sequence[str]) -> str:

@@ -50,8 +50,8 @@ from benchmarks.papers_texts import QUESTION, tickets
 from benchmarks.pretrained_runs import Cell, PretrainedRuns
 from sanitize import train
 from sanitize.errors import UsageError
-from sanitize.eval.frontier import share_with_interval
 from sanitize.eval.language_model import LanguageModel
+from sanitize.eval.leak_statistics import share_with_interval
 from sanitize.eval.metrics import ngram, task, verbatim
 from sanitize.eval.run_folder import RunFolder
 from sanitize.train.corpus_reader import read_documents

@@ -56,8 +56,8 @@ from benchmarks.papers_records import records
 from sanitize import train
 from sanitize.errors import InputRefused, UsageError
 from sanitize.eval import recollect_and_rank as rr
-from sanitize.eval.frontier import share_with_interval
 from sanitize.eval.language_model import LanguageModel
+from sanitize.eval.leak_statistics import share_with_interval
 from sanitize.eval.metrics import reconstruction as metric
 from sanitize.eval.recollect_and_rank import AttackSettings, MaskedRecords
 from sanitize.eval.run_folder import RunFolder

@@ -175,7 +175,7 @@ class RocCurve:
         return float(self.true_positive_rates[self.false_positive_rates <= max_fpr].max())
 
 
-def compute_roc(members: Sequence[float], non_members: Sequence[float]) -> RocCurve:
+def compute_roc(members: Sequence[float] | F64, non_members: Sequence[float] | F64) -> RocCurve:
     """Compute the ROC of scores that are higher for members; equal scores are one step."""
     member_scores, non_member_scores = (
         np.asarray(members, np.float64),

@@ -19,8 +19,8 @@ from sanitize.eval.frontier import (
     build_leak_curves,
     estimate_dispersion,
     run_frontier,
-    share_with_interval,
 )
+from sanitize.eval.leak_statistics import share_with_interval
 
 TINY = (
     "run.epochs=1",
@@ -78,12 +78,17 @@ def test_run_frontier(corpus: Path, tmp_path: Path) -> None:
     }
     assert not parts["train"] & parts["test"] and len(parts["train"] | parts["test"]) == 40
     for run in report["runs"].values():
-        assert run["trained"]["documents"] == len(parts["train"])
+        # the leak test holds a quarter out, and adds canaries
+        assert run["trained"]["documents"] > 0.7 * len(parts["train"])
         last = run["rows"][-1]
         assert (
             last["extraction"]["web"]["original"] == 6 and last["extraction"]["web"]["prompts"] == 3
         )
         assert last["perplexity"]["mail"]["texts"] == len(parts["test"])
+    assert set(report["leak"]) == set(report["runs"])
+    assert {verdict["word"] for verdict in report["verdicts"]} <= {"undecided", "no leak seen"}
+    # no address leaked from so small a model, and that decides nothing
+    assert len(report["comparisons"]) == 4 and "which decides nothing" in report["comparisons"][0]
     # all variants share one tokenizer, so that their perplexities are comparable
     tokenizers = {
         next((out / "runs" / name / "checkpoints").glob("step-*/tokenizer.json")).read_bytes()
@@ -221,6 +226,8 @@ def test_several_seeds_have_a_folder_each_and_one_sum(corpus: Path, tmp_path: Pa
         "2",
         "--cues",
         "0",
+        "--values",
+        "0",
         "--json",
         *changes,
     ]
@@ -228,7 +235,9 @@ def test_several_seeds_have_a_folder_each_and_one_sum(corpus: Path, tmp_path: Pa
         app, ["frontier", str(corpus), "--out", str(tmp_path / "out"), *options]
     )
     assert result.exit_code == 0, result.output
-    names = [report["name"] for report in json.loads(result.stdout)["suites"]]
+    suites = json.loads(result.stdout)["suites"]
+    assert not any(report["leak"] for report in suites), "without values there is no leak test"
+    names = [report["name"] for report in suites]
     assert [name.rpartition("-")[2] for name in names] == ["4", "5"] and {"seed-4", "seed-5"} <= {
         *map(str, os.listdir(tmp_path / "out"))
     }
@@ -246,3 +255,20 @@ def test_wilson_interval() -> None:
         and share_with_interval(0, 8)["low"] == 0
         and 0 < share_with_interval(0, 8)["high"] < 1
     )
+
+
+def test_options_for_columns_reach_both_runs(corpus: Path, tmp_path: Path) -> None:
+    from sanitize.eval.frontier import _select_policies, split_corpus
+
+    frame = pl.read_parquet(corpus / "mails.parquet")
+    people = [f"writer {n}" for n in range(40)]
+    (tmp_path / "raw").mkdir()
+    frame.with_columns(signed=pl.Series(people), note=pl.Series(people)).write_parquet(
+        tmp_path / "raw" / "mails.parquet"
+    )
+    columns = {"pseudonymize": ["signed"], "drop": ["note"]}
+    settings = FrontierSettings(columns=columns)
+    parts = split_corpus(tmp_path / "raw", tmp_path / "out", settings, lambda line: None)
+    split = pl.read_parquet(parts["train"] / "*.parquet")
+    assert "note" not in split.columns and not set(split["signed"]) & set(people)
+    assert _select_policies(columns, parts["train"]) == {"pseudonymize": ["signed"]}
