@@ -230,7 +230,8 @@ def run_case(
             "--verify",
             "off",
         ]
-        sanitize("run", inputs / "a.parquet", "-o", "out", *main, cwd=here)
+        first = ("--plan", "rmft")  # the append continues with it
+        sanitize("run", inputs / "a.parquet", "-o", "out", *first, *main, cwd=here)
         sanitize(
             "run",
             inputs / "a.parquet",

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.array_types import I64
@@ -182,8 +183,8 @@ class ShardRewriter:
         quarantined_docs = np.asarray(index.quarantine.column("doc_no"), np.int64)
         excluded_docs = quarantined_docs[(quarantined_docs >= low) & (quarantined_docs < high)]
         for path in self.inputs.drop_files:
-            in_task = [("doc_no", ">=", low), ("doc_no", "<", high)]
-            dropped = pq.read_table(path, columns=["doc_no"], filters=in_task, partitioning=None)
+            in_task = (pc.field("doc_no") >= low) & (pc.field("doc_no") < high)
+            dropped = read_table(path, columns=["doc_no"], filters=in_task)
             excluded_docs = np.concatenate(
                 [excluded_docs, np.asarray(dropped.column("doc_no"), np.int64)]
             )

@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from sanitize.errors import UsageError
+from sanitize.errors import OutputBroken, PlanError, UsageError
 from sanitize.plans.plan import DEFAULT_PLAN, Plan, load_plan
 from sanitize.plans.shipped_plans import plan_names
 from sanitize.storage import remote_output
@@ -28,20 +29,21 @@ def choose_run_plan(
     finders: Sequence[str] = (),
 ) -> Plan:
     """The plan of a run that publishes OUT: `plan`, or without one that of the output which is
-    there, with the `changes` and `finders` of `load_plan`.
+    there on this machine, with the `changes` and `finders` of `load_plan`.
 
-    Raises PlanError as `load_plan`, and UsageError for an output whose plan is not known here.
+    Raises PlanError as `load_plan`, UsageError for an output whose plan is not known here, and
+    OutputBroken for a damaged plan.json.
     """
     if plan is not None:
         return Plan.load(plan, changes, finders)
-    if out is None or (is_url(out) and work is None):
+    # what lies at a URL may have been published from another WORK since
+    manifest = None if out is None or is_url(out) else read_json(Path(out) / "manifest.json")
+    plan_hash = str((manifest or {}).get("plan_hash"))
+    # a manifest may come from anywhere: its hash is a name in WORK, and nothing else
+    if out is None or manifest is None or not re.fullmatch(r"[0-9a-f]{16}", plan_hash):
         return load_plan(DEFAULT_PLAN, changes, finders)
-    folder = remote_output.workspace_path(work, out) if work or not is_url(out) else Path(str(work))
-    published = remote_output.mirror_path(folder, str(out)) if is_url(out) else Path(out)
-    manifest = read_json(published / "manifest.json")
-    if manifest is None:
-        return load_plan(DEFAULT_PLAN, changes, finders)
-    saved = read_plan(folder / RUNS_FOLDER / str(manifest.get("plan_hash")))
+    folder = remote_output.workspace_path(work, out)
+    saved = read_plan(folder / RUNS_FOLDER / plan_hash)
     if saved is not None:
         return _continue_plan(saved, f"the plan of {out}", changes, finders)
     public = manifest.get("plan")
@@ -74,17 +76,28 @@ def choose_stream_plan(
 def _continue_plan(
     saved: Mapping[str, Any], location: str, changes: Sequence[str], finders: Sequence[str]
 ) -> Plan:
-    """A saved plan with the changes of this command; finders that it has already are not added."""
-    present = [
-        one if isinstance(one, dict) else {"use": one}
-        for one in saved.get("find", {}).get("finders", ())
-    ]
-    added = []
-    for entry in finders:
-        use, equals, model = entry.partition("=")
-        if not any(
-            one.get("use") == use and (not equals or str(one.get("model")) == model)
-            for one in present
-        ):
-            added.append(entry)
-    return Plan.from_resolved(saved, location, changes, added)
+    """A saved plan with the changes of this command. Raises UsageError for a finder that it does
+    not have, unless it is a shipped plan as it is: its lists of kinds are resolved, so that nothing
+    says what would become of the kinds of another finder."""
+    name = saved.get("name")
+    if name in plan_names() and load_plan(str(name)).resolved_settings() == saved:
+        return load_plan(str(name), changes, finders)
+    try:
+        plan = Plan.from_resolved(saved, location)
+    except (PlanError, AttributeError, KeyError, TypeError, ValueError):
+        raise OutputBroken(
+            f"{location} is damaged, or one of another version; name the plan with --plan"
+        ) from None
+    present = {finder.use for finder in plan.finders}
+    if added := [entry for entry in finders if entry.partition("=")[0] not in present]:
+        raise UsageError(
+            f"--finder {added[0]}: {location} has settings of its own, which do not say what"
+            " becomes of the kinds of another finder; name the plan, too (--plan)"
+        )
+    return Plan.from_resolved(saved, location, changes)
+
+
+def describe_plan(plan: Plan) -> str:
+    """The name of a plan; that of a shipped one with other settings is marked."""
+    is_changed = plan.name in plan_names() and load_plan(plan.name).hash() != plan.hash()
+    return f"{plan.name}, with changes" if is_changed else plan.name

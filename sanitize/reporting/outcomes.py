@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.array_types import I64, Mask
@@ -203,11 +204,9 @@ def _in_dropped_documents(doc_no: I64, drops: tuple[Path, ...]) -> Mask:
     """Whether each occurrence is in a dropped document."""
     if not drops or not len(doc_no):
         return np.zeros(len(doc_no), np.bool_)
-    doc_range = [("doc_no", ">=", int(doc_no.min())), ("doc_no", "<=", int(doc_no.max()))]
-    tables = [
-        pq.read_table(path, columns=["doc_no"], filters=doc_range, partitioning=None)
-        for path in drops
-    ]
+    number = pc.field("doc_no")
+    in_range = (number >= int(doc_no.min())) & (number <= int(doc_no.max()))
+    tables = [read_table(path, columns=["doc_no"], filters=in_range) for path in drops]
     return np.isin(
         doc_no, np.concatenate([np.asarray(table.column(0), np.int64) for table in tables])
     )

@@ -86,14 +86,11 @@ def iter_texts(
     Documents listed in `excluded_doc_files` are skipped; with `only_documents` all others than
     those listed there are skipped too. These files have a column `doc_no`.
     """
-    in_range = [("doc_no", ">=", first_doc_no), ("doc_no", "<", end_doc_no)]
+    in_range = (pc.field("doc_no") >= first_doc_no) & (pc.field("doc_no") < end_doc_no)
 
     def read_doc_nos(path: Path) -> I64:
         return np.asarray(
-            pq.read_table(path, columns=["doc_no"], filters=in_range, partitioning=None).column(
-                "doc_no"
-            ),
-            np.int64,
+            read_table(path, columns=["doc_no"], filters=in_range).column("doc_no"), np.int64
         )
 
     excluded = np.concatenate(

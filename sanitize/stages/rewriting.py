@@ -16,7 +16,6 @@ import numpy as np
 import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from sanitize.array_types import I32, Mask
 from sanitize.core.command_results import KindCounts
@@ -247,13 +246,12 @@ def _find_kept(
     if not (has_removals or "first_occurrences" in aggregates.tables) or not len(kept):
         return kept
     key_columns = ["doc_no", "cell", "start", "value_id"]
-    in_range = [("doc_no", ">=", task.first_doc_no), ("doc_no", "<", task.end_doc_no)]
+    doc_no = pc.field("doc_no")
     listed = pl.DataFrame(
-        pq.read_table(
+        read_table(
             aggregates.tables["removed_occurrences" if has_removals else "first_occurrences"],
             columns=key_columns,
-            filters=in_range,
-            partitioning=None,
+            filters=(doc_no >= task.first_doc_no) & (doc_no < task.end_doc_no),
         )
     )
     all_rows = pl.DataFrame({name: getattr(occurrences, name) for name in key_columns})

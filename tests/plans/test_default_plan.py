@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 
 import sanitize
-from sanitize.errors import UsageError
+from sanitize.errors import OutputBroken, UsageError
+from sanitize.plans.default_plan import choose_run_plan
 from sanitize.plans.plan import Plan, load_plan
 from tests.support import write_json_lines
 
@@ -72,7 +73,7 @@ def test_a_run_continues_with_the_plan_of_its_output(
     assert console("run", "a.jsonl", "-o", "out", "-q", "--seed", "1", *RMFT_KEEPING_TWO)[0] == 0
     code, out, err = console("run", *command, "--seed", "1", "--workers", "1")
     assert code == 0, err
-    shown = "redact" if kept == 0 else "rmft"
+    shown = {0: "redact", 1: "rmft", 2: "rmft, with changes"}[kept]
     assert f"plan            {shown}\n" in out or "nothing to do" in out
     target = command[command.index("-o") + 1]
     last_address = BOB if "b.jsonl" in command else ANN
@@ -90,6 +91,42 @@ def test_an_output_without_its_private_folder(plan: str, folder: Path) -> None:
     with pytest.raises(UsageError, match="was written with a plan that is neither a shipped one"):
         sanitize.run("a.jsonl", "out", replace=True, workers=1)
     assert count_kept("out") == 2
+
+
+def test_the_plan_hash_of_a_manifest_is_no_path(folder: Path) -> None:
+    """A manifest may come from anywhere; its plan must not be read from beside it."""
+    sanitize.run("a.jsonl", "out", plan="redact", workers=1)
+    keep_all = load_plan("rmft").with_(keep=9).resolved_settings()
+    for plan_hash in ("../../out/evil", str(folder / "out" / "evil"), "evil", 7, None):
+        (folder / "out" / "evil").mkdir(exist_ok=True)
+        (folder / "out" / "evil" / "plan.json").write_text(json.dumps(keep_all))
+        (folder / "out.private" / "runs" / "evil").mkdir(exist_ok=True)
+        (folder / "out.private" / "runs" / "evil" / "plan.json").write_text(json.dumps(keep_all))
+        path = folder / "out" / "manifest.json"
+        path.write_text(json.dumps({**json.loads(path.read_text()), "plan_hash": plan_hash}))
+        assert choose_run_plan(None, "out", None).hash() == load_plan("redact").hash()
+
+
+def test_another_finder_is_added_to_a_shipped_plan_only(folder: Path) -> None:
+    """Its kinds are decided by groups, which the settings of a saved plan no longer have."""
+    pytest.importorskip("presidio_analyzer")
+    sanitize.run("a.jsonl", "out", plan="redact", workers=1)
+    continued = choose_run_plan(None, "out", None, (), ("presidio",))
+    assert continued.hash() == load_plan("redact", (), ("presidio",)).hash()
+    sanitize.run("a.jsonl", "own", plan=load_plan("redact").with_(publishable=False), workers=1)
+    with pytest.raises(UsageError, match="name the plan, too"):
+        choose_run_plan(None, "own", None, (), ("presidio",))
+    assert choose_run_plan(None, "own", None, (), ("patterns",)).publishable is False
+
+
+def test_a_damaged_plan_is_reported(folder: Path) -> None:
+    result = sanitize.run("a.jsonl", "out", plan="redact", workers=1)
+    path = folder / "out.private" / "runs" / result.plan_hash / "plan.json"
+    for damage in ({"find": []}, {"find": {"finders": None}}, {"edit": [1]}):
+        saved = json.loads(path.read_text())
+        path.write_text(json.dumps({**saved, **damage}))
+        with pytest.raises(OutputBroken, match="is damaged, or one of another version"):
+            choose_run_plan(None, "out", None)
 
 
 def test_a_stream_continues_with_the_plan_of_its_state(folder: Path) -> None:

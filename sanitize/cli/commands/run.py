@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Annotated
 
 import typer
@@ -76,7 +77,7 @@ def command(
 ) -> None:
     """Sanitize a corpus: index every occurrence, rewrite, verify, and publish OUT in one rename."""
     from sanitize.pipeline.run import run_with_settings
-    from sanitize.plans.default_plan import choose_run_plan
+    from sanitize.plans.default_plan import choose_run_plan, describe_plan
 
     loaded_plan = choose_run_plan(plan, out, work, set_ or (), finder or ())
     if dry_run:
@@ -86,11 +87,14 @@ def command(
         print_result(explain_with_settings(inputs, loaded_plan, settings), as_json, format_preview)
         return
     print_result(
-        run_with_settings(inputs, out, loaded_plan, work, settings), as_json, _format_summary, quiet
+        run_with_settings(inputs, out, loaded_plan, work, settings),
+        as_json,
+        partial(_format_summary, plan_text=describe_plan(loaded_plan)),
+        quiet,
     )
 
 
-def _format_summary(summary: sanitize.RunResult) -> str:
+def _format_summary(summary: sanitize.RunResult, plan_text: str) -> str:
     from sanitize.readers.column_policies import format_policies
     from sanitize.storage.remote_storage import is_url
 
@@ -103,7 +107,7 @@ def _format_summary(summary: sanitize.RunResult) -> str:
         f" {summary.documents_out:,} out + {summary.documents_dropped:,} dropped +"
         f" {summary.quarantined:,} in quarantine"
     )
-    facts = [("plan", summary.plan_name)]
+    facts = [("plan", plan_text)]
     appended = summary.appended
     if appended:
         facts.append(
