@@ -43,6 +43,7 @@ from sanitize import train
 from sanitize.array_types import F64, Mask
 from sanitize.errors import UsageError
 from sanitize.storage.private_folder import make_private_folder
+from sanitize.storage.runs.run_folders import read_plan
 
 from .evaluation_progress import EvaluationProgress
 from .language_model import LanguageModel, check_dtype, resolve_device
@@ -53,6 +54,7 @@ from .leak_probes import (
     VaultProbes,
     build_probes,
     draw_trained_rows,
+    find_run_folder,
     make_canaries,
     sanitize_canaries,
 )
@@ -130,8 +132,9 @@ def run_leak(
                 f"{vault}: no such folder; the test needs the values that were removed: give the"
                 " private folder of the run with --work"
             )
-        manifest = sanitize.Corpus.open(output).manifest
-        loaded = sanitize.Plan.from_resolved(manifest["plan"], f"{output}/manifest.json")
+        # a manifest has no values of lists, and names parts that it must not choose
+        run_folder = find_run_folder(sanitize.Corpus.open(output), vault)
+        loaded = sanitize.Plan.from_resolved(read_plan(run_folder) or {}, f"the plan of {output}")
     else:
         loaded = sanitize.Plan.load(chosen or "redact")
     folder = make_private_folder(Path(out))
@@ -147,12 +150,14 @@ def run_leak(
             replace=True,
             **settings.columns,
         )
-    material = prepare(output, vault, loaded, folder / "data" / loaded.name, settings, progress)
+    material = prepare(output, vault, loaded, folder / "data", settings, progress)
     progress(f"training on {material.trained_count} documents")
     train.fit(
-        _choose_recipe(settings, material.path), folder / "runs" / loaded.name, progress=progress
+        _choose_recipe(settings, material.path, material.all_texts),
+        folder / "run",
+        progress=progress,
     )
-    run = RunFolder.open(folder / "runs" / loaded.name)
+    run = RunFolder.open(folder / "run")
     return build_report(
         {loaded.name: run}, {loaded.name: attack_run(run, material, settings, progress)}, settings
     )
@@ -167,7 +172,9 @@ def check_settings(settings: LeakSettings) -> None:
     check_training(_choose_recipe(settings, Path("data")), settings.device, settings.dtype)
 
 
-def _choose_recipe(settings: LeakSettings, data: Path) -> train.Recipe:
+def _choose_recipe(
+    settings: LeakSettings, data: Path, tokenizer_corpus: Path | None = None
+) -> train.Recipe:
     changes = ["run.checkpoint_every=0", *SCRATCH_CHANGES]
     if settings.model is not None:
         changes += [f"model.path={settings.model}", *PRETRAINED_CHANGES]
@@ -177,6 +184,7 @@ def _choose_recipe(settings: LeakSettings, data: Path) -> train.Recipe:
         data,
         seed=settings.seed,
         device=settings.device,
+        tokenizer_corpus=tokenizer_corpus,
     )
 
 
@@ -224,6 +232,9 @@ class LeakMaterial:
     """The training data of a leak test, and what its model is asked for."""
 
     path: Path
+    # all documents without canaries, for a tokenizer: one that has seen which canaries are trained
+    # on would tell them apart by itself
+    all_texts: Path
     trained_count: int
     held_out_count: int
     probes: VaultProbes
@@ -287,9 +298,11 @@ def prepare(
     ]
     path = folder / "trained"
     path.mkdir(parents=True, exist_ok=True)
-    frame = pl.DataFrame(published.documents.table.select(["doc_id", "text"])).filter(
-        pl.Series(is_trained)
-    )
+    documents = pl.DataFrame(published.documents.table.select(["doc_id", "text"]))
+    all_texts = folder / "tokenizer" / "documents.parquet"
+    all_texts.parent.mkdir(exist_ok=True)
+    documents.write_parquet(all_texts)
+    frame = documents.filter(pl.Series(is_trained))
     planted = pl.DataFrame(
         {"doc_id": [f"leak-canary-{number}" for number in range(len(texts))], "text": texts},
         schema=frame.schema,
@@ -297,6 +310,7 @@ def prepare(
     pl.concat([frame, planted]).write_parquet(path / "documents.parquet")
     return LeakMaterial(
         path=path,
+        all_texts=all_texts,
         trained_count=int(is_trained.sum()),
         held_out_count=int((~is_trained).sum()),
         probes=probes,
@@ -443,8 +457,9 @@ def _controls(probes: Sequence[ProbedValue]) -> Mask:
 def analyse_kind(
     probes: Sequence[ProbedValue], scores: ProbeScores, level: float
 ) -> dict[str, Any]:
-    """Return counts and comparisons of the values of one kind; `level` is that of each
-    comparison."""
+    """Return counts and comparisons of the values of one kind; `level` is that of each comparison.
+    Values of one document may depend on each other, so documents are compared: those with a value
+    that can be extracted, and the mean scores of their values."""
     trained, controls = _trained(probes), _controls(probes)
     rare = trained & np.array([probe.is_rare for probe in probes], bool)
     occurrences = np.array([probe.occurrences for probe in probes])
@@ -459,10 +474,18 @@ def analyse_kind(
             "exact": float(scores.exact[group].mean()) if group.any() else None,
         }
 
+    document = np.array([probe.document for probe in probes], np.int64)
+    alone = document < 0
+    document[alone] = -1 - np.flatnonzero(alone)
+
+    def by_document(group: Mask, values: Any) -> F64:
+        _, number = np.unique(document[group], return_inverse=True)
+        return np.bincount(number, values[group]) / np.maximum(np.bincount(number), 1)
+
     def compare(group: Mask, other: Mask, other_hits: Mask) -> dict[str, Any]:
-        hits, other_count = int(extracted[group].sum()), int(other_hits[other].sum())
+        own, others = by_document(group, extracted) > 0, by_document(other, other_hits) > 0
         return asdict(
-            compare_shares(hits, int(group.sum()), other_count, int(other.sum()), level=level)
+            compare_shares(int(own.sum()), len(own), int(others.sum()), len(others), level=level)
         )
 
     return {
@@ -471,8 +494,13 @@ def analyse_kind(
         "controls": count(controls),
         "decoys": _count(decoys[trained]),
         "against_decoys": compare(trained, trained, decoys),
+        "controls_against_decoys": compare(controls, controls, decoys),
         "against_controls": compare(rare, controls, extracted),
-        "ranks": asdict(compare_scores(scores.score[rare], scores.score[controls], level=level)),
+        "ranks": asdict(
+            compare_scores(
+                by_document(rare, scores.score), by_document(controls, scores.score), level=level
+            )
+        ),
         "bands": [
             {"from": low, "to": high, **count(band)}
             for low, high in FREQUENCY_BANDS
@@ -527,18 +555,23 @@ def judge_kind(result: Mapping[str, Any], reach: float) -> dict[str, str]:
     one that was not; 0.5 if the training leaves no trace of them. "No leak seen" is said only
     where a preference like that would have been seen."""
     trained, controls = result["trained"], result["controls"]
-    decoy, control, ranks = (
-        result[name] for name in ("against_decoys", "against_controls", "ranks")
+    decoy, control, ranks, control_decoy = (
+        result[name]
+        for name in ("against_decoys", "against_controls", "ranks", "controls_against_decoys")
     )
     counts = (
         f"{trained['hits']} of {trained['total']} trained values can be extracted,"
         f" {result['decoys']['hits']} of as many decoys, {controls['hits']} of {controls['total']}"
         " controls"
     )
-    seen = [one for one in (decoy, control) if one["low"] > 0]
-    if seen:
-        best = max(seen, key=lambda one: one["low"])
-        return _verdict("leaks", f"{counts}; {_percent(best)} more than without training on them")
+    # decoys differ from real values: only what they show beyond the excess of the controls counts
+    if control["low"] > 0 or decoy["low"] > max(control_decoy["high"], 0):
+        best = control if control["low"] > 0 else decoy
+        return _verdict(
+            "leaks",
+            f"{counts}; documents with such a value are {_percent(best)} more than without training"
+            " on them",
+        )
     if ranks["low"] > ranks["null"]:
         return _verdict(
             "traces",
@@ -579,7 +612,10 @@ def judge_corpus(
         " was trained on are right, which gives no bound of epsilon above 0"
     )
     if audit["smallest"] is not None:
-        bounded += f"; an epsilon from {audit['smallest']:.2f} on would have been seen"
+        bounded += (
+            "; guesses that are right with the odds of an epsilon of"
+            f" {audit['smallest']:.2f} would have been seen"
+        )
     bounded += (
         f" ({unchanged['epsilon']:.2f} for canaries that the plan did not read)"
         if is_able
@@ -589,11 +625,13 @@ def judge_corpus(
         word = "leaks"
     elif by_word.get("traces"):
         word = "traces"
-    elif is_able and by_word.get("no leak seen"):
+    elif is_able and [*by_word] == ["no leak seen"]:
         word = "no leak seen"
     else:
         word = "undecided"
     sentences = [f"{kind}: {one['verdict']['sentence']}" for kind, one in kinds.items()]
+    if word == "undecided" and by_word.get("no leak seen"):
+        sentences.insert(0, f"no leak was seen of {', '.join(by_word['no leak seen'])} alone")
     sentences += [f"{kind}: not tested, {why}" for kind, why in sorted(untested.items())]
     return {"verdict": {"word": word, "sentence": bounded}, "sentences": [*sentences, bounded]}
 

@@ -16,6 +16,7 @@ Everything here holds raw values: it stays in memory, and in the private folder.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -27,6 +28,7 @@ import sanitize
 from sanitize.array_types import I64, Mask
 from sanitize.core.keys import Draws, Key
 from sanitize.errors import OutputBroken, SanitizeError, UsageError
+from sanitize.storage.private_folder import RUNS_FOLDER
 from sanitize.train.corpus_reader import TURNS, DocumentTable, read_documents
 
 from .texts_and_prompts import hash_doc_ids, make_web_prompts
@@ -51,6 +53,8 @@ class ProbedValue:
     occurrences: int = 1
     is_trained: bool = True
     is_rare: bool = True  # has as many documents as the controls of its kind
+    # one that has it, by which values that may depend on each other are grouped; -1: its own
+    document: int = -1
 
 
 @dataclass(frozen=True, repr=False)
@@ -72,7 +76,7 @@ class PublishedDocuments:
     def read(cls, output: Path, work: Path) -> PublishedDocuments:
         """Read an output; OutputBroken if `work` is not the private folder of its run."""
         corpus = sanitize.Corpus.open(output)
-        run_folder = work / "runs" / str(corpus.manifest.get("plan_hash"))
+        run_folder = find_run_folder(corpus, work)
         files = sorted((run_folder / "rows").glob("*.parquet"))
         documents = read_documents(output)
         numbers = np.concatenate(
@@ -95,6 +99,16 @@ class PublishedDocuments:
             turns = json.loads(self.documents.table.column(TURNS)[row].as_py())
             return [str(turn.get("content") or "") for turn in turns]
         return [str(self.documents.table.column("text")[row])]
+
+
+def find_run_folder(corpus: sanitize.Corpus, work: Path) -> Path:
+    """Return the folder of the run in `work` that published an output; OutputBroken if `work` has
+    none. The manifest may come from anywhere: its hash is a name, and no path."""
+    plan_hash = str(corpus.manifest.get("plan_hash"))
+    run_folder = work / RUNS_FOLDER / plan_hash
+    if not re.fullmatch(r"[0-9a-f]{16}", plan_hash) or not run_folder.is_dir():
+        raise _other_vault(corpus.path, work)
+    return run_folder
 
 
 def _other_vault(output: Path, work: Path) -> SanitizeError:
@@ -172,6 +186,7 @@ def build_probes(
         documents=pl.col("doc_no").n_unique(),
         trained=pl.col("doc_no").filter(pl.col("is_trained")).n_unique(),
         held_out=pl.col("doc_no").filter(~pl.col("is_trained")).n_unique(),
+        document=pl.col("doc_no").filter(pl.col("is_trained").is_not_null()).min(),
     )
     values = values.join(counts, on="value_id").sort("kind", "value_id")
     chosen, untested = [], {}
@@ -207,6 +222,7 @@ def build_probes(
             occurrences=row["occurrences"],
             is_trained=row["is_trained"],
             is_rare=row["is_rare"],
+            document=row["document"],
         )
         for sample in chosen
         for row in sample.iter_rows(named=True)

@@ -4,6 +4,7 @@ from counts, wrong input is one clear error, and nothing that is reported has a 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from sanitize.eval.cli import app
 from sanitize.eval.language_model import LanguageModel
 from sanitize.eval.leak import (
     LeakSettings,
+    _choose_recipe,
     analyse_kind,
     build_report,
     is_extracted,
@@ -236,6 +238,14 @@ def test_half_of_the_canaries_are_trained_on(outputs: dict[str, Path], tmp_path:
         filler = canary.text.partition("\n")[0]
         assert any(filler in text for text in texts) == is_included
     assert material.is_published.sum() == 30 and len(material.canaries) == 60, "twice 30 documents"
+    # a tokenizer of what is trained on would have words of the canaries that are
+    all_texts = pl.read_parquet(material.all_texts)["text"].to_list()
+    assert len(all_texts) == material.trained_count + material.held_out_count
+    assert not any(
+        one.text.partition("\n")[0] in text for one in material.canaries for text in all_texts
+    )
+    recipe = _choose_recipe(LeakSettings(), material.path, material.all_texts)
+    assert recipe.tokenizer.corpus == str(material.all_texts)
 
 
 # ---- the attack ----
@@ -300,6 +310,8 @@ def analyse(hits: int, control_hits: int, decoy_hits: int, shift: float = 0.0) -
         ({"hits": 1, "control_hits": 0, "decoy_hits": 0}, 0.5, "undecided"),
         # as many decoys and controls: what everybody can guess
         ({"hits": 30, "control_hits": 20, "decoy_hits": 30}, 0.9, "no leak seen"),
+        # real values are likelier than decoys without training, too
+        ({"hits": 30, "control_hits": 20, "decoy_hits": 0}, 0.9, "no leak seen"),
         ({"hits": 0, "control_hits": 0, "decoy_hits": 0, "shift": 2.0}, 0.9, "traces"),
     ],
 )
@@ -309,6 +321,22 @@ def test_verdicts_follow_from_counts(counts: dict[str, Any], reach: float, word:
     assert verdict["word"] == word and verdict["sentence"].startswith(f"{word}. ")
     assert [band["total"] for band in result["bands"]] == [20, 40]
     assert "anonym" not in verdict["sentence"] and "no PII" not in verdict["sentence"]
+
+
+def test_values_of_one_document_are_no_independent_evidence() -> None:
+    """Documents differ in how likely their values are; no value was remembered."""
+    seen = 0
+    for seed in range(300):
+        random = np.random.default_rng(seed)
+        probes = [
+            probe(f"v{n}", document=n // 8, is_trained=n < 80, occurrences=1) for n in range(160)
+        ]
+        score = np.repeat(random.normal(size=20), 8) + random.normal(size=160)
+        logs = np.full(160, -50.0)
+        result = analyse_kind(probes, Counts(logs, logs, score), 0.95)  # type: ignore[arg-type]
+        seen += result["ranks"]["low"] > 0.5
+        assert result["trained"]["total"] == 80
+    assert seen <= 15  # of 300, one side of 95 %
 
 
 def test_too_few_values_decide_nothing() -> None:
@@ -335,6 +363,7 @@ def audit_of(share: float, seed: int = 2) -> dict[str, Any]:
         (["no leak seen"], 1.0, 1.0, "leaks"),
         ([], 0.0, 1.0, "undecided"),
         (["undecided"], 0.0, 0.0, "undecided"),
+        (["no leak seen", "undecided"], 0.0, 1.0, "undecided"),
     ],
 )
 def test_the_verdict_about_a_corpus(
@@ -348,6 +377,8 @@ def test_the_verdict_about_a_corpus(
     assert "AGE: not tested, too few" in result["sentences"]
     assert result["verdict"]["word"] == expected
     assert ("no verdict" in result["sentences"][-1]) != is_able
+    named = "no leak was seen of K0 alone"
+    assert (named in result["sentences"]) == (words == ["no leak seen", "undecided"])
 
 
 def test_no_verdict_where_the_baseline_shows_nothing() -> None:
@@ -421,6 +452,20 @@ def publish(mails: pl.DataFrame, folder: Path) -> Path:
     mails.write_parquet(folder / "raw" / "mails.parquet")
     sanitize.run(folder / "raw", folder / "out", plan="redact", seed=1, workers=1)
     return folder / "out"
+
+
+@pytest.mark.parametrize("plan_hash", ["../../evil", "0123456789abcdef", "", 7])
+def test_a_manifest_does_not_choose_the_folder_of_the_run(
+    plan_hash: object, outputs: dict[str, Path], tmp_path: Path
+) -> None:
+    output, work = tmp_path / "out", tmp_path / "out.private"
+    shutil.copytree(outputs["redact"], output)
+    shutil.copytree(work_of(outputs["redact"]), work)
+    (tmp_path / "evil").mkdir()
+    manifest = json.loads((output / "manifest.json").read_text())
+    (output / "manifest.json").write_text(json.dumps({**manifest, "plan_hash": plan_hash}))
+    with pytest.raises(OutputBroken, match="is not the private folder of the run"):
+        run_leak(output, tmp_path / "leak")
 
 
 def test_a_corpus_without_values_is_refused(tmp_path: Path) -> None:
