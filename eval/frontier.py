@@ -18,6 +18,7 @@ from typing import Any
 
 import numpy as np
 import polars as pl
+import pyarrow.parquet as pq
 
 import sanitize
 from sanitize import train
@@ -262,7 +263,7 @@ def measure_plans(
 
 def _select_policies(columns: Mapping[str, Any], path: Path) -> dict[str, Any]:
     """Return the policies of those columns that the split documents still have."""
-    names = pl.read_parquet_schema(path / "documents.parquet")
+    names = pq.read_schema(path / "documents.parquet").names
     return {
         policy: [name for name in columns[policy] if name in names]
         for policy in ("sanitize", "keep", "pseudonymize")

@@ -52,9 +52,9 @@ def test_each_source_wins_over_those_after_it(
             json.loads((folder / f"out{number}" / "manifest.json").read_text())["plan"]["name"]
         )
 
-    assert published_plan(0) == "rmft"
-    (folder / "sanitize.toml").write_text('plan = "redact"\n')
-    assert published_plan(1) == "redact"
+    assert published_plan(0) == "redact"
+    (folder / "sanitize.toml").write_text('plan = "rmft"\n')
+    assert published_plan(1) == "rmft"
     monkeypatch.setenv("SANITIZE_PLAN", "erase")
     assert published_plan(2) == "erase"
     assert published_plan(3, "--plan", "baseline") == "baseline"

@@ -568,7 +568,7 @@ def test_resume_after_kill_gives_identical_bytes(
     )
     points = sorted((tmp_path / "complete" / "work" / "runs").glob("*/ledger/*.parquet"))
     assert len(points) == 3
-    index_with_settings([source], tmp_path / "killed" / "work", settings)
+    index_with_settings([source], tmp_path / "killed" / "work", settings, plan)
     for point in crashes:
         assert (run_here if in_process else run_command)("killed", point) == 137
         assert list((tmp_path / "killed" / "work" / "runs").glob("*/tasks/*.json")), (

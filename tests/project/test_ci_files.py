@@ -121,7 +121,7 @@ def test_the_action_searches_and_reports_its_exit_code(folder: Path) -> None:
     assert ANN not in out + err and "sanitize.toml" not in err
     assert (folder.parent / "output").read_text() == "exit-code=10\n"
     code, out, err = run_step(SEARCH, folder, paths="b.txt")
-    assert code == 0 and "was found in 1 file (plan rmft)" in out, out + err
+    assert code == 0 and "was found in 1 file (plan redact)" in out, out + err
 
 
 @pytest.mark.slow

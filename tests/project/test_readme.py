@@ -188,7 +188,12 @@ def starting_folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
             "From x Thu Jan  1 00:00:00 1970\nFrom: Ann Roe <ann.roe@example.com>\nTo:"
             " bo@example.org\nSubject: Lunch\n\nAt one? Ann Roe\n"
         )
-    assert run_command(["run", "mails.mbox", "-o", "clean", "--quiet"], folder).returncode == 0
+    assert (
+        run_command(
+            ["run", "mails.mbox", "-o", "clean", "--plan", "rmft", "--quiet"], folder
+        ).returncode
+        == 0
+    )
     return folder
 
 

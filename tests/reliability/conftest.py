@@ -126,7 +126,17 @@ class RunHarness:
         return self.folder / "out.private"
 
     def command_line(self, *more: object, workers: int = 1) -> list[str]:
-        arguments = [*self.inputs, "-o", self.out, *self.options, "--workers", workers, *more]
+        plan = [] if "--plan" in [*self.options, *more] else ["--plan", "rmft"]
+        arguments = [
+            *self.inputs,
+            "-o",
+            self.out,
+            *plan,
+            *self.options,
+            "--workers",
+            workers,
+            *more,
+        ]
         return [sys.executable, "-m", "sanitize", "run", *map(str, arguments)]
 
     def start(self, *more: object, workers: int = 1, env: dict[str, str] | None = None) -> Any:

@@ -43,6 +43,8 @@ def run(folder: Path, *more: object) -> tuple[dict[str, Any], float]:
         "-o",
         "out",
         "--replace",
+        "--plan",
+        "rmft",
         "--json",
         "--seed",
         "1",

@@ -126,6 +126,8 @@ def command_case(
             *harness.inputs[:1],
             "-o",
             folder / "out.jsonl",
+            "--plan",
+            "rmft",
             "--state",
             folder / "state",
             "--seed",
