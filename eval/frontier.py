@@ -262,13 +262,16 @@ def measure_plans(
 
 
 def _select_policies(columns: Mapping[str, Any], path: Path) -> dict[str, Any]:
-    """Return the policies of those columns that the split documents still have."""
-    names = pq.read_schema(path / "documents.parquet").names
-    return {
-        policy: [name for name in columns[policy] if name in names]
+    """Return the policies of those columns that the Parquet files of a folder still have."""
+    given = {
+        policy: columns[policy]
         for policy in ("sanitize", "keep", "pseudonymize")
         if columns.get(policy)
     }
+    if not given:
+        return {}
+    names = pq.read_schema(next(path.rglob("*.parquet"))).names
+    return {policy: [name for name in listed if name in names] for policy, listed in given.items()}
 
 
 def compare_plans(report: Mapping[str, Any], baseline: str) -> list[str]:
