@@ -16,7 +16,6 @@ Everything here holds raw values: it stays in memory, and in the private folder.
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +28,7 @@ from sanitize.array_types import I64, Mask
 from sanitize.core.keys import Draws, Key
 from sanitize.errors import OutputBroken, SanitizeError, UsageError
 from sanitize.storage.private_folder import RUNS_FOLDER
+from sanitize.storage.runs.run_folders import is_plan_hash
 from sanitize.train.corpus_reader import TURNS, DocumentTable, read_documents
 
 from .texts_and_prompts import hash_doc_ids, make_web_prompts
@@ -103,10 +103,10 @@ class PublishedDocuments:
 
 def find_run_folder(corpus: sanitize.Corpus, work: Path) -> Path:
     """Return the folder of the run in `work` that published an output; OutputBroken if `work` has
-    none. The manifest may come from anywhere: its hash is a name, and no path."""
-    plan_hash = str(corpus.manifest.get("plan_hash"))
-    run_folder = work / RUNS_FOLDER / plan_hash
-    if not re.fullmatch(r"[0-9a-f]{16}", plan_hash) or not run_folder.is_dir():
+    none."""
+    plan_hash = corpus.manifest.get("plan_hash")
+    run_folder = work / RUNS_FOLDER / str(plan_hash)
+    if not is_plan_hash(plan_hash) or not run_folder.is_dir():
         raise _other_vault(corpus.path, work)
     return run_folder
 

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ from sanitize.storage import remote_output
 from sanitize.storage.files import read_json
 from sanitize.storage.private_folder import RUNS_FOLDER
 from sanitize.storage.remote_storage import is_url
-from sanitize.storage.runs.run_folders import read_plan
+from sanitize.storage.runs.run_folders import is_plan_hash, read_plan
 
 # what a command without a plan meant before states had theirs
 _EARLIER_DEFAULT = "rmft"
@@ -38,12 +37,11 @@ def choose_run_plan(
         return Plan.load(plan, changes, finders)
     # what lies at a URL may have been published from another WORK since
     manifest = None if out is None or is_url(out) else read_json(Path(out) / "manifest.json")
-    plan_hash = str((manifest or {}).get("plan_hash"))
-    # a manifest may come from anywhere: its hash is a name in WORK, and nothing else
-    if out is None or manifest is None or not re.fullmatch(r"[0-9a-f]{16}", plan_hash):
+    plan_hash = (manifest or {}).get("plan_hash")
+    if out is None or manifest is None or not is_plan_hash(plan_hash):
         return load_plan(DEFAULT_PLAN, changes, finders)
     folder = remote_output.workspace_path(work, out)
-    saved = read_plan(folder / RUNS_FOLDER / plan_hash)
+    saved = read_plan(folder / RUNS_FOLDER / str(plan_hash))
     if saved is not None:
         return _continue_plan(saved, f"the plan of {out}", changes, finders)
     public = manifest.get("plan")

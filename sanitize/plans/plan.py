@@ -320,13 +320,13 @@ class Plan(BaseModel):
         resolved: Mapping[str, Any],
         location: str,
         changes: Sequence[str] = (),
-        finders: Sequence[str] = (),
     ) -> Plan:
         """The plan that `resolved_settings` described, validated like a plan file, with the
-        `changes` and `finders` of `load_plan`; error messages begin with `location`."""
+        `changes` of `load_plan`; error messages begin with `location`."""
         source = copy.deepcopy(dict(resolved))
         name = str(source.pop("name", ""))
-        _change_source(source, location, changes, finders)
+        for change in changes:
+            _apply_change(source, change)
         return _parse_plan(name, location, source)
 
     def hash(self, *extra: object) -> str:
@@ -477,18 +477,11 @@ def load_plan(
         source = parse_toml(text)
     except tomllib.TOMLDecodeError as error:
         raise PlanError(f"{location}: not TOML: {error}") from None
-    _change_source(source, location, changes, finders)
-    return _parse_plan(name, location, source, None if name in plan_names() else path.parent)
-
-
-def _change_source(
-    source: dict[str, Any], location: str, changes: Sequence[str], finders: Sequence[str]
-) -> None:
-    """Applies `changes` and `finders` of `load_plan` to the content of a plan file."""
     for change in changes:
         _apply_change(source, change)
     for entry in finders:
         _add_finder(source, entry, location)
+    return _parse_plan(name, location, source, None if name in plan_names() else path.parent)
 
 
 _TEMPLATE_HEADER = """\

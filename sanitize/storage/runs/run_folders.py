@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -73,6 +74,12 @@ class SavedRun:
         raise OutputBroken(
             f"{folder / PLAN_FILE}: is damaged: an entry of it has another form. {_PLAN_REMEDY}"
         )
+
+
+def is_plan_hash(value: object) -> bool:
+    """True for the hash of a plan, which names the folder of a run. The hash of a manifest has to
+    be checked before it is a part of a path: a manifest may come from anywhere."""
+    return isinstance(value, str) and re.fullmatch("[0-9a-f]{16}", value) is not None
 
 
 def read_plan(run_folder: Path) -> Mapping[str, Any] | None:
