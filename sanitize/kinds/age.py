@@ -212,6 +212,9 @@ KIND = Kind(
     name="AGE",
     about="the age of a person",
     category="demographic",
+    labels=tuple(
+        ("age|ages|age years|alter|edad|idade|eta|leeftijd|wiek|年龄|年齡|年齢").split("|")
+    ),
     pattern=(
         rf"{BOUNDARY}{_NUMERAL}{_SUFFIX}{BOUNDARY}|{BOUNDARY}{_PREFIX}{_BOUNDED_NUMERAL}|[Ââ]gée?s?"
         rf" de {_BOUNDED_NUMERAL}"

@@ -11,6 +11,15 @@ KIND = Kind(
     name="BANK_ACCOUNT",
     about="a number of a bank account or bank, from a list or a model",
     category="financial",
+    labels=tuple(
+        (
+            "bank account|bank account number|bank account no|account number|account no|"
+            "account num|acct number|acct no|kontonummer|konto nr|numero de compte|"
+            "compte bancaire|cuenta bancaria|numero de cuenta|conta bancaria|"
+            "numero da conta|conto corrente|numero di conto|rekeningnummer|bankrekening|"
+            "numer konta|numer rachunku|银行账号|銀行帳號|银行卡号|口座番号|銀行口座"
+        ).split("|")
+    ),
     aliases=(
         *(
             "ACCOUNTNUM",

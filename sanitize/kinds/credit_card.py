@@ -148,6 +148,18 @@ KIND = Kind(
     name="CREDIT_CARD",
     about="a payment card number",
     category="financial",
+    labels=tuple(
+        (
+            "credit card|credit card number|credit card no|card number|card no|card num|"
+            "cc number|cc no|cc num|ccn|debit card|debit card number|payment card|"
+            "payment card number|kreditkarte|kreditkartennummer|kartennummer|"
+            "carte de credit|numero de carte|carte bancaire|numero de carte bancaire|"
+            "tarjeta|tarjeta de credito|numero de tarjeta|cartao|cartao de credito|"
+            "numero do cartao|carta di credito|numero carta|numero della carta|"
+            "creditcard|creditcardnummer|kaartnummer|karta kredytowa|numer karty|信用卡|"
+            "信用卡号|信用卡號|卡号|クレジットカード|クレジットカード番号|カード番号"
+        ).split("|")
+    ),
     aliases=(
         "CREDITCARDNUMBER",
         "CREDITCARD",

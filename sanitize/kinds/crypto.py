@@ -280,6 +280,12 @@ KIND = Kind(
     name="CRYPTO",
     about="an address of the Bitcoin or Ethereum network",
     category="financial",
+    labels=tuple(
+        (
+            "wallet|wallet address|btc address|bitcoin address|eth address|"
+            "ethereum address|crypto address|bitcoin wallet"
+        ).split("|")
+    ),
     pattern=rf"{BOUNDARY}(?:{_CHECKED}|0[xX][0-9A-Fa-f]{{40}}){BOUNDARY}",
     embedded_pattern=rf"{WORD_BEFORE}(?:{_CHECKED})(?:{BOUNDARY}|_)|{BOUNDARY}(?:{_CHECKED})_",
     prefix_pattern="([A-Za-z0-9_]*_)[A-Za-z0-9]",

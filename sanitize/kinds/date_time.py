@@ -981,6 +981,15 @@ KIND = Kind(
     name="DATE_TIME",
     about="a date, a time of day, a weekday, or a year that the context marks as one",
     category="time",
+    labels=tuple(
+        (
+            "date|dates|time|times|timestamp|timestamps|datetime|date time|created|"
+            "created at|updated|updated at|modified|modified at|year|month|day|dob|"
+            "date of birth|birth date|birthdate|birthday|geburtsdatum|datum|"
+            "date de naissance|fecha|fecha de nacimiento|data|data de nascimento|"
+            "data di nascita|geboortedatum|data urodzenia|日期|出生日期|日付|生年月日"
+        ).split("|")
+    ),
     aliases=(
         "DATE",
         "TIME",

@@ -542,6 +542,17 @@ KIND = Kind(
     name="EMAIL_ADDRESS",
     about="a mail address",
     category="contact",
+    labels=tuple(
+        (
+            "email|emails|e mail|mail|mail address|email address|e mail address|"
+            "email addr|mailbox|correo|correo electronico|adresse mail|adresse e mail|"
+            "adresse electronique|courriel|email adresse|e mail adresse|mail adresse|"
+            "indirizzo email|indirizzo e mail|posta elettronica|endereco de email|"
+            "endereco email|correio eletronico|emailadres|e mailadres|mailadres|"
+            "adres email|adres e mail|邮箱|电子邮件|电子邮箱|郵箱|電子郵件|メール|"
+            "メールアドレス|電子メール"
+        ).split("|")
+    ),
     aliases=(
         "EMAIL",
         "EMAILADDRESS",

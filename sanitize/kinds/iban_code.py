@@ -136,6 +136,12 @@ KIND = Kind(
     name="IBAN_CODE",
     about="an international bank account number",
     category="financial",
+    labels=tuple(
+        (
+            "iban|iban number|iban no|iban code|iban nummer|iban nr|codigo iban|"
+            "codice iban|code iban|numer iban"
+        ).split("|")
+    ),
     aliases=("IBAN",),
     pattern=_build_pattern(),
     embedded_pattern=_build_embedded_pattern(),

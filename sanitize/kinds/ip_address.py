@@ -337,6 +337,14 @@ KIND = Kind(
     name="IP_ADDRESS",
     about="an IPv4 or IPv6 address",
     category="network",
+    labels=tuple(
+        (
+            "ip|ips|ip address|ip addresses|ip addr|ipv4|ipv6|ipv4 address|ipv6 address|"
+            "remote ip|remote addr|client ip|server ip|source ip|src ip|dst ip|dest ip|"
+            "peer ip|ip adresse|adresse ip|direccion ip|endereco ip|indirizzo ip|"
+            "ip adres|adres ip|ip地址|ipアドレス"
+        ).split("|")
+    ),
     aliases=(
         "IP",
         "IPV4",

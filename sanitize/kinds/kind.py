@@ -90,6 +90,7 @@ _COUNTRY_ALIASES = {
 _SUPPORT_MODULES = (
     "byte_automaton",
     "kind",
+    "labels",
     "custom_kind",
     "east_asian_names",
     "pattern_check",
@@ -196,6 +197,9 @@ class Kind:
                are not searched.
     aliases    Further names of the kind in the output of models and other tools, in capitals
                (`IBAN` for `IBAN_CODE`).
+    labels     Names of fields and columns that hold values of this kind, in words in lower case and
+               without accents (`mobile no`); see sanitize/kinds/labels.py. The name of the kind is
+               one by itself.
 
     Rarely needed:
 
@@ -276,6 +280,7 @@ class Kind:
     rank: int = 50
     digit_lines_only: bool = False
     aliases: tuple[str, ...] = ()
+    labels: tuple[str, ...] = ()
 
     prefix_pattern: str | None = None
     suffix_pattern: str | None = None

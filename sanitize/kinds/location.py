@@ -38,6 +38,16 @@ KIND = Kind(
     name="LOCATION",
     about="a place, from a list or a model",
     category="place",
+    labels=tuple(
+        (
+            "city|town|village|municipality|county|place|place of birth|birthplace|"
+            "address|street|street address|home address|postal address|mailing address|"
+            "billing address|shipping address|address line|stadt|ort|wohnort|anschrift|"
+            "strasse|ville|rue|adresse postale|ciudad|direccion|calle|cidade|endereco|"
+            "rua|citta|indirizzo|via|woonplaats|straat|adres|miasto|miejscowosc|ulica|"
+            "城市|地址|住址|住所|市区町村"
+        ).split("|")
+    ),
     aliases=(
         "LOC",
         "GPE",

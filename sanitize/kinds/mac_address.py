@@ -81,6 +81,13 @@ KIND = Kind(
     name="MAC_ADDRESS",
     about="the hardware address of a network interface",
     category="network",
+    labels=tuple(
+        (
+            "mac|mac addr|mac address|hardware address|hwaddr|ethernet address|bssid|"
+            "mac adresse|adresse mac|direccion mac|endereco mac|indirizzo mac|mac adres|"
+            "adres mac|mac地址|macアドレス"
+        ).split("|")
+    ),
     aliases=("MAC",),
     pattern=rf"{BOUNDARY}(?:{_PAIRS}|{_QUAD}(?:[.]{_QUAD}){{2,3}}){BOUNDARY}",
     accepts=_accepts,

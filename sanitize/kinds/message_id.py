@@ -98,6 +98,7 @@ KIND = Kind(
     name="MESSAGE_ID",
     about="the identifier of a mail, as in Message-ID, In-Reply-To and References",
     category="resource",
+    labels=tuple(("message id|messageid|msg id|in reply to").split("|")),
     pattern=rf"<(?:{_ATOM}*[0-9]:)*{_ATOM}+@[A-Za-z0-9._:\[\]-]+>",
     anchors=("@",),
     accepts=_accepts,

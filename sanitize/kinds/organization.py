@@ -24,6 +24,14 @@ KIND = Kind(
     name="ORGANIZATION",
     about="a company or institution, from a list or a model",
     category="organization",
+    labels=tuple(
+        (
+            "organization|organizations|organisation|org|company|company name|employer|"
+            "institution|firma|unternehmen|arbeitgeber|entreprise|societe|employeur|"
+            "empresa|empleador|empregador|azienda|societa|bedrijf|werkgever|pracodawca|"
+            "公司|单位|公司名称|会社|会社名|勤務先"
+        ).split("|")
+    ),
     aliases=(
         "ORG",
         "ORGANISATION",

@@ -717,6 +717,25 @@ KIND = Kind(
     name="PHONE_NUMBER",
     about="a telephone number",
     category="contact",
+    labels=tuple(
+        (
+            "phone|phones|phone number|phone numbers|phone no|phone num|phone nr|"
+            "telephone|telephone number|telephone no|telephones|tel|tel no|tel number|"
+            "mobile|mobile number|mobile no|mobile phone|mobile phone number|cell|"
+            "cell phone|cell number|cellphone|fax|fax number|fax no|pager|msisdn|"
+            "contact number|contact no|whatsapp|whatsapp number|landline|hotline|"
+            "callback number|telefon|telefonnummer|telefonnr|tel nr|handy|handynummer|"
+            "handynr|mobil|mobilnummer|mobiltelefon|rufnummer|festnetz|durchwahl|"
+            "faxnummer|telefono|numero de telefono|telefono movil|movil|celular|"
+            "numero de celular|telefono fijo|telephone portable|numero de telephone|"
+            "portable|telephone fixe|telecopie|telefone|numero de telefone|telemovel|"
+            "telefone fixo|numero di telefono|cellulare|telefono cellulare|"
+            "numero di cellulare|recapito telefonico|telefoon|telefoonnummer|mobiel|"
+            "mobiel nummer|gsm|gsm nummer|numer telefonu|telefon komorkowy|komorka|电话|"
+            "電話|电话号码|電話號碼|手机|手机号|手机号码|手機|手機號碼|联系电话|聯絡電話|"
+            "传真|傳真|電話番号|携帯|携帯電話|携帯番号|ファックス|ファクス"
+        ).split("|")
+    ),
     aliases=(
         "PHONE",
         "PHONENUMBER",

@@ -198,6 +198,15 @@ KIND = Kind(
     name="SECRET",
     about="a key or token of a known issuer, a private key, or the password of a URL",
     category="credential",
+    labels=tuple(
+        (
+            "password|passwords|passwd|pwd|pass phrase|passphrase|secret|secret key|"
+            "client secret|api key|apikey|api token|access key|access token|auth token|"
+            "bearer token|refresh token|private key|credential|credentials|passwort|"
+            "kennwort|mot de passe|contrasena|senha|parola d ordine|wachtwoord|haslo|"
+            "密码|密碼|パスワード"
+        ).split("|")
+    ),
     pattern="|".join(alternative.pattern for alternative in _ALTERNATIVES),
     alternatives=_ALTERNATIVES,
     anchors=_ANCHORS,

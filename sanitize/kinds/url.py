@@ -163,6 +163,14 @@ KIND = Kind(
     name="URL",
     about="a web or FTP address",
     category="resource",
+    labels=tuple(
+        (
+            "url|urls|uri|uris|link|links|href|website|web site|homepage|home page|"
+            "permalink|web page|webpage|web address|webseite|internetseite|site web|"
+            "sitio web|pagina web|sito web|strona internetowa|网址|網址|ウェブサイト|"
+            "ホームページ"
+        ).split("|")
+    ),
     aliases=("URL_PERSONAL",),
     pattern=rf"{BOUNDARY}(?:[Hh][Tt][Tt][Pp][Ss]?://|[Ff][Tt][Pp]://|{_REPOSITORY}|[Ww][Ww][Ww][.][A-Za-z0-9{_LETTERS}]){_ANY_CHARS}*{_ANY_LAST_CHAR}",
     normalise=_normalise,

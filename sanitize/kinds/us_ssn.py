@@ -103,6 +103,13 @@ KIND = Kind(
     name="US_SSN",
     about="a United States social security number",
     category="identifier",
+    labels=tuple(
+        (
+            "ssn|us ssn|ss no|ss number|ssn number|soc sec no|soc sec number|"
+            "social security|social security number|social security no|"
+            "social security num|socialsecurity"
+        ).split("|")
+    ),
     aliases=(
         "SSN",
         "SOCIALNUM",

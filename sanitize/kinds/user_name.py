@@ -124,6 +124,15 @@ KIND = Kind(
     name="USER_NAME",
     about="a user name on a machine or a web site, marked as such in the text",
     category="account",
+    labels=tuple(
+        (
+            "username|user name|login|login name|screen name|screenname|handle|nick|"
+            "nickname|nick name|account name|twitter handle|benutzername|"
+            "nom d utilisateur|identifiant|nombre de usuario|usuario|nome de usuario|"
+            "nome utente|gebruikersnaam|nazwa uzytkownika|用户名|使用者名稱|帐号|"
+            "ユーザー名|ユーザ名"
+        ).split("|")
+    ),
     pattern=rf"@{_HANDLE}|(?:{_LABEL}|{_SERVICE_LABEL}|{_HOME_FOLDER}){_NAME}",
     prefix_pattern=rf"@|{_LABEL}|{_SERVICE_LABEL}|{_HOME_FOLDER}",
     accepts=_accepts,

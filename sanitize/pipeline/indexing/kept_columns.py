@@ -16,7 +16,6 @@ searched in all texts.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from typing import Any
@@ -27,6 +26,7 @@ from sanitize.core.command_results import KeptValues
 from sanitize.core.text_cells import LeafPath, list_text_leaves
 from sanitize.errors import LeakFound
 from sanitize.kinds.kind import all_kinds
+from sanitize.kinds.labels import find_kind_of_label, split_label
 from sanitize.pipeline.indexing.column_value_finder import ValueLeaf, number_texts_type
 from sanitize.plans.plan import Plan
 from sanitize.readers.column_policies import make_undecided_error, names_people
@@ -34,21 +34,6 @@ from sanitize.stages.detection import ColumnCounts, FindTask, find_in_texts
 from sanitize.storage.records.dataset_features import list_label_names
 from sanitize.verification.shard_reading import describe_column
 
-# words in the name of a column that say which kind it holds, besides those of the kind's own name
-_NAME_WORDS: Mapping[str, frozenset[str]] = {
-    "URL": frozenset(
-        ("url", "urls", "uri", "link", "links", "href", "website", "homepage", "permalink")
-    ),
-    "IP_ADDRESS": frozenset(("ip", "ips", "ipv4", "ipv6")),
-    "MAC_ADDRESS": frozenset(("mac",)),
-    "EMAIL_ADDRESS": frozenset(("email", "emails", "mail")),
-    "PHONE_NUMBER": frozenset(("phone", "phones", "telephone", "tel", "fax", "mobile")),
-    "DATE_TIME": frozenset(
-        ("date", "dates", "time", "timestamp", "created", "updated", "year", "month", "day")
-    ),
-}
-# of names of kinds; they say nothing alone
-_GENERAL_WORDS = frozenset(("address", "number", "code", "name", "id", "time"))
 # categories of kinds whose name in the name of a column says that it identifies people
 _IDENTIFYING_CATEGORIES = frozenset(("contact", "network", "financial", "identifier", "credential"))
 # words before `id`, `no` and the like in names of columns that number people: `customer_id`
@@ -206,7 +191,7 @@ def select_value_leaves(
 
 def _numbers_people(name: str) -> bool:
     """True for names such as `customer_id` and `accountNo`."""
-    *words, last = _split_name(name) or [""]
+    *words, last = split_label(name) or [""]
     return (
         last in _NUMBER_WORDS
         and bool(words)
@@ -265,17 +250,7 @@ def decide(
 
 def _says_kind(leaf: LeafPath, kind: str) -> bool:
     """True if the last name on the path to the strings names their kind, in the output."""
-    name = [leaf.column, *leaf.field_names][-1]
-    words = set(_split_name(name))
-    return bool(
-        words
-        & (_NAME_WORDS.get(kind, frozenset()) | (set(kind.lower().split("_")) - _GENERAL_WORDS))
-    )
-
-
-def _split_name(name: str) -> list[str]:
-    """The words of the name of a column, in lower case: `mobileNo` -> mobile, no."""
-    return re.findall(r"[a-z0-9]+", re.sub(r"(?<=[a-z0-9])(?=[A-Z])", "_", name).lower())
+    return find_kind_of_label([leaf.column, *leaf.field_names][-1]) == kind
 
 
 def _list_field_names(data_type: pa.DataType) -> list[str]:

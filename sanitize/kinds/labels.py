@@ -1,0 +1,90 @@
+"""Labels: names of fields, keys and columns that say which kind a value beside them has, such as
+`phoneNumber`, `mobile_no`, `<ssn>` or `E-Mail-Adresse`.
+
+Each kind lists its labels once, in words (`Kind.labels`); `find_kind_of_label` leads from a name
+in any spelling to a kind. English and nine languages: German, French, Spanish, Portuguese, Italian,
+Dutch, Polish, Chinese and Japanese.
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+import unicodedata
+from collections.abc import Mapping
+
+from sanitize.kinds.kind import Kind, all_kinds
+
+_MAX_NAME_LENGTH = 80  # in characters; a longer text is no name of a field
+# a name of this form counts, dates or flags a value, and does not hold one: `phone_count`, `has_ip`
+_OTHER_LAST_WORDS = frozenset(
+    "count counts total length len size type types status valid verified flag score hash"
+    " confirmed enabled required missing format mask pattern regex label model provider".split()
+)
+_OTHER_FIRST_WORDS = frozenset("is has num n count total valid".split())
+_WORD_BOUNDARY = re.compile(
+    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|[^\w]+|_+"
+)
+_TAG = re.compile(r"\A<?/?([^<>/]+)/?>?\Z")
+
+
+def split_label(name: str) -> tuple[str, ...]:
+    """The words of a name in lower case, without accents: snake, camel and kebab case, capitals,
+    XML tags, quoted keys, names with blanks.
+
+    >>> split_label("mobileNo"), split_label("<E-Mail>"), split_label("TELÉFONO_2")
+    (('mobile', 'no'), ('e', 'mail'), ('telefono', '2'))
+    """
+    if len(name) > _MAX_NAME_LENGTH:
+        return ()
+    plain = unicodedata.normalize("NFKC", name).strip().strip("\"'`“”:")
+    if tag := _TAG.match(plain):
+        plain = tag[1].rpartition(":")[2]  # without the prefix of an XML namespace
+    # accents are removed from Latin letters only: elsewhere marks make other letters
+    letters = unicodedata.normalize("NFD", plain)
+    plain = (
+        unicodedata.normalize(
+            "NFC",
+            "".join(
+                letter
+                for number, letter in enumerate(letters)
+                if not (
+                    "\u0300" <= letter <= "\u036f"
+                    and letters[:number].rstrip(letter)[-1:].isascii()
+                )
+            ),
+        )
+        .replace("ł", "l")
+        .replace("Ł", "L")
+    )
+    return tuple(word.casefold() for word in _WORD_BOUNDARY.split(plain) if word)
+
+
+def find_kind_of_label(name: str) -> str | None:
+    """The kind that a field with this name holds, by its last words (`home_phone_number`); None for
+    names that say none, or that count, date or flag a value (`phone_count`, `is_email`).
+
+    >>> [find_kind_of_label(name) for name in ("customerEmail", "SSN", "電話番号", "email_count")]
+    ['EMAIL_ADDRESS', 'US_SSN', 'PHONE_NUMBER', None]
+    """
+    words = split_label(name)
+    kinds = _index_labels(tuple(all_kinds().items()))
+    if kind := kinds.get("".join(words)):  # `ipv4`
+        return kind
+    while words and words[-1].isdigit():  # `phone_2`
+        words = words[:-1]
+    if not words or words[-1] in _OTHER_LAST_WORDS or words[0] in _OTHER_FIRST_WORDS:
+        return None
+    # the longest label decides: an `ip address` is no `address`
+    found = (kinds.get("".join(words[first:])) for first in range(len(words)))
+    return next(filter(None, found), None)
+
+
+@functools.lru_cache(maxsize=4)
+def _index_labels(kinds: tuple[tuple[str, Kind], ...]) -> Mapping[str, str]:
+    """The kind of each label, written as one word."""
+    found: dict[str, str] = {}
+    for name, kind in kinds:
+        for label in (name.lower().replace("_", ""), *kind.labels):
+            found.setdefault(label.replace(" ", ""), name)
+    return found

@@ -1,0 +1,93 @@
+"""Names of fields, keys and columns lead to the kind that they say, in any spelling."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from sanitize.kinds.kind import all_kinds
+from sanitize.kinds.labels import find_kind_of_label, split_label
+
+LABELS = [(label, name) for name, kind in all_kinds().items() for label in kind.labels]
+SPELLINGS = {
+    "snake": "_".join,
+    "kebab": "-".join,
+    "blanks": " ".join,
+    "capitals": lambda words: "_".join(words).upper(),
+    "camel": lambda words: words[0] + "".join(word.capitalize() for word in words[1:]),
+    "pascal": lambda words: "".join(word.capitalize() for word in words),
+    "tag": lambda words: f"<{'_'.join(words)}>",
+    "namespace": lambda words: f"<x:{'_'.join(words)}>",
+    "quoted": lambda words: f'"{"_".join(words)}"',
+    "full width": lambda words: "_".join(words).translate(
+        {code: code + 0xFEE0 for code in range(0x21, 0x7F)}
+    ),
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+def test_every_label_is_found_in_every_spelling(spelling: str) -> None:
+    wrong = [
+        (label, name)
+        for label, name in LABELS
+        if find_kind_of_label(SPELLINGS[spelling](label.split(" "))) != name
+    ]
+    assert not wrong
+
+
+def test_a_label_belongs_to_one_kind_and_is_in_its_plain_form() -> None:
+    kinds_by_label = defaultdict(list)
+    for label, name in LABELS:
+        kinds_by_label[label.replace(" ", "")].append(name)
+        assert " ".join(split_label(label)) in (
+            label,
+            label.replace("v4", "v 4").replace("v6", "v 6"),
+        )
+    assert not [label for label, names in kinds_by_label.items() if len(set(names)) > 1]
+    assert len(LABELS) > 350 and len({name for _, name in LABELS}) > 15
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    [
+        ("customer_phone_number", "PHONE_NUMBER"),
+        ("phone2", "PHONE_NUMBER"),
+        ("Téléphone", "PHONE_NUMBER"),
+        ("TELÉFONO_2", "PHONE_NUMBER"),
+        ("携帯番号", "PHONE_NUMBER"),
+        ("POSTGRES_PASSWORD", "SECRET"),
+        ("IPv4Address", "IP_ADDRESS"),
+        ("home_address", "LOCATION"),
+        ("ip_address", "IP_ADDRESS"),
+        ("EMAIL_ADDRESS", "EMAIL_ADDRESS"),
+        ("phone_count", None),
+        ("email_verified", None),
+        ("is_email", None),
+        ("card_number_hash", None),
+        ("n_urls", None),
+        ("token", None),
+        ("tokens", None),
+        ("name", None),
+        ("text", None),
+        ("membership", None),
+        ("description", None),
+        ("script", None),
+        ("", None),
+        ("_", None),
+        ("7", None),
+        ("x" * 200 + "_phone", None),
+        ("ann.lee@example.com", None),
+    ],
+)
+def test_names(name: str, kind: str | None) -> None:
+    assert find_kind_of_label(name) == kind
+
+
+@given(st.text(max_size=90))
+def test_any_text_is_split(name: str) -> None:
+    words = split_label(name)
+    assert all(word and word == word.casefold() for word in words)
+    assert find_kind_of_label(name) is None or words
