@@ -199,13 +199,38 @@ class TextEdits:
 
 
 @dataclass(frozen=True, repr=False)
+class FieldNames:
+    """For each text of a column the name of the table column, field or JSON key that it fills, as
+    an index into `names`."""
+
+    names: tuple[str, ...]
+    name_no: I32
+
+    @classmethod
+    def from_columns(
+        cls, columns: Sequence[str | Sequence[str]], text_counts: Sequence[int]
+    ) -> FieldNames:
+        """The names of the texts of several columns, one behind the other: a name for all texts of
+        a column, or one for each."""
+        numbers: dict[str, int] = {}
+        name_no = [
+            np.full(count, numbers.setdefault(names, len(numbers)), np.int32)
+            if isinstance(names, str)
+            else np.array([numbers.setdefault(name, len(numbers)) for name in names], np.int32)
+            for names, count in zip(columns, text_counts, strict=True)
+        ]
+        return cls(tuple(numbers), np.concatenate([np.empty(0, np.int32), *name_no]))
+
+
+@dataclass(frozen=True, repr=False)
 class TextColumn:
     """Input of a finder: a column of texts and the spans that are already known in them.
 
     `texts` is large_string without nulls. `known_spans` has text_no, start_byte, end_byte (counted
     from the first byte of the text), kind (string) and value_id, sorted by position: in the first
     round the spans of `patterns`, in the second round all spans of the first. In the first round
-    `doc_no`, `doc_id` and `cell` give the document and cell of every text.
+    `doc_no`, `doc_id` and `cell` give the document and cell of every text, `fields` the field that
+    it fills, and `opt_in_kinds` the kinds that are searched because the plan names them.
     """
 
     texts: pa.LargeStringArray
@@ -213,6 +238,8 @@ class TextColumn:
     doc_no: I64 | None = None
     doc_id: pa.LargeStringArray | None = None
     cell: I32 | None = None
+    fields: FieldNames | None = None
+    opt_in_kinds: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, repr=False)

@@ -48,6 +48,11 @@ class LeafPath:
         return [get_field_name(step) for step in self.steps if step not in (LIST_STEP, JSON_STEP)]
 
     @property
+    def name(self) -> str:
+        """The name of the field that the strings fill, or of the column."""
+        return [self.column, *self.field_names][-1]
+
+    @property
     def stored(self) -> LeafPath:
         """The path to the strings that are stored: of a leaf inside JSON, the JSON."""
         return LeafPath(self.column, self.steps[:-1]) if self.steps[-1:] == (JSON_STEP,) else self
@@ -178,11 +183,13 @@ def to_canonical_type(array: pa.Array) -> pa.Array:
 @dataclass(frozen=True, repr=False)
 class FlatTexts:
     """The strings of one leaf of a batch as a flat column: `texts` (large_string, unchunked), the
-    row of each, and its index in the row."""
+    row of each, and its index in the row; of a leaf inside JSON also the key of each (see
+    `list_keyed_strings`)."""
 
     texts: pa.Array
     rows: I64
     positions: I32
+    keys: tuple[str, ...] | None = None
 
 
 # by the first steps of a path: the array that they lead to, and the row of each of its elements
@@ -196,7 +203,7 @@ def flatten_leaf(
     With one `path_arrays` for all leaves of a column, each of its structs is taken apart once."""
     path_arrays = {} if path_arrays is None else path_arrays
     rows: I64 = np.arange(len(column), dtype=np.int64)
-    array = column
+    array, keys = column, None
     for number, step in enumerate(leaf.steps):
         path = leaf.steps[: number + 1]
         if path in path_arrays:
@@ -207,9 +214,10 @@ def flatten_leaf(
             array = array.flatten()
             path_arrays[path] = array, rows
         elif step == JSON_STEP:
-            strings = [list_strings(text) for text in array.to_pylist()]
+            strings = [list_keyed_strings(text) for text in array.to_pylist()]
             rows = np.repeat(rows, [len(found) for found in strings])
-            array = pa.array([text for found in strings for text in found], pa.large_string())
+            array = pa.array([text for found in strings for _, text in found], pa.large_string())
+            keys = tuple(key for found in strings for key, _ in found)
         else:
             if array.type.get_field_index(get_field_name(step)) < 0:
                 raise pa.ArrowInvalid("a struct has no field of this name, or several")
@@ -221,7 +229,7 @@ def flatten_leaf(
     if not leaf.steps:
         return FlatTexts(array, rows, np.zeros(len(rows), np.int32))
     firsts = np.searchsorted(rows, np.arange(len(column), dtype=np.int64))
-    return FlatTexts(array, rows, (np.arange(len(rows)) - firsts[rows]).astype(np.int32))
+    return FlatTexts(array, rows, (np.arange(len(rows)) - firsts[rows]).astype(np.int32), keys)
 
 
 def replace_leaf_texts(column: pa.Array, texts: Mapping[LeafPath, pa.Array]) -> pa.Array:
@@ -367,14 +375,24 @@ def list_strings(text: str | None) -> list[str]:
     >>> list_strings('{"to": "Ann\\\\nRoe", "call": 2055550142, "n": 3}')
     ['to', 'Ann\\nRoe', 'call', '2055550142', 'n']
     """
+    return [string for _, string in list_keyed_strings(text)]
+
+
+def list_keyed_strings(text: str | None) -> list[tuple[str, str]]:
+    """The strings of `list_strings`, each behind the key that it is the value of, or an element of
+    whose list it is; "" for a key itself.
+
+    >>> list_keyed_strings('{"to": ["Ann", "Bo"], "ssn": 123456789}')
+    [('', 'to'), ('to', 'Ann'), ('to', 'Bo'), ('', 'ssn'), ('ssn', '123456789')]
+    """
     if not text or not text.strip():
         return []
     if not is_valid_json(text):
-        return [text]
+        return [("", text)]
     return [
-        string
-        for _, _, value, inner in _iterate_literals(text)
-        for string in ([value] if inner is None else inner)
+        keyed
+        for _, _, key, value, inner in _iterate_literals(text)
+        for keyed in ([(key, value)] if inner is None else inner)
     ]
 
 
@@ -391,7 +409,7 @@ def replace_strings(text: str | None, strings: list[str | None]) -> str | None:
     if not is_valid_json(text):
         return strings[0]
     parts, position, rest = [], 0, iter(strings)
-    for start, end, value, inner in _iterate_literals(text):
+    for start, end, _, value, inner in _iterate_literals(text):
         replacement = (
             next(rest) if inner is None else replace_strings(value, [next(rest) for _ in inner])
         )
@@ -401,23 +419,27 @@ def replace_strings(text: str | None, strings: list[str | None]) -> str | None:
     return "".join([*parts, text[position:]])
 
 
-def _iterate_literals(text: str) -> Iterator[tuple[int, int, str, list[str] | None]]:
-    """(start, end, value, None) of each string and each long number of a valid JSON text, without
-    the words of chat formats; for arguments that hold an object or a list as JSON, the strings
-    inside in place of None."""
+def _iterate_literals(
+    text: str,
+) -> Iterator[tuple[int, int, str, str, list[tuple[str, str]] | None]]:
+    """(start, end, key, value, None) of each string and each long number of a valid JSON text,
+    without the words of chat formats; for arguments that hold an object or a list as JSON, the
+    strings inside in place of None."""
     key = ""
     for literal in _LITERAL.finditer(text):
         token = literal[0]
         if token[0] != '"':
             if len(token) >= _MIN_NUMBER_LENGTH:
-                yield literal.start(), literal.end(), token, None
+                yield literal.start(), literal.end(), key, token, None
             continue
         value = json.loads(token)
-        if _COLON.match(text, literal.end()):
+        is_key = _COLON.match(text, literal.end()) is not None
+        if is_key:
             key = value
             if value in _CHAT_FIELDS:
                 continue
         elif value.lower() in _NAMED_FIELDS.get(key, ()):
             continue
         is_json = key == "arguments" and value.lstrip()[:1] in ("{", "[") and is_valid_json(value)
-        yield literal.start(), literal.end(), value, list_strings(value) if is_json else None
+        inner = list_keyed_strings(value) if is_json else None
+        yield literal.start(), literal.end(), "" if is_key else key, value, inner

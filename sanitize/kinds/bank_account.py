@@ -20,6 +20,9 @@ KIND = Kind(
             "numer konta|numer rachunku|银行账号|銀行帳號|银行卡号|口座番号|銀行口座"
         ).split("|")
     ),
+    accepts_labelled=lambda values: values.str.contains(
+        r"\A(?:[A-Z]{2}[0-9]{2} ?)?[0-9](?:[ -]?[0-9A-Z]){3,33}\z"
+    ),
     aliases=(
         *(
             "ACCOUNTNUM",

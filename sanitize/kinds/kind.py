@@ -200,6 +200,8 @@ class Kind:
     labels     Names of fields and columns that hold values of this kind, in words in lower case and
                without accents (`mobile no`); see sanitize/kinds/labels.py. The name of the kind is
                one by itself.
+    accepts_labelled   Which values a label makes one of this kind: a boolean column, from a column
+                       of values. Default: those that `accepts` and `check` accept.
 
     Rarely needed:
 
@@ -281,6 +283,7 @@ class Kind:
     digit_lines_only: bool = False
     aliases: tuple[str, ...] = ()
     labels: tuple[str, ...] = ()
+    accepts_labelled: Callable[[pl.Series], pl.Series] | None = None
 
     prefix_pattern: str | None = None
     suffix_pattern: str | None = None
@@ -335,6 +338,18 @@ class Kind:
         return candidates["value"].str.contains(
             rf"\A(?:{patterns})\z" if patterns else r"[\p{L}\p{N}]"
         )
+
+    def is_labelled_value(self, values: pl.Series) -> pl.Series:
+        """True where a value is of this kind if a label says so: the name of its field or column,
+        or a key before it."""
+        if self.accepts_labelled is not None:
+            return self.accepts_labelled(values)
+        marks = ("bracketed", "id_field", "address_field")
+        candidates = values.alias("value").to_frame()
+        is_value = self.is_value(
+            candidates.with_columns(pl.lit(True).alias(name) for name in marks)
+        )
+        return is_value if self.check is None else is_value & self.check(values).is_null()
 
 
 def list_kinds(countries: Iterable[str] = (), named: Iterable[str] = ()) -> dict[str, Kind]:

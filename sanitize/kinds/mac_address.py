@@ -91,6 +91,7 @@ KIND = Kind(
     aliases=("MAC",),
     pattern=rf"{BOUNDARY}(?:{_PAIRS}|{_QUAD}(?:[.]{_QUAD}){{2,3}}){BOUNDARY}",
     accepts=_accepts,
+    accepts_labelled=lambda values: values.str.contains(rf"\A(?:{_PAIR}[:. -]?){{5}}{_PAIR}\z"),
     check=_check,
     normalise=_normalise,
     make_surrogates=_make_surrogates,

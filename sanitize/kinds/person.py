@@ -515,10 +515,48 @@ def _split_lowercase_words(names: list[str]) -> frozenset[str]:
     return frozenset(words.explode().drop_nulls())
 
 
+# a name of one to six words; and what a field of people holds where it names nobody
+_LABELLED_NAME = r"\A\p{L}[\p{L}\p{M}'’.-]*(?:,? [(\"“]?\p{L}[\p{L}\p{M}'’.-]*[)\"”]?){0,5}\z"
+NOBODY = (
+    "unknown anonymous nobody none null nil na test user users admin administrator root system"
+    " human gpt assistant bot agent tool function model server client guest staff team everyone"
+    " various other others deleted removed redacted hidden true false yes no male female"
+).split()
+_MAX_LABELLED_BYTES = 80
+
+
+def _accepts_labelled(values: pl.Series) -> pl.Series:
+    """True for one to six words of letters, of which one has a capital or there are several; not
+    for words that say that nobody is named."""
+    return pl.select(
+        (values.str.len_bytes() <= _MAX_LABELLED_BYTES)
+        & values.str.contains(_LABELLED_NAME)
+        & values.str.contains(r"[\p{Lu}\p{Lt}\p{Lo} ]")
+        & ~values.str.to_lowercase().is_in(NOBODY)
+    ).to_series()
+
+
 KIND = Kind(
     name="PERSON",
     about="a person's name",
     category="person",
+    labels=tuple(
+        (
+            "full name|fullname|first name|firstname|middle name|last name|lastname|surname|"
+            "forename|given name|family name|maiden name|real name|realname|display name|"
+            "displayname|person name|patient name|customer name|client name|employee name|"
+            "contact name|author name|sender name|recipient name|from name|to name|owner name|"
+            "member name|account holder|card holder|cardholder|next of kin|emergency contact|"
+            "author|authors|sender|senders|recipient|recipients|patient|customer|employee|"
+            "creator|poster|commenter|reviewer|speaker|writer|correspondent|addressee|owner|"
+            "assignee|custodian|created by|posted by|written by|sent by|reported by|assigned to|"
+            "vorname|nachname|familienname|geburtsname|ansprechpartner|prenom|nom de famille|"
+            "nom complet|nombre completo|apellido|apellidos|nome completo|sobrenome|apelido|"
+            "cognome|nome e cognome|voornaam|achternaam|imie|nazwisko|imie i nazwisko|姓名|"
+            "氏名|お名前|名前|联系人|聯絡人"
+        ).split("|")
+    ),
+    accepts_labelled=_accepts_labelled,
     aliases=(
         "PER",
         "PERS",

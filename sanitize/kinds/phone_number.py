@@ -713,6 +713,10 @@ def _fit_north_american(
     return from_byte_matrix(rows)
 
 
+_LABELLED_NUMBER = (
+    rf"\A[+(]?[0-9](?:[./(){BLANKS}{HYPHENS}]{{0,3}}[0-9]){{4,17}}\)?"
+    rf"(?: ?(?:,|;|#|x|ext[.]?|extension) ?[0-9]{{1,6}})?\z"
+)
 KIND = Kind(
     name="PHONE_NUMBER",
     about="a telephone number",
@@ -736,6 +740,8 @@ KIND = Kind(
             "传真|傳真|電話番号|携帯|携帯電話|携帯番号|ファックス|ファクス"
         ).split("|")
     ),
+    # `7028915`, `004930901820`, an extension; what a form has no pattern for, too
+    accepts_labelled=lambda values: values.str.contains(_LABELLED_NUMBER),
     aliases=(
         "PHONE",
         "PHONENUMBER",

@@ -194,6 +194,26 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     )
 
 
+# what stands where a secret belongs, and is none
+_PLACEHOLDER = (
+    r"(?i)\A(?:[x*.•_-]+|[<\[{(%$].*|(?:change|replace|your|enter|insert|example|dummy|sample|test).*"
+    r"|null|none|nil|true|false|yes|no|on|off|n/a|undefined|unknown|redacted|hidden|removed"
+    r"|required|optional|string|str|text|bytes|password|passwd|pwd|secret|token|key|basic|bearer)\z"
+)
+
+
+def _accepts_labelled(values: pl.Series) -> pl.Series:
+    """True for texts of 4 to 512 bytes without blanks that are no placeholder, and for what the
+    patterns match."""
+    size = values.str.len_bytes()
+    return pl.select(
+        size.is_between(4, 512)
+        & values.str.contains(r"\A\S+\z")
+        & ~values.str.contains(_PLACEHOLDER)
+        | values.str.starts_with("-----BEGIN ")
+    ).to_series()
+
+
 KIND = Kind(
     name="SECRET",
     about="a key or token of a known issuer, a private key, or the password of a URL",
@@ -207,6 +227,7 @@ KIND = Kind(
             "密码|密碼|パスワード"
         ).split("|")
     ),
+    accepts_labelled=_accepts_labelled,
     pattern="|".join(alternative.pattern for alternative in _ALTERNATIVES),
     alternatives=_ALTERNATIVES,
     anchors=_ANCHORS,

@@ -120,6 +120,10 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     return redraw_characters(values, draws)
 
 
+def _accepts_labelled(values: pl.Series) -> pl.Series:
+    return values.str.contains(rf"\A@?{_NAME}\z") & _check(values).is_null()
+
+
 KIND = Kind(
     name="USER_NAME",
     about="a user name on a machine or a web site, marked as such in the text",
@@ -133,6 +137,7 @@ KIND = Kind(
             "ユーザー名|ユーザ名"
         ).split("|")
     ),
+    accepts_labelled=_accepts_labelled,
     pattern=rf"@{_HANDLE}|(?:{_LABEL}|{_SERVICE_LABEL}|{_HOME_FOLDER}){_NAME}",
     prefix_pattern=rf"@|{_LABEL}|{_SERVICE_LABEL}|{_HOME_FOLDER}",
     accepts=_accepts,

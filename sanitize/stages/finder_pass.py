@@ -21,7 +21,7 @@ from sanitize.core.arrow_buffers import (
 )
 from sanitize.core.intervals import sort_spans
 from sanitize.core.keys import Key, compute_value_ids
-from sanitize.core.part_protocols import FoundSpans, TextColumn
+from sanitize.core.part_protocols import FieldNames, FoundSpans, TextColumn
 from sanitize.core.span_table import SpanTable, ValueTable
 from sanitize.core.text_cells import LeafPath
 from sanitize.finders import patterns
@@ -74,6 +74,7 @@ class FinderPass:
             Scanner(key, spec, max_matches=max_doc_matches) if second_round_input is None else None
         )
         self.finder_names = [finder.use for finder in spec.finders]
+        self._opt_in_kinds = spec.opt_in_kinds
         self._kinds = list(all_kinds().values())
         self.kind_numbers = {kind.name: number for number, kind in enumerate(self._kinds)}
         is_second_round = second_round_input is not None
@@ -129,14 +130,22 @@ class FinderPass:
                 [],
             )
             match_counts = np.zeros(table.num_rows, np.int64)
-            for group in group_cells(flatten_cells(table, self.leaves)):
+            columns = flatten_cells(table, self.leaves)
+            for group in group_cells(columns):
                 rows = group.rows
-                positions = (
-                    (doc_no[rows], doc_id.take(pa.array(rows)), group.cell)
-                    if self.active_finders
-                    else (None, None, None)
-                )
-                group_occurrences.append((group, self.find_in_texts(group.texts, *positions)))
+                if self.active_finders:
+                    leaf_nos, text_counts = np.unique(group.leaf_no, return_counts=True)
+                    names = [columns[no].field_names for no in leaf_nos.tolist()]
+                    found = self.find_in_texts(
+                        group.texts,
+                        doc_no[rows],
+                        doc_id.take(pa.array(rows)),
+                        group.cell,
+                        FieldNames.from_columns(names, text_counts.tolist()),
+                    )
+                else:
+                    found = self.find_in_texts(group.texts)
+                group_occurrences.append((group, found))
                 is_unread[rows[self._unread_texts]] = True
                 np.add.at(match_counts, rows, group_occurrences[-1][1].match_counts)
             is_over = match_counts > self._max_doc_matches
@@ -163,8 +172,9 @@ class FinderPass:
         doc_no: I64 | None = None,
         doc_id: pa.LargeStringArray | None = None,
         cell: I32 | None = None,
+        fields: FieldNames | None = None,
     ) -> SpanTable:
-        """Occurrences that the first round finds in a column of texts."""
+        """Occurrences that the first round finds in a column of texts (see `TextColumn`)."""
         texts = fill_null_texts(texts)
         assert self.scanner is not None
         if self.patterns_no >= 0:
@@ -176,7 +186,8 @@ class FinderPass:
         if not self.active_finders:
             return occurrences
         view = self._show_to_finders(occurrences)
-        return self._merge_finders(TextColumn(texts, view, doc_no, doc_id, cell), occurrences)
+        column = TextColumn(texts, view, doc_no, doc_id, cell, fields, self._opt_in_kinds)
+        return self._merge_finders(column, occurrences)
 
     def find_again(
         self, table: pa.Table, first_round_rows: pl.DataFrame
@@ -329,14 +340,18 @@ class TextSearch:
         self._finder_pass = FinderPass(spec, (), key, max_doc_matches=max_doc_matches)
         self._is_open = False
 
-    def run_columns(self, columns: Sequence[pa.LargeStringArray]) -> list[SpanTable]:
-        """All occurrences in each of several columns of texts; a null text has none. Small columns
-        are searched together."""
+    def run_columns(
+        self, columns: Sequence[tuple[pa.LargeStringArray, str | tuple[str, ...]]]
+    ) -> list[SpanTable]:
+        """All occurrences in each of several columns of texts, each with the name of the field that
+        it fills, or of that of each text; a null text has none. Small columns are searched
+        together."""
         if not self._is_open:
             self._finder_pass.__enter__()
             self._is_open = True
         found = list[SpanTable]()
-        for (low, high), texts in join_small_columns(columns):
-            sizes = [len(column) for column in columns[low:high]]
-            found += self._finder_pass.find_in_texts(texts).split(sizes)
+        for (low, high), texts in join_small_columns([texts for texts, _ in columns]):
+            sizes = [len(column) for column, _ in columns[low:high]]
+            fields = FieldNames.from_columns([names for _, names in columns[low:high]], sizes)
+            found += self._finder_pass.find_in_texts(texts, fields=fields).split(sizes)
         return found

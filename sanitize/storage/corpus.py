@@ -273,6 +273,11 @@ class CellColumn:
     flat: FlatTexts
     cell: np.ndarray[Any, np.dtype[np.int32]]
 
+    @property
+    def field_names(self) -> str | tuple[str, ...]:
+        """The name of the field that the texts fill; of texts inside JSON the key of each."""
+        return self.leaf.name if self.flat.keys is None else self.flat.keys
+
 
 @dataclass(frozen=True, repr=False)
 class CellGroup:

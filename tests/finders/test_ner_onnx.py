@@ -365,8 +365,14 @@ def test_spans_of_the_package_do_not_depend_on_the_batch() -> None:
 @with_rampart
 def test_a_finder_option_adds_the_kinds_that_only_it_finds() -> None:
     plan = Plan.load("redact", finders=["ner"])
-    assert {"LOCATION", "ID_NUMBER", "BANK_ACCOUNT", "PERSON"} <= set(plan.find.kinds)
-    assert [finder.use for finder in plan.finders] == ["patterns", "names", "known", "ner"]
+    assert {"LOCATION", "ID_NUMBER", "PERSON"} <= set(plan.find.kinds)
+    assert [finder.use for finder in plan.finders] == [
+        "patterns",
+        "labels",
+        "names",
+        "known",
+        "ner",
+    ]
     assert "LOCATION" not in Plan.load("redact").find.kinds and not any(
         finder.uses_model for finder in Plan.load("redact").finders
     )

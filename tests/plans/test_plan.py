@@ -44,12 +44,16 @@ SHIPPED_PLANS: dict[str, dict[str, tuple[str, int] | None]] = {
 # the kinds beyond the default ones that a shipped plan looks for
 NAME_KINDS = {
     "names": {"PERSON"},
-    **dict.fromkeys(("redact", "erase", "pseudonymize"), {"PERSON", "USER_NAME", "USER_AT_HOST"}),
+    **dict.fromkeys(
+        ("redact", "erase", "pseudonymize"),
+        {"PERSON", "USER_NAME", "USER_AT_HOST", "BANK_ACCOUNT"},
+    ),
 }
 NAME_KINDS["strict"] = {
     "PERSON",
     "USER_NAME",
     "USER_AT_HOST",
+    "BANK_ACCOUNT",
     "DATE_TIME",
     "AGE",
     *(custom.name for custom in load_plan("strict").custom_kinds),

@@ -207,17 +207,8 @@ def _count_letters(texts: pa.LargeStringArray) -> I64:
 
 def _select_of_kind(cells: pl.Series, kind_name: str) -> pl.DataFrame:
     """The cells that are a value of a kind, where the name of their column is context enough."""
-    kind = all_kinds()[kind_name]
     values = pl.DataFrame({"value": cells.str.strip_chars(), "cell_no": np.arange(len(cells))})
-    values = values.filter(
-        kind.is_value(
-            values.with_columns(
-                bracketed=pl.lit(True), id_field=pl.lit(True), address_field=pl.lit(True)
-            )
-        )
-    )
-    if kind.check is not None and values.height:
-        values = values.filter(kind.check(values["value"]).is_null())
+    values = values.filter(all_kinds()[kind_name].is_labelled_value(values["value"]))
     return values.select(pl.lit(kind_name).alias("kind"), "value", "cell_no")
 
 

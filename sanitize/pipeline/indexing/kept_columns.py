@@ -250,7 +250,7 @@ def decide(
 
 def _says_kind(leaf: LeafPath, kind: str) -> bool:
     """True if the last name on the path to the strings names their kind, in the output."""
-    return find_kind_of_label([leaf.column, *leaf.field_names][-1]) == kind
+    return find_kind_of_label(leaf.name) == kind
 
 
 def _list_field_names(data_type: pa.DataType) -> list[str]:

@@ -15,7 +15,7 @@ import bisect
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol
 
 import numpy as np
@@ -33,6 +33,7 @@ from sanitize.core.text_cells import (
     get_step,
     is_text_type,
     iterate_leaf,
+    list_keyed_strings,
     list_text_leaves,
     replace_leaf,
     to_canonical_type,
@@ -44,6 +45,7 @@ from sanitize.pipeline.streaming.stream_state import TextField
 from sanitize.readers import jsonl
 from sanitize.readers.standard_form import find_faults, find_leaf, is_binary, null_out_rows
 from sanitize.readers.survey import Roles
+from sanitize.storage.corpus import CellColumn
 from sanitize.storage.records.record_shapes import (
     canonical_schema,
     encode_turns,
@@ -160,6 +162,7 @@ class FieldCells:
     path: LeafPath
     leaf: LeafPath
     is_whole: bool = False
+    keys: tuple[str, ...] = ()  # of texts inside JSON that have a column of their own
 
     @classmethod
     def apart(cls, field_no: int, path: LeafPath) -> FieldCells:
@@ -167,6 +170,10 @@ class FieldCells:
         return cls(
             path, LeafPath(f"texts {field_no}", (LIST_STEP,) if _is_list(path.steps) else ())
         )
+
+    def list_names(self, column: CellColumn) -> str | tuple[str, ...]:
+        """The name of the field that the texts of `column` fill; inside JSON the key of each."""
+        return column.flat.keys or self.keys or self.path.name
 
 
 @dataclass(frozen=True, repr=False)
@@ -377,12 +384,28 @@ class DictBatch:
             ],
             TEXT,
         )
-        fields = tuple(
+        fields = [
             FieldCells.apart(number, one.path) for number, one in enumerate(layout.text_fields)
-        )
-        for one in fields:
+        ]
+        for number, one in enumerate(fields):
             values, steps = [record.get(one.path.column) for record in records], one.path.steps
-            if one.leaf.steps:
+            if steps[-1:] == (JSON_STEP,):
+                strings = [
+                    [
+                        keyed
+                        for text in iterate_leaf(value, steps[:-1])
+                        if isinstance(text, str)
+                        for keyed in list_keyed_strings(text)
+                    ]
+                    for value in values
+                ]
+                columns[one.leaf.column] = pa.array(
+                    [[text for _, text in found] for found in strings], pa.large_list(TEXT)
+                )
+                fields[number] = replace(
+                    one, keys=tuple(key for found in strings for key, _ in found)
+                )
+            elif one.leaf.steps:
                 fill = layout.fills_missing(one.path)
                 lists = [
                     [
@@ -418,7 +441,7 @@ class DictBatch:
         return TextColumns(
             pa.table(columns),
             rows,
-            fields,
+            tuple(fields),
             kept,
             field_names,
             value_cells,

@@ -177,6 +177,10 @@ class ProcessedBatch:
     result: BatchResult
 
 
+# the texts of a field, and its name or that of each text
+_NamedTexts = tuple[pa.LargeStringArray, str | tuple[str, ...]]
+
+
 @dataclass(frozen=True, repr=False)
 class _BatchTexts:
     """A batch as read, and its texts."""
@@ -362,7 +366,7 @@ class StreamProcessor:
     ) -> Iterator[tuple[_BatchTexts, Sequence[SpanTable]]]:
         """Each batch with the occurrences in its texts; workers search later batches ahead."""
         workers, limit = self.settings.workers or 1, self.settings.max_doc_matches
-        search: Callable[[Sequence[pa.LargeStringArray]], Sequence[SpanTable]]
+        search: Callable[[Sequence[_NamedTexts]], Sequence[SpanTable]]
         if workers == 1:
             search = TextSearch(self.key, self._detection_spec, max_doc_matches=limit).run_columns
         else:
@@ -370,7 +374,15 @@ class StreamProcessor:
                 _search_in_worker, self.key.secret, self.key.is_public, self._detection_spec, limit
             )
         tasks = (
-            (inputs, [fill_null_texts(column.flat.texts) for column in inputs.columns])
+            (
+                inputs,
+                [
+                    (fill_null_texts(column.flat.texts), field.list_names(column))
+                    for field, column in zip(
+                        inputs.text_columns.fields, inputs.columns, strict=True
+                    )
+                ],
+            )
             for inputs in self._extract_texts(batches)
         )
         try:
@@ -693,7 +705,7 @@ def _search_in_worker(
     is_public: bool,
     detection_spec: DetectionSpec,
     max_doc_matches: int,
-    texts: Sequence[pa.LargeStringArray],
+    texts: Sequence[_NamedTexts],
 ) -> Sequence[SpanTable]:
     if not _worker_search:
         _worker_context.enter_context(custom_kinds(detection_spec.custom_kinds))

@@ -1,0 +1,248 @@
+r"""Finder `labels`: values that the name of their field says to be of a kind.
+
+    column or field    phone: `3125550178`            the whole cell
+    key inside JSON    `{"ssn": 456789012}`           the whole string, or the number
+    key in a text      `contactPhone=3125550178`, `<mobileNo>3125550178</mobileNo>`
+
+Which names say which kind: sanitize/kinds/labels.py. Values decide before names: a value that its
+kind does not accept (`Kind.is_labelled_value`) is not found, such as `iPhone 12` in a column
+`phone`. A field of people holds names or, where it is no name, a user name. `name` alone is the
+name of as many things as people: two to four words with capitals count there, none of which is an
+ordinary word, a place or an organization.
+
+In texts, a key is up to three words before `:`, `=` or `=>`, or a tag; its value ends at a
+delimiter, or at the first blank where only that much is of the kind. Places, organizations and
+secrets are found in fields only: in texts too many keys mean something else.
+
+Each text is searched by itself. Costs one regular expression over the texts, a lookup for each
+distinct key, and little for each labelled value.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import ClassVar
+
+import numpy as np
+import polars as pl
+import pyarrow as pa
+
+from sanitize.array_types import I64
+from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans, to_large_string
+from sanitize.core.intervals import overlaps_any
+from sanitize.core.keys import Key
+from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
+from sanitize.kinds.kind import all_kinds
+from sanitize.kinds.labels import find_kind_of_label, split_label
+from sanitize.kinds.person import NOBODY
+from sanitize.text.decodings.written_escapes import separate_escapes
+from sanitize.text.name_lexicon import (
+    COMMON_WORD,
+    FORM_FIELD,
+    LIST_WORD,
+    ORGANIZATION,
+    PLACE,
+    STOP_WORD,
+    TITLE,
+    load_name_lexicon,
+    lookup_words,
+)
+
+FINDER_NAME = "labels"
+SCORE = 0.85  # below 0.9, from which the finder `known` searches names everywhere
+_MAX_FIELD_BYTES, _MAX_BYTES_AFTER_KEY = 512, 160
+_PERSON, _USER_NAME, _PHONE_NUMBER = "PERSON", "USER_NAME", "PHONE_NUMBER"
+# of names of fields that are as often no people: `name` of a product, `user` of a chat
+_ANY_NAME, _ANY_USER = "name", "user"
+_AMBIGUOUS_NAMES: dict[tuple[str, ...], str] = {
+    ("name",): _ANY_NAME,
+    ("names",): _ANY_NAME,
+    **dict.fromkeys([("user",), ("users",), ("from",), ("to",), ("cc",), ("bcc",)], _ANY_USER),
+}
+_FIELDS_ONLY = ("place", "organization", "credential")  # categories
+_WORD = r"[\p{L}_][\p{L}\p{N}\p{M}_.$-]*"
+_QUOTE = r"(?:\\*[\"'“”«»`])?"
+_SEPARATOR = r"[ \t]*(?::=|=>|[:=：＝])(?:\*{1,2}|</[a-z]{1,6}>)?[ \t]*"
+_KEY = (
+    rf"{_WORD}(?: {_WORD}){{0,2}}{_QUOTE}{_SEPARATOR}{_QUOTE}"
+    rf"|<(?:{_WORD}:)?{_WORD}(?: [^<>]{{0,80}})?>"
+)
+# the name in what `_KEY` matches: of a tag without its attributes
+_NAME_OF_KEY = rf"\A(?:<((?:{_WORD}:)?{_WORD})|({_WORD}(?: {_WORD}){{0,2}}))"
+_AFTER_VALUE = r"[,;\r\n\t|&<>{}\[\]\"“”«»`]|  |' |'\z| [/–—] "
+_MIN_PHONE_DIGITS = 7  # of a number in a text
+# words that are no name
+_ORDINARY = COMMON_WORD | STOP_WORD | PLACE | ORGANIZATION | LIST_WORD | FORM_FIELD | TITLE
+_FULL_NAME = r"\A[\p{Lu}\p{Lo}]\S*(?: [\p{Lu}\p{Lo}]\S*){1,3}\z"
+_SPANS = {"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String}
+
+
+class Labels(Finder):
+    """Settings: `texts` (false: only fields and keys inside JSON, no keys in texts)."""
+
+    VERSION: ClassVar[int] = 1
+    supports_stream: ClassVar[bool] = True
+    texts: bool = True
+
+    @property
+    def kinds(self) -> tuple[str, ...]:
+        """The kinds that have labels."""
+        return tuple(name for name, kind in all_kinds().items() if kind.labels)
+
+    def open(self, key: Key, first_round_file: object) -> None:
+        """Builds the lexicon, once per process."""
+        load_name_lexicon()
+
+    def find_spans(self, column: TextColumn) -> FoundSpans:
+        """Returns the labelled values in a column of texts."""
+        buffers = TextBuffers.from_array(column.texts)
+        found = _find_fields(column, buffers)
+        if self.texts:
+            in_texts = _find_in_texts(separate_escapes(buffers), frozenset(column.opt_in_kinds))
+            found = pl.concat([found, in_texts])
+        found = _drop_known(found, buffers, column.known_spans)
+        names = tuple(found["kind"].unique(maintain_order=True))
+        numbers = {name: number for number, name in enumerate(names)}
+        return FoundSpans(
+            text_no=found["text_no"].to_numpy(),
+            start_byte=found["start_byte"].to_numpy(),
+            end_byte=found["end_byte"].to_numpy(),
+            kind_no=found["kind"].replace_strict(numbers, return_dtype=pl.Int32).to_numpy(),
+            kind_names=names,
+            score=np.full(found.height, SCORE, np.float32),
+        )
+
+
+def _find_fields(column: TextColumn, buffers: TextBuffers) -> pl.DataFrame:
+    """The texts that are a value as a whole, by the name of their field."""
+    if column.fields is None or not len(buffers.lengths):
+        return pl.DataFrame(schema=_SPANS)
+    opt_in = frozenset(column.opt_in_kinds)
+    kinds = pl.Series([_find_kind(name, opt_in) for name in column.fields.names], dtype=pl.String)
+    is_labelled = kinds.is_not_null().to_numpy()[column.fields.name_no]
+    rows = np.flatnonzero(is_labelled & (buffers.lengths <= _MAX_FIELD_BYTES))
+    texts = pl.Series(column.texts.take(pa.array(rows)), dtype=pl.String)
+    start = texts.str.len_bytes() - texts.str.strip_chars_start().str.len_bytes()
+    values = texts.str.strip_chars()
+    found = pl.DataFrame(
+        {
+            "text_no": rows,
+            "start_byte": start.cast(pl.Int64),
+            "end_byte": (start + values.str.len_bytes()).cast(pl.Int64),
+            "kind": _decide(values, kinds.gather(column.fields.name_no[rows]), opt_in),
+        },
+        _SPANS,
+    )
+    return found.filter(pl.col("kind").is_not_null())
+
+
+def _find_in_texts(buffers: TextBuffers, opt_in: frozenset[str]) -> pl.DataFrame:
+    """The values behind keys in texts."""
+    low, high = find_matches(buffers, _KEY)
+    keys = slice_spans(buffers, low, high).dictionary_encode()
+    groups = pl.Series(keys.dictionary, dtype=pl.String).str.extract_groups(_NAME_OF_KEY)
+    names = groups.struct.unnest().select(pl.coalesce(pl.all())).to_series()
+    kinds = pl.Series([_find_kind(name, opt_in, in_text=True) for name in names], dtype=pl.String)
+    key_no = np.asarray(keys.indices, np.int64)
+    rows = np.flatnonzero(kinds.is_not_null().to_numpy()[key_no])
+    # a key at the end of a text ends where the next one begins
+    text_no = np.searchsorted(buffers.offsets, low[rows], side="right") - 1
+    start = high[rows]
+    stop = np.minimum(start + _MAX_BYTES_AFTER_KEY, buffers.offsets[text_no + 1])
+    for _ in range(3):  # no part of a character
+        is_cut = stop < buffers.offsets[text_no + 1]
+        stop -= is_cut & ((buffers.data[np.where(is_cut, stop, 0)] & 0xC0) == 0x80)
+    after = pl.Series(slice_spans(buffers, start, stop), dtype=pl.String)
+    kind = kinds.gather(key_no[rows])
+    whole = after.str.extract(rf"(?s)\A(.*?)(?:{_AFTER_VALUE}|\z)").str.strip_chars_end(" .'\\")
+    first = after.str.extract(r"\A([^\s,;|&<>\"]*)").str.strip_chars_end(".'\\")
+    whole_kind = _decide(whole, kind, opt_in, in_text=True)
+    first_kind = _decide(first, kind, opt_in, in_text=True)
+    value = pl.select(pl.when(whole_kind.is_not_null()).then(whole).otherwise(first)).to_series()
+    start_byte = start - buffers.offsets[text_no]
+    found = pl.DataFrame(
+        {
+            "text_no": text_no,
+            "start_byte": start_byte,
+            "end_byte": start_byte + value.str.len_bytes().cast(pl.Int64),
+            "kind": pl.select(pl.coalesce(whole_kind, first_kind)).to_series(),
+        },
+        _SPANS,
+    )
+    return found.filter(pl.col("kind").is_not_null())
+
+
+def _drop_known(
+    found: pl.DataFrame, buffers: TextBuffers, known_spans: pl.DataFrame
+) -> pl.DataFrame:
+    """The spans without those that share bytes with a known one of their kind, each once."""
+    found = found.unique(maintain_order=True)
+    is_new = np.ones(found.height, np.bool_)
+    for (kind,), spans in known_spans.group_by("kind"):
+        rows = (found["kind"] == kind).arg_true().to_numpy()
+        edges = [
+            (buffers.offsets[table["text_no"].to_numpy()] + table[name].to_numpy())
+            for table in (found[rows], spans)
+            for name in ("start_byte", "end_byte")
+        ]
+        is_new[rows] = ~overlaps_any(*edges)
+    return found.filter(pl.Series(is_new, dtype=pl.Boolean))
+
+
+def _find_kind(name: str | None, opt_in: frozenset[str], *, in_text: bool = False) -> str | None:
+    """The kind that a name says, `_ANY_NAME` or `_ANY_USER`; None where it says none, or one that
+    is not searched (there)."""
+    kind = _read_name(name or "")
+    if kind is None or kind == _ANY_NAME or (kind == _ANY_USER and not in_text):
+        return kind
+    if kind == _ANY_USER or (all_kinds()[kind].opt_in and kind not in opt_in):
+        return None
+    return None if in_text and all_kinds()[kind].category in _FIELDS_ONLY else kind
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _read_name(name: str) -> str | None:
+    return _AMBIGUOUS_NAMES.get(split_label(name)) or find_kind_of_label(name)
+
+
+def _decide(
+    values: pl.Series, labels: pl.Series, opt_in: frozenset[str], *, in_text: bool = False
+) -> pl.Series:
+    """The kind of each value whose label says `labels`; null where it is no value of it."""
+    decided = pl.Series([None], dtype=pl.String).new_from_index(0, len(values))
+    for label in labels.unique(maintain_order=True).drop_nulls():
+        rows = (labels == label).arg_true()
+        own = values.gather(rows)
+        if label in (_PERSON, _ANY_NAME, _ANY_USER):
+            is_name = all_kinds()[_PERSON].is_labelled_value(own)
+            is_name &= _has_name_words(own, all_words=label != _PERSON)
+            if label != _PERSON:
+                is_name &= own.str.contains(_FULL_NAME)
+            is_user = own.str.contains("[0-9._-]") if label == _ANY_USER else own.is_not_null()
+            is_user &= all_kinds()[_USER_NAME].is_labelled_value(own)
+            is_user &= ~own.str.to_lowercase().is_in(NOBODY)
+            if in_text or label == _ANY_NAME or _USER_NAME not in opt_in:
+                is_user &= False
+            user = pl.when(is_user).then(pl.lit(_USER_NAME))
+            kind = pl.when(is_name).then(pl.lit(_PERSON)).otherwise(user)
+        else:
+            is_value = all_kinds()[label].is_labelled_value(own)
+            if in_text and label == _PHONE_NUMBER:
+                is_value &= own.str.count_matches("[0-9]") >= _MIN_PHONE_DIGITS
+            if in_text and label == _USER_NAME:
+                is_value &= _has_name_words(own)
+            kind = pl.when(is_value).then(pl.lit(label)).otherwise(None)
+        decided = decided.scatter(rows, pl.select(kind).to_series())
+    return decided
+
+
+def _has_name_words(values: pl.Series, *, all_words: bool = False) -> pl.Series:
+    """True where one of the words of a value, or all, may be a name: no ordinary word."""
+    text_no, flags = lookup_words(to_large_string(values.fill_null("")))
+    counts: list[I64] = [
+        np.bincount(text_no[selected], minlength=len(values))
+        for selected in (flags & _ORDINARY == 0, np.ones(len(flags), np.bool_))
+    ]
+    return pl.Series(
+        (counts[0] == counts[1]) & (counts[1] > 0) if all_words else counts[0] > 0, dtype=pl.Boolean
+    )
