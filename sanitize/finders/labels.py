@@ -86,8 +86,8 @@ class Labels(Finder):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds that have labels."""
-        return tuple(name for name, kind in all_kinds().items() if kind.labels)
+        """The kinds that have labels, and those whose name is one."""
+        return tuple(name for name in all_kinds() if _has_labels(name))
 
     def open(self, key: Key, first_round_file: object) -> None:
         """Builds the lexicon, once per process."""
@@ -155,9 +155,11 @@ def _find_in_texts(buffers: TextBuffers, opt_in: frozenset[str]) -> pl.DataFrame
     after = pl.Series(slice_spans(buffers, start, stop), dtype=pl.String)
     kind = kinds.gather(key_no[rows])
     whole = after.str.extract(rf"(?s)\A(.*?)(?:{_AFTER_VALUE}|\z)").str.strip_chars_end(" .'\\")
+    whole = whole.str.replace(r"\A([^(]*)\)\z", "$1")  # `(fax: 312-555-0178)`
     first = after.str.extract(r"\A([^\s,;|&<>\"]*)").str.strip_chars_end(".'\\")
     whole_kind = _decide(whole, kind, opt_in, in_text=True)
-    first_kind = _decide(first, kind, opt_in, in_text=True)
+    open_kind = kind.zip_with(whole_kind.is_null(), pl.Series([None], dtype=pl.String))
+    first_kind = _decide(first, open_kind, opt_in, in_text=True)
     value = pl.select(pl.when(whole_kind.is_not_null()).then(whole).otherwise(first)).to_series()
     start_byte = start - buffers.offsets[text_no]
     found = pl.DataFrame(
@@ -195,9 +197,21 @@ def _find_kind(name: str | None, opt_in: frozenset[str], *, in_text: bool = Fals
     kind = _read_name(name or "")
     if kind is None or kind == _ANY_NAME or (kind == _ANY_USER and not in_text):
         return kind
-    if kind == _ANY_USER or (all_kinds()[kind].opt_in and kind not in opt_in):
+    if kind == _ANY_USER or not _has_labels(kind):
         return None
-    return None if in_text and all_kinds()[kind].category in _FIELDS_ONLY else kind
+    if all_kinds()[kind].opt_in and kind not in opt_in:
+        return None
+    searched = all_kinds()[kind]
+    # addresses and links are found by their form wherever they are
+    is_found_anyway = bool(searched.pattern) and searched.phase == 1
+    return None if in_text and (searched.category in _FIELDS_ONLY or is_found_anyway) else kind
+
+
+def _has_labels(name: str) -> bool:
+    """Whether names of fields can say this kind; that of a kind without a pattern is too general,
+    such as `id_number`."""
+    kind = all_kinds()[name]
+    return kind.country is None and bool(kind.labels or kind.pattern)
 
 
 @functools.lru_cache(maxsize=1 << 16)

@@ -349,7 +349,10 @@ class Kind:
         is_value = self.is_value(
             candidates.with_columns(pl.lit(True).alias(name) for name in marks)
         )
-        return is_value if self.check is None else is_value & self.check(values).is_null()
+        if self.check is not None:  # which is defined for values that are accepted
+            rows = is_value.arg_true()
+            is_value = is_value.scatter(rows, self.check(values.gather(rows)).is_null())
+        return is_value
 
 
 def list_kinds(countries: Iterable[str] = (), named: Iterable[str] = ()) -> dict[str, Kind]:

@@ -110,6 +110,7 @@ KEYS = [
     ('phone="3125550178" x', "PHONE_NUMBER", "3125550178"),
     ("**Phone:** 3125550178", "PHONE_NUMBER", "3125550178"),
     ("phone: 3125550178 is mine", "PHONE_NUMBER", "3125550178"),
+    ("(fax: 312-555-0178)", "PHONE_NUMBER", "312-555-0178"),
     ("Ihre Telefonnummer: 3125550178.", "PHONE_NUMBER", "3125550178"),
     ('"ssn_last": null, "customer_ssn": "456789012"', "US_SSN", "456789012"),
     (r"{\"ssn\": \"456789012\"}", "US_SSN", "456789012"),
