@@ -9,7 +9,7 @@ import json
 import shutil
 import sys
 import textwrap
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
@@ -19,7 +19,7 @@ from sanitize.errors import ResourceError
 from sanitize.storage.disk_errors import DISK_ERRNOS
 
 if TYPE_CHECKING:
-    from sanitize.core.command_results import BlacklistCounts, KindCounts
+    from sanitize.core.command_results import BlacklistCounts, ColumnPolicy, KindCounts
 
 
 def print_result(
@@ -108,6 +108,26 @@ def format_kind_counts(kind_counts: Mapping[str, KindCounts]) -> str:
 
 
 LABEL_WIDTH = 16  # of the names of the lines of a summary
+
+
+_OUTCOMES = {
+    "sanitize": "searched",
+    "keep": "kept",
+    "pseudonymize": "keyed codes",
+    "drop": "left out",
+}
+_MAX_COLUMNS = 60  # of a table of columns
+
+
+def format_columns(columns: Sequence[ColumnPolicy]) -> str:
+    """A table of columns: what each is taken for, what becomes of it, and why."""
+    rows = [
+        (column.name, column.taken_for, _OUTCOMES[column.policy], column.why)
+        for column in columns[:_MAX_COLUMNS]
+    ]
+    if len(columns) > _MAX_COLUMNS:
+        rows.append((f"{len(columns) - _MAX_COLUMNS:,} more: see the manifest", "", "", ""))
+    return format_table(("column", "taken for", "becomes", "why"), rows)
 
 
 def format_facts(facts: Iterable[tuple[str, str]]) -> list[str]:

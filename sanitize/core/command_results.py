@@ -95,10 +95,13 @@ class KindCounts(KindOutcomes):
 
 @dataclass(frozen=True, kw_only=True)
 class ColumnPolicy:
-    """What is done with a column: `sanitize`, `keep`, `pseudonymize` or `drop`."""
+    """What is done with a column: `sanitize`, `keep`, `pseudonymize` or `drop`; what it is taken
+    for (`text`, `people`, `id`, a kind ...), and why."""
 
     name: str
     policy: str
+    taken_for: str = ""
+    why: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

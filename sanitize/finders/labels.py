@@ -20,45 +20,28 @@ distinct key, and little for each labelled value.
 
 from __future__ import annotations
 
-import functools
 from typing import ClassVar
 
 import numpy as np
 import polars as pl
 import pyarrow as pa
 
-from sanitize.array_types import I64
 from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans, to_large_string
 from sanitize.core.intervals import overlaps_any
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.kinds.kind import all_kinds
-from sanitize.kinds.labels import find_kind_of_label, split_label
+from sanitize.kinds.labels import AMBIGUOUS_PEOPLE_NAMES, find_kind_of_label, split_label
 from sanitize.kinds.person import NOBODY
 from sanitize.text.decodings.written_escapes import separate_escapes
-from sanitize.text.name_lexicon import (
-    COMMON_WORD,
-    FORM_FIELD,
-    LIST_WORD,
-    ORGANIZATION,
-    PLACE,
-    STOP_WORD,
-    TITLE,
-    load_name_lexicon,
-    lookup_words,
-)
+from sanitize.text.name_lexicon import count_ordinary_words, find_name_like, load_name_lexicon
 
 FINDER_NAME = "labels"
 SCORE = 0.85  # below 0.9, from which the finder `known` searches names everywhere
 _MAX_FIELD_BYTES, _MAX_BYTES_AFTER_KEY = 512, 160
 _PERSON, _USER_NAME, _PHONE_NUMBER = "PERSON", "USER_NAME", "PHONE_NUMBER"
-# of names of fields that are as often no people: `name` of a product, `user` of a chat
+# names of fields that are as often no people: `name` of a product, `user` of a chat
 _ANY_NAME, _ANY_USER = "name", "user"
-_AMBIGUOUS_NAMES: dict[tuple[str, ...], str] = {
-    ("name",): _ANY_NAME,
-    ("names",): _ANY_NAME,
-    **dict.fromkeys([("user",), ("users",), ("from",), ("to",), ("cc",), ("bcc",)], _ANY_USER),
-}
 _FIELDS_ONLY = ("place", "organization", "credential")  # categories
 _WORD = r"[\p{L}_][\p{L}\p{N}\p{M}_.$-]*"
 _QUOTE = r"(?:\\*[\"'“”«»`])?"
@@ -71,9 +54,6 @@ _KEY = (
 _NAME_OF_KEY = rf"\A(?:<((?:{_WORD}:)?{_WORD})|({_WORD}(?: {_WORD}){{0,2}}))"
 _AFTER_VALUE = r"[,;\r\n\t|&<>{}\[\]\"“”«»`]|  |' |'\z| [/–—] "
 _MIN_PHONE_DIGITS = 7  # of a number in a text
-# words that are no name
-_ORDINARY = COMMON_WORD | STOP_WORD | PLACE | ORGANIZATION | LIST_WORD | FORM_FIELD | TITLE
-_FULL_NAME = r"\A[\p{Lu}\p{Lo}]\S*(?: [\p{Lu}\p{Lo}]\S*){1,3}\z"
 _SPANS = {"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String}
 
 
@@ -214,9 +194,11 @@ def _has_labels(name: str) -> bool:
     return kind.country is None and bool(kind.labels or kind.pattern)
 
 
-@functools.lru_cache(maxsize=1 << 16)
 def _read_name(name: str) -> str | None:
-    return _AMBIGUOUS_NAMES.get(split_label(name)) or find_kind_of_label(name)
+    words = split_label(name)
+    if words in AMBIGUOUS_PEOPLE_NAMES:
+        return _ANY_NAME if words[-1] in ("name", "names") else _ANY_USER
+    return find_kind_of_label(name)
 
 
 def _decide(
@@ -229,9 +211,7 @@ def _decide(
         own = values.gather(rows)
         if label in (_PERSON, _ANY_NAME, _ANY_USER):
             is_name = all_kinds()[_PERSON].is_labelled_value(own)
-            is_name &= _has_name_words(own, all_words=label != _PERSON)
-            if label != _PERSON:
-                is_name &= own.str.contains(_FULL_NAME)
+            is_name &= _has_name_word(own) if label == _PERSON else _is_name_like(own)
             is_user = own.str.contains("[0-9._-]") if label == _ANY_USER else own.is_not_null()
             is_user &= all_kinds()[_USER_NAME].is_labelled_value(own)
             is_user &= ~own.str.to_lowercase().is_in(NOBODY)
@@ -244,19 +224,17 @@ def _decide(
             if in_text and label == _PHONE_NUMBER:
                 is_value &= own.str.count_matches("[0-9]") >= _MIN_PHONE_DIGITS
             if in_text and label == _USER_NAME:
-                is_value &= _has_name_words(own)
+                is_value &= _has_name_word(own)
             kind = pl.when(is_value).then(pl.lit(label)).otherwise(None)
         decided = decided.scatter(rows, pl.select(kind).to_series())
     return decided
 
 
-def _has_name_words(values: pl.Series, *, all_words: bool = False) -> pl.Series:
-    """True where one of the words of a value, or all, may be a name: no ordinary word."""
-    text_no, flags = lookup_words(to_large_string(values.fill_null("")))
-    counts: list[I64] = [
-        np.bincount(text_no[selected], minlength=len(values))
-        for selected in (flags & _ORDINARY == 0, np.ones(len(flags), np.bool_))
-    ]
-    return pl.Series(
-        (counts[0] == counts[1]) & (counts[1] > 0) if all_words else counts[0] > 0, dtype=pl.Boolean
-    )
+def _has_name_word(values: pl.Series) -> pl.Series:
+    """True where one of the words of a value is no ordinary word."""
+    ordinary, all_words = count_ordinary_words(to_large_string(values.fill_null("")))
+    return pl.Series(ordinary < all_words, dtype=pl.Boolean)
+
+
+def _is_name_like(values: pl.Series) -> pl.Series:
+    return pl.Series(find_name_like(to_large_string(values.fill_null(""))), dtype=pl.Boolean)

@@ -30,14 +30,16 @@ from sanitize.core.table_rendering import SummaryTable
 from sanitize.core.text_cells import is_text_type
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import MissingExtra, PlanError, UsageError
+from sanitize.pipeline.indexing.column_roles import describe_columns
 from sanitize.pipeline.indexing.index_build import IndexBuilder
+from sanitize.pipeline.indexing.index_state import resolve_policies
 from sanitize.pipeline.indexing.quarantine_limit import measure_loss
 from sanitize.pipeline.run import run_plan
 from sanitize.pipeline.run_state import plan_run
 from sanitize.plans.plan import DEFAULT_PLAN, Plan
 from sanitize.plans.python_api import ExplainOptions, public_function
 from sanitize.plans.settings import Settings, settings_of
-from sanitize.readers.column_policies import list_added_columns, resolve_column_policies
+from sanitize.readers.column_policies import list_added_columns
 from sanitize.readers.sandbox import SandboxedReader, survey_in_sandbox
 from sanitize.readers.staging import build_documents
 from sanitize.readers.survey import InputUnit, StagingResult, Survey, format_refusal
@@ -215,14 +217,8 @@ def explain_with_settings(
             settings.reading_memory_bytes,
             settings.max_doc_bytes,
         )
-        policies = resolve_column_policies(
-            survey.schema, survey.layout.main_column, settings.columns, survey.features
-        )
-        policies = {
-            name: policy
-            for name, policy in policies.items()
-            if name not in list_added_columns(survey.roles, survey.features)
-        }
+        policies = resolve_policies(survey, settings)
+        added = list_added_columns(survey.roles, survey.features)
         total_bytes = sum(size for _, size in survey.files)
         began = time.process_time()
         sample, quarantine = _write_sample(engine, survey, Path(folder), settings)
@@ -250,9 +246,10 @@ def explain_with_settings(
         ) as index:
             summary = run_plan(index, plan_run(index, sample_plan, Path(folder) / "out"))
             work = Path(folder) / "work"
+            saved_index = SavedIndex.read_complete(work)
             pairs = select_edit_samples(
-                SavedIndex.read_complete(work).documents,
-                index.inputs.leaves,
+                saved_index.documents,
+                saved_index.leaves,
                 work / RUNS_FOLDER / summary.plan_hash / "edits" / "00000.parquet",
                 6,
             )
@@ -260,6 +257,16 @@ def explain_with_settings(
                 _address_frequencies(work / VALUE_COUNTS_FILE)
                 if measured_curves is not None
                 else []
+            )
+            decided = [one for one in saved_index.decided_columns if one.name in policies]
+            policies |= {one.name: one.policy for one in decided}
+            columns = describe_columns(
+                survey.schema,
+                {name: policy for name, policy in policies.items() if name not in added},
+                survey.layout.main_column,
+                settings.columns.policies,
+                decided,
+                survey.features,
             )
             work_bytes = sum(file.stat().st_size for file in work.rglob("*") if file.is_file())
             out_bytes = sum(
@@ -293,7 +300,7 @@ def explain_with_settings(
         bytes=total_bytes,
         documents=documents,
         unreadable_files=len(survey.unreadable),
-        columns=[ColumnPolicy(name=name, policy=policy) for name, policy in policies.items()],
+        columns=columns,
         sampled_documents=summary.documents_in,
         sample=CorpusCounts(
             occurrences=summary.occurrences,

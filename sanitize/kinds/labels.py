@@ -13,7 +13,7 @@ import re
 import unicodedata
 from collections.abc import Mapping
 
-from sanitize.kinds.kind import Kind, all_kinds
+from sanitize.kinds.kind import all_kinds
 
 _MAX_NAME_LENGTH = 80  # in characters; a longer text is no name of a field
 # a name of this form counts, dates or flags a value, and does not hold one: `phone_count`, `has_ip`
@@ -24,6 +24,11 @@ _OTHER_LAST_WORDS = frozenset(
 _OTHER_FIRST_WORDS = frozenset("is has num n count total valid".split())
 _WORD_BOUNDARY = re.compile(
     r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|[^\w]+|_+"
+)
+# names that people have as often as things and the parties of a chat
+AMBIGUOUS_PEOPLE_NAMES = frozenset(
+    [("name",), ("names",), ("user",), ("users",), ("from",), ("to",), ("cc",), ("bcc",)]
+    + [("reply", "to")]
 )
 _TAG = re.compile(r"\A<?/?([^<>/]+)/?>?\Z")
 
@@ -67,8 +72,13 @@ def find_kind_of_label(name: str) -> str | None:
     >>> [find_kind_of_label(name) for name in ("customerEmail", "SSN", "電話番号", "email_count")]
     ['EMAIL_ADDRESS', 'US_SSN', 'PHONE_NUMBER', None]
     """
-    words = split_label(name)
-    kinds = _index_labels(tuple(all_kinds().items()))
+    return _find_kind(name, tuple(all_kinds()))
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _find_kind(name: str, kind_names: tuple[str, ...]) -> str | None:
+    """The kind among the active ones; `kind_names` are their names."""
+    words, kinds = split_label(name), _index_labels(kind_names)
     if kind := kinds.get("".join(words)):  # `ipv4`
         return kind
     while words and words[-1].isdigit():  # `phone_2`
@@ -80,11 +90,24 @@ def find_kind_of_label(name: str) -> str | None:
     return next(filter(None, found), None)
 
 
+def names_people(name: str, *, surely: bool = False) -> bool:
+    """Whether a field names people, by its name: `author`, `from`, `post_author`, `firstName`; not
+    `file_name` or `user_agent`. `surely`: not by a name that things have, too.
+
+    >>> names = ("Sender", "firstName", "file_name", "to", "user_agent")
+    >>> [name for name in names if names_people(name)]
+    ['Sender', 'firstName', 'to']
+    """
+    return find_kind_of_label(name) in ("PERSON", "USER_NAME") or (
+        not surely and split_label(name) in AMBIGUOUS_PEOPLE_NAMES
+    )
+
+
 @functools.lru_cache(maxsize=4)
-def _index_labels(kinds: tuple[tuple[str, Kind], ...]) -> Mapping[str, str]:
+def _index_labels(kind_names: tuple[str, ...]) -> Mapping[str, str]:
     """The kind of each label, written as one word."""
     found: dict[str, str] = {}
-    for name, kind in kinds:
-        for label in (name.lower().replace("_", ""), *kind.labels):
+    for name in kind_names:
+        for label in (name.lower().replace("_", ""), *all_kinds()[name].labels):
             found.setdefault(label.replace(" ", ""), name)
     return found

@@ -232,7 +232,7 @@ def summarize(
         canaries=replace(
             canary_counts, samples=checked_shards.select_publishable_samples(canary_counts.samples)
         ),
-        policies=state.index.published_policies,
+        columns=state.index.describe_columns(),
         public_key=state.index.key.is_public,
         ledger=ledger,
         kept_values=state.index.kept_values,

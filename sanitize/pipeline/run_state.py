@@ -106,7 +106,7 @@ class PlannedRun:
         per_split = ["per split"] if self.inputs.settings.per_split else []
         return self.plan.hash(
             self.inputs.fingerprints[increment_count - 1],
-            self.inputs.policies,
+            self.inputs.policies_by_name,
             versions,
             *per_split,
         )

@@ -40,7 +40,6 @@ from sanitize.stages.occurrence_table_writer import (
 from sanitize.storage.corpus import Documents
 from sanitize.storage.parquet_files import read_table
 from sanitize.storage.table_schemas import QuarantineRow
-from sanitize.text.name_lexicon import count_name_cells
 
 # a number, a hexadecimal code or a UUID, with or without a prefix
 _CODE_PATTERN = "^<?([A-Za-z0-9_-]+[/:])*[{]?[0-9A-Fa-f-]+[}]?>?$"
@@ -67,8 +66,10 @@ class FindTask:
     folder: Path  # attempts are written here: <table>.parquet
     detection_spec: DetectionSpec = DetectionSpec()
     first_round: FirstRoundFiles | None = None
-    # of `find_in_columns_task`: columns whose cells may all be names of people
+    # of `count_columns_task`: columns whose cells may all be names of people
     person_columns: tuple[str, ...] = ()
+    # columns that are called like people, of which counts say that they hold none
+    unlabelled_columns: tuple[str, ...] = ()
 
     @property
     def description(self) -> str:
@@ -114,10 +115,16 @@ def find_task(task: FindTask) -> FindResult:
         if list_text_leaves(pa.schema([task.documents.schema.field(name)]))
     )
     columns = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), *string_columns, "doc_id"])]
-    finder_pass = FinderPass(spec, task.leaves, task.key, max_doc_matches=task.max_doc_matches)
+    finder_pass = FinderPass(
+        spec,
+        task.leaves,
+        task.key,
+        max_doc_matches=task.max_doc_matches,
+        unlabelled_columns=task.unlabelled_columns,
+    )
     with OccurrenceTableWriter(task.folder, finder_pass.finder_names) as tables, finder_pass:
         for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):
-            table, unreadable = _split_readable_rows(table.combine_chunks(), task)
+            table, unreadable = split_readable_rows(table.combine_chunks(), task)
             tables.quarantine_rows += [
                 task.quarantine_row(doc_no, reason) for doc_no, reason in unreadable
             ]
@@ -187,41 +194,25 @@ def second_round_task(task: FindTask) -> OccurrenceCounts:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ColumnCounts:
-    """What is in the columns of one task. The first three have an entry for each of
-    `FindTask.leaves`, the others for each of its `person_columns`."""
+class ColumnFindings:
+    """What the finders find in each of `FindTask.leaves` of one task."""
 
     values: Sequence[Mapping[str, int]]  # occurrences by kind
     values_in_codes: Sequence[Mapping[str, int]]  # those in strings that are codes
     codes: Sequence[int]  # strings that are codes, by `_CODE_PATTERN`
-    name_cells: Sequence[int]
-    filled_cells: Sequence[int]
 
 
-def find_in_columns_task(task: FindTask) -> ColumnCounts:
+def find_in_columns_task(task: FindTask) -> ColumnFindings:
     """Search the columns that the output keeps, whose strings are `task.leaves`, with the finders
     that need only the texts. One pass over these columns; writes no file."""
     kind_names = list(all_kinds())
     # a row for each leaf, a column for each kind
     values, in_codes = np.zeros((2, len(task.leaves), len(kind_names)), np.int64)
     codes = np.zeros(len(task.leaves), np.int64)
-    columns = [
-        *dict.fromkeys([*(leaf.column for leaf in task.leaves), *task.person_columns, "doc_id"])
-    ]
-    cells = [(0, 0) for _ in task.person_columns]
+    columns = [*dict.fromkeys([*(leaf.column for leaf in task.leaves), "doc_id"])]
     with FinderPass(select_text_finders(task.detection_spec), task.leaves, task.key) as finder_pass:
         for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):
-            table, _ = _split_readable_rows(table.combine_chunks(), task)
-            if table.num_rows:
-                counts = count_name_cells(
-                    [table.column(name).chunk(0) for name in task.person_columns]
-                )
-                cells = [
-                    (names + more_names, filled + more)
-                    for (names, filled), (more_names, more) in zip(cells, counts, strict=True)
-                ]
-            if not task.leaves:
-                continue
+            table, _ = split_readable_rows(table.combine_chunks(), task)
             for group, found in finder_pass.find_in_batch(table).by_group if table.num_rows else []:
                 is_code = np.asarray(
                     pc.fill_null(pc.match_substring_regex(group.texts, _CODE_PATTERN), False)
@@ -237,12 +228,10 @@ def find_in_columns_task(task: FindTask) -> ColumnCounts:
         ]
         for counts in (values, in_codes)
     )
-    return ColumnCounts(
+    return ColumnFindings(
         values=by_kind,
         values_in_codes=by_kind_in_codes,
         codes=codes.tolist(),
-        name_cells=[names for names, _ in cells],
-        filled_cells=[filled for _, filled in cells],
     )
 
 
@@ -275,7 +264,7 @@ def select_text_finders(spec: DetectionSpec) -> DetectionSpec:
     )
 
 
-def _split_readable_rows(table: pa.Table, task: FindTask) -> tuple[pa.Table, list[tuple[int, str]]]:
+def split_readable_rows(table: pa.Table, task: FindTask) -> tuple[pa.Table, list[tuple[int, str]]]:
     """The readable rows of a batch, and (doc_no, reason) of each other one. Documents that were
     quarantined when they were staged are in neither."""
     is_readable = np.ones(table.num_rows, np.bool_)

@@ -3,7 +3,7 @@ occurrences per column."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
@@ -30,7 +30,13 @@ from sanitize.kinds.kind import all_kinds
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.stages.scanner import Scanner
 from sanitize.stages.span_conflicts import merge_spans
-from sanitize.storage.corpus import CellGroup, flatten_cells, group_cells, join_small_columns
+from sanitize.storage.corpus import (
+    CellColumn,
+    CellGroup,
+    flatten_cells,
+    group_cells,
+    join_small_columns,
+)
 from sanitize.text.mail_headers import HeaderBlocks
 
 TOO_MANY_MATCHES = "too_many_matches"  # reason of a quarantine
@@ -58,11 +64,13 @@ class FinderPass:
         *,
         known_values: ValueTable | None = None,
         max_doc_matches: int = NO_MATCH_LIMIT,
+        unlabelled_columns: Collection[str] = (),
     ) -> None:
         """`leaves` are the paths of the text cells. `second_round_input`: what the finders of the
         second round load; None in the first, and `known_values` those of the first, one row for
         each, ascending by id. `max_doc_matches`: what the finders of the first round may match in
-        one document."""
+        one document. `unlabelled_columns`: those whose name says nothing about their cells."""
+        self._unlabelled_columns = frozenset(unlabelled_columns)
         self._known_values = known_values or ValueTable.empty()
         self.leaves, self.key, self.second_round_input, self._max_doc_matches = (
             leaves,
@@ -135,7 +143,7 @@ class FinderPass:
                 rows = group.rows
                 if self.active_finders:
                     leaf_nos, text_counts = np.unique(group.leaf_no, return_counts=True)
-                    names = [columns[no].field_names for no in leaf_nos.tolist()]
+                    names = [self._name_fields(columns[no]) for no in leaf_nos.tolist()]
                     found = self.find_in_texts(
                         group.texts,
                         doc_no[rows],
@@ -165,6 +173,11 @@ class FinderPass:
                     self.matched_by_finder.get(self.finder_names[number], 0) + spans.matched_count
                 )
         return FoundInBatch(table, group_occurrences, unread)
+
+    def _name_fields(self, column: CellColumn) -> str | tuple[str, ...]:
+        """The name of the field that the texts of a column fill, or of that of each text."""
+        is_unlabelled = not column.leaf.steps and column.leaf.column in self._unlabelled_columns
+        return "" if is_unlabelled else column.field_names
 
     def find_in_texts(
         self,

@@ -16,7 +16,7 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sanitize.core.command_results import from_json
+from sanitize.core.command_results import ColumnPolicy, from_json
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
 from sanitize.errors import InputRefused, OutputBroken, UsageError
@@ -291,6 +291,7 @@ class SavedIndex:
     documents: Documents
     leaves: tuple[LeafPath, ...]
     policies: Mapping[str, str]
+    decided_columns: tuple[ColumnPolicy, ...]  # those that counts over the rows decided
     features: Mapping[str, Any]
     task_ranges: tuple[tuple[int, int], ...]  # first doc_no and last + 1 of each task
 
@@ -339,6 +340,9 @@ class SavedIndex:
                 LeafPath(column, tuple(steps)) for column, *steps in index_json["leaf_paths"]
             ),
             policies=index_json.get("policies", {}),
+            decided_columns=tuple(
+                from_json(ColumnPolicy, one) for one in index_json.get("decided_columns", [])
+            ),
             features=index_json.get("features", {}),
             task_ranges=tuple((low, high) for low, high in index_json["task_ranges"]),
         )
@@ -361,6 +365,7 @@ class SavedIndex:
             "schema_version": table_schemas.VERSION,
             **{one.name: getattr(self, one.name) for one in fields(self)},
             "increments": [asdict(increment) for increment in self.increments],
+            "decided_columns": [asdict(column) for column in self.decided_columns],
             "documents": self.documents.to_json(work),
             "leaf_paths": [[leaf.column, *leaf.steps] for leaf in self.leaves],
         }

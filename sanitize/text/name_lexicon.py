@@ -18,7 +18,7 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from sanitize.array_types import I32, I64, U64
+from sanitize.array_types import I32, I64, U64, Mask
 from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, to_large_string
 from sanitize.kernels import text_words
 from sanitize.kinds.person import faker_names
@@ -539,6 +539,36 @@ def count_name_cells(columns: Sequence[pa.LargeStringArray]) -> list[tuple[int, 
     return [
         *zip(np.bincount(column_no[is_name], minlength=len(columns)).tolist(), filled, strict=True)
     ]
+
+
+# words that are no part of a name
+_ORDINARY = COMMON_WORD | STOP_WORD | PLACE | ORGANIZATION | LIST_WORD | FORM_FIELD | TITLE
+_FULL_NAME_PATTERN = (
+    r"^\s*[\p{Lu}\p{Lo}][\p{L}\p{M}'’.-]*(?:\s+[\p{Lu}\p{Lo}][\p{L}\p{M}'’.-]*){1,3}\s*$"
+)
+
+
+def find_name_like(texts: pa.LargeStringArray) -> Mask:
+    """True for texts of two to four words with capitals, none of which is an ordinary word: names
+    that no list has, too.
+
+    >>> find_name_like(pa.array(["Zyq Blorbax", "Price List", "zyq blorbax"], pa.large_string()))
+    array([ True, False, False])
+    """
+    has_form = np.asarray(pc.match_substring_regex(texts, _FULL_NAME_PATTERN))
+    is_like = has_form.copy()
+    is_like[has_form] = count_ordinary_words(texts.filter(pa.array(has_form)))[0] == 0
+    return is_like
+
+
+def count_ordinary_words(texts: pa.LargeStringArray) -> tuple[I64, I64]:
+    """For each text the number of its words that are ordinary ones, and of all."""
+    text_no, flags = lookup_words(texts)
+    is_ordinary = flags & _ORDINARY > 0
+    return (
+        np.bincount(text_no[is_ordinary], minlength=len(texts)),
+        np.bincount(text_no, minlength=len(texts)),
+    )
 
 
 def lookup_words(texts: pa.LargeStringArray) -> tuple[I64, I32]:

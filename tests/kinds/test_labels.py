@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sanitize.kinds.kind import all_kinds
-from sanitize.kinds.labels import find_kind_of_label, split_label
+from sanitize.kinds.labels import find_kind_of_label, names_people, split_label
 
 LABELS = [(label, name) for name, kind in all_kinds().items() for label in kind.labels]
 SPELLINGS = {
@@ -91,3 +91,70 @@ def test_any_text_is_split(name: str) -> None:
     words = split_label(name)
     assert all(word and word == word.casefold() for word in words)
     assert find_kind_of_label(name) is None or words
+
+
+PERSON_COLUMNS = [
+    *(
+        "author",
+        "Author",
+        "sender",
+        "from",
+        "From",
+        "to",
+        "cc",
+        "username",
+        "user",
+        "user_name",
+        "name",
+        "full_name",
+        "firstName",
+    ),
+    *(
+        "last-name",
+        "surname",
+        "post_author",
+        "mail.sender",
+        "created_by",
+        "patient",
+        "display name",
+        "screenName",
+        "speaker",
+        "login",
+    ),
+    *("owner", "repo_owner", "assignee", "custodian", "realname", "screenname", "nick", "writer"),
+]
+OTHER_COLUMNS = [
+    *(
+        "text",
+        "title",
+        "subject",
+        "file_name",
+        "model_name",
+        "dataset_name",
+        "user_agent",
+        "from_date",
+        "n_authors_found",
+        "source",
+        "url",
+    ),
+    *(
+        "role",
+        "tokens",
+        "language",
+        "nameplate",
+        "fromage",
+        "usernames_count",
+        "author_bio",
+        "owner_type",
+    ),
+]
+
+
+@pytest.mark.parametrize("name", PERSON_COLUMNS)
+def test_columns_that_name_people(name: str) -> None:
+    assert names_people(name)
+
+
+@pytest.mark.parametrize("name", OTHER_COLUMNS)
+def test_columns_that_do_not(name: str) -> None:
+    assert not names_people(name)

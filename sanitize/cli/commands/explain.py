@@ -8,7 +8,13 @@ from typing import Annotated
 import typer
 
 import sanitize
-from sanitize.cli.console import format_blacklist, format_facts, format_kind_counts, print_result
+from sanitize.cli.console import (
+    format_blacklist,
+    format_columns,
+    format_facts,
+    format_kind_counts,
+    print_result,
+)
 from sanitize.cli.options import (
     FROM_OPTIONS,
     AsJson,
@@ -64,8 +70,6 @@ def command(
 
 def format_preview(preview: sanitize.ExplainResult) -> str:
     """The result of `explain` as text."""
-    from sanitize.readers.column_policies import format_policies
-
     estimate, plan = preview.estimate, preview.plan
     documents = (
         f"{preview.documents:,} documents"
@@ -94,7 +98,6 @@ def format_preview(preview: sanitize.ExplainResult) -> str:
         facts.append(("refused", f"a run would stop: {preview.refusal}"))
     facts += [
         *([("shape", preview.shape)] if preview.shape else []),
-        ("columns", format_policies(preview.columns)),
         (
             "estimate",
             (
@@ -115,6 +118,8 @@ def format_preview(preview: sanitize.ExplainResult) -> str:
             )
         )
     lines = format_facts([*facts, *(("note", note) for note in preview.notes)])
+    if len(preview.columns) > 1:
+        lines += ["", format_columns(preview.columns)]
     lines += [
         "",
         f"In the first {preview.sampled_documents:,} documents:",

@@ -11,6 +11,7 @@ import sanitize
 from sanitize.cli.console import (
     LABEL_WIDTH,
     format_blacklist,
+    format_columns,
     format_facts,
     format_kind_counts,
     print_result,
@@ -95,7 +96,6 @@ def command(
 
 
 def _format_summary(summary: sanitize.RunResult, plan_text: str) -> str:
-    from sanitize.readers.column_policies import format_policies
     from sanitize.storage.remote_storage import is_url
 
     out, work, check = summary.out, summary.work, summary.verify
@@ -131,6 +131,8 @@ def _format_summary(summary: sanitize.RunResult, plan_text: str) -> str:
             )
         )
     lines += [*format_facts(facts), "", format_kind_counts(summary.by_kind), ""]
+    if len(summary.columns) > 1:
+        lines += [format_columns(summary.columns), ""]
     facts = [(line.name, line.text) for line in summary.verdict]
     if not summary.publishable and check.mode != "full":
         facts.append(("publish", f"run again without --verify {check.mode}, with --replace"))
@@ -140,7 +142,6 @@ def _format_summary(summary: sanitize.RunResult, plan_text: str) -> str:
         facts.append(
             ("splits", ", ".join(f"{name} {rows:,}" for name, rows in summary.splits.items()))
         )
-    facts.append(("columns", format_policies(summary.columns)))
     if summary.blacklist:
         facts.append(("blacklist", format_blacklist(summary.blacklist)))
     for part in summary.editor_reports:

@@ -16,6 +16,7 @@ import contextlib
 import errno
 import functools
 import itertools
+import operator
 import os
 import shutil
 import sys
@@ -30,7 +31,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from sanitize.core import failpoints
-from sanitize.core.command_results import KeptValues
+from sanitize.core.command_results import ColumnPolicy, KeptValues
 from sanitize.engines import spark, spark_session
 from sanitize.engines.local import LocalEngine
 from sanitize.engines.task_runner import FolderTask, TaskRunner
@@ -43,7 +44,13 @@ from sanitize.errors import (
 )
 from sanitize.finders.known import read_known_list
 from sanitize.kinds.kind import custom_kinds
-from sanitize.pipeline.indexing import index_reuse, kept_columns, quarantine_limit
+from sanitize.kinds.labels import names_people
+from sanitize.pipeline.indexing import (
+    column_roles,
+    index_reuse,
+    kept_columns,
+    quarantine_limit,
+)
 from sanitize.pipeline.indexing.index_state import (
     EarlierIndex,
     Index,
@@ -68,7 +75,7 @@ from sanitize.readers.survey import (
     Survey,
     with_sample,
 )
-from sanitize.stages import aggregates, detection, second_round_input
+from sanitize.stages import aggregates, column_counts, detection, second_round_input
 from sanitize.stages.occurrence_table_writer import OccurrenceCounts
 from sanitize.storage import private_folder, queries, table_schemas
 from sanitize.storage.corpus import DocumentFile, Documents
@@ -333,6 +340,7 @@ class IndexBuilder:
         with self.tasks.measure("read"):
             corpus = self._cut_into_tasks(survey, staged)
             quarantined = _write_staging_quarantine(corpus)
+        corpus = self._decide_columns(corpus, quarantined)
         reused = (
             earlier_index is not None
             and earlier_index.complete
@@ -347,7 +355,10 @@ class IndexBuilder:
             corpus,
             pa.concat_tables([read_table(path) for path in _list_staging_quarantine_files(corpus)]),
         )
-        kept_values = [] if plan is None else self._check_kept_columns(corpus, plan, quarantined)
+        kept_values: list[KeptValues] = []
+        if plan is not None:
+            kept_values, coded_ids = self._check_kept_columns(corpus, plan, quarantined)
+            corpus = corpus.with_columns(coded_ids)
         results = self.tasks.run(
             "detect",
             [
@@ -474,12 +485,53 @@ class IndexBuilder:
         )
         return reading.read()
 
+    def _decide_columns(self, corpus: ReadCorpus, quarantined: list[int]) -> ReadCorpus:
+        """The corpus with what counts over all rows decide about its columns; an append goes by
+        what the first run decided."""
+        if corpus.closed_increments:
+            return corpus.with_columns(corpus.earlier.decided_columns)
+        decided = {*corpus.settings.columns.policies, corpus.leaves[0].column}
+        schema = corpus.survey.schema
+        names = column_roles.list_candidates(schema, corpus.policies, decided)
+        if not names:
+            return corpus
+        jobs = [
+            Job(
+                function=column_counts.count_columns_task,
+                result_type=column_counts.ColumnCounts,
+                task=replace(
+                    _create_find_task(corpus, low, high, quarantined, f"columns-{task_no}"),
+                    person_columns=names,
+                ),
+                record_path=corpus.workspace
+                / TASKS_FOLDER
+                / "column_cells"
+                / f"{task_no:05d}.json",
+                fingerprint=corpus.record_fingerprint(
+                    "find", "column cells", column_counts.VERSION, names
+                ),
+                outputs={},
+            )
+            for task_no, (low, high) in enumerate(corpus.task_ranges)
+        ]
+        results = self.tasks.run("column_cells", jobs)
+        decisions = [
+            column_roles.decide_column(name, functools.reduce(operator.add, counts))
+            for name, *counts in zip(names, *(one.columns for one in results), strict=True)
+        ]
+        return corpus.with_columns(
+            [
+                ColumnPolicy(name=name, policy=policy, taken_for=taken_for, why=why)
+                for name, (policy, taken_for, why) in zip(names, decisions, strict=True)
+            ]
+        )
+
     def _check_kept_columns(
         self, corpus: ReadCorpus, plan: Plan, quarantined: list[int]
-    ) -> list[KeptValues]:
+    ) -> tuple[list[KeptValues], list[ColumnPolicy]]:
         """Search the columns that the output keeps, and all names; returns the decisions for the
-        manifest, or raises LeakFound. An append searches only its own documents: the files of
-        earlier increments may be missing now."""
+        manifest and the columns that become codes, or raises LeakFound. An append searches only its
+        own documents: the files of earlier increments may be missing now."""
         first_task = len(corpus.earlier.task_ranges)
         task_nos = range(first_task, len(corpus.task_ranges))
         tasks = [
@@ -493,27 +545,16 @@ class IndexBuilder:
             kept_columns.check_names(
                 corpus.survey.schema, corpus.policies, plan, tasks[0], corpus.survey.features
             )
-        if fields := kept_columns.list_person_fields(corpus.leaves):
-            corpus.notes.append(
-                f"{', '.join(fields)}: named like fields that name people. They are searched like"
-                " any text: a user name alone is not found"
-            )
-        candidates: tuple[str, ...] = ()
-        if not corpus.closed_increments:  # the columns of an append are decided by the first run
-            decided = {*corpus.settings.columns.policies, corpus.leaves[0].column}
-            candidates = kept_columns.list_person_candidates(
-                corpus.survey.schema, corpus.policies, decided
-            )
-        if not leaves and not candidates:
-            return []
+        if not leaves:
+            return [], []
         jobs = [
             Job(
                 function=detection.find_in_columns_task,
-                result_type=detection.ColumnCounts,
-                task=replace(task, leaves=leaves, person_columns=candidates),
+                result_type=detection.ColumnFindings,
+                task=replace(task, leaves=leaves),
                 record_path=corpus.workspace / TASKS_FOLDER / "columns" / f"{task_no:05d}.json",
                 fingerprint=corpus.record_fingerprint(
-                    "find", "columns", [str(leaf) for leaf in leaves], candidates
+                    "find", "columns", [str(leaf) for leaf in leaves]
                 ),
                 outputs={},
             )
@@ -521,8 +562,13 @@ class IndexBuilder:
         ]
         renamed_columns = find_renamed_columns(asdict(corpus.settings.columns.roles))
         results = self.tasks.run("columns", jobs)
-        kept_columns.refuse_person_columns(results, candidates)
-        return kept_columns.decide(results, leaves, plan, renamed_columns)
+        # earlier increments have the ids as they are
+        may_code_ids = (
+            not corpus.closed_increments and "doc_id" not in corpus.settings.columns.policies
+        )
+        return kept_columns.decide(
+            results, leaves, plan, renamed_columns, may_code_ids=may_code_ids
+        )
 
     def _run_second_round(
         self, corpus: ReadCorpus, results: Sequence[detection.FindResult], quarantined: list[int]
@@ -682,6 +728,11 @@ def _create_find_task(
         max_doc_matches=corpus.settings.max_doc_matches,
         output_columns=tuple(name for name, policy in corpus.policies.items() if policy != "drop"),
         quarantined_docs=tuple(row for row in quarantined if low <= row < high),
+        unlabelled_columns=tuple(
+            one.name
+            for one in corpus.decided_columns
+            if one.policy == "sanitize" and names_people(one.name)
+        ),
         folder=corpus.workspace / SPILL_FOLDER / spill,
         detection_spec=corpus.detection_spec,
     )

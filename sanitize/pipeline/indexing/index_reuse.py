@@ -79,6 +79,7 @@ def prepare_append(
         increments=closed_increments,
         documents=replace(documents, files=documents.files[:closed_unit_count]),
         task_ranges=index.task_ranges[:closed_task_count],
+        decided_columns=index.decided_columns,
     )
     inputs = create_inputs(empty_survey, resolve_policies(empty_survey, settings), earlier)
     _check_same_index(inputs, index)

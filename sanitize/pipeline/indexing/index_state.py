@@ -15,15 +15,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import pyarrow as pa
 
-from sanitize.core.command_results import KeptValues
+from sanitize.core.command_results import ColumnPolicy, KeptValues
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath
 from sanitize.errors import InputRefused
-from sanitize.pipeline.indexing import index_increments
+from sanitize.pipeline.indexing import column_roles, index_increments
 from sanitize.pipeline.manifest import get_library_versions
 from sanitize.pipeline.run_results import IndexResult
 from sanitize.plans.detection_spec import DetectionSpec
@@ -56,6 +56,7 @@ class EarlierIndex:
     documents: Documents | None = None
     task_ranges: tuple[tuple[int, int], ...] = ()
     restart_open_increment: bool = False  # an increment that was not published starts again
+    decided_columns: tuple[ColumnPolicy, ...] = ()
 
     @property
     def document_count(self) -> int:
@@ -76,12 +77,13 @@ class IndexInputs:
     given_inputs: tuple[Path | str, ...]
     input_set: InputSet  # the inputs as given, with those fetched from URLs
     survey: Survey  # of the files that this command reads
-    policies: dict[str, str]
+    policies: dict[str, str]  # by options, types and names
     leaves: tuple[LeafPath, ...]  # the text cells of a document, the main text first
     earlier: EarlierIndex
     keep_input: bool  # the index of another input is refused, even with `replace`
     user_umask: int  # the user's own, for published files
     notes: list[str]  # for the user; grows while the command runs
+    decided_columns: tuple[ColumnPolicy, ...] = ()  # what counts over the rows decided
     # for each input file: its state when it was hashed, sha256; grows as files are hashed
     file_hashes: dict[str, tuple[FileState | None, str]] = field(default_factory=dict)
 
@@ -154,11 +156,18 @@ class IndexInputs:
             (table_schemas.VERSION, staging.VERSION, detection.VERSION),
             detection.hash_kind_sources(),
             (settings.rows_per_shard, settings.max_doc_bytes, settings.max_doc_matches),
-            [str(leaf) for leaf in self.leaves],
+            # what counts decide follows from these and the input
+            [str(leaf) for leaf in find_leaves(self.survey, self.policies_by_name)],
+            column_roles.VERSION,
             self.detection_settings,
             *self.sample_fingerprint,
             *([self.survey.features] if self.survey.features else []),
         )
+
+    @functools.cached_property
+    def policies_by_name(self) -> dict[str, str]:
+        """The policy of each column by options, types and names."""
+        return resolve_policies(self.survey, self.settings)
 
     @property
     def published_policies(self) -> dict[str, str]:
@@ -244,6 +253,7 @@ class IndexInputs:
             documents=documents,
             leaves=self.leaves,
             policies=self.policies,
+            decided_columns=self.decided_columns,
             features=self.survey.features,
             task_ranges=tuple(task_ranges),
         ).write(self.workspace)
@@ -358,7 +368,11 @@ class IndexInputs:
 def resolve_policies(survey: Survey, settings: Settings) -> dict[str, str]:
     """The policy of each column of the surveyed files."""
     return resolve_column_policies(
-        survey.schema, survey.layout.main_column, settings.columns, survey.features
+        survey.schema,
+        survey.layout.main_column,
+        settings.columns,
+        survey.features,
+        column_roles.find_people_columns(survey.schema),
     )
 
 
@@ -374,7 +388,8 @@ def find_leaves(survey: Survey, policies: Mapping[str, str]) -> tuple[LeafPath, 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
 class ReadCorpus(IndexInputs):
-    """Inputs that are read: their documents, and the tasks that these are cut into."""
+    """Inputs that are read: their documents, and the tasks that these are cut into. `policies` and
+    `leaves` are those that counts over the rows decided."""
 
     documents: Documents
     task_ranges: tuple[tuple[int, int], ...]  # first doc_no and last + 1 of each task
@@ -387,6 +402,29 @@ class ReadCorpus(IndexInputs):
         firsts = [file.first_doc_no for file in files]
         splits = [files[bisect.bisect_right(firsts, low) - 1].split for low, _ in self.task_ranges]
         return [split or TRAIN for split in splits] if any(splits) else splits
+
+    def describe_columns(self) -> list[ColumnPolicy]:
+        """What becomes of each column that the files have, and why."""
+        survey = self.survey
+        return column_roles.describe_columns(
+            survey.schema,
+            self.published_policies,
+            survey.layout.main_column,
+            self.settings.columns.policies,
+            self.decided_columns,
+            survey.features,
+        )
+
+    def with_columns(self, decided: Sequence[ColumnPolicy]) -> Self:
+        """The same with the policies that counts over the rows decided for some columns."""
+        policies = self.policies | {one.name: one.policy for one in decided}
+        by_name = {one.name: one for one in (*self.decided_columns, *decided)}
+        return replace(
+            self,
+            policies=policies,
+            leaves=find_leaves(self.survey, policies),
+            decided_columns=tuple(by_name.values()),
+        )
 
     def task_files(self, *folder_names: str) -> list[Path]:
         """The files of a table of WORK, one per task."""

@@ -22,18 +22,18 @@ from typing import Any
 
 import pyarrow as pa
 
-from sanitize.core.command_results import KeptValues
+from sanitize.core.command_results import ColumnPolicy, KeptValues
 from sanitize.core.text_cells import LeafPath, list_text_leaves
 from sanitize.errors import LeakFound
 from sanitize.kinds.kind import all_kinds
-from sanitize.kinds.labels import find_kind_of_label, split_label
+from sanitize.kinds.labels import find_kind_of_label, names_people, split_label
 from sanitize.pipeline.indexing.column_value_finder import ValueLeaf, number_texts_type
 from sanitize.plans.plan import Plan
-from sanitize.readers.column_policies import make_undecided_error, names_people
-from sanitize.stages.detection import ColumnCounts, FindTask, find_in_texts
+from sanitize.stages.detection import ColumnFindings, FindTask, find_in_texts
 from sanitize.storage.records.dataset_features import list_label_names
 from sanitize.verification.shard_reading import describe_column
 
+_IDS = LeafPath("doc_id")
 # categories of kinds whose name in the name of a column says that it identifies people
 _IDENTIFYING_CATEGORIES = frozenset(("contact", "network", "financial", "identifier", "credential"))
 # words before `id`, `no` and the like in names of columns that number people: `customer_id`
@@ -42,7 +42,6 @@ _NUMBERED_WORDS = frozenset(
     " tenant".split()
 )
 _NUMBER_WORDS = frozenset("id ids uid uuid no nr number num code key ref".split())
-_MIN_NAME_CELLS = 2  # one says nothing about a column
 # numbers that are recognised by a check digit, or by their length alone
 _CHANCE_CATEGORIES = ("financial", "identifier")
 # a random number passes a check digit modulo 10 with this probability; measured: 4 % of 16 digits,
@@ -53,47 +52,6 @@ _MAX_CHANCE = 0.10
 def kept_leaves(schema: pa.Schema, policies: Mapping[str, str]) -> tuple[LeafPath, ...]:
     """The strings of the columns that the output keeps unchanged."""
     return tuple(leaf for leaf in list_text_leaves(schema) if policies[leaf.column] == "keep")
-
-
-def list_person_candidates(
-    schema: pa.Schema, policies: Mapping[str, str], decided: Collection[str]
-) -> tuple[str, ...]:
-    """The columns of plain strings that may name people: all but those in `decided`, the id and the
-    user."""
-    return tuple(
-        column.name
-        for column in schema
-        if column.type == pa.large_string()
-        and policies[column.name] == "sanitize"
-        and column.name not in {*decided, "doc_id", "user_id"}
-    )
-
-
-def refuse_person_columns(results: Sequence[ColumnCounts], columns: Sequence[str]) -> None:
-    """Raises UsageError where at least half of the cells of a column are names of people: a name
-    that no list has would stay in it."""
-    counts = [
-        (
-            sum(result.name_cells[no] for result in results),
-            sum(result.filled_cells[no] for result in results),
-        )
-        for no in range(len(columns))
-    ]
-    undecided = [
-        name
-        for name, (names, filled) in zip(columns, counts, strict=True)
-        if names >= _MIN_NAME_CELLS and 2 * names >= filled
-    ]
-    if undecided:
-        raise make_undecided_error(undecided)
-
-
-def list_person_fields(leaves: Collection[LeafPath]) -> list[str]:
-    """The paths of strings inside of objects that are searched (`leaves`, the main text first) and
-    whose last name names people, such as `messages[].author`."""
-    _, *others = leaves
-    leaves = [leaf for leaf in others if leaf.steps]
-    return [str(leaf) for leaf in leaves if leaf.field_names and names_people(leaf.field_names[-1])]
 
 
 def check_names(
@@ -200,18 +158,22 @@ def _numbers_people(name: str) -> bool:
 
 
 def decide(
-    results: Sequence[ColumnCounts],
+    results: Sequence[ColumnFindings],
     leaves: Sequence[LeafPath],
     plan: Plan,
     renamed_columns: Mapping[str, str],
-) -> list[KeptValues]:
-    """The decision on each kind that was found in a kept column, for the manifest. Raises
-    LeakFound, with the ways out, if one has none.
+    *,
+    may_code_ids: bool,
+) -> tuple[list[KeptValues], list[ColumnPolicy]]:
+    """The decision on each kind that was found in a kept column, for the manifest, and the columns
+    that become keyed codes instead: with `may_code_ids` the ids, which nobody chose to keep. Raises
+    LeakFound, with the ways out, if a kind has none.
 
     `results` are those of `find_in_columns_task`; `renamed_columns` those of
     `find_renamed_columns`.
     """
     decisions, undecided = [], []
+    coded = dict[str, ColumnPolicy]()
     for leaf_no, leaf in enumerate(leaves):
         by_kind = sum((Counter(one.values[leaf_no]) for one in results), Counter[str]())
         in_codes = sum((Counter(one.values_in_codes[leaf_no]) for one in results), Counter[str]())
@@ -232,6 +194,10 @@ def decide(
                 decisions.append(
                     KeptValues(column=str(leaf), kind=kind, values=count, kept_for=reason)
                 )
+            elif may_code_ids and leaf == _IDS:
+                coded[leaf.column] = ColumnPolicy(
+                    name=leaf.column, policy="pseudonymize", taken_for="id", why=f"holds {kind}"
+                )
             else:
                 undecided.append((leaf, kind, count))
     if undecided:
@@ -245,7 +211,7 @@ def decide(
             " COLUMN), sanitize it (--sanitize COLUMN), or rename it in the input after what it"
             " holds, such as url, to keep that (--keep COLUMN). Then run again"
         )
-    return decisions
+    return [one for one in decisions if one.column not in coded], [*coded.values()]
 
 
 def _says_kind(leaf: LeafPath, kind: str) -> bool:

@@ -39,6 +39,7 @@ from sanitize.core.text_cells import (
     to_canonical_type,
 )
 from sanitize.errors import InputRefused, UsageError, suggest_names
+from sanitize.kinds.labels import names_people
 from sanitize.pipeline.indexing.column_value_finder import ValueLeaf, list_cells
 from sanitize.pipeline.indexing.kept_columns import describe_value_leaf, select_value_leaves
 from sanitize.pipeline.streaming.stream_state import TextField
@@ -114,14 +115,18 @@ class StreamLayout:
         """The column with the author of a record."""
         return self.roles.user or "user_id"
 
-    def get_policy(self, column: str) -> str:
-        """The column policy: sanitize, keep, pseudonymize or drop."""
+    def get_policy(self, column: str, value: object = "") -> str:
+        """The column policy: sanitize, keep, pseudonymize or drop. A text in a column whose name
+        surely names people becomes a code; lists and objects there are searched, as `value` is
+        one."""
         if column == self.main_column:  # also if it is the id or user column
             return "sanitize"
-        return self.policies.get(
-            column,
-            {self.id_column: "keep", self.user_column: "pseudonymize"}.get(column, "sanitize"),
-        )
+        if column in self.policies:
+            return self.policies[column]
+        if column in (self.id_column, self.user_column):
+            return "keep" if column == self.id_column else "pseudonymize"
+        is_person = isinstance(value, str | None) and names_people(column, surely=True)
+        return "pseudonymize" if is_person else "sanitize"
 
     def add_column(self, column: str) -> bool:
         """Register a column; returns True if it is new."""
@@ -285,17 +290,17 @@ class DictBatch:
                 continue
             names.update(record)
             for column, value in record.items():
-                if column not in flat_columns and layout.get_policy(column) == "sanitize":
-                    is_new = layout.add_column(column)
-                    if isinstance(value, str) or (is_new and value is None):
-                        flat_columns.add(column)
-                        layout.add_text_field(LeafPath(column), is_new)
-                    elif isinstance(value, dict | list):
-                        for steps in _find_string_paths(value, (), names):
-                            layout.add_text_field(LeafPath(column, steps), is_new)
-                elif isinstance(value, dict | list) and layout.get_policy(column) == "sanitize":
+                if layout.get_policy(column, value) != "sanitize":
+                    continue
+                is_new = column not in flat_columns and layout.add_column(column)
+                if isinstance(value, dict | list):
                     for steps in _find_string_paths(value, (), names):
-                        layout.add_text_field(LeafPath(column, steps), False)
+                        layout.add_text_field(LeafPath(column, steps), is_new)
+                elif column not in flat_columns and (
+                    isinstance(value, str) or (is_new and value is None)
+                ):
+                    flat_columns.add(column)
+                    layout.add_text_field(LeafPath(column), is_new)
         good_rows = [row for row in range(len(self.rows)) if row not in self.quarantined]
         while True:
             try:
@@ -424,15 +429,15 @@ class DictBatch:
                 )
         kept: list[tuple[pa.LargeStringArray, I64]] = []
         for column in field_names:
-            policy = layout.get_policy(column)
             for iterate, policies in (
                 (_iterate_strings, ("keep",)),
                 (_iterate_numbers, ("keep", "sanitize")),
             ):
                 found = [
                     (row, text)
-                    for row, record in enumerate(records if policy in policies else ())
-                    for text in iterate(record.get(column))
+                    for row, record in enumerate(records)
+                    if layout.get_policy(column, value := record.get(column)) in policies
+                    for text in iterate(value)
                 ]
                 if found:
                     text_rows, texts = zip(*found, strict=True)
@@ -458,9 +463,6 @@ class DictBatch:
         """See `StreamBatch`."""
         rows: list[Row | None] = [self.rows[row] for row in text_columns.record_rows.tolist()]
         dropped = [name for name in text_columns.field_names if layout.get_policy(name) == "drop"]
-        pseudonymized = [
-            name for name in text_columns.field_names if layout.get_policy(name) == "pseudonymize"
-        ]
         changed: dict[int, Row] = {}
 
         def copy_of_row(row: int) -> Row:
@@ -483,14 +485,18 @@ class DictBatch:
                     record_copy[column] = replace_leaf(
                         record_copy[column], steps, new_texts, fill_missing=fill
                     )
-        for name in pseudonymized:
+        for name in text_columns.field_names:
             # as in a run, a pseudonym is made of the text of a value: of the digits of a number, of
             # the JSON of a nested value
             rows_and_values = [
                 (row, value)
                 for row, record in enumerate(rows)
-                if record is not None and (value := record.get(name)) is not None
+                if record is not None
+                and (value := record.get(name)) is not None
+                and layout.get_policy(name, value) == "pseudonymize"
             ]
+            if not rows_and_values:
+                continue
             column = "user_id" if name == layout.user_column else name
             pseudonyms = pseudonymize_column(
                 pa.array([_to_text(value) for _, value in rows_and_values], TEXT), column, key
@@ -576,8 +582,9 @@ class ArrowBatch:
     def _get_policy(self, layout: StreamLayout, column: str) -> str:
         """As `StreamLayout.get_policy`; a binary column without a policy of its own is dropped, as
         in a run."""
-        policy = layout.get_policy(column)
-        is_binary_column = is_binary(self.table.schema.field(column).type)
+        data_type = self.table.schema.field(column).type
+        policy = layout.get_policy(column, "" if is_text_type(data_type) else ())
+        is_binary_column = is_binary(data_type)
         return "drop" if is_binary_column and column not in layout.policies else policy
 
     def extract_texts(
@@ -861,11 +868,11 @@ def _list_value_cells(
     """The strings and integers of columns that are pseudonymized or dropped, by their path, and the
     row of each."""
     cells_by_leaf: dict[tuple[LeafPath, bool], list[tuple[str, int]]] = {}
-    for column in (
-        column for column in columns if layout.get_policy(column) in ("pseudonymize", "drop")
-    ):
+    for column in columns:
         for row, record in enumerate(records):
-            for steps, value in _iterate_cells(record.get(column), ()):
+            if layout.get_policy(column, content := record.get(column)) in ("keep", "sanitize"):
+                continue
+            for steps, value in _iterate_cells(content, ()):
                 cells_by_leaf.setdefault(
                     (LeafPath(column, steps), not isinstance(value, str)), []
                 ).append((str(value), row))

@@ -102,7 +102,6 @@ from sanitize.plans.python_api import (
     to_python_names,
 )
 from sanitize.plans.settings import Settings, settings_of
-from sanitize.readers.column_policies import refuse_undecided_columns
 from sanitize.readers.standard_form import with_shape
 from sanitize.stages.finder_pass import TextSearch
 from sanitize.storage import private_folder
@@ -406,12 +405,6 @@ class StreamProcessor:
                 if roles.shape is not None:
                     self.layout = StreamLayout(roles, self.layout.policies, reader=self._reader)
             layout = self.layout
-            if not first_doc_no:
-                # the first batch decides: a later one has records before it that are acknowledged
-                role_columns = (layout.main_column, layout.id_column, layout.user_column)
-                refuse_undecided_columns(
-                    batch.list_text_columns(), {*layout.policies, *role_columns}
-                )
             text_columns = batch.extract_texts(layout, first_doc_no, self.settings.max_doc_bytes)
             self._missing_columns = {
                 name: option

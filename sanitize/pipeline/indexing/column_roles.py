@@ -1,0 +1,114 @@
+"""What a column is taken for, and what becomes of it: decided by options, types and names first,
+then by counts over all rows, since values decide before names.
+
+A column of plain strings whose name names people (`author`), or of which half of the cells are
+names, becomes keyed codes: nothing in a cell with `jdoe77` shows the finders a name. Not so where
+its cells are long texts (`user` in prompt data), the parties of a chat (`human`, `gpt`), or, in a
+column that is only called `name`, `user`, `from` and the like, few values that repeat or no names
+(products). Such a column is searched like other texts.
+
+A stream sees no counts: there columns whose names surely name people become codes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from sanitize.core.command_results import ColumnPolicy
+from sanitize.core.text_cells import list_text_leaves
+from sanitize.kinds.labels import find_kind_of_label, names_people, split_label
+from sanitize.readers.standard_form import is_binary
+from sanitize.stages.column_counts import CellCounts
+from sanitize.storage.records.dataset_features import is_media
+
+VERSION = 1  # part of the index's fingerprint: raise it when other columns become codes
+PEOPLE, TEXT = "people", "text"
+_MIN_NAMES = 2  # one says nothing about a column
+_MIN_REPEATS = 10  # cells for each distinct one, in a column of categories
+
+
+def find_people_columns(schema: pa.Schema) -> frozenset[str]:
+    """The columns of plain strings whose names name people."""
+    return frozenset(
+        column.name
+        for column in schema
+        if column.type == pa.large_string() and names_people(column.name)
+    )
+
+
+def list_candidates(
+    schema: pa.Schema, policies: Mapping[str, str], decided: Collection[str]
+) -> tuple[str, ...]:
+    """The columns that counts decide: all of plain strings but those in `decided`, the id and the
+    user."""
+    return tuple(
+        column.name
+        for column in schema
+        if column.type == pa.large_string()
+        and policies[column.name] in ("sanitize", "pseudonymize")
+        and column.name not in {*decided, "doc_id", "user_id"}
+    )
+
+
+def decide_column(name: str, counts: CellCounts) -> tuple[str, str, str]:
+    """The policy of a column of plain strings, what it is taken for, and why."""
+    has_names = counts.names >= _MIN_NAMES and 2 * counts.names >= counts.filled
+    if not names_people(name):
+        return (
+            ("pseudonymize", PEOPLE, "half of its cells are names")
+            if has_names
+            else ("sanitize", TEXT, "")
+        )
+    if counts.filled and 2 * counts.texts >= counts.filled:
+        return "sanitize", TEXT, "its cells are long texts"
+    if counts.filled and counts.roles == counts.filled:
+        return "sanitize", "category", "its cells are the parties of a chat, or nobody"
+    has_names |= 2 * (counts.names + counts.addresses) >= counts.filled
+    if has_names or names_people(name, surely=True):
+        return "pseudonymize", PEOPLE, "its name"
+    if counts.distinct is not None and counts.filled >= _MIN_REPEATS * len(counts.distinct):
+        return "sanitize", "category", f"{len(counts.distinct)} distinct cells, no names"
+    if split_label(name)[-1] in ("name", "names") and 2 * counts.name_like < counts.filled:
+        return "sanitize", TEXT, "fewer than half of its cells look like names of people"
+    return "pseudonymize", PEOPLE, "its name"
+
+
+def describe_columns(
+    schema: pa.Schema,
+    policies: Mapping[str, str],
+    main_column: str,
+    options: Mapping[str, str],
+    decided: Sequence[ColumnPolicy],
+    features: Mapping[str, Any],
+) -> list[ColumnPolicy]:
+    """What each column of `policies` is taken for, and why. `options`: the policies that the user
+    gave; `decided`: what counts over the rows decided."""
+    decided_by_name = {one.name: one for one in decided}
+    described = []
+    for name, policy in policies.items():
+        taken_for, why = _take_for(schema.field(name), features)
+        if name in options:
+            why = f"--{options[name]}"
+        elif name == main_column:
+            taken_for, why = TEXT, "the main text"
+        elif name in ("doc_id", "user_id"):
+            taken_for, why = name.removesuffix("_id") if name == "user_id" else "id", ""
+        if (one := decided_by_name.get(name)) and one.why:
+            taken_for, why = one.taken_for, one.why
+        described.append(ColumnPolicy(name=name, policy=policy, taken_for=taken_for, why=why))
+    return described
+
+
+def _take_for(column: pa.Field, features: Mapping[str, Any]) -> tuple[str, str]:
+    """What a column is taken for by its type and name, and why."""
+    if is_media(features.get(column.name)) or is_binary(column.type):
+        return "media", ""
+    if pa.types.is_temporal(column.type):
+        return "date", ""
+    if not list_text_leaves(pa.schema([column])):
+        return "number" if pa.types.is_primitive(column.type) else "other", ""
+    kind = find_kind_of_label(column.name) if not pa.types.is_struct(column.type) else None
+    return (kind, "its name") if kind else (TEXT, "")
