@@ -11,11 +11,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import polars as pl
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -23,29 +24,35 @@ from sanitize.array_types import I32, I64
 
 LIST_STEP = "[]"
 JSON_STEP = "{}"  # the last step of a leaf: the strings inside a string of JSON
+NUMBER_STEP = "#"  # the last step of a leaf: the digits of a whole number
+_RESERVED_STEPS = (LIST_STEP, JSON_STEP, NUMBER_STEP)
 _MIN_NUMBER_LENGTH = (
     7  # no kind has a value of fewer digits in a row that a number alone would show
 )
+_MAX_WHOLE_FLOAT = 1 << 53  # beyond, a float does not have all digits of an integer
 _LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*+', re.DOTALL)
 
 
 @dataclass(frozen=True)
 class LeafPath:
     """A path to strings: the column, then `[]` for every list and a name for every struct field on
-    the way down (`get_step`); at last `{}` for the strings inside JSON."""
+    the way down (`get_step`); at last `{}` for the strings inside JSON, or `#` for numbers, which
+    are searched as their digits."""
 
     column: str
     steps: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         return self.column + "".join(
-            step if step in (LIST_STEP, JSON_STEP) else f".{step}" for step in self.steps
+            step if step in (LIST_STEP, JSON_STEP) else f".{step}"
+            for step in self.steps
+            if step != NUMBER_STEP
         )
 
     @property
     def field_names(self) -> list[str]:
         """The names of the struct fields on the way down."""
-        return [get_field_name(step) for step in self.steps if step not in (LIST_STEP, JSON_STEP)]
+        return [get_field_name(step) for step in self.steps if step not in _RESERVED_STEPS]
 
     @property
     def name(self) -> str:
@@ -54,24 +61,26 @@ class LeafPath:
 
     @property
     def stored(self) -> LeafPath:
-        """The path to the strings that are stored: of a leaf inside JSON, the JSON."""
-        return LeafPath(self.column, self.steps[:-1]) if self.steps[-1:] == (JSON_STEP,) else self
+        """The path to what is stored: of a leaf inside JSON the JSON, of one of digits the
+        number."""
+        is_part = self.steps[-1:] in ((JSON_STEP,), (NUMBER_STEP,))
+        return LeafPath(self.column, self.steps[:-1]) if is_part else self
 
 
 def get_step(field_name: str) -> str:
-    r"""The step into a struct field: its name. `[]` and `{}` are steps of their own: fields with
-    these names, and with such a name behind backslashes, get one backslash more.
+    r"""The step into a struct field: its name. `[]`, `{}` and `#` are steps of their own: fields
+    with these names, and with such a name behind backslashes, get one backslash more.
 
     >>> get_step("author"), get_step("[]"), get_field_name(get_step("[]"))
     ('author', '\\[]', '[]')
     """
-    is_reserved = field_name.lstrip("\\") in (LIST_STEP, JSON_STEP)
+    is_reserved = field_name.lstrip("\\") in _RESERVED_STEPS
     return f"\\{field_name}" if is_reserved else field_name
 
 
 def get_field_name(step: str) -> str:
     """The name of the struct field that a step of `get_step` leads into."""
-    return step[1:] if step.lstrip("\\") in (LIST_STEP, JSON_STEP) else step
+    return step[1:] if step.lstrip("\\") in _RESERVED_STEPS else step
 
 
 def column_of_path(path: str) -> str:
@@ -103,10 +112,30 @@ def list_text_leaves(schema: pa.Schema) -> list[LeafPath]:
     """The paths of all strings in a schema, in schema order, also inside structs, lists and maps.
     Fixed-size lists and list views are not entered: convert the types with `to_canonical_type`
     first."""
+    return _list_leaves(schema, lambda kind, _: is_text_type(kind))
+
+
+def list_number_leaves(schema: pa.Schema, is_searched: Callable[[str], bool]) -> list[LeafPath]:
+    """The paths to the digits of all numbers in a schema whose column or field has a name that is
+    searched (`is_searched`), in schema order."""
+    leaves = _list_leaves(
+        schema, lambda kind, leaf: is_number_type(kind) and is_searched(leaf.name)
+    )
+    return [LeafPath(leaf.column, (*leaf.steps, NUMBER_STEP)) for leaf in leaves]
+
+
+def is_number_type(data_type: pa.DataType) -> bool:
+    """True for integers and floats."""
+    return bool(pa.types.is_integer(data_type) or pa.types.is_floating(data_type))
+
+
+def _list_leaves(
+    schema: pa.Schema, is_wanted: Callable[[pa.DataType, LeafPath], bool]
+) -> list[LeafPath]:
     found: list[LeafPath] = []
 
     def walk(kind: pa.DataType, leaf: LeafPath) -> None:
-        if is_text_type(kind):
+        if is_wanted(kind, leaf):
             found.append(leaf)
         elif pa.types.is_map(kind):
             entries = LeafPath(leaf.column, (*leaf.steps, LIST_STEP))
@@ -218,6 +247,8 @@ def flatten_leaf(
             rows = np.repeat(rows, [len(found) for found in strings])
             array = pa.array([text for found in strings for _, text in found], pa.large_string())
             keys = tuple(key for found in strings for key, _ in found)
+        elif step == NUMBER_STEP:
+            array = _to_digits(array)
         else:
             if array.type.get_field_index(get_field_name(step)) < 0:
                 raise pa.ArrowInvalid("a struct has no field of this name, or several")
@@ -253,6 +284,8 @@ def _rebuild(array: pa.Array, texts: Mapping[tuple[str, ...], pa.Array]) -> pa.A
             for text in array.to_pylist()
         ]
         return pa.array(rewritten, pa.large_string())
+    if NUMBER_STEP in by_step:
+        return _from_digits(by_step[NUMBER_STEP][()], array)
     mask = array.is_null() if array.null_count else None
     if LIST_STEP in by_step:
         lengths = np.asarray(pc.fill_null(pc.list_value_length(array), 0), np.int64)
@@ -266,6 +299,35 @@ def _rebuild(array: pa.Array, texts: Mapping[tuple[str, ...], pa.Array]) -> pa.A
         for field, part in zip(fields, array.flatten(), strict=True)
     ]
     return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
+
+
+def _to_digits(numbers: pa.Array) -> pa.LargeStringArray:
+    """Whole numbers as their digits; null for others."""
+    if pa.types.is_floating(numbers.type):
+        floats = numbers.cast(pa.float64())
+        is_whole = pc.and_(
+            pc.equal(pc.floor(floats), floats), pc.less(pc.abs(floats), float(_MAX_WHOLE_FLOAT))
+        )
+        numbers = pc.if_else(pc.fill_null(is_whole, False), floats, None).cast(pa.int64())
+    return numbers.cast(pa.string()).cast(pa.large_string())
+
+
+def _from_digits(texts: pa.LargeStringArray, numbers: pa.Array) -> pa.Array:
+    """The numbers, with those whose digits differ from `texts` replaced: by the number that the
+    text is, or by a null where it is none of that type."""
+    digits = _to_digits(numbers)
+    is_kept = pc.or_(
+        pc.fill_null(pc.equal(digits, texts), False), pc.and_(digits.is_null(), texts.is_null())
+    )
+    replaced = pl.Series(pc.if_else(is_kept, None, texts), dtype=pl.String)
+    target_type = pl.Series(numbers.slice(0, 0)).dtype
+    is_whole = replaced.str.contains(r"\A[0-9]{1,18}\z")
+    new = (
+        replaced.set(~is_whole.fill_null(False), None)
+        .cast(pl.Int64)
+        .cast(target_type, strict=False)
+    )
+    return pc.if_else(is_kept, numbers, new.to_arrow().cast(numbers.type))
 
 
 # ---- leaves of Python values ----
@@ -291,9 +353,12 @@ def iterate_leaf(
             yield from iterate_leaf(inner, steps[1:], fill_missing=fill_missing)
     elif steps[0] == JSON_STEP:
         yield from list_strings(value) if isinstance(value, str) else ()
+    elif steps[0] == NUMBER_STEP:
+        if is_whole_number(value):
+            yield str(int(value))
     elif isinstance(value, dict) and (name := get_field_name(steps[0])) in value:
         yield from iterate_leaf(value[name], steps[1:], fill_missing=fill_missing)
-    elif fill_missing and not {LIST_STEP, JSON_STEP} & set(steps):
+    elif fill_missing and not {*_RESERVED_STEPS} & set(steps):
         yield None
 
 
@@ -316,14 +381,25 @@ def replace_leaf(
             if isinstance(value, str)
             else value
         )
+    if steps[0] == NUMBER_STEP:
+        if not is_whole_number(value) or (text := next(texts)) == str(int(value)):
+            return value
+        return type(value)(text) if text and text.isascii() and text.isdigit() else None
     if isinstance(value, dict) and (name := get_field_name(steps[0])) in value:
         return {
             **value,
             name: replace_leaf(value[name], steps[1:], texts, fill_missing=fill_missing),
         }
-    if fill_missing and not {LIST_STEP, JSON_STEP} & set(steps):
+    if fill_missing and not {*_RESERVED_STEPS} & set(steps):
         next(texts)
     return value
+
+
+def is_whole_number(value: Any) -> bool:
+    """True for integers, and for floats without a fraction that have all digits of one."""
+    if isinstance(value, float):
+        return abs(value) < _MAX_WHOLE_FLOAT and value == int(value)
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 # ---- strings inside JSON ----

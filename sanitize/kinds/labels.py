@@ -25,6 +25,7 @@ _OTHER_FIRST_WORDS = frozenset("is has num n count total valid".split())
 _WORD_BOUNDARY = re.compile(
     r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|[^\w]+|_+"
 )
+_NUMBER_CATEGORIES = ("contact", "identifier", "financial", "credential", "time", "demographic")
 # names that people have as often as things and the parties of a chat
 AMBIGUOUS_PEOPLE_NAMES = frozenset(
     [("name",), ("names",), ("user",), ("users",), ("from",), ("to",), ("cc",), ("bcc",)]
@@ -88,6 +89,17 @@ def _find_kind(name: str, kind_names: tuple[str, ...]) -> str | None:
     # the longest label decides: an `ip address` is no `address`
     found = (kinds.get("".join(words[first:])) for first in range(len(words)))
     return next(filter(None, found), None)
+
+
+def says_number(name: str) -> bool:
+    """Whether a field of numbers with this name holds values of a kind, by its name: `ssn`,
+    `phone`, `date_of_birth`.
+
+    >>> [name for name in ("ssn", "mobileNo", "phone_count", "id", "price") if says_number(name)]
+    ['ssn', 'mobileNo']
+    """
+    kind = find_kind_of_label(name)
+    return kind is not None and all_kinds()[kind].category in _NUMBER_CATEGORIES
 
 
 def names_people(name: str, *, surely: bool = False) -> bool:

@@ -3,7 +3,7 @@ run and the types of the columns."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -40,13 +40,14 @@ def resolve_column_policies(
     main_column: str,
     columns: Columns,
     features: Mapping[str, Any] | None = None,
-    people_columns: Collection[str] = (),
+    by_name: Mapping[str, str] | None = None,
 ) -> dict[str, str]:
-    """The policy of every column: texts are sanitized, `user_id` and `people_columns` are
-    pseudonymised, images, sound and other binary columns are dropped, all others kept. With the
-    `features` of a data set, columns that no file has are dropped. Raises UsageError.
+    """The policy of every column: texts are sanitized, `user_id` is pseudonymised, images, sound
+    and other binary columns are dropped, all others kept, where `by_name` (column -> policy) says
+    nothing else. With the `features` of a data set, columns that no file has are dropped. Raises
+    UsageError.
     """
-    features = features or {}
+    features, by_name = features or {}, by_name or {}
     added = {
         name for name in list_added_columns(columns.roles, features) if name not in columns.policies
     }
@@ -64,14 +65,15 @@ def resolve_column_policies(
     policy_by_column = {}
     for column in schema:
         holds_text = bool(list_text_leaves(pa.schema([column])))
+        is_searched = holds_text or by_name.get(column.name) == "sanitize"
         is_file = is_media(features.get(column.name)) or (
             _holds_binary(column.type) and not holds_text
         )
         default = (
             "drop"
             if is_file or column.name in added
-            else "pseudonymize"
-            if column.name in people_columns and column.name != main_column
+            else by_name[column.name]
+            if column.name in by_name and column.name != main_column
             else "sanitize"
             if holds_text
             else "keep"
@@ -84,7 +86,7 @@ def resolve_column_policies(
                 f"--{policy} {column.name}: it is the main text, which is always sanitized; name"
                 " another column with --text-column"
             )
-        if policy == "sanitize" and not holds_text:
+        if policy == "sanitize" and not is_searched:
             raise UsageError(
                 f"--sanitize {column.name}: {column.type} holds no text; use --keep or --drop"
             )

@@ -19,7 +19,7 @@ from sanitize.core.arrow_buffers import TextBuffers, fill_null_texts, to_large_s
 from sanitize.core.intervals import pack_pairs
 from sanitize.core.keys import IdSet, siphash, siphash_spans
 from sanitize.core.span_table import CellSpans
-from sanitize.core.text_cells import PathArrays, flatten_leaf, list_text_leaves
+from sanitize.core.text_cells import LeafPath, PathArrays, flatten_leaf, list_text_leaves
 from sanitize.kinds.kind import all_kinds
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import CellColumn, CellGroup, flatten_cells, group_cells
@@ -287,7 +287,7 @@ def describe_columns(
     task: VerifyTask, passes: Sequence[SearchTerms], forms: Sequence[str]
 ) -> dict[str, str]:
     """How each column and leaf of the shard is reported: never by a name that holds a value."""
-    names = _list_names(read_shard_schema(task))
+    names = _list_names(read_shard_schema(task), [leaf.stored for leaf in task.leaves])
     matches = [one for terms in passes for one in find_value_matches(terms, names, forms)]
     with_value = sorted({int(no) for one in matches for no in one.text_no[one.certainty != NONE]})
     hidden = {
@@ -304,10 +304,10 @@ def describe_columns(
     return locations
 
 
-def _list_names(schema: pa.Schema) -> pa.LargeStringArray:
-    """The names of columns and of their leaves, in order."""
+def _list_names(schema: pa.Schema, leaves: Sequence[LeafPath] = ()) -> pa.LargeStringArray:
+    """The names of columns, of their leaves and of those in `leaves`, in order."""
     return pa.array(
-        sorted({str(leaf) for leaf in list_text_leaves(schema)} | set(schema.names)),
+        sorted({str(leaf) for leaf in (*list_text_leaves(schema), *leaves)} | set(schema.names)),
         pa.large_string(),
     )
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -275,3 +276,54 @@ def test_a_run_and_a_stream_find_fields_and_keys_inside_json(
                 "to": ["x"],
                 "phones": ["[PHONE_NUMBER]"],
             }
+
+
+NUMBER_ROWS: list[dict[str, Any]] = [
+    {
+        "text": f"note {number}",
+        "ssn": 456781000 + number if number != 2 else None,
+        "phone": float(3125550000 + number) if number != 3 else None,
+        "count": 4567810 + number,
+        "info": {"ssn": 523451000 + number, "n": 1, "phones": [3125551000 + number, 7]},
+    }
+    for number in range(6)
+]
+
+
+def test_numbers_keep_their_type(tmp_path: Path) -> None:
+    """A null where a label would be, another number where a plan draws one; in columns, fields and
+    lists, in runs and streams."""
+    table = pa.Table.from_pylist(NUMBER_ROWS)
+    pq.write_table(table, tmp_path / "in.parquet")
+    lines = write_json_lines(tmp_path / "in.jsonl", NUMBER_ROWS)
+    names = [*NUMBER_ROWS[0]]
+    for plan in ("redact", "surrogates"):
+        results = []
+        for number, source in enumerate((tmp_path / "in.parquet", lines)):
+            out = tmp_path / f"{plan}{number}"
+            result = sanitize.run(source, out, plan=plan, seed=1)
+            assert {one.name: one.taken_for for one in result.columns}["ssn"] == "US_SSN"
+            assert sanitize.verify(out, work=f"{out}.private").leaks == 0
+            clean = pa.concat_tables(pq.read_table(file) for file in (out / "data").iterdir())
+            assert clean.schema.field("ssn").type == pa.int64()
+            assert clean.schema.field("info").type.field("ssn").type == pa.int64()
+            results.append(clean.select(names).to_pylist())
+        streamed = list(sanitize.stream(NUMBER_ROWS, plan=plan, seed=1, batch=2))
+        tables = list(sanitize.stream(table, plan=plan, seed=1))
+        assert results[0] == results[1] == streamed
+        assert pa.Table.from_batches(tables).to_pylist() == results[0]
+        for given, row in zip(NUMBER_ROWS, results[0], strict=True):
+            assert (row["text"], row["count"]) == (given["text"], given["count"])
+            assert (row["info"]["n"], row["info"]["phones"][1]) == (1, 7)
+            found = [row["ssn"], row["phone"], row["info"]["ssn"], row["info"]["phones"][0]]
+            before = [
+                given["ssn"],
+                given["phone"],
+                given["info"]["ssn"],
+                given["info"]["phones"][0],
+            ]
+            for old, new in zip(before, found, strict=True):
+                if plan == "redact" or old is None:
+                    assert new is None
+                else:
+                    assert new != old and type(new) is type(old) and len(str(new)) == len(str(old))

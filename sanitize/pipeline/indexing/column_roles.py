@@ -18,8 +18,8 @@ from typing import Any
 import pyarrow as pa
 
 from sanitize.core.command_results import ColumnPolicy
-from sanitize.core.text_cells import list_text_leaves
-from sanitize.kinds.labels import find_kind_of_label, names_people, split_label
+from sanitize.core.text_cells import list_number_leaves, list_text_leaves
+from sanitize.kinds.labels import find_kind_of_label, names_people, says_number, split_label
 from sanitize.readers.standard_form import is_binary
 from sanitize.stages.column_counts import CellCounts
 from sanitize.storage.records.dataset_features import is_media
@@ -30,13 +30,16 @@ _MIN_NAMES = 2  # one says nothing about a column
 _MIN_REPEATS = 10  # cells for each distinct one, in a column of categories
 
 
-def find_people_columns(schema: pa.Schema) -> frozenset[str]:
-    """The columns of plain strings whose names name people."""
-    return frozenset(
+def find_policies_by_name(schema: pa.Schema) -> dict[str, str]:
+    """The policies of columns whose names decide: codes for plain strings that name people, a
+    search of numbers that are values of a kind."""
+    searched = list_number_leaves(schema, says_number)
+    people = [
         column.name
         for column in schema
         if column.type == pa.large_string() and names_people(column.name)
-    )
+    ]
+    return {leaf.column: "sanitize" for leaf in searched} | dict.fromkeys(people, "pseudonymize")
 
 
 def list_candidates(
@@ -108,7 +111,9 @@ def _take_for(column: pa.Field, features: Mapping[str, Any]) -> tuple[str, str]:
         return "media", ""
     if pa.types.is_temporal(column.type):
         return "date", ""
-    if not list_text_leaves(pa.schema([column])):
-        return "number" if pa.types.is_primitive(column.type) else "other", ""
     kind = find_kind_of_label(column.name) if not pa.types.is_struct(column.type) else None
+    if not list_text_leaves(pa.schema([column])):
+        if kind and list_number_leaves(pa.schema([column]), says_number):
+            return kind, "its name"
+        return "number" if pa.types.is_primitive(column.type) else "other", ""
     return (kind, "its name") if kind else (TEXT, "")

@@ -21,8 +21,9 @@ import pyarrow as pa
 
 from sanitize.core.command_results import ColumnPolicy, KeptValues
 from sanitize.core.keys import Key
-from sanitize.core.text_cells import LeafPath
+from sanitize.core.text_cells import LeafPath, list_number_leaves
 from sanitize.errors import InputRefused
+from sanitize.kinds.labels import says_number
 from sanitize.pipeline.indexing import column_roles, index_increments
 from sanitize.pipeline.manifest import get_library_versions
 from sanitize.pipeline.run_results import IndexResult
@@ -372,7 +373,7 @@ def resolve_policies(survey: Survey, settings: Settings) -> dict[str, str]:
         survey.layout.main_column,
         settings.columns,
         survey.features,
-        column_roles.find_people_columns(survey.schema),
+        column_roles.find_policies_by_name(survey.schema),
     )
 
 
@@ -381,9 +382,12 @@ def find_leaves(survey: Survey, policies: Mapping[str, str]) -> tuple[LeafPath, 
     excluded = frozenset(name for name, policy in policies.items() if policy != "sanitize")
     main = main_leaf_at(survey.layout.main_path, survey.schema)
     leaves, shape = cell_leaves(survey.schema, main, excluded), survey.roles.shape
-    return tuple(
+    texts = (
         survey.layout.cell_leaf(leaf) for leaf in (shape.select_cells(leaves) if shape else leaves)
     )
+    # behind the texts, whose numbers do not depend on them
+    numbers = list_number_leaves(survey.schema, says_number)
+    return (*texts, *(leaf for leaf in numbers if leaf.column not in excluded))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)

@@ -27,19 +27,23 @@ from sanitize.core.keys import Key, pseudonymize_column
 from sanitize.core.text_cells import (
     JSON_STEP,
     LIST_STEP,
+    NUMBER_STEP,
     LeafPath,
     canonical_type,
     flatten_leaf,
     get_step,
+    is_number_type,
     is_text_type,
+    is_whole_number,
     iterate_leaf,
     list_keyed_strings,
+    list_number_leaves,
     list_text_leaves,
     replace_leaf,
     to_canonical_type,
 )
 from sanitize.errors import InputRefused, UsageError, suggest_names
-from sanitize.kinds.labels import names_people
+from sanitize.kinds.labels import names_people, says_number
 from sanitize.pipeline.indexing.column_value_finder import ValueLeaf, list_cells
 from sanitize.pipeline.indexing.kept_columns import describe_value_leaf, select_value_leaves
 from sanitize.pipeline.streaming.stream_state import TextField
@@ -293,8 +297,8 @@ class DictBatch:
                 if layout.get_policy(column, value) != "sanitize":
                     continue
                 is_new = column not in flat_columns and layout.add_column(column)
-                if isinstance(value, dict | list):
-                    for steps in _find_string_paths(value, (), names):
+                if isinstance(value, dict | list) or is_whole_number(value):
+                    for steps in _find_cell_paths(value, (), names, column):
                         layout.add_text_field(LeafPath(column, steps), is_new)
                 elif column not in flat_columns and (
                     isinstance(value, str) or (is_new and value is None)
@@ -437,7 +441,7 @@ class DictBatch:
                     (row, text)
                     for row, record in enumerate(records)
                     if layout.get_policy(column, value := record.get(column)) in policies
-                    for text in iterate(value)
+                    for text in iterate(value, column)
                 ]
                 if found:
                     text_rows, texts = zip(*found, strict=True)
@@ -518,7 +522,7 @@ class DictBatch:
     def has_any_field(self, row: int, names: Set[str]) -> bool:
         """See `StreamBatch`."""
         found: set[str] = set()
-        for _ in _find_string_paths(self.rows[row], (), found):
+        for _ in _find_cell_paths(self.rows[row], (), found):
             pass
         return bool(found & names)
 
@@ -619,7 +623,8 @@ class ArrowBatch:
             )
         new_columns: set[str] = set()
         json_columns = list_json_columns(canonical_schema(self.table.schema))
-        for leaf in list_text_leaves(canonical.schema):
+        number_leaves = list_number_leaves(canonical.schema, says_number)
+        for leaf in (*list_text_leaves(canonical.schema), *number_leaves):
             if self._get_policy(layout, leaf.column) == "sanitize":
                 new_columns |= {leaf.column} if layout.add_column(leaf.column) else set()
                 is_json = (
@@ -646,7 +651,7 @@ class ArrowBatch:
         }
         fields, text_leaves = [], set(list_text_leaves(canonical.schema))
         for number, path in enumerate(one.path for one in layout.text_fields):
-            if path.stored in text_leaves:
+            if path in number_leaves or path.stored in text_leaves:
                 leaf = LeafPath(f"column {path.column}", path.steps)
                 columns[leaf.column] = _combine_chunks(canonical.column(path.column))
                 fields.append(FieldCells(path, leaf, is_whole=True))
@@ -695,7 +700,7 @@ class ArrowBatch:
                         )
                     )
             if self._get_policy(layout, name) in ("keep", "sanitize"):
-                kept += _list_number_texts(_combine_chunks(canonical.column(name)), rows)
+                kept += _list_number_texts(_combine_chunks(canonical.column(name)), rows, name)
         policies = {name: self._get_policy(layout, name) for name in canonical.column_names}
         names = [name for name, policy in policies.items() if policy != "drop"]
         names += [
@@ -808,16 +813,20 @@ def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
-def _list_number_texts(column: pa.Array, rows: I64) -> Iterator[tuple[pa.LargeStringArray, I64]]:
+def _list_number_texts(
+    column: pa.Array, rows: I64, name: str
+) -> Iterator[tuple[pa.LargeStringArray, I64]]:
     """The long numbers in a column and in its lists and structs, in digits, each with its row; of
-    floats those without a fraction."""
+    floats those without a fraction. Not those that are cells, by the `name` of their field."""
     if pa.types.is_large_list(column.type):
         yield from _list_number_texts(
-            column.flatten(), rows[np.asarray(pc.list_parent_indices(column))]
+            column.flatten(), rows[np.asarray(pc.list_parent_indices(column))], name
         )
     elif pa.types.is_struct(column.type):
-        for part in column.flatten():
-            yield from _list_number_texts(part, rows)
+        for field, part in zip(column.type, column.flatten(), strict=True):
+            yield from _list_number_texts(part, rows, field.name)
+    elif is_number_type(column.type) and says_number(name):
+        return
     elif (
         pa.types.is_integer(column.type)
         or pa.types.is_floating(column.type)
@@ -848,18 +857,23 @@ def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
 
-def _find_string_paths(value: Any, steps: Steps, field_names: set[str]) -> Iterator[Steps]:
-    """The steps to every string or null inside a value; adds the names of fields on the way to
+def _find_cell_paths(
+    value: Any, steps: Steps, field_names: set[str], name: str = ""
+) -> Iterator[Steps]:
+    """The steps to every string or null inside a value, and to every whole number whose field has a
+    name that is searched (`name`, of the innermost one); adds the names of fields on the way to
     `field_names`."""
     if value is None or isinstance(value, str):
         yield steps
     elif isinstance(value, list):
         for inner in value:
-            yield from _find_string_paths(inner, (*steps, LIST_STEP), field_names)
+            yield from _find_cell_paths(inner, (*steps, LIST_STEP), field_names, name)
     elif isinstance(value, dict):
         field_names.update(value)
         for name, inner in value.items():
-            yield from _find_string_paths(inner, (*steps, get_step(name)), field_names)
+            yield from _find_cell_paths(inner, (*steps, get_step(name)), field_names, name)
+    elif name and is_whole_number(value) and says_number(name):
+        yield (*steps, NUMBER_STEP)
 
 
 def _list_value_cells(
@@ -900,17 +914,22 @@ def _iterate_cells(value: Any, steps: Steps) -> Iterator[tuple[Steps, str | int]
             yield from _iterate_cells(inner, (*steps, get_step(str(name))))
 
 
-def _iterate_numbers(value: Any) -> Iterator[str]:
-    """Every long number inside a value, in digits; of floats those without a fraction."""
+def _iterate_numbers(value: Any, name: str) -> Iterator[str]:
+    """Every long number inside a value, in digits; of floats those without a fraction. Not those
+    that are cells, by the `name` of their field."""
     if isinstance(value, int | float):
-        if abs(value) >= _MIN_SEARCHED_NUMBER and value == value // 1:
+        is_long = abs(value) >= _MIN_SEARCHED_NUMBER and value == value // 1
+        if is_long and not says_number(name):
             yield str(int(value))
-    elif isinstance(value, dict | list):
-        for inner in value.values() if isinstance(value, dict) else value:
-            yield from _iterate_numbers(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _iterate_numbers(inner, name)
+    elif isinstance(value, dict):
+        for name, inner in value.items():
+            yield from _iterate_numbers(inner, name)
 
 
-def _iterate_strings(value: Any) -> Iterator[str]:
+def _iterate_strings(value: Any, _name: str = "") -> Iterator[str]:
     """Every string inside a value."""
     if isinstance(value, str):
         yield value

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from sanitize.core.text_cells import JSON_STEP, LeafPath
+from sanitize.core.text_cells import NUMBER_STEP, LeafPath
 from sanitize.errors import OutputBroken
 from sanitize.storage import table_schemas
 from sanitize.storage.corpus import DocumentFile
@@ -153,7 +153,8 @@ def _parts_view(run: SavedRun | None) -> SqlView:
 
 
 def _indexed_leaves(work: Path) -> list[tuple[str, ...]]:
-    """The text leaves that the index lists: column, then the steps of the path in it."""
+    """The leaves of texts that the index lists: column, then the steps of the path in it."""
     index = SavedIndex.read(work)
     leaves = index.leaves if index else (LeafPath("text"),)
-    return [(leaf.column, *(step for step in leaf.steps if step != JSON_STEP)) for leaf in leaves]
+    texts = [leaf.stored for leaf in leaves if leaf.steps[-1:] != (NUMBER_STEP,)]
+    return [(leaf.column, *leaf.steps) for leaf in texts]
