@@ -562,7 +562,7 @@ def quality_block() -> list[str]:
         ),
         (
             "Some of them were read while the rules were written. PERSON is found by `redact`,"
-            " `erase`, `pseudonymize`, `names` and `strict`,"
+            " `surrogates`, `pseudonymize`, `names` and `strict`,"
         ),
         (
             "DATE_TIME and AGE by `strict` or if a plan names them, all others by every plan. – :"

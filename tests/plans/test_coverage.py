@@ -116,7 +116,7 @@ def test_what_is_not_looked_for_begins_with_names() -> None:
         .stays[0]
         .startswith("EMAIL_ADDRESS, PHONE_NUMBER, IP_ADDRESS: the first occurrence")
     )
-    assert load_plan("redact").describe().stays == [] == load_plan("erase").describe().stays
+    assert load_plan("redact").describe().stays == [] == load_plan("surrogates").describe().stays
 
 
 def test_rules_of_find_are_named_without_their_values() -> None:
@@ -134,7 +134,9 @@ def test_rules_of_find_are_named_without_their_values() -> None:
     assert "larkspur" not in str(plan.describe().to_dict())
 
 
-@pytest.mark.parametrize("name", ("redact", "erase", "pseudonymize", "rmft", "names", "strict"))
+@pytest.mark.parametrize(
+    "name", ("redact", "surrogates", "pseudonymize", "rmft", "names", "strict")
+)
 def test_the_purpose_agrees_with_the_table(name: str) -> None:
     """A plan that looks for people's names says so, and one that does not says that too."""
     plan = load_plan(name)
@@ -142,7 +144,7 @@ def test_the_purpose_agrees_with_the_table(name: str) -> None:
     about = plan.about.lower()
     assert looks_for_names == ("does not look for people's names" not in about)
     assert "every kind" not in about
-    if name in ("redact", "erase", "pseudonymize"):
+    if name in ("redact", "surrogates", "pseudonymize"):
         assert (
             "dates, ages, places, organizations and the identifiers of other countries are not"
             " looked for" in about

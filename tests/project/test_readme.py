@@ -419,7 +419,7 @@ def test_every_plan_is_named() -> None:
     table = README.partition("## Which plan")[2].partition("## ")[0]
     assert set(plan_names()) <= set(re.findall(r"`(\w+)`", table))
     first_screen = README.partition("## Install")[0]
-    for plan in ("redact", "erase", "strict", "pseudonymize", "rmft"):
+    for plan in ("redact", "surrogates", "strict", "pseudonymize", "rmft"):
         assert f"`{plan}`" in first_screen or f"--plan {plan}`" in first_screen
     assert "**people's names stay**" in first_screen
 
@@ -431,7 +431,7 @@ def test_help_of_run_says_which_plan_for_which_purpose() -> None:
     assert {name for name in plan_names() if load_plan(name).publishable} - {
         "mask_words"
     } == named - {"others"}
-    assert "share (default)" in listed.partition("redact")[2].partition("erase")[0]
+    assert "share (default)" in listed.partition("redact")[2].partition("surrogates")[0]
     assert "people's names" in listed.partition("rmft")[2]
 
 

@@ -81,9 +81,9 @@ def command(
     if text is not None and what != "test":
         raise UsageError(f"plan {what}: a second argument is only for test; leave it out")
     if what == "init":
-        write_plan_template(local_path(plan), from_)
+        name = write_plan_template(local_path(plan), from_)
         print_text(
-            f"{plan}: a copy of plan {from_} with comments. Next: sanitize plan show {plan}   |  "
+            f"{plan}: a copy of plan {name} with comments. Next: sanitize plan show {plan}   |  "
             f" sanitize plan test {plan} FILE"
         )
     elif what == "show":

@@ -34,7 +34,7 @@ EPILOG = """Which plan, and what stays in the texts besides what was not found (
   redact        to publish or share (default): nothing that was found stays.
                 Labels such as [EMAIL_ADDRESS]. Stay: dates, ages, places,
                 organizations
-  erase         the same, with surrogates of the same shape
+  surrogates    the same, with invented values of the same shape
   pseudonymize  who wrote to whom must remain visible. Stays as with redact;
                 the vault links values and surrogates
   strict        the classes of the HIPAA Safe Harbor list. Stay: years, cities
