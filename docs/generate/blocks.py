@@ -92,7 +92,7 @@ def describe_treatment(plan: str, kind: str) -> str:
 
 
 def plan_block() -> list[str]:
-    """The shipped plans in a sentence each, and what each does with every kind; kinds with the same
+    """What each shipped plan says of itself, and what it does with every kind; kinds with the same
     treatment share a row."""
     names = list_plans()
     kinds_by_treatment: dict[tuple[str, ...], list[str]] = {}

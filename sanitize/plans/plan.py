@@ -30,8 +30,10 @@ from sanitize.plans.coverage import (
     CategoryCoverage,
     PlanDescription,
     compute_coverage,
+    describe_looked_for,
     describe_not_looked_for,
     describe_staying,
+    list_models,
 )
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.kind_lists import (
@@ -114,7 +116,7 @@ class _PlanFile(BaseModel):
     """The contents of a plan file, before its parts are loaded."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    about: str = ""  # the plan in one sentence, for `sanitize list plans` and the manifest
+    about: str = ""  # what the plan does, looks for and leaves, for `sanitize list plans`
     publishable: bool = (
         True  # false: summary, card and manifest say that the output is not to be published
     )
@@ -255,8 +257,8 @@ class Plan(BaseModel):
         return compute_coverage(self)
 
     def describe(self) -> PlanDescription:
-        """What `sanitize plan show` prints: the plan's purpose, its coverage, what stays and what
-        is not looked for.
+        """What `sanitize plan show` prints: the plan's purpose, its coverage, and in words what is
+        looked for, what is not, and what stays.
 
         >>> Plan.load("redact").describe().stays
         []
@@ -276,8 +278,10 @@ class Plan(BaseModel):
             finders=[finder.use for finder in self.finders],
             droppers=[dropper.use for dropper in self.droppers],
             categories=coverage,
+            looked_for=describe_looked_for(self),
             stays=describe_staying(coverage),
             not_looked_for=describe_not_looked_for(coverage),
+            models=list_models(self),
             notes=notes,
         )
 
@@ -496,7 +500,7 @@ _TEMPLATE_HEADER = """\
 
 """  # noqa: E501
 _TEMPLATE_COMMENTS = {  # what begins a line -> the comment above it
-    "about =": "the purpose in one sentence, for `sanitize list plans` and the manifest",
+    "about =": "what the plan does, looks for and leaves, for `sanitize list plans`",
     "publishable =": "false: summary and card say that the output is not to be published",
     "leave =": "kinds and categories that are found and counted, but not changed",
     "[find]": (
