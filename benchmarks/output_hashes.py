@@ -5,7 +5,7 @@ regression test for refactorings.
                                                   benchmarks/results/output_hashes.json; exit 1
                                                   where something differs
     python -m benchmarks.output_hashes --record   write that file
-    python -m benchmarks.output_hashes --record --only erase   write the cases whose name holds this text, and leave the others as they are
+    python -m benchmarks.output_hashes --record --only strict   write the cases whose name holds this text, and leave the others as they are
 
 Runs every shipped plan, `stream`, an append and an erasure with `--seed 7` over slices of four
 corpora of ../shared/data: enron, spamassassin, linux-man, and prompts in the form of chat
@@ -43,7 +43,6 @@ PLANS = (
     "baseline",
     "blacklist",
     "dp_mlm",
-    "erase",
     "header_dedup",
     "mask_words",
     "names",
@@ -51,8 +50,9 @@ PLANS = (
     "redact",
     "rmft",
     "strict",
+    "surrogates",
 )
-STREAMED = ("rmft", "erase", "redact")
+STREAMED = ("rmft", "surrogates", "redact")
 MAILS = {
     "enron": "enron.parquet",
     "spamassassin": "spamassassin.parquet",

@@ -74,7 +74,7 @@ CAUSAL = {"use": "causal"}
 VICTIMS: dict[str, tuple[str, dict[str, Any]]] = {
     "baseline": ("baseline", CAUSAL),
     "rmft": ("rmft", CAUSAL),
-    "erase": ("erase", CAUSAL),
+    "surrogates": ("surrogates", CAUSAL),
     "goldfish": ("baseline", {"use": "goldfish", "k": 4, "h": 4}),
     "ngram_penalty": ("baseline", {"use": "ngram_penalty", "lam": 10.0, "tau": 0.02}),
 }
@@ -159,7 +159,7 @@ PRETRAINED_SIZES = {
         private=1_000,
         exposures=6,
         seeds=3,
-        victims=("rmft", "erase", "goldfish"),
+        victims=("rmft", "surrogates", "goldfish"),
         context=512,
         lr=2e-5,
         untrained=200,
@@ -180,7 +180,7 @@ SIZES = {
         private=24,
         exposures=90,
         seeds=2,
-        victims=("erase", "goldfish"),
+        victims=("surrogates", "goldfish"),
     ),
     "cpu": Size(
         public=12_000,
@@ -190,7 +190,7 @@ SIZES = {
         private=32,
         exposures=90,
         seeds=3,
-        victims=("rmft", "erase", "goldfish", "ngram_penalty"),
+        victims=("rmft", "surrogates", "goldfish", "ngram_penalty"),
     ),
     # written for one GPU with about 140 GiB; not run where this was made
     "gpu": Size(
@@ -208,7 +208,7 @@ SIZES = {
         context=256,
         lr=5e-4,
         device="cuda",
-        victims=("rmft", "erase", "goldfish", "ngram_penalty"),
+        victims=("rmft", "surrogates", "goldfish", "ngram_penalty"),
     ),
 }
 

@@ -92,7 +92,7 @@ def describe_treatment(plan: str, kind: str) -> str:
 
 
 def plan_block() -> list[str]:
-    """The shipped plans in a sentence each, and what each does with every kind; kinds with the same
+    """What each shipped plan says of itself, and what it does with every kind; kinds with the same
     treatment share a row."""
     names = list_plans()
     kinds_by_treatment: dict[tuple[str, ...], list[str]] = {}
@@ -562,7 +562,7 @@ def quality_block() -> list[str]:
         ),
         (
             "Some of them were read while the rules were written. PERSON is found by `redact`,"
-            " `erase`, `pseudonymize`, `names` and `strict`,"
+            " `surrogates`, `pseudonymize`, `names` and `strict`,"
         ),
         (
             "DATE_TIME and AGE by `strict` or if a plan names them, all others by every plan. – :"

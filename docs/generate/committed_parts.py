@@ -29,7 +29,7 @@ def demo_block() -> list[str]:
     command = re.search(r"^\$ .*", text, re.MULTILINE)
     found = re.search(r"^WHAT WAS FOUND\n.*?(?=\nThe plan)", text, re.MULTILINE | re.DOTALL)
     address = re.search(r"^WHAT BECAME OF ONE ADDRESS(?:.*\n){8}", text, re.MULTILINE)
-    verdict = re.search(r"^THE VERDICT\n.*?(?=\n\nFILES)", text, re.MULTILINE | re.DOTALL)
+    verdict = re.search(r"^THE VERDICT\n.*?(?=\n  documents )", text, re.MULTILINE | re.DOTALL)
     assert command and found and address and verdict
     sections = "\n".join([command[0], "", found[0], address[0], verdict[0]])
     return ["```text", *(line.rstrip() for line in sections.splitlines()), "```"]

@@ -14,6 +14,9 @@ import os
 import select
 import signal
 import sys
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -31,6 +34,7 @@ from sanitize.cli.settings_sources import (
 )
 from sanitize.errors import UsageError, running_command_line, suggest_names
 from sanitize.plans.settings import COMMAND_SETTINGS
+from sanitize.plans.shipped_plans import RenamedPlanWarning
 
 # in the order of --help; each is sanitize/cli/commands/NAME.py
 COMMANDS = (
@@ -91,13 +95,32 @@ class _Command(TyperCommand):
             ]:
                 print_text(f"note: {describe_sources(stated)}", err=True)
         try:
-            return super().invoke(ctx)
+            with _notes_on_renamed_plans():
+                return super().invoke(ctx)
         except UsageError as error:
             if sources := [
                 one for one in found if f"--{one.name.replace('_', '-')} " in str(error)
             ]:
                 error.args = (f"{error} The command got {describe_sources(sources)}.",)
             raise
+
+
+@contextmanager
+def _notes_on_renamed_plans() -> Iterator[None]:
+    """Context in which a RenamedPlanWarning is printed as a note on stderr, and other warnings as
+    before."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("default", RenamedPlanWarning)  # also with PYTHONWARNINGS=error
+        show_others = warnings.showwarning
+
+        def show(message: Warning | str, category: type[Warning], *place: Any, **more: Any) -> None:
+            if issubclass(category, RenamedPlanWarning):
+                print_text(f"note: {message}", err=True)
+            else:
+                show_others(message, category, *place, **more)
+
+        warnings.showwarning = show
+        yield
 
 
 class _CommandGroup(TyperGroup):

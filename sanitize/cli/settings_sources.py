@@ -20,7 +20,7 @@ from typing import Any
 
 from sanitize.errors import UsageError, suggest_names
 from sanitize.plans.settings import POLICIES, Settings, flag_of, option_of
-from sanitize.plans.shipped_plans import plan_names
+from sanitize.plans.shipped_plans import EARLIER_NAMES, plan_names
 
 FILE_NAME = "sanitize.toml"
 PREFIX = "SANITIZE_"
@@ -157,7 +157,7 @@ def _read_file_value(name: str, value: object) -> Any:
                 " characters"
             )
     if name == PLAN:
-        if value not in plan_names():
+        if value not in (*plan_names(), *EARLIER_NAMES):
             shown = value if isinstance(value, str) else f"({type(value).__name__})"
             raise UsageError(
                 f"{place} {shown}: is not the name of a shipped plan;"

@@ -224,8 +224,8 @@ class PlanOutcome(OutcomeCounts):
     """What a plan did with the documents that it read: documents_in = documents_out +
     documents_dropped + quarantined.
 
-    `looked_for` and `not_looked_for` say what the plan looks for and what not, names of people
-    first, `stays_by_plan` what it finds and does not remove completely, in words. `models` are the
+    In words, names of people first: `looked_for` and `not_looked_for` say what the plan looks for
+    and what not, `stays_by_plan` what it finds and does not remove completely. `models` are the
     models that finders used, with what their licences ask to be named.
     """
 

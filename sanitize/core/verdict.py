@@ -57,11 +57,11 @@ def describe_coverage(
     looked_for: Sequence[str], not_looked_for: Sequence[str], models: Sequence[str] | None = None
 ) -> list[VerdictLine]:
     """What was looked for, and what was not; and where names of people were, which models found
-    some, and what stays without one. `models` is None in summaries of earlier versions, which did
-    not state it."""
+    some, and what stays without one. Summaries of earlier versions have only the names of kinds in
+    `looked_for`, and None as `models`."""
     lines = [
         VerdictLine(
-            "looked for", ", ".join(looked_for) or "nothing", "good" if looked_for else "care"
+            "looked for", "; ".join(looked_for) or "nothing", "good" if looked_for else "care"
         ),
         VerdictLine(
             "not looked for",
@@ -71,7 +71,9 @@ def describe_coverage(
     ]
     if models:
         lines.append(VerdictLine("model", "; ".join(models), "good"))
-    elif models is not None and "PERSON" in looked_for:
+    elif models is not None and any(
+        kind == "PERSON" or kind.endswith("(PERSON)") for kind in looked_for
+    ):
         lines.append(
             VerdictLine(
                 "model",

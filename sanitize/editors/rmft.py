@@ -15,7 +15,7 @@ With `linked = true` names and addresses of one person have one invented identit
 (sanitize/editors/synthesis/identities.py), and the person has one anchor: `Dear Cleo` still matches
 `Cleo Berg` and `cleo.berg@`. All replaced mentions of a value are then the same in a document.
 
-With `keep = 0` and `anchors = []` nothing of a value is kept: the plan `erase`.
+With `keep = 0` and `anchors = []` nothing of a value is kept: the plan `surrogates`.
 
 With `avoid = "seen"` a variant differs from the values of its own and all earlier documents and
 from all variants drawn before it, in corpus order; a value of any kind whose first occurrence

@@ -32,9 +32,9 @@ from sanitize.core.command_results import (
 )
 from sanitize.pipeline.run_results import ShardResult
 from sanitize.plans.coverage import (
+    describe_looked_for,
     describe_not_looked_for,
     describe_staying,
-    list_looked_for,
     list_models,
     list_staying_kinds,
 )
@@ -172,7 +172,7 @@ def build_summary(
         plan_hash=plan_hash,
         key="seed" if public_key else "secret",
         columns=columns,
-        looked_for=list_looked_for(coverage),
+        looked_for=describe_looked_for(plan),
         not_looked_for=describe_not_looked_for(coverage),
         stays_by_plan=describe_staying(coverage),
         staying_kinds=[

@@ -25,7 +25,7 @@ from sanitize.pipeline.indexing import index_reuse
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.indexing.index_state import Index, IndexInputs, list_fields
 from sanitize.pipeline.run_results import AppendedFiles, RunCosts
-from sanitize.plans.plan import Plan
+from sanitize.plans.plan import Plan, without_description
 from sanitize.plans.settings import DESCRIPTION_SETTINGS, flag_of
 from sanitize.stages import rewriting
 from sanitize.storage import formats, publication, tombstones
@@ -256,7 +256,7 @@ class PlannedRun:
                 has_new_files
                 and corpus.manifest_version == MANIFEST_VERSION
                 and not self.inputs.settings.append
-                and corpus.manifest.get("plan") == self.plan.public_settings()
+                and self._has_plan_of(corpus.manifest)
             )
             difference = self._describe_difference(corpus.manifest)
             first_advice = "use --append to add the new files, or " if has_new_files else ""
@@ -277,6 +277,12 @@ class PlannedRun:
         """What the user said about the dataset, by the names of the settings; None where nothing
         was said."""
         return {name: getattr(self.inputs.settings, name) for name in DESCRIPTION_SETTINGS}
+
+    def _has_plan_of(self, manifest: Mapping[str, Any]) -> bool:
+        """True if the published output was written with this plan, whatever its name then."""
+        return without_description(manifest.get("plan", {})) == without_description(
+            self.plan.public_settings()
+        )
 
     def _find_changed_descriptions(self, manifest: Mapping[str, Any]) -> list[str]:
         """The settings of the description that are given and are not those of the published
@@ -308,7 +314,7 @@ class PlannedRun:
             return f"from another input ({self.inputs.describe_input_difference(published_files)})"
         if manifest.get("increments") and not self.inputs.settings.append:
             return f"in {len(manifest['increments'])} increments (--append)"
-        if manifest.get("plan") != self.plan.public_settings():
+        if not self._has_plan_of(manifest):
             return "with another plan"
         if manifest.get("settings", {}).get("erased") != self.erased.counts:
             return _BEFORE_ERASURE

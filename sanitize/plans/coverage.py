@@ -7,12 +7,14 @@ their words.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from sanitize.core.command_results import CommandResult
 from sanitize.core.table_rendering import SummaryTable
+from sanitize.core.verdict import describe_coverage
 from sanitize.kinds.kind import CATEGORIES, Kind, builtin_kinds
 
 if TYPE_CHECKING:
@@ -36,6 +38,16 @@ CATEGORY_ORDER = (
     "resource",
 )
 
+
+# category -> what people expect of it and no pattern finds, where a plan looks in this category
+# for kinds with patterns alone, and where it also has kinds of its own, a list or a model
+_WITHOUT_PATTERN = {
+    "identifier": (
+        "numbers of records, customers, members, vehicles and devices",
+        "numbers that no word beside them labels",
+    ),
+    "place": ("street addresses and postal codes", ""),
+}
 
 COVERAGE_HEADER = ("category", "looked for", "what becomes of it", "editor", "stays")
 
@@ -68,8 +80,8 @@ class CategoryCoverage:
 @dataclass(frozen=True, kw_only=True, repr=False)
 class PlanDescription(CommandResult):
     """The result of `plan show`: what the plan is for (`about`), its finders, droppers and editors,
-    what becomes of each category of kinds, and in words what stays by plan and what is not looked
-    for."""
+    what becomes of each category of kinds, and in words what is looked for, what is not, and what
+    stays by plan. `models` are the models that finders use."""
 
     name: str
     about: str
@@ -77,20 +89,31 @@ class PlanDescription(CommandResult):
     finders: Sequence[str]
     droppers: Sequence[str]
     categories: Sequence[CategoryCoverage]
+    looked_for: Sequence[str]
     stays: Sequence[str]
     not_looked_for: Sequence[str]
+    models: Sequence[str]
     notes: Sequence[str]
 
     def summary_table(self) -> SummaryTable:
-        facts = [
-            ("about", self.about),
+        return SummaryTable(
+            title=f"Plan {self.name}",
+            facts=[("about", self.about), *self.list_facts()],
+            header=COVERAGE_HEADER,
+            rows=self.table_rows(),
+        )
+
+    def list_facts(self) -> list[tuple[str, str]]:
+        """What follows the table of categories: names and texts."""
+        coverage = describe_coverage(self.looked_for, self.not_looked_for, self.models)
+        return [
+            *((line.name, line.text) for line in coverage),
             ("stays", "; ".join(self.stays) or "nothing that is found"),
-            ("not looked for", "; ".join(self.not_looked_for)),
+            ("finders", ", ".join(self.finders)),
+            *([("droppers", ", ".join(self.droppers))] if self.droppers else []),
+            *(("note", note) for note in self.notes),
             ("publish", "publishable" if self.publishable else "not publishable"),
         ]
-        return SummaryTable(
-            title=f"Plan {self.name}", facts=facts, header=COVERAGE_HEADER, rows=self.table_rows()
-        )
 
     def table_rows(self) -> list[tuple[str, str, str, str, str]]:
         """The rows of the table of `COVERAGE_HEADER`: category, kinds, what becomes of them, by
@@ -157,15 +180,35 @@ def list_looked_for(coverage: Sequence[CategoryCoverage]) -> list[str]:
     return [kind for row in coverage for treatment in row.looked_for for kind in treatment.kinds]
 
 
+def describe_looked_for(plan: Plan) -> list[str]:
+    """The kinds that a plan looks for, each in words, in the order of `list_looked_for`.
+
+    >>> from sanitize.plans.plan import load_plan
+    >>> describe_looked_for(load_plan("redact"))[4:6]
+    ['mail address (EMAIL_ADDRESS)', 'telephone number (PHONE_NUMBER)']
+    """
+    own_kinds = {custom.name: custom.about for custom in plan.custom_kinds}
+    return [_describe_kind(kind, own_kinds) for kind in list_looked_for(compute_coverage(plan))]
+
+
+def _describe_kind(name: str, own_kinds: Mapping[str, str]) -> str:
+    """A kind in words, without article and examples: `hardware address of a network interface
+    (MAC_ADDRESS)`."""
+    about = own_kinds[name] if name in own_kinds else builtin_kinds()[name].about
+    words = re.sub("^(?:an?|the) ", "", re.split(", (?:as|marked|from) ", about)[0])
+    return f"{words} ({name})"
+
+
 def describe_not_looked_for(coverage: Sequence[CategoryCoverage]) -> list[str]:
     """What a plan does not look for, in words, names of people first: whole categories by what they
     contain, others by their kinds.
 
-    Identifiers of countries that the plan does not name are one entry.
+    Identifiers of countries that the plan does not name are one entry, and what no kind with a
+    pattern finds is another.
 
     >>> from sanitize.plans.plan import load_plan
-    >>> describe_not_looked_for(load_plan("rmft").coverage())[:2]
-    ['names of people (PERSON)', 'USER_AT_HOST, USER_NAME']
+    >>> describe_not_looked_for(load_plan("rmft").coverage())[0]
+    'names of people (PERSON)'
     """
     entries = []
     countries = {
@@ -173,15 +216,25 @@ def describe_not_looked_for(coverage: Sequence[CategoryCoverage]) -> list[str]:
     }
     for row in coverage:
         names = [name for name in row.not_looked_for if name not in countries]
-        if names:
-            entries.append(
-                ", ".join(names) if row.looked_for else f"{row.about} ({', '.join(names)})"
-            )
+        if names and row.looked_for:
+            entries += [_describe_kind(name, {}) for name in names]
+        elif names:
+            entries.append(f"{row.about} ({', '.join(names)})")
         if missing := sorted({countries[name] for name in row.not_looked_for if name in countries}):
             entries.append(
                 f"national identifiers of {', '.join(missing)} (name the country in find.countries)"
             )
+        by_patterns, by_others = _WITHOUT_PATTERN.get(row.category, ("", ""))
+        if others := by_others if _has_kinds_of_others(row) else by_patterns:
+            entries.append(others)
     return entries
+
+
+def _has_kinds_of_others(row: CategoryCoverage) -> bool:
+    """True if kinds that the plan defines, or kinds of a list or a model, are looked for."""
+    builtin = builtin_kinds()
+    looked_for = list_looked_for([row])
+    return any(kind not in builtin or not builtin[kind].pattern for kind in looked_for)
 
 
 def list_models(plan: Plan) -> list[str]:

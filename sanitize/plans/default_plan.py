@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from sanitize.errors import OutputBroken, PlanError, UsageError
-from sanitize.plans.plan import DEFAULT_PLAN, Plan, load_plan
-from sanitize.plans.shipped_plans import plan_names
+from sanitize.plans.plan import DEFAULT_PLAN, Plan, load_plan, without_description
+from sanitize.plans.shipped_plans import EARLIER_NAMES, plan_names
 from sanitize.storage import remote_output
 from sanitize.storage.files import read_json
 from sanitize.storage.private_folder import RUNS_FOLDER
@@ -45,9 +45,9 @@ def choose_run_plan(
     if saved is not None:
         return _continue_plan(saved, f"the plan of {out}", changes, finders)
     public = manifest.get("plan")
-    name = public.get("name") if isinstance(public, dict) else None
-    if name in plan_names() and load_plan(str(name)).public_settings() == public:
-        return load_plan(str(name), changes, finders)
+    name = _find_shipped_plan(public) if isinstance(public, dict) else None
+    if name is not None:
+        return load_plan(name, changes, finders)
     raise UsageError(
         f"{out}: was written with a plan that is neither a shipped one nor known in {folder}; name"
         " it with --plan"
@@ -71,15 +71,30 @@ def choose_stream_plan(
     return _continue_plan(saved, "the plan of the state", changes, finders)
 
 
+def _find_shipped_plan(saved: Mapping[str, Any]) -> str | None:
+    """The name of the shipped plan that has these settings, resolved or public, and had this name
+    in this release or the one before; None for any other plan."""
+    saved_name = str(saved.get("name"))
+    name = EARLIER_NAMES.get(saved_name, saved_name)
+    if name not in plan_names():
+        return None
+    plan, settings = load_plan(name), without_description(saved)
+    is_same = settings in (
+        without_description(plan.resolved_settings()),
+        without_description(plan.public_settings()),
+    )
+    return name if is_same else None
+
+
 def _continue_plan(
     saved: Mapping[str, Any], location: str, changes: Sequence[str], finders: Sequence[str]
 ) -> Plan:
     """A saved plan with the changes of this command. Raises UsageError for a finder that it does
     not have, unless it is a shipped plan as it is: its lists of kinds are resolved, so that nothing
     says what would become of the kinds of another finder."""
-    name = saved.get("name")
-    if name in plan_names() and load_plan(str(name)).resolved_settings() == saved:
-        return load_plan(str(name), changes, finders)
+    name = _find_shipped_plan(saved)
+    if name is not None:
+        return load_plan(name, changes, finders)
     try:
         plan = Plan.from_resolved(saved, location)
     except (PlanError, AttributeError, KeyError, TypeError, ValueError):

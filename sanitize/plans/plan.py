@@ -30,8 +30,10 @@ from sanitize.plans.coverage import (
     CategoryCoverage,
     PlanDescription,
     compute_coverage,
+    describe_looked_for,
     describe_not_looked_for,
     describe_staying,
+    list_models,
 )
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.kind_lists import (
@@ -41,7 +43,7 @@ from sanitize.plans.kind_lists import (
     resolve_found_kinds,
     resolve_read_kinds,
 )
-from sanitize.plans.shipped_plans import plan_names, read_shipped_plan
+from sanitize.plans.shipped_plans import plan_names, read_shipped_plan, resolve_plan_name
 from sanitize.storage.disk_errors import refuse_unwritable_path
 from sanitize.storage.files import parse_toml
 
@@ -114,7 +116,7 @@ class _PlanFile(BaseModel):
     """The contents of a plan file, before its parts are loaded."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
-    about: str = ""  # the plan in one sentence, for `sanitize list plans` and the manifest
+    about: str = ""  # what the plan does, looks for and leaves, for `sanitize list plans`
     publishable: bool = (
         True  # false: summary, card and manifest say that the output is not to be published
     )
@@ -255,8 +257,8 @@ class Plan(BaseModel):
         return compute_coverage(self)
 
     def describe(self) -> PlanDescription:
-        """What `sanitize plan show` prints: the plan's purpose, its coverage, what stays and what
-        is not looked for.
+        """What `sanitize plan show` prints: the plan's purpose, its coverage, and in words what is
+        looked for, what is not, and what stays.
 
         >>> Plan.load("redact").describe().stays
         []
@@ -276,8 +278,10 @@ class Plan(BaseModel):
             finders=[finder.use for finder in self.finders],
             droppers=[dropper.use for dropper in self.droppers],
             categories=coverage,
+            looked_for=describe_looked_for(self),
             stays=describe_staying(coverage),
             not_looked_for=describe_not_looked_for(coverage),
+            models=list_models(self),
             notes=notes,
         )
 
@@ -332,11 +336,7 @@ class Plan(BaseModel):
     def hash(self, *extra: object) -> str:
         """Sixteen hexadecimal digits over everything that decides the output; `extra` adds values
         from outside the plan."""
-        resolved = {
-            key: value
-            for key, value in self.resolved_settings().items()
-            if key not in ("name", "about")
-        }
+        resolved = without_description(self.resolved_settings())
         if self.custom_kinds:
             resolved["kind"] = [custom_kind.output_settings() for custom_kind in self.custom_kinds]
         versions = [type(part).VERSION for part in (*self.finders, *self.droppers, *self.editors)]
@@ -439,6 +439,12 @@ class Plan(BaseModel):
         ]
 
 
+def without_description(settings: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a plan, resolved or public, that decide its output: all but its name and
+    `about`, which another release may word differently."""
+    return {key: value for key, value in settings.items() if key not in ("name", "about")}
+
+
 def _format_settings(part: Mapping[str, Any]) -> str:
     """The settings of a part in one line, such as `keep=1, kinds=A+B`."""
     return ", ".join(
@@ -452,11 +458,13 @@ def load_plan(
     name: str = DEFAULT_PLAN, changes: Sequence[str] = (), finders: Sequence[str] = ()
 ) -> Plan:
     """The plan with this shipped name, or of this TOML file, with `changes` such as `edit.0.keep=2`
-    applied, and `finders` such as `ner` or `ner=FOLDER` added (see `_add_finder`).
+    applied, and `finders` such as `ner` or `ner=FOLDER` added (see `_add_finder`). An earlier name
+    of a shipped plan is understood, with a warning.
 
     Raises PlanError for an unknown plan, key or kind, and for a kind that is found but not named by
     an editor or in `leave`.
     """
+    name = resolve_plan_name(name)
     if name in plan_names():
         location, text = f"plan {name}", read_shipped_plan(name)
     else:
@@ -492,7 +500,7 @@ _TEMPLATE_HEADER = """\
 
 """  # noqa: E501
 _TEMPLATE_COMMENTS = {  # what begins a line -> the comment above it
-    "about =": "the purpose in one sentence, for `sanitize list plans` and the manifest",
+    "about =": "what the plan does, looks for and leaves, for `sanitize list plans`",
     "publishable =": "false: summary and card say that the output is not to be published",
     "leave =": "kinds and categories that are found and counted, but not changed",
     "[find]": (
@@ -539,9 +547,10 @@ def locate_plan_schema() -> Path:
     return installed if installed.is_file() else in_checkout
 
 
-def write_plan_template(path: Path, name: str) -> None:
-    """Writes the file of a shipped plan with comments, to start a plan from. Raises UsageError if
-    the file exists, PlanError for an unknown name."""
+def write_plan_template(path: Path, name: str) -> str:
+    """Writes the file of a shipped plan with comments, to start a plan from, and returns the name
+    of that plan. Raises UsageError if the file exists, PlanError for an unknown name."""
+    name = resolve_plan_name(name)
     if name not in plan_names():
         raise PlanError(
             f"--from {name}: there is no such shipped plan; {suggest_names(name, plan_names())}"
@@ -572,6 +581,7 @@ def write_plan_template(path: Path, name: str) -> None:
         path.open("x", encoding="utf-8") as file,
     ):
         file.write(text)
+    return name
 
 
 def _parse_plan(

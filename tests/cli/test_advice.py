@@ -101,9 +101,12 @@ CASES = (
     ),
     Case(
         "OUT of another plan",
-        "run texts.jsonl -o out --plan erase",
+        "run texts.jsonl -o out --plan surrogates",
         r"use (--replace) to replace it once the new one is complete, or use another (-o)",
-        ["run texts.jsonl -o other --plan erase", "run texts.jsonl -o out --plan erase {0}"],
+        [
+            "run texts.jsonl -o other --plan surrogates",
+            "run texts.jsonl -o out --plan surrogates {0}",
+        ],
         2,
         [PUBLISH],
     ),

@@ -246,8 +246,8 @@ MISTAKES: dict[str, tuple[Callable[[Path], object], str, int, list[str]]] = {
         [
             "rmtf",
             (
-                "baseline, blacklist, dp_mlm, erase, header_dedup, mask_words, names, pseudonymize,"
-                " redact, rmft"
+                "baseline, blacklist, dp_mlm, header_dedup, mask_words, names, pseudonymize,"
+                " redact, rmft, strict, surrogates"
             ),
             "did you mean rmft?",
         ],
@@ -1497,8 +1497,8 @@ def test_explain(working_folder: Path, sanitize: Command) -> None:
         7,
     )
     assert result["examples"] and {"kind", "before", "after"} == set(result["examples"][0])
-    output = sanitize("explain", "in.parquet", "--plan", "erase", "--text-column", "text")
-    assert output.code == 0 and "erase" in output.out and "CPU-seconds" in output.out
+    output = sanitize("explain", "in.parquet", "--plan", "surrogates", "--text-column", "text")
+    assert output.code == 0 and "surrogates" in output.out and "CPU-seconds" in output.out
     for text in (json.dumps(result), output.out, output.err):
         assert not [value for value in (BOB, ANN, PHONE) if value in text]
     assert read_tree(working_folder) == before

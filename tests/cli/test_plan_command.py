@@ -36,7 +36,14 @@ def test_show(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str
     assert "person not looked for - - everything" in lines
     assert "resource MESSAGE_ID, URL left as it is - every occurrence" in lines
     assert any(
-        line.startswith("not looked for names of people (PERSON); USER_AT_HOST") for line in lines
+        line.startswith(
+            "not looked for names of people (PERSON); account on a machine (USER_AT_HOST)"
+        )
+        for line in lines
+    )
+    assert any(
+        line.startswith("looked for") and "; mail address (EMAIL_ADDRESS); " in line
+        for line in lines
     )
     assert lines[-1] == "publish publishable"
     assert "not publishable" in run_plan_command(monkeypatch, capsys, "show", "baseline")[1]

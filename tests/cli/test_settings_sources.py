@@ -55,8 +55,8 @@ def test_each_source_wins_over_those_after_it(
     assert published_plan(0) == "redact"
     (folder / "sanitize.toml").write_text('plan = "rmft"\n')
     assert published_plan(1) == "rmft"
-    monkeypatch.setenv("SANITIZE_PLAN", "erase")
-    assert published_plan(2) == "erase"
+    monkeypatch.setenv("SANITIZE_PLAN", "surrogates")
+    assert published_plan(2) == "surrogates"
     assert published_plan(3, "--plan", "baseline") == "baseline"
 
 
@@ -258,14 +258,14 @@ def test_status_shows_where_each_setting_comes_from(
         "",
     )
     (folder / "sanitize.toml").write_text('plan = "redact"\nkeep = ["notes"]\n')
-    monkeypatch.setenv("SANITIZE_PLAN", "erase")
+    monkeypatch.setenv("SANITIZE_PLAN", "surrogates")
     monkeypatch.setenv("SANITIZE_WORKER", ANN)
     monkeypatch.setenv("SANITIZE_REPLACE", "1")
     monkeypatch.setenv("SANITIZE_DROP", "")
     code, out, _ = console("status")
     assert code == 0 and ANN not in out
     assert [line.split() for line in out.splitlines()[4:7]] == [
-        ["plan", "erase", "SANITIZE_PLAN"],
+        ["plan", "surrogates", "SANITIZE_PLAN"],
         ["plan", "(not", "used:", "another", "source", "wins)", "sanitize.toml"],
         ["keep", "notes", "sanitize.toml"],
     ]
@@ -287,7 +287,7 @@ def test_status_shows_where_each_setting_comes_from(
 
 def test_functions_of_python_read_neither(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (folder / "sanitize.toml").write_text("no TOML at all")
-    monkeypatch.setenv("SANITIZE_PLAN", "erase")
+    monkeypatch.setenv("SANITIZE_PLAN", "surrogates")
     monkeypatch.setenv("SANITIZE_WORKERS", "x")
     assert sanitize.redact("Write to " + ANN) == "Write to [EMAIL_ADDRESS]"
     sanitize.run("in.jsonl", "out", seed=1)

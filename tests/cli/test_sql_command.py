@@ -29,7 +29,7 @@ def work(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A WORK with two runs; that of `redact` is the later one."""
     folder = tmp_path_factory.mktemp("shell")
     pq.write_table(pa.table({"text": TEXTS, "user_id": ["u", "v", "u"]}), folder / "in.parquet")
-    for age, plan in enumerate(("erase", "redact")):
+    for age, plan in enumerate(("surrogates", "redact")):
         run_with_settings(
             [folder / "in.parquet"],
             folder / plan,
@@ -146,7 +146,7 @@ def test_a_named_query_takes_its_parameters(sanitize: Command) -> None:
         (["--set", "limit=3"], ["--set", "--name"]),
         (["SELECT 1", "--name", "top_values"], ["a query and --name exclude each other"]),
         (["--list", "--init"], ["--list and --init exclude each other"]),
-        (["--name", "top_values", "--run", "rmft"], ["no run 'rmft'", "erase", "redact"]),
+        (["--name", "top_values", "--run", "rmft"], ["no run 'rmft'", "surrogates", "redact"]),
         (["--name", "top_values", "--memory-limit", "much"], ["--memory-limit much"]),
         (["--name", "top_values", "--format", "xls"], ["--format xls", "known: csv"]),
         (["SELECT value FROM occurrences"], ["value"]),
@@ -184,13 +184,13 @@ def test_a_missing_parameter_is_reported(
 
 def test_the_latest_run_is_named_among_several(sanitize: Command) -> None:
     parts = {}
-    for arguments in ([], ["--run", "erase"], ["--run", "redact"]):
+    for arguments in ([], ["--run", "surrogates"], ["--run", "redact"]):
         _, out, err = sanitize("sql", "work", "--name", "edits_by_part", "--json", *arguments)
         parts[" ".join(arguments)] = {row["part"] for row in json.loads(out)}
         assert (
             "note: drops, edits of run" in err and "(plan redact), the latest of 2" in err
         ) is not arguments, err
-    assert parts == {"": {"redact"}, "--run erase": {"rmft"}, "--run redact": {"redact"}}
+    assert parts == {"": {"redact"}, "--run surrogates": {"rmft"}, "--run redact": {"redact"}}
     assert sanitize("sql", "work", "--name", "kind_counts")[2] == ""
     assert "note: edits of run" in sanitize("sql", "work", "SELECT count(*) FROM edits")[2]
 

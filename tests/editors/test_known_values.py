@@ -136,7 +136,7 @@ def write_rows(path: Path, texts: list[str]) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("plan", "fallback"), [("erase", r"\[PERSON\]"), ("pseudonymize", "[A-Z][a-z]+[0-9]+")]
+    ("plan", "fallback"), [("surrogates", r"\[PERSON\]"), ("pseudonymize", "[A-Z][a-z]+[0-9]+")]
 )
 def test_names_beside_user_names_that_are_given_names(
     tmp_path: Path, plan: str, fallback: str
@@ -177,7 +177,10 @@ kinds = ["DESK", "LOCKER"]
 [[edit]]
 kinds = ["*"]
 """
-EDITORS = {"erase": 'use = "rmft"\nkeep = 0\nanchors = []', "pseudonymize": 'use = "pseudonymize"'}
+EDITORS = {
+    "surrogates": 'use = "rmft"\nkeep = 0\nanchors = []',
+    "pseudonymize": 'use = "pseudonymize"',
+}
 
 
 @pytest.mark.slow
@@ -237,7 +240,7 @@ LATER_VALUES = {
 @pytest.mark.parametrize("case", LATER_VALUES)
 def test_a_later_value_of_another_kind_that_equals_a_variant_is_replaced(case: str) -> None:
     first, pattern, later = LATER_VALUES[case]
-    plan, replaced = load_plan("erase", STREAM_PLAN), 0
+    plan, replaced = load_plan("surrogates", STREAM_PLAN), 0
     for seed in range(40):
         (known,) = stream([{"text": first}], plan=plan, seed=seed)
         variant = re.search(pattern, known["text"])[0]  # type: ignore[index]

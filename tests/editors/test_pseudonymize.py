@@ -511,7 +511,7 @@ def test_invalid_settings_are_refused() -> None:
         load_plan("pseudonymize", ["edit.0.keep=1"])
     assert load_plan("pseudonymize").editors[0].removal_policy == "erase"
     assert set(load_plan("pseudonymize").editor_no_by_kind) == set(
-        load_plan("erase").editor_no_by_kind
+        load_plan("surrogates").editor_no_by_kind
     )
 
 

@@ -23,7 +23,7 @@ def test_exhausted_variants_become_labels(tmp_path: Path, avoid: str) -> None:
     the run continues."""
     texts = ["See " + "http://a and " * 60, "See http://b and http://ab.example.com."]
     pl.DataFrame({"text": texts}).write_parquet(tmp_path / "in.parquet")
-    plan = load_plan("erase", [f"edit.0.avoid={avoid}"])
+    plan = load_plan("surrogates", [f"edit.0.avoid={avoid}"])
     summary = run_with_settings(
         tmp_path / "in.parquet", tmp_path / "out", plan, settings=Settings(seed=1, workers=1)
     )
@@ -72,7 +72,7 @@ def test_what_precedes_a_value_makes_no_other_first_occurrence(
     assert sum(counts.kept for counts in summary.by_kind.values()) == 1 and summary.leaks == 0
 
 
-@pytest.mark.parametrize("plan", ["names", "erase"])
+@pytest.mark.parametrize("plan", ["names", "surrogates"])
 def test_a_name_in_base64_becomes_a_label(tmp_path: Path, plan: str) -> None:
     """An encoded name is a word of letters, and so could pass as a name; a variant of it would
     stand inside of other encoded text."""
@@ -125,7 +125,7 @@ def test_run_does_not_depend_on_draws_per_call(
     )
 
     def run_plan(name: str) -> bytes:
-        plan = load_plan("erase", ["edit.0.stores=corpus"])
+        plan = load_plan("surrogates", ["edit.0.stores=corpus"])
         run_with_settings(
             tmp_path / "in.parquet", tmp_path / name, plan, settings=Settings(seed=2, workers=1)
         )

@@ -26,7 +26,7 @@ LINE_ENDS = [r"\n", r"\r\n", r"\r", r"\u000a", r"\x0a", r"\\n", r"\\\\n", "%0A",
 BLANKS = [r"\t", r"\f", r"\b", r"\v", r"\u0009", r"\x09", "%09", "\x1b[32m", "\x1b[38;5;196m"]
 BLANKS += [r"\x1b[32m", r"\u001b[0m", r"\033[0m", r"\e[1m"]
 QUOTES = [r"\"", r"\u0022", r"\u003c", r"\/", "%22", "&quot;", "&lt;", "&#10;", "&nbsp;"]
-FOUR_PLANS = ["redact", "erase", "strict", "rmft"]
+FOUR_PLANS = ["redact", "surrogates", "strict", "rmft"]
 
 
 def list_values(finder: PatternFinder, texts: list[str]) -> list[set[tuple[str, str]]]:

@@ -21,7 +21,7 @@ def test_series_namespace() -> None:
     assert found.equals(sanitize.detect(TEXTS, values=True)) and found["value"].to_list() == [
         "ann.roe@example.com"
     ]
-    seeded = [TEXTS.sanitize.redact(plan="erase", seed=3).to_list() for _ in range(2)]  # type: ignore[attr-defined]
+    seeded = [TEXTS.sanitize.redact(plan="surrogates", seed=3).to_list() for _ in range(2)]  # type: ignore[attr-defined]
     assert seeded[0] == seeded[1] != TEXTS.to_list()
 
 
@@ -34,7 +34,10 @@ def test_redact_batch_with_dataset_map() -> None:
         {"text": TEXTS.to_list() * 3, "label": [0, 1] * 3}, features=features
     )
     clean = data.map(
-        sanitize.redact_batch, batched=True, batch_size=2, fn_kwargs={"plan": "erase", "seed": 5}
+        sanitize.redact_batch,
+        batched=True,
+        batch_size=2,
+        fn_kwargs={"plan": "surrogates", "seed": 5},
     )
     assert clean.features == features and clean["label"][:] == data["label"][:]
     assert len(set(clean["text"][::2])) == 1 and "ann.roe@example.com" not in clean["text"][0]

@@ -116,7 +116,7 @@ CASES: dict[str, tuple[Callable[[Path], list[Path]], str, list[str], dict[str, A
         ["edit.0.label=numbered"],
         {**COLUMN_SETTINGS, "keep": [], "max_doc_bytes": 9_000},
     ),
-    "erase of JSON lines": (write_jsonl, "erase", [], {}),
+    "surrogates of JSON lines": (write_jsonl, "surrogates", [], {}),
     "baseline of mails": (write_mails, "baseline", [], {"verify": "off"}),
 }
 
@@ -132,7 +132,7 @@ def test_replay_reproduces_every_file(tmp_path: Path, case: str) -> None:
         load_plan(plan, changes),
         settings=Settings(seed=11, workers=1, **options),
     )
-    assert bool(summary.quarantined) == (case in ("redact of columns", "erase of JSON lines"))
+    assert bool(summary.quarantined) == (case in ("redact of columns", "surrogates of JSON lines"))
     (tmp_path / "else").mkdir()
     for no, path in enumerate(inputs):
         shutil.move(path, tmp_path / "else" / f"other-{no}{path.suffix}")

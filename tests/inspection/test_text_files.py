@@ -129,7 +129,11 @@ FAIL_KINDS: list[tuple[str, list[str], list[str] | str]] = [
         ["contacts"],
         "--fail-on contacts: there is no such kind or category; did you mean contact",
     ),
-    ("rmft", ["PERSON"], "plan rmft does not look for it; these do: --plan erase, .*--plan redact"),
+    (
+        "rmft",
+        ["PERSON"],
+        "plan rmft does not look for it; these do: .*--plan redact, .*--plan surrogates",
+    ),
     ("rmft", ["UK_NHS"], "write a plan with it in find.kinds and GB in find.countries"),
     ("rmft", ["organization"], "plan rmft does not look for it"),
     ("rmft", [], "--fail-on: names no kind; expected"),

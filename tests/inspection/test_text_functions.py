@@ -484,7 +484,7 @@ def test_the_command(console: Callable[..., tuple[int, str, str]], tmp_path: Pat
     assert "nothing of plan redact was found" in console("detect", tmp_path / "empty.txt")[1]
 
 
-@pytest.mark.parametrize("plan", ["redact", "erase", "pseudonymize", "strict"])
+@pytest.mark.parametrize("plan", ["redact", "surrogates", "pseudonymize", "strict"])
 @pytest.mark.parametrize("name", ["", "doc_no", "column_1"])
 def test_columns_of_any_name_are_rewritten(name: str, plan: str) -> None:
     frame = pl.DataFrame({"text": ["x"], name: [f"to {MAIL}"], "other": [f"to {MAIL}"]})

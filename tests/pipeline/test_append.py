@@ -275,7 +275,7 @@ def test_append_leaves_earlier_shards_unchanged(corpus: CorpusFolder) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("plan", ["erase", "pseudonymize"])
+@pytest.mark.parametrize("plan", ["surrogates", "pseudonymize"])
 def test_append_with_plans_that_need_no_corpus_pass(corpus: CorpusFolder, plan: str) -> None:
     corpus.run_plan(*write_files(corpus, "a.jsonl"), plan=plan)
     corpus.append(*write_files(corpus, "b.parquet"), plan=plan)
@@ -284,7 +284,7 @@ def test_append_with_plans_that_need_no_corpus_pass(corpus: CorpusFolder, plan: 
         run_once_over_files(corpus, "a.jsonl", "b.parquet", plan=plan).texts(),
     )
     assert len(texts) == 13 and texts[8:] == texts_of_single_run[8:]
-    if plan != "erase":  # the replacement of a value depends on no other document
+    if plan != "surrogates":  # the replacement of a value depends on no other document
         assert texts == texts_of_single_run
     assert verify(corpus.out).leaks == 0
 
@@ -466,7 +466,7 @@ def test_a_new_value_that_occurs_undetected_in_an_earlier_shard_stops_the_append
         {**document(1), **({"note": "a"} if "note" in UNDETECTED_VALUES[location] else {})},
     ]
     files = [corpus.write_file("a.jsonl", rows)]
-    corpus.run_plan(*files, plan="erase", **settings)
+    corpus.run_plan(*files, plan="surrogates", **settings)
     before = corpus.shards(), (corpus.out / "manifest.json").read_bytes()
     files.append(
         corpus.write_file(
@@ -482,17 +482,19 @@ def test_a_new_value_that_occurs_undetected_in_an_earlier_shard_stops_the_append
     with pytest.raises(
         LeakFound, match="1 places in 1 of the 1 earlier shards hold .*--replace, without --append"
     ):
-        corpus.append(plan="erase", **settings)
+        corpus.append(plan="surrogates", **settings)
     assert (corpus.shards(), (corpus.out / "manifest.json").read_bytes()) == before
-    assert "bob" not in str(corpus.append(files[0], plan="erase", replace=True, **settings))
+    assert "bob" not in str(corpus.append(files[0], plan="surrogates", replace=True, **settings))
     if location == "in the text":
-        corpus.run_plan(*files, plan="erase", replace=True, **settings)  # as the message suggests
+        corpus.run_plan(
+            *files, plan="surrogates", replace=True, **settings
+        )  # as the message suggests
         assert not any("bob@" in text or "ｂｏｂ" in text for text in corpus.texts())
 
 
 def test_append_leaves_swept_shards_unchanged(corpus: CorpusFolder) -> None:
     """An append keeps the sweep of an earlier shard."""
-    plan = load_plan("erase", PATTERNS_ONLY)
+    plan = load_plan("surrogates", PATTERNS_ONLY)
     corpus.run_plan(
         corpus.write_file(
             "a.jsonl", [document(0, "bob@example.com"), document(1, "ask ｂｏｂ@example.com")]

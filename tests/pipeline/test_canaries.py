@@ -69,14 +69,17 @@ def check_plan(
 
 
 @pytest.mark.parametrize(
-    ("plan", "changes"), [("rmft", ()), ("rmft", ("edit.0.keep=2",)), ("erase", ()), ("redact", ())]
+    ("plan", "changes"),
+    [("rmft", ()), ("rmft", ("edit.0.keep=2",)), ("surrogates", ()), ("redact", ())],
 )
 def test_every_form_that_must_be_removed_is_removed(
     tmp_path: Path, plan: str, changes: tuple[str, ...]
 ) -> None:
     result = check_plan(tmp_path, plan, changes=changes)
     # found by more than a pattern, or opt-in
-    untested_kinds = ["PERSON", "USER_AT_HOST", "USER_NAME"] if plan in ("erase", "redact") else []
+    untested_kinds = (
+        ["PERSON", "USER_AT_HOST", "USER_NAME"] if plan in ("surrogates", "redact") else []
+    )
     kind_count = len(load_plan(plan).editor_no_by_kind) - len(untested_kinds)
     assert result.removed == result.planted >= kind_count * canaries.CANARY_COUNT * 3
     assert result.encoded.planted > 0 and result.untested_kinds == untested_kinds
@@ -178,7 +181,9 @@ def test_every_kind_has_a_valid_example() -> None:
             and canaries.canary_examples()[name] not in values
         )
     shipped_kinds = {
-        kind for plan in ("rmft", "erase", "redact") for kind in load_plan(plan).editor_no_by_kind
+        kind
+        for plan in ("rmft", "surrogates", "redact")
+        for kind in load_plan(plan).editor_no_by_kind
     }
     assert shipped_kinds - {"PERSON", "USER_NAME", "USER_AT_HOST"} <= set(
         canaries.canary_examples()
@@ -209,7 +214,7 @@ def test_a_null_column_without_a_type_is_accepted(tmp_path: Path) -> None:
     summary = run_with_settings(
         tmp_path / "in.parquet",
         tmp_path / "out",
-        load_plan("erase"),
+        load_plan("surrogates"),
         settings=Settings(seed=1, workers=1),
     )
     assert (summary.documents_out, summary.leaks) == (3, 0)

@@ -120,7 +120,7 @@ COLUMNS: dict[str, tuple[dict[str, list[Any]], dict[str, str], list[str], list[s
 CASES_AND_PLANS = [(case, "redact") for case in COLUMNS] + [
     (case, plan)
     for plan, cases in {
-        "erase": ("user names", "a struct"),
+        "surrogates": ("user names", "a struct"),
         "strict": ("names", "numbers", "dates and booleans"),
         "rmft": ("names", "mails in a column without a telling name", "categories"),
     }.items()

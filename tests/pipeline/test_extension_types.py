@@ -44,7 +44,10 @@ def test_json_columns_are_sanitized_at_any_depth(tmp_path: Path, data_type: pa.D
     assert column.type == data_type
     pq.write_table(pa.table({"text": ["nothing"], "notes": column}), tmp_path / "in.parquet")
     summary = run_with_settings(
-        tmp_path / "in.parquet", tmp_path / "out", "erase", settings=Settings(seed=1, workers=1)
+        tmp_path / "in.parquet",
+        tmp_path / "out",
+        "surrogates",
+        settings=Settings(seed=1, workers=1),
     )
     output = str(pq.read_table(tmp_path / "out" / "data").to_pylist())
     assert "ann.roe" not in output and '{"sender": "' in output

@@ -26,7 +26,7 @@ PLAN_HASHES = {
     "baseline": "9438e8d27acd1a90",
     "blacklist": "77569b6b2589cc33",
     "dp_mlm": "a8cb10ac6a21c91e",
-    "erase": "434a47777af623c4",
+    "surrogates": "434a47777af623c4",
     "header_dedup": "d5e864436f2012f1",
     "mask_words": "94549228f655b8fd",
     "names": "4ed5920f926287d0",
@@ -81,7 +81,7 @@ KINDS += ["MESSAGE_ID", "URL"]
 def load_plan_of_recorded_kinds(name: str) -> Plan:
     kinds = (
         [*KINDS[:3], "PERSON", *KINDS[3:]]
-        if name in ("names", "redact", "erase", "pseudonymize")
+        if name in ("names", "redact", "surrogates", "pseudonymize")
         else KINDS
     )
     if name == "strict":
@@ -94,7 +94,7 @@ def load_plan_of_recorded_kinds(name: str) -> Plan:
             *(one.name for one in load_plan(name).custom_kinds),
             "USER_NAME",
         ]
-    kinds = [*kinds, "USER_NAME"] if name in ("redact", "erase", "pseudonymize") else kinds
+    kinds = [*kinds, "USER_NAME"] if name in ("redact", "surrogates", "pseudonymize") else kinds
     return load_plan(name, [f"find.kinds={json.dumps(kinds)}"])
 
 

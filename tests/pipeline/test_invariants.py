@@ -648,7 +648,7 @@ PROPERTY_SETTINGS: dict[str, Any] = {
 @pytest.mark.slow
 @given(
     corpora(ids=False, unseparated=True),
-    st.sampled_from(["rmft", "erase", "redact"]),
+    st.sampled_from(["rmft", "surrogates", "redact"]),
     st.integers(6, 20),
 )
 @settings(max_examples=4, **PROPERTY_SETTINGS)
@@ -829,9 +829,9 @@ def test_a_second_plan_on_the_same_index_gives_the_same_bytes(
 @pytest.mark.slow
 @given(corpora(unseparated=True, nested=True))
 @settings(max_examples=5, **PROPERTY_SETTINGS)
-def test_invariants_of_erase(rows: list[Row]) -> None:
+def test_invariants_of_surrogates(rows: list[Row]) -> None:
     with temporary_folder() as base:
-        result = run_and_read(base, rows, "erase")
+        result = run_and_read(base, rows, "surrogates")
     for check in CHECKS_WITH_NEW_REPLACEMENTS:
         check(result)
     check_occurrences_are_accounted_for(result, 0, [])
@@ -934,7 +934,7 @@ def test_baseline_changes_nothing(rows: list[Row]) -> None:
     assert not result.edits and not result.kept and result.summary.publishable is False
 
 
-@pytest.mark.parametrize("plan", ["rmft", "erase", "redact"])
+@pytest.mark.parametrize("plan", ["rmft", "surrogates", "redact"])
 @pytest.mark.parametrize(
     "lookalikes",
     [
@@ -989,7 +989,7 @@ def test_a_message_id_hides_no_leak_in_another_cell(tmp_path: Path) -> None:
     check_no_removed_value_remains(result)
 
 
-@pytest.mark.parametrize("plan", ["rmft", "erase"])
+@pytest.mark.parametrize("plan", ["rmft", "surrogates"])
 def test_detection_and_leak_check_use_one_boundary_rule(tmp_path: Path, plan: str) -> None:
     """Letters, combining accents, joiners and variation selectors before and after each value:
     detection and leak check use the same boundary rule, so every detected value is either kept or
@@ -1075,7 +1075,10 @@ def test_bad_records_are_quarantined_and_counted(rows: list[Row], data: st.DataO
         if len(invalid_rows | large_rows) == len(rows):
             return
         summary = run_with_settings(
-            [path], base / "out", load_plan("erase"), settings=make_settings(max_doc_bytes=3000)
+            [path],
+            base / "out",
+            load_plan("surrogates"),
+            settings=make_settings(max_doc_bytes=3000),
         )
         output_table = pa.concat_tables(
             pq.read_table(shard) for shard in sorted((base / "out" / "data").iterdir())
@@ -1140,7 +1143,10 @@ def test_kept_columns_keep_values_and_types(tmp_path: Path) -> None:
     )
     before = pq.read_table(tmp_path / "in.parquet")
     run_with_settings(
-        [tmp_path / "in.parquet"], tmp_path / "out", load_plan("erase"), settings=make_settings()
+        [tmp_path / "in.parquet"],
+        tmp_path / "out",
+        load_plan("surrogates"),
+        settings=make_settings(),
     )
     after = pa.concat_tables(
         pq.read_table(path) for path in sorted((tmp_path / "out" / "data").iterdir())
@@ -1156,7 +1162,7 @@ def test_kept_columns_keep_values_and_types(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@given(corpora(), st.data(), st.sampled_from(["erase", "redact"]))
+@given(corpora(), st.data(), st.sampled_from(["surrogates", "redact"]))
 @settings(max_examples=4, **PROPERTY_SETTINGS)
 def test_output_of_a_document_is_independent_of_other_documents(
     rows: list[Row], data: st.DataObject, plan: str

@@ -115,7 +115,7 @@ def check_output(result: tuple[int, str], exit_code: int = 0) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "plan", ["rmft", "erase", "redact", "pseudonymize", "baseline", "blacklist", "mask_words"]
+    "plan", ["rmft", "surrogates", "redact", "pseudonymize", "baseline", "blacklist", "mask_words"]
 )
 def test_a_run_prints_no_value(corpus_folder: Path, sanitize: Command, plan: str) -> None:
     options = ["--plan", plan, "--rows-per-shard", 12, "--workers", 1]
@@ -130,7 +130,7 @@ def test_a_run_prints_no_value(corpus_folder: Path, sanitize: Command, plan: str
     table = pa.concat_tables(
         [pq.read_table(file) for file in sorted((corpus_folder / "out0" / "data").iterdir())]
     )
-    if plan in ("erase", "redact", "pseudonymize", "mask_words"):
+    if plan in ("surrogates", "redact", "pseudonymize", "mask_words"):
         assert not REMOVED_VALUE.search(json.dumps(table.to_pylist()))
     if plan != "baseline":
         assert not CANARY.search(json.dumps(table.column("user_id").to_pylist()))
@@ -155,7 +155,7 @@ def test_no_command_prints_a_value(corpus_folder: Path, sanitize: Command) -> No
         *(
             ["explain", "in.jsonl"],
             ["explain", "in.jsonl", "--json"],
-            ["explain", "in.jsonl", "--plan", "erase"],
+            ["explain", "in.jsonl", "--plan", "surrogates"],
         ),
         *(
             ["run", "in.jsonl", "-o", "out", "--dry-run"],

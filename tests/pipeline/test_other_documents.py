@@ -1,4 +1,4 @@
-"""What a document's text depends on with an id column: `erase` and `redact` replace what the
+"""What a document's text depends on with an id column: `surrogates` and `redact` replace what the
 finders find in it in the same way for any other documents; only places that the sweep of the leak
 check removes depend on them."""
 
@@ -62,7 +62,7 @@ def run_rows(
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("plan", "seed"), [("redact", 1), ("erase", 2), ("redact", 3)])
+@pytest.mark.parametrize(("plan", "seed"), [("redact", 1), ("surrogates", 2), ("redact", 3)])
 def test_only_swept_places_depend_on_other_documents(tmp_path: Path, plan: str, seed: int) -> None:
     rows = build_rows(seed)
     some = random.Random(seed).sample(rows, 3)

@@ -21,7 +21,7 @@ ROWS = [
 def test_found_and_swept_occurrences_add_up_to_those_of_the_summary(tmp_path: Path) -> None:
     source = tmp_path / "in.jsonl"
     source.write_text("".join(json.dumps({"text": text}) + "\n" for text in ROWS))
-    result = sanitize.run([source], tmp_path / "out", plan="erase", seed=1, workers=1)
+    result = sanitize.run([source], tmp_path / "out", plan="surrogates", seed=1, workers=1)
     assert result.verify.swept > 0, "nothing was swept: this tests nothing"
     assert sum(counts.swept for counts in result.by_kind.values()) == result.verify.swept
     rows = sanitize.sql(tmp_path / "out.private", name="occurrences_by_finder").rows()

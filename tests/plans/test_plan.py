@@ -26,7 +26,7 @@ KINDS = {name: kind for name, kind in list_kinds().items() if kind.pattern}
 RMFT, REDACTED = ("rmft", 1), ("redact", 0)
 SHIPPED_PLANS: dict[str, dict[str, tuple[str, int] | None]] = {
     "rmft": {"contact": RMFT, "IP_ADDRESS": RMFT, "resource": None, "*": REDACTED},
-    "erase": {"*": ("rmft", 0)},
+    "surrogates": {"*": ("rmft", 0)},
     "redact": {"*": REDACTED},
     "pseudonymize": {"account": REDACTED, "*": ("pseudonymize", 0)},
     "strict": {"time": ("generalize", 0), "demographic": ("generalize", 0), "*": REDACTED},
@@ -45,7 +45,7 @@ SHIPPED_PLANS: dict[str, dict[str, tuple[str, int] | None]] = {
 NAME_KINDS = {
     "names": {"PERSON"},
     **dict.fromkeys(
-        ("redact", "erase", "pseudonymize"),
+        ("redact", "surrogates", "pseudonymize"),
         {"PERSON", "USER_NAME", "USER_AT_HOST", "BANK_ACCOUNT"},
     ),
 }
@@ -131,8 +131,8 @@ def test_a_publishable_plan_leaves_only_categories_and_kinds_that_it_names(name:
     assert not source.get("publishable", True) or "*" not in source.get("leave", ())
 
 
-def test_erase_keeps_no_part_of_a_value() -> None:
-    (editor,) = load_plan("erase").editors
+def test_surrogates_keep_no_part_of_a_value() -> None:
+    (editor,) = load_plan("surrogates").editors
     assert (editor.anchors, editor.stores) == ((), "curated")
 
 

@@ -431,5 +431,9 @@ def test_a_single_path_may_be_a_list_of_one(tmp_path: Path) -> None:
         assert result.replaced == 1
     with pytest.raises(UsageError, match="was made with another plan; use replace=True"):
         sanitize.run(
-            tmp_path / "in.parquet", tmp_path / "out0", plan="erase", text_column="body", workers=1
+            tmp_path / "in.parquet",
+            tmp_path / "out0",
+            plan="surrogates",
+            text_column="body",
+            workers=1,
         )

@@ -419,9 +419,31 @@ def test_every_plan_is_named() -> None:
     table = README.partition("## Which plan")[2].partition("## ")[0]
     assert set(plan_names()) <= set(re.findall(r"`(\w+)`", table))
     first_screen = README.partition("## Install")[0]
-    for plan in ("redact", "erase", "strict", "pseudonymize", "rmft"):
+    for plan in ("redact", "surrogates", "strict", "pseudonymize", "rmft"):
         assert f"`{plan}`" in first_screen or f"--plan {plan}`" in first_screen
     assert "**people's names stay**" in first_screen
+
+
+def test_what_plans_look_for_and_what_stays_is_named_completely() -> None:
+    table = README.partition("## Which plan")[2].partition("## ")[0]
+    looked_for = " ".join(table.partition("\n| ")[0].split())
+    for words in ("mail addresses", "directory entries", "IBANs", "people's names", "message ids"):
+        assert words in looked_for
+    help_text = " ".join(read_help("sanitize", "run").partition("Which plan, and")[2].split())
+    row_pairs = [(help_text.partition("redact")[2].partition("surrogates")[0], help_text)]
+    for page in (table, ALL_PAGES["docs/how_to/choose_a_plan.md"]):
+        rows = [line for line in page.splitlines() if line.startswith("| ")]
+        row_pairs.append(
+            (
+                next(row for row in rows if "`redact` (the default" in row),
+                next(row for row in rows if "| `strict` |" in row),
+            )
+        )
+    for of_redact, of_strict in row_pairs:
+        for words in ("ages", "street addresses", "other places", "organizations", "passports"):
+            assert words in of_redact, words
+        assert "identifiers of other countries" in of_redact
+        assert "numbers that no word beside them labels" in of_strict
 
 
 def test_help_of_run_says_which_plan_for_which_purpose() -> None:
@@ -431,7 +453,7 @@ def test_help_of_run_says_which_plan_for_which_purpose() -> None:
     assert {name for name in plan_names() if load_plan(name).publishable} - {
         "mask_words"
     } == named - {"others"}
-    assert "share (default)" in listed.partition("redact")[2].partition("erase")[0]
+    assert "share (default)" in listed.partition("redact")[2].partition("surrogates")[0]
     assert "people's names" in listed.partition("rmft")[2]
 
 

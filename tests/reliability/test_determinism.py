@@ -278,8 +278,8 @@ def sanitize_whole(tmp_path_factory: pytest.TempPathFactory, corpus: pa.Table) -
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("plan", "changes"),
-    [("erase", []), ("redact", ["edit.0.label=numbered"])],
-    ids=["erase", "redact"],
+    [("surrogates", []), ("redact", ["edit.0.label=numbered"])],
+    ids=["surrogates", "redact"],
 )
 def test_result_of_a_document_does_not_depend_on_other_documents_and_order(
     tmp_path: Path, corpus: pa.Table, sanitize_whole: SanitizeWhole, plan: str, changes: list[str]
@@ -300,8 +300,8 @@ def test_without_an_id_column_draws_depend_on_the_position(
     tmp_path: Path, corpus: pa.Table
 ) -> None:
     corpus_without_ids = corpus.slice(0, 20).drop_columns(["doc_id"])
-    full_table, _ = sanitize_corpus(tmp_path, "whole", corpus_without_ids, "erase")
-    half_table, _ = sanitize_corpus(tmp_path, "half", corpus_without_ids.slice(1), "erase")
+    full_table, _ = sanitize_corpus(tmp_path, "whole", corpus_without_ids, "surrogates")
+    half_table, _ = sanitize_corpus(tmp_path, "half", corpus_without_ids.slice(1), "surrogates")
     assert full_table.num_rows == half_table.num_rows + 1
     assert half_table["text"].to_pylist() != full_table["text"].to_pylist()[1:]
     labelled_table, _ = sanitize_corpus(tmp_path, "label", corpus_without_ids, "redact")
@@ -438,8 +438,8 @@ def test_erasing_twice_edits_only_earlier_replacements(
 ) -> None:
     """A surrogate is a value like any other, so a second run replaces it with another; every edit
     covers a replacement of the first run."""
-    first_table, first_run, out = sanitize_whole("erase")
-    second_table, second_run, summary = sanitize_again(tmp_path, out, "erase")
+    first_table, first_run, out = sanitize_whole("surrogates")
+    second_table, second_run, summary = sanitize_again(tmp_path, out, "surrogates")
     replacement_spans = compute_replacement_spans(read_rows(first_run / "edits"))
     for edit in read_rows(second_run / "edits"):
         assert any(

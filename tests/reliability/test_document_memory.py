@@ -127,7 +127,7 @@ def test_memory_does_not_depend_on_the_spans_of_a_long_document(tmp_path: Path, 
 
 @pytest.mark.soak
 @pytest.mark.timeout(1_800)
-@pytest.mark.parametrize("plan", ["rmft", "erase", "pseudonymize", "strict"])
+@pytest.mark.parametrize("plan", ["rmft", "surrogates", "pseudonymize", "strict"])
 def test_memory_does_not_depend_on_the_spans_of_one_document_under_a_plan(
     tmp_path: Path, plan: str
 ) -> None:

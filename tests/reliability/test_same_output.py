@@ -83,7 +83,7 @@ CORPORA = {
         ("edit.0.label=numbered",),
         looks_ahead=False,
     ),
-    "names in a column": CorpusCase(make_records_of_people, "erase", (), {"drop": "whom"}),
+    "names in a column": CorpusCase(make_records_of_people, "surrogates", (), {"drop": "whom"}),
     "pseudonyms": CorpusCase(make_lists_of_values, "pseudonymize", ('edit.0.scope="corpus"',)),
 }
 

@@ -60,7 +60,7 @@ def build_rows() -> list[dict[str, Any]]:
 OVER = {"many", "both", "header"}
 
 
-def run_rows(path: Path, out: Path, plan: Plan | str = "erase", **settings: Any) -> Any:
+def run_rows(path: Path, out: Path, plan: Plan | str = "surrogates", **settings: Any) -> Any:
     return sanitize.run(
         [path],
         out,

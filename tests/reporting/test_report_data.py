@@ -32,7 +32,7 @@ from tests.support import read_rows
 DEDUP = ['drop=[{use="exact_dup", body_only=true}]']
 PLANS = {
     "rmft": ("rmft", []),
-    "erase": ("erase", []),
+    "surrogates": ("surrogates", []),
     "redact": ("redact", ["edit.0.label=numbered"]),
     "header_dedup": ("header_dedup", []),
     "deduplicated": ("rmft", DEDUP),
@@ -187,7 +187,7 @@ def test_outcomes_equal_the_reference(output: Path, tmp_path: Path) -> None:
         outcome_names
         >= {
             "rmft": {"original", "surrogate", "label", "other_edit"},
-            "erase": {"surrogate"},
+            "surrogates": {"surrogate"},
             "redact": {"label"},
             "header_dedup": {"original", "removed"},
             "deduplicated": {"original", "surrogate", "dropped"},

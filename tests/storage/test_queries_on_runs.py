@@ -576,7 +576,9 @@ def test_counts_by_part_match_edits_and_drops(
 
 
 def test_a_run_can_be_named_by_hash_prefix_or_plan(tmp_path: Path) -> None:
-    for age, (name, plan) in enumerate((("ab12", "rmft"), ("ab34", "erase"), ("cd56", "rmft"))):
+    for age, (name, plan) in enumerate(
+        (("ab12", "rmft"), ("ab34", "surrogates"), ("cd56", "rmft"))
+    ):
         folder = tmp_path / "runs" / name
         folder.mkdir(parents=True)
         (folder / "plan.json").write_text(json.dumps({"name": plan, "edit": [{"use": name}]}))
@@ -586,7 +588,7 @@ def test_a_run_can_be_named_by_hash_prefix_or_plan(tmp_path: Path) -> None:
         ("ab12", "ab12"),
         ("ab3", "ab34"),
         ("rmft", "cd56"),
-        ("erase", "ab34"),
+        ("surrogates", "ab34"),
     ):
         with q.open_connection(tmp_path, run=run_name) as connection:
             assert q.run_query(connection, "SELECT * FROM parts").to_pylist() == [
@@ -596,8 +598,8 @@ def test_a_run_can_be_named_by_hash_prefix_or_plan(tmp_path: Path) -> None:
         q.UsageError, match="2 runs begin with ab; give more of the hash: ab12, ab34"
     ):
         q.open_connection(tmp_path, run="ab")
-    with pytest.raises(q.UsageError, match="there is no run 'eraze'.*did you mean erase"):
-        q.open_connection(tmp_path, run="eraze")
+    with pytest.raises(q.UsageError, match="there is no run 'surogates'.*did you mean surrogates"):
+        q.open_connection(tmp_path, run="surogates")
 
 
 # ---- masks ----

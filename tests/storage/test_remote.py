@@ -946,7 +946,7 @@ def test_a_leak_is_reported_with_its_url(storage: MemoryFileSystem, tmp_path: Pa
     run_with_settings(
         ["faulty://in"],
         "faulty://pub/clean",
-        "erase",
+        "surrogates",
         tmp_path / "work",
         Settings(seed=1, workers=1, verify="fast"),
     )

@@ -145,7 +145,11 @@ def test_spans_are_read_from_the_index_of_an_unedited_run(tmp_path: Path) -> Non
     with pytest.raises(UsageError, match="published"):
         read_documents(tmp_path / "in.parquet").with_pii_spans(work)
     run_with_settings(
-        [tmp_path / "in.parquet"], tmp_path / "edited", "erase", work, Settings(seed=1, workers=1)
+        [tmp_path / "in.parquet"],
+        tmp_path / "edited",
+        "surrogates",
+        work,
+        Settings(seed=1, workers=1),
     )
     with pytest.raises(UsageError, match="of the originals"):
         read_documents(tmp_path / "edited").with_pii_spans(work)

@@ -631,7 +631,7 @@ def test_run_with_shared_search_terms_gives_the_same_output(
         summary = run_with_settings(
             [tmp_path / "in.parquet"],
             out,
-            load_plan("erase", PATTERNS_ONLY),
+            load_plan("surrogates", PATTERNS_ONLY),
             settings=Settings(seed=1, workers=1),
         )
         assert (
@@ -1099,7 +1099,7 @@ def skip_every_nth_occurrence(monkeypatch: pytest.MonkeyPatch, number: int) -> N
     monkeypatch.setattr(PatternFinder, "run", run_and_skip)
 
 
-@pytest.mark.parametrize("plan", ["rmft", "erase", "redact"])
+@pytest.mark.parametrize("plan", ["rmft", "surrogates", "redact"])
 def test_values_that_the_finder_missed_are_swept(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: str
 ) -> None:
@@ -1145,7 +1145,9 @@ def skip_last_edit(monkeypatch: pytest.MonkeyPatch, editor: type[Any]) -> None:
     monkeypatch.setattr(editor, "edit_occurrences", edit_and_skip)
 
 
-@pytest.mark.parametrize(("plan", "editor"), [("rmft", Rmft), ("redact", Redact), ("erase", Rmft)])
+@pytest.mark.parametrize(
+    ("plan", "editor"), [("rmft", Rmft), ("redact", Redact), ("surrogates", Rmft)]
+)
 def test_a_leak_is_not_published(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, plan: str, editor: type[Any]
 ) -> None:
@@ -1445,7 +1447,7 @@ def test_verify_is_independent_of_what_it_checks() -> None:
     assert not [name for name in imports if name.startswith((*packages, "importlib"))]
 
 
-@pytest.mark.parametrize("plan", ["redact", "erase", "rmft", "pseudonymize", "mask_words"])
+@pytest.mark.parametrize("plan", ["redact", "surrogates", "rmft", "pseudonymize", "mask_words"])
 def test_what_takes_the_place_of_an_encoded_value(tmp_path: Path, plan: str) -> None:
     encoded = base64.b64encode(BOB.encode()).decode()
     assert encoded.endswith("=")

@@ -81,9 +81,9 @@ def command(
     if text is not None and what != "test":
         raise UsageError(f"plan {what}: a second argument is only for test; leave it out")
     if what == "init":
-        write_plan_template(local_path(plan), from_)
+        name = write_plan_template(local_path(plan), from_)
         print_text(
-            f"{plan}: a copy of plan {from_} with comments. Next: sanitize plan show {plan}   |  "
+            f"{plan}: a copy of plan {name} with comments. Next: sanitize plan show {plan}   |  "
             f" sanitize plan test {plan} FILE"
         )
     elif what == "show":
@@ -105,16 +105,7 @@ def _format_description(found: PlanDescription) -> str:
         format_table(COVERAGE_HEADER, list(found.table_rows())),
         "",
     ]
-    facts = [
-        ("not looked for", "; ".join(found.not_looked_for) or "nothing"),
-        ("stays", "; ".join(found.stays) or "nothing that is found"),
-        ("finders", ", ".join(found.finders)),
-        *([("droppers", ", ".join(found.droppers))] if found.droppers else []),
-        *(("note", note) for note in found.notes),
-        ("publish", "publishable" if found.publishable else "not publishable"),
-    ]
-    lines += format_facts(facts)
-    return "\n".join(lines)
+    return "\n".join([*lines, *format_facts(found.list_facts())])
 
 
 def _test_examples(plan: Plan, name: str, as_json: bool) -> None:

@@ -33,16 +33,20 @@ EPILOG = """Which plan, and what stays in the texts besides what was not found (
 
 \b
   redact        to publish or share (default): nothing that was found stays.
-                Labels such as [EMAIL_ADDRESS]. Stay: dates, ages, places,
-                organizations
-  erase         the same, with surrogates of the same shape
+                Labels such as [EMAIL_ADDRESS]. Stay: dates, ages, street
+                addresses and other places, organizations, identifiers of
+                other countries, numbers of accounts, passports, records and
+                other things
+  surrogates    the same, with invented values of the same shape
   pseudonymize  who wrote to whom must remain visible. Stays as with redact;
                 the vault links values and surrogates
-  strict        the classes of the HIPAA Safe Harbor list. Stay: years, cities
-                and organizations that you do not list
+  strict        the classes of the HIPAA Safe Harbor list. Stay: years, other
+                places and organizations that you do not list, identifiers of
+                other countries, numbers that no word beside them labels
   rmft          natural text, nothing learned by repetition. Stay: people's
-                names, dates, places, the first occurrence of each address,
-                telephone number and IP address, links, message ids
+                names, user names, the first occurrence of each mail address,
+                telephone number and IP address, links, message ids, and what
+                stays with redact
   names         as rmft, with people's names: of these the first stays, too
   others        for comparisons, word lists and training: most are not to be
                 published (`sanitize list plans`)

@@ -86,9 +86,9 @@ from sanitize.pipeline.streaming.stream_result import StreamResult
 from sanitize.pipeline.streaming.stream_state import StreamState, name_path
 from sanitize.pipeline.streaming.value_log import ValueLog
 from sanitize.plans.coverage import (
+    describe_looked_for,
     describe_not_looked_for,
     describe_staying,
-    list_looked_for,
     list_models,
 )
 from sanitize.plans.default_plan import choose_stream_plan
@@ -665,7 +665,7 @@ class StreamProcessor:
             shape=shape.describe() if (shape := self.layout.roles.shape) is not None else "",
             verify=self.settings.verify,
             not_searched=list_unsearched_forms(self.settings.verify),
-            looked_for=list_looked_for(self.plan.coverage()),
+            looked_for=describe_looked_for(self.plan),
             not_looked_for=describe_not_looked_for(self.plan.coverage()),
             stays_by_plan=describe_staying(self.plan.coverage()),
             models=list_models(self.plan),

@@ -303,13 +303,13 @@ def test_droppers_are_refused(tmp_path: Path) -> None:
         to_stream_plan(load_plan(str(tmp_path / "mine.toml")))
 
 
-@pytest.mark.parametrize("plan", ["redact", "erase", "baseline", "rmft"])
+@pytest.mark.parametrize("plan", ["redact", "surrogates", "baseline", "rmft"])
 def test_shipped_plans_without_a_corpus_pass(plan: str) -> None:
     rows = [
         {"text": "ann.lee@example.com 713-555-0123", "doc_id": str(number)} for number in range(3)
     ]
     out = [row["text"] for row in stream(rows, plan=plan, seed=1)]
-    kept = {"redact": 0, "erase": 0, "baseline": 3, "rmft": 1}[plan]
+    kept = {"redact": 0, "surrogates": 0, "baseline": 3, "rmft": 1}[plan]
     assert sum("ann.lee@example.com" in text for text in out) == kept
     assert sum("713-555-0123" in text for text in out) == kept
 
@@ -335,7 +335,7 @@ def test_a_record_that_would_leak_goes_to_quarantine(tmp_path: Path, batch: int)
         {"text": "cleo.lee@example.com", "x": {"cleo.lee@example.com": 1}},
         {"text": "bob.lee@example.com"},
     ]
-    out = list(stream(rows, plan="erase", state=tmp_path / "state", seed=1, batch=batch))
+    out = list(stream(rows, plan="surrogates", state=tmp_path / "state", seed=1, batch=batch))
     assert len(out) == 2 and "@" in out[0]["text"] and "bob.lee" not in out[1]["text"]
     quarantined = [
         json.loads(line)
@@ -875,15 +875,15 @@ def test_columns_have_policies() -> None:
     }
     columns = {"text_column": ("body",), "user_column": "who", "id_column": "no", "drop": ["extra"]}
     for source in ([row], [pa.Table.from_pylist([row])]):
-        outputs = list(stream(source, plan="erase", seed=1, **columns))
+        outputs = list(stream(source, plan="surrogates", seed=1, **columns))
         (out,) = outputs if isinstance(outputs[0], dict) else outputs[0].to_pylist()
         assert set(out) == {"body", "who", "no", "note", "doc_id", "user_id"}
         assert out["no"] == 3 and out["doc_id"] == 4 and out["user_id"] == "u"
         assert out["who"] != "bob" and "ann.lee" not in out["body"] + out["note"]
     with pytest.raises(UsageError, match="main text"):
-        list(stream([row], plan="erase", text_column=("body",), keep=["body"]))
+        list(stream([row], plan="surrogates", text_column=("body",), keep=["body"]))
     with pytest.raises(InputRefused, match="text_column"):
-        list(stream([pa.Table.from_pylist([row])], plan="erase"))
+        list(stream([pa.Table.from_pylist([row])], plan="surrogates"))
 
 
 def test_nested_texts_are_edited_and_other_values_unchanged() -> None:
@@ -903,7 +903,7 @@ def test_nested_texts_are_edited_and_other_values_unchanged() -> None:
         "mixed": [1, "x", {}],
     }
     columns = {"text_column": ("messages[].content",)}
-    (out,) = stream([row], plan="erase", seed=1, **columns)
+    (out,) = stream([row], plan="surrogates", seed=1, **columns)
     assert "@" in out["messages"][0]["content"] != "ann.lee@example.com"
     assert "@" in out["deep"]["a"][0][0] != "bob.mann@example.com"
     out["messages"][0]["content"], out["deep"]["a"][0][0] = (
@@ -920,7 +920,7 @@ def test_later_records_may_have_new_fields() -> None:
         {"more": 3, "text": "c", "tags": ["bob.mann@example.com"]},
     ]
     rows_by_1, rows_by_10 = (
-        list(stream(rows, plan="erase", seed=1, batch=batch)) for batch in (1, 10)
+        list(stream(rows, plan="surrogates", seed=1, batch=batch)) for batch in (1, 10)
     )
     assert (
         rows_by_1 == rows_by_10
@@ -1046,7 +1046,7 @@ def test_a_fork_of_a_process_that_had_a_stream_is_refused() -> None:
 
 def test_elements_that_are_no_records_are_refused() -> None:
     with pytest.raises(UsageError, match="int"):
-        list(stream([1], plan="erase"))
+        list(stream([1], plan="surrogates"))
 
 
 def test_no_temporary_folder_remains_without_a_state(
@@ -1152,7 +1152,8 @@ def test_workers_find_the_same_names() -> None:
         {"text": f"Dear Ann Quist, call Bob Roe on {day} May, @aquist{day}"} for day in range(1, 9)
     ]
     one, two = (
-        list(stream(records, plan="erase", seed=1, batch=3, workers=workers)) for workers in (1, 2)
+        list(stream(records, plan="surrogates", seed=1, batch=3, workers=workers))
+        for workers in (1, 2)
     )
     assert one == two and "Quist" not in str(one) and "aquist" not in str(one)
 
