@@ -110,19 +110,13 @@ def format_kind_counts(kind_counts: Mapping[str, KindCounts]) -> str:
 LABEL_WIDTH = 16  # of the names of the lines of a summary
 
 
-_OUTCOMES = {
-    "sanitize": "searched",
-    "keep": "kept",
-    "pseudonymize": "keyed codes",
-    "drop": "left out",
-}
 _MAX_COLUMNS = 60  # of a table of columns
 
 
 def format_columns(columns: Sequence[ColumnPolicy]) -> str:
     """A table of columns: what each is taken for, what becomes of it, and why."""
     rows = [
-        (column.name, column.taken_for, _OUTCOMES[column.policy], column.why)
+        (column.name, column.taken_for, column.becomes, column.why)
         for column in columns[:_MAX_COLUMNS]
     ]
     if len(columns) > _MAX_COLUMNS:

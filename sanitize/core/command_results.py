@@ -103,6 +103,17 @@ class ColumnPolicy:
     taken_for: str = ""
     why: str = ""
 
+    @property
+    def becomes(self) -> str:
+        """The policy in words."""
+        words = {
+            "sanitize": "searched",
+            "keep": "kept",
+            "pseudonymize": "keyed codes",
+            "drop": "left out",
+        }
+        return words.get(self.policy, self.policy)
+
 
 @dataclass(frozen=True, kw_only=True)
 class DroppedDocuments:

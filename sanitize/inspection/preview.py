@@ -267,6 +267,7 @@ def explain_with_settings(
                 settings.columns.policies,
                 decided,
                 survey.features,
+                plan,
             )
             work_bytes = sum(file.stat().st_size for file in work.rglob("*") if file.is_file())
             out_bytes = sum(

@@ -232,7 +232,7 @@ def summarize(
         canaries=replace(
             canary_counts, samples=checked_shards.select_publishable_samples(canary_counts.samples)
         ),
-        columns=state.index.describe_columns(),
+        columns=state.index.describe_columns(state.plan),
         public_key=state.index.key.is_public,
         ledger=ledger,
         kept_values=state.index.kept_values,

@@ -79,7 +79,7 @@ def test_an_option_decides_before_the_cells(tmp_path: Path) -> None:
         out = tmp_path / f"out{number}"
         result = sanitize.run(path, out, plan="rmft", seed=1, **{option: "author"})
         column = next(one for one in result.columns if one.name == "author")
-        assert (column.policy, column.why) == (option, f"--{option}")
+        assert column.policy == option and column.why.startswith(f"--{option}")
 
 
 def test_an_append_goes_by_what_the_first_run_decided(tmp_path: Path) -> None:

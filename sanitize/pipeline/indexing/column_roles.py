@@ -19,7 +19,9 @@ import pyarrow as pa
 
 from sanitize.core.command_results import ColumnPolicy
 from sanitize.core.text_cells import list_number_leaves, list_text_leaves
+from sanitize.kinds.kind import all_kinds
 from sanitize.kinds.labels import find_kind_of_label, names_people, says_number, split_label
+from sanitize.plans.plan import Plan
 from sanitize.readers.standard_form import is_binary
 from sanitize.stages.column_counts import CellCounts
 from sanitize.storage.records.dataset_features import is_media
@@ -86,9 +88,10 @@ def describe_columns(
     options: Mapping[str, str],
     decided: Sequence[ColumnPolicy],
     features: Mapping[str, Any],
+    plan: Plan,
 ) -> list[ColumnPolicy]:
-    """What each column of `policies` is taken for, and why. `options`: the policies that the user
-    gave; `decided`: what counts over the rows decided."""
+    """What each column of `policies` is taken for, and why; of a kind also whether `plan` leaves
+    it. `options`: the policies that the user gave; `decided`: what counts over the rows decided."""
     decided_by_name = {one.name: one for one in decided}
     described = []
     for name, policy in policies.items():
@@ -101,8 +104,20 @@ def describe_columns(
             taken_for, why = name.removesuffix("_id") if name == "user_id" else "id", ""
         if (one := decided_by_name.get(name)) and one.why:
             taken_for, why = one.taken_for, one.why
+        if taken_for in all_kinds() and policy == "sanitize":
+            why = "; ".join(filter(None, (why, _describe_leaving(taken_for, plan))))
         described.append(ColumnPolicy(name=name, policy=policy, taken_for=taken_for, why=why))
     return described
+
+
+def _describe_leaving(kind: str, plan: Plan) -> str:
+    """Why cells of a kind stay under a plan; "" where they do not."""
+    if kind not in plan.find.kinds:
+        return "the plan does not look for it"
+    if kind in plan.leave:
+        return "the plan leaves it"
+    has_labels = any(finder.use == "labels" for finder in plan.finders)
+    return "" if has_labels else "found by its form only: the plan has no finder labels"
 
 
 def _take_for(column: pa.Field, features: Mapping[str, Any]) -> tuple[str, str]:

@@ -28,6 +28,7 @@ from sanitize.pipeline.indexing import column_roles, index_increments
 from sanitize.pipeline.manifest import get_library_versions
 from sanitize.pipeline.run_results import IndexResult
 from sanitize.plans.detection_spec import DetectionSpec
+from sanitize.plans.plan import Plan
 from sanitize.plans.settings import Settings
 from sanitize.readers import staging
 from sanitize.readers.column_policies import list_added_columns, resolve_column_policies
@@ -407,8 +408,8 @@ class ReadCorpus(IndexInputs):
         splits = [files[bisect.bisect_right(firsts, low) - 1].split for low, _ in self.task_ranges]
         return [split or TRAIN for split in splits] if any(splits) else splits
 
-    def describe_columns(self) -> list[ColumnPolicy]:
-        """What becomes of each column that the files have, and why."""
+    def describe_columns(self, plan: Plan) -> list[ColumnPolicy]:
+        """What becomes of each column that the files have under a plan, and why."""
         survey = self.survey
         return column_roles.describe_columns(
             survey.schema,
@@ -417,6 +418,7 @@ class ReadCorpus(IndexInputs):
             self.settings.columns.policies,
             self.decided_columns,
             survey.features,
+            plan,
         )
 
     def with_columns(self, decided: Sequence[ColumnPolicy]) -> Self:
