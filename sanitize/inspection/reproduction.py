@@ -124,6 +124,7 @@ class _ManifestSettings(BaseModel):
     per_split: bool = False
     format: str = "parquet"
     roles: _ManifestRoles
+    policies: dict[str, str] | None = None  # None: before they were recorded
     erased: dict[str, int] = Field(default_factory=dict)
     known: bool = False
 
@@ -213,7 +214,11 @@ def replay(
     }
     settings = Settings.of_columns(
         original.settings.roles.model_dump(),
-        {column.name: column.policy for column in original.columns},
+        (
+            {column.name: column.policy for column in original.columns}
+            if original.settings.policies is None
+            else original.settings.policies
+        ),
         seed=original.key.seed,
         workers=workers,
         memory_limit=memory_limit,

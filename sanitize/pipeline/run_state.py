@@ -187,6 +187,8 @@ class PlannedRun:
                 for name, value in asdict(settings.columns.roles).items()
                 if name != "shape"
             },
+            # those that the user gave; the others follow from the input
+            "policies": dict(settings.columns.policies),
             "erased": self.erased.counts,
             **({} if self.format == formats.PARQUET else {"format": self.format}),
             **({"per_split": True} if settings.per_split else {}),

@@ -267,6 +267,7 @@ def _describe_settings(settings: Mapping[str, Any]) -> list[tuple[str, str]]:
     }
     named = {
         "roles",
+        "policies",
         "sample",
         "rows_per_shard",
         "max_doc_bytes",

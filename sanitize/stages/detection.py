@@ -28,6 +28,7 @@ from sanitize.array_types import I64
 from sanitize.core.keys import Key, siphash
 from sanitize.core.text_cells import LeafPath, list_text_leaves
 from sanitize.kinds.kind import all_kinds
+from sanitize.kinds.labels import AMBIGUOUS_PEOPLE_NAMES, split_label
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.readers.survey import find_faults
 from sanitize.stages.finder_pass import FinderPass
@@ -68,8 +69,6 @@ class FindTask:
     first_round: FirstRoundFiles | None = None
     # of `count_columns_task`: columns whose cells may all be names of people
     person_columns: tuple[str, ...] = ()
-    # columns that are called like people, of which counts say that they hold none
-    unlabelled_columns: tuple[str, ...] = ()
 
     @property
     def description(self) -> str:
@@ -120,7 +119,12 @@ def find_task(task: FindTask) -> FindResult:
         task.leaves,
         task.key,
         max_doc_matches=task.max_doc_matches,
-        unlabelled_columns=task.unlabelled_columns,
+        unlabelled_columns=[
+            leaf.column
+            for leaf in task.leaves
+            # counts decided that such a column holds no people, else it would be codes
+            if not leaf.steps and split_label(leaf.column) in AMBIGUOUS_PEOPLE_NAMES
+        ],
     )
     with OccurrenceTableWriter(task.folder, finder_pass.finder_names) as tables, finder_pass:
         for table in task.documents.read(task.first_doc_no, task.end_doc_no, columns):

@@ -93,6 +93,24 @@ def test_an_append_goes_by_what_the_first_run_decided(tmp_path: Path) -> None:
     assert next(one for one in result.columns if one.name == "name").taken_for == "category"
 
 
+def test_a_replay_decides_the_same(tmp_path: Path) -> None:
+    rows = [
+        {**row, "author": "Zyq Blorbax", "posted": "Anna Roe", "id": f"q{number}@example.com"}
+        for number, row in enumerate(make_rows("name", PRODUCTS))
+    ]
+    path = write_json_lines(tmp_path / "in.jsonl", rows)
+    result = sanitize.run(path, tmp_path / "out", plan="redact", seed=1, id_column="id")
+    policies = {column.name: column.policy for column in result.columns}
+    assert [policies[name] for name in ("author", "posted", "name", "doc_id")] == [
+        CODE,
+        CODE,
+        SEARCHED,
+        CODE,
+    ]
+    replayed = sanitize.replay(tmp_path / "out" / "manifest.json", path, tmp_path / "again")
+    assert replayed.published and not replayed.different_shards
+
+
 ROW = {"text": "hello", "author": "zyq77", "Sender": {"name": "Zyq Blorbax"}, "user": LONG}
 
 

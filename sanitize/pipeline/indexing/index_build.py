@@ -44,7 +44,6 @@ from sanitize.errors import (
 )
 from sanitize.finders.known import read_known_list
 from sanitize.kinds.kind import custom_kinds
-from sanitize.kinds.labels import names_people
 from sanitize.pipeline.indexing import (
     column_roles,
     index_reuse,
@@ -728,11 +727,6 @@ def _create_find_task(
         max_doc_matches=corpus.settings.max_doc_matches,
         output_columns=tuple(name for name, policy in corpus.policies.items() if policy != "drop"),
         quarantined_docs=tuple(row for row in quarantined if low <= row < high),
-        unlabelled_columns=tuple(
-            one.name
-            for one in corpus.decided_columns
-            if one.policy == "sanitize" and names_people(one.name)
-        ),
         folder=corpus.workspace / SPILL_FOLDER / spill,
         detection_spec=corpus.detection_spec,
     )
