@@ -1205,16 +1205,16 @@ def test_a_value_in_a_kept_column_is_refused(tmp_path: Path) -> None:
     assert run_plan(tmp_path, source).leaks == 0  # by default every string is sanitized
 
 
-def test_a_value_as_doc_id_is_refused(tmp_path: Path) -> None:
+def test_a_value_as_doc_id_that_is_to_be_kept_is_refused(tmp_path: Path) -> None:
     source = write_corpus(tmp_path, doc_id=["a", "b", BOB, "d"])
     with pytest.raises(LeakFound, match=r"column doc_id: 1 EMAIL_ADDRESS"):
-        run_plan(tmp_path, source)
+        run_plan(tmp_path, source, keep=["doc_id"])
 
 
 def test_a_leak_names_the_column_of_the_input(tmp_path: Path) -> None:
     source = write_corpus(tmp_path, url=["a", "b", BOB, "d"])
     with pytest.raises(LeakFound, match=r"column doc_id \(url in the input\): 1 EMAIL_ADDRESS"):
-        run_plan(tmp_path, source, id_column="url")
+        run_plan(tmp_path, source, id_column="url", keep=["doc_id"])
     with pytest.raises(
         UsageError,
         match="--drop url: this column is doc_id in the output; name it so: --drop doc_id",
