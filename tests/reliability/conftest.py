@@ -41,7 +41,7 @@ DOCUMENTS, PER_SHARD, SEED = 44, 25, 1
 # all files that may exist in WORK between two commands; the README describes each
 WORK_PATHS = re.compile(
     r"""\.gitignore | run\.lock | index\.json | documents/(quarantined/)?\d{5}\.parquet
-    | tasks/(read|detect|columns)/\d{5}\.json | tasks/read/(quarantined(-\d{4})?|check-\d{5}-\d{5})\.json | tasks/count/value_counts\.json
+    | tasks/(read|detect|column_cells|columns)/\d{5}\.json | tasks/read/(quarantined(-\d{4})?|check-\d{5}-\d{5})\.json | tasks/count/value_counts\.json
     | tasks/second_round/(\d{5}|input(-\d{4})?)\.json | first_round/(occurrences|partial_counts|skipped|links)/\d{5}\.parquet
     | first_round/entities(-\d{4})?\.parquet | vault/first_round/(values/\d{5}|known_terms(-\d{4})?)\.parquet
     | tables/(occurrences|partial_counts|document_ids|skipped)/\d{5}\.parquet | tables/value_counts/all\.parquet
