@@ -104,11 +104,14 @@ class PlannedRun:
         increments."""
         versions = (rewriting.VERSION, LEAK_CHECK_VERSION)
         per_split = ["per split"] if self.inputs.settings.per_split else []
+        # without this option, ids that hold values become codes
+        kept_ids = self.inputs.settings.columns.policies.get("doc_id") == "keep"
         return self.plan.hash(
             self.inputs.fingerprints[increment_count - 1],
             self.inputs.policies_by_name,
             versions,
             *per_split,
+            *(["kept ids"] if kept_ids else []),
         )
 
     def prepare_append(self) -> PlannedRun:

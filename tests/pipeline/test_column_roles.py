@@ -82,6 +82,19 @@ def test_an_option_decides_before_the_cells(tmp_path: Path) -> None:
         assert column.policy == option and column.why.startswith(f"--{option}")
 
 
+def test_an_option_that_is_the_default_by_name_is_no_earlier_result(tmp_path: Path) -> None:
+    """Counts decided otherwise before: neither index nor output are taken over."""
+    rows = [{**row, "posted": "Anna Roe"} for row in make_rows("name", PRODUCTS)]
+    path, out = write_json_lines(tmp_path / "in.jsonl", rows), tmp_path / "out"
+    sanitize.run(path, out, plan="redact", seed=1)
+    options: dict[str, Any] = {"pseudonymize": "name", "sanitize": "posted", "replace": True}
+    assert sanitize.run(path, out, plan="redact", seed=1, **options).changed
+    for row in read_rows(out / "data"):
+        assert row["posted"] == "[PERSON]" and row["name"] not in PRODUCTS
+    assert sanitize.run(path, out, plan="redact", seed=1, replace=True).changed
+    assert [row["name"] for row in read_rows(out / "data")] == [row["name"] for row in rows]
+
+
 def test_an_append_goes_by_what_the_first_run_decided(tmp_path: Path) -> None:
     first = write_json_lines(tmp_path / "1.jsonl", make_rows("name", PRODUCTS))
     second = write_json_lines(tmp_path / "2.jsonl", make_rows("name", ["Maria Kowalski"]))

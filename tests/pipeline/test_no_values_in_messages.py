@@ -483,7 +483,7 @@ def test_a_leak_is_not_quoted(
             for number in range(5)
         )
     )
-    result = sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact")
+    result = sanitize("run", "in.jsonl", "-o", "out", "--plan", "redact", "--keep", "doc_id")
     check_output(result, 4)
     assert sentence in result[1] and not (corpus_folder / "out").exists()
     check_files(corpus_folder)

@@ -27,6 +27,7 @@ from sanitize.stages.column_counts import CellCounts
 from sanitize.storage.records.dataset_features import is_media
 
 VERSION = 1  # part of the index's fingerprint: raise it when other columns become codes
+COUNTED_POLICIES = ("sanitize", "pseudonymize")  # between which counts decide
 PEOPLE, TEXT = "people", "text"
 _MIN_NAMES = 2  # one says nothing about a column
 _MIN_REPEATS = 10  # cells for each distinct one, in a column of categories
@@ -53,7 +54,7 @@ def list_candidates(
         column.name
         for column in schema
         if column.type == pa.large_string()
-        and policies[column.name] in ("sanitize", "pseudonymize")
+        and policies[column.name] in COUNTED_POLICIES
         and column.name not in {*decided, "doc_id", "user_id"}
     )
 

@@ -160,7 +160,14 @@ class IndexInputs:
             (settings.rows_per_shard, settings.max_doc_bytes, settings.max_doc_matches),
             # what counts decide follows from these and the input
             [str(leaf) for leaf in find_leaves(self.survey, self.policies_by_name)],
-            column_roles.VERSION,
+            [
+                column_roles.VERSION,
+                *(
+                    (name, policy)
+                    for name, policy in sorted(settings.columns.policies.items())
+                    if policy in column_roles.COUNTED_POLICIES
+                ),
+            ],
             self.detection_settings,
             *self.sample_fingerprint,
             *([self.survey.features] if self.survey.features else []),
