@@ -23,7 +23,7 @@ _OTHER_LAST_WORDS = frozenset(
 )
 _OTHER_FIRST_WORDS = frozenset("is has num n count total valid hashed masked encrypted".split())
 _WORD_BOUNDARY = re.compile(
-    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|[^\w]+|_+"
+    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=[0-9])|[^\w]+|_+"
 )
 _NAME_WORDS = frozenset("name names nom nombre nome naam".split())
 _USER_WORDS = frozenset("user users".split())

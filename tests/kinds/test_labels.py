@@ -65,6 +65,7 @@ def test_a_label_belongs_to_one_kind_and_is_in_its_plain_form() -> None:
         ("EMAIL_ADDRESS", "EMAIL_ADDRESS"),
         ("Phone (home)", "PHONE_NUMBER"),
         ("電話番号（自宅）", "PHONE_NUMBER"),
+        ("電話番号2", "PHONE_NUMBER"),
         ("May we contact you? (e-mail)", "EMAIL_ADDRESS"),
         ("x_forwarded_for", "IP_ADDRESS"),
         ("requested_by", "PERSON"),
