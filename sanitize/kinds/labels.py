@@ -76,17 +76,20 @@ def find_kind_of_label(name: str) -> str | None:
     >>> [find_kind_of_label(name) for name in ("customerEmail", "SSN", "電話番号", "email_count")]
     ['EMAIL_ADDRESS', 'US_SSN', 'PHONE_NUMBER', None]
     """
-    kind_names = tuple(all_kinds())
-    before_bracket = _IN_BRACKETS.sub("", name)
-    return _find_kind(name, kind_names) or (
-        _find_kind(before_bracket, kind_names) if before_bracket != name else None
-    )
+    return _find_kind(name, tuple(all_kinds())) if len(name) <= _MAX_NAME_LENGTH else None
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def _find_kind(name: str, kind_names: tuple[str, ...]) -> str | None:
     """The kind among the active ones; `kind_names` are their names."""
-    words, kinds = split_label(name), _index_labels(kind_names)
+    kinds, before_bracket = _index_labels(kind_names), _IN_BRACKETS.sub("", name)
+    kind = _find_kind_of_words(split_label(name), kinds)
+    if kind is None and before_bracket != name:
+        return _find_kind_of_words(split_label(before_bracket), kinds)
+    return kind
+
+
+def _find_kind_of_words(words: tuple[str, ...], kinds: Mapping[str, str]) -> str | None:
     if kind := kinds.get("".join(words)):  # `ipv4`
         return kind
     while words and words[-1].isdigit():  # `phone_2`

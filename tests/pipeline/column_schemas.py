@@ -329,7 +329,8 @@ def chat_pairs(who: People) -> Table:
         for no in range(ROWS)
     ]
     texts = ("user", "assistant", "feedback")
-    return Table("parquet", rows, "user", texts, frozenset(who.planted))
+    # `user` is not named by an option: its cells decide
+    return Table("parquet", rows, "feedback", texts, frozenset(who.planted))
 
 
 def chat_tools(who: People) -> Table:
