@@ -27,10 +27,11 @@ _WORD_BOUNDARY = re.compile(
 )
 _NAME_WORDS = frozenset("name names nom nombre nome naam".split())
 _USER_WORDS = frozenset("user users".split())
-# of things and of the parties of a chat as often as of people, when they are all of a name
+# names that things and the parties of a chat have as often as people
 _AMBIGUOUS_WORDS = _NAME_WORDS | frozenset(
     "from to cc bcc replyto manager supervisor contact moderator student teacher doctor"
-    " participants attendees kunde cliente klant klient 客户 顧客".split()
+    " participants attendees payee beneficiary changedby kunde cliente klant klient"
+    " 客户 顧客".split()
 )
 _IN_BRACKETS = re.compile(r"\s*[(\[（][^()\[\]（）]*[)\]）]\s*\Z")
 _TAG = re.compile(r"\A<?/?([^<>/]+)/?>?\Z")

@@ -94,6 +94,7 @@ FIELDS = [
     ("active_user", "true", None),
     ("manager", "Zyq Blorbax", "PERSON"),
     ("manager", "npm", None),
+    ("payee", "Zyq Mart Store", None),
     ("Phone (home)", "5550178", "PHONE_NUMBER"),
     ("city", "Springfield", "LOCATION"),
     ("text", "3125550178", None),

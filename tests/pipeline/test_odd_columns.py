@@ -111,6 +111,12 @@ CELLS: dict[str, tuple[str, list[Any], str, list[Any] | None]] = {
         [*[None] * (ROWS - 1), "[PERSON]"],
     ),
     "package managers": ("manager", ["npm", "yarn"], "sanitize", ["npm", "yarn"]),
+    "companies as payees": (
+        "payee",
+        ["Acme Store", "Gas Co"],
+        "sanitize",
+        ["Acme Store", "Gas Co"],
+    ),
     "hashed addresses": ("hashed_ip", ["a7f0", "b8e1"], "sanitize", ["a7f0", "b8e1"]),
     "flags of users": ("active_user", ["true", "false"], "sanitize", ["true", "false"]),
 }
