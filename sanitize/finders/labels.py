@@ -31,7 +31,11 @@ from sanitize.core.intervals import overlaps_any
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
 from sanitize.kinds.kind import all_kinds
-from sanitize.kinds.labels import AMBIGUOUS_PEOPLE_NAMES, find_kind_of_label, split_label
+from sanitize.kinds.labels import (
+    find_kind_of_label,
+    is_ambiguous_people_name,
+    is_name_of_names,
+)
 from sanitize.kinds.person import NOBODY
 from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.name_lexicon import count_ordinary_words, find_name_like, load_name_lexicon
@@ -60,7 +64,7 @@ _SPANS = {"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "ki
 class Labels(Finder):
     """Settings: `texts` (false: only fields and keys inside JSON, no keys in texts)."""
 
-    VERSION: ClassVar[int] = 1
+    VERSION: ClassVar[int] = 2
     supports_stream: ClassVar[bool] = True
     texts: bool = True
 
@@ -195,10 +199,10 @@ def _has_labels(name: str) -> bool:
 
 
 def _read_name(name: str) -> str | None:
-    words = split_label(name)
-    if words in AMBIGUOUS_PEOPLE_NAMES:
-        return _ANY_NAME if words[-1] in ("name", "names") else _ANY_USER
-    return find_kind_of_label(name)
+    kind = find_kind_of_label(name)
+    if kind is None and is_ambiguous_people_name(name):
+        return _ANY_NAME if is_name_of_names(name) else _ANY_USER
+    return kind
 
 
 def _decide(

@@ -157,7 +157,8 @@ KIND = Kind(
             "tarjeta|tarjeta de credito|numero de tarjeta|cartao|cartao de credito|"
             "numero do cartao|carta di credito|numero carta|numero della carta|"
             "creditcard|creditcardnummer|kaartnummer|karta kredytowa|numer karty|信用卡|"
-            "信用卡号|信用卡號|卡号|クレジットカード|クレジットカード番号|カード番号"
+            "信用卡号|信用卡號|卡号|クレジットカード|クレジットカード番号|カード番号|"
+            "card pan|primary account number"
         ).split("|")
     ),
     aliases=(

@@ -987,7 +987,10 @@ KIND = Kind(
             "created at|updated|updated at|modified|modified at|year|month|day|dob|"
             "date of birth|birth date|birthdate|birthday|geburtsdatum|datum|"
             "date de naissance|fecha|fecha de nacimiento|data|data de nascimento|"
-            "data di nascita|geboortedatum|data urodzenia|日期|出生日期|日付|生年月日"
+            "data di nascita|geboortedatum|data urodzenia|日期|出生日期|日付|生年月日|"
+            "submitted at|posted at|published|published at|opened at|closed at|merged at|"
+            "resolved at|started at|ended at|deleted at|sent at|received at|joined|joined at|"
+            "last login|last seen|born on|modified on|created on|updated on"
         ).split("|")
     ),
     aliases=(

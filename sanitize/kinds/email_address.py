@@ -550,7 +550,8 @@ KIND = Kind(
             "indirizzo email|indirizzo e mail|posta elettronica|endereco de email|"
             "endereco email|correio eletronico|emailadres|e mailadres|mailadres|"
             "adres email|adres e mail|邮箱|电子邮件|电子邮箱|郵箱|電子郵件|メール|"
-            "メールアドレス|電子メール"
+            "メールアドレス|電子メール|"
+            "email work|email home|email personal|email primary|email secondary"
         ).split("|")
     ),
     aliases=(

@@ -342,7 +342,8 @@ KIND = Kind(
             "ip|ips|ip address|ip addresses|ip addr|ipv4|ipv6|ipv4 address|ipv6 address|"
             "remote ip|remote addr|client ip|server ip|source ip|src ip|dst ip|dest ip|"
             "peer ip|ip adresse|adresse ip|direccion ip|endereco ip|indirizzo ip|"
-            "ip adres|adres ip|ip地址|ipアドレス"
+            "ip adres|adres ip|ip地址|ipアドレス|"
+            "x forwarded for|forwarded for|client addr|client address|peer addr|src addr|dst addr"
         ).split("|")
     ),
     aliases=(

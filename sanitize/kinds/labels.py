@@ -21,16 +21,20 @@ _OTHER_LAST_WORDS = frozenset(
     "count counts total length len size type types status valid verified flag score hash"
     " confirmed enabled required missing format mask pattern regex label model provider".split()
 )
-_OTHER_FIRST_WORDS = frozenset("is has num n count total valid".split())
+_OTHER_FIRST_WORDS = frozenset("is has num n count total valid hashed masked encrypted".split())
 _WORD_BOUNDARY = re.compile(
-    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[A-Za-z])(?=[0-9])|[^\w]+|_+"
+    r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=[0-9])|[^\w]+|_+"
 )
 _NUMBER_CATEGORIES = ("contact", "identifier", "financial", "credential", "time", "demographic")
-# names that people have as often as things and the parties of a chat
-AMBIGUOUS_PEOPLE_NAMES = frozenset(
-    [("name",), ("names",), ("user",), ("users",), ("from",), ("to",), ("cc",), ("bcc",)]
-    + [("reply", "to")]
+_NAME_WORDS = frozenset("name names nom nombre nome naam".split())
+_USER_WORDS = frozenset("user users".split())
+# names that things and the parties of a chat have as often as people
+_AMBIGUOUS_WORDS = _NAME_WORDS | frozenset(
+    "from to cc bcc replyto manager supervisor contact moderator student teacher doctor"
+    " participants attendees payee beneficiary changedby kunde cliente klant klient"
+    " 客户 顧客".split()
 )
+_IN_BRACKETS = re.compile(r"\s*[(\[（][^()\[\]（）]*[)\]）]\s*\Z")
 _TAG = re.compile(r"\A<?/?([^<>/]+)/?>?\Z")
 
 
@@ -67,19 +71,27 @@ def split_label(name: str) -> tuple[str, ...]:
 
 
 def find_kind_of_label(name: str) -> str | None:
-    """The kind that a field with this name holds, by its last words (`home_phone_number`); None for
-    names that say none, or that count, date or flag a value (`phone_count`, `is_email`).
+    """The kind that a field with this name holds, by its last words (`home_phone_number`), or by
+    those before a bracket (`Phone (home)`); None for names that say none, or that count, date or
+    flag a value (`phone_count`, `is_email`).
 
     >>> [find_kind_of_label(name) for name in ("customerEmail", "SSN", "電話番号", "email_count")]
     ['EMAIL_ADDRESS', 'US_SSN', 'PHONE_NUMBER', None]
     """
-    return _find_kind(name, tuple(all_kinds()))
+    return _find_kind(name, tuple(all_kinds())) if len(name) <= _MAX_NAME_LENGTH else None
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def _find_kind(name: str, kind_names: tuple[str, ...]) -> str | None:
     """The kind among the active ones; `kind_names` are their names."""
-    words, kinds = split_label(name), _index_labels(kind_names)
+    kinds, before_bracket = _index_labels(kind_names), _IN_BRACKETS.sub("", name)
+    kind = _find_kind_of_words(split_label(name), kinds)
+    if kind is None and before_bracket != name:
+        return _find_kind_of_words(split_label(before_bracket), kinds)
+    return kind
+
+
+def _find_kind_of_words(words: tuple[str, ...], kinds: Mapping[str, str]) -> str | None:
     if kind := kinds.get("".join(words)):  # `ipv4`
         return kind
     while words and words[-1].isdigit():  # `phone_2`
@@ -111,8 +123,24 @@ def names_people(name: str, *, surely: bool = False) -> bool:
     ['Sender', 'firstName', 'to']
     """
     return find_kind_of_label(name) in ("PERSON", "USER_NAME") or (
-        not surely and split_label(name) in AMBIGUOUS_PEOPLE_NAMES
+        not surely and is_ambiguous_people_name(name)
     )
+
+
+def is_ambiguous_people_name(name: str) -> bool:
+    """Whether things and the parties of a chat have this name as often as people: `name`, `from`,
+    `manager`, `quoted_user`."""
+    words = split_label(name)
+    while words and words[-1].isdigit():
+        words = words[:-1]
+    if not words or words[0] in _OTHER_FIRST_WORDS:
+        return False
+    return words[-1] in _USER_WORDS or "".join(words) in _AMBIGUOUS_WORDS
+
+
+def is_name_of_names(name: str) -> bool:
+    """Whether an ambiguous name says that its values are names, not user names or addresses."""
+    return not _NAME_WORDS.isdisjoint(split_label(name))
 
 
 @functools.lru_cache(maxsize=4)

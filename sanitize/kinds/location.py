@@ -45,7 +45,10 @@ KIND = Kind(
             "billing address|shipping address|address line|stadt|ort|wohnort|anschrift|"
             "strasse|ville|rue|adresse postale|ciudad|direccion|calle|cidade|endereco|"
             "rua|citta|indirizzo|via|woonplaats|straat|adres|miasto|miejscowosc|ulica|"
-            "城市|地址|住址|住所|市区町村"
+            "城市|地址|住址|住所|市区町村|"
+            "hometown|home town|place of residence|geburtsort|lieu de naissance|"
+            "lugar de nacimiento|local de nascimento|luogo di nascita|geboorteplaats|"
+            "miejsce urodzenia|出生地|出身地"
         ).split("|")
     ),
     aliases=(

@@ -737,7 +737,9 @@ KIND = Kind(
             "numero di cellulare|recapito telefonico|telefoon|telefoonnummer|mobiel|"
             "mobiel nummer|gsm|gsm nummer|numer telefonu|telefon komorkowy|komorka|电话|"
             "電話|电话号码|電話號碼|手机|手机号|手机号码|手機|手機號碼|联系电话|聯絡電話|"
-            "传真|傳真|電話番号|携帯|携帯電話|携帯番号|ファックス|ファクス"
+            "传真|傳真|電話番号|携帯|携帯電話|携帯番号|ファックス|ファクス|"
+            "phone home|phone work|phone office|phone mobile|phone cell|phone primary|"
+            "phone secondary|tel mobile|telephone home|telephone work|telephone mobile"
         ).split("|")
     ),
     # `7028915`, `004930901820`, an extension; what a form has no pattern for, too

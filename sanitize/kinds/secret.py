@@ -224,7 +224,8 @@ KIND = Kind(
             "client secret|api key|apikey|api token|access key|access token|auth token|"
             "bearer token|refresh token|private key|credential|credentials|passwort|"
             "kennwort|mot de passe|contrasena|senha|parola d ordine|wachtwoord|haslo|"
-            "密码|密碼|パスワード"
+            "密码|密碼|パスワード|"
+            "passcode|pw|secret answer|security answer|signing key|encryption key"
         ).split("|")
     ),
     accepts_labelled=_accepts_labelled,

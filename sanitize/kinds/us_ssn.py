@@ -107,7 +107,8 @@ KIND = Kind(
         (
             "ssn|us ssn|ss no|ss number|ssn number|soc sec no|soc sec number|"
             "social security|social security number|social security no|"
-            "social security num|socialsecurity"
+            "social security num|socialsecurity|"
+            "soc sec|social security nr"
         ).split("|")
     ),
     aliases=(

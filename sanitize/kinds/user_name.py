@@ -134,7 +134,10 @@ KIND = Kind(
             "nickname|nick name|account name|twitter handle|benutzername|"
             "nom d utilisateur|identifiant|nombre de usuario|usuario|nome de usuario|"
             "nome utente|gebruikersnaam|nazwa uzytkownika|用户名|使用者名稱|帐号|"
-            "ユーザー名|ユーザ名"
+            "ユーザー名|ユーザ名|"
+            "skype|skype id|skype name|telegram|instagram|gamertag|gamer tag|discord tag|"
+            "sam account name|quoted user|from user|to user|reply to user|by user|"
+            "mentioned user|target user|source user|original user"
         ).split("|")
     ),
     accepts_labelled=_accepts_labelled,

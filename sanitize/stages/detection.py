@@ -28,7 +28,7 @@ from sanitize.array_types import I64
 from sanitize.core.keys import Key, siphash
 from sanitize.core.text_cells import LeafPath, list_text_leaves
 from sanitize.kinds.kind import all_kinds
-from sanitize.kinds.labels import AMBIGUOUS_PEOPLE_NAMES, split_label
+from sanitize.kinds.labels import is_ambiguous_people_name
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.readers.survey import find_faults
 from sanitize.stages.finder_pass import FinderPass
@@ -123,7 +123,7 @@ def find_task(task: FindTask) -> FindResult:
             leaf.column
             for leaf in task.leaves
             # counts decided that such a column holds no people, else it would be codes
-            if not leaf.steps and split_label(leaf.column) in AMBIGUOUS_PEOPLE_NAMES
+            if not leaf.steps and is_ambiguous_people_name(leaf.column)
         ],
     )
     with OccurrenceTableWriter(task.folder, finder_pass.finder_names) as tables, finder_pass:

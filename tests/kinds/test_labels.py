@@ -63,6 +63,15 @@ def test_a_label_belongs_to_one_kind_and_is_in_its_plain_form() -> None:
         ("home_address", "LOCATION"),
         ("ip_address", "IP_ADDRESS"),
         ("EMAIL_ADDRESS", "EMAIL_ADDRESS"),
+        ("Phone (home)", "PHONE_NUMBER"),
+        ("電話番号（自宅）", "PHONE_NUMBER"),
+        ("電話番号2", "PHONE_NUMBER"),
+        ("May we contact you? (e-mail)", "EMAIL_ADDRESS"),
+        ("x_forwarded_for", "IP_ADDRESS"),
+        ("requested_by", "PERSON"),
+        ("quoted_user", "USER_NAME"),
+        ("hashed_ip", None),
+        ("()", None),
         ("phone_count", None),
         ("email_verified", None),
         ("is_email", None),
@@ -122,6 +131,7 @@ PERSON_COLUMNS = [
         "login",
     ),
     *("owner", "repo_owner", "assignee", "custodian", "realname", "screenname", "nick", "writer"),
+    *("manager", "annotator", "active_user", "name_2", "Sachbearbeiter", "担当者", "nombre"),
 ]
 OTHER_COLUMNS = [
     *(
@@ -146,6 +156,11 @@ OTHER_COLUMNS = [
         "usernames_count",
         "author_bio",
         "owner_type",
+        "is_user",
+        "n_users",
+        "user_prompt",
+        "package_manager",
+        "manager_level",
     ),
 ]
 
@@ -158,3 +173,8 @@ def test_columns_that_name_people(name: str) -> None:
 @pytest.mark.parametrize("name", OTHER_COLUMNS)
 def test_columns_that_do_not(name: str) -> None:
     assert not names_people(name)
+
+
+@pytest.mark.parametrize("name", ["name", "from", "manager", "active_user", "payee", "changed_by"])
+def test_names_that_things_have_too_do_not_surely_name_people(name: str) -> None:
+    assert names_people(name) and not names_people(name, surely=True)

@@ -20,13 +20,18 @@ import pyarrow as pa
 from sanitize.core.command_results import ColumnPolicy
 from sanitize.core.text_cells import list_number_leaves, list_text_leaves
 from sanitize.kinds.kind import all_kinds
-from sanitize.kinds.labels import find_kind_of_label, names_people, says_number, split_label
+from sanitize.kinds.labels import (
+    find_kind_of_label,
+    is_name_of_names,
+    names_people,
+    says_number,
+)
 from sanitize.plans.plan import Plan
 from sanitize.readers.standard_form import is_binary
 from sanitize.stages.column_counts import CellCounts
 from sanitize.storage.records.dataset_features import is_media
 
-VERSION = 1  # part of the index's fingerprint: raise it when other columns become codes
+VERSION = 2  # part of the index's fingerprint: raise it when other columns become codes
 COUNTED_POLICIES = ("sanitize", "pseudonymize")  # between which counts decide
 PEOPLE, TEXT = "people", "text"
 _MIN_NAMES = 2  # one says nothing about a column
@@ -77,7 +82,7 @@ def decide_column(name: str, counts: CellCounts) -> tuple[str, str, str]:
         return "pseudonymize", PEOPLE, "its name"
     if counts.distinct is not None and counts.filled >= _MIN_REPEATS * len(counts.distinct):
         return "sanitize", "category", f"{len(counts.distinct)} distinct cells, no names"
-    if split_label(name)[-1] in ("name", "names") and 2 * counts.name_like < counts.filled:
+    if is_name_of_names(name) and 2 * counts.name_like < counts.filled:
         return "sanitize", TEXT, "fewer than half of its cells look like names of people"
     return "pseudonymize", PEOPLE, "its name"
 
