@@ -212,7 +212,7 @@ KIND = Kind(
     name="AGE",
     about="the age of a person",
     category="demographic",
-    labels=tuple(
+    field_names=tuple(
         ("age|ages|age years|alter|edad|idade|eta|leeftijd|wiek|年龄|年齡|年齢").split("|")
     ),
     pattern=(

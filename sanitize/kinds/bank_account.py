@@ -11,7 +11,7 @@ KIND = Kind(
     name="BANK_ACCOUNT",
     about="a number of a bank account or bank, from a list or a model",
     category="financial",
-    labels=tuple(
+    field_names=tuple(
         (
             "bank account|bank account number|bank account no|account number|account no|"
             "account num|acct number|acct no|kontonummer|konto nr|numero de compte|"
@@ -20,7 +20,7 @@ KIND = Kind(
             "numer konta|numer rachunku|银行账号|銀行帳號|银行卡号|口座番号|銀行口座"
         ).split("|")
     ),
-    accepts_labelled=lambda values: values.str.contains(
+    accepts_in_field=lambda values: values.str.contains(
         r"\A(?:[A-Z]{2}[0-9]{2} ?)?[0-9](?:[ -]?[0-9A-Z]){3,33}\z"
     ),
     aliases=(

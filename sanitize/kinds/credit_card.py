@@ -148,7 +148,7 @@ KIND = Kind(
     name="CREDIT_CARD",
     about="a payment card number",
     category="financial",
-    labels=tuple(
+    field_names=tuple(
         (
             "credit card|credit card number|credit card no|card number|card no|card num|"
             "cc number|cc no|cc num|ccn|debit card|debit card number|payment card|"

@@ -280,7 +280,7 @@ KIND = Kind(
     name="CRYPTO",
     about="an address of the Bitcoin or Ethereum network",
     category="financial",
-    labels=tuple(
+    field_names=tuple(
         (
             "wallet|wallet address|btc address|bitcoin address|eth address|"
             "ethereum address|crypto address|bitcoin wallet"

@@ -981,7 +981,7 @@ KIND = Kind(
     name="DATE_TIME",
     about="a date, a time of day, a weekday, or a year that the context marks as one",
     category="time",
-    labels=tuple(
+    field_names=tuple(
         (
             "date|dates|time|times|timestamp|timestamps|datetime|date time|created|"
             "created at|updated|updated at|modified|modified at|year|month|day|dob|"

@@ -542,7 +542,7 @@ KIND = Kind(
     name="EMAIL_ADDRESS",
     about="a mail address",
     category="contact",
-    labels=tuple(
+    field_names=tuple(
         (
             "email|emails|e mail|mail|mail address|email address|e mail address|"
             "email addr|mailbox|correo|correo electronico|adresse mail|adresse e mail|"

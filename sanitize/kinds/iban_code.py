@@ -136,7 +136,7 @@ KIND = Kind(
     name="IBAN_CODE",
     about="an international bank account number",
     category="financial",
-    labels=tuple(
+    field_names=tuple(
         (
             "iban|iban number|iban no|iban code|iban nummer|iban nr|codigo iban|"
             "codice iban|code iban|numer iban"

@@ -337,7 +337,7 @@ KIND = Kind(
     name="IP_ADDRESS",
     about="an IPv4 or IPv6 address",
     category="network",
-    labels=tuple(
+    field_names=tuple(
         (
             "ip|ips|ip address|ip addresses|ip addr|ipv4|ipv6|ipv4 address|ipv6 address|"
             "remote ip|remote addr|client ip|server ip|source ip|src ip|dst ip|dest ip|"

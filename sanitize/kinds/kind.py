@@ -90,7 +90,7 @@ _COUNTRY_ALIASES = {
 _SUPPORT_MODULES = (
     "byte_automaton",
     "kind",
-    "labels",
+    "field_names",
     "custom_kind",
     "east_asian_names",
     "pattern_check",
@@ -197,11 +197,11 @@ class Kind:
                are not searched.
     aliases    Further names of the kind in the output of models and other tools, in capitals
                (`IBAN` for `IBAN_CODE`).
-    labels     Names of fields and columns that hold values of this kind, in words in lower case and
-               without accents (`mobile no`); see sanitize/kinds/labels.py. The name of the kind is
-               one by itself.
-    accepts_labelled   Which values a label makes one of this kind: a boolean column, from a column
-                       of values. Default: those that `accepts` and `check` accept.
+    field_names   Names of fields and columns that hold values of this kind, in words in lower case
+                  and without accents (`mobile no`); see sanitize/kinds/field_names.py. The name of
+                  the kind is one by itself.
+    accepts_in_field   Which values the name of a field makes one of this kind: a boolean column,
+                       from a column of values. Default: those that `accepts` and `check` accept.
 
     Rarely needed:
 
@@ -282,8 +282,8 @@ class Kind:
     rank: int = 50
     digit_lines_only: bool = False
     aliases: tuple[str, ...] = ()
-    labels: tuple[str, ...] = ()
-    accepts_labelled: Callable[[pl.Series], pl.Series] | None = None
+    field_names: tuple[str, ...] = ()
+    accepts_in_field: Callable[[pl.Series], pl.Series] | None = None
 
     prefix_pattern: str | None = None
     suffix_pattern: str | None = None
@@ -339,11 +339,11 @@ class Kind:
             rf"\A(?:{patterns})\z" if patterns else r"[\p{L}\p{N}]"
         )
 
-    def is_labelled_value(self, values: pl.Series) -> pl.Series:
-        """True where a value is of this kind if a label says so: the name of its field or column,
-        or a key before it."""
-        if self.accepts_labelled is not None:
-            return self.accepts_labelled(values)
+    def is_field_value(self, values: pl.Series) -> pl.Series:
+        """True where a value is of this kind if the name of its field or column, or a key before
+        it, says so."""
+        if self.accepts_in_field is not None:
+            return self.accepts_in_field(values)
         marks = ("bracketed", "id_field", "address_field")
         candidates = values.alias("value").to_frame()
         is_value = self.is_value(

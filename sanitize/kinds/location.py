@@ -38,7 +38,7 @@ KIND = Kind(
     name="LOCATION",
     about="a place, from a list or a model",
     category="place",
-    labels=tuple(
+    field_names=tuple(
         (
             "city|town|village|municipality|county|place|place of birth|birthplace|"
             "address|street|street address|home address|postal address|mailing address|"

@@ -81,7 +81,7 @@ KIND = Kind(
     name="MAC_ADDRESS",
     about="the hardware address of a network interface",
     category="network",
-    labels=tuple(
+    field_names=tuple(
         (
             "mac|mac addr|mac address|hardware address|hwaddr|ethernet address|bssid|"
             "mac adresse|adresse mac|direccion mac|endereco mac|indirizzo mac|mac adres|"
@@ -91,7 +91,7 @@ KIND = Kind(
     aliases=("MAC",),
     pattern=rf"{BOUNDARY}(?:{_PAIRS}|{_QUAD}(?:[.]{_QUAD}){{2,3}}){BOUNDARY}",
     accepts=_accepts,
-    accepts_labelled=lambda values: values.str.contains(rf"\A(?:{_PAIR}[:. -]?){{5}}{_PAIR}\z"),
+    accepts_in_field=lambda values: values.str.contains(rf"\A(?:{_PAIR}[:. -]?){{5}}{_PAIR}\z"),
     check=_check,
     normalise=_normalise,
     make_surrogates=_make_surrogates,

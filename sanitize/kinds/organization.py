@@ -24,7 +24,7 @@ KIND = Kind(
     name="ORGANIZATION",
     about="a company or institution, from a list or a model",
     category="organization",
-    labels=tuple(
+    field_names=tuple(
         (
             "organization|organizations|organisation|org|company|company name|employer|"
             "institution|firma|unternehmen|arbeitgeber|entreprise|societe|employeur|"

@@ -525,7 +525,7 @@ NOBODY = (
 _MAX_LABELLED_BYTES = 80
 
 
-def _accepts_labelled(values: pl.Series) -> pl.Series:
+def _accepts_in_field(values: pl.Series) -> pl.Series:
     """True for one to six words of letters, of which one has a capital or there are several; not
     for words that say that nobody is named."""
     return pl.select(
@@ -540,7 +540,7 @@ KIND = Kind(
     name="PERSON",
     about="a person's name",
     category="person",
-    labels=tuple(
+    field_names=tuple(
         (
             "full name|fullname|first name|firstname|middle name|last name|lastname|surname|"
             "forename|given name|family name|maiden name|real name|realname|display name|"
@@ -573,7 +573,7 @@ KIND = Kind(
             "收款人|患者|员工|医生|著者|差出人|受信者|受取人|従業員|担当者|担当医"
         ).split("|")
     ),
-    accepts_labelled=_accepts_labelled,
+    accepts_in_field=_accepts_in_field,
     aliases=(
         "PER",
         "PERS",

@@ -721,7 +721,7 @@ KIND = Kind(
     name="PHONE_NUMBER",
     about="a telephone number",
     category="contact",
-    labels=tuple(
+    field_names=tuple(
         (
             "phone|phones|phone number|phone numbers|phone no|phone num|phone nr|"
             "telephone|telephone number|telephone no|telephones|tel|tel no|tel number|"
@@ -743,7 +743,7 @@ KIND = Kind(
         ).split("|")
     ),
     # `7028915`, `004930901820`, an extension; what a form has no pattern for, too
-    accepts_labelled=lambda values: values.str.contains(_LABELLED_NUMBER),
+    accepts_in_field=lambda values: values.str.contains(_LABELLED_NUMBER),
     aliases=(
         "PHONE",
         "PHONENUMBER",

@@ -202,7 +202,7 @@ _PLACEHOLDER = (
 )
 
 
-def _accepts_labelled(values: pl.Series) -> pl.Series:
+def _accepts_in_field(values: pl.Series) -> pl.Series:
     """True for texts of 4 to 512 bytes without blanks that are no placeholder, and for what the
     patterns match."""
     size = values.str.len_bytes()
@@ -218,7 +218,7 @@ KIND = Kind(
     name="SECRET",
     about="a key or token of a known issuer, a private key, or the password of a URL",
     category="credential",
-    labels=tuple(
+    field_names=tuple(
         (
             "password|passwords|passwd|pwd|pass phrase|passphrase|secret|secret key|"
             "client secret|api key|apikey|api token|access key|access token|auth token|"
@@ -228,7 +228,7 @@ KIND = Kind(
             "passcode|pw|secret answer|security answer|signing key|encryption key"
         ).split("|")
     ),
-    accepts_labelled=_accepts_labelled,
+    accepts_in_field=_accepts_in_field,
     pattern="|".join(alternative.pattern for alternative in _ALTERNATIVES),
     alternatives=_ALTERNATIVES,
     anchors=_ANCHORS,

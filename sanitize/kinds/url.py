@@ -163,7 +163,7 @@ KIND = Kind(
     name="URL",
     about="a web or FTP address",
     category="resource",
-    labels=tuple(
+    field_names=tuple(
         (
             "url|urls|uri|uris|link|links|href|website|web site|homepage|home page|"
             "permalink|web page|webpage|web address|webseite|internetseite|site web|"

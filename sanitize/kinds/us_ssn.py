@@ -103,7 +103,7 @@ KIND = Kind(
     name="US_SSN",
     about="a United States social security number",
     category="identifier",
-    labels=tuple(
+    field_names=tuple(
         (
             "ssn|us ssn|ss no|ss number|ssn number|soc sec no|soc sec number|"
             "social security|social security number|social security no|"

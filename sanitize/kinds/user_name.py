@@ -120,7 +120,7 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
     return redraw_characters(values, draws)
 
 
-def _accepts_labelled(values: pl.Series) -> pl.Series:
+def _accepts_in_field(values: pl.Series) -> pl.Series:
     return values.str.contains(rf"\A@?{_NAME}\z") & _check(values).is_null()
 
 
@@ -128,7 +128,7 @@ KIND = Kind(
     name="USER_NAME",
     about="a user name on a machine or a web site, marked as such in the text",
     category="account",
-    labels=tuple(
+    field_names=tuple(
         (
             "username|user name|login|login name|screen name|screenname|handle|nick|"
             "nickname|nick name|account name|twitter handle|benutzername|"
@@ -140,7 +140,7 @@ KIND = Kind(
             "mentioned user|target user|source user|original user"
         ).split("|")
     ),
-    accepts_labelled=_accepts_labelled,
+    accepts_in_field=_accepts_in_field,
     pattern=rf"@{_HANDLE}|(?:{_LABEL}|{_SERVICE_LABEL}|{_HOME_FOLDER}){_NAME}",
     prefix_pattern=rf"@|{_LABEL}|{_SERVICE_LABEL}|{_HOME_FOLDER}",
     accepts=_accepts,

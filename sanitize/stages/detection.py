@@ -27,8 +27,8 @@ import pyarrow.compute as pc
 from sanitize.array_types import I64
 from sanitize.core.keys import Key, siphash
 from sanitize.core.text_cells import LeafPath, list_text_leaves
+from sanitize.kinds.field_names import is_ambiguous_people_name
 from sanitize.kinds.kind import all_kinds
-from sanitize.kinds.labels import is_ambiguous_people_name
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.readers.survey import find_faults
 from sanitize.stages.finder_pass import FinderPass
@@ -119,7 +119,7 @@ def find_task(task: FindTask) -> FindResult:
         task.leaves,
         task.key,
         max_doc_matches=task.max_doc_matches,
-        unlabelled_columns=[
+        unnamed_columns=[
             leaf.column
             for leaf in task.leaves
             # counts decided that such a column holds no people, else it would be codes

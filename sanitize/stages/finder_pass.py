@@ -64,13 +64,13 @@ class FinderPass:
         *,
         known_values: ValueTable | None = None,
         max_doc_matches: int = NO_MATCH_LIMIT,
-        unlabelled_columns: Collection[str] = (),
+        unnamed_columns: Collection[str] = (),
     ) -> None:
         """`leaves` are the paths of the text cells. `second_round_input`: what the finders of the
         second round load; None in the first, and `known_values` those of the first, one row for
         each, ascending by id. `max_doc_matches`: what the finders of the first round may match in
-        one document. `unlabelled_columns`: those whose name says nothing about their cells."""
-        self._unlabelled_columns = frozenset(unlabelled_columns)
+        one document. `unnamed_columns`: those whose name says nothing about their cells."""
+        self._unnamed_columns = frozenset(unnamed_columns)
         self._known_values = known_values or ValueTable.empty()
         self.leaves, self.key, self.second_round_input, self._max_doc_matches = (
             leaves,
@@ -176,7 +176,7 @@ class FinderPass:
 
     def _name_fields(self, column: CellColumn) -> str | tuple[str, ...]:
         """The name of the field that the texts of a column fill, or of that of each text."""
-        is_unlabelled = not column.leaf.steps and column.leaf.column in self._unlabelled_columns
+        is_unlabelled = not column.leaf.steps and column.leaf.column in self._unnamed_columns
         return "" if is_unlabelled else column.field_names
 
     def find_in_texts(

@@ -19,7 +19,7 @@ from sanitize.errors import PlanError
 from sanitize.finders.ner import Ner, _load_tagger
 from sanitize.pipeline.run import run_with_settings
 from sanitize.plans.settings import Settings
-from sanitize.text.token_classification.model_files import ModelFiles, split_label
+from sanitize.text.token_classification.model_files import ModelFiles, split_field_name
 from sanitize.text.token_classification.tagger import Tagger
 
 pytest.importorskip("transformers")
@@ -187,7 +187,7 @@ def test_scores(model: Path) -> None:
     ],
 )
 def test_labels_are_split(label: str, parts: tuple[str, str]) -> None:
-    assert split_label(label) == parts
+    assert split_field_name(label) == parts
 
 
 def copy_with_labels(model: Path, folder: Path, labels: list[str]) -> Path:

@@ -368,7 +368,7 @@ def test_a_finder_option_adds_the_kinds_that_only_it_finds() -> None:
     assert {"LOCATION", "ID_NUMBER", "PERSON"} <= set(plan.find.kinds)
     assert [finder.use for finder in plan.finders] == [
         "patterns",
-        "labels",
+        "fields",
         "names",
         "known",
         "ner",

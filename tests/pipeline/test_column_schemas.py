@@ -28,13 +28,9 @@ _CODE = re.compile(r"[^\W\d]?[0-9a-f]{16}")
 _LABEL = re.compile(r"\[[A-Z_]+\]")
 
 # (schema, column): why something else than the golden file says comes out
-_NUMBERS = "numbers that identify people stay in columns of numbers"
 _NO_KIND = "no kind without a country has the numbers of patients and insured people"
 _ESCAPES = "a column of JSON is searched as a text: letters behind \\u are cut out of names"
 WRONG = {
-    ("hr_records", "personal_phone"): _NUMBERS,
-    ("hr_records", "ssn"): _NUMBERS,
-    ("events_log", "context"): _NUMBERS,
     ("events_log", "properties"): _ESCAPES,
     ("medical_records", "mrn"): _NO_KIND,
     ("medical_records", "insurance_number"): _NO_KIND,

@@ -26,14 +26,14 @@ PLAN_HASHES = {
     "baseline": "9438e8d27acd1a90",
     "blacklist": "77569b6b2589cc33",
     "dp_mlm": "a8cb10ac6a21c91e",
-    "surrogates": "434a47777af623c4",
+    "surrogates": "f59edb3ed47b64a5",
     "header_dedup": "d5e864436f2012f1",
     "mask_words": "94549228f655b8fd",
-    "names": "4ed5920f926287d0",
-    "pseudonymize": "85cd6dfe06ecdb60",
-    "redact": "640f5015fc8d4129",
+    "names": "4d8cec3838ce7857",
+    "pseudonymize": "c244f744289641cc",
+    "redact": "4e4cc3a4cb1b88a2",
     "rmft": "6d2517d809170f41",
-    "strict": "a572896464b3bda9",
+    "strict": "38c4c0052934cac6",
 }
 # purposes that the runs below pass to Key.subkey; {kind} stands for the name of a kind
 PURPOSES = {

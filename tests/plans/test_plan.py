@@ -382,7 +382,7 @@ INVALID_PLANS = [
         "category without finder",
         '"URL"]\n[[',
         '"URL", "person"]\n[[',
-        ["mine.toml: PERSON has no pattern", "add one of known"],
+        ["mine.toml: PERSON has no pattern", "add one of fields, known"],
     ),
     ("no TOML", "[find]", "[find", ["mine.toml: not TOML"]),
     (

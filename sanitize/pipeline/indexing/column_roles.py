@@ -19,13 +19,13 @@ import pyarrow as pa
 
 from sanitize.core.command_results import ColumnPolicy
 from sanitize.core.text_cells import list_number_leaves, list_text_leaves
-from sanitize.kinds.kind import all_kinds
-from sanitize.kinds.labels import (
-    find_kind_of_label,
+from sanitize.kinds.field_names import (
+    find_kind_of_field,
     is_name_of_names,
     names_people,
     says_number,
 )
+from sanitize.kinds.kind import all_kinds
 from sanitize.plans.plan import Plan
 from sanitize.readers.standard_form import is_binary
 from sanitize.stages.column_counts import CellCounts
@@ -122,8 +122,8 @@ def _describe_leaving(kind: str, plan: Plan) -> str:
         return "the plan does not look for it"
     if kind in plan.leave:
         return "the plan leaves it"
-    has_labels = any(finder.use == "labels" for finder in plan.finders)
-    return "" if has_labels else "found by its form only: the plan has no finder labels"
+    has_fields = any(finder.use == "fields" for finder in plan.finders)
+    return "" if has_fields else "found by its form only: the plan has no finder fields"
 
 
 def _take_for(column: pa.Field, features: Mapping[str, Any]) -> tuple[str, str]:
@@ -132,7 +132,7 @@ def _take_for(column: pa.Field, features: Mapping[str, Any]) -> tuple[str, str]:
         return "media", ""
     if pa.types.is_temporal(column.type):
         return "date", ""
-    kind = find_kind_of_label(column.name) if not pa.types.is_struct(column.type) else None
+    kind = find_kind_of_field(column.name) if not pa.types.is_struct(column.type) else None
     if not list_text_leaves(pa.schema([column])):
         if kind and list_number_leaves(pa.schema([column]), says_number):
             return kind, "its name"

@@ -208,7 +208,7 @@ def _count_letters(texts: pa.LargeStringArray) -> I64:
 def _select_of_kind(cells: pl.Series, kind_name: str) -> pl.DataFrame:
     """The cells that are a value of a kind, where the name of their column is context enough."""
     values = pl.DataFrame({"value": cells.str.strip_chars(), "cell_no": np.arange(len(cells))})
-    values = values.filter(all_kinds()[kind_name].is_labelled_value(values["value"]))
+    values = values.filter(all_kinds()[kind_name].is_field_value(values["value"]))
     return values.select(pl.lit(kind_name).alias("kind"), "value", "cell_no")
 
 

@@ -23,7 +23,7 @@ from sanitize.core.command_results import ColumnPolicy, KeptValues
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath, list_number_leaves
 from sanitize.errors import InputRefused
-from sanitize.kinds.labels import says_number
+from sanitize.kinds.field_names import says_number
 from sanitize.pipeline.indexing import column_roles, index_increments
 from sanitize.pipeline.manifest import get_library_versions
 from sanitize.pipeline.run_results import IndexResult

@@ -25,8 +25,8 @@ import pyarrow as pa
 from sanitize.core.command_results import ColumnPolicy, KeptValues
 from sanitize.core.text_cells import LeafPath, list_text_leaves
 from sanitize.errors import LeakFound
+from sanitize.kinds.field_names import find_kind_of_field, names_people, split_field_name
 from sanitize.kinds.kind import all_kinds
-from sanitize.kinds.labels import find_kind_of_label, names_people, split_label
 from sanitize.pipeline.indexing.column_value_finder import ValueLeaf, number_texts_type
 from sanitize.plans.plan import Plan
 from sanitize.stages.detection import ColumnFindings, FindTask, find_in_texts
@@ -149,7 +149,7 @@ def select_value_leaves(
 
 def _numbers_people(name: str) -> bool:
     """True for names such as `customer_id` and `accountNo`."""
-    *words, last = split_label(name) or [""]
+    *words, last = split_field_name(name) or [""]
     return (
         last in _NUMBER_WORDS
         and bool(words)
@@ -216,7 +216,7 @@ def decide(
 
 def _says_kind(leaf: LeafPath, kind: str) -> bool:
     """True if the last name on the path to the strings names their kind, in the output."""
-    return find_kind_of_label(leaf.name) == kind
+    return find_kind_of_field(leaf.name) == kind
 
 
 def _list_field_names(data_type: pa.DataType) -> list[str]:

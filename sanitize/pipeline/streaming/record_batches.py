@@ -43,7 +43,7 @@ from sanitize.core.text_cells import (
     to_canonical_type,
 )
 from sanitize.errors import InputRefused, UsageError, suggest_names
-from sanitize.kinds.labels import names_people, says_number
+from sanitize.kinds.field_names import names_people, says_number
 from sanitize.pipeline.indexing.column_value_finder import ValueLeaf, list_cells
 from sanitize.pipeline.indexing.kept_columns import describe_value_leaf, select_value_leaves
 from sanitize.pipeline.streaming.stream_state import TextField

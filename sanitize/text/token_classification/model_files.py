@@ -150,12 +150,12 @@ def read_label_names(config: Path) -> list[str]:
     if the config cannot be read."""
     return [
         name
-        for name in dict.fromkeys(split_label(label)[1] for label in read_labels(config))
+        for name in dict.fromkeys(split_field_name(label)[1] for label in read_labels(config))
         if name
     ]
 
 
-def split_label(label: str) -> tuple[str, str]:
+def split_field_name(label: str) -> tuple[str, str]:
     """Splits a label into its prefix (one letter or empty) and its name: `B-PER` is (B, PER), `PER`
     is ("", PER), `O` is ("", "")."""
     if label.upper() in ("O", "OUTSIDE", "OTHER"):

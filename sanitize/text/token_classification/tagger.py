@@ -20,7 +20,11 @@ import numpy as np
 from sanitize.array_types import F32, I64
 from sanitize.errors import PlanError
 from sanitize.text.token_classification.classifiers import open_classifier
-from sanitize.text.token_classification.model_files import EXPECTED_MODEL, ModelFiles, split_label
+from sanitize.text.token_classification.model_files import (
+    EXPECTED_MODEL,
+    ModelFiles,
+    split_field_name,
+)
 
 # texts that are tokenized at once: bounds the memory of their offsets
 _TEXTS_PER_CALL, _CHARACTERS_PER_CALL = (256, 1 << 18)
@@ -52,7 +56,7 @@ class Tagger:
         self.tokenizer: Any = self.classifier.tokenizer
         self.tokenizer.no_truncation()
         self.tokenizer.no_padding()
-        labels = [split_label(label) for label in self.classifier.labels]
+        labels = [split_field_name(label) for label in self.classifier.labels]
         self.label_prefixes, self.label_names = (
             [prefix for prefix, _ in labels],
             [name for _, name in labels],

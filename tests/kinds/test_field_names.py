@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sanitize.kinds.field_names import find_kind_of_field, names_people, split_field_name
 from sanitize.kinds.kind import all_kinds
-from sanitize.kinds.labels import find_kind_of_label, names_people, split_label
 
-LABELS = [(label, name) for name, kind in all_kinds().items() for label in kind.labels]
+LABELS = [(label, name) for name, kind in all_kinds().items() for label in kind.field_names]
 SPELLINGS = {
     "snake": "_".join,
     "kebab": "-".join,
@@ -33,7 +33,7 @@ def test_every_label_is_found_in_every_spelling(spelling: str) -> None:
     wrong = [
         (label, name)
         for label, name in LABELS
-        if find_kind_of_label(SPELLINGS[spelling](label.split(" "))) != name
+        if find_kind_of_field(SPELLINGS[spelling](label.split(" "))) != name
     ]
     assert not wrong
 
@@ -42,7 +42,7 @@ def test_a_label_belongs_to_one_kind_and_is_in_its_plain_form() -> None:
     kinds_by_label = defaultdict(list)
     for label, name in LABELS:
         kinds_by_label[label.replace(" ", "")].append(name)
-        assert " ".join(split_label(label)) in (
+        assert " ".join(split_field_name(label)) in (
             label,
             label.replace("v4", "v 4").replace("v6", "v 6"),
         )
@@ -92,14 +92,14 @@ def test_a_label_belongs_to_one_kind_and_is_in_its_plain_form() -> None:
     ],
 )
 def test_names(name: str, kind: str | None) -> None:
-    assert find_kind_of_label(name) == kind
+    assert find_kind_of_field(name) == kind
 
 
 @given(st.text(max_size=90))
 def test_any_text_is_split(name: str) -> None:
-    words = split_label(name)
+    words = split_field_name(name)
     assert all(word and word == word.casefold() for word in words)
-    assert find_kind_of_label(name) is None or words
+    assert find_kind_of_field(name) is None or words
 
 
 PERSON_COLUMNS = [

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import sanitize
 from sanitize.core.part_protocols import FieldNames, TextColumn
-from sanitize.finders.labels import Labels
+from sanitize.finders.fields import Fields
 from tests.support import read_rows, write_json_lines
 
 OPT_IN = ("USER_NAME", "DATE_TIME", "AGE")
@@ -44,7 +44,7 @@ def find(
     column = TextColumn(
         pa.array(texts, pa.large_string()), _NO_SPANS, fields=fields, opt_in_kinds=opt_in
     )
-    finder = Labels(use="labels", **settings)
+    finder = Fields(use="fields", **settings)
     finder.open(None, None)  # type: ignore[arg-type]
     spans = finder.find_spans(column)
     found: list[list[tuple[str, str]]] = [[] for _ in texts]
@@ -185,7 +185,7 @@ def test_a_value_that_patterns_found_is_not_found_again() -> None:
         }
     )
     column = TextColumn(pa.array([text], pa.large_string()), known)
-    spans = Labels(use="labels").find_spans(column)
+    spans = Fields(use="fields").find_spans(column)
     assert [text[spans.start_byte[0] : spans.end_byte[0]]] == ["3125550179"]
 
 

@@ -1,11 +1,11 @@
-r"""Finder `labels`: values that the name of their field says to be of a kind.
+r"""Finder `fields`: values that the name of their field says to be of a kind.
 
     column or field    phone: `3125550178`            the whole cell
     key inside JSON    `{"ssn": 456789012}`           the whole string, or the number
     key in a text      `contactPhone=3125550178`, `<mobileNo>3125550178</mobileNo>`
 
-Which names say which kind: sanitize/kinds/labels.py. Values decide before names: a value that its
-kind does not accept (`Kind.is_labelled_value`) is not found, such as `iPhone 12` in a column
+Which names say which kind: sanitize/kinds/field_names.py. Values decide before names: a value that
+its kind does not accept (`Kind.is_field_value`) is not found, such as `iPhone 12` in a column
 `phone`. A field of people holds names or, where it is no name, a user name. `name` alone is the
 name of as many things as people: two to four words with capitals count there, none of which is an
 ordinary word, a place or an organization.
@@ -15,7 +15,7 @@ delimiter, or at the first blank where only that much is of the kind. Places, or
 secrets are found in fields only: in texts too many keys mean something else.
 
 Each text is searched by itself. Costs one regular expression over the texts, a lookup for each
-distinct key, and little for each labelled value.
+distinct key, and little for each value.
 """
 
 from __future__ import annotations
@@ -30,17 +30,17 @@ from sanitize.core.arrow_buffers import TextBuffers, find_matches, slice_spans, 
 from sanitize.core.intervals import overlaps_any
 from sanitize.core.keys import Key
 from sanitize.core.part_protocols import Finder, FoundSpans, TextColumn
-from sanitize.kinds.kind import all_kinds
-from sanitize.kinds.labels import (
-    find_kind_of_label,
+from sanitize.kinds.field_names import (
+    find_kind_of_field,
     is_ambiguous_people_name,
     is_name_of_names,
 )
+from sanitize.kinds.kind import all_kinds
 from sanitize.kinds.person import NOBODY
 from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.name_lexicon import count_ordinary_words, find_name_like, load_name_lexicon
 
-FINDER_NAME = "labels"
+FINDER_NAME = "fields"
 SCORE = 0.85  # below 0.9, from which the finder `known` searches names everywhere
 _MAX_FIELD_BYTES, _MAX_BYTES_AFTER_KEY = 512, 160
 _PERSON, _USER_NAME, _PHONE_NUMBER = "PERSON", "USER_NAME", "PHONE_NUMBER"
@@ -61,7 +61,7 @@ _MIN_PHONE_DIGITS = 7  # of a number in a text
 _SPANS = {"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "kind": pl.String}
 
 
-class Labels(Finder):
+class Fields(Finder):
     """Settings: `texts` (false: only fields and keys inside JSON, no keys in texts)."""
 
     VERSION: ClassVar[int] = 2
@@ -70,15 +70,15 @@ class Labels(Finder):
 
     @property
     def kinds(self) -> tuple[str, ...]:
-        """The kinds that have labels, and those whose name is one."""
-        return tuple(name for name in all_kinds() if _has_labels(name))
+        """The kinds that have names of fields, and those whose name is one."""
+        return tuple(name for name in all_kinds() if _has_field_names(name))
 
     def open(self, key: Key, first_round_file: object) -> None:
         """Builds the lexicon, once per process."""
         load_name_lexicon()
 
     def find_spans(self, column: TextColumn) -> FoundSpans:
-        """Returns the labelled values in a column of texts."""
+        """Returns the values in a column of texts."""
         buffers = TextBuffers.from_array(column.texts)
         found = _find_fields(column, buffers)
         if self.texts:
@@ -103,8 +103,8 @@ def _find_fields(column: TextColumn, buffers: TextBuffers) -> pl.DataFrame:
         return pl.DataFrame(schema=_SPANS)
     opt_in = frozenset(column.opt_in_kinds)
     kinds = pl.Series([_find_kind(name, opt_in) for name in column.fields.names], dtype=pl.String)
-    is_labelled = kinds.is_not_null().to_numpy()[column.fields.name_no]
-    rows = np.flatnonzero(is_labelled & (buffers.lengths <= _MAX_FIELD_BYTES))
+    is_named = kinds.is_not_null().to_numpy()[column.fields.name_no]
+    rows = np.flatnonzero(is_named & (buffers.lengths <= _MAX_FIELD_BYTES))
     texts = pl.Series(column.texts.take(pa.array(rows)), dtype=pl.String)
     start = texts.str.len_bytes() - texts.str.strip_chars_start().str.len_bytes()
     values = texts.str.strip_chars()
@@ -181,7 +181,7 @@ def _find_kind(name: str | None, opt_in: frozenset[str], *, in_text: bool = Fals
     kind = _read_name(name or "")
     if kind is None or kind == _ANY_NAME or (kind == _ANY_USER and not in_text):
         return kind
-    if kind == _ANY_USER or not _has_labels(kind):
+    if kind == _ANY_USER or not _has_field_names(kind):
         return None
     if all_kinds()[kind].opt_in and kind not in opt_in:
         return None
@@ -191,45 +191,45 @@ def _find_kind(name: str | None, opt_in: frozenset[str], *, in_text: bool = Fals
     return None if in_text and (searched.category in _FIELDS_ONLY or is_found_anyway) else kind
 
 
-def _has_labels(name: str) -> bool:
+def _has_field_names(name: str) -> bool:
     """Whether names of fields can say this kind; that of a kind without a pattern is too general,
     such as `id_number`."""
     kind = all_kinds()[name]
-    return kind.country is None and bool(kind.labels or kind.pattern)
+    return kind.country is None and bool(kind.field_names or kind.pattern)
 
 
 def _read_name(name: str) -> str | None:
-    kind = find_kind_of_label(name)
+    kind = find_kind_of_field(name)
     if kind is None and is_ambiguous_people_name(name):
         return _ANY_NAME if is_name_of_names(name) else _ANY_USER
     return kind
 
 
 def _decide(
-    values: pl.Series, labels: pl.Series, opt_in: frozenset[str], *, in_text: bool = False
+    values: pl.Series, said: pl.Series, opt_in: frozenset[str], *, in_text: bool = False
 ) -> pl.Series:
-    """The kind of each value whose label says `labels`; null where it is no value of it."""
+    """The kind of each value of which its field says `said`; null where it is no value of it."""
     decided = pl.Series([None], dtype=pl.String).new_from_index(0, len(values))
-    for label in labels.unique(maintain_order=True).drop_nulls():
-        rows = (labels == label).arg_true()
+    for name in said.unique(maintain_order=True).drop_nulls():
+        rows = (said == name).arg_true()
         own = values.gather(rows)
-        if label in (_PERSON, _ANY_NAME, _ANY_USER):
-            is_name = all_kinds()[_PERSON].is_labelled_value(own)
-            is_name &= _has_name_word(own) if label == _PERSON else _is_name_like(own)
-            is_user = own.str.contains("[0-9._-]") if label == _ANY_USER else own.is_not_null()
-            is_user &= all_kinds()[_USER_NAME].is_labelled_value(own)
+        if name in (_PERSON, _ANY_NAME, _ANY_USER):
+            is_name = all_kinds()[_PERSON].is_field_value(own)
+            is_name &= _has_name_word(own) if name == _PERSON else _is_name_like(own)
+            is_user = own.str.contains("[0-9._-]") if name == _ANY_USER else own.is_not_null()
+            is_user &= all_kinds()[_USER_NAME].is_field_value(own)
             is_user &= ~own.str.to_lowercase().is_in(NOBODY)
-            if in_text or label == _ANY_NAME or _USER_NAME not in opt_in:
+            if in_text or name == _ANY_NAME or _USER_NAME not in opt_in:
                 is_user &= False
             user = pl.when(is_user).then(pl.lit(_USER_NAME))
             kind = pl.when(is_name).then(pl.lit(_PERSON)).otherwise(user)
         else:
-            is_value = all_kinds()[label].is_labelled_value(own)
-            if in_text and label == _PHONE_NUMBER:
+            is_value = all_kinds()[name].is_field_value(own)
+            if in_text and name == _PHONE_NUMBER:
                 is_value &= own.str.count_matches("[0-9]") >= _MIN_PHONE_DIGITS
-            if in_text and label == _USER_NAME:
+            if in_text and name == _USER_NAME:
                 is_value &= _has_name_word(own)
-            kind = pl.when(is_value).then(pl.lit(label)).otherwise(None)
+            kind = pl.when(is_value).then(pl.lit(name)).otherwise(None)
         decided = decided.scatter(rows, pl.select(kind).to_series())
     return decided
 

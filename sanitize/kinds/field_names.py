@@ -1,9 +1,9 @@
-"""Labels: names of fields, keys and columns that say which kind a value beside them has, such as
+"""Names of fields, keys and columns that say which kind a value beside them has, such as
 `phoneNumber`, `mobile_no`, `<ssn>` or `E-Mail-Adresse`.
 
-Each kind lists its labels once, in words (`Kind.labels`); `find_kind_of_label` leads from a name
-in any spelling to a kind. English and nine languages: German, French, Spanish, Portuguese, Italian,
-Dutch, Polish, Chinese and Japanese.
+Each kind lists such names once, in words (`Kind.field_names`); `find_kind_of_field` leads from a
+name in any spelling to a kind. English and nine languages: German, French, Spanish, Portuguese,
+Italian, Dutch, Polish, Chinese and Japanese.
 """
 
 from __future__ import annotations
@@ -38,11 +38,11 @@ _IN_BRACKETS = re.compile(r"\s*[(\[（][^()\[\]（）]*[)\]）]\s*\Z")
 _TAG = re.compile(r"\A<?/?([^<>/]+)/?>?\Z")
 
 
-def split_label(name: str) -> tuple[str, ...]:
+def split_field_name(name: str) -> tuple[str, ...]:
     """The words of a name in lower case, without accents: snake, camel and kebab case, capitals,
     XML tags, quoted keys, names with blanks.
 
-    >>> split_label("mobileNo"), split_label("<E-Mail>"), split_label("TELÉFONO_2")
+    >>> split_field_name("mobileNo"), split_field_name("<E-Mail>"), split_field_name("TELÉFONO_2")
     (('mobile', 'no'), ('e', 'mail'), ('telefono', '2'))
     """
     if len(name) > _MAX_NAME_LENGTH:
@@ -70,12 +70,12 @@ def split_label(name: str) -> tuple[str, ...]:
     return tuple(word.casefold() for word in _WORD_BOUNDARY.split(plain) if word)
 
 
-def find_kind_of_label(name: str) -> str | None:
+def find_kind_of_field(name: str) -> str | None:
     """The kind that a field with this name holds, by its last words (`home_phone_number`), or by
     those before a bracket (`Phone (home)`); None for names that say none, or that count, date or
     flag a value (`phone_count`, `is_email`).
 
-    >>> [find_kind_of_label(name) for name in ("customerEmail", "SSN", "電話番号", "email_count")]
+    >>> [find_kind_of_field(name) for name in ("customerEmail", "SSN", "電話番号", "email_count")]
     ['EMAIL_ADDRESS', 'US_SSN', 'PHONE_NUMBER', None]
     """
     return _find_kind(name, tuple(all_kinds())) if len(name) <= _MAX_NAME_LENGTH else None
@@ -84,10 +84,10 @@ def find_kind_of_label(name: str) -> str | None:
 @functools.lru_cache(maxsize=1 << 16)
 def _find_kind(name: str, kind_names: tuple[str, ...]) -> str | None:
     """The kind among the active ones; `kind_names` are their names."""
-    kinds, before_bracket = _index_labels(kind_names), _IN_BRACKETS.sub("", name)
-    kind = _find_kind_of_words(split_label(name), kinds)
+    kinds, before_bracket = _index_names(kind_names), _IN_BRACKETS.sub("", name)
+    kind = _find_kind_of_words(split_field_name(name), kinds)
     if kind is None and before_bracket != name:
-        return _find_kind_of_words(split_label(before_bracket), kinds)
+        return _find_kind_of_words(split_field_name(before_bracket), kinds)
     return kind
 
 
@@ -98,7 +98,7 @@ def _find_kind_of_words(words: tuple[str, ...], kinds: Mapping[str, str]) -> str
         words = words[:-1]
     if not words or words[-1] in _OTHER_LAST_WORDS or words[0] in _OTHER_FIRST_WORDS:
         return None
-    # the longest label decides: an `ip address` is no `address`
+    # the longest name decides: an `ip address` is no `address`
     found = (kinds.get("".join(words[first:])) for first in range(len(words)))
     return next(filter(None, found), None)
 
@@ -110,7 +110,7 @@ def says_number(name: str) -> bool:
     >>> [name for name in ("ssn", "mobileNo", "phone_count", "id", "price") if says_number(name)]
     ['ssn', 'mobileNo']
     """
-    kind = find_kind_of_label(name)
+    kind = find_kind_of_field(name)
     return kind is not None and all_kinds()[kind].category in _NUMBER_CATEGORIES
 
 
@@ -122,7 +122,7 @@ def names_people(name: str, *, surely: bool = False) -> bool:
     >>> [name for name in names if names_people(name)]
     ['Sender', 'firstName', 'to']
     """
-    return find_kind_of_label(name) in ("PERSON", "USER_NAME") or (
+    return find_kind_of_field(name) in ("PERSON", "USER_NAME") or (
         not surely and is_ambiguous_people_name(name)
     )
 
@@ -130,7 +130,7 @@ def names_people(name: str, *, surely: bool = False) -> bool:
 def is_ambiguous_people_name(name: str) -> bool:
     """Whether things and the parties of a chat have this name as often as people: `name`, `from`,
     `manager`, `quoted_user`."""
-    words = split_label(name)
+    words = split_field_name(name)
     while words and words[-1].isdigit():
         words = words[:-1]
     if not words or words[0] in _OTHER_FIRST_WORDS:
@@ -140,14 +140,14 @@ def is_ambiguous_people_name(name: str) -> bool:
 
 def is_name_of_names(name: str) -> bool:
     """Whether an ambiguous name says that its values are names, not user names or addresses."""
-    return not _NAME_WORDS.isdisjoint(split_label(name))
+    return not _NAME_WORDS.isdisjoint(split_field_name(name))
 
 
 @functools.lru_cache(maxsize=4)
-def _index_labels(kind_names: tuple[str, ...]) -> Mapping[str, str]:
-    """The kind of each label, written as one word."""
+def _index_names(kind_names: tuple[str, ...]) -> Mapping[str, str]:
+    """The kind of each name of a field, written as one word."""
     found: dict[str, str] = {}
     for name in kind_names:
-        for label in (name.lower().replace("_", ""), *all_kinds()[name].labels):
-            found.setdefault(label.replace(" ", ""), name)
+        for field_name in (name.lower().replace("_", ""), *all_kinds()[name].field_names):
+            found.setdefault(field_name.replace(" ", ""), name)
     return found
