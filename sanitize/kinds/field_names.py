@@ -28,11 +28,16 @@ _WORD_BOUNDARY = re.compile(
 _NUMBER_CATEGORIES = ("contact", "identifier", "financial", "credential", "time", "demographic")
 _NAME_WORDS = frozenset("name names nom nombre nome naam".split())
 _USER_WORDS = frozenset("user users".split())
+_SENDER_WORDS = frozenset("from to cc bcc replyto changedby".split())
 # names that things and the parties of a chat have as often as people
-_AMBIGUOUS_WORDS = _NAME_WORDS | frozenset(
-    "from to cc bcc replyto manager supervisor contact moderator student teacher doctor"
-    " participants attendees payee beneficiary changedby kunde cliente klant klient"
-    " 客户 顧客".split()
+_AMBIGUOUS_WORDS = (
+    _NAME_WORDS
+    | _SENDER_WORDS
+    | frozenset(
+        "manager supervisor contact moderator student teacher doctor"
+        " participants attendees payee beneficiary kunde cliente klant klient"
+        " 客户 顧客".split()
+    )
 )
 _IN_BRACKETS = re.compile(r"\s*[(\[（][^()\[\]（）]*[)\]）]\s*\Z")
 _TAG = re.compile(r"\A<?/?([^<>/]+)/?>?\Z")
@@ -136,6 +141,12 @@ def is_ambiguous_people_name(name: str) -> bool:
     if not words or words[0] in _OTHER_FIRST_WORDS:
         return False
     return words[-1] in _USER_WORDS or "".join(words) in _AMBIGUOUS_WORDS
+
+
+def is_name_of_users(name: str) -> bool:
+    """Whether an ambiguous name is that of accounts and addresses: `user`, `from`, `changed_by`."""
+    words = split_field_name(name)
+    return bool(words) and (words[-1] in _USER_WORDS or "".join(words) in _SENDER_WORDS)
 
 
 def is_name_of_names(name: str) -> bool:

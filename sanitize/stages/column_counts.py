@@ -19,9 +19,9 @@ from sanitize.kinds.person import NOBODY
 from sanitize.stages.detection import FindTask, split_readable_rows
 from sanitize.text.name_lexicon import count_name_cells, find_name_like
 
-VERSION = 1  # raise it when other cells are counted
+VERSION = 2  # raise it when other cells are counted
 MAX_DISTINCT = 256  # distinct cells that are counted
-_MIN_TEXT_BYTES, _TEXT_PATTERN = 120, r"^\s*(?:\S+\s+){8}\S"  # of a cell that is a text
+_MIN_TEXT_BYTES, _TEXT_PATTERN = 120, r"^\s*(?:\S+\s+){6}\S"  # of a cell that is a text
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -32,7 +32,7 @@ class CellCounts:
     names         Cells that are a name by the lexicon.
     name_like     Cells of two to four words with capitals, none of which is an ordinary word.
     addresses     Cells with a mail address.
-    texts         Cells of nine words or more, or of more than 120 bytes.
+    texts         Cells of seven words or more, or of more than 120 bytes.
     roles         Cells that are what chat formats call the parties of a conversation, or a word
                   that names nobody.
     distinct      Keyed hashes of the distinct cells, ascending; None for more than `MAX_DISTINCT`.

@@ -37,6 +37,7 @@ COLUMNS: dict[str, tuple[str, list[Any], str, str]] = {
     "few names of people": ("name", ["Maria Kowalski", "Anna Roe"], CODE, "people"),
     "unlisted names": ("name", [f"Zyq{c} Blorb{c}" for c in "abcdefgh"], CODE, "people"),
     "users": ("user", [f"jdoe{no}" for no in range(40)], CODE, "people"),
+    "few users": ("user", ["jdoe77", "quinnv"], CODE, "people"),
     "empty, called like people": ("author", [None, ""], CODE, "people"),
     "a kind": ("phone", ["3125550178", "3125550179"], SEARCHED, "PHONE_NUMBER"),
     "a kind that its cells are not": ("phone", ["iPhone", "Pixel"], SEARCHED, "PHONE_NUMBER"),

@@ -4,8 +4,8 @@ then by counts over all rows, since values decide before names.
 A column of plain strings whose name names people (`author`), or of which half of the cells are
 names, becomes keyed codes: nothing in a cell with `jdoe77` shows the finders a name. Not so where
 its cells are long texts (`user` in prompt data), the parties of a chat (`human`, `gpt`), or, in a
-column that is only called `name`, `user`, `from` and the like, few values that repeat or no names
-(products). Such a column is searched like other texts.
+column that is called `name`, `manager` and the like, few values that repeat or no names (products).
+Such a column is searched like other texts.
 
 A stream sees no counts: there columns whose names surely name people become codes.
 """
@@ -22,6 +22,7 @@ from sanitize.core.text_cells import list_number_leaves, list_text_leaves
 from sanitize.kinds.field_names import (
     find_kind_of_field,
     is_name_of_names,
+    is_name_of_users,
     names_people,
     says_number,
 )
@@ -31,7 +32,7 @@ from sanitize.readers.standard_form import is_binary
 from sanitize.stages.column_counts import CellCounts
 from sanitize.storage.records.dataset_features import is_media
 
-VERSION = 2  # part of the index's fingerprint: raise it when other columns become codes
+VERSION = 3  # part of the index's fingerprint: raise it when other columns become codes
 COUNTED_POLICIES = ("sanitize", "pseudonymize")  # between which counts decide
 PEOPLE, TEXT = "people", "text"
 _MIN_NAMES = 2  # one says nothing about a column
@@ -75,10 +76,11 @@ def decide_column(name: str, counts: CellCounts) -> tuple[str, str, str]:
         )
     if counts.filled and 2 * counts.texts >= counts.filled:
         return "sanitize", TEXT, "its cells are long texts"
-    if counts.filled and counts.roles == counts.filled:
+    if counts.filled and counts.roles + counts.texts == counts.filled:
         return "sanitize", "category", "its cells are the parties of a chat, or nobody"
     has_names |= 2 * (counts.names + counts.addresses) >= counts.filled
-    if has_names or names_people(name, surely=True):
+    # few distinct cells of a `user` may be user names, which nothing but the column shows
+    if has_names or names_people(name, surely=True) or is_name_of_users(name):
         return "pseudonymize", PEOPLE, "its name"
     if counts.distinct is not None and counts.filled >= _MIN_REPEATS * len(counts.distinct):
         return "sanitize", "category", f"{len(counts.distinct)} distinct cells, no names"
