@@ -242,7 +242,7 @@ def test_a_kind_that_no_finder_finds_is_refused() -> None:
     ):
         load_plan("names", ['find.finders=["patterns"]'])
     with pytest.raises(
-        PlanError, match="LOCATION has no pattern, and none of find.finders .* FILE., fields, ner"
+        PlanError, match="LOCATION has no pattern, and none of find.finders .* FILE., ner"
     ):
         load_plan(
             "redact",

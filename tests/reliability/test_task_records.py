@@ -268,7 +268,7 @@ def test_leftovers_of_a_killed_run_are_deleted(harness: Any) -> None:
 def test_records_hold_no_text(harness: Any) -> None:
     harness.rerun()
     records = sorted(harness.work.rglob("tasks/**/*.json"))
-    assert len(records) == 1 + 1 + 1 + 2 + 2 + 1 + 2 + 2 + 2
+    assert len(records) == 1 + 1 + 1 + 2 + 2 + 2 + 1 + 2 + 2 + 2
     for path in records:
         record = json.loads(path.read_text())
         assert set(record) == {"fingerprint", "files", "result"} and (
