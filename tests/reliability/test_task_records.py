@@ -272,7 +272,9 @@ def test_records_hold_no_text(harness: Any) -> None:
     for path in records:
         record = json.loads(path.read_text())
         assert set(record) == {"fingerprint", "files", "result"} and (
-            record["files"] or path.name.startswith("check-") or path.parent.name == "columns"
+            record["files"]
+            or path.name.startswith("check-")
+            or path.parent.name in ("columns", "column_cells")
         )
         assert all(
             (path.parent / file).resolve().is_relative_to(harness.work.resolve())
