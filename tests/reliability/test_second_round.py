@@ -236,8 +236,8 @@ def test_a_kind_that_no_finder_finds_is_refused() -> None:
     with pytest.raises(
         PlanError,
         match=(
-            "PERSON has no pattern, and none of find.finders finds it; add one of fields, known .with"
-            " --known"
+            "PERSON has no pattern, and none of find.finders finds it; add one of fields, known"
+            " .with --known"
         ),
     ):
         load_plan("names", ['find.finders=["patterns"]'])
