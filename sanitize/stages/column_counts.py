@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 from sanitize.core.arrow_buffers import fill_null_texts
 from sanitize.core.keys import siphash
 from sanitize.core.text_cells import CHAT_ROLES
+from sanitize.kinds.field_names import names_people
 from sanitize.kinds.person import NOBODY
 from sanitize.stages.detection import FindTask, split_readable_rows
 from sanitize.text.name_lexicon import count_name_cells, find_name_like
@@ -26,7 +27,8 @@ _MIN_TEXT_BYTES, _TEXT_PATTERN = 120, r"^\s*(?:\S+\s+){6}\S"  # of a cell that i
 
 @dataclass(frozen=True, kw_only=True)
 class CellCounts:
-    """What is in the cells of one column.
+    """What is in the cells of one column. Of a column that is not called like people only the first
+    two are counted, which decide about it.
 
     filled        Cells that are neither null nor blank.
     names         Cells that are a name by the lexicon.
@@ -78,10 +80,16 @@ def count_columns_task(task: FindTask) -> ColumnCounts:
         if not table.num_rows:
             continue
         cells = [fill_null_texts(table.column(name).chunk(0)) for name in task.person_columns]
-        names = count_name_cells(cells)
         counts = [
-            count + _count_cells(texts, name_count, key)
-            for count, texts, (name_count, _) in zip(counts, cells, names, strict=True)
+            count
+            + (
+                _count_cells(texts, name_count, key)
+                if names_people(name)
+                else CellCounts(filled=filled, names=name_count)
+            )
+            for name, count, texts, (name_count, filled) in zip(
+                task.person_columns, counts, cells, count_name_cells(cells), strict=True
+            )
         ]
     return ColumnCounts(columns=counts)
 
