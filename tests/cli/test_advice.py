@@ -92,14 +92,6 @@ CASES = (
         4,
     ),
     Case(
-        "a column that names people",
-        "run authors.jsonl -o out --plan redact",
-        r"(--pseudonymize 'author') .*, (--drop 'author'), (--sanitize 'author') .*, --keep"
-        r" 'author'",
-        [f"run authors.jsonl -o o{number} --plan redact {{{number}}}" for number in range(3)],
-        2,
-    ),
-    Case(
         "OUT of another plan",
         "run texts.jsonl -o out --plan surrogates",
         r"use (--replace) to replace it once the new one is complete, or use another (-o)",
@@ -253,10 +245,6 @@ def write_inputs(folder: Path) -> None:
         "more": [{"text": "or by fax: 205-555-0143"}],
         "kept": [{"text": "hello", "note": MAIL}, {"text": "there", "note": "x"}],
         "renamed": [{"text": "hello", "email": MAIL}],
-        "authors": [
-            {"text": "hello", "author": "Ann Roe"},
-            {"text": "there", "author": "Bo Thornquist"},
-        ],
         "bodies": [{"id": "1", "body": f"Write to {MAIL}"}],
     }
     for name, lines in rows.items():

@@ -149,7 +149,7 @@ def test_an_index_serves_all_plans_of_its_finders(corpus: Path, tmp_path: Path) 
     # a plan with other finders rebuilds the index and reports it
     summary = run_with_settings(corpus, tmp_path / "plain", "rmft", work, make_settings())
     (note,) = summary.notes
-    assert "built with other finders (patterns, names, known); it is rebuilt" in note
+    assert "built with other finders (patterns, fields, names, known); it is rebuilt" in note
     assert (
         "PERSON" not in summary.by_kind
         and not (work / "first_round").exists()
