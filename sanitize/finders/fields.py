@@ -36,7 +36,7 @@ from sanitize.kinds.field_names import (
     is_name_of_names,
 )
 from sanitize.kinds.kind import all_kinds
-from sanitize.kinds.person import NOBODY
+from sanitize.kinds.person import NO_PERSON_WORDS
 from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.name_lexicon import count_ordinary_words, find_name_like, load_name_lexicon
 
@@ -206,19 +206,19 @@ def _read_name(name: str) -> str | None:
 
 
 def _decide(
-    values: pl.Series, said: pl.Series, opt_in: frozenset[str], *, in_text: bool = False
+    values: pl.Series, field_kinds: pl.Series, opt_in: frozenset[str], *, in_text: bool = False
 ) -> pl.Series:
-    """The kind of each value of which its field says `said`; null where it is no value of it."""
+    """The kind of each value whose field says `field_kinds`; null where it is none of that kind."""
     decided = pl.Series([None], dtype=pl.String).new_from_index(0, len(values))
-    for name in said.unique(maintain_order=True).drop_nulls():
-        rows = (said == name).arg_true()
+    for name in field_kinds.unique(maintain_order=True).drop_nulls():
+        rows = (field_kinds == name).arg_true()
         own = values.gather(rows)
         if name in (_PERSON, _ANY_NAME, _ANY_USER):
             is_name = all_kinds()[_PERSON].is_field_value(own)
             is_name &= _has_name_word(own) if name == _PERSON else _is_name_like(own)
             is_user = own.str.contains("[0-9._-]") if name == _ANY_USER else own.is_not_null()
             is_user &= all_kinds()[_USER_NAME].is_field_value(own)
-            is_user &= ~own.str.to_lowercase().is_in(NOBODY)
+            is_user &= ~own.str.to_lowercase().is_in(NO_PERSON_WORDS)
             if in_text or name == _ANY_NAME or _USER_NAME not in opt_in:
                 is_user &= False
             user = pl.when(is_user).then(pl.lit(_USER_NAME))

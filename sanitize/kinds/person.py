@@ -515,9 +515,9 @@ def _split_lowercase_words(names: list[str]) -> frozenset[str]:
     return frozenset(words.explode().drop_nulls())
 
 
-# a name of one to six words; and what a field of people holds where it names nobody
+# a name of one to six words; and what a field of people holds where it names no person
 _LABELLED_NAME = r"\A\p{L}[\p{L}\p{M}'’.-]*(?:,? [(\"“]?\p{L}[\p{L}\p{M}'’.-]*[)\"”]?){0,5}\z"
-NOBODY = (
+NO_PERSON_WORDS = (
     "unknown anonymous nobody none null nil na test user users admin administrator root system"
     " human gpt assistant bot agent tool function model server client guest staff team everyone"
     " various other others deleted removed redacted hidden true false yes no male female"
@@ -527,12 +527,12 @@ _MAX_LABELLED_BYTES = 80
 
 def _accepts_in_field(values: pl.Series) -> pl.Series:
     """True for one to six words of letters, of which one has a capital or there are several; not
-    for words that say that nobody is named."""
+    for words that say that no person is named."""
     return pl.select(
         (values.str.len_bytes() <= _MAX_LABELLED_BYTES)
         & values.str.contains(_LABELLED_NAME)
         & values.str.contains(r"[\p{Lu}\p{Lt}\p{Lo} ]")
-        & ~values.str.to_lowercase().is_in(NOBODY)
+        & ~values.str.to_lowercase().is_in(NO_PERSON_WORDS)
     ).to_series()
 
 

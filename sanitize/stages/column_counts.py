@@ -16,7 +16,7 @@ from sanitize.core.arrow_buffers import fill_null_texts
 from sanitize.core.keys import siphash
 from sanitize.core.text_cells import CHAT_ROLES
 from sanitize.kinds.field_names import names_people
-from sanitize.kinds.person import NOBODY
+from sanitize.kinds.person import NO_PERSON_WORDS
 from sanitize.stages.detection import FindTask, split_readable_rows
 from sanitize.text.name_lexicon import count_name_cells, find_name_like
 
@@ -36,7 +36,7 @@ class CellCounts:
     addresses     Cells with a mail address.
     texts         Cells of seven words or more, or of more than 120 bytes.
     roles         Cells that are what chat formats call the parties of a conversation, or a word
-                  that names nobody.
+                  that names no person.
     distinct      Keyed hashes of the distinct cells, ascending; None for more than `MAX_DISTINCT`.
     """
 
@@ -101,7 +101,7 @@ def _count_cells(cells: pa.LargeStringArray, name_count: int, key: bytes) -> Cel
         pc.match_substring_regex(cells, _TEXT_PATTERN),
     )
     words = pc.utf8_lower(pc.utf8_trim_whitespace(cells))
-    roles = pa.array([*CHAT_ROLES, *NOBODY], pa.large_string())
+    roles = pa.array([*CHAT_ROLES, *NO_PERSON_WORDS], pa.large_string())
     distinct = np.unique(siphash(cells.unique(), key))
     return CellCounts(
         filled=len(cells),

@@ -176,8 +176,8 @@ class FinderPass:
 
     def _name_fields(self, column: CellColumn) -> str | tuple[str, ...]:
         """The name of the field that the texts of a column fill, or of that of each text."""
-        is_unlabelled = not column.leaf.steps and column.leaf.column in self._unnamed_columns
-        return "" if is_unlabelled else column.field_names
+        is_unnamed = not column.leaf.steps and column.leaf.column in self._unnamed_columns
+        return "" if is_unnamed else column.field_names
 
     def find_in_texts(
         self,

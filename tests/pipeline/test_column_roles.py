@@ -1,5 +1,5 @@
 """What a column is taken for, and what becomes of it, with no option given: nothing stops, no text
-becomes codes, and nobody stays."""
+becomes codes, and no person stays."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COLUMNS: dict[str, tuple[str, list[Any], str, str]] = {
     "long texts of users": ("user", [LONG], SEARCHED, "text"),
     "long texts of authors": ("author", [LONG], SEARCHED, "text"),
     "parties of a chat": ("from", ["human", "gpt"], SEARCHED, "category"),
-    "nobody": ("owner", ["unknown", "none"], SEARCHED, "category"),
+    "no person": ("owner", ["unknown", "none"], SEARCHED, "category"),
     "few names of products": ("name", PRODUCTS, SEARCHED, "category"),
     "many names of products": ("name", [f"Part {no} mm" for no in range(40)], SEARCHED, "text"),
     "few names of people": ("name", ["Maria Kowalski", "Anna Roe"], CODE, "people"),

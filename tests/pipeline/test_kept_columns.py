@@ -206,7 +206,7 @@ def test_values_in_kept_columns_and_names_are_decided_on(
     if plan == "rmft" and rmft_sentence is not None:
         sentence = rmft_sentence
     if "doc_id" in sentence:
-        # ids that nobody chose to keep become codes instead, and the summary says what they hold
+        # ids that no option keeps become codes instead, and the summary says what they hold
         (found,) = re.findall("[0-9]]? ([A-Z_]+)", sentence)
         result = run_on(tmp_path, columns, plan, **options)
         (ids,) = [column for column in result.columns if column.name == "doc_id"]

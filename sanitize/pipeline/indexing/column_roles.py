@@ -13,6 +13,7 @@ A stream sees no counts: there columns whose names surely name people become cod
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pyarrow as pa
@@ -35,6 +36,7 @@ from sanitize.storage.records.dataset_features import is_media
 VERSION = 3  # part of the index's fingerprint: raise it when other columns become codes
 COUNTED_POLICIES = ("sanitize", "pseudonymize")  # between which counts decide
 PEOPLE, TEXT = "people", "text"
+_ROLES = {"doc_id": "id", "user_id": "user"}
 _MIN_NAMES = 2  # one says nothing about a column
 _MIN_REPEATS = 10  # cells for each distinct one, in a column of categories
 
@@ -61,32 +63,32 @@ def list_candidates(
         for column in schema
         if column.type == pa.large_string()
         and policies[column.name] in COUNTED_POLICIES
-        and column.name not in {*decided, "doc_id", "user_id"}
+        and column.name not in {*decided, *_ROLES}
     )
 
 
-def decide_column(name: str, counts: CellCounts) -> tuple[str, str, str]:
+def decide_column(name: str, counts: CellCounts) -> ColumnPolicy:
     """The policy of a column of plain strings, what it is taken for, and why."""
+    people = ColumnPolicy(name=name, policy="pseudonymize", taken_for=PEOPLE, why="its name")
+    text = ColumnPolicy(name=name, policy="sanitize", taken_for=TEXT)
     has_names = counts.names >= _MIN_NAMES and 2 * counts.names >= counts.filled
     if not names_people(name):
-        return (
-            ("pseudonymize", PEOPLE, "half of its cells are names")
-            if has_names
-            else ("sanitize", TEXT, "")
-        )
+        return replace(people, why="half of its cells are names") if has_names else text
     if counts.filled and 2 * counts.texts >= counts.filled:
-        return "sanitize", TEXT, "its cells are long texts"
+        return replace(text, why="its cells are long texts")
     if counts.filled and counts.roles + counts.texts == counts.filled:
-        return "sanitize", "category", "its cells are the parties of a chat, or nobody"
+        why = "its cells are the parties of a chat, or name no person"
+        return replace(text, taken_for="category", why=why)
     has_names |= 2 * (counts.names + counts.addresses) >= counts.filled
     # few distinct cells of a `user` may be user names, which nothing but the column shows
     if has_names or names_people(name, surely=True) or is_name_of_users(name):
-        return "pseudonymize", PEOPLE, "its name"
+        return people
     if counts.distinct is not None and counts.filled >= _MIN_REPEATS * len(counts.distinct):
-        return "sanitize", "category", f"{len(counts.distinct)} distinct cells, no names"
+        why = f"{len(counts.distinct)} distinct cells, no names"
+        return replace(text, taken_for="category", why=why)
     if is_name_of_names(name) and 2 * counts.name_like < counts.filled:
-        return "sanitize", TEXT, "fewer than half of its cells look like names of people"
-    return "pseudonymize", PEOPLE, "its name"
+        return replace(text, why="fewer than half of its cells look like names of people")
+    return people
 
 
 def describe_columns(
@@ -108,8 +110,8 @@ def describe_columns(
             why = f"--{options[name]}"
         elif name == main_column:
             taken_for, why = TEXT, "the main text"
-        elif name in ("doc_id", "user_id"):
-            taken_for, why = name.removesuffix("_id") if name == "user_id" else "id", ""
+        elif name in _ROLES:
+            taken_for, why = _ROLES[name], ""
         if (one := decided_by_name.get(name)) and one.why:
             taken_for, why = one.taken_for, one.why
         if taken_for in all_kinds() and policy == "sanitize":

@@ -514,14 +514,10 @@ class IndexBuilder:
             for task_no, (low, high) in enumerate(corpus.task_ranges)
         ]
         results = self.tasks.run("column_cells", jobs)
-        decisions = [
-            column_roles.decide_column(name, functools.reduce(operator.add, counts))
-            for name, *counts in zip(names, *(one.columns for one in results), strict=True)
-        ]
         return corpus.with_columns(
             [
-                ColumnPolicy(name=name, policy=policy, taken_for=taken_for, why=why)
-                for name, (policy, taken_for, why) in zip(names, decisions, strict=True)
+                column_roles.decide_column(name, functools.reduce(operator.add, counts))
+                for name, *counts in zip(names, *(one.columns for one in results), strict=True)
             ]
         )
 

@@ -166,8 +166,8 @@ def decide(
     may_code_ids: bool,
 ) -> tuple[list[KeptValues], list[ColumnPolicy]]:
     """The decision on each kind that was found in a kept column, for the manifest, and the columns
-    that become keyed codes instead: with `may_code_ids` the ids, which nobody chose to keep. Raises
-    LeakFound, with the ways out, if a kind has none.
+    that become keyed codes instead: with `may_code_ids`, the ids. Raises LeakFound, with the ways
+    out, if a kind has none.
 
     `results` are those of `find_in_columns_task`; `renamed_columns` those of
     `find_renamed_columns`.

@@ -29,7 +29,6 @@ from sanitize.core.text_cells import (
     LIST_STEP,
     NUMBER_STEP,
     LeafPath,
-    canonical_type,
     flatten_leaf,
     get_step,
     is_number_type,
@@ -106,6 +105,7 @@ class StreamLayout:
                 f"--{self.policies[self.main_column]} {self.main_column}: it is the main text,"
                 " which is always sanitized"
             )
+        self._people_columns: dict[str, bool] = {}  # whether a column surely names people
         self._known_paths = {one.path for one in self.text_fields}
         self._column_numbers = {column: number for number, column in enumerate(self.seen_columns)}
 
@@ -129,7 +129,9 @@ class StreamLayout:
             return self.policies[column]
         if column in (self.id_column, self.user_column):
             return "keep" if column == self.id_column else "pseudonymize"
-        is_person = isinstance(value, str | None) and names_people(column, surely=True)
+        if column not in self._people_columns:  # asked for each column of each record
+            self._people_columns[column] = names_people(column, surely=True)
+        is_person = isinstance(value, str | None) and self._people_columns[column]
         return "pseudonymize" if is_person else "sanitize"
 
     def add_column(self, column: str) -> bool:
@@ -233,10 +235,6 @@ class StreamBatch(Protocol):
 
     def has_any_field(self, row: int, names: Set[str]) -> bool:
         """True if the record may have a field with one of these names."""
-
-    def list_text_columns(self) -> list[str]:
-        """The columns with texts or lists of texts, in order of appearance; not the fields inside
-        of objects."""
 
     def has_column(self, name: str) -> bool:
         """True if a record has a column of that name."""
@@ -526,17 +524,6 @@ class DictBatch:
             pass
         return bool(found & names)
 
-    def list_text_columns(self) -> list[str]:
-        """See `StreamBatch`."""
-        names: dict[str, None] = {}
-        for record in self.rows:
-            for name, value in (record or {}).items():
-                if isinstance(value, str) or (
-                    isinstance(value, list) and any(isinstance(entry, str) for entry in value)
-                ):
-                    names[str(name)] = None
-        return list(names)
-
     def has_column(self, name: str) -> bool:
         """See `StreamBatch`."""
         return any(record is not None and name in record for record in self.rows)
@@ -783,13 +770,6 @@ class ArrowBatch:
     def has_any_field(self, row: int, names: Set[str]) -> bool:
         """See `StreamBatch`."""
         return True
-
-    def list_text_columns(self) -> list[str]:
-        """See `StreamBatch`."""
-        leaves = list_text_leaves(
-            pa.schema([(field.name, canonical_type(field.type)) for field in self.table.schema])
-        )
-        return [leaf.column for leaf in leaves if leaf.steps in ((), (LIST_STEP,))]
 
     def has_column(self, name: str) -> bool:
         """See `StreamBatch`."""
