@@ -189,7 +189,7 @@ def pseudonymize_column(column: pa.Array, column_name: str, key: Key) -> pa.Larg
     encoded = column.cast(pa.large_string()).dictionary_encode()
     hashed = siphash(encoded.dictionary, key.subkey(f"pseudonym/{column_name}"))
     return pa.array(
-        [f"{column_name[0]}{number:016x}" for number in hashed.tolist()], pa.large_string()
+        [f"{column_name[:1]}{number:016x}" for number in hashed.tolist()], pa.large_string()
     ).take(encoded.indices)
 
 

@@ -12,7 +12,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -88,6 +88,42 @@ def column_of_path(path: str) -> str:
     return path.partition("[")[0].partition(".")[0]
 
 
+def parse_path(path: str) -> LeafPath:
+    """The path of a text such as `messages[].content`; one with other brackets is a column.
+
+    >>> parse_path("meta.refs[].by").steps, parse_path("a[0]").steps
+    (('refs', '[]', 'by'), ())
+    """
+    match = re.fullmatch(r"([^.\[\]]+)((?:\[\]|\.[^.\[\]]+)+)", path)
+    if match is None:
+        return LeafPath(path)
+    return LeafPath(match[1], tuple(re.findall(r"\[\]|[^.\[\]]+", match[2])))
+
+
+@dataclass(frozen=True)
+class Policies:
+    """What is done with each column (`sanitize`, `keep`, `pseudonymize` or `drop`), and with the
+    parts of columns for which something else was asked."""
+
+    by_column: Mapping[str, str]
+    by_path: Mapping[LeafPath, str] = field(default_factory=dict)
+
+    def at(self, path: LeafPath) -> str:
+        """The policy of what is at a path: that of the longest part of the path that has one."""
+        for length in range(len(path.steps), 0, -1) if self.by_path else ():
+            if policy := self.by_path.get(LeafPath(path.column, path.steps[:length])):
+                return policy
+        return self.by_column[path.column]
+
+    def with_columns(self, by_column: Mapping[str, str]) -> Policies:
+        """The same with other policies of some columns."""
+        return replace(self, by_column={**self.by_column, **by_column})
+
+    def list_columns(self, *policies: str) -> list[str]:
+        """The columns that have one of these policies, in the order of the schema."""
+        return [name for name, policy in self.by_column.items() if policy in policies]
+
+
 def is_text_type(data_type: pa.DataType) -> bool:
     """True for every Arrow type that holds strings, including dictionaries of strings."""
     if pa.types.is_dictionary(data_type):
@@ -112,16 +148,17 @@ def list_text_leaves(schema: pa.Schema) -> list[LeafPath]:
     """The paths of all strings in a schema, in schema order, also inside structs, lists and maps.
     Fixed-size lists and list views are not entered: convert the types with `to_canonical_type`
     first."""
-    return _list_leaves(schema, lambda kind, _: is_text_type(kind))
+    return [path for path, data_type in iterate_paths(schema) if is_text_type(data_type)]
 
 
 def list_number_leaves(schema: pa.Schema, is_searched: Callable[[str], bool]) -> list[LeafPath]:
     """The paths to the digits of all numbers in a schema whose column or field has a name that is
     searched (`is_searched`), in schema order."""
-    leaves = _list_leaves(
-        schema, lambda kind, leaf: is_number_type(kind) and is_searched(leaf.name)
-    )
-    return [LeafPath(leaf.column, (*leaf.steps, NUMBER_STEP)) for leaf in leaves]
+    return [
+        LeafPath(path.column, (*path.steps, NUMBER_STEP))
+        for path, data_type in iterate_paths(schema)
+        if is_number_type(data_type) and is_searched(path.name)
+    ]
 
 
 def is_number_type(data_type: pa.DataType) -> bool:
@@ -129,27 +166,27 @@ def is_number_type(data_type: pa.DataType) -> bool:
     return bool(pa.types.is_integer(data_type) or pa.types.is_floating(data_type))
 
 
-def _list_leaves(
-    schema: pa.Schema, is_wanted: Callable[[pa.DataType, LeafPath], bool]
-) -> list[LeafPath]:
-    found: list[LeafPath] = []
+def iterate_paths(schema: pa.Schema) -> Iterator[tuple[LeafPath, pa.DataType]]:
+    """The paths of all columns and of all that is inside them, with their types, in schema order
+    and outer ones first."""
+    for column in schema:
+        yield from _iterate_inner_paths(LeafPath(column.name), column.type)
 
-    def walk(kind: pa.DataType, leaf: LeafPath) -> None:
-        if is_wanted(kind, leaf):
-            found.append(leaf)
-        elif pa.types.is_map(kind):
-            entries = LeafPath(leaf.column, (*leaf.steps, LIST_STEP))
-            walk(kind.key_type, LeafPath(entries.column, (*entries.steps, "key")))
-            walk(kind.item_type, LeafPath(entries.column, (*entries.steps, "value")))
-        elif is_list_type(kind):
-            walk(kind.value_type, LeafPath(leaf.column, (*leaf.steps, LIST_STEP)))
-        elif pa.types.is_struct(kind):
-            for field in kind:
-                walk(field.type, LeafPath(leaf.column, (*leaf.steps, get_step(field.name))))
 
-    for field in schema:
-        walk(field.type, LeafPath(field.name))
-    return found
+def _iterate_inner_paths(
+    path: LeafPath, data_type: pa.DataType
+) -> Iterator[tuple[LeafPath, pa.DataType]]:
+    yield path, data_type
+    inner: list[tuple[str, pa.DataType]] = []
+    if pa.types.is_map(data_type):
+        entry = pa.struct([("key", data_type.key_type), ("value", data_type.item_type)])
+        inner = [(LIST_STEP, entry)]
+    elif is_list_type(data_type):
+        inner = [(LIST_STEP, data_type.value_type)]
+    elif pa.types.is_struct(data_type):
+        inner = [(get_step(one.name), one.type) for one in data_type]
+    for step, inner_type in inner:
+        yield from _iterate_inner_paths(LeafPath(path.column, (*path.steps, step)), inner_type)
 
 
 def canonical_type(data_type: pa.DataType) -> pa.DataType:
@@ -181,7 +218,7 @@ def canonical_type(data_type: pa.DataType) -> pa.DataType:
     ):
         return pa.large_list(canonical_type(data_type.value_type))
     if pa.types.is_struct(data_type):
-        return pa.struct([pa.field(field.name, canonical_type(field.type)) for field in data_type])
+        return pa.struct([pa.field(one.name, canonical_type(one.type)) for one in data_type])
     return data_type
 
 
@@ -267,6 +304,20 @@ def replace_leaf_texts(column: pa.Array, texts: Mapping[LeafPath, pa.Array]) -> 
     """The column with the strings of some of its leaves replaced by `texts` (same length and order
     as `flatten_leaf` returned). One pass over its fields, however many leaves."""
     return _rebuild(column, {leaf.steps: replaced for leaf, replaced in texts.items()})
+
+
+def rewrite_parts(
+    column: pa.Array, column_name: str, policies: Policies, encode: Callable[..., pa.Array]
+) -> pa.Array:
+    """The column with the texts of pseudonymized parts replaced by `encode(texts, path)`, and all
+    in dropped parts by nulls."""
+    parts = dict[LeafPath, pa.Array]()
+    for path, policy in policies.by_path.items():
+        if path.column == column_name and policy in ("pseudonymize", "drop"):
+            part = flatten_leaf(column, path).texts
+            is_dropped = policy == "drop"
+            parts[path] = pa.nulls(len(part), part.type) if is_dropped else encode(part, str(path))
+    return replace_leaf_texts(column, parts) if parts else column
 
 
 def _rebuild(array: pa.Array, texts: Mapping[tuple[str, ...], pa.Array]) -> pa.Array:
@@ -392,6 +443,21 @@ def replace_leaf(
         }
     if fill_missing and not {*_RESERVED_STEPS} & set(steps):
         next(texts)
+    return value
+
+
+def replace_at_path(value: Any, steps: tuple[str, ...], function: Callable[[Any], Any]) -> Any:
+    """A copy of the value with `function` of what is at the end of a path in its place.
+
+    >>> replace_at_path({"refs": [{"by": "Ann", "n": 1}, {}]}, ("refs", "[]", "by"), len)
+    {'refs': [{'by': 3, 'n': 1}, {}]}
+    """
+    if not steps:
+        return function(value)
+    if steps[0] == LIST_STEP and isinstance(value, list):
+        return [replace_at_path(one, steps[1:], function) for one in value]
+    if isinstance(value, dict) and (name := get_field_name(steps[0])) in value:
+        return {**value, name: replace_at_path(value[name], steps[1:], function)}
     return value
 
 

@@ -39,7 +39,6 @@ from sanitize.pipeline.run_state import plan_run
 from sanitize.plans.plan import DEFAULT_PLAN, Plan
 from sanitize.plans.python_api import ExplainOptions, public_function
 from sanitize.plans.settings import Settings, settings_of
-from sanitize.readers.column_policies import list_added_columns
 from sanitize.readers.sandbox import SandboxedReader, survey_in_sandbox
 from sanitize.readers.staging import build_documents
 from sanitize.readers.survey import InputUnit, StagingResult, Survey, format_refusal
@@ -218,7 +217,6 @@ def explain_with_settings(
             settings.max_doc_bytes,
         )
         policies = resolve_policies(survey, settings)
-        added = list_added_columns(survey.roles, survey.features)
         total_bytes = sum(size for _, size in survey.files)
         began = time.process_time()
         sample, quarantine = _write_sample(engine, survey, Path(folder), settings)
@@ -258,17 +256,9 @@ def explain_with_settings(
                 if measured_curves is not None
                 else []
             )
-            decided = [one for one in saved_index.decided_columns if one.name in policies]
-            policies |= {one.name: one.policy for one in decided}
-            columns = describe_columns(
-                survey.schema,
-                {name: policy for name, policy in policies.items() if name not in added},
-                survey.layout.main_column,
-                settings.columns.policies,
-                decided,
-                survey.features,
-                plan,
-            )
+            decided = [one for one in saved_index.decided_columns if one.name in policies.by_column]
+            policies = policies.with_columns({one.name: one.policy for one in decided})
+            columns = describe_columns(survey, policies, settings.policies, decided, plan)
             work_bytes = sum(file.stat().st_size for file in work.rglob("*") if file.is_file())
             out_bytes = sum(
                 file.stat().st_size for file in (Path(folder) / "out" / "data").iterdir()

@@ -22,9 +22,17 @@ import pyarrow.parquet as pq
 
 from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.keys import Key
-from sanitize.core.text_cells import LeafPath, canonical_type, column_of_path, list_text_leaves
+from sanitize.core.text_cells import (
+    LeafPath,
+    canonical_type,
+    column_of_path,
+    iterate_paths,
+    list_number_leaves,
+    list_text_leaves,
+)
 from sanitize.core.verdict import describe_inconclusive
 from sanitize.errors import InputRefused, LeakFound, PlanError, UsageError, suggest_names
+from sanitize.kinds.field_names import says_number
 from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
 from sanitize.pipeline.data_objects import check_frame, run_on_object
 from sanitize.pipeline.indexing.index_build import IndexBuilder
@@ -339,8 +347,11 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
         _warn_of_inconclusive(inconclusive)
         return clean
     texts = {column_of_path(path): "text-column" for path in settings.text_column}
-    for name, option in {**texts, **settings.columns.option_by_column}.items():
-        if name not in frame.columns:
+    options = {**texts, **settings.columns.option_by_column}
+    schema = frame.clear().to_arrow().schema
+    paths = {str(path) for path, _ in iterate_paths(schema)} if options.keys() - texts else set()
+    for name, option in options.items():
+        if name not in {*frame.columns, *paths}:
             advice = (
                 " Name the column of the texts with --text-column."
                 if option == "text-column"
@@ -352,7 +363,11 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
             )
     main, dropped = (
         column_of_path(settings.text_column[0]),
-        [name for name, policy in settings.policies.items() if policy == "drop"],
+        [
+            name
+            for name, policy in settings.policies.items()
+            if policy == "drop" and name in frame.columns
+        ],
     )
     if main in dropped:
         raise UsageError(
@@ -395,12 +410,14 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     # a run keeps the name `doc_no` for the numbers of documents
     if "doc_no" in rest.columns and "doc_no" not in clean.columns:
         clean = clean.rename({"doc_no_": "doc_no"}, strict=False)
-    rewritten = [
+    schema = clean.clear().to_arrow().schema
+    leaves = [*list_text_leaves(schema), *list_number_leaves(schema, says_number)]
+    searched = {leaf.column for leaf in leaves}
+    return rest.with_columns(
         _cast_texts(clean[name], rest[name].dtype).alias(name)
         for name in rest.columns
-        if name in clean.columns and list_text_leaves(clean.select(name).to_arrow().schema)
-    ]
-    return rest.with_columns(rewritten)
+        if name in searched
+    )
 
 
 def _warn_of_inconclusive(counts: Mapping[str, int]) -> None:
@@ -423,10 +440,11 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
     Raises UsageError for a column that holds values of several types, and for an index of texts.
     """
     for level in range(frame.index.nlevels):
-        if frame.index.get_level_values(level).dtype.kind not in "biufmM":
+        values = frame.index.get_level_values(level)
+        if values.dtype.kind not in "biufmM" or says_number(str(values.name)):
             raise UsageError(
-                "redact: the index of the frame holds texts, which are not searched there; make it"
-                " a column: frame.reset_index()"
+                "redact: the index of the frame holds texts or values of a kind, which are not"
+                " rewritten there; make it a column: frame.reset_index()"
             )
     columns = dict[str, Any]()
     for level in range(frame.index.nlevels):
@@ -469,7 +487,13 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
             result[name] = texts
         elif not column.equals(columns[str(name)]):
             given = frame[name]
-            result[name] = type(given)(column.to_list(), index=result.index, dtype=given.dtype)
+            # an integer of NumPy has no null
+            is_nullable = column.null_count and given.dtype.kind in "iu"
+            result[name] = type(given)(
+                column.to_list(),
+                index=result.index,
+                dtype="Int64" if is_nullable else given.dtype,
+            )
     return result
 
 

@@ -31,7 +31,7 @@ import pyarrow.parquet as pq
 from sanitize.core.command_results import CanaryCounts, CanarySample, PlantedCounts
 from sanitize.core.engine import Engine
 from sanitize.core.keys import Draws, Key
-from sanitize.core.text_cells import LeafPath, flatten_leaf, to_canonical_type
+from sanitize.core.text_cells import LeafPath, Policies, flatten_leaf, to_canonical_type
 from sanitize.errors import OutputBroken
 from sanitize.finders.names import FINDER_NAME as NAMES_FINDER
 from sanitize.kinds.kind import all_kinds, list_kinds
@@ -459,7 +459,7 @@ def _run_pipeline(
         task = rewriting.RewriteTask(
             task_no=0,
             **task_args,
-            policies={"doc_id": "keep", "text": "sanitize"},
+            policies=Policies({"doc_id": "keep", "text": "sanitize"}),
             key=key,
             editors=editors,
             aggregates=aggregates_by_editor,

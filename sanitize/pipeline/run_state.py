@@ -106,10 +106,13 @@ class PlannedRun:
         per_split = ["per split"] if self.inputs.settings.per_split else []
         # without this option, ids that hold values become codes
         kept_ids = self.inputs.settings.columns.policies.get("doc_id") == "keep"
+        policies = self.inputs.policies_by_name
+        paths = {str(path): policy for path, policy in policies.by_path.items()}
         return self.plan.hash(
             self.inputs.fingerprints[increment_count - 1],
-            self.inputs.policies_by_name,
+            policies.by_column,
             versions,
+            *([paths] if paths else []),
             *per_split,
             *(["kept ids"] if kept_ids else []),
         )
@@ -171,7 +174,7 @@ class PlannedRun:
         columns = [
             field
             for field in self.inputs.survey.schema
-            if self.inputs.policies[field.name] != "drop"
+            if self.inputs.policies.by_column[field.name] != "drop"
         ]
         formats.check_schema(self.format, pa.schema(columns))
 

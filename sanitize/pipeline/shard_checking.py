@@ -270,9 +270,7 @@ class _ShardChecks:
             erased_names=state.erased.names,
             renamed_columns=find_renamed_columns(asdict(index.settings.columns.roles)),
             draws=draws,
-            columns=tuple(
-                name for name in index.documents.schema.names if index.policies[name] != "drop"
-            ),
+            columns=tuple(index.policies.list_columns("sanitize", "keep", "pseudonymize")),
         )
 
     def add_recheck_to_sweep(self, task_no: int) -> None:

@@ -359,7 +359,7 @@ _OPTION = re.compile(
 
 # commands that a message quotes stay as they are
 _COMMAND = re.compile(
-    r"(`[^`]*`|sanitize(?:-\w+)? [a-z]+(?: (?:[A-Z][A-Z.]*|--?[a-z-]+|\S*[/.]\S*))*)"
+    r"(`[^`]*`|(?<!-)sanitize(?:-\w+)? [a-z]+(?: (?:[A-Z][A-Z.]*|--?[a-z-]+|\S*[/.]\S*))*)"
 )
 
 

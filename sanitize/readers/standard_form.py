@@ -73,10 +73,8 @@ def find_leaf(path: str, schema: pa.Schema) -> text_cells.LeafPath | None:
     column, `[]` and field names."""
     if path in schema.names:
         return text_cells.LeafPath(path)
-    match = re.fullmatch(r"([^.\[\]]+)((?:\[\]|\.[^.\[\]]+)+)", path)
-    if match is None or match[1] not in schema.names:
-        return None
-    return text_cells.LeafPath(match[1], tuple(re.findall(r"\[\]|[^.\[\]]+", match[2])))
+    parsed = text_cells.parse_path(path)
+    return parsed if parsed.steps and parsed.column in schema.names else None
 
 
 def type_at_leaf(leaf: text_cells.LeafPath, schema: pa.Schema) -> pa.DataType | None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -21,7 +22,7 @@ from sanitize.array_types import I32, Mask
 from sanitize.core.command_results import KindCounts
 from sanitize.core.keys import Key, pseudonymize_column
 from sanitize.core.part_protocols import Aggregates, Editor, TextEditor
-from sanitize.core.text_cells import LeafPath
+from sanitize.core.text_cells import LeafPath, Policies, rewrite_parts
 from sanitize.stages.batch_rewriting import (
     KEPT_SCHEMA,
     EditRules,
@@ -56,7 +57,7 @@ class RewriteTask:
     end_doc_no: int
     documents: Documents
     leaves: tuple[LeafPath, ...]
-    policies: Mapping[str, str]  # output column -> sanitize | keep | pseudonymize | drop
+    policies: Policies
     key: Key
     editors: tuple[Editor, ...]
     aggregates: tuple[Aggregates, ...]
@@ -87,9 +88,11 @@ class RewriteTask:
         return self.documents.describe_range(self.first_doc_no, self.end_doc_no)
 
 
-def output_schema(documents: Documents, policies: Mapping[str, str]) -> pa.Schema:
+def output_schema(documents: Documents, policies: Policies) -> pa.Schema:
     """The schema of the output shards: the columns of the documents without the dropped ones."""
-    return pa.schema([field for field in documents.schema if policies[field.name] != "drop"])
+    return pa.schema(
+        [field for field in documents.schema if policies.by_column[field.name] != "drop"]
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -130,7 +133,7 @@ def rewrite_task(task: RewriteTask) -> ShardCounts:
     ):
         group_writer = RowGroupWriter(out)
         next_row = 0
-        names = [name for name in task.documents.schema.names if task.policies[name] != "drop"]
+        names = schema.names
         required = [
             name
             for editor in task.editors
@@ -262,10 +265,14 @@ def _find_kept(
 
 
 def _pseudonymize_columns(task: RewriteTask, table: pa.Table) -> pa.Table:
-    """Pseudonymize columns by policy: equal texts become equal keyed hashes of 16 hexadecimal
-    digits; null stays null."""
-    names = [name for name, policy in task.policies.items() if policy == "pseudonymize"]
-    return replace_columns(
-        table,
-        {name: pseudonymize_column(table.column(name).chunk(0), name, task.key) for name in names},
-    )
+    """Pseudonymize columns and parts of them by policy: equal texts become equal keyed hashes of 16
+    hexadecimal digits, and null stays null. Parts that are dropped become null."""
+    policies = task.policies
+    encode = partial(pseudonymize_column, key=task.key)
+    coded = {
+        name: encode(table.column(name).chunk(0), name)
+        for name in policies.list_columns("pseudonymize")
+    }
+    for name in {path.column for path in policies.by_path}:
+        coded[name] = rewrite_parts(table.column(name).chunk(0), name, policies, encode)
+    return replace_columns(table, coded)

@@ -24,6 +24,7 @@ from sanitize.core.text_cells import (
     FlatTexts,
     LeafPath,
     PathArrays,
+    Policies,
     flatten_leaf,
     list_text_leaves,
     to_canonical_type,
@@ -317,15 +318,11 @@ def join_small_columns(
         yield (low, high), columns[low] if high == low + 1 else pa.concat_arrays(columns[low:high])
 
 
-def cell_leaves(
-    schema: pa.Schema, main: LeafPath, exclude: frozenset[str] = frozenset()
-) -> list[LeafPath]:
-    """The leaves that are text cells: the main text first, then in schema order, without the
-    columns in `exclude`."""
-    return [
-        main,
-        *(leaf for leaf in list_text_leaves(schema) if leaf != main and leaf.column not in exclude),
-    ]
+def cell_leaves(schema: pa.Schema, main: LeafPath, policies: Policies) -> list[LeafPath]:
+    """The leaves that are text cells: the main text first, then those that are sanitized, in schema
+    order."""
+    others = (leaf for leaf in list_text_leaves(schema) if leaf != main)
+    return [main, *(leaf for leaf in others if policies.at(leaf) == "sanitize")]
 
 
 def flatten_cells(table: pa.Table, leaves: Sequence[LeafPath]) -> list[CellColumn]:

@@ -290,7 +290,6 @@ class SavedIndex:
     increments: tuple[IndexIncrement, ...]
     documents: Documents
     leaves: tuple[LeafPath, ...]
-    policies: Mapping[str, str]
     decided_columns: tuple[ColumnPolicy, ...]  # those that counts over the rows decided
     features: Mapping[str, Any]
     task_ranges: tuple[tuple[int, int], ...]  # first doc_no and last + 1 of each task
@@ -339,7 +338,6 @@ class SavedIndex:
             leaves=tuple(
                 LeafPath(column, tuple(steps)) for column, *steps in index_json["leaf_paths"]
             ),
-            policies=index_json.get("policies", {}),
             decided_columns=tuple(
                 from_json(ColumnPolicy, one) for one in index_json.get("decided_columns", [])
             ),

@@ -14,12 +14,18 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import pyarrow as pa
 
 from sanitize.core.command_results import ColumnPolicy
-from sanitize.core.text_cells import list_number_leaves, list_text_leaves
+from sanitize.core.text_cells import (
+    LIST_STEP,
+    LeafPath,
+    Policies,
+    iterate_paths,
+    list_number_leaves,
+    list_text_leaves,
+)
 from sanitize.kinds.field_names import (
     find_kind_of_field,
     is_name_of_names,
@@ -29,13 +35,15 @@ from sanitize.kinds.field_names import (
 )
 from sanitize.kinds.kind import all_kinds
 from sanitize.plans.plan import Plan
+from sanitize.readers.column_policies import list_added_columns
 from sanitize.readers.standard_form import is_binary
+from sanitize.readers.survey import Survey
 from sanitize.stages.column_counts import CellCounts
 from sanitize.storage.records.dataset_features import is_media
 
 VERSION = 3  # part of the index's fingerprint: raise it when other columns become codes
 COUNTED_POLICIES = ("sanitize", "pseudonymize")  # between which counts decide
-PEOPLE, TEXT = "people", "text"
+PEOPLE, TEXT, CHAT = "people", "text", "turns of a chat"
 _ROLES = {"doc_id": "id", "user_id": "user"}
 _MIN_NAMES = 2  # one says nothing about a column
 _MIN_REPEATS = 10  # cells for each distinct one, in a column of categories
@@ -92,27 +100,34 @@ def decide_column(name: str, counts: CellCounts) -> ColumnPolicy:
 
 
 def describe_columns(
-    schema: pa.Schema,
-    policies: Mapping[str, str],
-    main_column: str,
+    survey: Survey,
+    policies: Policies,
     options: Mapping[str, str],
     decided: Sequence[ColumnPolicy],
-    features: Mapping[str, Any],
     plan: Plan,
 ) -> list[ColumnPolicy]:
-    """What each column of `policies` is taken for, and why; of a kind also whether `plan` leaves
-    it. `options`: the policies that the user gave; `decided`: what counts over the rows decided."""
+    """What each column that the files have is taken for, and why; of a kind also whether `plan`
+    leaves it. Inside columns the parts that `options` (the policies that the user gave) name, and
+    those that are taken for a kind. `decided`: what counts over the rows decided."""
+    added = list_added_columns(survey.roles, survey.features)
     decided_by_name = {one.name: one for one in decided}
+    main_column = survey.layout.main_column
     described = []
-    for name, policy in policies.items():
-        taken_for, why = _take_for(schema.field(name), features)
-        if name in options:
+    for path, data_type in iterate_paths(survey.schema):
+        name, policy = str(path), policies.at(path)
+        if path.column in added:
+            continue
+        taken_for, why = _take_for(path, data_type, survey)
+        if name in options and (path in policies.by_path or not path.steps):
             why = f"--{options[name]}"
+        elif path.steps:
+            if taken_for not in all_kinds() or policy not in ("sanitize", "keep"):
+                continue
         elif name == main_column:
-            taken_for, why = TEXT, "the main text"
+            taken_for, why = taken_for if taken_for == CHAT else TEXT, "the main text"
         elif name in _ROLES:
             taken_for, why = _ROLES[name], ""
-        if (one := decided_by_name.get(name)) and one.why:
+        if not path.steps and (one := decided_by_name.get(name)) and one.why:
             taken_for, why = one.taken_for, one.why
         if taken_for in all_kinds() and policy == "sanitize":
             why = "; ".join(filter(None, (why, _describe_leaving(taken_for, plan))))
@@ -130,15 +145,20 @@ def _describe_leaving(kind: str, plan: Plan) -> str:
     return "" if has_fields else "found by its form only: the plan has no finder fields"
 
 
-def _take_for(column: pa.Field, features: Mapping[str, Any]) -> tuple[str, str]:
-    """What a column is taken for by its type and name, and why."""
-    if is_media(features.get(column.name)) or is_binary(column.type):
+def _take_for(path: LeafPath, data_type: pa.DataType, survey: Survey) -> tuple[str, str]:
+    """What a column, or something inside one, is taken for by its type and name, and why."""
+    if not path.steps and is_media(survey.features.get(path.column)) or is_binary(data_type):
         return "media", ""
-    if pa.types.is_temporal(column.type):
+    if pa.types.is_temporal(data_type):
         return "date", ""
-    kind = find_kind_of_field(column.name) if not pa.types.is_struct(column.type) else None
-    if not list_text_leaves(pa.schema([column])):
-        if kind and list_number_leaves(pa.schema([column]), says_number):
+    if (shape := survey.roles.shape) is not None and not path.steps and path.column in shape.turns:
+        return CHAT, ""
+    whole = pa.schema([pa.field(path.name, data_type)])
+    # the element of a list is no field of its own
+    is_field = not pa.types.is_struct(data_type) and path.steps[-1:] != (LIST_STEP,)
+    kind = find_kind_of_field(path.name) if is_field else None
+    if not list_text_leaves(whole):
+        if kind and list_number_leaves(whole, says_number):
             return kind, "its name"
-        return "number" if pa.types.is_primitive(column.type) else "other", ""
+        return "number" if pa.types.is_primitive(data_type) else "other", ""
     return (kind, "its name") if kind else (TEXT, "")

@@ -32,6 +32,7 @@ import pyarrow.parquet as pq
 
 from sanitize.core import failpoints
 from sanitize.core.command_results import ColumnPolicy, KeptValues
+from sanitize.core.text_cells import Policies
 from sanitize.engines import spark, spark_session
 from sanitize.engines.local import LocalEngine
 from sanitize.engines.task_runner import FolderTask, TaskRunner
@@ -203,7 +204,7 @@ class IndexBuilder:
         self._surveyed_files = survey.files
         return survey
 
-    def _survey_with_policies(self, input_set: InputSet) -> tuple[Survey, dict[str, str]]:
+    def _survey_with_policies(self, input_set: InputSet) -> tuple[Survey, Policies]:
         """The survey of all inputs, and the policies of their columns."""
         survey = self._survey_inputs(input_set)
         return survey, resolve_policies(survey, self._settings)
@@ -263,9 +264,7 @@ class IndexBuilder:
                 surveyed = self._survey_with_policies(input_set)
         key = private_folder.load_key(workspace, key_file=settings.key, seed=settings.seed)
 
-        def create_inputs(
-            survey: Survey, policies: dict[str, str], earlier: EarlierIndex
-        ) -> IndexInputs:
+        def create_inputs(survey: Survey, policies: Policies, earlier: EarlierIndex) -> IndexInputs:
             return IndexInputs(
                 workspace=workspace,
                 settings=settings,
@@ -491,7 +490,7 @@ class IndexBuilder:
             return corpus.with_columns(corpus.earlier.decided_columns)
         decided = {*corpus.settings.columns.policies, corpus.leaves[0].column}
         schema = corpus.survey.schema
-        names = column_roles.list_candidates(schema, corpus.policies, decided)
+        names = column_roles.list_candidates(schema, corpus.policies.by_column, decided)
         if not names:
             return corpus
         jobs = [
@@ -721,7 +720,7 @@ def _create_find_task(
         key=corpus.key,
         max_doc_bytes=corpus.settings.max_doc_bytes,
         max_doc_matches=corpus.settings.max_doc_matches,
-        output_columns=tuple(name for name, policy in corpus.policies.items() if policy != "drop"),
+        output_columns=tuple(corpus.policies.list_columns("sanitize", "keep", "pseudonymize")),
         quarantined_docs=tuple(row for row in quarantined if low <= row < high),
         folder=corpus.workspace / SPILL_FOLDER / spill,
         detection_spec=corpus.detection_spec,

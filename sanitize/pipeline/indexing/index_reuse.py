@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from sanitize.core.text_cells import JSON_STEP
+from sanitize.core.text_cells import JSON_STEP, Policies
 from sanitize.errors import InputRefused, UsageError
 from sanitize.pipeline.indexing import index_increments
 from sanitize.pipeline.indexing.index_state import (
@@ -38,7 +38,7 @@ from sanitize.storage.runs import publish_history
 def prepare_append(
     workspace: Path,
     settings: Settings,
-    create_inputs: Callable[[Survey, dict[str, str], EarlierIndex], IndexInputs],
+    create_inputs: Callable[[Survey, Policies, EarlierIndex], IndexInputs],
     survey_inputs: Callable[[IndexedInput | None], Survey],
 ) -> IndexInputs:
     """The inputs of an increment behind the closed ones: those of the given files that are new to

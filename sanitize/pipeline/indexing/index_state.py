@@ -11,7 +11,7 @@ import bisect
 import functools
 import os
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate
 from pathlib import Path
@@ -21,7 +21,7 @@ import pyarrow as pa
 
 from sanitize.core.command_results import ColumnPolicy, KeptValues
 from sanitize.core.keys import Key
-from sanitize.core.text_cells import LeafPath, list_number_leaves
+from sanitize.core.text_cells import LeafPath, Policies, list_number_leaves
 from sanitize.errors import InputRefused
 from sanitize.kinds.field_names import says_number
 from sanitize.pipeline.indexing import column_roles, index_increments
@@ -31,7 +31,11 @@ from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import Plan
 from sanitize.plans.settings import Settings
 from sanitize.readers import staging
-from sanitize.readers.column_policies import list_added_columns, resolve_column_policies
+from sanitize.readers.column_policies import (
+    Columns,
+    list_added_columns,
+    resolve_column_policies,
+)
 from sanitize.readers.remote_input import InputSet
 from sanitize.readers.staging import main_leaf_at
 from sanitize.readers.survey import Survey
@@ -79,7 +83,7 @@ class IndexInputs:
     given_inputs: tuple[Path | str, ...]
     input_set: InputSet  # the inputs as given, with those fetched from URLs
     survey: Survey  # of the files that this command reads
-    policies: dict[str, str]  # by options, types and names
+    policies: Policies  # by options, types and names
     leaves: tuple[LeafPath, ...]  # the text cells of a document, the main text first
     earlier: EarlierIndex
     keep_input: bool  # the index of another input is refused, even with `replace`
@@ -174,15 +178,17 @@ class IndexInputs:
         )
 
     @functools.cached_property
-    def policies_by_name(self) -> dict[str, str]:
-        """The policy of each column by options, types and names."""
+    def policies_by_name(self) -> Policies:
+        """The policies by options, types and names."""
         return resolve_policies(self.survey, self.settings)
 
     @property
     def published_policies(self) -> dict[str, str]:
         """The policies of the columns that the files have."""
         added = list_added_columns(self.survey.roles, self.survey.features)
-        return {name: policy for name, policy in self.policies.items() if name not in added}
+        return {
+            name: policy for name, policy in self.policies.by_column.items() if name not in added
+        }
 
     @property
     def sample_fingerprint(self) -> list[object]:
@@ -261,7 +267,6 @@ class IndexInputs:
             increments=tuple(increments),
             documents=documents,
             leaves=self.leaves,
-            policies=self.policies,
             decided_columns=self.decided_columns,
             features=self.survey.features,
             task_ranges=tuple(task_ranges),
@@ -374,28 +379,27 @@ class IndexInputs:
         return replace(self, survey=survey, policies=resolve_policies(survey, self.settings))
 
 
-def resolve_policies(survey: Survey, settings: Settings) -> dict[str, str]:
-    """The policy of each column of the surveyed files."""
+def resolve_policies(survey: Survey, settings: Settings) -> Policies:
+    """The policies of the columns of the surveyed files."""
     return resolve_column_policies(
         survey.schema,
-        survey.layout.main_column,
-        settings.columns,
+        survey.layout.main_path,
+        Columns(roles=survey.roles, policies=settings.policies),
         survey.features,
         column_roles.find_policies_by_name(survey.schema),
     )
 
 
-def find_leaves(survey: Survey, policies: Mapping[str, str]) -> tuple[LeafPath, ...]:
+def find_leaves(survey: Survey, policies: Policies) -> tuple[LeafPath, ...]:
     """The paths of the text cells of a document, the main text first."""
-    excluded = frozenset(name for name, policy in policies.items() if policy != "sanitize")
     main = main_leaf_at(survey.layout.main_path, survey.schema)
-    leaves, shape = cell_leaves(survey.schema, main, excluded), survey.roles.shape
+    leaves, shape = cell_leaves(survey.schema, main, policies), survey.roles.shape
     texts = (
         survey.layout.cell_leaf(leaf) for leaf in (shape.select_cells(leaves) if shape else leaves)
     )
     # behind the texts, whose numbers do not depend on them
     numbers = list_number_leaves(survey.schema, says_number)
-    return (*texts, *(leaf for leaf in numbers if leaf.column not in excluded))
+    return (*texts, *(leaf for leaf in numbers if policies.at(leaf) == "sanitize"))
 
 
 @dataclass(frozen=True, kw_only=True, repr=False)
@@ -417,20 +421,13 @@ class ReadCorpus(IndexInputs):
 
     def describe_columns(self, plan: Plan) -> list[ColumnPolicy]:
         """What becomes of each column that the files have under a plan, and why."""
-        survey = self.survey
         return column_roles.describe_columns(
-            survey.schema,
-            self.published_policies,
-            survey.layout.main_column,
-            self.settings.columns.policies,
-            self.decided_columns,
-            survey.features,
-            plan,
+            self.survey, self.policies, self.settings.policies, self.decided_columns, plan
         )
 
     def with_columns(self, decided: Sequence[ColumnPolicy]) -> Self:
         """The same with the policies that counts over the rows decided for some columns."""
-        policies = self.policies | {one.name: one.policy for one in decided}
+        policies = self.policies.with_columns({one.name: one.policy for one in decided})
         by_name = {one.name: one for one in (*self.decided_columns, *decided)}
         return replace(
             self,

@@ -23,8 +23,8 @@ from typing import Any
 import pyarrow as pa
 
 from sanitize.core.command_results import ColumnPolicy, KeptValues
-from sanitize.core.text_cells import LeafPath, list_text_leaves
-from sanitize.errors import LeakFound
+from sanitize.core.text_cells import LeafPath, Policies, list_text_leaves
+from sanitize.errors import LeakFound, shell_quote
 from sanitize.kinds.field_names import find_kind_of_field, names_people, split_field_name
 from sanitize.kinds.kind import all_kinds
 from sanitize.pipeline.indexing.column_value_finder import ValueLeaf, number_texts_type
@@ -49,14 +49,14 @@ _CHANCE_CATEGORIES = ("financial", "identifier")
 _MAX_CHANCE = 0.10
 
 
-def kept_leaves(schema: pa.Schema, policies: Mapping[str, str]) -> tuple[LeafPath, ...]:
-    """The strings of the columns that the output keeps unchanged."""
-    return tuple(leaf for leaf in list_text_leaves(schema) if policies[leaf.column] == "keep")
+def kept_leaves(schema: pa.Schema, policies: Policies) -> tuple[LeafPath, ...]:
+    """The strings that the output keeps unchanged."""
+    return tuple(leaf for leaf in list_text_leaves(schema) if policies.at(leaf) == "keep")
 
 
 def check_names(
     schema: pa.Schema,
-    policies: Mapping[str, str],
+    policies: Policies,
     plan: Plan,
     task: FindTask,
     features: Mapping[str, Any] | None = None,
@@ -66,7 +66,7 @@ def check_names(
     """
     names: list[str] = []
     locations: list[str] = []
-    for column in (column for column in schema if policies[column.name] != "drop"):
+    for column in (column for column in schema if policies.by_column[column.name] != "drop"):
         field_names = _list_field_names(column.type)
         names += [column.name, *field_names]
         locations += [
@@ -74,7 +74,7 @@ def check_names(
             *(f"names of fields inside column {column.name}" for _ in field_names),
         ]
     for column_name, label_name in list_label_names(features or {}):
-        if policies.get(column_name, "drop") != "drop":
+        if policies.by_column.get(column_name, "drop") != "drop":
             names.append(label_name)
             locations.append(f"names of class labels of column {column_name}")
     found: Counter[tuple[str, str]] = Counter()
@@ -127,22 +127,19 @@ def describe_value_leaf(
 
 
 def select_value_leaves(
-    schema: pa.Schema, policies: Mapping[str, str], roles: Collection[str] = ("doc_id", "user_id")
+    schema: pa.Schema, policies: Policies, roles: Collection[str] = ("doc_id", "user_id")
 ) -> list[ValueLeaf]:
-    """Where the values are that the output does not hold in clear: strings and integers of columns
-    that are pseudonymized or dropped. `roles`: the columns with the ids and the users of
-    documents."""
+    """Where the values are that the output does not hold in clear: strings and integers of columns,
+    and of parts of columns, that are pseudonymized or dropped. `roles`: the columns with the ids
+    and the users of documents."""
     value_leaves = []
-    for column in (
-        column for column in schema if policies[column.name] in ("pseudonymize", "drop")
-    ):
-        strings = set(list_text_leaves(pa.schema([column])))
-        for leaf in list_text_leaves(pa.schema([column.with_type(number_texts_type(column.type))])):
-            is_role, is_number = column.name in roles, leaf not in strings
+    strings = set(list_text_leaves(schema))
+    as_texts = pa.schema([column.with_type(number_texts_type(column.type)) for column in schema])
+    for leaf in list_text_leaves(as_texts):
+        if (policy := policies.at(leaf)) in ("pseudonymize", "drop"):
+            is_role, is_number = leaf.column in roles, leaf not in strings
             value_leaves.append(
-                describe_value_leaf(
-                    leaf, policies[column.name], is_role=is_role, is_number=is_number
-                )
+                describe_value_leaf(leaf, policy, is_role=is_role, is_number=is_number)
             )
     return [one for one in value_leaves if one is not None]
 
@@ -205,11 +202,15 @@ def decide(
             f"{describe_column(str(leaf), renamed_columns)}: {count:,} {kind}"
             for leaf, kind, count in undecided
         )
+        options = dict.fromkeys(
+            f"--{'pseudonymize' if leaf == _IDS else 'sanitize'} {shell_quote(str(leaf))}"
+            for leaf, _, _ in undecided
+        )
         raise LeakFound(
             f"values that the plan removes are in columns that the output keeps ({where}); nothing"
-            " was published. Leave the column out (--drop COLUMN), pseudonymize it (--pseudonymize"
-            " COLUMN), sanitize it (--sanitize COLUMN), or rename it in the input after what it"
-            " holds, such as url, to keep that (--keep COLUMN). Then run again"
+            f" was published. Run again with `{' '.join(options)}` in place of --keep, or leave"
+            " them out (--drop COLUMN), or pseudonymize them (--pseudonymize COLUMN); a column that"
+            " is named after what it holds, such as url, can be kept"
         )
     return [one for one in decisions if one.column not in coded], [*coded.values()]
 

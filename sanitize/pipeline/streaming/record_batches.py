@@ -16,6 +16,7 @@ import json
 import re
 from collections.abc import Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
@@ -29,24 +30,34 @@ from sanitize.core.text_cells import (
     LIST_STEP,
     NUMBER_STEP,
     LeafPath,
+    Policies,
     flatten_leaf,
     get_step,
     is_number_type,
     is_text_type,
     is_whole_number,
     iterate_leaf,
+    iterate_paths,
     list_keyed_strings,
     list_number_leaves,
     list_text_leaves,
+    parse_path,
+    replace_at_path,
     replace_leaf,
+    rewrite_parts,
     to_canonical_type,
 )
-from sanitize.errors import InputRefused, UsageError, suggest_names
+from sanitize.errors import InputRefused, suggest_names
 from sanitize.kinds.field_names import names_people, says_number
 from sanitize.pipeline.indexing.column_value_finder import ValueLeaf, list_cells
-from sanitize.pipeline.indexing.kept_columns import describe_value_leaf, select_value_leaves
+from sanitize.pipeline.indexing.kept_columns import (
+    describe_value_leaf,
+    kept_leaves,
+    select_value_leaves,
+)
 from sanitize.pipeline.streaming.stream_state import TextField
 from sanitize.readers import jsonl
+from sanitize.readers.column_policies import check_path_policy, check_type
 from sanitize.readers.standard_form import find_faults, find_leaf, is_binary, null_out_rows
 from sanitize.readers.survey import Roles
 from sanitize.storage.corpus import CellColumn
@@ -60,6 +71,7 @@ from sanitize.storage.records.record_shapes import (
 )
 
 TEXT = pa.large_string()
+NOTHING = object()  # in the place of a value without any part that was asked for
 Row = dict[str, Any]
 Steps = tuple[str, ...]
 _LAST_RANK = 1 << 40
@@ -82,8 +94,8 @@ _PLAUSIBLE_NAME = re.compile(r"[^\W\d][\w.-]{0,39}((\[\])?\.[^\W\d][\w.-]{0,39})
 
 @dataclass
 class StreamLayout:
-    """Column roles, the policies that differ from the defaults, and all fields that had texts, in
-    cell order."""
+    """Column roles, the policies that differ from the defaults (by column, or by a path inside
+    one), and all fields that had texts, in cell order."""
 
     roles: Roles
     policies: Mapping[str, str]
@@ -100,11 +112,15 @@ class StreamLayout:
             self.main_path = self.roles.shape.select_cells([self.main_path])[0]
         if not self.text_fields:
             self.text_fields.append(TextField(-1, self.main_path))
-        if self.policies.get(self.main_column, "sanitize") != "sanitize":
-            raise UsageError(
-                f"--{self.policies[self.main_column]} {self.main_column}: it is the main text,"
-                " which is always sanitized"
-            )
+        paths = {parse_path(name): policy for name, policy in self.policies.items()}
+        # of columns, those that have a policy of their own
+        self.path_policies = Policies(
+            {path.column: paths.get(LeafPath(path.column), "sanitize") for path in paths},
+            {path: policy for path, policy in paths.items() if path.steps},
+        )
+        for path in paths:
+            check_path_policy(path, self.path_policies, self.main_path, self.roles)
+        self._divided_columns = {path.column for path in paths if path.steps}
         self._people_columns: dict[str, bool] = {}  # whether a column surely names people
         self._known_paths = {one.path for one in self.text_fields}
         self._column_numbers = {column: number for number, column in enumerate(self.seen_columns)}
@@ -133,6 +149,38 @@ class StreamLayout:
             self._people_columns[column] = names_people(column, surely=True)
         is_person = isinstance(value, str | None) and self._people_columns[column]
         return "pseudonymize" if is_person else "sanitize"
+
+    def policy_at(self, path: LeafPath) -> str:
+        """The policy of what is at a path: that of its column, or of the longest part of the path
+        that has one of its own."""
+        by_path = self.path_policies.by_path if path.column in self._divided_columns else {}
+        return Policies({path.column: self.get_policy(path.column)}, by_path).at(path)
+
+    def select(self, column: str, value: Any, *policies: str) -> Any:
+        """The parts of a value of a column that have one of these policies; `NOTHING` where it has
+        none."""
+        policy = self.get_policy(column, value)
+        if column not in self._divided_columns:
+            return value if policy in policies else NOTHING
+        return self._select_parts(LeafPath(column), value, policy, policies)
+
+    def _select_parts(
+        self, path: LeafPath, value: Any, policy: str, policies: tuple[str, ...]
+    ) -> Any:
+        policy = self.path_policies.by_path.get(path, policy)
+        if isinstance(value, list):
+            step = LeafPath(path.column, (*path.steps, LIST_STEP))
+            parts = [self._select_parts(step, one, policy, policies) for one in value]
+            return [one for one in parts if one is not NOTHING]
+        if isinstance(value, dict):
+            fields = {
+                name: self._select_parts(
+                    LeafPath(path.column, (*path.steps, get_step(str(name)))), one, policy, policies
+                )
+                for name, one in value.items()
+            }
+            return {name: one for name, one in fields.items() if one is not NOTHING}
+        return value if policy in policies else NOTHING
 
     def add_column(self, column: str) -> bool:
         """Register a column; returns True if it is new."""
@@ -292,7 +340,8 @@ class DictBatch:
                 continue
             names.update(record)
             for column, value in record.items():
-                if layout.get_policy(column, value) != "sanitize":
+                value = layout.select(column, value, "sanitize")
+                if value is NOTHING:
                     continue
                 is_new = column not in flat_columns and layout.add_column(column)
                 if isinstance(value, dict | list) or is_whole_number(value):
@@ -438,7 +487,8 @@ class DictBatch:
                 found = [
                     (row, text)
                     for row, record in enumerate(records)
-                    if layout.get_policy(column, value := record.get(column)) in policies
+                    if (value := layout.select(column, record.get(column), *policies))
+                    is not NOTHING
                     for text in iterate(value, column)
                 ]
                 if found:
@@ -505,6 +555,16 @@ class DictBatch:
             ).to_pylist()
             for (row, _), pseudonym in zip(rows_and_values, pseudonyms, strict=True):
                 copy_of_row(row)[name] = pseudonym
+        encode = partial(_pseudonymize_value, key=key)
+        for path, policy in layout.path_policies.by_path.items():
+            if policy in ("pseudonymize", "drop"):
+                function = partial(encode, path=str(path)) if policy == "pseudonymize" else _drop
+                for row, record in enumerate(rows):
+                    if record is not None and path.column in record:
+                        record_copy = copy_of_row(row)
+                        record_copy[path.column] = replace_at_path(
+                            record_copy[path.column], path.steps, function
+                        )
         for name in dropped:
             for row, record in enumerate(rows):
                 if record is not None and name in record:
@@ -526,7 +586,12 @@ class DictBatch:
 
     def has_column(self, name: str) -> bool:
         """See `StreamBatch`."""
-        return any(record is not None and name in record for record in self.rows)
+        path = parse_path(name)
+        return any(
+            record is not None
+            and (name in record or (path.steps and _has_path(record.get(path.column), path.steps)))
+            for record in self.rows
+        )
 
     def infer_schema(self) -> pa.Schema:
         """See `StreamBatch`."""
@@ -578,10 +643,23 @@ class ArrowBatch:
         is_binary_column = is_binary(data_type)
         return "drop" if is_binary_column and column not in layout.policies else policy
 
+    def _list_policies(self, layout: StreamLayout) -> Policies:
+        """The policies of the columns of the table, and of parts of them."""
+        by_path = dict[LeafPath, str]()
+        asked = layout.path_policies.by_path
+        for path, data_type in iterate_paths(canonical_schema(self.table.schema)) if asked else ():
+            if path in asked:
+                check_type(path, asked[path], data_type)
+                by_path[path] = asked[path]
+        return Policies(
+            {name: self._get_policy(layout, name) for name in self.table.column_names}, by_path
+        )
+
     def extract_texts(
         self, layout: StreamLayout, first_doc_no: int, max_doc_bytes: int
     ) -> TextColumns:
         """See `StreamBatch`."""
+        policies = self._list_policies(layout)
         canonical = pa.table(
             {
                 name: to_canonical_type(_combine_chunks(self.table.column(name)))
@@ -612,7 +690,7 @@ class ArrowBatch:
         json_columns = list_json_columns(canonical_schema(self.table.schema))
         number_leaves = list_number_leaves(canonical.schema, says_number)
         for leaf in (*list_text_leaves(canonical.schema), *number_leaves):
-            if self._get_policy(layout, leaf.column) == "sanitize":
+            if policies.at(leaf) == "sanitize":
                 new_columns |= {leaf.column} if layout.add_column(leaf.column) else set()
                 is_json = (
                     leaf.column in json_columns
@@ -665,35 +743,28 @@ class ArrowBatch:
                 data.take(pa.array(rows)).combine_chunks() for data in (table, canonical)
             )
         kept = []
-        for name in canonical.column_names:
-            if self._get_policy(layout, name) == "keep":
-                for kept_leaf in list_text_leaves(pa.schema([canonical.schema.field(name)])):
-                    found = flatten_leaf(_combine_chunks(canonical.column(name)), kept_leaf)
-                    kept.append((found.texts.fill_null(""), rows[found.rows]))
-                if is_binary(canonical.schema.field(name).type):
-                    raw = (
-                        _combine_chunks(canonical.column(name))
-                        .cast(pa.large_binary())
-                        .fill_null(b"")
-                    )
-                    # the matcher compares bytes, valid UTF-8 or not
-                    _, offsets, data = raw.buffers()
-                    kept.append(
-                        (
-                            pa.LargeStringArray.from_buffers(
-                                len(raw), offsets, data, None, 0, raw.offset
-                            ),
-                            rows,
-                        )
-                    )
-            if self._get_policy(layout, name) in ("keep", "sanitize"):
-                kept += _list_number_texts(_combine_chunks(canonical.column(name)), rows, name)
-        policies = {name: self._get_policy(layout, name) for name in canonical.column_names}
-        names = [name for name, policy in policies.items() if policy != "drop"]
+        for kept_leaf in kept_leaves(canonical.schema, policies):
+            found = flatten_leaf(_combine_chunks(canonical.column(kept_leaf.column)), kept_leaf)
+            kept.append((found.texts.fill_null(""), rows[found.rows]))
+        for name, policy in policies.by_column.items():
+            if policy == "keep" and is_binary(canonical.schema.field(name).type):
+                column = _combine_chunks(canonical.column(name))
+                raw = column.cast(pa.large_binary()).fill_null(b"")
+                # the matcher compares bytes, valid UTF-8 or not
+                _, offsets, data = raw.buffers()
+                texts = pa.LargeStringArray.from_buffers(
+                    len(raw), offsets, data, None, 0, raw.offset
+                )
+                kept.append((texts, rows))
+            if policy in ("keep", "sanitize"):
+                column = _combine_chunks(canonical.column(name))
+                output = rewrite_parts(column, name, policies, lambda texts, _: texts)
+                kept += _list_number_texts(output, rows, name)
+        names = policies.list_columns("sanitize", "keep", "pseudonymize")
         names += [
             name
             for leaf in list_text_leaves(canonical.schema)
-            if policies[leaf.column] != "drop"
+            if policies.by_column[leaf.column] != "drop"
             for name in leaf.field_names
         ]
         value_cells = [
@@ -722,8 +793,9 @@ class ArrowBatch:
         whole_columns = {
             one.path.column: one.leaf.column for one in text_columns.fields if one.is_whole
         }
-        for name in self.table.column_names:
-            position, policy = rewritten.column_names.index(name), self._get_policy(layout, name)
+        policies, encode = self._list_policies(layout), partial(pseudonymize_column, key=key)
+        for name, policy in policies.by_column.items():
+            position = rewritten.column_names.index(name)
             if policy == "drop":
                 rewritten = rewritten.remove_column(position)
             elif policy == "pseudonymize":
@@ -740,12 +812,15 @@ class ArrowBatch:
                         to_canonical_type(_combine_chunks(rewritten.column(name))), column, key
                     ),
                 )
-            elif name in whole_columns:
-                rewritten = rewritten.set_column(position, name, table.column(whole_columns[name]))
-            elif name not in (layout.id_column,):
-                rewritten = rewritten.set_column(
-                    position, name, to_canonical_type(_combine_chunks(rewritten.column(name)))
+            elif name in whole_columns or name not in (layout.id_column,):
+                column = (
+                    table.column(whole_columns[name])
+                    if name in whole_columns
+                    else to_canonical_type(_combine_chunks(rewritten.column(name)))
                 )
+                if any(path.column == name for path in policies.by_path):
+                    column = rewrite_parts(_combine_chunks(column), name, policies, encode)
+                rewritten = rewritten.set_column(position, name, column)
         return ArrowBatch(rewritten.replace_schema_metadata(None))
 
     def encode_record(self, row: int) -> str:
@@ -773,7 +848,8 @@ class ArrowBatch:
 
     def has_column(self, name: str) -> bool:
         """See `StreamBatch`."""
-        return name in self.table.column_names
+        schema = canonical_schema(self.table.schema)
+        return any(str(path) == name for path, _ in iterate_paths(schema))
 
     def infer_schema(self) -> pa.Schema:
         """See `StreamBatch`."""
@@ -833,6 +909,21 @@ def _get_doc_id(value: Any, doc_no: int) -> str:
     return str(doc_no) if value is None or isinstance(value, dict | list) else _to_text(value)
 
 
+def _has_path(value: Any, steps: Steps) -> bool:
+    return any(True for _ in iterate_leaf(value, steps))
+
+
+def _drop(_: Any) -> None:
+    """What a dropped part of a value becomes."""
+
+
+def _pseudonymize_value(value: Any, path: str, key: Key) -> Any:
+    """The pseudonym of a part of a value, as a run has it."""
+    if value is None:
+        return None
+    return pseudonymize_column(pa.array([_to_text(value)], TEXT), path, key)[0].as_py()
+
+
 def _to_text(value: Any) -> str:
     return value if isinstance(value, str) else json.dumps(value, default=str)
 
@@ -864,7 +955,8 @@ def _list_value_cells(
     cells_by_leaf: dict[tuple[LeafPath, bool], list[tuple[str, int]]] = {}
     for column in columns:
         for row, record in enumerate(records):
-            if layout.get_policy(column, content := record.get(column)) in ("keep", "sanitize"):
+            content = layout.select(column, record.get(column), "pseudonymize", "drop")
+            if content is NOTHING:
                 continue
             for steps, value in _iterate_cells(content, ()):
                 cells_by_leaf.setdefault(
@@ -874,7 +966,7 @@ def _list_value_cells(
     for (leaf, is_number), cells in cells_by_leaf.items():
         is_role = leaf.column in (layout.id_column, layout.user_column)
         value_leaf = describe_value_leaf(
-            leaf, layout.get_policy(leaf.column), is_role=is_role, is_number=is_number
+            leaf, layout.policy_at(leaf), is_role=is_role, is_number=is_number
         )
         if value_leaf is not None:
             texts, rows = zip(*cells, strict=True)
