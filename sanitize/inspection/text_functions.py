@@ -488,7 +488,7 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
         elif not column.equals(columns[str(name)]):
             given = frame[name]
             # an integer of NumPy has no null
-            is_nullable = column.null_count and given.dtype.kind in "iu"
+            is_nullable = column.null_count() and given.dtype.kind in "iu"
             result[name] = type(given)(
                 column.to_list(),
                 index=result.index,

@@ -44,7 +44,7 @@ from sanitize.pipeline.whole_corpus_stages import (
     find_erased_mentions,
 )
 from sanitize.plans.coverage import list_looked_for
-from sanitize.plans.default_plan import choose_run_plan
+from sanitize.plans.default_plan import choose_run_plan, choose_run_settings
 from sanitize.plans.plan import DEFAULT_PLAN, Plan
 from sanitize.plans.python_api import (
     IndexOptions,
@@ -390,7 +390,8 @@ def run(
     >>> polars.read_parquet("clean/data/*.parquet")["text"][0]
     'Write to [EMAIL_ADDRESS], or to [EMAIL_ADDRESS].'
     """
-    settings, chosen = settings_of("run", options), choose_run_plan(plan, out, work)
+    chosen = choose_run_plan(plan, out, work)
+    settings, notes = choose_run_settings(settings_of("run", options), plan, out, work)
     if name_data_object(inputs):
         from sanitize.pipeline.data_objects import run_on_object
 
@@ -401,13 +402,13 @@ def run(
             )
 
         def run_on_files(folder: Path, target: Path | str) -> RunResult:
-            return run_with_settings(folder, target, chosen, work, settings)
+            return run_with_settings(folder, target, chosen, work, settings, notes=notes)
 
         return run_on_object(inputs, out, run_on_files, settings.columns.policies)
     check_argument("run", "inputs", inputs, Sequence[Path | str] | Path | str)
     if out is None:
         raise UsageError("run: out is missing; write sanitize.run(inputs, out, ...)")
-    return run_with_settings(inputs, out, chosen, work, settings)
+    return run_with_settings(inputs, out, chosen, work, settings, notes=notes)
 
 
 def run_with_settings(
@@ -419,10 +420,11 @@ def run_with_settings(
     *,
     keep_input: bool = False,
     held_locks: Collection[str] = (),
+    notes: Sequence[str] = (),
 ) -> RunResult:
-    """`run` with its settings as one object. With `keep_input` an input that has changed since it
-    was indexed is refused, even with `--replace`. `held_locks`: the real paths of the folders, WORK
-    or OUT, whose locks the caller holds."""
+    """`run` with its settings as one object; `notes` come first in the result. With `keep_input` an
+    input that has changed since it was indexed is refused, even with `--replace`. `held_locks`: the
+    real paths of the folders, WORK or OUT, whose locks the caller holds."""
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
     plan, settings = Plan.load(plan), settings or Settings()
     remote = remote_output.RemoteOutput(str(out)) if is_url(out) else None
@@ -451,6 +453,7 @@ def run_with_settings(
         # the folder in WORK stays private; the uploaded copy is the published one
         keeps_output_private=remote is not None,
     ) as builder:
+        builder.inputs.notes.extend(notes)
         if remote is not None:
             return _run_to_url(builder, plan, out, remote)
         result = run_plan(builder, plan_run(builder, plan, out))

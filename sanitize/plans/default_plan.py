@@ -1,23 +1,41 @@
-"""The plan of a command that names none: that of the output or the stream that it continues, else
-`redact`, which keeps nothing that it finds."""
+"""What a command goes on with that names no plan, or no options for columns: what the output or
+the stream was made with that it continues. A new one has the plan `redact`, which keeps nothing
+that it finds."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from sanitize.errors import OutputBroken, PlanError, UsageError
+from sanitize.errors import OutputBroken, PlanError, UsageError, shell_quote
 from sanitize.plans.plan import DEFAULT_PLAN, Plan, load_plan, without_description
+from sanitize.plans.settings import COLUMN_SETTINGS, Settings, flag_of
 from sanitize.plans.shipped_plans import EARLIER_NAMES, plan_names
 from sanitize.storage import remote_output
 from sanitize.storage.files import read_json
 from sanitize.storage.private_folder import RUNS_FOLDER
 from sanitize.storage.remote_storage import is_url
+from sanitize.storage.runs.publish_history import hash_manifest, list_commands
 from sanitize.storage.runs.run_folders import is_plan_hash, read_plan
 
 # what a command without a plan meant before states had theirs
 _EARLIER_DEFAULT = "rmft"
+
+# the options that say what an output holds, in groups: a command that gives one of a group gives
+# all of them
+_CONTINUED_GROUPS = (
+    COLUMN_SETTINGS,
+    ("seed", "key"),
+    ("known",),
+    ("rows_per_shard",),
+    ("max_doc_bytes",),
+    ("max_doc_matches",),
+    ("sample",),
+    ("per_split",),
+    ("format",),
+)
 
 
 def choose_run_plan(
@@ -52,6 +70,46 @@ def choose_run_plan(
         f"{out}: was written with a plan that is neither a shipped one nor known in {folder}; name"
         " it with --plan"
     )
+
+
+def choose_run_settings(
+    settings: Settings,
+    plan: Plan | Path | str | None,
+    out: Path | str | None,
+    work: Path | str | None,
+) -> tuple[Settings, list[str]]:
+    """The settings of a run that publishes OUT, and a note on the options that are taken over: a
+    run without a `plan`, and every append, goes on with the options that the output on this machine
+    was made with, unless it gives others."""
+    is_continued = plan is None or settings.append
+    if not is_continued or out is None or is_url(out):
+        return settings, []
+    manifest_hash = hash_manifest(Path(out))
+    for command in list_commands(remote_output.workspace_path(work, out)):
+        if manifest_hash is not None and manifest_hash in command.get("manifest_sha256", ()):
+            return continue_settings(settings, Settings.from_json(command["settings"]))
+    return settings, []
+
+
+def continue_settings(settings: Settings, earlier: Settings) -> tuple[Settings, list[str]]:
+    """The settings, with those of an `earlier` command where they have none, and a note on these if
+    there are any."""
+    default, taken = Settings(), dict[str, Any]()
+    for group in _CONTINUED_GROUPS:
+        if all(getattr(settings, name) == getattr(default, name) for name in group):
+            values = {name: getattr(earlier, name) for name in group}
+            taken |= {name: one for name, one in values.items() if one != getattr(default, name)}
+    options = [
+        flag_of(name) if one is True else f"{flag_of(name)} {_write_value(one)}"
+        for name, value in taken.items()
+        for one in (value if isinstance(value, tuple) else [value])
+    ]
+    words = f"goes on with the options of before: {', '.join(options)}"
+    return replace(settings, **taken), [words] if options else []
+
+
+def _write_value(value: Any) -> str:
+    return str(value) if isinstance(value, int | float) else shell_quote(str(value))
 
 
 def choose_stream_plan(

@@ -21,6 +21,7 @@ from sanitize.readers.survey import Roles
 from sanitize.storage.records.dataset_features import is_media
 
 COLUMN_POLICIES = ("sanitize", "keep", "pseudonymize", "drop")
+_WHOLE = {"drop": "left out", "pseudonymize": "pseudonymized"}  # no part is something else
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -150,11 +151,10 @@ def check_path_policy(path: LeafPath, policies: Policies, main: LeafPath, roles:
         )
     elif path.steps and shape is not None and policy != "keep" and str(path) in shape.roles:
         reason = "it says who speaks, which is checked and kept as it is"
-    for length in range(len(path.steps)):
-        outer = LeafPath(path.column, path.steps[:length])
-        if policies.at(outer) in ("drop", "pseudonymize"):
-            what = {"drop": "left out", "pseudonymize": "pseudonymized"}[policies.at(outer)]
-            reason = f"{outer} is {what} as a whole; name its parts one by one, or not this one"
+    wholes = (LeafPath(path.column, path.steps[:length]) for length in range(len(path.steps)))
+    if outer := next((one for one in wholes if policies.at(one) in _WHOLE), None):
+        what = _WHOLE[policies.at(outer)]
+        reason = f"{outer} is {what} as a whole; name its parts one by one, or not this one"
     if reason:
         raise UsageError(f"--{policy} {path}: {reason}")
 

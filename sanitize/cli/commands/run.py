@@ -82,9 +82,10 @@ def command(
 ) -> None:
     """Sanitize a corpus: index every occurrence, rewrite, verify, and publish OUT in one rename."""
     from sanitize.pipeline.run import run_with_settings
-    from sanitize.plans.default_plan import choose_run_plan, describe_plan
+    from sanitize.plans.default_plan import choose_run_plan, choose_run_settings, describe_plan
 
     loaded_plan = choose_run_plan(plan, out, work, set_ or (), finder or ())
+    settings, notes = choose_run_settings(settings, plan, out, work)
     if dry_run:
         from sanitize.cli.commands.explain import format_preview
         from sanitize.inspection.preview import explain_with_settings
@@ -92,7 +93,7 @@ def command(
         print_result(explain_with_settings(inputs, loaded_plan, settings), as_json, format_preview)
         return
     print_result(
-        run_with_settings(inputs, out, loaded_plan, work, settings),
+        run_with_settings(inputs, out, loaded_plan, work, settings, notes=notes),
         as_json,
         partial(_format_summary, plan_text=describe_plan(loaded_plan)),
         quiet,

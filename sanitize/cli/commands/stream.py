@@ -70,9 +70,7 @@ def command(
     seen before it."""
     from sanitize.engines.worker_process import tune_malloc
     from sanitize.errors import UsageError
-    from sanitize.pipeline.streaming.stream import run_stream
-    from sanitize.pipeline.streaming.stream_state import StreamState
-    from sanitize.plans.default_plan import choose_stream_plan
+    from sanitize.pipeline.streaming.stream import choose_stream, run_stream
     from sanitize.storage.remote_storage import is_url, redact_url
 
     for url in filter(is_url, [*(inputs or ()), out, state]):
@@ -84,12 +82,12 @@ def command(
     if "-" in (inputs or ()) and inputs != ["-"]:
         raise UsageError("- is standard input, which is read alone; give - or files")
     paths = [local_path(path) for path in inputs or () if path != "-"]
-    saved_plan = None if state_path is None else StreamState.read_plan(state_path)
+    chosen, settings = choose_stream(plan, state_path, settings, set_ or (), finder or ())
     tune_malloc()
     summary = run_stream(
         paths,
         out_path,
-        choose_stream_plan(plan, saved_plan, set_ or (), finder or ()),
+        chosen,
         state_path,
         settings,
         lines=lines,

@@ -27,7 +27,7 @@ import time
 import warnings
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from types import TracebackType
 from typing import IO, Any, Unpack
@@ -91,7 +91,7 @@ from sanitize.plans.coverage import (
     describe_staying,
     list_models,
 )
-from sanitize.plans.default_plan import choose_stream_plan
+from sanitize.plans.default_plan import choose_stream_plan, continue_settings
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.plans.plan import Plan, find_kinds_without_finder, name_finder
 from sanitize.plans.python_api import (
@@ -278,6 +278,7 @@ class StreamProcessor:
                 key_id=self.key.id,
                 columns_hash=hash_json([roles.text, roles.user, roles.id], dict(columns.policies)),
                 plan=self._given_plan.resolved_settings(),
+                columns=asdict(columns),
             )
             self.position, self.total_quarantined = saved.records, saved.quarantined
             self.sources, self.sinks = dict(saved.sources), dict(saved.sinks)
@@ -708,6 +709,23 @@ def _search_in_worker(
     return _worker_search[0].run_columns(texts)
 
 
+def choose_stream(
+    plan: Plan | Path | str | None,
+    state: Path | str | None,
+    settings: Settings,
+    changes: Sequence[str] = (),
+    finders: Sequence[str] = (),
+) -> tuple[Plan, Settings]:
+    """The plan and the settings of a stream: without `plan`, or without options for columns, it
+    goes on with those of its state."""
+    saved = None if state is None else StreamState.read_options(Path(state))
+    saved_plan, columns = saved or (None, {})
+    if columns:
+        earlier = Settings.of_columns(columns["roles"], columns["policies"])
+        settings, _ = continue_settings(settings, earlier)
+    return choose_stream_plan(plan, saved_plan, changes, finders), settings
+
+
 @public_function("stream")
 def stream(
     records: Any,
@@ -753,10 +771,9 @@ def stream(
             f"stream: records is {name_type(records)}; expected an iterable of dictionaries, Arrow"
             " record batches or tables. Files are read by `sanitize stream FILE`"
         )
-    saved_plan = None if state is None else StreamState.read_plan(Path(state))
-    chosen = choose_stream_plan(plan, saved_plan)
+    chosen, settings = choose_stream(plan, state, settings_of("stream", options))
     to_stream_plan(chosen)
-    return _iterate_in_context(records, chosen, state, settings_of("stream", options), again)
+    return _iterate_in_context(records, chosen, state, settings, again)
 
 
 def _iterate_in_context(
@@ -847,7 +864,7 @@ def run_stream(
             if column_names and None not in column_names
             else ()
         ):
-            if name not in known_columns:
+            if not {name, column_of_path(name)} & known_columns:
                 raise UsageError(
                     f"--{option} {name}: there is no such column;"
                     f" {suggest_names(name, known_columns)}"

@@ -101,6 +101,7 @@ class StreamState:
     seen_columns: Sequence[str] = ()
     shape: Annotated[RecordShape | None, IF_SET] = None
     plan: Mapping[str, Any] = field(default_factory=dict)  # with all settings
+    columns: Mapping[str, Any] = field(default_factory=dict)  # the options for columns
     value_files: Sequence[ValueFile] = ()
     component_log_bytes: int = 0
     column_value_bytes: int = 0
@@ -112,17 +113,21 @@ class StreamState:
         return (folder / _FILE).exists()
 
     @classmethod
-    def read_plan(cls, folder: Path) -> Mapping[str, Any] | None:
-        """The plan of the stream of this folder, with all settings; None if there is no stream,
-        and nothing in it for one that an earlier version began."""
+    def read_options(cls, folder: Path) -> tuple[Mapping[str, Any], Mapping[str, Any]] | None:
+        """The plan of the stream of this folder, with all settings, and its options for columns;
+        None if there is no stream, and nothing in them for one that an earlier version began."""
         saved = read_json(folder / _FILE)
-        plan = {} if saved is None else saved.get("plan", {})
-        return None if saved is None else plan if isinstance(plan, dict) else {}
+        if saved is None:
+            return None
+        plan, columns = (
+            one if isinstance(one := saved.get(name), dict) else {} for name in ("plan", "columns")
+        )
+        return plan, columns
 
     @classmethod
     def open(cls, folder: Path, **settings: Any) -> StreamState:
         """The state in a folder; a new one for these settings (`plan_hash`, `key_id`,
-        `columns_hash` and `plan`) if there is none.
+        `columns_hash`, `plan` and `columns`) if there is none.
 
         Raises OutputBroken if it cannot be read, and UsageError if it is one of another version or
         of other settings: what was seen is only valid for these."""
@@ -144,7 +149,9 @@ class StreamState:
                 )
         try:
             # an earlier version wrote no plan
-            return replace(from_json(cls, saved), plan=settings["plan"])
+            return replace(
+                from_json(cls, saved), plan=settings["plan"], columns=settings["columns"]
+            )
         except ValueError:
             raise OutputBroken(
                 f"{folder / _FILE}: is damaged: an entry of it has another form. {remedy}"
