@@ -3,8 +3,8 @@ record is quarantined."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pyarrow as pa
@@ -191,6 +191,11 @@ class Survey:
     def schema(self) -> pa.Schema:
         """The schema of the corpus in standard form."""
         return self.layout.schema
+
+    def with_json_columns(self, names: Collection[str]) -> Survey:
+        """The same with further columns whose texts are JSON."""
+        columns = dict.fromkeys([*self.layout.json_columns, *names])
+        return replace(self, layout=replace(self.layout, json_columns=tuple(columns)))
 
     @property
     def roles(self) -> Roles:

@@ -14,13 +14,13 @@ import pyarrow.compute as pc
 
 from sanitize.core.arrow_buffers import fill_null_texts
 from sanitize.core.keys import siphash
-from sanitize.core.text_cells import CHAT_ROLES
+from sanitize.core.text_cells import CHAT_ROLES, is_valid_json
 from sanitize.kinds.field_names import names_people
 from sanitize.kinds.person import NO_PERSON_WORDS
 from sanitize.stages.detection import FindTask, split_readable_rows
 from sanitize.text.name_lexicon import count_name_cells, find_name_like
 
-VERSION = 2  # raise it when other cells are counted
+VERSION = 3  # raise it when other cells are counted
 MAX_DISTINCT = 256  # distinct cells that are counted
 _MIN_TEXT_BYTES, _TEXT_PATTERN = 120, r"^\s*(?:\S+\s+){6}\S"  # of a cell that is a text
 
@@ -28,9 +28,10 @@ _MIN_TEXT_BYTES, _TEXT_PATTERN = 120, r"^\s*(?:\S+\s+){6}\S"  # of a cell that i
 @dataclass(frozen=True, kw_only=True)
 class CellCounts:
     """What is in the cells of one column. Of a column that is not called like people only the first
-    two are counted, which decide about it.
+    three are counted, which decide about it.
 
     filled        Cells that are neither null nor blank.
+    json          Cells that are a JSON object or list, as long as all cells before were.
     names         Cells that are a name by the lexicon.
     name_like     Cells of two to four words with capitals, none of which is an ordinary word.
     addresses     Cells with a mail address.
@@ -41,6 +42,7 @@ class CellCounts:
     """
 
     filled: int = 0
+    json: int = 0
     names: int = 0
     name_like: int = 0
     addresses: int = 0
@@ -54,6 +56,7 @@ class CellCounts:
             distinct = tuple(sorted({*self.distinct, *other.distinct}))
         return CellCounts(
             filled=self.filled + other.filled,
+            json=self.json + other.json,
             names=self.names + other.names,
             name_like=self.name_like + other.name_like,
             addresses=self.addresses + other.addresses,
@@ -85,13 +88,24 @@ def count_columns_task(task: FindTask) -> ColumnCounts:
             + (
                 _count_cells(texts, name_count, key)
                 if names_people(name)
-                else CellCounts(filled=filled, names=name_count)
+                else CellCounts(filled=filled, names=name_count, json=json_count)
             )
             for name, count, texts, (name_count, filled) in zip(
                 task.person_columns, counts, cells, count_name_cells(cells), strict=True
             )
+            for json_count in (_count_json(texts) if count.json == count.filled else 0,)
         ]
     return ColumnCounts(columns=counts)
+
+
+def _count_json(cells: pa.LargeStringArray) -> int:
+    """How many cells are a JSON object or list; 0 where the first characters say that not all are,
+    which takes no time."""
+    cells = cells.filter(pc.match_substring_regex(cells, r"\S"))
+    has_bracket = pc.match_substring_regex(cells, r"^\s*[\[{]")
+    if not pc.all(has_bracket, min_count=0).as_py():
+        return 0
+    return sum(map(is_valid_json, cells.to_pylist()))
 
 
 def _count_cells(cells: pa.LargeStringArray, name_count: int, key: bytes) -> CellCounts:

@@ -13,6 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 import sanitize
+from sanitize.core.text_cells import Policies
 from sanitize.errors import LeakFound
 from sanitize.pipeline.indexing import kept_columns
 from tests.support import write_json_lines
@@ -235,8 +236,10 @@ def test_values_in_kept_columns_and_names_are_decided_on(
 )
 def test_each_way_out_ends_the_problem(tmp_path: Path, way_out: str, column: str) -> None:
     columns = {"text": PLAIN, column: [ANN, "b"]}
-    with pytest.raises(LeakFound, match=f"{way_out}=COLUMN"):
+    named = "pseudonymize='doc_id'" if column == "doc_id" else "sanitize='note'"
+    with pytest.raises(LeakFound, match=f"{way_out}=(COLUMN|')") as caught:
         run_on(tmp_path, columns, "redact", keep=column)
+    assert f"Run again with {named} in place of keep" in str(caught.value)
     run_on(tmp_path, columns, "redact", replace=True, **{way_out: column})
     assert sanitize.verify(tmp_path / "out", workers=1).leaks == 0
     assert ANN not in str(pq.read_table(tmp_path / "out" / "data").to_pydict())
@@ -244,7 +247,7 @@ def test_each_way_out_ends_the_problem(tmp_path: Path, way_out: str, column: str
 
 def test_a_renamed_column_may_keep_its_kind(tmp_path: Path) -> None:
     links = ["http://example.com/a", "b"]
-    with pytest.raises(LeakFound, match="rename it in the input after what it holds"):
+    with pytest.raises(LeakFound, match="rename them in the input after what they hold"):
         run_on(tmp_path, {"text": PLAIN, "src": links}, "redact", keep="src")
     run_on(tmp_path, {"text": PLAIN, "url": links}, "redact", keep="url", replace=True)
     assert pq.read_table(tmp_path / "out" / "data")["url"].to_pylist() == links
@@ -366,12 +369,14 @@ def test_a_column_of_other_texts_passes(tmp_path: Path, cells: list[str]) -> Non
 )
 def test_names_of_dropped_columns_that_identify_people(name: str, identifies: bool) -> None:
     schema = pa.schema([(name, pa.large_string())])
-    (found,) = kept_columns.select_value_leaves(schema, {name: "drop"})
+    (found,) = kept_columns.select_value_leaves(schema, Policies({name: "drop"}))
     assert found.is_identity is identifies
-    numbers = kept_columns.select_value_leaves(pa.schema([(name, pa.int64())]), {name: "drop"})
+    numbers = kept_columns.select_value_leaves(
+        pa.schema([(name, pa.int64())]), Policies({name: "drop"})
+    )
     assert len(numbers) == identifies
-    assert kept_columns.select_value_leaves(schema, {name: "keep"}) == []
-    (pseudonymized,) = kept_columns.select_value_leaves(schema, {name: "pseudonymize"})
+    assert kept_columns.select_value_leaves(schema, Policies({name: "keep"})) == []
+    (pseudonymized,) = kept_columns.select_value_leaves(schema, Policies({name: "pseudonymize"}))
     assert pseudonymized.is_identity
 
 

@@ -5,7 +5,7 @@ A column of plain strings whose name names people (`author`), or of which half o
 names, becomes keyed codes: nothing in a cell with `jdoe77` shows the finders a name. Not so where
 its cells are long texts (`user` in prompt data), the parties of a chat (`human`, `gpt`), or, in a
 column that is called `name`, `manager` and the like, few values that repeat or no names (products).
-Such a column is searched like other texts.
+Such a column is searched like other texts. Of a column of JSON the strings inside are searched.
 
 A stream sees no counts: there columns whose names surely name people become codes.
 """
@@ -41,9 +41,9 @@ from sanitize.readers.survey import Survey
 from sanitize.stages.column_counts import CellCounts
 from sanitize.storage.records.dataset_features import is_media
 
-VERSION = 3  # part of the index's fingerprint: raise it when other columns become codes
+VERSION = 4  # part of the index's fingerprint: raise it when other columns become codes
 COUNTED_POLICIES = ("sanitize", "pseudonymize")  # between which counts decide
-PEOPLE, TEXT, CHAT = "people", "text", "turns of a chat"
+PEOPLE, TEXT, CHAT, JSON = "people", "text", "turns of a chat", "JSON"
 _ROLES = {"doc_id": "id", "user_id": "user"}
 _MIN_NAMES = 2  # one says nothing about a column
 _MIN_REPEATS = 10  # cells for each distinct one, in a column of categories
@@ -79,6 +79,8 @@ def decide_column(name: str, counts: CellCounts) -> ColumnPolicy:
     """The policy of a column of plain strings, what it is taken for, and why."""
     people = ColumnPolicy(name=name, policy="pseudonymize", taken_for=PEOPLE, why="its name")
     text = ColumnPolicy(name=name, policy="sanitize", taken_for=TEXT)
+    if counts.filled and counts.json == counts.filled:
+        return replace(text, taken_for=JSON, why="all its cells are JSON")
     has_names = counts.names >= _MIN_NAMES and 2 * counts.names >= counts.filled
     if not names_people(name):
         return replace(people, why="half of its cells are names") if has_names else text
@@ -97,6 +99,11 @@ def decide_column(name: str, counts: CellCounts) -> ColumnPolicy:
     if is_name_of_names(name) and 2 * counts.name_like < counts.filled:
         return replace(text, why="fewer than half of its cells look like names of people")
     return people
+
+
+def list_json_columns(decided: Sequence[ColumnPolicy]) -> list[str]:
+    """Of the decided columns those of JSON."""
+    return [one.name for one in decided if one.taken_for == JSON]
 
 
 def describe_columns(

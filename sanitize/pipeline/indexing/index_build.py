@@ -488,9 +488,10 @@ class IndexBuilder:
         what the first run decided."""
         if corpus.closed_increments:
             return corpus.with_columns(corpus.earlier.decided_columns)
-        decided = {*corpus.settings.columns.policies, corpus.leaves[0].column}
-        schema = corpus.survey.schema
-        names = column_roles.list_candidates(schema, corpus.policies.by_column, decided)
+        survey, asked = corpus.survey, corpus.settings.columns.policies
+        decided = {corpus.leaves[0].column, *survey.layout.json_columns}
+        decided |= {name for name, policy in asked.items() if policy != "sanitize"}
+        names = column_roles.list_candidates(survey.schema, corpus.policies.by_column, decided)
         if not names:
             return corpus
         jobs = [
@@ -513,11 +514,12 @@ class IndexBuilder:
             for task_no, (low, high) in enumerate(corpus.task_ranges)
         ]
         results = self.tasks.run("column_cells", jobs)
+        columns = [
+            column_roles.decide_column(name, functools.reduce(operator.add, counts))
+            for name, *counts in zip(names, *(one.columns for one in results), strict=True)
+        ]
         return corpus.with_columns(
-            [
-                column_roles.decide_column(name, functools.reduce(operator.add, counts))
-                for name, *counts in zip(names, *(one.columns for one in results), strict=True)
-            ]
+            [one for one in columns if one.policy == asked.get(one.name, one.policy)]
         )
 
     def _check_kept_columns(

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from sanitize.core.text_cells import JSON_STEP, Policies
 from sanitize.errors import InputRefused, UsageError
-from sanitize.pipeline.indexing import index_increments
+from sanitize.pipeline.indexing import column_roles, index_increments
 from sanitize.pipeline.indexing.index_state import (
     EarlierIndex,
     IndexInputs,
@@ -57,9 +57,12 @@ def prepare_append(
         )
     open_increment = increments[-1] if len(closed_increments) < len(increments) else None
     documents, features = index.documents, index.features
-    # a leaf such as `messages[]{}` is JSON
+    # a leaf such as `messages[]{}` is JSON; what counts decided is decided again below
+    decided_names = column_roles.list_json_columns(index.decided_columns)
     json_columns = [
-        leaf.column for leaf in index.leaves if leaf.steps in ((JSON_STEP,), ("[]", JSON_STEP))
+        leaf.column
+        for leaf in index.leaves
+        if leaf.steps in ((JSON_STEP,), ("[]", JSON_STEP)) and leaf.column not in decided_names
     ]
     schema = mark_json_columns(documents.schema, json_columns)
     roles = with_shape(settings.columns.roles, schema)

@@ -429,10 +429,12 @@ class ReadCorpus(IndexInputs):
         """The same with the policies that counts over the rows decided for some columns."""
         policies = self.policies.with_columns({one.name: one.policy for one in decided})
         by_name = {one.name: one for one in (*self.decided_columns, *decided)}
+        survey = self.survey.with_json_columns(column_roles.list_json_columns(decided))
         return replace(
             self,
+            survey=survey,
             policies=policies,
-            leaves=find_leaves(self.survey, policies),
+            leaves=find_leaves(survey, policies),
             decided_columns=tuple(by_name.values()),
         )
 

@@ -208,9 +208,9 @@ def decide(
         )
         raise LeakFound(
             f"values that the plan removes are in columns that the output keeps ({where}); nothing"
-            f" was published. Run again with `{' '.join(options)}` in place of --keep, or leave"
-            " them out (--drop COLUMN), or pseudonymize them (--pseudonymize COLUMN); a column that"
-            " is named after what it holds, such as url, can be kept"
+            f" was published. Run again with {' '.join(options)} in place of --keep, or leave them"
+            " out (--drop COLUMN), or pseudonymize them (--pseudonymize COLUMN), or rename them in"
+            " the input after what they hold, such as url, to keep that (--keep COLUMN)"
         )
     return [one for one in decisions if one.column not in coded], [*coded.values()]
 
