@@ -9,6 +9,7 @@ finding a leaf copies no text.
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from collections.abc import Callable, Iterator, Mapping
@@ -24,7 +25,7 @@ from sanitize.array_types import I32, I64
 
 LIST_STEP = "[]"
 JSON_STEP = "{}"  # the last step of a leaf: the strings inside a string of JSON
-NUMBER_STEP = "#"  # the last step of a leaf: the digits of a whole number
+NUMBER_STEP = "#"  # the last step of a leaf: a whole number, or a date, as a text
 _RESERVED_STEPS = (LIST_STEP, JSON_STEP, NUMBER_STEP)
 _MIN_NUMBER_LENGTH = (
     7  # no kind has a value of fewer digits in a row that a number alone would show
@@ -36,8 +37,8 @@ _LITERAL = re.compile(r'"(?:[^"\\]++|\\.)*+"|-?[0-9][0-9.eE+-]*+', re.DOTALL)
 @dataclass(frozen=True)
 class LeafPath:
     """A path to strings: the column, then `[]` for every list and a name for every struct field on
-    the way down (`get_step`); at last `{}` for the strings inside JSON, or `#` for numbers, which
-    are searched as their digits."""
+    the way down (`get_step`); at last `{}` for the strings inside JSON, or `#` for numbers and
+    dates, which are searched as texts."""
 
     column: str
     steps: tuple[str, ...] = ()
@@ -151,14 +152,22 @@ def list_text_leaves(schema: pa.Schema) -> list[LeafPath]:
     return [path for path, data_type in iterate_paths(schema) if is_text_type(data_type)]
 
 
-def list_number_leaves(schema: pa.Schema, is_searched: Callable[[str], bool]) -> list[LeafPath]:
-    """The paths to the digits of all numbers in a schema whose column or field has a name that is
-    searched (`is_searched`), in schema order."""
+def list_number_leaves(
+    schema: pa.Schema, is_searched: Callable[[str, pa.DataType], bool]
+) -> list[LeafPath]:
+    """The paths to the texts of all numbers and dates in a schema that are searched, by the name of
+    their column or field and their type, in schema order."""
     return [
         LeafPath(path.column, (*path.steps, NUMBER_STEP))
         for path, data_type in iterate_paths(schema)
-        if is_number_type(data_type) and is_searched(path.name)
+        if (is_number_type(data_type) or is_date_type(data_type))
+        and is_searched(path.name, data_type)
     ]
+
+
+def is_date_type(data_type: pa.DataType) -> bool:
+    """True for dates and timestamps."""
+    return bool(pa.types.is_date(data_type) or pa.types.is_timestamp(data_type))
 
 
 def is_number_type(data_type: pa.DataType) -> bool:
@@ -353,7 +362,7 @@ def _rebuild(array: pa.Array, texts: Mapping[tuple[str, ...], pa.Array]) -> pa.A
 
 
 def _to_digits(numbers: pa.Array) -> pa.LargeStringArray:
-    """Whole numbers as their digits; null for others."""
+    """Whole numbers as their digits, and dates; null for other numbers."""
     if pa.types.is_floating(numbers.type):
         floats = numbers.cast(pa.float64())
         is_whole = pc.and_(
@@ -365,11 +374,13 @@ def _to_digits(numbers: pa.Array) -> pa.LargeStringArray:
 
 def _from_digits(texts: pa.LargeStringArray, numbers: pa.Array) -> pa.Array:
     """The numbers, with those whose digits differ from `texts` replaced: by the number that the
-    text is, or by a null where it is none of that type."""
+    text is, or by a null where it is none of that type. A date is replaced by a null."""
     digits = _to_digits(numbers)
     is_kept = pc.or_(
         pc.fill_null(pc.equal(digits, texts), False), pc.and_(digits.is_null(), texts.is_null())
     )
+    if is_date_type(numbers.type):
+        return pc.if_else(is_kept, numbers, pa.scalar(None, numbers.type))
     replaced = pl.Series(pc.if_else(is_kept, None, texts), dtype=pl.String)
     target_type = pl.Series(numbers.slice(0, 0)).dtype
     is_whole = replaced.str.contains(r"\A[0-9]{1,18}\z")
@@ -405,8 +416,8 @@ def iterate_leaf(
     elif steps[0] == JSON_STEP:
         yield from list_strings(value) if isinstance(value, str) else ()
     elif steps[0] == NUMBER_STEP:
-        if is_whole_number(value):
-            yield str(int(value))
+        if (text := write_number(value)) is not None:
+            yield text
     elif isinstance(value, dict) and (name := get_field_name(steps[0])) in value:
         yield from iterate_leaf(value[name], steps[1:], fill_missing=fill_missing)
     elif fill_missing and not {*_RESERVED_STEPS} & set(steps):
@@ -433,9 +444,11 @@ def replace_leaf(
             else value
         )
     if steps[0] == NUMBER_STEP:
-        if not is_whole_number(value) or (text := next(texts)) == str(int(value)):
+        given = write_number(value)
+        if given is None or (text := next(texts)) == given:
             return value
-        return type(value)(text) if text and text.isascii() and text.isdigit() else None
+        is_new_number = is_whole_number(value) and text and text.isascii() and text.isdigit()
+        return type(value)(text) if is_new_number else None
     if isinstance(value, dict) and (name := get_field_name(steps[0])) in value:
         return {
             **value,
@@ -459,6 +472,13 @@ def replace_at_path(value: Any, steps: tuple[str, ...], function: Callable[[Any]
     if isinstance(value, dict) and (name := get_field_name(steps[0])) in value:
         return {**value, name: replace_at_path(value[name], steps[1:], function)}
     return value
+
+
+def write_number(value: Any) -> str | None:
+    """The text by which a whole number or a date is searched; None for other values."""
+    if is_whole_number(value):
+        return str(int(value))
+    return str(value) if isinstance(value, datetime.date) else None
 
 
 def is_whole_number(value: Any) -> bool:

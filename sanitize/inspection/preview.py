@@ -216,7 +216,7 @@ def explain_with_settings(
             settings.reading_memory_bytes,
             settings.max_doc_bytes,
         )
-        policies = resolve_policies(survey, settings)
+        policies = resolve_policies(survey, settings, plan.detection_spec.opt_in_kinds)
         total_bytes = sum(size for _, size in survey.files)
         began = time.process_time()
         sample, quarantine = _write_sample(engine, survey, Path(folder), settings)

@@ -12,6 +12,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Unpack
 
@@ -32,7 +33,7 @@ from sanitize.core.text_cells import (
 )
 from sanitize.core.verdict import describe_inconclusive
 from sanitize.errors import InputRefused, LeakFound, PlanError, UsageError, suggest_names
-from sanitize.kinds.field_names import says_number
+from sanitize.kinds.field_names import is_searched, says_number
 from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
 from sanitize.pipeline.data_objects import check_frame, run_on_object
 from sanitize.pipeline.indexing.index_build import IndexBuilder
@@ -411,7 +412,8 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     if "doc_no" in rest.columns and "doc_no" not in clean.columns:
         clean = clean.rename({"doc_no_": "doc_no"}, strict=False)
     schema = clean.clear().to_arrow().schema
-    leaves = [*list_text_leaves(schema), *list_number_leaves(schema, says_number)]
+    searched_types = partial(is_searched, opt_in_kinds=plan.detection_spec.opt_in_kinds)
+    leaves = [*list_text_leaves(schema), *list_number_leaves(schema, searched_types)]
     searched = {leaf.column for leaf in leaves}
     return rest.with_columns(
         _cast_texts(clean[name], rest[name].dtype).alias(name)

@@ -11,7 +11,9 @@ from __future__ import annotations
 import functools
 import re
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+
+import pyarrow as pa
 
 from sanitize.kinds.kind import all_kinds
 
@@ -26,6 +28,7 @@ _WORD_BOUNDARY = re.compile(
     r"(?<=[a-z0-9])(?=[A-Z])|(?<=[A-Z])(?=[A-Z][a-z])|(?<=[^\W\d_])(?=[0-9])|[^\w]+|_+"
 )
 _NUMBER_CATEGORIES = ("contact", "identifier", "financial", "credential", "time", "demographic")
+_DATES = "DATE_TIME"
 _NAME_WORDS = frozenset("name names nom nombre nome naam".split())
 _USER_WORDS = frozenset("user users".split())
 _SENDER_WORDS = frozenset("from to cc bcc replyto changedby".split())
@@ -117,6 +120,12 @@ def says_number(name: str) -> bool:
     """
     kind = find_kind_of_field(name)
     return kind is not None and all_kinds()[kind].category in _NUMBER_CATEGORIES
+
+
+def is_searched(name: str, data_type: pa.DataType, opt_in_kinds: Collection[str]) -> bool:
+    """Whether a field of numbers or dates is searched: numbers by their name, dates by their type
+    where a plan looks for them (DATE_TIME among its `opt_in_kinds`)."""
+    return _DATES in opt_in_kinds if pa.types.is_temporal(data_type) else says_number(name)
 
 
 def names_people(name: str, *, surely: bool = False) -> bool:

@@ -251,14 +251,14 @@ class Settings:
     )
     keep: tuple[str, ...] = _option(
         (),
-        "leave this column unchanged; it is searched for leaks like the others",
+        "leave this column, or a field such as meta.by, unchanged; it is searched for leaks",
         _read_names,
         "COLUMN",
     )
     pseudonymize: tuple[str, ...] = _option(
         (), "replace each text by a keyed code (default: user_id)", _read_names, "COLUMN"
     )
-    drop: tuple[str, ...] = _option((), "leave this column out", _read_names, "COLUMN")
+    drop: tuple[str, ...] = _option((), "leave this column or field out", _read_names, "COLUMN")
     seed: int | None = _option(
         None,
         "derive the key from this public number: reproducible, but replacements can be guessed",

@@ -175,7 +175,7 @@ def infer_schema(values: Mapping[str, list[Any]]) -> pa.Schema:
     mixed = [
         name
         for name, data_type in types.items()
-        if data_type == TEXT_TYPE and not all(isinstance(one, str) for one in values[name])
+        if data_type == TEXT_TYPE and not all(isinstance(one, str | None) for one in values[name])
     ]
     return mark_json_columns(pa.schema(list(types.items())), [*json_turns, *mixed])
 

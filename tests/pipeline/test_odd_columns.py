@@ -5,11 +5,13 @@ text becomes codes, and no value of a kind is left.
 
 from __future__ import annotations
 
+import datetime
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import polars as pl
 import pytest
 
 import sanitize
@@ -207,3 +209,56 @@ def test_calls_are_linear_in_nested_fields(tmp_path: Path) -> None:
     count_calls(tmp_path / "first", 2)  # builds what every process builds once
     few, many = (count_calls(tmp_path / str(fields), fields) for fields in (500, 2000))
     assert many < 6 * few
+
+
+@pytest.mark.parametrize("plan", ["redact", "strict"])
+def test_typed_dates_are_searched_where_the_plan_looks_for_dates(plan: str, tmp_path: Path) -> None:
+    born, at = datetime.date(2019, 5, 1), datetime.datetime(2020, 1, 2, 3, 4, 5)
+    rows = [
+        {"text": f"Line {no}.", "born": born, "event": {"at": at, "note": "3 May 2019"}}
+        for no in range(ROWS)
+    ]
+    path = tmp_path / "in.parquet"
+    pl.DataFrame(rows).write_parquet(path)
+    sanitize.run(path, tmp_path / "out", plan=plan, seed=1, workers=1)
+    published = [
+        {name: row[name] for name in rows[0]} for row in read_rows(tmp_path / "out" / "data")
+    ]
+    streamed = list(sanitize.stream(iter(rows), plan=plan, seed=1))
+    assert published == streamed == sanitize.redact(pl.DataFrame(rows), plan=plan).to_dicts()
+    event = {"at": None, "note": "2019"} if plan == "strict" else rows[0]["event"]
+    assert published[0] == {
+        "text": "Line 0.",
+        "born": None if plan == "strict" else born,
+        "event": event,
+    }
+
+
+JSON_CELLS: list[tuple[list[str | None], str]] = [
+    (['{"phone": 3125550178, "n": 5}', None, " "], '{"phone": "[PHONE_NUMBER]", "n": 5}'),
+    (['[{"author": "Zyq Blorbax"}]', "[]"], '[{"author": "[PERSON]"}]'),
+    (['{"e": "at \\u0061nn.roe@example.com"}'], '{"e": "at [EMAIL_ADDRESS]"}'),
+    # one cell is no JSON: all are texts
+    (['{"phone": 3125550178, "n": 5}', "{5"], '{"phone": [PHONE_NUMBER], "n": 5}'),
+    (["[deleted]", "[sic]"], "[deleted]"),
+]
+
+
+@pytest.mark.parametrize(("cells", "expected"), JSON_CELLS)
+def test_a_column_of_json_is_searched_inside(
+    cells: list[str | None], expected: str, tmp_path: Path
+) -> None:
+    rows, columns = run_files(tmp_path, make_rows("payload", cells))
+    assert rows[0]["payload"] == expected
+    is_json = "{5" not in cells and "[sic]" not in cells
+    assert columns["payload"] == ("sanitize", "JSON" if is_json else "text")
+
+
+def test_an_append_goes_on_with_a_column_of_json(tmp_path: Path) -> None:
+    cell = '{"phone": 3125550178}'
+    run_files(tmp_path, make_rows("payload", [cell]))
+    rows = make_rows("payload", ["call 3125550178", cell])
+    path = write_json_lines(tmp_path / "new.jsonl", rows)
+    sanitize.run(path, tmp_path / "out", append=True, workers=1)
+    published = [row["payload"] for row in read_rows(tmp_path / "out" / "data")]
+    assert {*published} == {'{"phone": "[PHONE_NUMBER]"}', "call [PHONE_NUMBER]"}

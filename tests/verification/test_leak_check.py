@@ -24,7 +24,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sanitize.core.span_table import SpanTable
-from sanitize.core.text_cells import LeafPath
+from sanitize.core.text_cells import LeafPath, Policies
 from sanitize.editors.redact import Redact
 from sanitize.editors.rmft import Rmft
 from sanitize.errors import LeakFound, OutputBroken, UsageError
@@ -361,6 +361,9 @@ class HandWrittenShard:
             ),
             folder / "occurrences.parquet",
         )
+        policies = {
+            name: "keep" if name in no_cells else "sanitize" for name in documents.schema.names
+        }
         vault = write_vault(folder / "values.parquet", values)
         write_terms([vault], KINDS, folder / "terms", check_mode=check_mode)
         self.task = VerifyTask(
@@ -377,7 +380,7 @@ class HandWrittenShard:
             atomic_kinds=tuple(atomic_kinds),
             row_doc_nos=folder / "rows.parquet",
             documents=self.documents,
-            leaves=tuple(cell_leaves(documents.schema, main, frozenset(no_cells))),
+            leaves=tuple(cell_leaves(documents.schema, main, Policies(policies))),
             sweep_path=folder / "sweep.parquet",
         )
 

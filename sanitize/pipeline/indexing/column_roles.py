@@ -12,8 +12,9 @@ A stream sees no counts: there columns whose names surely name people become cod
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 import pyarrow as pa
 
@@ -30,8 +31,8 @@ from sanitize.kinds.field_names import (
     find_kind_of_field,
     is_name_of_names,
     is_name_of_users,
+    is_searched,
     names_people,
-    says_number,
 )
 from sanitize.kinds.kind import all_kinds
 from sanitize.plans.plan import Plan
@@ -49,10 +50,10 @@ _MIN_NAMES = 2  # one says nothing about a column
 _MIN_REPEATS = 10  # cells for each distinct one, in a column of categories
 
 
-def find_policies_by_name(schema: pa.Schema) -> dict[str, str]:
+def find_policies_by_name(schema: pa.Schema, opt_in_kinds: Collection[str]) -> dict[str, str]:
     """The policies of columns whose names decide: codes for plain strings that name people, a
-    search of numbers that are values of a kind."""
-    searched = list_number_leaves(schema, says_number)
+    search of numbers that are values of a kind, and of dates where the plan looks for them."""
+    searched = list_number_leaves(schema, partial(is_searched, opt_in_kinds=opt_in_kinds))
     people = [
         column.name
         for column in schema
@@ -101,7 +102,7 @@ def decide_column(name: str, counts: CellCounts) -> ColumnPolicy:
     return people
 
 
-def list_json_columns(decided: Sequence[ColumnPolicy]) -> list[str]:
+def list_json_columns(decided: Iterable[ColumnPolicy]) -> list[str]:
     """Of the decided columns those of JSON."""
     return [one.name for one in decided if one.taken_for == JSON]
 
@@ -165,7 +166,8 @@ def _take_for(path: LeafPath, data_type: pa.DataType, survey: Survey) -> tuple[s
     is_field = not pa.types.is_struct(data_type) and path.steps[-1:] != (LIST_STEP,)
     kind = find_kind_of_field(path.name) if is_field else None
     if not list_text_leaves(whole):
-        if kind and list_number_leaves(whole, says_number):
+        if kind and list_number_leaves(whole, partial(is_searched, opt_in_kinds=())):
             return kind, "its name"
         return "number" if pa.types.is_primitive(data_type) else "other", ""
-    return (kind, "its name") if kind else (TEXT, "")
+    is_json = not path.steps and path.column in survey.layout.json_columns
+    return (kind, "its name") if kind else (JSON if is_json else TEXT, "")

@@ -207,7 +207,7 @@ class IndexBuilder:
     def _survey_with_policies(self, input_set: InputSet) -> tuple[Survey, Policies]:
         """The survey of all inputs, and the policies of their columns."""
         survey = self._survey_inputs(input_set)
-        return survey, resolve_policies(survey, self._settings)
+        return survey, resolve_policies(survey, self._settings, self._detection_spec.opt_in_kinds)
 
     def _open_inputs(self) -> IndexInputs:
         """Open WORK: survey the inputs, lock the folder, load the key, start the engine."""
@@ -275,7 +275,7 @@ class IndexBuilder:
                 input_set=input_set,
                 survey=survey,
                 policies=policies,
-                leaves=find_leaves(survey, policies),
+                leaves=find_leaves(survey, policies, self._detection_spec.opt_in_kinds),
                 earlier=earlier,
                 keep_input=self._keep_input,
                 user_umask=0o077 if self._keeps_output_private else user_umask,
@@ -289,6 +289,7 @@ class IndexBuilder:
                 inputs = index_reuse.prepare_append(
                     workspace,
                     settings,
+                    self._detection_spec.opt_in_kinds,
                     create_inputs,
                     functools.partial(self._survey_inputs, input_set),
                 )
@@ -489,8 +490,8 @@ class IndexBuilder:
         if corpus.closed_increments:
             return corpus.with_columns(corpus.earlier.decided_columns)
         survey, asked = corpus.survey, corpus.settings.columns.policies
-        decided = {corpus.leaves[0].column, *survey.layout.json_columns}
-        decided |= {name for name, policy in asked.items() if policy != "sanitize"}
+        decided = {name for name, policy in asked.items() if policy != "sanitize"}
+        decided.add(corpus.leaves[0].column)
         names = column_roles.list_candidates(survey.schema, corpus.policies.by_column, decided)
         if not names:
             return corpus
@@ -518,8 +519,14 @@ class IndexBuilder:
             column_roles.decide_column(name, functools.reduce(operator.add, counts))
             for name, *counts in zip(names, *(one.columns for one in results), strict=True)
         ]
+        known_json = survey.layout.json_columns
         return corpus.with_columns(
-            [one for one in columns if one.policy == asked.get(one.name, one.policy)]
+            [
+                one
+                for one in columns
+                if one.policy == asked.get(one.name, one.policy)
+                and not (one.taken_for == column_roles.JSON and one.name in known_json)
+            ]
         )
 
     def _check_kept_columns(

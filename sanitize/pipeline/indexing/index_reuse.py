@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import shutil
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -38,6 +38,7 @@ from sanitize.storage.runs import publish_history
 def prepare_append(
     workspace: Path,
     settings: Settings,
+    opt_in_kinds: Collection[str],
     create_inputs: Callable[[Survey, Policies, EarlierIndex], IndexInputs],
     survey_inputs: Callable[[IndexedInput | None], Survey],
 ) -> IndexInputs:
@@ -84,7 +85,9 @@ def prepare_append(
         task_ranges=index.task_ranges[:closed_task_count],
         decided_columns=index.decided_columns,
     )
-    inputs = create_inputs(empty_survey, resolve_policies(empty_survey, settings), earlier)
+    inputs = create_inputs(
+        empty_survey, resolve_policies(empty_survey, settings, opt_in_kinds), earlier
+    )
     _check_same_index(inputs, index)
     if inputs.given_inputs:
         files = survey_inputs(None).files if inputs.input_set.paths_to_read else []

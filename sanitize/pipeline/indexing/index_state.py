@@ -11,8 +11,9 @@ import bisect
 import functools
 import os
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, fields, replace
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from typing import Any, Self
@@ -23,7 +24,7 @@ from sanitize.core.command_results import ColumnPolicy, KeptValues
 from sanitize.core.keys import Key
 from sanitize.core.text_cells import LeafPath, Policies, list_number_leaves
 from sanitize.errors import InputRefused
-from sanitize.kinds.field_names import says_number
+from sanitize.kinds.field_names import is_searched
 from sanitize.pipeline.indexing import column_roles, index_increments
 from sanitize.pipeline.manifest import get_library_versions
 from sanitize.pipeline.run_results import IndexResult
@@ -163,7 +164,7 @@ class IndexInputs:
             detection.hash_kind_sources(),
             (settings.rows_per_shard, settings.max_doc_bytes, settings.max_doc_matches),
             # what counts decide follows from these and the input
-            [str(leaf) for leaf in find_leaves(self.survey, self.policies_by_name)],
+            [str(leaf) for leaf in self._find_leaves(self.survey, self.policies_by_name)],
             [
                 column_roles.VERSION,
                 *(
@@ -180,7 +181,13 @@ class IndexInputs:
     @functools.cached_property
     def policies_by_name(self) -> Policies:
         """The policies by options, types and names."""
-        return resolve_policies(self.survey, self.settings)
+        return self._resolve_policies(self.survey)
+
+    def _resolve_policies(self, survey: Survey) -> Policies:
+        return resolve_policies(survey, self.settings, self.detection_spec.opt_in_kinds)
+
+    def _find_leaves(self, survey: Survey, policies: Policies) -> tuple[LeafPath, ...]:
+        return find_leaves(survey, policies, self.detection_spec.opt_in_kinds)
 
     @property
     def published_policies(self) -> dict[str, str]:
@@ -376,21 +383,24 @@ class IndexInputs:
 
     def with_survey(self, survey: Survey) -> IndexInputs:
         """The same with other files to read, whose columns are those of the earlier ones."""
-        return replace(self, survey=survey, policies=resolve_policies(survey, self.settings))
+        return replace(self, survey=survey, policies=self._resolve_policies(survey))
 
 
-def resolve_policies(survey: Survey, settings: Settings) -> Policies:
-    """The policies of the columns of the surveyed files."""
+def resolve_policies(survey: Survey, settings: Settings, opt_in_kinds: Collection[str]) -> Policies:
+    """The policies of the columns of the surveyed files under a plan that looks for these opt-in
+    kinds."""
     return resolve_column_policies(
         survey.schema,
         survey.layout.main_path,
         Columns(roles=survey.roles, policies=settings.policies),
         survey.features,
-        column_roles.find_policies_by_name(survey.schema),
+        column_roles.find_policies_by_name(survey.schema, opt_in_kinds),
     )
 
 
-def find_leaves(survey: Survey, policies: Policies) -> tuple[LeafPath, ...]:
+def find_leaves(
+    survey: Survey, policies: Policies, opt_in_kinds: Collection[str]
+) -> tuple[LeafPath, ...]:
     """The paths of the text cells of a document, the main text first."""
     main = main_leaf_at(survey.layout.main_path, survey.schema)
     leaves, shape = cell_leaves(survey.schema, main, policies), survey.roles.shape
@@ -398,7 +408,7 @@ def find_leaves(survey: Survey, policies: Policies) -> tuple[LeafPath, ...]:
         survey.layout.cell_leaf(leaf) for leaf in (shape.select_cells(leaves) if shape else leaves)
     )
     # behind the texts, whose numbers do not depend on them
-    numbers = list_number_leaves(survey.schema, says_number)
+    numbers = list_number_leaves(survey.schema, partial(is_searched, opt_in_kinds=opt_in_kinds))
     return (*texts, *(leaf for leaf in numbers if policies.at(leaf) == "sanitize"))
 
 
@@ -429,12 +439,12 @@ class ReadCorpus(IndexInputs):
         """The same with the policies that counts over the rows decided for some columns."""
         policies = self.policies.with_columns({one.name: one.policy for one in decided})
         by_name = {one.name: one for one in (*self.decided_columns, *decided)}
-        survey = self.survey.with_json_columns(column_roles.list_json_columns(decided))
+        # the fingerprint is that of the survey, before anything was counted
+        survey = self.survey.with_json_columns(column_roles.list_json_columns(by_name.values()))
         return replace(
             self,
-            survey=survey,
             policies=policies,
-            leaves=find_leaves(survey, policies),
+            leaves=self._find_leaves(survey, policies),
             decided_columns=tuple(by_name.values()),
         )
 

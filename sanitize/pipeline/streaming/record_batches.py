@@ -12,9 +12,10 @@ content. For records that all have the same fields this is the order of a run ov
 from __future__ import annotations
 
 import bisect
+import datetime
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Protocol
@@ -35,7 +36,6 @@ from sanitize.core.text_cells import (
     get_step,
     is_number_type,
     is_text_type,
-    is_whole_number,
     iterate_leaf,
     iterate_paths,
     list_keyed_strings,
@@ -46,9 +46,10 @@ from sanitize.core.text_cells import (
     replace_leaf,
     rewrite_parts,
     to_canonical_type,
+    write_number,
 )
 from sanitize.errors import InputRefused, suggest_names
-from sanitize.kinds.field_names import names_people, says_number
+from sanitize.kinds.field_names import is_searched, names_people, says_number
 from sanitize.pipeline.indexing.column_value_finder import ValueLeaf, list_cells
 from sanitize.pipeline.indexing.kept_columns import (
     describe_value_leaf,
@@ -103,6 +104,7 @@ class StreamLayout:
     seen_columns: list[str] = field(default_factory=list)
     # what an error names as the place: the stream, or the function of the Python API
     reader: str = "the stream"
+    opt_in_kinds: tuple[str, ...] = ()  # those that the plan looks for
 
     def __post_init__(self) -> None:
         main = self.roles.text[0]
@@ -181,6 +183,13 @@ class StreamLayout:
             }
             return {name: one for name, one in fields.items() if one is not NOTHING}
         return value if policy in policies else NOTHING
+
+    def is_searched(self, name: str, value: Any) -> bool:
+        """Whether a number or a date in a field of this name is searched."""
+        if write_number(value) is None:
+            return False
+        data_type = pa.date32() if isinstance(value, datetime.date) else pa.int64()
+        return is_searched(name, data_type, self.opt_in_kinds)
 
     def add_column(self, column: str) -> bool:
         """Register a column; returns True if it is new."""
@@ -344,8 +353,8 @@ class DictBatch:
                 if value is NOTHING:
                     continue
                 is_new = column not in flat_columns and layout.add_column(column)
-                if isinstance(value, dict | list) or is_whole_number(value):
-                    for steps in _find_cell_paths(value, (), names, column):
+                if isinstance(value, dict | list) or write_number(value) is not None:
+                    for steps in _find_cell_paths(value, (), names, layout.is_searched, column):
                         layout.add_text_field(LeafPath(column, steps), is_new)
                 elif column not in flat_columns and (
                     isinstance(value, str) or (is_new and value is None)
@@ -580,7 +589,7 @@ class DictBatch:
     def has_any_field(self, row: int, names: Set[str]) -> bool:
         """See `StreamBatch`."""
         found: set[str] = set()
-        for _ in _find_cell_paths(self.rows[row], (), found):
+        for _ in _find_cell_paths(self.rows[row], (), found, lambda *_: False):
             pass
         return bool(found & names)
 
@@ -688,7 +697,9 @@ class ArrowBatch:
             )
         new_columns: set[str] = set()
         json_columns = list_json_columns(canonical_schema(self.table.schema))
-        number_leaves = list_number_leaves(canonical.schema, says_number)
+        number_leaves = list_number_leaves(
+            canonical.schema, partial(is_searched, opt_in_kinds=layout.opt_in_kinds)
+        )
         for leaf in (*list_text_leaves(canonical.schema), *number_leaves):
             if policies.at(leaf) == "sanitize":
                 new_columns |= {leaf.column} if layout.add_column(leaf.column) else set()
@@ -929,21 +940,27 @@ def _to_text(value: Any) -> str:
 
 
 def _find_cell_paths(
-    value: Any, steps: Steps, field_names: set[str], name: str = ""
+    value: Any,
+    steps: Steps,
+    field_names: set[str],
+    is_searched: Callable[[str, Any], bool],
+    name: str = "",
 ) -> Iterator[Steps]:
-    """The steps to every string or null inside a value, and to every whole number whose field has a
-    name that is searched (`name`, of the innermost one); adds the names of fields on the way to
-    `field_names`."""
+    """The steps to every string or null inside a value, and to every number and date that is
+    searched (`is_searched` of the name of the innermost field, and the value); adds the names of
+    fields on the way to `field_names`."""
     if value is None or isinstance(value, str):
         yield steps
     elif isinstance(value, list):
         for inner in value:
-            yield from _find_cell_paths(inner, (*steps, LIST_STEP), field_names, name)
+            yield from _find_cell_paths(inner, (*steps, LIST_STEP), field_names, is_searched, name)
     elif isinstance(value, dict):
         field_names.update(value)
         for name, inner in value.items():
-            yield from _find_cell_paths(inner, (*steps, get_step(name)), field_names, name)
-    elif name and is_whole_number(value) and says_number(name):
+            yield from _find_cell_paths(
+                inner, (*steps, get_step(name)), field_names, is_searched, name
+            )
+    elif is_searched(name, value):
         yield (*steps, NUMBER_STEP)
 
 

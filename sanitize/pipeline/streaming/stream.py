@@ -290,6 +290,7 @@ class StreamProcessor:
                 list(saved.text_fields),
                 list(saved.seen_columns),
                 self._reader,
+                self._detection_spec.opt_in_kinds,
             )
             self.value_log = ValueLog(
                 private_folder.make_private_folder(
@@ -404,7 +405,12 @@ class StreamProcessor:
                 # the first records that can be read decide, as the first file of a run does
                 roles = with_shape(self.layout.roles, batch.infer_schema())
                 if roles.shape is not None:
-                    self.layout = StreamLayout(roles, self.layout.policies, reader=self._reader)
+                    self.layout = StreamLayout(
+                        roles,
+                        self.layout.policies,
+                        reader=self._reader,
+                        opt_in_kinds=self.layout.opt_in_kinds,
+                    )
             layout = self.layout
             text_columns = batch.extract_texts(layout, first_doc_no, self.settings.max_doc_bytes)
             self._missing_columns = {
