@@ -22,6 +22,7 @@ from __future__ import annotations
 
 import difflib
 import os
+import re
 import traceback
 from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
@@ -211,6 +212,16 @@ def shell_quote(name: str) -> str:
     return "'" + name.replace("'", "'\"'\"'") + "'"
 
 
+_MAX_LISTED = 100  # names in an error message
+_COLUMN_NAME = re.compile(r"[^\W\d][\w -]{0,39}(?:(?:\[\])*\.[^\W\d][\w-]{0,39}|\[\])*")
+
+
+def suggest_columns(word: str, names: Iterable[str]) -> str:
+    """`suggest_names` for columns and paths inside them: of the data only names of letters, such as
+    no address and no number is, are printed."""
+    return suggest_names(word, filter(_COLUMN_NAME.fullmatch, names))
+
+
 def suggest_names(word: str, names: Iterable[str]) -> str:
     """The end of an error message about an unknown name: the known name that is most similar to
     `word`, if any, then all known `names`.
@@ -222,7 +233,8 @@ def suggest_names(word: str, names: Iterable[str]) -> str:
     """
     known = sorted(names)
     similar = difflib.get_close_matches(word, known, n=1, cutoff=0.5)
-    listed = f"nown: {', '.join(known) or 'none'}."
+    more = f" and {len(known) - _MAX_LISTED:,} more" if len(known) > _MAX_LISTED else ""
+    listed = f"nown: {', '.join(known[:_MAX_LISTED]) or 'none'}{more}."
     return f"did you mean {similar[0]}? K{listed}" if similar else f"k{listed}"
 
 

@@ -171,8 +171,12 @@ def is_date_type(data_type: pa.DataType) -> bool:
 
 
 def is_number_type(data_type: pa.DataType) -> bool:
-    """True for integers and floats."""
-    return bool(pa.types.is_integer(data_type) or pa.types.is_floating(data_type))
+    """True for integers, floats and decimals."""
+    return bool(
+        pa.types.is_integer(data_type)
+        or pa.types.is_floating(data_type)
+        or pa.types.is_decimal(data_type)
+    )
 
 
 def iterate_paths(schema: pa.Schema) -> Iterator[tuple[LeafPath, pa.DataType]]:
@@ -289,12 +293,12 @@ def flatten_leaf(
             array = array.flatten()
             path_arrays[path] = array, rows
         elif step == JSON_STEP:
-            strings = [list_keyed_strings(text) for text in array.to_pylist()]
+            strings = [list_keyed_strings(text, leaf.name) for text in array.to_pylist()]
             rows = np.repeat(rows, [len(found) for found in strings])
             array = pa.array([text for found in strings for _, text in found], pa.large_string())
             keys = tuple(key for found in strings for key, _ in found)
         elif step == NUMBER_STEP:
-            array = _to_digits(array)
+            array = write_numbers(array)
         else:
             if array.type.get_field_index(get_field_name(step)) < 0:
                 raise pa.ArrowInvalid("a struct has no field of this name, or several")
@@ -361,8 +365,12 @@ def _rebuild(array: pa.Array, texts: Mapping[tuple[str, ...], pa.Array]) -> pa.A
     return pa.StructArray.from_arrays(parts, fields=fields, mask=mask)
 
 
-def _to_digits(numbers: pa.Array) -> pa.LargeStringArray:
+def write_numbers(numbers: pa.Array) -> pa.LargeStringArray:
     """Whole numbers as their digits, and dates; null for other numbers."""
+    if pa.types.is_decimal(numbers.type):
+        digits = pc.replace_substring_regex(numbers.cast(pa.string()), r"\.0*$", "")
+        is_whole = pc.match_substring_regex(digits, r"^-?[0-9]+$")
+        return pc.if_else(is_whole, digits, None).cast(pa.large_string())
     if pa.types.is_floating(numbers.type):
         floats = numbers.cast(pa.float64())
         is_whole = pc.and_(
@@ -375,7 +383,7 @@ def _to_digits(numbers: pa.Array) -> pa.LargeStringArray:
 def _from_digits(texts: pa.LargeStringArray, numbers: pa.Array) -> pa.Array:
     """The numbers, with those whose digits differ from `texts` replaced: by the number that the
     text is, or by a null where it is none of that type. A date is replaced by a null."""
-    digits = _to_digits(numbers)
+    digits = write_numbers(numbers)
     is_kept = pc.or_(
         pc.fill_null(pc.equal(digits, texts), False), pc.and_(digits.is_null(), texts.is_null())
     )
@@ -459,21 +467,6 @@ def replace_leaf(
     return value
 
 
-def replace_at_path(value: Any, steps: tuple[str, ...], function: Callable[[Any], Any]) -> Any:
-    """A copy of the value with `function` of what is at the end of a path in its place.
-
-    >>> replace_at_path({"refs": [{"by": "Ann", "n": 1}, {}]}, ("refs", "[]", "by"), len)
-    {'refs': [{'by': 3, 'n': 1}, {}]}
-    """
-    if not steps:
-        return function(value)
-    if steps[0] == LIST_STEP and isinstance(value, list):
-        return [replace_at_path(one, steps[1:], function) for one in value]
-    if isinstance(value, dict) and (name := get_field_name(steps[0])) in value:
-        return {**value, name: replace_at_path(value[name], steps[1:], function)}
-    return value
-
-
 def write_number(value: Any) -> str | None:
     """The text by which a whole number or a date is searched; None for other values."""
     if is_whole_number(value):
@@ -540,9 +533,9 @@ def list_strings(text: str | None) -> list[str]:
     return [string for _, string in list_keyed_strings(text)]
 
 
-def list_keyed_strings(text: str | None) -> list[tuple[str, str]]:
+def list_keyed_strings(text: str | None, name: str = "") -> list[tuple[str, str]]:
     """The strings of `list_strings`, each behind the key that it is the value of, or an element of
-    whose list it is; "" for a key itself.
+    whose list it is; "" for a key itself, and `name` for a text that is no JSON.
 
     >>> list_keyed_strings('{"to": ["Ann", "Bo"], "ssn": 123456789}')
     [('', 'to'), ('to', 'Ann'), ('to', 'Bo'), ('', 'ssn'), ('ssn', '123456789')]
@@ -550,7 +543,7 @@ def list_keyed_strings(text: str | None) -> list[tuple[str, str]]:
     if not text or not text.strip():
         return []
     if not is_valid_json(text):
-        return [("", text)]
+        return [(name, text)]
     return [
         keyed
         for _, _, key, value, inner in _iterate_literals(text)

@@ -32,7 +32,13 @@ from sanitize.core.text_cells import (
     list_text_leaves,
 )
 from sanitize.core.verdict import describe_inconclusive
-from sanitize.errors import InputRefused, LeakFound, PlanError, UsageError, suggest_names
+from sanitize.errors import (
+    InputRefused,
+    LeakFound,
+    PlanError,
+    UsageError,
+    suggest_columns,
+)
 from sanitize.kinds.field_names import is_searched, says_number
 from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
 from sanitize.pipeline.data_objects import check_frame, run_on_object
@@ -350,7 +356,7 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     texts = {column_of_path(path): "text-column" for path in settings.text_column}
     options = {**texts, **settings.columns.option_by_column}
     schema = frame.clear().to_arrow().schema
-    paths = {str(path) for path, _ in iterate_paths(schema)} if options.keys() - texts else set()
+    paths = {str(path) for path, _ in iterate_paths(schema)}
     for name, option in options.items():
         if name not in {*frame.columns, *paths}:
             advice = (
@@ -360,7 +366,7 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
             )
             raise UsageError(
                 f"--{option} {name}: there is no such column;"
-                f" {suggest_names(name, frame.columns)}{advice}"
+                f" {suggest_columns(name, {*frame.columns, *paths})}{advice}"
             )
     main, dropped = (
         column_of_path(settings.text_column[0]),

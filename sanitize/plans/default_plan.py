@@ -11,7 +11,7 @@ from typing import Any
 
 from sanitize.errors import OutputBroken, PlanError, UsageError, shell_quote
 from sanitize.plans.plan import DEFAULT_PLAN, Plan, load_plan, without_description
-from sanitize.plans.settings import COLUMN_SETTINGS, Settings, flag_of
+from sanitize.plans.settings import COLUMN_SETTINGS, POLICIES, Settings, flag_of
 from sanitize.plans.shipped_plans import EARLIER_NAMES, plan_names
 from sanitize.storage import remote_output
 from sanitize.storage.files import read_json
@@ -23,10 +23,10 @@ from sanitize.storage.runs.run_folders import is_plan_hash, read_plan
 # what a command without a plan meant before states had theirs
 _EARLIER_DEFAULT = "rmft"
 
-# the options that say what an output holds, in groups: a command that gives one of a group gives
-# all of them
-_CONTINUED_GROUPS = (
-    COLUMN_SETTINGS,
+_ROLE_SETTINGS = tuple(name for name in COLUMN_SETTINGS if name not in POLICIES)
+# further options that say what an output holds, in groups: a command that gives one of a group
+# gives all of it
+_OTHER_SETTINGS = (
     ("seed", "key"),
     ("known",),
     ("rows_per_shard",),
@@ -78,34 +78,58 @@ def choose_run_settings(
     out: Path | str | None,
     work: Path | str | None,
 ) -> tuple[Settings, list[str]]:
-    """The settings of a run that publishes OUT, and a note on the options that are taken over: a
-    run without a `plan`, and every append, goes on with the options that the output on this machine
-    was made with, unless it gives others."""
-    is_continued = plan is None or settings.append
-    if not is_continued or out is None or is_url(out):
+    """The settings of a run that publishes OUT, and a note on the options that are taken over.
+
+    A run over an output on this machine goes on with its options for columns, which its manifest
+    has; without a `plan`, and with every append, also with the other options, which WORK has."""
+    if out is None or is_url(out):
         return settings, []
-    manifest_hash = hash_manifest(Path(out))
-    for command in list_commands(remote_output.workspace_path(work, out)):
-        if manifest_hash is not None and manifest_hash in command.get("manifest_sha256", ()):
-            return continue_settings(settings, Settings.from_json(command["settings"]))
-    return settings, []
+    manifest = read_json(Path(out) / "manifest.json") or {}
+    earlier = _read_column_options(manifest.get("settings"))
+    if earlier is None:
+        return settings, []
+    if plan is None or settings.append:
+        manifest_hash = hash_manifest(Path(out))
+        for command in list_commands(remote_output.workspace_path(work, out)):
+            if manifest_hash in command.get("manifest_sha256", ()):
+                earlier = Settings.from_json(command["settings"])
+    return continue_settings(settings, earlier)
+
+
+def _read_column_options(recorded: object) -> Settings | None:
+    """The options for columns in the settings of a manifest; None where it has none."""
+    match recorded:
+        case {"roles": {"text": [*_], "user": _, "id": _} as roles, "policies": dict(policies)}:
+            return Settings.of_columns(roles, policies)
+    return None
 
 
 def continue_settings(settings: Settings, earlier: Settings) -> tuple[Settings, list[str]]:
     """The settings, with those of an `earlier` command where they have none, and a note on these if
-    there are any."""
+    there are any. A column, or a part of one, has the policy of the later command."""
     default, taken = Settings(), dict[str, Any]()
-    for group in _CONTINUED_GROUPS:
+    for group in (*((name,) for name in _ROLE_SETTINGS), *_OTHER_SETTINGS):
         if all(getattr(settings, name) == getattr(default, name) for name in group):
             values = {name: getattr(earlier, name) for name in group}
             taken |= {name: one for name, one in values.items() if one != getattr(default, name)}
+    kept = {
+        name: policy for name, policy in earlier.policies.items() if name not in settings.policies
+    }
     options = [
         flag_of(name) if one is True else f"{flag_of(name)} {_write_value(one)}"
         for name, value in taken.items()
         for one in (value if isinstance(value, tuple) else [value])
-    ]
-    words = f"goes on with the options of before: {', '.join(options)}"
-    return replace(settings, **taken), [words] if options else []
+    ] + [f"--{policy} {_write_value(name)}" for name, policy in kept.items()]
+    if not options:
+        return settings, []
+    for policy in {*kept.values()}:
+        names = (name for name, given in kept.items() if given == policy)
+        taken[policy] = (*getattr(settings, policy), *names)
+    words = (
+        f"goes on with the options of before: {', '.join(options)}; other ones for the same columns"
+        " take their place, and a new -o has none"
+    )
+    return replace(settings, **taken), [words]
 
 
 def _write_value(value: Any) -> str:

@@ -16,7 +16,7 @@ from sanitize.core.text_cells import (
     list_text_leaves,
     parse_path,
 )
-from sanitize.errors import UsageError, suggest_names
+from sanitize.errors import UsageError, suggest_columns
 from sanitize.readers.survey import Roles
 from sanitize.storage.records.dataset_features import is_media
 
@@ -86,7 +86,7 @@ def resolve_column_policies(
         check_path_policy(path, policies, main, columns.roles)
     for path, data_type in iterate_paths(schema) if asked else ():
         if path in asked:
-            searched_numbers = by_name.get(path.column) == "sanitize" and not path.steps
+            searched_numbers = by_name.get(path.column) == "sanitize"
             check_type(path, asked[path], data_type, is_searched=searched_numbers)
     return policies
 
@@ -114,7 +114,7 @@ def _find_asked_policies(schema: pa.Schema, columns: Columns) -> dict[LeafPath, 
             )
         if name not in path_by_name:
             raise UsageError(
-                f"--{policy} {name}: there is no such column; {suggest_names(name, path_by_name)}"
+                f"--{policy} {name}: there is no such column; {suggest_columns(name, path_by_name)}"
             )
         asked[path_by_name[name]] = policy
     return asked

@@ -17,7 +17,7 @@ import numpy as np
 import pyarrow as pa
 
 from sanitize.core import text_cells
-from sanitize.errors import InputRefused, UsageError, printable_path, shell_quote, suggest_names
+from sanitize.errors import InputRefused, UsageError, printable_path, shell_quote, suggest_columns
 from sanitize.readers.survey_types import Roles
 from sanitize.storage.parquet_files import count_row_bytes
 from sanitize.storage.records.record_shapes import (
@@ -142,9 +142,10 @@ def map_columns(schema: pa.Schema, roles: Roles, path: str) -> ColumnMapping:
             )
         candidates = list_text_candidates(schema, roles) if option == "text-column" else []
         value = shell_quote(candidates[0]) if len(candidates) == 1 else "NAME"
+        known = paths if option == "text-column" else schema.names  # a role is a whole column
         return UsageError(
-            f"{printable_path(path)}: there is no column {name}; {suggest_names(name, paths)} Name"
-            f" the column with --{option} {value}."
+            f"{printable_path(path)}: there is no column {name}; {suggest_columns(name, known)}"
+            f" Name the column with --{option} {value}."
         )
 
     for number, name in enumerate(roles.text):

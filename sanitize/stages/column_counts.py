@@ -31,7 +31,7 @@ class CellCounts:
     three are counted, which decide about it.
 
     filled        Cells that are neither null nor blank.
-    json          Cells that are a JSON object or list, as long as all cells before were.
+    json          Cells that are a JSON object or list.
     names         Cells that are a name by the lexicon.
     name_like     Cells of two to four words with capitals, none of which is an ordinary word.
     addresses     Cells with a mail address.
@@ -85,30 +85,22 @@ def count_columns_task(task: FindTask) -> ColumnCounts:
         cells = [fill_null_texts(table.column(name).chunk(0)) for name in task.person_columns]
         counts = [
             count
-            + (
-                _count_cells(texts, name_count, key)
-                if names_people(name)
-                else CellCounts(filled=filled, names=name_count, json=json_count)
-            )
+            + CellCounts(filled=filled, names=name_count, json=_count_json(texts))
+            + (_count_cells(texts, key) if names_people(name) else CellCounts())
             for name, count, texts, (name_count, filled) in zip(
                 task.person_columns, counts, cells, count_name_cells(cells), strict=True
             )
-            for json_count in (_count_json(texts) if count.json == count.filled else 0,)
         ]
     return ColumnCounts(columns=counts)
 
 
 def _count_json(cells: pa.LargeStringArray) -> int:
-    """How many cells are a JSON object or list; 0 where the first characters say that not all are,
-    which takes no time."""
-    cells = cells.filter(pc.match_substring_regex(cells, r"\S"))
+    """How many cells are a JSON object or list."""
     has_bracket = pc.match_substring_regex(cells, r"^\s*[\[{]")
-    if not pc.all(has_bracket, min_count=0).as_py():
-        return 0
-    return sum(map(is_valid_json, cells.to_pylist()))
+    return sum(map(is_valid_json, cells.filter(has_bracket).to_pylist()))
 
 
-def _count_cells(cells: pa.LargeStringArray, name_count: int, key: bytes) -> CellCounts:
+def _count_cells(cells: pa.LargeStringArray, key: bytes) -> CellCounts:
     cells = cells.filter(pc.match_substring_regex(cells, r"\S"))
     is_text = pc.or_(
         pc.greater(pc.binary_length(cells), _MIN_TEXT_BYTES),
@@ -118,8 +110,6 @@ def _count_cells(cells: pa.LargeStringArray, name_count: int, key: bytes) -> Cel
     roles = pa.array([*CHAT_ROLES, *NO_PERSON_WORDS], pa.large_string())
     distinct = np.unique(siphash(cells.unique(), key))
     return CellCounts(
-        filled=len(cells),
-        names=name_count,
         name_like=int(find_name_like(cells).sum()),
         addresses=pc.sum(pc.match_substring_regex(cells, r"\S@\S")).as_py() or 0,
         texts=pc.sum(is_text).as_py() or 0,

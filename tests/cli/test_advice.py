@@ -74,10 +74,10 @@ CASES = (
     Case(
         "a value in a kept column",
         "run kept.jsonl -o out --plan redact --keep note",
-        r"(--drop) COLUMN\), pseudonymize it \((--pseudonymize) COLUMN\), sanitize it"
-        r" \((--sanitize) COLUMN\)",
+        r"Run again with (--sanitize 'note') in place of --keep, or leave them out"
+        r" \((--drop) COLUMN\), or pseudonymize them \((--pseudonymize) COLUMN\)",
         [
-            "run kept.jsonl -o o1 --plan redact {0} note",
+            "run kept.jsonl -o o1 --plan redact {0}",
             "run kept.jsonl -o o2 --plan redact {1} note",
             "run kept.jsonl -o o3 --plan redact {2} note",
         ],
@@ -86,7 +86,7 @@ CASES = (
     Case(
         "a kept column that is renamed after what it holds",
         "run kept.jsonl -o out --plan redact --keep note",
-        r"rename it in the input after what it holds, such as url, to keep that \((--keep)"
+        r"rename them in the input after what they hold, such as url, to keep that \((--keep)"
         r" COLUMN\)",
         ["run renamed.jsonl -o out --plan redact {0} email --replace"],
         4,

@@ -4,6 +4,8 @@ of tables give the same, and the values of what is left out are searched elsewhe
 from __future__ import annotations
 
 import contextlib
+import decimal
+import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -86,6 +88,92 @@ def test_run_and_streams_agree(
     for policy, names in options.items():
         for name in [names] if isinstance(names, str) else names:
             assert policies[name] == policy
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "path"),
+    [
+        ("a", {"d.e": "q77", "z": "k"}, "a.d.e"),
+        ("m", {"by": "q77", "n": 1}, "m.by"),  # the only text of its column
+        ("strs", ["q77", "p"], "strs[]"),
+        ("tags[]", ["q77"], "tags[][]"),
+        ("my", {"[]": "q77"}, r"my.\[]"),
+        ("deep", [[{"by": "q77", "n": 1}], []], "deep[][].by"),
+    ],
+)
+@pytest.mark.parametrize("policy", ["drop", "pseudonymize", "keep"])
+def test_odd_names_and_columns_without_other_texts(
+    column: str, value: Any, path: str, policy: str, tmp_path: Path
+) -> None:
+    rows = [{"text": "Line.", column: value}, {"text": "Line.", column: None}]
+    options: dict[str, Any] = {policy: path}
+    sanitize.run(write_json_lines(tmp_path / "in.jsonl", rows), tmp_path / "out", seed=1, **options)
+    published = [
+        {name: row[name] for name in rows[0]} for row in read_rows(tmp_path / "out" / "data")
+    ]
+    streamed = list(sanitize.stream(iter(rows), seed=1, **options))
+    assert (
+        published == streamed == sanitize.redact(pl.DataFrame(rows), seed=1, **options).to_dicts()
+    )
+    assert ("q77" in str(published)) == (policy == "keep")
+
+
+@pytest.mark.parametrize("number", [float, decimal.Decimal])
+def test_numbers_of_other_types_are_values(number: type, tmp_path: Path) -> None:
+    rows = [{"text": f"Line 5362212{no:02d}.", "ssn": number(536221200 + no)} for no in range(12)]
+    frame = pl.DataFrame(rows)
+    frame.write_parquet(tmp_path / "in.parquet")
+    for options in ({}, {"drop": "ssn"}):
+        out = tmp_path / f"out{len(options)}"
+        sanitize.run(tmp_path / "in.parquet", out, seed=1, **options)
+        published = read_rows(out / "data")
+        assert {row["text"] for row in published} == {"Line [US_SSN]."}
+        assert {row.get("ssn") for row in published} == {None}
+        assert {*sanitize.redact(frame, seed=1, **options)["text"]} == {"Line [US_SSN]."}
+
+
+def test_names_of_fields_that_may_be_values_are_not_printed(tmp_path: Path) -> None:
+    rows = [{"text": "Line.", "score": {"anna.kurz0@post.example": 1, "205-555-1199": 2, "ok": 3}}]
+    with pytest.raises(UsageError, match="Known: doc_id, score, score.ok, text, user_id") as caught:
+        sanitize.run(
+            write_json_lines(tmp_path / "in.jsonl", rows), tmp_path / "out", drop="score.nope"
+        )
+    assert "anna" not in str(caught.value) and "1199" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "note", "expected"),
+    [
+        ({}, "--text-column 'body', --drop 'meta.by', --drop 'note'", ["body", "meta"]),
+        ({"text_column": "body"}, "--drop 'meta.by', --drop 'note'", ["body", "meta"]),
+        ({"keep": "meta.n"}, "--drop 'note'", ["body", "meta"]),
+        ({"plan": "strict"}, "--drop 'note'", ["body", "meta"]),
+        ({"work": "other"}, "--drop 'note'", ["body", "meta"]),
+        ({"sanitize": "note"}, "--drop 'meta.by'", ["body", "note", "meta"]),
+    ],
+)
+def test_a_replacement_forgets_no_option(
+    arguments: dict[str, Any], note: str, expected: list[str], tmp_path: Path
+) -> None:
+    rows = [
+        {"body": f"Line {no}.", "note": "inner", "meta": {"by": ZYQ, "n": no}} for no in range(9)
+    ]
+    first = write_json_lines(tmp_path / "1.jsonl", rows)
+    second = write_json_lines(tmp_path / "2.jsonl", rows[:3])
+    out = tmp_path / "out"
+    sanitize.run(first, out, text_column="body", drop=["note", "meta.by"])
+    if "work" in arguments:
+        arguments = {"work": tmp_path / "other"}
+    result = sanitize.run([first, second], out, replace=True, **arguments)
+    assert any(note in to_cli_names(one) for one in result.notes), result.notes
+    published = read_rows(out / "data")
+    assert [name for name in published[0] if name not in ("doc_id", "user_id")] == expected
+    assert {row["meta"]["by"] for row in published} == {None}
+
+
+def to_cli_names(note: str) -> str:
+    """A note of the Python API with the options of the command line."""
+    return re.sub(r"(\w+)=('[^']*')", lambda one: f"--{one[1].replace('_', '-')} {one[2]}", note)
 
 
 def test_a_list_that_is_dropped_is_null(tmp_path: Path) -> None:

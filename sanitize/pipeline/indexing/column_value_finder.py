@@ -12,7 +12,7 @@ organizations, kinds that the plan leaves, and values that are ordinary words
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import TracebackType
 
@@ -25,7 +25,13 @@ from sanitize.core.arrow_buffers import TextBuffers, splice, to_large_string
 from sanitize.core.intervals import flatten_spans, is_outermost
 from sanitize.core.keys import Key, compute_value_ids
 from sanitize.core.span_table import VALUE_SCHEMA
-from sanitize.core.text_cells import FlatTexts, LeafPath, flatten_leaf
+from sanitize.core.text_cells import (
+    FlatTexts,
+    LeafPath,
+    flatten_leaf,
+    is_number_type,
+    write_numbers,
+)
 from sanitize.kinds.kind import all_kinds
 from sanitize.plans.detection_spec import DetectionSpec
 from sanitize.readers.survey import find_faults
@@ -38,7 +44,7 @@ from sanitize.text.literal_search import find_common_values
 from sanitize.text.name_lexicon import count_name_cells
 from sanitize.text.person_names.identity_shapes import find_identities
 
-VERSION = 2  # raise it when other values are found in the same columns
+VERSION = 3  # raise it when other values are found in the same columns
 # attributes, which many people share
 _NO_VALUE_CATEGORIES = ("time", "demographic", "place", "organization")
 _MAX_CELL_BYTES = 256  # of a cell that is a value
@@ -290,15 +296,15 @@ def _iter_cells(task: ColumnValuesTask) -> Iterator[tuple[I64, list[FlatTexts]]]
 
 
 def list_cells(column: pa.Array, leaf: LeafPath) -> FlatTexts:
-    """The cells at a path inside a column; an integer as its digits."""
-    text_type = number_texts_type(column.type)
-    column = column if text_type == column.type else column.cast(text_type)
-    return flatten_leaf(column, leaf)
+    """The cells at a path inside a column; a whole number as its digits."""
+    cells = flatten_leaf(column, leaf)
+    is_number = is_number_type(cells.texts.type)
+    return replace(cells, texts=write_numbers(cells.texts)) if is_number else cells
 
 
 def number_texts_type(data_type: pa.DataType) -> pa.DataType:
-    """A type with texts in the place of integers, also inside lists and structs."""
-    if pa.types.is_integer(data_type):
+    """A type with texts in the place of numbers, also inside lists and structs."""
+    if is_number_type(data_type):
         return pa.large_string()
     if pa.types.is_large_list(data_type):
         return pa.large_list(number_texts_type(data_type.value_type))

@@ -520,12 +520,16 @@ class IndexBuilder:
             for name, *counts in zip(names, *(one.columns for one in results), strict=True)
         ]
         known_json = survey.layout.json_columns
+        # inside JSON nothing but its key stands before a value
+        has_keys = any(finder.use == "fields" for finder in corpus.detection_spec.finders)
         return corpus.with_columns(
             [
                 one
                 for one in columns
                 if one.policy == asked.get(one.name, one.policy)
-                and not (one.taken_for == column_roles.JSON and one.name in known_json)
+                and (
+                    one.taken_for != column_roles.JSON or (has_keys and one.name not in known_json)
+                )
             ]
         )
 

@@ -36,19 +36,19 @@ from sanitize.core.text_cells import (
     get_step,
     is_number_type,
     is_text_type,
+    is_whole_number,
     iterate_leaf,
     iterate_paths,
     list_keyed_strings,
     list_number_leaves,
     list_text_leaves,
     parse_path,
-    replace_at_path,
     replace_leaf,
     rewrite_parts,
     to_canonical_type,
     write_number,
 )
-from sanitize.errors import InputRefused, suggest_names
+from sanitize.errors import InputRefused, suggest_columns
 from sanitize.kinds.field_names import is_searched, names_people, says_number
 from sanitize.pipeline.indexing.column_value_finder import ValueLeaf, list_cells
 from sanitize.pipeline.indexing.kept_columns import (
@@ -115,14 +115,16 @@ class StreamLayout:
         if not self.text_fields:
             self.text_fields.append(TextField(-1, self.main_path))
         paths = {parse_path(name): policy for name, policy in self.policies.items()}
-        # of columns, those that have a policy of their own
-        self.path_policies = Policies(
+        policies = Policies(
             {path.column: paths.get(LeafPath(path.column), "sanitize") for path in paths},
             {path: policy for path, policy in paths.items() if path.steps},
         )
         for path in paths:
-            check_path_policy(path, self.path_policies, self.main_path, self.roles)
-        self._divided_columns = {path.column for path in paths if path.steps}
+            check_path_policy(path, policies, self.main_path, self.roles)
+        # names of columns may have dots and brackets, too: every beginning may be a column
+        self._divided_columns = {
+            name[: match.start()] for name in self.policies for match in re.finditer(r"\.|\[", name)
+        }
         self._people_columns: dict[str, bool] = {}  # whether a column surely names people
         self._known_paths = {one.path for one in self.text_fields}
         self._column_numbers = {column: number for number, column in enumerate(self.seen_columns)}
@@ -155,8 +157,15 @@ class StreamLayout:
     def policy_at(self, path: LeafPath) -> str:
         """The policy of what is at a path: that of its column, or of the longest part of the path
         that has one of its own."""
-        by_path = self.path_policies.by_path if path.column in self._divided_columns else {}
-        return Policies({path.column: self.get_policy(path.column)}, by_path).at(path)
+        for length in range(len(path.steps), 0, -1) if self.is_divided(path.column) else ():
+            part = str(LeafPath(path.column, path.steps[:length]))
+            if part in self.policies:
+                return self.policies[part]
+        return self.get_policy(path.column)
+
+    def is_divided(self, column: str) -> bool:
+        """Whether parts of a column may have policies of their own."""
+        return column in self._divided_columns
 
     def select(self, column: str, value: Any, *policies: str) -> Any:
         """The parts of a value of a column that have one of these policies; `NOTHING` where it has
@@ -169,20 +178,31 @@ class StreamLayout:
     def _select_parts(
         self, path: LeafPath, value: Any, policy: str, policies: tuple[str, ...]
     ) -> Any:
-        policy = self.path_policies.by_path.get(path, policy)
+        policy = self.policies.get(str(path), policy) if path.steps else policy
         if isinstance(value, list):
-            step = LeafPath(path.column, (*path.steps, LIST_STEP))
-            parts = [self._select_parts(step, one, policy, policies) for one in value]
+            parts = [
+                self._select_parts(one, each, policy, policies) for one, each in _enter(path, value)
+            ]
             return [one for one in parts if one is not NOTHING]
         if isinstance(value, dict):
-            fields = {
-                name: self._select_parts(
-                    LeafPath(path.column, (*path.steps, get_step(str(name)))), one, policy, policies
-                )
-                for name, one in value.items()
+            fields = [
+                self._select_parts(one, each, policy, policies) for one, each in _enter(path, value)
+            ]
+            return {
+                name: one for name, one in zip(value, fields, strict=True) if one is not NOTHING
             }
-            return {name: one for name, one in fields.items() if one is not NOTHING}
         return value if policy in policies else NOTHING
+
+    def rewrite_parts(self, path: LeafPath, value: Any, encode: Callable[[Any, str], Any]) -> Any:
+        """The value with its dropped parts as nulls, and its pseudonymized ones as
+        `encode(part, path)` gives them."""
+        policy = self.policies.get(str(path), "") if path.steps else ""
+        if policy in ("drop", "pseudonymize"):
+            return None if policy == "drop" else encode(value, str(path))
+        if not isinstance(value, list | dict):
+            return value
+        parts = [self.rewrite_parts(one, each, encode) for one, each in _enter(path, value)]
+        return parts if isinstance(value, list) else dict(zip(value, parts, strict=True))
 
     def is_searched(self, name: str, value: Any) -> bool:
         """Whether a number or a date in a field of this name is searched."""
@@ -190,6 +210,12 @@ class StreamLayout:
             return False
         data_type = pa.date32() if isinstance(value, datetime.date) else pa.int64()
         return is_searched(name, data_type, self.opt_in_kinds)
+
+    def is_searched_type(self, path: LeafPath, data_type: pa.DataType) -> bool:
+        """Whether the numbers or dates at a path are searched."""
+        whole = pa.schema([pa.field(path.name, data_type)])
+        searched = partial(is_searched, opt_in_kinds=self.opt_in_kinds)
+        return bool(list_number_leaves(whole, searched))
 
     def add_column(self, column: str) -> bool:
         """Register a column; returns True if it is new."""
@@ -460,7 +486,7 @@ class DictBatch:
                         keyed
                         for text in iterate_leaf(value, steps[:-1])
                         if isinstance(text, str)
-                        for keyed in list_keyed_strings(text)
+                        for keyed in list_keyed_strings(text, one.path.name)
                     ]
                     for value in values
                 ]
@@ -565,15 +591,13 @@ class DictBatch:
             for (row, _), pseudonym in zip(rows_and_values, pseudonyms, strict=True):
                 copy_of_row(row)[name] = pseudonym
         encode = partial(_pseudonymize_value, key=key)
-        for path, policy in layout.path_policies.by_path.items():
-            if policy in ("pseudonymize", "drop"):
-                function = partial(encode, path=str(path)) if policy == "pseudonymize" else _drop
-                for row, record in enumerate(rows):
-                    if record is not None and path.column in record:
-                        record_copy = copy_of_row(row)
-                        record_copy[path.column] = replace_at_path(
-                            record_copy[path.column], path.steps, function
-                        )
+        for name in filter(layout.is_divided, text_columns.field_names):
+            for row, record in enumerate(rows):
+                if record is not None and name in record:
+                    record_copy = copy_of_row(row)
+                    record_copy[name] = layout.rewrite_parts(
+                        LeafPath(name), record_copy[name], encode
+                    )
         for name in dropped:
             for row, record in enumerate(rows):
                 if record is not None and name in record:
@@ -595,10 +619,13 @@ class DictBatch:
 
     def has_column(self, name: str) -> bool:
         """See `StreamBatch`."""
-        path = parse_path(name)
+        columns = [name[: match.start()] for match in re.finditer(r"\.|\[", name)]
         return any(
             record is not None
-            and (name in record or (path.steps and _has_path(record.get(path.column), path.steps)))
+            and (
+                name in record
+                or any(_has_path(LeafPath(one), record.get(one), name) for one in columns)
+            )
             for record in self.rows
         )
 
@@ -654,12 +681,14 @@ class ArrowBatch:
 
     def _list_policies(self, layout: StreamLayout) -> Policies:
         """The policies of the columns of the table, and of parts of them."""
-        by_path = dict[LeafPath, str]()
-        asked = layout.path_policies.by_path
-        for path, data_type in iterate_paths(canonical_schema(self.table.schema)) if asked else ():
-            if path in asked:
-                check_type(path, asked[path], data_type)
-                by_path[path] = asked[path]
+        by_path, asked = dict[LeafPath, str](), layout.policies
+        schema = canonical_schema(self.table.schema)
+        for path, data_type in iterate_paths(schema) if asked else ():
+            name = str(path)
+            if path.steps and name in asked and name not in schema.names:
+                is_searched = layout.is_searched_type(path, data_type)
+                check_type(path, asked[name], data_type, is_searched=is_searched)
+                by_path[path] = asked[name]
         return Policies(
             {name: self._get_policy(layout, name) for name in self.table.column_names}, by_path
         )
@@ -682,7 +711,7 @@ class ArrowBatch:
             ("user-column", layout.roles.user),
         ):
             if name is not None and name not in canonical.column_names:
-                suggestion = suggest_names(name, canonical.column_names)
+                suggestion = suggest_columns(name, canonical.column_names)
                 raise InputRefused(
                     f"{layout.reader}: there is no column {name}; {suggestion} Name the column with"
                     f" --{option} NAME."
@@ -876,7 +905,9 @@ def _is_list(steps: Steps) -> bool:
     return LIST_STEP in steps or JSON_STEP in steps
 
 
-def _combine_chunks(column: pa.ChunkedArray) -> pa.Array:
+def _combine_chunks(column: pa.ChunkedArray | pa.Array) -> pa.Array:
+    if not isinstance(column, pa.ChunkedArray):
+        return column
     return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
 
 
@@ -920,12 +951,23 @@ def _get_doc_id(value: Any, doc_no: int) -> str:
     return str(doc_no) if value is None or isinstance(value, dict | list) else _to_text(value)
 
 
-def _has_path(value: Any, steps: Steps) -> bool:
-    return any(True for _ in iterate_leaf(value, steps))
+def _has_path(path: LeafPath, value: Any, name: str) -> bool:
+    """Whether there is something at a path, which is inside `path`, in a value."""
+    if path.steps and str(path) == name:
+        return True
+    return isinstance(value, list | dict) and any(
+        _has_path(one, each, name) for one, each in _enter(path, value)
+    )
 
 
-def _drop(_: Any) -> None:
-    """What a dropped part of a value becomes."""
+def _enter(path: LeafPath, value: list[Any] | Row) -> Iterator[tuple[LeafPath, Any]]:
+    """What is inside a list or an object, each with its path."""
+    if isinstance(value, list):
+        inner = LeafPath(path.column, (*path.steps, LIST_STEP))
+        yield from ((inner, one) for one in value)
+    else:
+        for name, one in value.items():
+            yield LeafPath(path.column, (*path.steps, get_step(str(name)))), one
 
 
 def _pseudonymize_value(value: Any, path: str, key: Key) -> Any:
@@ -992,9 +1034,11 @@ def _list_value_cells(
 
 
 def _iterate_cells(value: Any, steps: Steps) -> Iterator[tuple[Steps, str | int]]:
-    """Every string and integer inside a value, with the steps to it."""
-    if isinstance(value, str | int) and not isinstance(value, bool):
+    """Every string and whole number inside a value, with the steps to it."""
+    if isinstance(value, str):
         yield steps, value
+    elif is_whole_number(value):
+        yield steps, int(value)
     elif isinstance(value, list):
         for inner in value:
             yield from _iterate_cells(inner, (*steps, LIST_STEP))

@@ -23,7 +23,11 @@ _FILE = "state.json"
 COMPONENT_LOG_FILE, COLUMN_VALUES_FILE = "component_pools.jsonl", "column_values.jsonl"
 QUARANTINE_FOLDER = "quarantine"
 # what a state is only valid for, in the order in which differences are reported
-_SETTINGS = {"plan_hash": "plan", "key_id": "key", "columns_hash": "roles of columns"}
+_SETTINGS = {
+    "plan_hash": "another plan",
+    "key_id": "another key",
+    "columns_hash": "other options for columns",
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -144,8 +148,7 @@ class StreamState:
         for name, described in _SETTINGS.items():
             if saved.get(name) != settings[name]:
                 raise UsageError(
-                    f"{folder}: was created with another {described}; use the same one, or a new"
-                    " --state"
+                    f"{folder}: was created with {described}; use the same, or a new --state"
                 )
         try:
             # an earlier version wrote no plan
