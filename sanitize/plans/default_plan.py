@@ -93,6 +93,8 @@ def choose_run_settings(
         for command in list_commands(remote_output.workspace_path(work, out)):
             if manifest_hash in command.get("manifest_sha256", ()):
                 earlier = Settings.from_json(command["settings"])
+        # a sample is often a trial before the whole
+        earlier = earlier if settings.append else replace(earlier, sample=1.0)
     return continue_settings(settings, earlier)
 
 
