@@ -238,7 +238,7 @@ JSON_CELLS: list[tuple[list[str | None], str]] = [
     (['{"phone": 3125550178, "n": 5}', None, " "], '{"phone": "[PHONE_NUMBER]", "n": 5}'),
     (['[{"author": "Zyq Blorbax"}]', "[]"], '[{"author": "[PERSON]"}]'),
     (['{"e": "at \\u0061nn.roe@example.com"}'], '{"e": "at [EMAIL_ADDRESS]"}'),
-    # half of the cells are no JSON: these are texts
+    # most of the cells are no JSON: all are texts
     (['{"phone": 3125550178, "n": 5}', "{5", "n/a"], '{"phone": [PHONE_NUMBER], "n": 5}'),
     (['{"phone": 3125550178}', "[]", "{5"], '{"phone": "[PHONE_NUMBER]"}'),
     (["[deleted]", "[sic]"], "[deleted]"),

@@ -80,7 +80,7 @@ def decide_column(name: str, counts: CellCounts) -> ColumnPolicy:
     """The policy of a column of plain strings, what it is taken for, and why."""
     people = ColumnPolicy(name=name, policy="pseudonymize", taken_for=PEOPLE, why="its name")
     text = ColumnPolicy(name=name, policy="sanitize", taken_for=TEXT)
-    if counts.json and 2 * counts.json >= counts.filled:
+    if 2 * counts.json > counts.filled:
         share = "all" if counts.json == counts.filled else "most"
         return replace(text, taken_for=JSON, why=f"{share} of its cells are JSON")
     has_names = counts.names >= _MIN_NAMES and 2 * counts.names >= counts.filled

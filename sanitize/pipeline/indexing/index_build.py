@@ -515,22 +515,16 @@ class IndexBuilder:
             for task_no, (low, high) in enumerate(corpus.task_ranges)
         ]
         results = self.tasks.run("column_cells", jobs)
-        columns = [
-            column_roles.decide_column(name, functools.reduce(operator.add, counts))
-            for name, *counts in zip(names, *(one.columns for one in results), strict=True)
-        ]
-        known_json = survey.layout.json_columns
         # inside JSON nothing but its key stands before a value
         has_keys = any(finder.use == "fields" for finder in corpus.detection_spec.finders)
+        columns = []
+        for name, *parts in zip(names, *(one.columns for one in results), strict=True):
+            counts = functools.reduce(operator.add, parts)
+            if not has_keys or name in survey.layout.json_columns:
+                counts = replace(counts, json=0)
+            columns.append(column_roles.decide_column(name, counts))
         return corpus.with_columns(
-            [
-                one
-                for one in columns
-                if one.policy == asked.get(one.name, one.policy)
-                and (
-                    one.taken_for != column_roles.JSON or (has_keys and one.name not in known_json)
-                )
-            ]
+            [one for one in columns if one.policy == asked.get(one.name, one.policy)]
         )
 
     def _check_kept_columns(
