@@ -57,8 +57,9 @@ class LeafPath:
 
     @property
     def name(self) -> str:
-        """The name of the field that the strings fill, or of the column."""
-        return [self.column, *self.field_names][-1]
+        """The name of the column; of a field inside one its name behind that of what it is in, such
+        as `user.name`, which says more than `name`."""
+        return join_names(*[self.column, *self.field_names][-2:])
 
     @property
     def stored(self) -> LeafPath:
@@ -66,6 +67,15 @@ class LeafPath:
         number."""
         is_part = self.steps[-1:] in ((JSON_STEP,), (NUMBER_STEP,))
         return LeafPath(self.column, self.steps[:-1]) if is_part else self
+
+
+def join_names(outer: str, name: str = "") -> str:
+    """The name of a field behind that of the field or column that it is in.
+
+    >>> join_names("phone"), join_names("phone", "number")
+    ('phone', 'phone.number')
+    """
+    return f"{outer}.{name}" if name else outer
 
 
 def get_step(field_name: str) -> str:

@@ -4,11 +4,12 @@ r"""Finder `fields`: values that the name of their field says to be of a kind.
     key inside JSON    `{"ssn": 456789012}`           the whole string, or the number
     key in a text      `contactPhone=3125550178`, `<mobileNo>3125550178</mobileNo>`
 
-Which names say which kind: sanitize/kinds/field_names.py. Values decide before names: a value that
-its kind does not accept (`Kind.is_field_value`) is not found, such as `iPhone 12` in a column
-`phone`. A field of people holds names or, where it is no name, a user name. `name` alone is the
-name of as many things as people: two to four words with capitals count there, none of which is an
-ordinary word, a place or an organization.
+Which names say which kind: sanitize/kinds/field_names.py. A field inside another one is named with
+it, since `phone.number` and `user.name` say more than `number` and `name`. Values decide before
+names: a value that its kind does not accept (`Kind.is_field_value`) is not found, such as
+`iPhone 12` in a column `phone`. A field of people holds names or, where it is no name, a user name.
+`name` alone is the name of as many things as people: two to four words with capitals count there,
+none of which is an ordinary word, a place or an organization.
 
 In texts, a key is up to three words before `:`, `=` or `=>`, or a tag; its value ends at a
 delimiter, or at the first blank where only that much is of the kind. Places, organizations and
@@ -34,6 +35,8 @@ from sanitize.kinds.field_names import (
     find_kind_of_field,
     is_ambiguous_people_name,
     is_name_of_names,
+    is_name_of_users,
+    names_people,
 )
 from sanitize.kinds.kind import all_kinds
 from sanitize.kinds.person import NO_PERSON_WORDS
@@ -47,6 +50,7 @@ _PERSON, _USER_NAME, _PHONE_NUMBER = "PERSON", "USER_NAME", "PHONE_NUMBER"
 # names of fields that are as often no people: `name` of a product, `user` of a chat
 _ANY_NAME, _ANY_USER = "name", "user"
 _FIELDS_ONLY = ("place", "organization", "credential")  # categories
+_PARTS_OF_NAMES = ("first", "last", "middle", "given", "family", "full")
 _WORD = r"[\p{L}_][\p{L}\p{N}\p{M}_.$-]*"
 _QUOTE = r"(?:\\*[\"'“”«»`])?"
 _SEPARATOR = r"[ \t]*(?::=|=>|[:=：＝])(?:\*{1,2}|</[a-z]{1,6}>)?[ \t]*"
@@ -64,7 +68,7 @@ _SPANS = {"text_no": pl.Int64, "start_byte": pl.Int64, "end_byte": pl.Int64, "ki
 class Fields(Finder):
     """Settings: `texts` (false: only fields and keys inside JSON, no keys in texts)."""
 
-    VERSION: ClassVar[int] = 2
+    VERSION: ClassVar[int] = 3
     supports_stream: ClassVar[bool] = True
     texts: bool = True
 
@@ -199,9 +203,17 @@ def _has_field_names(name: str) -> bool:
 
 
 def _read_name(name: str) -> str | None:
+    """The kind that a name says, `_ANY_NAME` or `_ANY_USER`; that of a field inside another one has
+    the name of that before a dot (`phone.number`)."""
+    outer, _, own = name.rpartition(".")
+    is_name = is_name_of_names(own) and is_ambiguous_people_name(own)
+    if is_name and (names_people(outer) or is_name_of_users(outer)):
+        return _PERSON  # `user.name`
+    if own in _PARTS_OF_NAMES and is_name_of_names(outer):
+        return _PERSON  # `name.first`
     kind = find_kind_of_field(name)
-    if kind is None and is_ambiguous_people_name(name):
-        return _ANY_NAME if is_name_of_names(name) else _ANY_USER
+    if kind is None and is_ambiguous_people_name(own):
+        return _ANY_NAME if is_name_of_names(own) else _ANY_USER
     return kind
 
 

@@ -263,3 +263,27 @@ def test_an_append_goes_on_with_a_column_of_json(tmp_path: Path) -> None:
     sanitize.run(path, tmp_path / "out", append=True, workers=1)
     published = [row["payload"] for row in read_rows(tmp_path / "out" / "data")]
     assert {*published} == {'{"phone": "[PHONE_NUMBER]"}', "call [PHONE_NUMBER]"}
+
+
+NAMED_BY_WHAT_IT_IS_IN = [
+    ({"user": {"name": "jdoe077"}}, "[USER_NAME]"),
+    ({"user": {"name": ZYQ}}, "[PERSON]"),
+    ({"name": {"first": "Zyq"}}, "[PERSON]"),
+    ({"phone": {"number": "3125550178"}}, "[PHONE_NUMBER]"),
+    ({"phones": [{"kind": "home"}]}, "home"),
+    ({"phone": {"number": 3125550178}}, None),
+    ({"ids": {"number": 3125550178}}, 3125550178),
+    ({"company": {"name": "Zyq Blorbax Ltd"}}, "Zyq Blorbax Ltd"),
+    ({"card": {"number": 4242424242424242}}, None),
+]
+
+
+@pytest.mark.parametrize(("value", "expected"), NAMED_BY_WHAT_IT_IS_IN)
+def test_a_field_is_named_with_what_it_is_in(value: Any, expected: Any, tmp_path: Path) -> None:
+    rows = [{"text": "Line.", "log": value} for _ in range(3)]
+    sanitize.run(write_json_lines(tmp_path / "in.jsonl", rows), tmp_path / "out", seed=1, workers=1)
+    streamed = list(sanitize.stream(iter(rows), seed=1))
+    frame = sanitize.redact(pl.DataFrame(rows), seed=1).to_dicts()
+    for row in (read_rows(tmp_path / "out" / "data")[0], streamed[0], frame[0]):
+        (inner,) = row["log"].values()
+        assert [*(inner[0] if isinstance(inner, list) else inner).values()] == [expected]

@@ -39,6 +39,7 @@ from sanitize.core.text_cells import (
     is_whole_number,
     iterate_leaf,
     iterate_paths,
+    join_names,
     list_keyed_strings,
     list_number_leaves,
     list_text_leaves,
@@ -912,18 +913,19 @@ def _combine_chunks(column: pa.ChunkedArray | pa.Array) -> pa.Array:
 
 
 def _list_number_texts(
-    column: pa.Array, rows: I64, name: str
+    column: pa.Array, rows: I64, *names: str
 ) -> Iterator[tuple[pa.LargeStringArray, I64]]:
     """The long numbers in a column and in its lists and structs, in digits, each with its row; of
-    floats those without a fraction. Not those that are cells, by the `name` of their field."""
+    floats those without a fraction. Not those that are cells, by the `names` of the column and of
+    their field."""
     if pa.types.is_large_list(column.type):
         yield from _list_number_texts(
-            column.flatten(), rows[np.asarray(pc.list_parent_indices(column))], name
+            column.flatten(), rows[np.asarray(pc.list_parent_indices(column))], *names
         )
     elif pa.types.is_struct(column.type):
         for field, part in zip(column.type, column.flatten(), strict=True):
-            yield from _list_number_texts(part, rows, field.name)
-    elif is_number_type(column.type) and says_number(name):
+            yield from _list_number_texts(part, rows, *names[-1:], field.name)
+    elif is_number_type(column.type) and says_number(join_names(*names)):
         return
     elif (
         pa.types.is_integer(column.type)
@@ -986,23 +988,25 @@ def _find_cell_paths(
     steps: Steps,
     field_names: set[str],
     is_searched: Callable[[str, Any], bool],
-    name: str = "",
+    *names: str,
 ) -> Iterator[Steps]:
     """The steps to every string or null inside a value, and to every number and date that is
-    searched (`is_searched` of the name of the innermost field, and the value); adds the names of
-    fields on the way to `field_names`."""
+    searched (`is_searched` of the name of its field, and the value); adds the names of fields on
+    the way to `field_names`. `names`: those of the column and of the field that the value fills."""
     if value is None or isinstance(value, str):
         yield steps
     elif isinstance(value, list):
         for inner in value:
-            yield from _find_cell_paths(inner, (*steps, LIST_STEP), field_names, is_searched, name)
+            yield from _find_cell_paths(
+                inner, (*steps, LIST_STEP), field_names, is_searched, *names
+            )
     elif isinstance(value, dict):
         field_names.update(value)
         for name, inner in value.items():
             yield from _find_cell_paths(
-                inner, (*steps, get_step(name)), field_names, is_searched, name
+                inner, (*steps, get_step(name)), field_names, is_searched, *names[-1:], name
             )
-    elif is_searched(name, value):
+    elif names and is_searched(join_names(*names), value):
         yield (*steps, NUMBER_STEP)
 
 
@@ -1047,19 +1051,19 @@ def _iterate_cells(value: Any, steps: Steps) -> Iterator[tuple[Steps, str | int]
             yield from _iterate_cells(inner, (*steps, get_step(str(name))))
 
 
-def _iterate_numbers(value: Any, name: str) -> Iterator[str]:
+def _iterate_numbers(value: Any, *names: str) -> Iterator[str]:
     """Every long number inside a value, in digits; of floats those without a fraction. Not those
-    that are cells, by the `name` of their field."""
+    that are cells, by the `names` of the column and of their field."""
     if isinstance(value, int | float):
         is_long = abs(value) >= _MIN_SEARCHED_NUMBER and value == value // 1
-        if is_long and not says_number(name):
+        if is_long and not says_number(join_names(*names)):
             yield str(int(value))
     elif isinstance(value, list):
         for inner in value:
-            yield from _iterate_numbers(inner, name)
+            yield from _iterate_numbers(inner, *names)
     elif isinstance(value, dict):
         for name, inner in value.items():
-            yield from _iterate_numbers(inner, name)
+            yield from _iterate_numbers(inner, *names[-1:], name)
 
 
 def _iterate_strings(value: Any, _name: str = "") -> Iterator[str]:
