@@ -180,7 +180,8 @@ class PlannedRun:
 
     def describe_settings(self) -> dict[str, Any]:
         """The settings that decide the output, for the manifest."""
-        settings = self.inputs.settings
+        settings, roles = self.inputs.settings, self.inputs.survey.roles
+        roles = roles if roles.is_chosen else settings.columns.roles
         return {
             "rows_per_shard": settings.rows_per_shard,
             "max_doc_bytes": settings.max_doc_bytes,
@@ -190,8 +191,8 @@ class PlannedRun:
             # without the shape: a later run recognises it again
             "roles": {
                 name: value
-                for name, value in asdict(settings.columns.roles).items()
-                if name != "shape"
+                for name, value in asdict(roles).items()
+                if name not in ("shape", "is_chosen")
             },
             # those that the user gave; the others follow from the input
             "policies": dict(settings.columns.policies),

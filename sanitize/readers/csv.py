@@ -28,7 +28,7 @@ from sanitize.readers.byte_streams import (
     read_guarded,
 )
 from sanitize.readers.staging_writer import RecordBatcher, StagingWriter
-from sanitize.readers.standard_form import TEXT_TYPE, find_faults
+from sanitize.readers.standard_form import TEXT_TYPE, find_faults, is_header
 from sanitize.readers.survey_types import (
     FileSurvey,
     InputUnit,
@@ -66,7 +66,8 @@ def survey_file(path: str, format: str, roles: Roles, max_doc_bytes: int) -> Fil
 
 def _read_header(path: str, format: str, main_column: str) -> tuple[str, list[str]]:
     """(separator, column names) of a file. Raises UnreadableFile where no separator gives a header
-    with the main text's column, or with those of a shape (record_shapes.py)."""
+    with the main text's column, with those of a shape (record_shapes.py), or with names as most
+    tables have them."""
     for separator in SEPARATORS[format]:
         with open_stream(path) as stream:
             try:
@@ -75,7 +76,11 @@ def _read_header(path: str, format: str, main_column: str) -> tuple[str, list[st
                 raise UnreadableFile("truncated") from None
         cells = _parse_cells(record, separator)[0] if record is not None else None
         if cells and (
-            main_column in cells or (main_column == "text" and recognize_shape(_text_schema(cells)))
+            main_column in cells
+            or (
+                main_column == "text"
+                and (recognize_shape(_text_schema(cells)) or (len(cells) > 1 and is_header(cells)))
+            )
         ):
             break
     else:

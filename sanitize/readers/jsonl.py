@@ -303,7 +303,7 @@ def stage_unit(
         if record is not None:
             reason = (
                 "no_text"
-                if main_source not in record
+                if main_source not in record and not layout.roles.is_chosen
                 else ""
                 if record.keys() <= names.keys()
                 else "new_column"

@@ -34,6 +34,23 @@ _RESERVED_NAMES = ("doc_no", "doc_id", "user_id")
 MAX_NESTING_LEVELS = 60
 
 
+# names of main texts, the likeliest first
+_TEXT_NAMES = (
+    "text content body message comment review description notes note question prompt answer"
+    " response summary abstract transcript details msg log title subject"
+).split()
+_NO_TEXT_NAME = re.compile(
+    r"(name|user|author|owner|sender|recipient|from|to|mail|email|phone|mobile|fax|address|street"
+    r"|city|zip|ssn|iban|password|code|status|type|kind|level)$"
+)
+# words in names of columns of tables that have no such column
+_HEADER_WORDS = (
+    "id uuid name firstname lastname email mail phone mobile address street city country zip date"
+    " time timestamp created updated url ip user username author type status category label level"
+    " price amount total quantity age gender"
+).split()
+
+
 def nesting_levels(data_type: pa.DataType) -> int:
     """The levels of a type in a Parquet schema: two for a list, one for a struct and for a plain
     value. Iterative: a type may be deep."""
@@ -317,15 +334,40 @@ def standardize_batch(
 
 
 def with_shape(roles: Roles, schema: pa.Schema) -> Roles:
-    """The roles with the texts of the shape of these columns, if the user named no text, there is
-    no column `text`, and they have one."""
-    if (
-        roles.text != Roles().text
-        or "text" in schema.names
-        or (shape := recognize_shape(schema)) is None
-    ):
+    """The roles with the texts of the shape of these columns, or else with the main text that
+    `choose_text` chooses, if the user named no text and there is no column `text`."""
+    if roles.text != Roles().text or "text" in schema.names:
         return roles
-    return replace(roles, text=shape.texts, shape=shape)
+    if (shape := recognize_shape(schema)) is not None:
+        return replace(roles, text=shape.texts, shape=shape)
+    chosen = choose_text(schema, roles)
+    return replace(roles, text=(chosen,), is_chosen=True) if chosen else roles
+
+
+def choose_text(schema: pa.Schema, roles: Roles) -> str | None:
+    """The main text of a file without a column `text`: the column that is called like one, else
+    the first column of strings that is not called like an id, a person or an address, else the
+    first one; of columns without strings a text inside one. None where there is no text."""
+    candidates = list_text_candidates(schema, roles)
+    if not candidates:
+        return None
+    columns = [one for one in candidates if one in schema.names]
+    by_name = {one.lower(): one for one in reversed(columns)}
+    named = next((by_name[name] for name in _TEXT_NAMES if name in by_name), None)
+    others = (one for one in columns if not _NO_TEXT_NAME.search(one.lower()))
+    return named or next(others, (columns or candidates)[0])
+
+
+def is_header(cells: list[str]) -> bool:
+    """Whether the first record of a table has names of columns: different ones that begin with a
+    letter, at least one of which many tables have."""
+    names = [cell.strip() for cell in cells]
+    words = {word for name in names for word in re.split(r"[\W_]+", name.lower())}
+    return (
+        len({*names}) == len(names)
+        and all(re.fullmatch(r"(?:[^\W\d][^@\r\n]{0,60})?", name) for name in names)
+        and not words.isdisjoint((*_TEXT_NAMES, *_HEADER_WORDS))
+    )
 
 
 def find_faults(

@@ -404,15 +404,17 @@ def _may_be_turns(data_type: pa.DataType) -> bool:
 
 def _find_shape(files: Sequence[InputFile], roles: Roles, indexed: IndexedInput | None) -> Roles:
     """The roles with the shape of the earlier input, else of the first file with columns that it
-    does not define itself."""
+    does not define itself; where no file has a shape or a column `text`, with the main text that
+    the first one shows."""
     if indexed:
         return with_shape(roles, indexed.schema)
-    schemas = [
-        file.survey.schema
-        for file in files
-        if file.survey is not None and not file.survey.column_mapping
-    ]
-    return with_shape(roles, schemas[0]) if schemas else roles
+    surveys = [file.survey for file in files if file.survey is not None]
+    schemas = [survey.schema for survey in surveys if not survey.column_mapping]
+    if not schemas:
+        return roles
+    found = with_shape(roles, schemas[0])
+    has_texts = any(survey.column_mapping or "text" in survey.schema.names for survey in surveys)
+    return roles if found.is_chosen and has_texts else found
 
 
 def _name_main_text(mapping: ColumnMapping, main_name: str) -> ColumnMapping:

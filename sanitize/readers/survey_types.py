@@ -28,7 +28,7 @@ REASONS = {
     "new_column": "it has a key that no sampled record of its file has",
     "no_header": (
         "its first line does not name each of its columns once, including the main text's column"
-        " (set by --text-column)"
+        " (set by --text-column) or others that tables often have"
     ),
     "no_text": "it has no main text",
     "no_turns": "its conversation has no turns",
@@ -81,6 +81,8 @@ class Roles:
     id: str | None = None
     split: str = "file"
     shape: RecordShape | None = None
+    # the survey chose the main text, because the user named none: not every record has to have it
+    is_chosen: bool = field(default=False, repr=False)
 
     def __post_init__(self) -> None:
         if self.split not in TEXT_SPLITS:

@@ -142,7 +142,7 @@ CASES = (
     ),
     Case(
         "no such text column",
-        "run bodies.jsonl -o out --plan redact",
+        "run bodies.jsonl -o out --plan redact --text-column texts",
         r"Name the column with (--text-column 'body')\.",
         ["run bodies.jsonl -o out --plan redact {0}"],
         2,

@@ -13,6 +13,7 @@ import pytest
 
 import sanitize
 from sanitize.core.command_results import ColumnPolicy
+from sanitize.errors import SanitizeError
 from sanitize.stages.column_counts import CellCounts
 from tests.support import read_rows, write_json_lines
 
@@ -153,3 +154,52 @@ def test_counts_of_tasks_are_joined() -> None:
     few, many = (CellCounts(filled=2, distinct=tuple(range(no))) for no in (2, 300))
     assert (few + few).distinct == (0, 1) and (few + few).filled == 4
     assert (few + many).distinct is None and (many + few).distinct is None
+
+
+# columns of strings without one called text, and which of them is the main text
+MAIN_TEXTS = [
+    (["level", "message", "service"], "message"),
+    (["title", "body"], "body"),
+    (["first_name", "email", "remark"], "remark"),
+    (["id", "email", "Notes"], "Notes"),
+    (["email", "first_name"], "email"),
+]
+
+
+@pytest.mark.parametrize(("names", "main"), MAIN_TEXTS)
+@pytest.mark.parametrize("suffix", ["csv", "jsonl", "parquet"])
+def test_a_table_without_a_column_text(
+    suffix: str, names: list[str], main: str, tmp_path: Path
+) -> None:
+    rows = [{name: f"{name} {no} at 312-555-0178" for name in names} for no in range(12)]
+    path, frame = tmp_path / f"in.{suffix}", pl.DataFrame(rows)
+    writers = {"csv": frame.write_csv, "jsonl": frame.write_ndjson, "parquet": frame.write_parquet}
+    writers[suffix](path)
+    result = sanitize.run(path, tmp_path / "out", seed=1, workers=1)
+    assert any(f"the main text is {main}, since" in note for note in result.notes)
+    assert next(one for one in result.columns if one.name == main).why.startswith("the main text")
+    published = read_rows(tmp_path / "out" / "data")
+    assert "0178" not in str(published)
+    manifest = json.loads((tmp_path / "out" / "manifest.json").read_text())
+    assert manifest["settings"]["roles"]["text"] == [main]
+    new = [{**row, names[0]: "more"} for row in rows]
+    appended = write_json_lines(tmp_path / "new.jsonl", new)
+    sanitize.run(appended, tmp_path / "out", append=True, workers=1)
+    assert len(read_rows(tmp_path / "out" / "data")) == 24
+
+
+def test_a_record_may_lack_a_main_text_that_was_chosen(tmp_path: Path) -> None:
+    rows = [{"message": "call 312-555-0178"}, {"event": "start"}] * 6
+    path = write_json_lines(tmp_path / "in.jsonl", rows)
+    result = sanitize.run(path, tmp_path / "out", seed=1, workers=1)
+    assert (result.documents_out, result.quarantined) == (12, 0)
+    with pytest.raises(SanitizeError, match="quarantine"):
+        sanitize.run(path, tmp_path / "named", text_column="message", workers=1)
+
+
+def test_a_table_without_a_header_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "in.csv"
+    for content in ("Call Ann,1\nBob,2\n", "hello there,some words\na,b\n", "a@b.example,x\n"):
+        path.write_text(content)
+        with pytest.raises(SanitizeError, match="first line"):
+            sanitize.run(path, tmp_path / "out", workers=1)

@@ -133,7 +133,7 @@ def test_rows_that_are_missing_are_told() -> None:
             pa.table([pa.array(["a"]), pa.array(["b"])], names=["text", "text"]),
             "two columns have the same name",
         ),
-        (pl.DataFrame({"notes": ["a"]}), "the data: there is no column text"),
+        (pl.DataFrame({"n": [1]}), "the data: there is no column text"),
         (pl.DataFrame({"text": []}, schema={"text": pl.String}), "the input holds no record"),
         ([1, 2], "run: inputs is a list"),
     ],

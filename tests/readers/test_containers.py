@@ -660,7 +660,7 @@ def test_a_folder_of_datasets(tmp_path: Path) -> None:
         ("a.csv", b"text,n\ra,1\r", Roles(), "lines end with LF or CRLF"),
         (
             "a.csv",
-            b"body,n\na,1\n",
+            b"hue,n\na,1\n",
             Roles(),
             "Name the main text's column with --text-column NAME, or put a line of names first",
         ),

@@ -445,12 +445,19 @@ def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> 
         (
             "a.jsonl",
             to_json_lines([{"texts": "Call Ann"}]),
-            Roles(),
+            Roles(text=("txts",)),
             UsageError,
             (
-                "there is no column text; did you mean texts? Known: texts. Name the column with"
+                "there is no column txts; did you mean texts? Known: texts. Name the column with"
                 " --text-column 'texts'."
             ),
+        ),
+        (
+            "a.jsonl",
+            to_json_lines([{"size": 1}]),
+            Roles(),
+            UsageError,
+            "there is no column text; known: size. Name the column with --text-column NAME.",
         ),
         (
             "a.jsonl",

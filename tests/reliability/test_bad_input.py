@@ -405,8 +405,8 @@ def test_an_unreadable_file_counts_as_one_record_and_by_its_bytes(tmp_path: Path
 def test_missing_column_is_reported_when_no_file_has_it(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    write_file(tmp_path / "in" / "a.parquet", to_parquet(pa.table({"body": ["a"]})))
-    write_file(tmp_path / "in" / "b.jsonl", to_jsonl({"body": "a"}))
+    write_file(tmp_path / "in" / "a.parquet", to_parquet(pa.table({"size": [1]})))
+    write_file(tmp_path / "in" / "b.jsonl", to_jsonl({"size": 2}))
     monkeypatch.setattr(
         sys, "argv", ["sanitize", "run", str(tmp_path / "in"), "-o", str(tmp_path / "out")]
     )
@@ -414,7 +414,7 @@ def test_missing_column_is_reported_when_no_file_has_it(
         main.main()
     assert (
         exit_error.value.code == 2
-        and "there is no column text; known: body. Name the column with --text-column 'body'."
+        and "there is no column text; known: size. Name the column with --text-column NAME."
         in capsys.readouterr().err
     )
 

@@ -293,6 +293,11 @@ class IndexBuilder:
                     create_inputs,
                     functools.partial(self._survey_inputs, input_set),
                 )
+        if inputs.survey.roles.is_chosen:
+            inputs.notes.append(
+                f"the main text is {inputs.survey.layout.main_path}, since no column is called"
+                " text; --text-column names another"
+            )
         if count := inputs.survey.files_without_split:
             inputs.notes.append(
                 f"files in train whose paths name no split: {count:,} (known are train, validation,"
