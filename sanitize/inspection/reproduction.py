@@ -30,7 +30,7 @@ from sanitize.pipeline.run import run_plan
 from sanitize.pipeline.run_state import plan_run
 from sanitize.plans.plan import Plan
 from sanitize.plans.python_api import public_function
-from sanitize.plans.settings import DESCRIPTION_SETTINGS, Settings
+from sanitize.plans.settings import DESCRIPTION_SETTINGS, Settings, list_given_roles
 from sanitize.storage import private_folder, remote_output
 from sanitize.storage.corpus import Corpus
 from sanitize.storage.disk_errors import translate_disk_errors
@@ -113,6 +113,7 @@ class _ManifestRoles(BaseModel):
     user: str | None
     id: str | None
     split: str = "file"
+    is_chosen: bool = False
 
 
 class _ManifestSettings(BaseModel):
@@ -213,7 +214,7 @@ def replay(
         name: given_texts[name] for name in DESCRIPTION_SETTINGS if given_texts.get(name)
     }
     settings = Settings.of_columns(
-        original.settings.roles.model_dump(),
+        list_given_roles(original.settings.roles.model_dump()),
         (
             {column.name: column.policy for column in original.columns}
             if original.settings.policies is None

@@ -188,11 +188,11 @@ class PlannedRun:
             "max_doc_matches": settings.max_doc_matches,
             "verify": settings.verify,
             "sample": settings.sample,
-            # without the shape: a later run recognises it again
+            # without the shape: a later run recognises it again, and chooses the main text again
             "roles": {
                 name: value
                 for name, value in asdict(roles).items()
-                if name not in ("shape", "is_chosen")
+                if name != "shape" and (name != "is_chosen" or value)
             },
             # those that the user gave; the others follow from the input
             "policies": dict(settings.columns.policies),

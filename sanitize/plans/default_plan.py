@@ -11,7 +11,13 @@ from typing import Any
 
 from sanitize.errors import OutputBroken, PlanError, UsageError, shell_quote
 from sanitize.plans.plan import DEFAULT_PLAN, Plan, load_plan, without_description
-from sanitize.plans.settings import COLUMN_SETTINGS, POLICIES, Settings, flag_of
+from sanitize.plans.settings import (
+    COLUMN_SETTINGS,
+    POLICIES,
+    Settings,
+    flag_of,
+    list_given_roles,
+)
 from sanitize.plans.shipped_plans import EARLIER_NAMES, plan_names
 from sanitize.storage import remote_output
 from sanitize.storage.files import read_json
@@ -102,7 +108,7 @@ def _read_column_options(recorded: object) -> Settings | None:
     """The options for columns in the settings of a manifest; None where it has none."""
     match recorded:
         case {"roles": {"text": [*_], "user": _, "id": _} as roles, "policies": dict(policies)}:
-            return Settings.of_columns(roles, policies)
+            return Settings.of_columns(list_given_roles(roles), policies)
     return None
 
 

@@ -219,6 +219,7 @@ def _choice(
 
 
 POLICIES = ("sanitize", "keep", "pseudonymize", "drop")
+_DEFAULT_TEXTS = ("text",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +233,7 @@ class Settings:
     """
 
     text_column: tuple[str, ...] = _option(
-        ("text",), "the main text, then further ones (default: text)", _read_names, "COLUMN"
+        _DEFAULT_TEXTS, "the main text, then further ones (default: text)", _read_names, "COLUMN"
     )
     user_column: str | None = _option(
         None, "the author (default: user_id, or a mail's From)", _read_text, "COLUMN"
@@ -380,7 +381,7 @@ class Settings:
         for name, option in _ALL_OPTIONS.items():
             object.__setattr__(self, name, option.read(flag_of(name), getattr(self, name)))
         if not self.text_column:
-            object.__setattr__(self, "text_column", ("text",))
+            object.__setattr__(self, "text_column", _DEFAULT_TEXTS)
         if self.engine != "spark" and (self.master or self.remote):
             raise UsageError(
                 "--master and --remote give the address of Spark; use them with --engine spark"
@@ -567,6 +568,12 @@ _HELP_BY_COMMAND = {
     ): "processes that find values in parallel; the order of records stays (default: 1)",
     ("index", "replace"): "build the index again if the folder holds that of another input",
 }
+
+
+def list_given_roles(roles: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Of the roles in a manifest those that the user gave: a main text that the run chose is chosen
+    again."""
+    return {**roles, "text": _DEFAULT_TEXTS} if roles.get("is_chosen") else roles
 
 
 def flag_of(name: str) -> str:

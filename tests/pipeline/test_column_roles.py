@@ -193,6 +193,11 @@ def test_a_record_may_lack_a_main_text_that_was_chosen(tmp_path: Path) -> None:
     path = write_json_lines(tmp_path / "in.jsonl", rows)
     result = sanitize.run(path, tmp_path / "out", seed=1, workers=1)
     assert (result.documents_out, result.quarantined) == (12, 0)
+    again = sanitize.replay(tmp_path / "out", path, tmp_path / "again", workers=1)
+    assert again.same and again.published
+    new = write_json_lines(tmp_path / "new.jsonl", [{"event": "stop"}, {"message": "bye"}])
+    appended = sanitize.run(new, tmp_path / "out", append=True, workers=1)
+    assert (appended.documents_out, appended.quarantined) == (14, 0)
     with pytest.raises(SanitizeError, match="quarantine"):
         sanitize.run(path, tmp_path / "named", text_column="message", workers=1)
 
