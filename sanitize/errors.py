@@ -217,8 +217,8 @@ _COLUMN_NAME = re.compile(r"[^\W\d][\w -]{0,39}(?:(?:\[\])*\.[^\W\d][\w-]{0,39}|
 
 
 def suggest_columns(word: str, names: Iterable[str]) -> str:
-    """`suggest_names` for columns and paths inside them: of the data only names of letters, such as
-    no address and no number is, are printed."""
+    """`suggest_names` for columns and paths inside them. Names come from the data: only those that
+    begin with a letter and have no signs are printed, which leaves out addresses and numbers."""
     return suggest_names(word, filter(_COLUMN_NAME.fullmatch, names))
 
 

@@ -10,7 +10,9 @@ finding a leaf copies no text.
 from __future__ import annotations
 
 import datetime
+import decimal
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
@@ -485,9 +487,10 @@ def write_number(value: Any) -> str | None:
 
 
 def is_whole_number(value: Any) -> bool:
-    """True for integers, and for floats without a fraction that have all digits of one."""
-    if isinstance(value, float):
-        return abs(value) < _MAX_WHOLE_FLOAT and value == int(value)
+    """True for integers, and for floats and decimals without a fraction that have all digits of
+    one."""
+    if isinstance(value, float | decimal.Decimal):
+        return math.isfinite(value) and abs(float(value)) < _MAX_WHOLE_FLOAT and value == int(value)
     return isinstance(value, int) and not isinstance(value, bool)
 
 

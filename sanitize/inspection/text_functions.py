@@ -421,6 +421,8 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     searched_types = partial(is_searched, opt_in_kinds=plan.detection_spec.opt_in_kinds)
     leaves = [*list_text_leaves(schema), *list_number_leaves(schema, searched_types)]
     searched = {leaf.column for leaf in leaves}
+    # also columns without texts in which a part is left out
+    searched |= {path.column for path, _ in iterate_paths(schema) if str(path) in settings.policies}
     return rest.with_columns(
         _cast_texts(clean[name], rest[name].dtype).alias(name)
         for name in rest.columns

@@ -86,7 +86,10 @@ def find_kind_of_field(name: str) -> str | None:
     >>> [find_kind_of_field(name) for name in ("customerEmail", "SSN", "電話番号", "email_count")]
     ['EMAIL_ADDRESS', 'US_SSN', 'PHONE_NUMBER', None]
     """
-    return _find_kind(name, tuple(all_kinds())) if len(name) <= _MAX_NAME_LENGTH else None
+    kinds, own = tuple(all_kinds()), name.rpartition(".")[2]
+    # `phone.number`; the name of a field alone where what it is in says nothing: `n.ssn`
+    names = (one for one in dict.fromkeys([name, own]) if len(one) <= _MAX_NAME_LENGTH)
+    return next(filter(None, (_find_kind(one, kinds) for one in names)), None)
 
 
 @functools.lru_cache(maxsize=1 << 16)

@@ -7,9 +7,10 @@ same: another plan on the same WORK only repeats what follows the index.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import time
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any, TypeVar, Unpack, overload
@@ -422,7 +423,7 @@ def run_with_settings(
     held_locks: Collection[str] = (),
     notes: Sequence[str] = (),
 ) -> RunResult:
-    """`run` with its settings as one object; `notes` come first in the result. With `keep_input` an
+    """`run` with its settings as one object; `notes` are part of the result. With `keep_input` an
     input that has changed since it was indexed is refused, even with `--replace`. `held_locks`: the
     real paths of the folders, WORK or OUT, whose locks the caller holds."""
     inputs = [inputs] if isinstance(inputs, str | Path) else inputs
@@ -443,22 +444,37 @@ def run_with_settings(
         with custom_kinds(plan.custom_kinds):
             check_listed_kinds(settings.known, plan.find.kinds, plan.name)
     plan = plan.with_known_values(settings.known)
-    with IndexBuilder(
-        inputs,
-        work,
-        settings,
-        plan.detection_spec,
-        keep_input=keep_input,
-        held_locks=held_locks,
-        # the folder in WORK stays private; the uploaded copy is the published one
-        keeps_output_private=remote is not None,
-    ) as builder:
+    with (
+        _explain_options(notes),
+        IndexBuilder(
+            inputs,
+            work,
+            settings,
+            plan.detection_spec,
+            keep_input=keep_input,
+            held_locks=held_locks,
+            # the folder in WORK stays private; the uploaded copy is the published one
+            keeps_output_private=remote is not None,
+        ) as builder,
+    ):
         builder.inputs.notes.extend(notes)
         if remote is not None:
             return _run_to_url(builder, plan, out, remote)
         result = run_plan(builder, plan_run(builder, plan, out))
         builder.delete_fetched_inputs()
         return result
+
+
+@contextlib.contextmanager
+def _explain_options(notes: Sequence[str]) -> Iterator[None]:
+    """Within it, the notes are part of a UsageError: it may be about an option that an earlier
+    command gave."""
+    try:
+        yield
+    except UsageError as error:
+        if not notes or type(error) is not UsageError:
+            raise
+        raise UsageError(f"{error} (note: {'; '.join(notes)})") from error
 
 
 def _run_to_url(

@@ -120,8 +120,12 @@ def continue_settings(settings: Settings, earlier: Settings) -> tuple[Settings, 
         if all(getattr(settings, name) == getattr(default, name) for name in group):
             values = {name: getattr(earlier, name) for name in group}
             taken |= {name: one for name, one in values.items() if one != getattr(default, name)}
+    # a column that is named now decides about its parts, too
+    given = tuple(mark for name in settings.policies for mark in (f"{name}.", f"{name}["))
     kept = {
-        name: policy for name, policy in earlier.policies.items() if name not in settings.policies
+        name: policy
+        for name, policy in earlier.policies.items()
+        if name not in settings.policies and not name.startswith(given)
     }
     options = [
         flag_of(name) if one is True else f"{flag_of(name)} {_write_value(one)}"
@@ -134,8 +138,8 @@ def continue_settings(settings: Settings, earlier: Settings) -> tuple[Settings, 
         names = (name for name, given in kept.items() if given == policy)
         taken[policy] = (*getattr(settings, policy), *names)
     words = (
-        f"goes on with the options of before: {', '.join(options)}; other ones for the same columns"
-        " take their place, and a new -o has none"
+        f"used again from the last run: {', '.join(options)}; give other options for these columns"
+        " to change them, or write to a new -o"
     )
     return replace(settings, **taken), [words]
 

@@ -248,7 +248,7 @@ class Settings:
         "WHAT",
     )
     sanitize: tuple[str, ...] = _option(
-        (), "sanitize this column (default: all text columns)", _read_names, "COLUMN"
+        (), "sanitize this column or field (default: all text columns)", _read_names, "COLUMN"
     )
     keep: tuple[str, ...] = _option(
         (),
@@ -257,7 +257,10 @@ class Settings:
         "COLUMN",
     )
     pseudonymize: tuple[str, ...] = _option(
-        (), "replace each text by a keyed code (default: user_id)", _read_names, "COLUMN"
+        (),
+        "replace each text of this column or field by a keyed code (default: user_id)",
+        _read_names,
+        "COLUMN",
     )
     drop: tuple[str, ...] = _option((), "leave this column or field out", _read_names, "COLUMN")
     seed: int | None = _option(

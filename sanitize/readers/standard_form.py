@@ -40,14 +40,15 @@ _TEXT_NAMES = (
     " response summary abstract transcript details msg log title subject"
 ).split()
 _NO_TEXT_NAME = re.compile(
-    r"(name|user|author|owner|sender|recipient|from|to|mail|email|phone|mobile|fax|address|street"
+    r"(name|user|author|owner|sender|recipient|^from|^to|mail|email|phone|mobile|fax|address|street"
     r"|city|zip|ssn|iban|password|code|status|type|kind|level)$"
 )
 # words in names of columns of tables that have no such column
 _HEADER_WORDS = (
-    "id uuid name firstname lastname email mail phone mobile address street city country zip date"
-    " time timestamp created updated url ip user username author type status category label level"
-    " price amount total quantity age gender"
+    "id uuid name firstname lastname first last full given family middle email mail phone mobile"
+    " number no code address street city country zip date of birth time timestamp at created updated"
+    " url ip user username author type status category label level price amount total quantity age"
+    " gender"
 ).split()
 
 
@@ -360,14 +361,22 @@ def choose_text(schema: pa.Schema, roles: Roles) -> str | None:
 
 def is_header(cells: list[str]) -> bool:
     """Whether the first record of a table has names of columns: different ones that begin with a
-    letter, at least one of which many tables have."""
-    names = [cell.strip() for cell in cells]
-    words = {word for name in names for word in re.split(r"[\W_]+", name.lower())}
+    letter, a third of which are names that many tables have."""
+    names = [name for cell in cells if (name := cell.strip())]
+    known = sum(map(_is_usual_name, names))
+    is_name = re.compile(r"[^\W\d][^@\r\n]{0,60}")
     return (
         len({*names}) == len(names)
-        and all(re.fullmatch(r"(?:[^\W\d][^@\r\n]{0,60})?", name) for name in names)
-        and not words.isdisjoint((*_TEXT_NAMES, *_HEADER_WORDS))
+        and all(map(is_name.fullmatch, names))
+        and (known > 0 and len(names) <= 3 * known)
     )
+
+
+def _is_usual_name(name: str) -> bool:
+    """Whether many tables have a column of this name: `email`, `customer_id`, `Zip Code`."""
+    words = re.split(r"[\W_]+|(?<=[a-z])(?=[A-Z])", name)
+    is_known = [word.lower() in _HEADER_WORDS or word.lower() in _TEXT_NAMES for word in words]
+    return all(is_known) if " " in name else is_known[-1]
 
 
 def find_faults(

@@ -407,7 +407,8 @@ def _find_shape(files: Sequence[InputFile], roles: Roles, indexed: IndexedInput 
     does not define itself; where no file has a shape or a column `text`, with the main text that
     the first one shows."""
     if indexed:
-        return with_shape(roles, indexed.schema)
+        found = with_shape(roles, indexed.schema)
+        return dataclasses.replace(found, text=(indexed.main_text,)) if found.is_chosen else found
     surveys = [file.survey for file in files if file.survey is not None]
     schemas = [survey.schema for survey in surveys if not survey.column_mapping]
     if not schemas:

@@ -166,11 +166,12 @@ class StagingLayout:
 @dataclass(frozen=True, kw_only=True)
 class IndexedInput:
     """What an existing index already covers when files are added to it: its schema in standard
-    form, and the paths to skip."""
+    form, the paths to skip, and its main text."""
 
     schema: pa.Schema
     known_paths: frozenset[str]
     features: Mapping[str, Any] = field(default_factory=dict)
+    main_text: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)

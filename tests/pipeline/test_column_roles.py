@@ -202,9 +202,27 @@ def test_a_record_may_lack_a_main_text_that_was_chosen(tmp_path: Path) -> None:
         sanitize.run(path, tmp_path / "named", text_column="message", workers=1)
 
 
+HEADERLESS = "Maria Kowalska,Main Street 5,Springfield\nJon Doe,Elm Street 7,Springfield\n"
+
+
+def test_an_append_goes_by_the_main_text_that_was_chosen(tmp_path: Path) -> None:
+    for name, row in (("1", {"body": "b"}), ("2", {"body": "b", "content": "c"})):
+        write_json_lines(tmp_path / "in" / f"{name}.jsonl", [row] * 3)
+    sanitize.run(tmp_path / "in", tmp_path / "out", workers=1)
+    write_json_lines(tmp_path / "in" / "3.jsonl", [{"body": "d", "content": "e"}] * 3)
+    assert (
+        sanitize.run(tmp_path / "in", tmp_path / "out", append=True, workers=1).documents_out == 9
+    )
+
+
 def test_a_table_without_a_header_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "in.csv"
-    for content in ("Call Ann,1\nBob,2\n", "hello there,some words\na,b\n", "a@b.example,x\n"):
+    for content in (
+        "Call Ann,1\nBob,2\n",
+        "hello there,some words\na,b\n",
+        "a@b.example,x\n",
+        HEADERLESS,
+    ):
         path.write_text(content)
         with pytest.raises(SanitizeError, match="first line"):
             sanitize.run(path, tmp_path / "out", workers=1)

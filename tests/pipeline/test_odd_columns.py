@@ -275,6 +275,8 @@ NAMED_BY_WHAT_IT_IS_IN = [
     ({"ids": {"number": 3125550178}}, 3125550178),
     ({"company": {"name": "Zyq Blorbax Ltd"}}, "Zyq Blorbax Ltd"),
     ({"card": {"number": 4242424242424242}}, None),
+    ({"n": {"ssn": 536221200}}, None),
+    ({"hashed": {"phone": "3125550178"}}, "[PHONE_NUMBER]"),
 ]
 
 

@@ -99,6 +99,7 @@ def test_run_and_streams_agree(
         ("tags[]", ["q77"], "tags[][]"),
         ("my", {"[]": "q77"}, r"my.\[]"),
         ("deep", [[{"by": "q77", "n": 1}], []], "deep[][].by"),
+        ("n", {"by": "q77", "ok": True}, "n.by"),
     ],
 )
 @pytest.mark.parametrize("policy", ["drop", "pseudonymize", "keep"])
@@ -116,6 +117,68 @@ def test_odd_names_and_columns_without_other_texts(
         published == streamed == sanitize.redact(pl.DataFrame(rows), seed=1, **options).to_dicts()
     )
     assert ("q77" in str(published)) == (policy == "keep")
+
+
+@pytest.mark.parametrize(
+    ("value", "path"),
+    [
+        ({"lat": 1.5, "ok": True}, "geo.lat"),
+        ({"lat": None, "ok": True}, "geo.ok"),
+        ([1.5], "geo[]"),
+    ],
+)
+def test_a_part_without_texts_is_dropped(value: Any, path: str, tmp_path: Path) -> None:
+    rows = [{"text": "Line.", "geo": value}] * 2
+    source = write_json_lines(tmp_path / "in.jsonl", rows)
+    sanitize.run(source, tmp_path / "out", drop=path)
+    (published, _) = read_rows(tmp_path / "out" / "data")
+    (streamed, _) = sanitize.stream(iter(rows), drop=path)
+    assert published["geo"] == streamed["geo"]
+    assert sanitize.redact(pl.DataFrame(rows), drop=path)["geo"].to_list()[0] == streamed["geo"]
+    assert "1.5" not in str(streamed) and (path != "geo.ok" or "True" not in str(streamed))
+
+
+def test_a_name_of_a_column_is_no_path(tmp_path: Path) -> None:
+    rows = [{"text": "Line.", "meta.note": "a", "meta": {"note": f"call {PHONE}"}}] * 2
+    source = write_json_lines(tmp_path / "in.jsonl", rows)
+    sanitize.run(source, tmp_path / "out", keep="meta.note")
+    published = [row["meta"]["note"] for row in read_rows(tmp_path / "out" / "data")]
+    streamed = [row["meta"]["note"] for row in sanitize.stream(iter(rows), keep="meta.note")]
+    assert published == streamed == ["call [PHONE_NUMBER]"] * 2
+
+
+def test_decimals_of_a_stream_are_values() -> None:
+    rows = [{"text": "call 536221200", "ssn": decimal.Decimal("536221200")}]
+    assert list(sanitize.stream(iter(rows))) == [{"text": "call [US_SSN]", "ssn": None}]
+
+
+def test_a_part_of_a_nested_id_is_dropped() -> None:
+    table = pl.DataFrame({"text": ["x"], "doc_id": [{"k": "a", "secret": "q77"}]}).to_arrow()
+    (batch,) = sanitize.stream(table, drop="doc_id.secret")
+    assert batch.to_pylist() == [{"text": "x", "doc_id": {"k": "a", "secret": None}}]
+
+
+def test_a_column_that_is_named_now_decides_about_its_parts(tmp_path: Path) -> None:
+    source = write_json_lines(tmp_path / "in.jsonl", make_rows())
+    sanitize.run(source, tmp_path / "out", keep="meta.refs[].mail")
+    sanitize.run(source, tmp_path / "out", drop="meta", replace=True)
+    assert "meta" not in read_rows(tmp_path / "out" / "data")[0]
+    other = write_json_lines(tmp_path / "other.jsonl", [{"text": "Line."}])
+    with pytest.raises(UsageError, match="there is no such column.*used again from the last run"):
+        sanitize.run(other, tmp_path / "out", replace=True)
+
+
+@pytest.mark.parametrize("option", ["drop", "keep", "sanitize"])
+def test_an_append_refuses_another_option(option: str, tmp_path: Path) -> None:
+    rows = [{"text": "Line.", "author": ZYQ, "posted": "Anna Roe"} for _ in range(9)]
+    source = write_json_lines(tmp_path / "1.jsonl", rows)
+    second = write_json_lines(tmp_path / "2.jsonl", rows[:2])
+    for column in ("author", "posted"):
+        out = tmp_path / f"{option}-{column}"
+        sanitize.run(source, out, workers=1)
+        options: dict[str, Any] = {option: column}
+        with pytest.raises((UsageError, LeakFound)):
+            sanitize.run(second, out, append=True, workers=1, **options)
 
 
 @pytest.mark.parametrize("number", [float, decimal.Decimal])

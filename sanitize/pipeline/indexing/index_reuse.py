@@ -67,6 +67,9 @@ def prepare_append(
     ]
     schema = mark_json_columns(documents.schema, json_columns)
     roles = with_shape(settings.columns.roles, schema)
+    main_text = str(index.leaves[0])
+    if roles.is_chosen:  # by the columns of the first file
+        roles = replace(roles, text=(main_text,))
     empty_survey = Survey(
         units=[],
         files=[],
@@ -111,7 +114,12 @@ def prepare_append(
                 path for no, (path, _, _) in enumerate(given) if no not in set(new)
             )
             found = survey_inputs(
-                IndexedInput(schema=schema, known_paths=known_paths, features=features)
+                IndexedInput(
+                    schema=schema,
+                    known_paths=known_paths,
+                    features=features,
+                    main_text=main_text,
+                )
             )
             index_increments.check_same_columns(documents.schema, found.schema)
             inputs = inputs.with_survey(

@@ -13,7 +13,9 @@ from __future__ import annotations
 
 import bisect
 import datetime
+import decimal
 import json
+import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field, replace
@@ -127,6 +129,7 @@ class StreamLayout:
             name[: match.start()] for name in self.policies for match in re.finditer(r"\.|\[", name)
         }
         self._people_columns: dict[str, bool] = {}  # whether a column surely names people
+        self.column_names: set[str] = set()  # of records as dictionaries, of any policy
         self._known_paths = {one.path for one in self.text_fields}
         self._column_numbers = {column: number for number, column in enumerate(self.seen_columns)}
 
@@ -159,10 +162,15 @@ class StreamLayout:
         """The policy of what is at a path: that of its column, or of the longest part of the path
         that has one of its own."""
         for length in range(len(path.steps), 0, -1) if self.is_divided(path.column) else ():
-            part = str(LeafPath(path.column, path.steps[:length]))
-            if part in self.policies:
-                return self.policies[part]
+            if policy := self._get_part_policy(LeafPath(path.column, path.steps[:length]), ""):
+                return policy
         return self.get_policy(path.column)
+
+    def _get_part_policy(self, path: LeafPath, default: str) -> str:
+        """The policy that an option gives a part of a column: not one that names a column."""
+        name = str(path)
+        is_part = path.steps and name not in self.column_names
+        return self.policies.get(name, default) if is_part else default
 
     def is_divided(self, column: str) -> bool:
         """Whether parts of a column may have policies of their own."""
@@ -179,7 +187,7 @@ class StreamLayout:
     def _select_parts(
         self, path: LeafPath, value: Any, policy: str, policies: tuple[str, ...]
     ) -> Any:
-        policy = self.policies.get(str(path), policy) if path.steps else policy
+        policy = self._get_part_policy(path, policy)
         if isinstance(value, list):
             parts = [
                 self._select_parts(one, each, policy, policies) for one, each in _enter(path, value)
@@ -197,7 +205,7 @@ class StreamLayout:
     def rewrite_parts(self, path: LeafPath, value: Any, encode: Callable[[Any, str], Any]) -> Any:
         """The value with its dropped parts as nulls, and its pseudonymized ones as
         `encode(part, path)` gives them."""
-        policy = self.policies.get(str(path), "") if path.steps else ""
+        policy = self._get_part_policy(path, "")
         if policy in ("drop", "pseudonymize"):
             return None if policy == "drop" else encode(value, str(path))
         if not isinstance(value, list | dict):
@@ -375,6 +383,7 @@ class DictBatch:
                 self._quarantine(row, reason)
                 continue
             names.update(record)
+            layout.column_names.update(record)
             for column, value in record.items():
                 value = layout.select(column, value, "sanitize")
                 if value is NOTHING:
@@ -835,6 +844,7 @@ class ArrowBatch:
             one.path.column: one.leaf.column for one in text_columns.fields if one.is_whole
         }
         policies, encode = self._list_policies(layout), partial(pseudonymize_column, key=key)
+        divided = {path.column for path in policies.by_path}
         for name, policy in policies.by_column.items():
             position = rewritten.column_names.index(name)
             if policy == "drop":
@@ -853,13 +863,13 @@ class ArrowBatch:
                         to_canonical_type(_combine_chunks(rewritten.column(name))), column, key
                     ),
                 )
-            elif name in whole_columns or name not in (layout.id_column,):
+            elif name in whole_columns or name != layout.id_column or name in divided:
                 column = (
                     table.column(whole_columns[name])
                     if name in whole_columns
                     else to_canonical_type(_combine_chunks(rewritten.column(name)))
                 )
-                if any(path.column == name for path in policies.by_path):
+                if name in divided:
                     column = rewrite_parts(_combine_chunks(column), name, policies, encode)
                 rewritten = rewritten.set_column(position, name, column)
         return ArrowBatch(rewritten.replace_schema_metadata(None))
@@ -1054,8 +1064,10 @@ def _iterate_cells(value: Any, steps: Steps) -> Iterator[tuple[Steps, str | int]
 def _iterate_numbers(value: Any, *names: str) -> Iterator[str]:
     """Every long number inside a value, in digits; of floats those without a fraction. Not those
     that are cells, by the `names` of the column and of their field."""
-    if isinstance(value, int | float):
-        is_long = abs(value) >= _MIN_SEARCHED_NUMBER and value == value // 1
+    if isinstance(value, int | float | decimal.Decimal):
+        is_long = (
+            math.isfinite(value) and abs(value) >= _MIN_SEARCHED_NUMBER and value == value // 1
+        )
         if is_long and not says_number(join_names(*names)):
             yield str(int(value))
     elif isinstance(value, list):
