@@ -46,9 +46,9 @@ _NO_TEXT_NAME = re.compile(
 # words in names of columns of tables that have no such column
 _HEADER_WORDS = (
     "id uuid name firstname lastname first last full given family middle email mail phone mobile"
-    " number no code address street city country zip date of birth time timestamp at created updated"
-    " url ip user username author type status category label level price amount total quantity age"
-    " gender"
+    " number no code address street city country zip date of birth time timestamp at created"
+    " updated url ip user username author type status category label level price amount total"
+    " quantity age gender"
 ).split()
 
 

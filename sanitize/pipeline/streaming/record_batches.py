@@ -1065,9 +1065,8 @@ def _iterate_numbers(value: Any, *names: str) -> Iterator[str]:
     """Every long number inside a value, in digits; of floats those without a fraction. Not those
     that are cells, by the `names` of the column and of their field."""
     if isinstance(value, int | float | decimal.Decimal):
-        is_long = (
-            math.isfinite(value) and abs(value) >= _MIN_SEARCHED_NUMBER and value == value // 1
-        )
+        is_whole = math.isfinite(value) and value == value // 1
+        is_long = is_whole and abs(int(value)) >= _MIN_SEARCHED_NUMBER
         if is_long and not says_number(join_names(*names)):
             yield str(int(value))
     elif isinstance(value, list):
