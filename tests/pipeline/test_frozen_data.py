@@ -26,14 +26,14 @@ PLAN_HASHES = {
     "baseline": "9438e8d27acd1a90",
     "blacklist": "77569b6b2589cc33",
     "dp_mlm": "a8cb10ac6a21c91e",
-    "surrogates": "f59edb3ed47b64a5",
+    "surrogates": "ac338883debe1594",
     "header_dedup": "d5e864436f2012f1",
     "mask_words": "94549228f655b8fd",
-    "names": "4d8cec3838ce7857",
-    "pseudonymize": "c244f744289641cc",
-    "redact": "4e4cc3a4cb1b88a2",
+    "names": "cb548e31298be3d6",
+    "pseudonymize": "30a0db0aba1fbc59",
+    "redact": "6c8e979c2f69debf",
     "rmft": "6d2517d809170f41",
-    "strict": "38c4c0052934cac6",
+    "strict": "c9f126a903528ca1",
 }
 # purposes that the runs below pass to Key.subkey; {kind} stands for the name of a kind
 PURPOSES = {
