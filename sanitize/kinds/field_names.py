@@ -86,20 +86,21 @@ def find_kind_of_field(name: str) -> str | None:
     >>> [find_kind_of_field(name) for name in ("customerEmail", "SSN", "電話番号", "email_count")]
     ['EMAIL_ADDRESS', 'US_SSN', 'PHONE_NUMBER', None]
     """
-    kinds, own = tuple(all_kinds()), name.rpartition(".")[2]
-    # `phone.number`; the name of a field alone where what it is in says nothing: `n.ssn`
-    names = (one for one in dict.fromkeys([name, own]) if len(one) <= _MAX_NAME_LENGTH)
-    return next(filter(None, (_find_kind(one, kinds) for one in names)), None)
+    if len(name) > _MAX_NAME_LENGTH:
+        name = name.rpartition(".")[2]
+    return _find_kind(name, tuple(all_kinds())) if len(name) <= _MAX_NAME_LENGTH else None
 
 
 @functools.lru_cache(maxsize=1 << 16)
 def _find_kind(name: str, kind_names: tuple[str, ...]) -> str | None:
     """The kind among the active ones; `kind_names` are their names."""
-    kinds, before_bracket = _index_names(kind_names), _IN_BRACKETS.sub("", name)
-    kind = _find_kind_of_words(split_field_name(name), kinds)
-    if kind is None and before_bracket != name:
-        return _find_kind_of_words(split_field_name(before_bracket), kinds)
-    return kind
+    kinds = _index_names(kind_names)
+    # `phone.number`; the name of a field alone where what it is in says nothing: `n.ssn`
+    for one in dict.fromkeys([name, name.rpartition(".")[2]]):
+        for plain in dict.fromkeys([one, _IN_BRACKETS.sub("", one)]):
+            if kind := _find_kind_of_words(split_field_name(plain), kinds):
+                return kind
+    return None
 
 
 def _find_kind_of_words(words: tuple[str, ...], kinds: Mapping[str, str]) -> str | None:

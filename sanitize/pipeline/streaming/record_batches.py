@@ -125,9 +125,7 @@ class StreamLayout:
         for path in paths:
             check_path_policy(path, policies, self.main_path, self.roles)
         # names of columns may have dots and brackets, too: every beginning may be a column
-        self._divided_columns = {
-            name[: match.start()] for name in self.policies for match in re.finditer(r"\.|\[", name)
-        }
+        self._divided_columns = {one for name in self.policies for one in _list_beginnings(name)}
         self._people_columns: dict[str, bool] = {}  # whether a column surely names people
         self.column_names: set[str] = set()  # of records as dictionaries, of any policy
         self._known_paths = {one.path for one in self.text_fields}
@@ -629,7 +627,7 @@ class DictBatch:
 
     def has_column(self, name: str) -> bool:
         """See `StreamBatch`."""
-        columns = [name[: match.start()] for match in re.finditer(r"\.|\[", name)]
+        columns = _list_beginnings(name)
         return any(
             record is not None
             and (
@@ -935,13 +933,7 @@ def _list_number_texts(
     elif pa.types.is_struct(column.type):
         for field, part in zip(column.type, column.flatten(), strict=True):
             yield from _list_number_texts(part, rows, *names[-1:], field.name)
-    elif is_number_type(column.type) and says_number(join_names(*names)):
-        return
-    elif (
-        pa.types.is_integer(column.type)
-        or pa.types.is_floating(column.type)
-        or pa.types.is_decimal(column.type)
-    ):
+    elif is_number_type(column.type) and not says_number(join_names(*names)):
         floats = column.cast(pa.float64(), safe=False)  # of any width and sign
         is_searched = pc.greater_equal(pc.abs(floats), _MIN_SEARCHED_NUMBER)
         if is_float := pa.types.is_floating(column.type):
@@ -961,6 +953,11 @@ def _get_doc_id(value: Any, doc_no: int) -> str:
     """The document id that determines the draws of a record: its number if it has no id, or a
     nested one."""
     return str(doc_no) if value is None or isinstance(value, dict | list) else _to_text(value)
+
+
+def _list_beginnings(name: str) -> list[str]:
+    """The names of columns that a path may begin with."""
+    return [name[: match.start()] for match in re.finditer(r"\.|\[", name)]
 
 
 def _has_path(path: LeafPath, value: Any, name: str) -> bool:
