@@ -345,14 +345,13 @@ def redact(
 def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.DataFrame:
     """The frame with the texts of its text columns rewritten, and without the columns that the
     settings drop."""
-    roles = settings.columns.roles
-    if (
-        "text" not in frame.columns
-        and with_shape(roles, canonical_schema(frame.clear().to_arrow().schema)).shape is not None
-    ):
+    roles = with_shape(settings.columns.roles, canonical_schema(frame.clear().to_arrow().schema))
+    if roles.shape is not None:
         clean, inconclusive = _redact_shape(frame, plan, settings)
         _warn_of_inconclusive(inconclusive)
         return clean
+    if roles.is_chosen:
+        settings = replace(settings, text_column=roles.text)
     texts = {column_of_path(path): "text-column" for path in settings.text_column}
     options = {**texts, **settings.columns.option_by_column}
     schema = frame.clear().to_arrow().schema

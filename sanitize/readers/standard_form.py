@@ -345,6 +345,13 @@ def with_shape(roles: Roles, schema: pa.Schema) -> Roles:
     return replace(roles, text=(chosen,), is_chosen=True) if chosen else roles
 
 
+def describe_chosen_text(main_text: object) -> str:
+    """The note on a main text that `choose_text` chose."""
+    return (
+        f"the main text is {main_text}, since no column is called text; --text-column names another"
+    )
+
+
 def choose_text(schema: pa.Schema, roles: Roles) -> str | None:
     """The main text of a file without a column `text`: the column that is called like one, else
     the first column of strings that is not called like an id, a person or an address, else the

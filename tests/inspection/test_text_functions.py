@@ -394,9 +394,9 @@ WRONG_CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         "texts.collect",
     ),
     "no text column": (
-        lambda: sanitize.redact(pl.DataFrame({"body": ["x"]})),
+        lambda: sanitize.redact(pl.DataFrame({"body": ["x"]}), text_column="bodi"),
         UsageError,
-        "no such column; .*nown: body. Name the column of the texts with text_column",
+        "no such column; did you mean body. Known: body. Name the column of the texts with text_c",
     ),
     "unknown column": (
         lambda: sanitize.redact(pl.DataFrame({"text": ["x"]}), keep="note"),
@@ -419,7 +419,7 @@ WRONG_CALLS: dict[str, tuple[Callable[[], object], type[Exception], str]] = {
         '^text_column="text": the frame has no texts there, but Int64',
     ),
     "records without a text": (
-        lambda: list(sanitize.stream([{"a": "x"}])),
+        lambda: list(sanitize.stream([{"a": 1}])),
         UsageError,
         "^stream: none of its 1 record has a text",
     ),

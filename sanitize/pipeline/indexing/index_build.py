@@ -68,6 +68,7 @@ from sanitize.readers import remote_input
 from sanitize.readers.remote_input import InputSet
 from sanitize.readers.sandbox import SandboxedReader, input_bytes_of_task, survey_in_sandbox
 from sanitize.readers.staging import build_documents
+from sanitize.readers.standard_form import describe_chosen_text
 from sanitize.readers.survey import (
     DocumentSample,
     IndexedInput,
@@ -294,10 +295,7 @@ class IndexBuilder:
                     functools.partial(self._survey_inputs, input_set),
                 )
         if inputs.survey.roles.is_chosen:
-            inputs.notes.append(
-                f"the main text is {inputs.survey.layout.main_path}, since no column is called"
-                " text; --text-column names another"
-            )
+            inputs.notes.append(describe_chosen_text(inputs.survey.layout.main_path))
         if count := inputs.survey.files_without_split:
             inputs.notes.append(
                 f"files in train whose paths name no split: {count:,} (known are train, validation,"

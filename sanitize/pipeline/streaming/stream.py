@@ -102,7 +102,7 @@ from sanitize.plans.python_api import (
     to_python_names,
 )
 from sanitize.plans.settings import Settings, settings_of
-from sanitize.readers.standard_form import with_shape
+from sanitize.readers.standard_form import describe_chosen_text, with_shape
 from sanitize.stages.finder_pass import TextSearch
 from sanitize.storage import private_folder
 from sanitize.storage.corpus import CellColumn, flatten_cells
@@ -284,6 +284,8 @@ class StreamProcessor:
             self.sources, self.sinks = dict(saved.sources), dict(saved.sinks)
             if saved.shape is not None:
                 roles = replace(roles, text=saved.shape.texts, shape=saved.shape)
+            elif main := saved.find_chosen_text(roles.text[0]):
+                roles = replace(roles, text=(main,), is_chosen=True)
             self.layout = StreamLayout(
                 roles,
                 columns.policies,
@@ -404,7 +406,7 @@ class StreamProcessor:
             ):
                 # the first records that can be read decide, as the first file of a run does
                 roles = with_shape(self.layout.roles, batch.infer_schema())
-                if roles.shape is not None:
+                if roles != self.layout.roles:
                     self.layout = StreamLayout(
                         roles,
                         self.layout.policies,
@@ -472,6 +474,8 @@ class StreamProcessor:
             f"--{option} {name}: no record had such a column"
             for name, option in self._missing_columns.items()
         ]
+        if self.layout.roles.is_chosen:
+            notes.append(describe_chosen_text(self.layout.main_path))
         if len(self.splits) > 1:
             notes.append(
                 f"the input has the splits {', '.join(sorted(self.splits, key=split_rank))}; a"
