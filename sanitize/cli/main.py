@@ -42,6 +42,7 @@ COMMANDS = (
     "stream",
     "index",
     "detect",
+    "redact",
     "explain",
     "top",
     "sql",

@@ -23,9 +23,10 @@ import pyarrow.compute as pc
 from sanitize.errors import SanitizeError, UsageError
 from sanitize.pipeline.run_results import RunResult
 from sanitize.plans.python_api import name_data_object
-from sanitize.readers.standard_form import has_unknown_type
-from sanitize.readers.survey_types import UNKNOWN_TYPES
+from sanitize.readers.standard_form import has_unknown_type, map_columns, with_shape
+from sanitize.readers.survey_types import UNKNOWN_TYPES, Roles
 from sanitize.storage.corpus import Corpus
+from sanitize.storage.records.record_shapes import canonical_schema
 from sanitize.storage.records.splits import SPLIT_NAME
 
 _BATCH_ROWS = 5_000
@@ -221,8 +222,9 @@ def _source_names(
     schema: pa.Schema, roles: Mapping[str, Any], policies: Mapping[str, str]
 ) -> dict[str, str]:
     """The column of OUT for each column of the object that is in it."""
-    renamed = {roles.get("id") or "doc_id": "doc_id", roles.get("user") or "user_id": "user_id"}
-    names = {name: renamed.get(name, name) for name in schema.names}
+    given = Roles(text=tuple(roles["text"]), user=roles.get("user"), id=roles.get("id"))
+    plain = canonical_schema(schema)
+    names = dict(map_columns(plain, with_shape(given, plain), "the data"))
     return {
         name: source for name, source in names.items() if policies.get(source, "drop") != "drop"
     }

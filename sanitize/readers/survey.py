@@ -645,6 +645,25 @@ def _inspect_entry(
 # --- detecting formats ----------------------------------------------------------------------------
 
 
+def _list_formats(
+    name: str, head: bytes, readers: Mapping[str, ModuleType]
+) -> tuple[list[str], str]:
+    """The formats that a file's name says, and the one that its first bytes show, or ""."""
+    name = name.lower()
+    for suffix in _COMPRESSION_SUFFIXES:
+        name = name.removesuffix(suffix)
+    by_suffix = [one for one, reader in readers.items() if name.endswith(reader.FORMATS[one])]
+    detected = (reader.detect_format(head) for reader in dict.fromkeys(readers.values()))
+    return by_suffix, next(filter(None, detected), "")
+
+
+def detect_format(name: str, head: bytes) -> str:
+    """The format of a file, by its name, else by its first bytes (decompressed); "" if neither is
+    known. A text that begins like mails or JSON lines is read as these."""
+    by_suffix, detected = _list_formats(name, head, _load_readers())
+    return detected if by_suffix[:1] in ([], ["text"]) and detected else next(iter(by_suffix), "")
+
+
 def _detect_file_format(file: InputFile, readers: dict[str, ModuleType]) -> InputFile:
     """The file with its format, by name or by its first bytes; with a reason if it cannot be read;
     with neither if it does not count."""
@@ -655,24 +674,7 @@ def _detect_file_format(file: InputFile, readers: dict[str, ModuleType]) -> Inpu
         except UnreadableFile as error:
             head, reason = b"", error.reason
         if not reason:
-            name = os.path.basename(file.path).lower()
-            for suffix in _COMPRESSION_SUFFIXES:
-                name = name.removesuffix(suffix)
-            formats_by_suffix = [
-                format
-                for format, reader in readers.items()
-                if name.endswith(reader.FORMATS[format])
-            ]
-            detected = next(
-                (
-                    one
-                    for one in (
-                        reader.detect_format(head) for reader in dict.fromkeys(readers.values())
-                    )
-                    if one
-                ),
-                "",
-            )
+            formats_by_suffix, detected = _list_formats(os.path.basename(file.path), head, readers)
             if not head:
                 reason = "empty_file"
             elif formats_by_suffix and not (formats_by_suffix[0] == "text" and detected):

@@ -663,7 +663,7 @@ class ParquetFolderSink:
 
     def put(self, batch: StreamBatch) -> None:
         """See `Sink`."""
-        table = batch.table if isinstance(batch, ArrowBatch) else _to_table(batch.rows)  # type: ignore[attr-defined]
+        table = batch.table if isinstance(batch, ArrowBatch) else records_to_table(batch.rows)  # type: ignore[attr-defined]
         self._tables.append(table)
         self._row_count += table.num_rows
         self._byte_count += table.nbytes
@@ -733,7 +733,7 @@ def _build_file_name(number: int) -> str:
     return f"part-{number:05d}.parquet"
 
 
-def _to_table(rows: Sequence[Row | None]) -> pa.Table:
+def records_to_table(rows: Sequence[Row | None]) -> pa.Table:
     """Records as columns. Turns without a common type become lists of JSON, as in a run; another
     column with values of several types becomes text: strings unchanged, everything else as JSON."""
     names = dict.fromkeys(name for row in rows for name in row or ())

@@ -213,7 +213,7 @@ class StreamProcessor:
             require_local_path(state) if state is not None else None,
         )
         self._stack = contextlib.ExitStack()
-        self.documents_in = self.documents_out = self.swept_count = 0
+        self.documents_in = self.documents_out = self.swept_count = self._batch_count = 0
         self.inconclusive: Counter[str] = Counter()
         self.by_kind: dict[str, dict[str, int]] = {}
         self.quarantine_reasons: dict[str, int] = {}
@@ -443,6 +443,7 @@ class StreamProcessor:
         if self.component_pools is not None:
             self.component_pools.confirm()
         self.position += len(batch)
+        self._batch_count += 1
         if source is not None:
             self.sources.setdefault(name_path(source), {"records": 0})["records"] += len(batch)
         self.documents_in += len(batch)
@@ -651,6 +652,9 @@ class StreamProcessor:
             )
             for kind, counts in sorted(self.by_kind.items())
         }
+        # without a state, a single batch is the whole corpus
+        is_whole = self._given_state is None and self._batch_count == 1
+        left_out_finders = [] if is_whole else self._left_out_finders
         return StreamResult(
             documents_in=self.documents_in,
             documents_out=self.documents_out,
@@ -663,7 +667,7 @@ class StreamProcessor:
             by_kind=kinds,
             notes=[
                 *self.notes,
-                *(_SECOND_ROUND_NOTE.format(finder=finder) for finder in self._left_out_finders),
+                *(_SECOND_ROUND_NOTE.format(finder=finder) for finder in left_out_finders),
             ],
             swept=self.swept_count,
             inconclusive=dict(sorted(self.inconclusive.items())),
