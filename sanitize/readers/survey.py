@@ -12,7 +12,8 @@ unit before it.
 
 Which files count in a folder, in bytewise order of their relative paths:
 
-- The format follows from the file name where a reader knows the suffix, else from the first bytes.
+- The format follows from the file name where a reader knows the suffix, else from the first bytes;
+  a file that the user named and that is neither is text if its first bytes are.
   One mail a file needs no suffix. CSV and plain text are recognised by their names alone; a `.txt`
   that begins like a mail or like JSON is read as that.
 - Names that begin with a dot, and all below them, count only where they hold mail (maildir++ has
@@ -48,7 +49,7 @@ import pyarrow as pa
 
 from sanitize.core.text_cells import is_list_type, is_text_type, list_text_leaves
 from sanitize.errors import InputRefused, SanitizeError, UsageError, printable_path
-from sanitize.readers import mail, parquet
+from sanitize.readers import mail, parquet, text
 from sanitize.readers.byte_streams import read_head
 from sanitize.readers.mail import parse_mail
 from sanitize.readers.parquet import is_readable_in_place
@@ -687,7 +688,8 @@ def _detect_file_format(file: InputFile, readers: dict[str, ModuleType]) -> Inpu
             ):
                 format = "mail"
             else:
-                format = detected
+                is_text = file.is_named_input and text.is_plain_text(head)
+                format = detected or ("text" if is_text else "")
             reason = reason or ("" if format else "unknown_format")
     if file.mail_only and readers.get(format) is not mail:
         format = reason = ""

@@ -437,7 +437,7 @@ def test_json_types_are_widened_and_kept_as_text_where_mixed(tmp_path: Path) -> 
         ),
         (
             "a.xml",
-            b"<text>Call Ann</text>\n",
+            b"<text>Call Ann\x01</text>\n",
             Roles(),
             InputRefused,
             "its format is not known. Parquet, Arrow, CSV",
@@ -519,6 +519,23 @@ def test_named_files_are_refused(
         survey_inputs([path], roles)
     assert message in str(caught.value)
     assert "Call Ann" not in str(caught.value)
+
+
+@pytest.mark.parametrize("name", ["app.log", "page.html", "run.py", "cards.vcf", "Makefile"])
+def test_a_named_file_of_plain_text_is_a_text(tmp_path: Path, name: str) -> None:
+    """In a folder it is not: there it may describe the data."""
+    content = "\x1b[1mna\xefve\x1b[0m\tcall Ann\r\n\x0c".encode()
+    (unit,) = survey_inputs([write_file(tmp_path / name, content)], Roles()).units
+    assert unit.format == "text" and unit.quarantine_reason == ""
+    for other in (b"\x89PNG\r\n\x1a\n", "call \u00e9".encode("latin-1"), b"%PDF-1.7\n"):
+        with pytest.raises(InputRefused, match="its format is not known"):
+            survey_inputs([write_file(tmp_path / name, other)], Roles())
+    write_file(tmp_path / "f" / name, content)
+    write_file(tmp_path / "f" / "a.txt", b"A")
+    assert {unit.quarantine_reason for unit in survey_inputs([tmp_path / "f"], Roles()).units} == {
+        "",
+        "unknown_format",
+    }
 
 
 def test_missing_inputs_and_conflicting_columns_are_refused(tmp_path: Path) -> None:
