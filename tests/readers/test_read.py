@@ -532,10 +532,11 @@ def test_a_named_file_of_plain_text_is_a_text(tmp_path: Path, name: str) -> None
             survey_inputs([write_file(tmp_path / name, other)], Roles())
     write_file(tmp_path / "f" / name, content)
     write_file(tmp_path / "f" / "a.txt", b"A")
-    assert {unit.quarantine_reason for unit in survey_inputs([tmp_path / "f"], Roles()).units} == {
-        "",
-        "unknown_format",
+    (unit,) = survey_inputs([tmp_path / "f"], Roles()).units
+    formats = {
+        os.path.basename(file): one for file, one in zip(unit.files, unit.file_formats, strict=True)
     }
+    assert formats == {"a.txt": "text", name: "unknown_format"}
 
 
 def test_missing_inputs_and_conflicting_columns_are_refused(tmp_path: Path) -> None:
