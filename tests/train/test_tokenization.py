@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,14 @@ def test_spans_are_read_from_the_index_of_an_unedited_run(tmp_path: Path) -> Non
         read_documents(tmp_path / "out").with_pii_spans(tmp_path)
     with pytest.raises(UsageError, match="published"):
         read_documents(tmp_path / "in.parquet").with_pii_spans(work)
+    # a manifest may come from anywhere: it does not choose the folder that is read
+    shutil.copytree(tmp_path / "out", tmp_path / "copy")
+    manifest = json.loads((tmp_path / "copy" / "manifest.json").read_text())
+    shutil.copytree(work / "runs" / manifest["plan_hash"], tmp_path / "elsewhere")
+    manifest["plan_hash"] = "../../elsewhere"
+    (tmp_path / "copy" / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.raises(UsageError, match="not the private folder"):
+        read_documents(tmp_path / "copy").with_pii_spans(work)
     run_with_settings(
         [tmp_path / "in.parquet"],
         tmp_path / "edited",
