@@ -30,6 +30,7 @@ from sanitize.core.command_results import (
     LeakCheckCounts,
     RunSummary,
 )
+from sanitize.errors import UsageError
 from sanitize.pipeline.run_results import ShardResult
 from sanitize.plans.coverage import (
     describe_looked_for,
@@ -194,17 +195,28 @@ def describe_dataset(
     license) with the date of today, in UTC.
 
     What is not given is taken from `published`, the description of the output that an append
-    extends, and is empty otherwise. A date in SOURCE_DATE_EPOCH (seconds since 1970) takes the
-    place of today's, for reproducible builds.
+    extends, and is empty otherwise.
     """
-    seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
-    now = datetime.datetime.fromtimestamp(
-        int(seconds) if seconds.isdigit() else time.time(), datetime.UTC
-    )
     return {
-        "date": now.date().isoformat(),
+        "date": find_publication_date(),
         **{name: text or published.get(name, "") for name, text in given.items()},
     }
+
+
+def find_publication_date() -> str:
+    """The date of today, in UTC. A date in SOURCE_DATE_EPOCH (seconds since 1970) takes its place,
+    for reproducible builds. Raises UsageError for a value of it, or a clock, that is no date."""
+    seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
+    try:
+        now = datetime.datetime.fromtimestamp(int(seconds or time.time()), datetime.UTC)
+    except (ValueError, OverflowError, OSError):
+        raise UsageError(
+            "SOURCE_DATE_EPOCH: is not a date; expected the seconds since 1970, such as"
+            " 1735689600, or no such variable"
+            if seconds
+            else "the clock of this machine is outside of the years 1 to 9999; set it"
+        ) from None
+    return now.date().isoformat()
 
 
 def build_manifest(

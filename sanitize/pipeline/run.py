@@ -29,6 +29,7 @@ from sanitize.pipeline.manifest import (
     build_manifest,
     build_summary,
     describe_dataset,
+    find_publication_date,
     get_library_versions,
     summarize_kinds,
 )
@@ -116,6 +117,7 @@ def _prepare(builder: IndexBuilder, planned: PlannedRun) -> PlannedRun:
     for editor in plan.editors:
         editor.validate_settings(None)
     planned.check_format()
+    find_publication_date()  # or no date can be written at the end
     builder.lock_output(planned.output)
     planned.inputs.notes.extend(plan.ineffective_settings)
     if unsearched := sorted({*planned.erased.kinds} - {*list_looked_for(plan.coverage())}):

@@ -30,6 +30,7 @@ from sanitize.plans.settings import DESCRIPTION_SETTINGS, flag_of
 from sanitize.stages import rewriting
 from sanitize.storage import formats, publication, tombstones
 from sanitize.storage.corpus import MANIFEST_VERSION, Corpus, Documents
+from sanitize.storage.locks import require_unmoved
 from sanitize.storage.private_folder import RUNS_FOLDER, TASKS_FOLDER, VAULT_FOLDER
 from sanitize.storage.runs import publish_history
 from sanitize.storage.runs.run_folders import PLAN_FILE
@@ -336,6 +337,7 @@ class PlannedRun:
     def confirm_before_swap(self, manifest_sha256: str) -> None:
         """Called just before OUT is swapped: checks that the input is unchanged and that OUT may be
         replaced, closes the increments and records the command."""
+        require_unmoved(self.inputs.workspace)
         index_reuse.check_inputs_unchanged(self.inputs)
         self.is_output_current()
         command = {

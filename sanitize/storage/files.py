@@ -142,6 +142,14 @@ def replace_file(
     fsync(path.parent)
 
 
+def keep_latest(path: Path, earlier: Iterable[Path]) -> None:
+    """Gives a file that was just written a later time than the earlier ones, whose order is that of
+    their times: the clock may have gone back since."""
+    times, latest = path.stat(), max((one.stat().st_mtime_ns for one in earlier), default=0)
+    if times.st_mtime_ns <= latest:
+        os.utime(path, ns=(times.st_atime_ns, latest + 1_000_000))
+
+
 def write_private_lines(path: Path, lines: Iterable[str], *, overwrite: bool) -> None:
     """Writes lines of text atomically to a file of mode 0600: temporary file, fsync, rename, fsync
     of the folder.

@@ -18,7 +18,6 @@ import functools
 import itertools
 import operator
 import os
-import shutil
 import sys
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -87,7 +86,12 @@ from sanitize.storage.disk_errors import (
     make_disk_error,
     translate_disk_errors,
 )
-from sanitize.storage.locks import lock_output, lock_workspace
+from sanitize.storage.locks import (
+    is_unmoved,
+    lock_output,
+    lock_workspace,
+    remove_locked_folder,
+)
 from sanitize.storage.parquet_files import read_table, write_table_rows
 from sanitize.storage.private_folder import (
     DOCUMENTS_FOLDER,
@@ -182,13 +186,14 @@ class IndexBuilder:
                 for name in (private_folder.INDEX_FILE, private_folder.FETCHED_FOLDER)
             )
         ):
-            shutil.rmtree(self._workspace, ignore_errors=True)
+            remove_locked_folder(self._workspace)
 
     def _clean_up(self) -> None:
         """Close the engine and delete leftovers of unfinished tasks. Called by the holder of WORK's
         lock after all work has ended."""
         self.tasks.engine.close()
-        private_folder.remove_leftovers(self._workspace)
+        if is_unmoved(self._workspace):
+            private_folder.remove_leftovers(self._workspace)
 
     def _survey_inputs(self, input_set: InputSet, earlier: IndexedInput | None = None) -> Survey:
         """Survey the inputs; with `earlier`, only the files that an append adds to them."""

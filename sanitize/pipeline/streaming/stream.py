@@ -108,7 +108,12 @@ from sanitize.storage import private_folder
 from sanitize.storage.corpus import CellColumn, flatten_cells
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
 from sanitize.storage.files import closed_streams, fsync
-from sanitize.storage.locks import lock_output, lock_workspace
+from sanitize.storage.locks import (
+    lock_output,
+    lock_workspace,
+    remove_locked_folder,
+    require_unmoved,
+)
 from sanitize.storage.records.splits import split_rank
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.task_records import hash_json
@@ -248,7 +253,7 @@ class StreamProcessor:
         still held."""
         mistake = kind is not None and issubclass(kind, UsageError | InputRefused)
         if mistake and self._is_new_state and not StreamState.exists(self.state_folder):
-            shutil.rmtree(self.state_folder, ignore_errors=True)
+            remove_locked_folder(self.state_folder)
 
     def _open(self) -> None:
         _refuse_fork()
@@ -559,6 +564,7 @@ class StreamProcessor:
                 column_value_bytes=column_value_bytes,
                 quarantine_bytes=quarantine_bytes,
             )
+            require_unmoved(self.state_folder)
             self._state.write(self.state_folder)
             failpoints.hit("stream:committed")
             self.value_log.delete_stale_files()

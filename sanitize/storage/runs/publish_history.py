@@ -18,7 +18,13 @@ import pyarrow.parquet as pq
 
 from sanitize.errors import OutputBroken
 from sanitize.storage import private_folder
-from sanitize.storage.files import file_sha256, read_json, read_saved_json, write_json
+from sanitize.storage.files import (
+    file_sha256,
+    keep_latest,
+    read_json,
+    read_saved_json,
+    write_json,
+)
 from sanitize.storage.private_folder import PUBLISHED_FOLDER, RUNS_FOLDER, VAULT_FOLDER
 from sanitize.storage.remote_storage import is_url
 from sanitize.storage.task_records import hash_json
@@ -38,7 +44,8 @@ def record_command(
     command, as the swap may not happen; and `replaced_sha256`, of the manifests of other outputs
     that were at this path. The caller holds WORK's lock."""
     # a damaged record is written again
-    earlier = read_json(_record_path(workspace, command)) or {}
+    path = _record_path(workspace, command)
+    earlier = read_json(path) or {}
     present_sha256 = hash_manifest(output)
     manifest_hashes, replaced = [manifest_sha256], set(earlier.get("replaced_sha256", ()))
     if present_sha256 is not None and present_sha256 in earlier.get("manifest_sha256", ()):
@@ -57,8 +64,9 @@ def record_command(
     }
     with private_folder.set_umask(0o077):
         # OUT is written under the user's own mask, this is not for others
-        private_folder.make_private_folder(workspace / PUBLISHED_FOLDER)
-        write_json(_record_path(workspace, command), record)
+        folder = private_folder.make_private_folder(workspace / PUBLISHED_FOLDER)
+        write_json(path, record)
+        keep_latest(path, set(folder.glob("*.json")) - {path})
 
 
 def relocate_command(

@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow.parquet as pq
 
 from sanitize.errors import OutputBroken, UsageError, suggest_names
-from sanitize.storage.files import read_saved_json, write_json
+from sanitize.storage.files import keep_latest, read_saved_json, write_json
 from sanitize.storage.parquet_files import read_table
 from sanitize.storage.private_folder import INDEX_FILE, RUNS_FOLDER, SavedIndex
 from sanitize.storage.runs.publish_history import list_commands
@@ -89,8 +89,10 @@ def read_plan(run_folder: Path) -> Mapping[str, Any] | None:
 
 
 def write_plan(run_folder: Path, settings: Mapping[str, Any]) -> None:
-    """Write plan.json of a run: its plan with all settings."""
-    write_json(run_folder / PLAN_FILE, settings)
+    """Write plan.json of a run: its plan with all settings. It is then the latest run of WORK."""
+    path = run_folder / PLAN_FILE
+    write_json(path, settings)
+    keep_latest(path, set(run_folder.parent.glob(f"*/{PLAN_FILE}")) - {path})
 
 
 def list_runs(work: Path) -> list[SavedRun]:
