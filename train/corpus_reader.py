@@ -80,7 +80,7 @@ class DocumentTable:
                 f"{self.path}: data.spans_from needs a folder that `sanitize run` published; give"
                 " pii_spans as a column instead"
             )
-        run = Path(workspace) / "runs" / str(Corpus.open(self.path).manifest.get("plan_hash"))
+        run = Path(workspace) / "runs" / str(Corpus.open(self.path).manifest.get("run_hash"))
         row_files, edit_files = (
             sorted((run / name).glob("*.parquet")) for name in ("rows", "edits")
         )

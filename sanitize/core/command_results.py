@@ -150,17 +150,19 @@ class BlacklistCounts:
 
 @dataclass(frozen=True, kw_only=True)
 class LeakCheckCounts:
-    """The leak check of a run: `values_checked` removed values were searched for in `forms`;
-    `swept` occurrences that the finders had missed were removed. `ambiguous_values` further values,
-    such as names of one word, may mean something else, and are not searched for. `kinds` are those
-    that are searched for, `unchecked_kinds` those that the plan edits and the check does not search
-    for. `not_searched` are the forms that only a full check searches. `inconclusive` counts matches
-    that may be a removed value or chance, by kind: short ones, and those inside longer words and
-    numbers."""
+    """The leak check of a run: `values_checked` values were searched for in `forms`. Of them
+    `values_removed` were removed somewhere; of the others every occurrence is a kept original (None
+    in outputs of earlier versions, which did not tell them apart). `swept` occurrences that the
+    finders had missed were removed. `ambiguous_values` further values, such as names of one word,
+    may mean something else, and are not searched for. `kinds` are those that are searched for,
+    `unchecked_kinds` those that the plan edits and the check does not search for. `not_searched`
+    are the forms that only a full check searches. `inconclusive` counts matches that may be a
+    removed value or chance, by kind: short ones, and those inside longer words and numbers."""
 
     forms: Sequence[str]
     mode: str
     values_checked: int = 0
+    values_removed: Annotated[int | None, IF_SET] = None
     swept: int = 0
     files: int
     ambiguous_values: int = 0
@@ -235,9 +237,10 @@ class PlanOutcome(OutcomeCounts):
     """What a plan did with the documents that it read: documents_in = documents_out +
     documents_dropped + quarantined.
 
-    In words, names of people first: `looked_for` and `not_looked_for` say what the plan looks for
-    and what not, `stays_by_plan` what it finds and does not remove completely. `models` are the
-    models that finders used, with what their licences ask to be named.
+    `plan_hash` is that of the plan, whatever the input. In words, names of people first:
+    `looked_for` and `not_looked_for` say what the plan looks for and what not, `stays_by_plan` what
+    it finds and does not remove completely. `models` are the models that finders used, with what
+    their licences ask to be named.
     """
 
     documents_in: int
@@ -256,7 +259,8 @@ class RunSummary(CommandResult, CorpusCounts, PlanOutcome):
 
     `leaks` is None if nothing was checked (`verify="off"`). Of what stays by plan `staying_kinds`
     were found. `kept_values` are the values that stay in kept columns, `shape` is that of chat or
-    instruction data, `splits` has the documents of each split in OUT.
+    instruction data, `splits` has the documents of each split in OUT. `run_hash` is that of plan,
+    input and options, and names the run in WORK.
     """
 
     erased: int
@@ -268,6 +272,7 @@ class RunSummary(CommandResult, CorpusCounts, PlanOutcome):
     plan_name: str
     key: str
     columns: Sequence[ColumnPolicy]
+    run_hash: str = ""
     ledger: Annotated[Sequence[Mapping[str, Any]], IF_NOT_EMPTY] = field(default_factory=list)
     staying_kinds: Sequence[str] = ()
     kept_values: Sequence[KeptValues] = ()

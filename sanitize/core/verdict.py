@@ -123,9 +123,12 @@ def _describe_result(summary: RunSummary) -> VerdictLine:
     if not summary.publishable:
         return VerdictLine("verdict", "keep private: the plan is not meant for publication", "bad")
     if stays_in_output(summary):
-        return VerdictLine(
-            "verdict", "no removed value is left; other values that were found stay by plan", "care"
+        text = (
+            "no removed value is left; other values that were found stay by plan"
+            if summary.replaced or summary.documents_dropped
+            else "nothing was replaced: all values that were found stay by plan"
         )
+        return VerdictLine("verdict", text, "care")
     if not summary.occurrences:
         return VerdictLine("verdict", "nothing was found, so nothing was removed", "care")
     if check.inconclusive:
@@ -142,7 +145,11 @@ def _describe_check(summary: RunSummary) -> VerdictLine:
     if check.mode == "off":
         return VerdictLine("check", "off: nothing was checked", "bad")
     found = describe_search(
-        summary.leaks or 0, check.values_checked, len(check.forms), summary.kept_originals
+        summary.leaks or 0,
+        check.values_checked,
+        check.values_removed,
+        len(check.forms),
+        summary.kept_originals,
     )
     texts = [f"{check.mode}: {found}"]
     if check.swept:
@@ -165,15 +172,23 @@ def _describe_check(summary: RunSummary) -> VerdictLine:
     return VerdictLine("check", "; ".join(texts), "care" if needs_care else "good")
 
 
-def describe_search(leaks: int, values: int, forms: int, kept_originals: int) -> str:
-    """How many values the leak check found. Where originals are kept, some of the values were
-    removed nowhere."""
-    removed, outside = (
-        ("", f" outside of {kept_originals:,} kept originals")
-        if kept_originals
-        else ("removed ", "")
-    )
-    return f"{leaks:,} of {values:,} {removed}values found in {forms} forms{outside}"
+def describe_search(
+    leaks: int, values: int, removed: int | None, forms: int, kept_originals: int
+) -> str:
+    """How many removed values the leak check found, and how many of the `values` that it searched
+    for are only kept. Outputs of earlier versions do not say how many were removed."""
+    if removed is None and kept_originals:
+        return (
+            f"{leaks:,} of {values:,} values found in {forms} forms outside of"
+            f" {kept_originals:,} kept originals"
+        )
+    removed = values if removed is None else removed
+    text = f"{leaks:,} of {removed:,} removed values found in {forms} forms"
+    if kept_originals:
+        text += f" outside {kept_originals:,} kept originals"
+    if only_kept := values - removed:
+        text += f"; {only_kept:,} are only kept"
+    return text
 
 
 def describe_inconclusive(counts: Mapping[str, int]) -> str:

@@ -248,7 +248,7 @@ def explain_with_settings(
             pairs = select_edit_samples(
                 saved_index.documents,
                 saved_index.leaves,
-                work / RUNS_FOLDER / summary.plan_hash / "edits" / "00000.parquet",
+                work / RUNS_FOLDER / summary.run_hash / "edits" / "00000.parquet",
                 6,
             )
             histogram = (

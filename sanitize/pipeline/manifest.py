@@ -91,7 +91,7 @@ def summarize_kinds(
 
 def build_summary(
     plan: Plan,
-    plan_hash: str,
+    run_hash: str,
     *,
     documents: int,
     quarantine: pa.Table,
@@ -169,7 +169,8 @@ def build_summary(
         canaries=canaries,
         publishable=plan.publishable and verify.mode == "full",
         plan_name=plan.name,
-        plan_hash=plan_hash,
+        plan_hash=plan.public_hash,
+        run_hash=run_hash,
         key="seed" if public_key else "secret",
         columns=columns,
         looked_for=describe_looked_for(plan),
@@ -245,6 +246,7 @@ def build_manifest(
         },
         "plan": plan.public_settings(),
         "plan_hash": summary.plan_hash,
+        "run_hash": summary.run_hash,
         "key": key,
         "publishable": summary.publishable,
         # without names: a file name may be a person's name, and the manifest is published

@@ -179,7 +179,7 @@ def account_privacy(state: RunState) -> Sequence[Mapping[str, Any]]:
             state.task_files("draws"),
             is_only_editor=len(state.plan.editors) == 1,
             public_key=state.index.key.is_public,
-            prior=privacy_ledger.find_prior_runs(state.folder.parent, state.plan_hash),
+            prior=privacy_ledger.find_prior_runs(state.folder.parent, state.run_hash),
             versions=get_library_versions(),
             users=(
                 documents.read(0, documents.count, ["user_id"])
@@ -215,7 +215,7 @@ def summarize(
     )
     return build_summary(
         state.plan,
-        state.plan_hash,
+        state.run_hash,
         documents=state.index.documents.count,
         quarantine=state.index.quarantine,
         kinds=summarize_kinds(
@@ -483,11 +483,11 @@ def _run_to_url(
     """A run that publishes OUT to a folder in WORK (`output`) and then uploads it."""
     planned = plan_run(builder, plan, output, display_name=prefix.redacted_url)
     with prefix.hold_lock(builder.inputs.workspace):
-        # the plan hash of an output that is appended to is that of its first increment
-        plan_hash = planned.plan_hash
+        # the run hash of an output that is appended to is that of its first increment
+        run_hash = planned.run_hash
         if builder.inputs.settings.append and output.is_dir():
-            plan_hash = Corpus.open(output).manifest.get("plan_hash", "")
-        prefix.check_replaceable(plan_hash, builder.inputs.settings.replace)
+            run_hash = Corpus.open(output).manifest.get("run_hash", "")
+        prefix.check_replaceable(run_hash, builder.inputs.settings.replace)
         result = run_plan(builder, planned)
         with builder.tasks.costs.measure("upload"):
             changed = prefix.publish(

@@ -152,8 +152,8 @@ def open_published_run(out: Path, work: Path | str | None) -> PublishedRun:
     work = remote_output.workspace_path(work, out)
     corpus = _open_output(out)
     corpus.require_current_manifest()
-    plan_hash = str(corpus.manifest["plan_hash"])
-    index, folder = require_index_of_run(work, plan_hash, str(out)), work / RUNS_FOLDER / plan_hash
+    run_hash = str(corpus.manifest["run_hash"])
+    index, folder = require_index_of_run(work, run_hash, str(out)), work / RUNS_FOLDER / run_hash
     if (mac_key := publication.read_mac_key(folder)) is not None:
         # before anything else in the manifest is relied on
         publication.require_published_manifest(out, mac_key)

@@ -407,6 +407,13 @@ def test_minimal_summary_is_enough() -> None:
         ({}, *["fast: 0 of 350 values found in 3 forms outside of 300 kept originals"] * 2),
         ({"kept_originals": 0}, *["fast: 0 of 350 removed values found in 3 forms"] * 2),
         (
+            {"verify": {**SUMMARY["verify"], "values_removed": 349}},
+            *[
+                "0 of 349 removed values found in 3 forms outside 300 kept originals; 1 are only kept"
+            ]
+            * 2,
+        ),
+        (
             {},
             "keep private: the fast check does not search",
             "**Keep private: the fast check does not search",

@@ -53,9 +53,14 @@ def _format_verification(result: sanitize.VerifyResult) -> str:
     lines = [f"{result.out}: {result.shards} shards match the manifest"]
     if result.foreign_files:
         lines.append(f"not published by a run, searched too: {', '.join(result.foreign_files)}")
-    lines.append(
-        f"{describe_search(0, result.values_checked, len(result.forms), result.kept_originals)}:"
+    found = describe_search(
+        0,
+        result.values_checked,
+        result.values_removed,
+        len(result.forms),
+        result.kept_originals,
     )
+    lines.append(f"{found}:")
     lines.append("  " + ", ".join(result.forms))
     if result.mode != "full":
         lines.append(

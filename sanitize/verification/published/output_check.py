@@ -38,12 +38,15 @@ from sanitize.storage.remote_storage import is_url, redact_url
 from sanitize.storage.runs.run_folders import (
     ERASED_VALUES_FILE,
     list_column_values,
+    list_removable_occurrences,
     list_selected_ids,
     require_index_of_run,
 )
 from sanitize.verification.attribution import DrawTimes
 from sanitize.verification.findings import LeakFinding
 from sanitize.verification.leak_check import (
+    PublishedValues,
+    count_removed_values,
     has_erased_values_file,
     leak_error,
     read_erasures,
@@ -71,7 +74,8 @@ _SINGLE_PROCESS_BYTES = 16 << 20
 @dataclass(frozen=True, kw_only=True, repr=False)
 class VerifyResult(CommandResult):
     """The result of `verify`: OUT matches its manifest, and none of `values_checked` values was
-    found in `forms` outside of `kept_originals`, which are where they were kept.
+    found in `forms` outside of `kept_originals`, which are where they were kept. Of these values
+    `values_removed` were removed somewhere; of the others every occurrence is a kept original.
 
     `ambiguous_values` further values, such as names of one word, may mean something else: a match
     of one is no leak. `inconclusive` counts matches that may be a removed value or chance, by kind:
@@ -84,6 +88,7 @@ class VerifyResult(CommandResult):
     mode: str
     shards: int
     values_checked: int
+    values_removed: int
     forms: Sequence[str]
     inconclusive: Mapping[str, int]
     ambiguous_values: int = 0
@@ -102,7 +107,11 @@ class VerifyResult(CommandResult):
             (
                 "leaks",
                 describe_search(
-                    self.leaks, self.values_checked, len(self.forms), self.kept_originals
+                    self.leaks,
+                    self.values_checked,
+                    self.values_removed,
+                    len(self.forms),
+                    self.kept_originals,
                 ),
             ),
             ("forms", ", ".join(self.forms)),
@@ -227,7 +236,7 @@ def _verify_folder(
     except (UsageError, LookupError, TypeError, ValueError, AttributeError):
         # an edited manifest can say anything, also that there is nothing to check
         _raise_on_changes(
-            out, publication.read_mac_key(work / RUNS_FOLDER / corpus.manifest["plan_hash"])
+            out, publication.read_mac_key(work / RUNS_FOLDER / corpus.manifest["run_hash"])
         )
         raise
 
@@ -261,9 +270,9 @@ def _verify_corpus(
             f"{out}: was written with --verify off, so there is nothing to check it against; run"
             " again without --verify off, with --replace"
         )
-    plan_hash = str(corpus.manifest["plan_hash"])
-    index = require_index_of_run(work, plan_hash, str(out))
-    run_folder = work / RUNS_FOLDER / plan_hash
+    run_hash = str(corpus.manifest["run_hash"])
+    index = require_index_of_run(work, run_hash, str(out))
+    run_folder = work / RUNS_FOLDER / run_hash
     erased = read_erasures(corpus.manifest, work)
     has_erased_values = has_erased_values_file(run_folder, erased)
     with private_folder.read_workspace(work, "verify") as spill:
@@ -287,6 +296,18 @@ def _verify_corpus(
         )
         try:
             found = _check(engine, corpus, folder, tasks, erased.names, spill, mode)
+            values = PublishedValues.read(corpus.manifest, work, run_folder)
+            names = [task.values.name for task in tasks]
+            values_removed = count_removed_values(
+                engine,
+                counts,
+                values.kinds,
+                values.files,
+                list_removable_occurrences(work, run_folder, names),
+                [task.kept_originals for task in tasks],
+                values.include_ids,
+                spill,
+            )
         finally:
             engine.close()
     kept_originals = sum(shard.kept_expected for shard in found.shards)
@@ -318,6 +339,7 @@ def _verify_corpus(
         mode=mode,
         shards=len(tasks),
         values_checked=counts.searched,
+        values_removed=values_removed,
         forms=list_searched_forms(mode),
         inconclusive=found.inconclusive,
         ambiguous_values=counts.common,
