@@ -213,8 +213,7 @@ def _format_three_lines(work: Path, run_folder: Path) -> str:
         run_folder / "edits" / "00000.parquet",
         200,
     )
-    # prefer lines of the body with a single value: a sample shows one edit, and the rest of its
-    # line as it was
+    # prefer lines of the body with a single value
     single_value = [
         sample
         for sample in samples

@@ -287,6 +287,10 @@ def publish_output(state: RunState, checked_shards: CheckedShards, summary: RunS
                 / "report",
                 swept=source.settings.verify != "off",
             )
+            pages = render_pages(manifest, report_tables)
+            if checked_shards.find_page_leaks(pages):
+                # a surrogate may hold what looks like a value of another kind
+                pages = render_pages(manifest, replace(report_tables, hides_surrogates=True))
         mac_key = publication.write_mac_key(state.folder, source.key)
         with private_folder.set_umask(source.user_umask):
             # published files get the permissions of the user's other files
@@ -297,7 +301,7 @@ def publish_output(state: RunState, checked_shards: CheckedShards, summary: RunS
                 ],
                 shards_per_increment=shard_counts,
                 splits=source.task_splits,
-                text_files={**render_pages(manifest, report_tables), **sidecar_files},
+                text_files={**pages, **sidecar_files},
                 manifest=manifest,
                 before_swap=state.confirm_before_swap,
                 find_leaks=checked_shards.find_page_leaks,
