@@ -213,6 +213,33 @@ class KeptValues:
 
 
 @dataclass(frozen=True, kw_only=True)
+class KindScores:
+    """Precision and recall of one kind (shares from 0 to 1; None if not measured), each with its 95
+    % interval. `wrong_spans` of the judged finds are wrong in their boundaries alone; precision
+    counts them as wrong."""
+
+    judged: int
+    right: int
+    wrong_spans: int
+    precision: float | None
+    precision_interval: Sequence[float] | None
+    found: int
+    missed: int
+    recall: float | None
+    recall_interval: Sequence[float] | None
+
+
+@dataclass(frozen=True, kw_only=True)
+class MeasuredRecall:
+    """What a labelled sample of the corpus says about the finders, by kind: scored on `date`, from
+    `labelled_rows` rows."""
+
+    date: str
+    labelled_rows: int
+    kinds: Mapping[str, KindScores]
+
+
+@dataclass(frozen=True, kw_only=True)
 class OutcomeCounts:
     """Documents that are not in the output, and occurrences by outcome."""
 
@@ -260,7 +287,8 @@ class RunSummary(CommandResult, CorpusCounts, PlanOutcome):
     `leaks` is None if nothing was checked (`verify="off"`). Of what stays by plan `staying_kinds`
     were found. `kept_values` are the values that stay in kept columns, `shape` is that of chat or
     instruction data, `splits` has the documents of each split in OUT. `run_hash` is that of plan,
-    input and options, and names the run in WORK.
+    input and options, and names the run in WORK. `measured` is None as long as no labelled sample
+    was scored.
     """
 
     erased: int
@@ -273,6 +301,7 @@ class RunSummary(CommandResult, CorpusCounts, PlanOutcome):
     key: str
     columns: Sequence[ColumnPolicy]
     run_hash: str = ""
+    measured: Annotated[MeasuredRecall | None, IF_SET] = None
     ledger: Annotated[Sequence[Mapping[str, Any]], IF_NOT_EMPTY] = field(default_factory=list)
     staying_kinds: Sequence[str] = ()
     kept_values: Sequence[KeptValues] = ()

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
-    from sanitize.core.command_results import CanaryCounts, RunSummary
+    from sanitize.core.command_results import CanaryCounts, MeasuredRecall, RunSummary
 
 Level = Literal["good", "care", "bad"]
 # what the finders without a model miss most often
@@ -49,8 +49,35 @@ def describe_verdict(summary: RunSummary) -> list[VerdictLine]:
         ),
         _describe_check(summary),
         *_describe_canaries(summary.canaries),
-        VerdictLine("recall", "not measured: how much the finders missed is unknown", "care"),
+        describe_recall(summary.measured),
     ]
+
+
+def describe_recall(measured: MeasuredRecall | None, work: str = "WORK") -> VerdictLine:
+    """What labels say about the share of each kind that was found; without labels, the command that
+    measures it, for the private folder `work`."""
+    by_kind = [
+        f"{kind} {scores.recall:.2f} ({scores.recall_interval[0]:.2f} to"
+        f" {scores.recall_interval[1]:.2f})"
+        for kind, scores in (measured.kinds.items() if measured else ())
+        if scores.recall is not None and scores.recall_interval is not None
+    ]
+    if measured is None or not by_kind:
+        return VerdictLine(
+            "recall",
+            f"not measured: what the finders missed is unknown; `{name_label_command(work)}`"
+            " measures it",
+            "care",
+        )
+    rows = f"{measured.labelled_rows:,} labelled row{'s' * (measured.labelled_rows != 1)}"
+    return VerdictLine(
+        "recall", f"{', '.join(by_kind)}; 95 %, {rows}, scored on {measured.date}", "care"
+    )
+
+
+def name_label_command(work: str) -> str:
+    """The command that measures recall."""
+    return f"sanitize label {work}"
 
 
 def describe_coverage(

@@ -28,6 +28,7 @@ from sanitize.core.command_results import (
     KeptValues,
     KindCounts,
     LeakCheckCounts,
+    MeasuredRecall,
     RunSummary,
 )
 from sanitize.pipeline.run_results import ShardResult
@@ -108,6 +109,7 @@ def build_summary(
     kept_values: Sequence[KeptValues] = (),
     shape: str = "",
     splits: Sequence[str] = (),
+    measured: MeasuredRecall | None = None,
 ) -> RunSummary:
     """The summary of a run, as far as it follows from input, plan and key; the manifest contains
     it.
@@ -171,6 +173,7 @@ def build_summary(
         plan_name=plan.name,
         plan_hash=plan.public_hash,
         run_hash=run_hash,
+        measured=measured,
         key="seed" if public_key else "secret",
         columns=columns,
         looked_for=describe_looked_for(plan),
@@ -195,17 +198,22 @@ def describe_dataset(
     license) with the date of today, in UTC.
 
     What is not given is taken from `published`, the description of the output that an append
-    extends, and is empty otherwise. A date in SOURCE_DATE_EPOCH (seconds since 1970) takes the
-    place of today's, for reproducible builds.
+    extends, and is empty otherwise.
     """
+    return {
+        "date": find_date(),
+        **{name: text or published.get(name, "") for name, text in given.items()},
+    }
+
+
+def find_date() -> str:
+    """The date of today, in UTC. A date in SOURCE_DATE_EPOCH (seconds since 1970) takes its place,
+    for reproducible builds."""
     seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
     now = datetime.datetime.fromtimestamp(
         int(seconds) if seconds.isdigit() else time.time(), datetime.UTC
     )
-    return {
-        "date": now.date().isoformat(),
-        **{name: text or published.get(name, "") for name, text in given.items()},
-    }
+    return now.date().isoformat()
 
 
 def build_manifest(

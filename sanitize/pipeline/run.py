@@ -237,6 +237,7 @@ def summarize(
         public_key=state.index.key.is_public,
         ledger=ledger,
         kept_values=state.index.kept_values,
+        measured=state.measured,
         shape=state.index.survey.roles.shape.describe() if state.index.survey.roles.shape else "",
         splits=state.index.task_splits,
     )

@@ -17,6 +17,7 @@ from typing import Any, TypeVar
 
 import pyarrow as pa
 
+from sanitize.core.command_results import MeasuredRecall, to_json
 from sanitize.engines.task_runner import TaskRunner
 from sanitize.errors import OutputBroken, UsageError
 from sanitize.pipeline import append
@@ -31,6 +32,7 @@ from sanitize.stages import rewriting
 from sanitize.storage import formats, publication, tombstones
 from sanitize.storage.corpus import MANIFEST_VERSION, Corpus, Documents
 from sanitize.storage.private_folder import RUNS_FOLDER, TASKS_FOLDER, VAULT_FOLDER
+from sanitize.storage.records.label_scores import read_scores
 from sanitize.storage.runs import publish_history
 from sanitize.storage.runs.run_folders import PLAN_FILE
 from sanitize.storage.task_records import Job
@@ -82,6 +84,11 @@ class PlannedRun:
     def folder(self) -> Path:
         """The folder of the run in WORK."""
         return self.inputs.workspace / RUNS_FOLDER / self.run_hash
+
+    @functools.cached_property
+    def measured(self) -> MeasuredRecall | None:
+        """What a labelled sample of the index says about its finders."""
+        return read_scores(self.inputs.workspace, self.inputs.fingerprint)
 
     @property
     def blacklist_file(self) -> Path:
@@ -237,6 +244,8 @@ class PlannedRun:
         )
         if is_same and is_extended:
             return False
+        if is_same and corpus.manifest["summary"].get("measured") != to_json(self.measured):
+            return False  # a sample was labelled since: only the pages change
         if is_same and self.inputs.settings.replace and not (self.folder / PLAN_FILE).is_file():
             # another plan's finders rebuilt the index: without the tables of this run, OUT cannot
             # be verified

@@ -16,7 +16,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from sanitize.core.command_results import CommandResult
+from sanitize.core.command_results import CommandResult, to_json
 from sanitize.core.engine import Engine
 from sanitize.core.table_rendering import SummaryTable
 from sanitize.engines.local import LocalEngine
@@ -44,6 +44,7 @@ from sanitize.storage.private_folder import (
     VALUE_COUNTS_FILE,
     SavedIndex,
 )
+from sanitize.storage.records.label_scores import read_scores
 from sanitize.storage.remote_storage import require_local_path
 from sanitize.storage.runs.run_folders import require_index_of_run
 from sanitize.verification.leak_check import find_values_in_texts, write_terms_of_run
@@ -157,7 +158,11 @@ def open_published_run(out: Path, work: Path | str | None) -> PublishedRun:
     if (mac_key := publication.read_mac_key(folder)) is not None:
         # before anything else in the manifest is relied on
         publication.require_published_manifest(out, mac_key)
-    return PublishedRun(out=out, work=work, manifest=corpus.manifest, folder=folder, index=index)
+    manifest = corpus.manifest
+    if (measured := read_scores(work, index.fingerprint)) is not None:
+        # a sample may have been labelled since
+        manifest = {**manifest, "summary": {**manifest["summary"], "measured": to_json(measured)}}
+    return PublishedRun(out=out, work=work, manifest=manifest, folder=folder, index=index)
 
 
 @public_function()

@@ -71,6 +71,7 @@ PUBLISHED_FOLDER = "published"
 RECEIPTS_FOLDER = "receipts"  # of erasures
 REMOTE_FOLDER = "remote"  # what is known of outputs at URLs
 LABEL_SAMPLE_FILE = "labels/sample.jsonl"
+LABEL_SCORES_FILE = Path("labels/scores.json")
 SPILL_FOLDER = "spill"  # temporary files
 
 # subfolders that exist only in the WORK of a run, and only in the state folder of a stream

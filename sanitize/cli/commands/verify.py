@@ -9,7 +9,7 @@ import typer
 import sanitize
 from sanitize.cli.console import print_result
 from sanitize.cli.options import FROM_OPTIONS, AsJson, Quiet, require_choice, with_settings
-from sanitize.core.verdict import describe_inconclusive, describe_search
+from sanitize.core.verdict import describe_inconclusive, describe_recall, describe_search
 from sanitize.plans.settings import Settings
 
 
@@ -79,4 +79,5 @@ def _format_verification(result: sanitize.VerifyResult) -> str:
         )
     if result.inconclusive:
         lines.append(f"not certain: {describe_inconclusive(result.inconclusive)}")
+    lines.append(f"recall: {describe_recall(result.measured, result.work).text}")
     return "\n".join(lines)

@@ -13,11 +13,11 @@ from itertools import accumulate
 from pathlib import Path
 from typing import Annotated, Any
 
-from sanitize.core.command_results import IF_SET, CommandResult
+from sanitize.core.command_results import IF_SET, CommandResult, MeasuredRecall
 from sanitize.core.engine import Engine, TaskResult
 from sanitize.core.progress import ProgressCallback, ProgressUpdate, ignore_progress
 from sanitize.core.table_rendering import SummaryTable
-from sanitize.core.verdict import describe_search
+from sanitize.core.verdict import describe_recall, describe_search, name_label_command
 from sanitize.engines.local import LocalEngine
 from sanitize.errors import LeakFound, OutputBroken, SanitizeError, UsageError, suggest_names
 from sanitize.kinds.custom_kind import published_custom_kinds
@@ -34,6 +34,7 @@ from sanitize.storage.private_folder import (
     VALUES_FOLDER,
     SavedIndex,
 )
+from sanitize.storage.records.label_scores import read_scores
 from sanitize.storage.remote_storage import is_url, redact_url
 from sanitize.storage.runs.run_folders import (
     ERASED_VALUES_FILE,
@@ -81,7 +82,9 @@ class VerifyResult(CommandResult):
     of one is no leak. `inconclusive` counts matches that may be a removed value or chance, by kind:
     short ones, and those inside longer words and numbers. A full check also gives `passes`,
     `inconclusive_forms` and `bytes_searched`, by location. `foreign_files`: files that no run
-    published, which were searched too; a name that may hold a value is a number.
+    published, which were searched too; a name that may hold a value is a number. `measured` is what
+    a labelled sample says about the finders; where it is None, `measure_recall_with` is the command
+    that draws and scores one.
     """
 
     leaks: int
@@ -100,6 +103,8 @@ class VerifyResult(CommandResult):
     inconclusive_forms: Annotated[Mapping[str, int] | None, IF_SET] = None
     bytes_searched: Annotated[Mapping[str, int] | None, IF_SET] = None
     foreign_files: Sequence[str] = ()
+    measured: MeasuredRecall | None = None
+    measure_recall_with: Annotated[str | None, IF_SET] = None
 
     def summary_table(self) -> SummaryTable:
         facts = [
@@ -115,6 +120,7 @@ class VerifyResult(CommandResult):
                 ),
             ),
             ("forms", ", ".join(self.forms)),
+            ("recall", describe_recall(self.measured, self.work).text),
             *(
                 [("foreign files", f"{', '.join(self.foreign_files)}; searched too")]
                 if self.foreign_files
@@ -334,6 +340,7 @@ def _verify_corpus(
         raise OutputBroken(f"{out}: {describe_changes(changes)}; run again with --replace")
     folder.require_searchable(foreign_names)
     foreign_files = foreign_names.summarize(folder.foreign)
+    measured = read_scores(work, index.fingerprint)
     return VerifyResult(
         leaks=0,
         mode=mode,
@@ -349,6 +356,8 @@ def _verify_corpus(
         inconclusive_forms=found.inconclusive_forms if mode == "full" else None,
         bytes_searched=found.bytes_searched if mode == "full" else None,
         foreign_files=foreign_files,
+        measured=measured,
+        measure_recall_with=None if measured else name_label_command(str(work)),
         out=str(out),
         work=str(work),
     )
