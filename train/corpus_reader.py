@@ -28,7 +28,7 @@ from sanitize.storage.files import file_sha256, require_shallow_lines, stat_file
 from sanitize.storage.records.conversations import ChatTemplate, list_turns, read_mixed_lines
 from sanitize.storage.records.record_shapes import RecordShape, recognize_table
 from sanitize.storage.records.splits import TRAIN, select_split
-from sanitize.storage.runs.run_folders import is_plan_hash
+from sanitize.storage.runs.run_folders import is_run_hash
 
 TURNS = "turns"  # the column with the turns of conversations, as JSON
 _SPANS_TYPE = pa.list_(pa.struct([("start", pa.int64()), ("end", pa.int64())]))
@@ -81,10 +81,10 @@ class DocumentTable:
                 f"{self.path}: data.spans_from needs a folder that `sanitize run` published; give"
                 " pii_spans as a column instead"
             )
-        plan_hash = Corpus.open(self.path).manifest.get("plan_hash")
-        run = Path(workspace) / "runs" / str(plan_hash)
+        run_hash = Corpus.open(self.path).manifest.get("run_hash")
+        run = Path(workspace) / "runs" / str(run_hash)
         row_files, edit_files = (
-            sorted((run / name).glob("*.parquet")) if is_plan_hash(plan_hash) else []
+            sorted((run / name).glob("*.parquet")) if is_run_hash(run_hash) else []
             for name in ("rows", "edits")
         )
         occurrence_files = sorted((Path(workspace) / "tables" / "occurrences").glob("*.parquet"))

@@ -28,6 +28,7 @@ from sanitize.core.command_results import (
     KeptValues,
     KindCounts,
     LeakCheckCounts,
+    MeasuredRecall,
     RunSummary,
 )
 from sanitize.errors import UsageError
@@ -92,7 +93,7 @@ def summarize_kinds(
 
 def build_summary(
     plan: Plan,
-    plan_hash: str,
+    run_hash: str,
     *,
     documents: int,
     quarantine: pa.Table,
@@ -109,6 +110,7 @@ def build_summary(
     kept_values: Sequence[KeptValues] = (),
     shape: str = "",
     splits: Sequence[str] = (),
+    measured: MeasuredRecall | None = None,
 ) -> RunSummary:
     """The summary of a run, as far as it follows from input, plan and key; the manifest contains
     it.
@@ -170,7 +172,9 @@ def build_summary(
         canaries=canaries,
         publishable=plan.publishable and verify.mode == "full",
         plan_name=plan.name,
-        plan_hash=plan_hash,
+        plan_hash=plan.public_hash,
+        run_hash=run_hash,
+        measured=measured,
         key="seed" if public_key else "secret",
         columns=columns,
         looked_for=describe_looked_for(plan),
@@ -198,12 +202,12 @@ def describe_dataset(
     extends, and is empty otherwise.
     """
     return {
-        "date": find_publication_date(),
+        "date": find_date(),
         **{name: text or published.get(name, "") for name, text in given.items()},
     }
 
 
-def find_publication_date() -> str:
+def find_date() -> str:
     """The date of today, in UTC. A date in SOURCE_DATE_EPOCH (seconds since 1970) takes its place,
     for reproducible builds. Raises UsageError for a value of it, or a clock, that is no date."""
     seconds = os.environ.get("SOURCE_DATE_EPOCH", "")
@@ -257,6 +261,7 @@ def build_manifest(
         },
         "plan": plan.public_settings(),
         "plan_hash": summary.plan_hash,
+        "run_hash": summary.run_hash,
         "key": key,
         "publishable": summary.publishable,
         # without names: a file name may be a person's name, and the manifest is published

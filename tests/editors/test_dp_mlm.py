@@ -139,7 +139,7 @@ def run_plan(
     return (
         summary,
         Corpus.open(folder / "out").table().to_pylist(),
-        folder / "work" / "runs" / summary.plan_hash,
+        folder / "work" / "runs" / summary.run_hash,
     )
 
 
@@ -485,7 +485,7 @@ def test_casing_of_the_first_letter_is_kept(bert: Path, tmp_path: Path) -> None:
 def test_prior_runs_are_reported(bert: Path, tmp_path: Path) -> None:
     run_plan(tmp_path, write_plan(tmp_path, bert, "epsilon = 1.0"))
     first = read_ledger(
-        tmp_path / "work" / "runs" / Corpus.open(tmp_path / "out").manifest["plan_hash"]
+        tmp_path / "work" / "runs" / Corpus.open(tmp_path / "out").manifest["run_hash"]
     )
     summary, _, _ = run_plan(tmp_path, write_plan(tmp_path, bert, "epsilon = 2.0"), replace=True)
     (prior,) = summary.ledger[0]["prior_runs"]

@@ -297,7 +297,7 @@ def run_and_read(
     run_settings = make_settings(**changed_settings)
     summary = run_with_settings(inputs, base / "out", loaded_plan, settings=run_settings)
     work = base / "out.private"
-    run_folder = work / "runs" / summary.plan_hash
+    run_folder = work / "runs" / summary.run_hash
     table = pa.concat_tables(
         [pq.read_table(path) for path in sorted((base / "out" / "data").iterdir())]
     )
@@ -792,7 +792,7 @@ def test_lost_files_are_rebuilt_with_the_same_bytes(
     (inputs, expected_files), plan, out = uninterrupted_run, load_plan("rmft"), tmp_path / "out"
     summary = run_with_settings(inputs, out, plan, settings=TWO_SHARDS)
     work = tmp_path / "out.private"
-    run_folder = work / "runs" / summary.plan_hash
+    run_folder = work / "runs" / summary.run_hash
     lost_files = [
         [work / "tables" / "occurrences" / "00001.parquet"],
         [work / "vault" / "values" / "00000.parquet", run_folder / "tasks" / "rewrite-00000.json"],

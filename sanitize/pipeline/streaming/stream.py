@@ -681,7 +681,7 @@ class StreamProcessor:
             position=self.position,
             changed=self.documents_in > 0,
             seconds=round(seconds, 2),
-            plan_hash=self.plan.hash(),
+            plan_hash=self._given_plan.public_hash,
             state=str(self._given_state) if self._given_state is not None else None,
             shape=shape.describe() if (shape := self.layout.roles.shape) is not None else "",
             verify=self.settings.verify,
