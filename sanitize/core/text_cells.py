@@ -274,9 +274,7 @@ def to_canonical_type(array: pa.Array) -> pa.Array:
     except pa.ArrowNotImplementedError:  # for the same reason, of a dictionary inside
         if pa.types.is_struct(array.type):
             parts = [to_canonical_type(part) for part in map(array.field, range(len(target_type)))]
-            return pa.StructArray.from_arrays(
-                parts, fields=list(target_type), mask=array.is_null()
-            )
+            return pa.StructArray.from_arrays(parts, fields=list(target_type), mask=array.is_null())
         if not is_list_type(array.type):
             raise
         offsets = pa.array(np.asarray(array.offsets, np.int64))
