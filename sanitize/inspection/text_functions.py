@@ -41,7 +41,13 @@ from sanitize.errors import (
 )
 from sanitize.kinds.field_names import is_searched, says_number
 from sanitize.kinds.kind import all_kinds, custom_kinds, get_kind
-from sanitize.pipeline.data_objects import check_frame, run_on_object
+from sanitize.pipeline.data_objects import (
+    check_frame,
+    check_table,
+    replace_enums,
+    restore_type,
+    run_on_object,
+)
 from sanitize.pipeline.indexing.index_build import IndexBuilder
 from sanitize.pipeline.occurrence_selection import find_unselected
 from sanitize.pipeline.run import run_with_settings
@@ -296,6 +302,7 @@ def redact(
     if isinstance(texts, pl.DataFrame):
         return _redact_frame(texts, chosen, settings)
     if isinstance(texts, pa.Table):
+        check_table("redact", texts.schema)
         try:
             frame = _read_frame(texts)
         except (
@@ -319,14 +326,16 @@ def redact(
             f"redact: {given} names columns of a frame, and texts is a {type(texts).__name__};"
             " leave it out"
         )
-    column = _read_texts("redact", texts, f"{_TEXTS}, or a frame")
+    is_enum = isinstance(texts, pl.Series) and texts.dtype == pl.Enum
+    column = texts if is_enum else _read_texts("redact", texts, f"{_TEXTS}, or a frame")
     if is_pandas and hasattr(texts, "to_frame"):
         return _redact_pandas(texts.to_frame("text"), chosen, settings)["text"].rename(texts.name)
     clean_texts = _redact_frame(pl.DataFrame({"text": column}), chosen, settings)["text"]
     if isinstance(texts, str):
         return clean_texts[0]
     if isinstance(texts, pl.Series):
-        return _cast_texts(clean_texts, texts.dtype).alias(texts.name)
+        clean_texts = clean_texts if is_enum else _cast_texts(clean_texts, texts)
+        return clean_texts.alias(texts.name)
     if isinstance(texts, list | tuple):
         return type(texts)(clean_texts.to_list())
     return (
@@ -342,7 +351,7 @@ def restore_types(clean: pa.Table, given: pa.Table) -> pa.Table:
     columns = [
         given.column(one.name)
         if pa.types.is_null(one.type)
-        else clean.column(one.name).cast(one.type)
+        else restore_type(clean.column(one.name), one.type)
         for one in fields
     ]
     return pa.table(columns, [one.name for one in fields])
@@ -397,6 +406,7 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
             f" {', '.join(unsearched)}",
             stacklevel=5,
         )
+    frame = pl.concat([frame, *_list_unused_categories(frame)], how="diagonal")
     if not frame.height:
         return rest
     strings = frame.with_columns(pl.col(pl.Categorical, pl.Enum, pl.Null).cast(pl.String)).to_arrow(
@@ -423,7 +433,7 @@ def _redact_frame(frame: pl.DataFrame, plan: Plan, settings: Settings) -> pl.Dat
     # also columns without texts in which a part is left out
     searched |= {path.column for path, _ in iterate_paths(schema) if str(path) in settings.policies}
     return rest.with_columns(
-        _cast_texts(clean[name], rest[name].dtype).alias(name)
+        _cast_texts(clean[name], frame[name]).head(rest.height).alias(name)
         for name in rest.columns
         if name in searched
     )
@@ -435,12 +445,25 @@ def _warn_of_inconclusive(result: StreamResult | RunResult) -> None:
         warnings.warn(f"redact: {describe_inconclusive(counts)}, which stay", stacklevel=6)
 
 
-def _cast_texts(clean: pl.Series, dtype: pl.DataType) -> pl.Series:
-    """Rewritten texts in the type that they had; an Enum has the rewritten texts as its
-    categories."""
-    if isinstance(dtype, pl.Enum):
-        return clean.cast(pl.Enum(clean.drop_nulls().unique(maintain_order=True)))
-    return clean.cast(pl.String if dtype == pl.Null else dtype)
+def _list_unused_categories(frame: pl.DataFrame) -> list[pl.DataFrame]:
+    """The categories of enumerations that no row has, as rows of their columns: these are texts,
+    too, and the caller wants them back."""
+    return [
+        pl.Series(column.name, column.dtype.categories, dtype=column.dtype)
+        .filter(~column.dtype.categories.is_in(column.cast(pl.String).unique().implode()))
+        .to_frame()
+        for column in frame.select(pl.col(pl.Enum))
+    ]
+
+
+def _cast_texts(clean: pl.Series, given: pl.Series) -> pl.Series:
+    """Rewritten texts in the type that they had; an Enum has what its categories became, in their
+    order."""
+    if isinstance(given.dtype, pl.Enum):
+        became = pl.DataFrame({"old": given.to_physical(), "new": clean}).drop_nulls()
+        categories = became.sort("old", maintain_order=True)["new"].unique(maintain_order=True)
+        return clean.cast(pl.Enum(categories))
+    return clean.cast(pl.String if given.dtype == pl.Null else replace_enums(given.dtype))
 
 
 def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
@@ -467,7 +490,10 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
             columns[name] = pl.Series(values.to_numpy())
     for name in frame.columns:
         try:
-            columns[str(name)] = pl.from_pandas(frame[name], nan_to_null=True)
+            column = pl.from_pandas(frame[name], nan_to_null=True)
+            if isinstance(column.dtype, pl.Categorical):
+                column = column.cast(pl.Enum(frame[name].cat.categories.to_list()))
+            columns[str(name)] = column
         except (
             pa.ArrowException,
             pl.exceptions.PolarsError,
@@ -484,19 +510,15 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
     result = frame[[name for name in frame.columns if str(name) in clean.columns]].copy()
     result.attrs.clear()
     for name in result.columns:
-        column = clean[str(name)]
-        if isinstance(column.dtype, pl.Categorical | pl.Enum):
-            # in any case: a category that no row has may be a text, too
-            texts, given = column.to_pandas().set_axis(result.index), frame[name].dtype
-            if getattr(given, "ordered", False):
-                used = list(texts.cat.categories)
-                kept = [category for category in given.categories if category in used]
-                texts = texts.cat.set_categories(
-                    kept + [category for category in used if category not in kept], ordered=True
-                )
-            result[name] = texts
+        column, given = clean[str(name)], frame[name]
+        if isinstance(column.dtype, pl.Enum):
+            categories = type(given.cat.categories)(
+                column.dtype.categories.to_list(), dtype=given.cat.categories.dtype
+            )
+            result[name] = type(given)(column.to_list(), index=result.index, dtype=object).astype(
+                type(given.dtype)(categories, ordered=given.cat.ordered)
+            )
         elif not column.equals(columns[str(name)]):
-            given = frame[name]
             # an integer of NumPy has no null
             is_nullable = column.null_count() and given.dtype.kind in "iu"
             result[name] = type(given)(
@@ -504,6 +526,8 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
                 index=result.index,
                 dtype="Int64" if is_nullable else given.dtype,
             )
+        if hasattr(given.dtype, "categories") and says_number(str(name)):
+            result[name] = result[name].cat.remove_unused_categories()  # which are not searched
     return result
 
 

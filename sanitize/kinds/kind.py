@@ -160,8 +160,8 @@ class Kind:
     make_surrogates   (values, draws, reserved) -> a surrogate of the same shape for each value that
                       the kind's own pattern and check
                accept, drawn from `draws`. With `reserved`, it is drawn from ranges that are
-               assigned to no one (RFC 2606, 5737, 3849; 555-01xx; test cards) where the kind has
-               such ranges.
+               assigned to no one (RFC 5737, 3849; 555-01xx; test cards) where the kind has such
+               ranges. Names of hosts are always drawn in reserved names (RFC 2606).
     hits       Examples: a text, and the values of this kind that are found in it, in order. The
                first value of the first hit is the one that canaries are generated from. All people
                in examples are invented.
@@ -569,6 +569,15 @@ def redraw_characters(
     )
     drawn = base + ((noise * size) >> np.uint32(16)).astype(np.uint8)
     return unflatten_strings(np.where(size > 0, drawn, flat), offsets, values.name)
+
+
+def reserve_hosts(column: str) -> pl.Expr:
+    """The names of hosts in a column with `example` for their last label (RFC 2606), or behind it
+    where it is the only one; addresses of hosts become `site.example`."""
+    host = pl.col(column).str.strip_suffix(".")
+    labels = host.str.extract(r"\A([\s\S]*)[.][^.]*\z")
+    is_name = ~host.str.contains(r"[\[\]:]|\A[0-9.]*\z")
+    return pl.when(is_name).then(labels.fill_null(host)).otherwise(pl.lit("site")) + ".example"
 
 
 def draw_indices(draws: Draws, lane: int, limit: int | I64) -> I64:

@@ -64,7 +64,10 @@ def nesting_levels(data_type: pa.DataType) -> int:
     return deepest
 
 
+# of intervals, pyarrow can read these two from a file, and nothing else
+_INTERVALS_WITHOUT_CLASS = (pa.lib.Type_INTERVAL_MONTHS, pa.lib.Type_INTERVAL_DAY_TIME)
 _UNKNOWN_TYPES = (
+    lambda data_type: data_type.id in _INTERVALS_WITHOUT_CLASS,
     pa.types.is_union,
     pa.types.is_interval,
     pa.types.is_run_end_encoded,

@@ -41,6 +41,7 @@ REASONS = {
     ),
     "not_json": "it is not valid JSON",
     "not_utf8": "it has bytes or escapes that are not valid Unicode text",
+    "repeated_key": "a key of one of its JSON objects occurs twice, with different values",
     "symlink": "it is a symbolic link that leads out of its folder, to a folder, or to nothing",
     "timed_out": "reading it takes far longer than its size explains",
     "too_deep": "its brackets are nested more than 200 deep, or its lists more than 30",

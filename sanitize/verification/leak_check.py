@@ -49,9 +49,10 @@ from sanitize.verification.value_matches import find_value_matches
 LEAK_CHECK_VERSION = 10  # raise it when the set of swept matches or of leaks changes
 # remedy where the full check finds leaks that cannot be swept
 UNSWEEPABLE_ADVICE = (
-    "Values in texts are swept, in every form; a kept column can be cleaned (--sanitize COLUMN) or"
-    " left out (--drop COLUMN), and a value that remains in a text can be listed with --known FILE,"
-    " spelled as it is there; --verify fast searches for fewer forms, and would publish it"
+    "Values in texts are swept, in every form; a kept column can be left out (--drop COLUMN), or"
+    " cleaned if it holds texts (--sanitize COLUMN), and a value that remains in a text can be"
+    " listed with --known FILE, spelled as it is there; --verify fast searches for fewer forms, and"
+    " would publish it"
 )
 
 
@@ -93,8 +94,8 @@ def suggest_remedy(locations: Iterable[str]) -> str:
     )
     if not all(is_column_name) or not is_column_name:
         advice.append(
-            "A kept column can be cleaned (--sanitize COLUMN) or left out (--drop COLUMN); what a"
-            " finder missed in a text can be listed with --known FILE"
+            "A kept column can be left out (--drop COLUMN), or cleaned if it holds texts (--sanitize"
+            " COLUMN); what a finder missed in a text can be listed with --known FILE"
         )
     return ". ".join([*advice, "Then run again"])
 

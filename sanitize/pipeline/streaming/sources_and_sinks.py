@@ -43,7 +43,7 @@ from sanitize.readers.byte_streams import (
     open_stream,
     read_guarded,
 )
-from sanitize.readers.jsonl import iter_lines
+from sanitize.readers.jsonl import RepeatedKey, iter_lines, load_json
 from sanitize.readers.mail import decode_text, iter_mails
 from sanitize.readers.standard_form import is_binary
 from sanitize.readers.survey import REASONS, InputUnit, Roles, parse_mail, survey_inputs
@@ -103,9 +103,11 @@ class _BatchBuilder:
 def parse_json_line(line: bytes) -> tuple[Row | None, str]:
     """(the JSON object in a line, "") or (None, the reason why there is none)."""
     try:
-        record = json.loads(line)
+        record = load_json(line)
     except UnicodeDecodeError:
         return None, "not_utf8"
+    except RepeatedKey:
+        return None, "repeated_key"
     except (ValueError, RecursionError):
         return None, "not_json"
     return (record, "") if isinstance(record, dict) else (None, "not_an_object")

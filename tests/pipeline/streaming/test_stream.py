@@ -378,6 +378,7 @@ BAD_LINES = [
     (b"[1]", "not_an_object"),
     (b'{"text": "\xff"}', "not_utf8"),
     (b'{"text": "\\ud800"}', "not_utf8"),
+    (b'{"text": "ann.lee@example.com", "text": "x"}', "repeated_key"),
     (b'{"body": "ann.lee@example.com"}', "no_text"),
     (b'{"text": 7}', "wrong_type"),
     (b'{"text": "' + b"x" * 5_000 + b'"}', "too_large"),
