@@ -251,7 +251,9 @@ def reduce_to_shape(name: str, value: str) -> str:
             + "." * (1 if host[:1] == "[" else max(host.count("."), 1))
         )
     if name in ("MESSAGE_ID", "URL"):  # the last label of a host is redrawn as a whole
-        pattern = "(.*@)(.*)()" if name == "MESSAGE_ID" else "((?:[^:]*://|)(?:[^/?#@]*@)?)([^/?#:]*)(.*)"
+        pattern = (
+            "(.*@)(.*)()" if name == "MESSAGE_ID" else "((?:[^:]*://|)(?:[^/?#@]*@)?)([^/?#:]*)(.*)"
+        )
         before, host, after = re.fullmatch(pattern, value, re.DOTALL).groups()
         labels = host.split(".")[:-1] if "." in host else [host]
         value = f"{before}{'.'.join(labels)}{after}"
