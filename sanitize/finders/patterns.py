@@ -69,6 +69,7 @@ FINDER_NAME = "patterns"
 NO_MATCH_LIMIT = (1 << 63) - 1
 _KINDS_SEARCHED_INSIDE = ("URL",)  # kinds that are searched for values of other kinds
 _CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 48, 16  # bytes of context on either side
+_WHOLE, _LABELLED, _EMBEDDED = range(3)  # what is searched in a phase, one after the other
 _LESS_THAN, _GREATER_THAN = ord("<"), ord(">")
 
 
@@ -96,13 +97,12 @@ class PatternFinder:
         }
         kinds = self._searched_kinds.values()
         self._phases = sorted({kind.phase for kind in kinds})
-        # values inside longer words are searched in the text that the values of their phase leave
-        embedded_phases = {kind.phase for kind in kinds if kind.embedded_pattern}
+        # values beside their labels and inside longer words are searched in the text that the
+        # values of their phase leave
         self._searches = sorted(
-            [
-                *((phase, False) for phase in self._phases),
-                *((phase, True) for phase in embedded_phases),
-            ]
+            {(phase, _WHOLE) for phase in self._phases}
+            | {(kind.phase, _LABELLED) for kind in kinds if kind.labelled}
+            | {(kind.phase, _EMBEDDED) for kind in kinds if kind.embedded_pattern}
         )
         self._not_before, self._not_after = boundary_tables(self.kinds)
         self._is_word_byte = make_byte_table(ASCII_WORD_CHARS)
@@ -132,7 +132,10 @@ class PatternFinder:
         """Returns all occurrences in a column of texts; a null text has none."""
         buffers = TextBuffers.from_array(fill_null_texts(texts))
         spans = self._search(
-            separate_escapes(buffers), headers=HeaderBlocks(buffers), max_matches=self._max_matches
+            separate_escapes(buffers),
+            buffers,
+            headers=HeaderBlocks(buffers),
+            max_matches=self._max_matches,
         )
         spans = self._search_inside_values(spans)
         starts, ends = spans.locate(buffers)
@@ -141,7 +144,8 @@ class PatternFinder:
 
     def _search(
         self,
-        buffers: TextBuffers,
+        view: TextBuffers,
+        written: TextBuffers,
         *,
         headers: HeaderBlocks | None = None,
         excluded_kinds: tuple[str, ...] = (),
@@ -149,15 +153,18 @@ class PatternFinder:
         max_matches: int = NO_MATCH_LIMIT,
     ) -> SpanTable:
         """Searches phase by phase, each in the text that the earlier phases left; returns the
-        spans of one phase after the other, without sections where there are no `headers`.
+        spans of one phase after the other, without sections where there are no `headers`. `view` is
+        the column with its escapes separated; values beside labels are searched in the column as
+        `written`, since they may contain some (`%2F`).
         `text_counts` is how often each text occurs, for the counts in `skipped`. Of a text with
         more than `max_matches` no more candidates are resolved."""
-        spans = SpanTable.no_spans(len(buffers.lengths))
-        match_counts = np.zeros(len(buffers.lengths), np.int64)
+        spans = SpanTable.no_spans(len(view.lengths))
+        match_counts = np.zeros(len(view.lengths), np.int64)
         pieces: TextPieces | None = (
             None  # searched by the first phase of digit_lines_only kinds and the phases after it
         )
-        for phase, is_embedded in self._searches:
+        for phase, search in self._searches:
+            buffers = written if search == _LABELLED else view
             kinds = [
                 kind
                 for kind in self._searched_kinds.values()
@@ -172,7 +179,9 @@ class PatternFinder:
                 searched = pieces.buffers
             low, high = (
                 _find_embedded_matches(searched, kinds)
-                if is_embedded
+                if search == _EMBEDDED
+                else _find_labelled_matches(searched, kinds)
+                if search == _LABELLED
                 else self._find_matches(searched, phase, kinds)
             )
             starts, stops = (
@@ -198,7 +207,7 @@ class PatternFinder:
                 None if text_counts is None else text_counts[text_no],
                 phase=phase,
             )
-            if pieces is not None and (phase, is_embedded) != self._searches[-1]:
+            if pieces is not None and (phase, search) != self._searches[-1]:
                 shift = (low - starts)[candidate_no]
                 starts, stops = found.locate(buffers)
                 searched = _blank_out_spans(searched, starts + shift, stops + shift)
@@ -236,22 +245,13 @@ class PatternFinder:
         low, high = pieces.to_column(low), pieces.to_column(high - 1) + 1
         if not is_met.any():
             return low, high
-        text_rows = np.flatnonzero(is_met)
-        part = TextBuffers.from_array(texts.take(pa.array(text_rows)))
         combined = "|".join(
             alternative.pattern
             for alternative, rows in zip(alternatives, matching_texts, strict=True)
             if not alternative.is_conditional or len(rows)
         )
-        extra_low, extra_high = run_in_regex_thread(
-            "conditional search", find_matches, part, combined
-        )
-        extra_text = np.searchsorted(part.offsets, extra_low, side="right") - 1
-        shift = buffers.offsets[text_rows[extra_text]] - part.offsets[extra_text]
-        low, high = (
-            np.concatenate([low, extra_low + shift]),
-            np.concatenate([high, extra_high + shift]),
-        )
+        extra_low, extra_high = _search_texts(buffers, np.flatnonzero(is_met), combined)
+        low, high = np.concatenate([low, extra_low]), np.concatenate([high, extra_high])
         order = np.argsort(low, kind="stable")
         return low[order], high[order]
 
@@ -558,10 +558,12 @@ class PatternFinder:
             return spans
         outer_texts = TextBuffers.from_array(spans.values.value.take(pa.array(outer)))
         outer_texts = self._blank_out_opaque_parts(outer_texts, spans.values.kind[outer])
-        outer_texts = separate_escapes(outer_texts, inside_urls=True)
         outer_counts = np.bincount(spans.value_no, minlength=len(spans.values))[outer]
         inner = self._search(
-            outer_texts, excluded_kinds=_KINDS_SEARCHED_INSIDE, text_counts=outer_counts
+            separate_escapes(outer_texts, inside_urls=True),
+            outer_texts,
+            excluded_kinds=_KINDS_SEARCHED_INSIDE,
+            text_counts=outer_counts,
         )
         # every occurrence of an outer value contains the same inner spans
         order = np.argsort(spans.value_no, kind="stable")
@@ -684,6 +686,24 @@ def _find_embedded_matches(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64
     pattern = "|".join(kind.embedded_pattern for kind in kinds if kind.embedded_pattern)
     low, high = run_in_regex_thread("search words", find_matches, words.buffers, pattern)
     return words.to_column(low), words.to_column(high - 1) + 1
+
+
+def _find_labelled_matches(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64, I64]:
+    """Returns start and end byte of every leftmost match of the kinds' `labelled`."""
+    labelled = [kind.labelled for kind in kinds if kind.labelled]
+    literals = tuple(literal for one in labelled for literal in one.literals)
+    _, _, marks = find_runs(buffers, _make_literal_table((), (("", literals),)))
+    pattern = "|".join(one.pattern for one in labelled)
+    return _search_texts(buffers, np.flatnonzero(marks), pattern)
+
+
+def _search_texts(buffers: TextBuffers, rows: I64, pattern: str) -> tuple[I64, I64]:
+    """Returns start and end byte of every leftmost match of a pattern in some of the texts."""
+    part = TextBuffers.from_array(buffers.to_array().take(pa.array(rows)))
+    low, high = run_in_regex_thread("search texts", find_matches, part, pattern)
+    text = np.searchsorted(part.offsets, low, side="right") - 1
+    shift = buffers.offsets[rows[text]] - part.offsets[text]
+    return low + shift, high + shift
 
 
 def _build_literal_table(kinds: list[Kind]) -> LiteralTable | None:

@@ -93,6 +93,8 @@ _SUPPORT_MODULES = (
     "field_names",
     "custom_kind",
     "east_asian_names",
+    "issuer_formats",
+    "labelled_secrets",
     "pattern_check",
     "plain_forms",
 )
@@ -226,6 +228,10 @@ class Kind:
                text that the kinds of the phase left. A match has only ASCII letters, digits, `_`
                and `-`, and nine digits, or a `_` and 27 bytes. `prefix_pattern` and
                `suffix_pattern` cut the rest of the word off.
+    labelled   What matches a value with the words that show it (`password: ...`), for values
+               without a form: searched in the text that the kinds of the phase left, where one of
+               its literals is, so that such words hide no value of another kind. `prefix_pattern`
+               and `suffix_pattern` cut the words off; `accepts` decides.
     plain_forms   The forms of most values, about which a compiled loop decides instead of
                   `accepts`, `check`, `needs_context` and
                `normalise`, with the same result (see sanitize/kinds/plain_forms.py).
@@ -291,6 +297,7 @@ class Kind:
     locate_components: Callable[[pl.Series], I64] | None = None
     make_variants: Callable[[pl.Series, Draws, I64], pl.Series] | None = None
     embedded_pattern: str | None = None
+    labelled: Alternative | None = None
     plain_forms: tuple[PlainForm, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     anchors: tuple[str, ...] = ()

@@ -14,13 +14,13 @@ from typing import NamedTuple
 
 import numpy as np
 
-from sanitize.array_types import I64, U8, U64
+from sanitize.array_types import I64, U8, U16, U64
 from sanitize.core.arrow_buffers import MASKED_BYTE, TextBuffers
 from sanitize.kernels import text_pieces as kernel
 
 _PIECES_PER_TEXT = 16  # pieces that are joined to one text of `TextPieces.buffers`
 _BYTES_PER_PIECE = 128  # of a column, at first: room for so many pieces is reserved
-_MAX_LITERALS = 254  # their numbers, from 1, fit into a byte
+_MAX_LITERALS = 65_534  # their numbers, from 1, fit into 16 bits
 _RARE_BYTES = b"0123456789!#$%&*+/:;<=>?@JKQVXYZ[\\]^_`jqxz{|}~"  # bytes that text has few of
 
 
@@ -83,8 +83,8 @@ class LiteralTable:
     offsets: I64
     marks: U64  # the bits that a literal sets in the mark of its text; 0 for an anchor
     trigger_offsets: I64  # of two neighbouring bytes of each literal, the rarest in text
-    first_literals: U8
-    next_literals: U8
+    first_literals: U16
+    next_literals: U16
 
     @classmethod
     def build(
@@ -102,7 +102,7 @@ class LiteralTable:
             key=lambda pair: (len(pair[0]), pair),
         )
         assert len(encoded) <= _MAX_LITERALS and len(marking_literals) <= 64
-        first, following = np.zeros((256, 256), np.uint8), np.zeros(len(encoded), np.uint8)
+        first, following = np.zeros((256, 256), np.uint16), np.zeros(len(encoded), np.uint16)
         triggers = np.array([_rarest_pair(literal) for literal, _ in encoded], np.int64)
         for number, ((literal, _), at) in enumerate(zip(encoded, triggers.tolist(), strict=True)):
             if len(literal) == 1:
