@@ -6,10 +6,13 @@ writes a mark around each match; the marks are read back from the bytes. Kind, c
 value and `value_id` are computed for distinct candidates only. A phase searches the text that the
 earlier phases left (see `Kind.phase`). Escapes that a text writes out, such as `\n`, separate
 values and are part of none: the patterns search a view of the texts without them
-(sanitize/text/decodings/written_escapes.py). URLs are searched once more for values inside them.
-All kinds are always searched, so that one index serves every plan, and no kind matches the text of
-another because a plan does not name that one; only national identifiers are selected by country,
-and opt-in kinds on request. Names and free-form kinds are left to other finders.
+(sanitize/text/decodings/written_escapes.py). Texts in which digits of other scripts, invisible
+characters and the like may hide a value are searched in their plain reading first
+(sanitize/text/decodings/plain_readings.py). URLs are
+searched once more for values inside them. All kinds are always searched, so that one index serves
+every plan, and no kind matches the text of another because a plan does not name that one; only
+national identifiers are selected by country, and opt-in kinds on request. Names and free-form kinds
+are left to other finders.
 """
 
 from __future__ import annotations
@@ -31,6 +34,7 @@ from sanitize.core.arrow_buffers import (
     find_matches,
     make_byte_table,
     number_marked_texts,
+    number_texts,
     slice_spans,
     to_large_string,
 )
@@ -54,6 +58,8 @@ from sanitize.kinds.plain_forms import (
     FormTable,
     make_form_table,
 )
+from sanitize.text.decodings.decoded_pieces import Decoding
+from sanitize.text.decodings.plain_readings import decode_hidden_characters
 from sanitize.text.decodings.written_escapes import separate_escapes
 from sanitize.text.mail_headers import HeaderBlocks, Sections
 from sanitize.text.regex_threads import run_in_regex_thread
@@ -131,16 +137,56 @@ class PatternFinder:
     def run(self, texts: pa.LargeStringArray) -> SpanTable:
         """Returns all occurrences in a column of texts; a null text has none."""
         buffers = TextBuffers.from_array(fill_null_texts(texts))
-        spans = self._search(
-            separate_escapes(buffers),
-            buffers,
-            headers=HeaderBlocks(buffers),
-            max_matches=self._max_matches,
-        )
-        spans = self._search_inside_values(spans)
+        view, headers = separate_escapes(buffers), HeaderBlocks(buffers)
+        readings = [
+            self._search_reading(buffers, headers, decoding)
+            for decoding in (decode_hidden_characters(buffers),)
+            if decoding is not None
+        ]
+        written = buffers
+        for spans in readings:
+            view, written = (
+                _blank_out_spans(one, *spans.locate(buffers)) for one in (view, written)
+            )
+        spans = self._search(view, written, headers=headers, max_matches=self._max_matches)
+        spans = SpanTable.join([self._search_inside_values(spans), *readings])
         starts, ends = spans.locate(buffers)
         is_sorted = (starts[1:] > starts[:-1]).all()
         return spans if is_sorted else spans.take(sort_spans(starts, ends))
+
+    def _search_reading(
+        self, buffers: TextBuffers, headers: HeaderBlocks, decoding: Decoding
+    ) -> SpanTable:
+        """The occurrences in decoded texts that contain something decoded, as spans of the column;
+        normalised forms and ids are those of the decoded values."""
+        pieces = TextBuffers.from_array(decoding.pieces)
+        found = self._search(separate_escapes(pieces), pieces, max_matches=self._max_matches)
+        found = self._search_inside_values(found)
+        places = decoding.find_encoded_spans(found.text_no, found.start_byte, found.end_byte)
+        rows = np.flatnonzero(places.is_encoded)
+        text_no, starts, ends = places.text_no[rows], places.start[rows], places.end[rows]
+        low, high = buffers.offsets[text_no] + starts, buffers.offsets[text_no] + ends
+        sections = headers.find_sections(text_no, low)
+        # a value for each spelling in the column
+        row_value = found.value_no[rows]
+        spelling, _ = number_texts(buffers.data, low, high)
+        pairs = spelling * (len(found.values) + 1) + row_value
+        _, first, value_no = np.unique(pairs, return_index=True, return_inverse=True)
+        values = replace(
+            found.values.take(row_value[first]), value=slice_spans(buffers, low[first], high[first])
+        )
+        return replace(
+            found.take(rows),
+            text_no=text_no,
+            start_byte=starts,
+            end_byte=ends,
+            value_no=value_no,
+            values=values,
+            section_no=sections.section_no,
+            section_names=tuple(sections.section_names),
+            skipped={},
+            match_counts=np.bincount(text_no, minlength=len(buffers.lengths)),
+        )
 
     def _search(
         self,

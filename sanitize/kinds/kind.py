@@ -524,6 +524,22 @@ def widen_separators(pattern: str, *, allow_repeated: bool = True) -> str:
     return "".join(out)
 
 
+_ROW_NUMBER = "[+-]?[0-9]+(?:[.,][0-9]+)?"
+
+
+def is_in_number_row() -> pl.Expr:
+    """Whether a number in groups with blanks is part of a row of numbers: of the words around it in
+    `before` and `after` on its line, at least two are numbers."""
+    before, after = pl.col("before"), pl.col("after")
+    one_before = before.str.contains(rf"(?:\A|[\s\[(|,;:]){_ROW_NUMBER}[ \t]+\z")
+    one_after = after.str.contains(rf"\A[ \t]+{_ROW_NUMBER}(?:[\s\])|,;]|\z)")
+    return (
+        (one_before & one_after)
+        | before.str.contains(rf"(?:\A|[\s\[(|,;:]){_ROW_NUMBER}[ \t]+{_ROW_NUMBER}[ \t]+\z")
+        | after.str.contains(rf"\A[ \t]+{_ROW_NUMBER}[ \t]+[+-]?[0-9]")
+    )
+
+
 def always_needs_context(values: pl.Series) -> pl.Series:
     """True for all values: for kinds that only their context identifies."""
     return pl.Series([True], dtype=pl.Boolean).new_from_index(0, len(values))

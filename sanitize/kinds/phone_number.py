@@ -13,7 +13,8 @@ Other numbers cannot be distinguished from orders, files and identifiers by thei
 local ones, bare digits, short hotlines and numbers that fail the numbering plans. They are
 telephone numbers only where the text says so, before (`call`, `Fax:`) or after them (`office`), and
 not where the nearest word says otherwise (`NPI`, `order no.`). A number in North American form
-directly after the label of a product or order number is refused (`SKU 415-555-0199`: `named`).
+directly after the label of a product or order number is refused (`SKU 415-555-0199`: `named`). One
+with blanks in a row of numbers, and one of round numbers (`200 300 4000`), need a context.
 
 In technical text the digits are left alone: a number with a fraction (`[7028915.431] Call Trace`),
 one in a row of numbers or hexadecimal bytes, four dotted groups of up to three digits (a version),
@@ -55,6 +56,7 @@ from sanitize.kinds.kind import (
     first_marked,
     flatten_strings,
     from_byte_matrix,
+    is_in_number_row,
     redraw_characters,
     to_byte_matrix,
     unflatten_strings,
@@ -327,8 +329,17 @@ _PLAIN_NORTH_AMERICAN = (
 )
 # what follows the first of five pairs of digits
 _PLAIN_PAIRS = "(?:(?:-[0-9]{2}){4}|(?: [0-9]{2}){4}|(?:[.][0-9]{2}){4})"
+_ROUND = widen_separators("[2-9]00[ .-][2-9]00[ .-][0-9]{2}00", allow_repeated=False)
+_BLANK_GROUPS = f"[0-9]{{3}}[{BLANKS}]+[0-9]{{3}}[{BLANKS}]+[0-9]{{4}}"
+# beside another number of this form, such a number is no part of a row of numbers
+_SAME_GROUPS = (rf"{_BLANK_GROUPS}[ \t]+\z", rf"\A[ \t]+{_BLANK_GROUPS}")
 _PLAIN_FORMS = (
-    PlainForm(pattern=_PLAIN_NORTH_AMERICAN, normalised=_DIGITS_AND_X, prefix=b"+1"),
+    PlainForm(
+        pattern=_PLAIN_NORTH_AMERICAN,
+        unless="[0-9]{3} [0-9]{3} [0-9]{4}|[2-9]00[ .-][2-9]00[ .-][0-9]{2}00",
+        normalised=_DIGITS_AND_X,
+        prefix=b"+1",
+    ),
     PlainForm(pattern=f"[+]?1[ .-]{_PLAIN_NORTH_AMERICAN}", normalised=_DIGITS_AND_X, prefix=b"+"),
     PlainForm(
         pattern=(
@@ -392,9 +403,10 @@ def _needs_context(values: pl.Series) -> pl.Series:
         is_abroad=is_abroad & ~is_masked & ~is_american,
     )
     is_known, abroad = table["is_known"], table["is_abroad"].arg_true()
-    return ~is_known.scatter(
+    is_known = is_known.scatter(
         abroad, [_parse_country_code(number)[1] for number in table["number"].gather(abroad)]
     )
+    return ~is_known | values.str.contains(rf"\A(?:{_BLANK_GROUPS}|{_ROUND})\z")
 
 
 def _is_distinctive(values: pl.DataFrame) -> pl.Series:
@@ -424,10 +436,20 @@ def _has_context(candidates: pl.DataFrame) -> pl.Series:
     plus = pl.col("value").str.contains(r"\A[+](?:[^0-9x]*[0-9]){9}") & pl.col(
         "before"
     ).str.contains(r"[^ \n\t] ?[ (:>,;]\z")
+    in_row = is_in_number_row() & ~(
+        pl.col("before").str.contains(_SAME_GROUPS[0])
+        | pl.col("after").str.contains(_SAME_GROUPS[1])
+    )
+    is_american = (
+        pl.col("value").str.contains(rf"\A[2-9][0-9]{{2}}[{BLANKS}]+[2-9].*\z")
+        & pl.col("value").str.contains(rf"\A{_BLANK_GROUPS}\z")
+        & ~pl.col("value").str.contains(_ROUND)
+        & ~in_row
+    )
     accepted = candidates.select(
         pl.when(short)
         .then(pl.col("before").str.contains(_HOTLINE_WORD_BEFORE))
-        .otherwise(has_phone_word | (plus & ~denied))
+        .otherwise(has_phone_word | (plus & ~denied) | is_american)
     ).to_series()
     in_context = candidates.select(
         pl.concat_str("before", pl.lit("\x01"), "value", pl.lit("\x02"), "after")
@@ -793,6 +815,12 @@ KIND = Kind(
             "2125550100",
             "4155550100",
         ),
+        (
+            "212 555 0187 212 555 0188, fax 200 300 4000",
+            "212 555 0187",
+            "212 555 0188",
+            "200 300 4000",
+        ),
         ("212-555-0187 or 555-0188", "212-555-0187", "555-0188"),
         ("“phone”: “2125550187”", "2125550187"),
     ),
@@ -813,6 +841,7 @@ KIND = Kind(
         ),
         "UHD_003.010.003.000 libuhd 009.06.008.000, guid 046-1297901-88",
         "call(5550123, 2125550100); calls (id BIGINT);\nINSERT INTO calls VALUES (2125550100",
+        "12 212 555 0187 14, sizes 200 300 4000 and 300-400-5000, 1 2 212 555 0187",
         "system call 5550123, call 5550123 returned 5",
         "  35240  46.32%  call\n  5550123  95.00%  ring\n",
         "Sat Jan  1 00:00:00 00 2011 52 2010",

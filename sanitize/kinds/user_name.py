@@ -5,7 +5,9 @@ in `/home/alee/` or `C:\\Users\\alee`; `AIM: alee` and similar at the end of a l
 The kind is opt-in: `@word` is as often code as a person. A handle follows a blank, a bracket or a
 quote. It is not reported where code or an address continues (`@override(`, `@example.com`), after
 an address (`<bob@example.com>@CORP`), in upper case only (`@ARGV`) and in comments of code (` *
-@arg: ...`). Names that many programs and languages share (`root`, `param`) are refused (`word`); a
+@arg: ...`). `User:` before a message is the role of a speaker and no label: a line that begins with
+it has a user name where the line ends behind the name, or where the name has a digit, `_`, `.` or
+`-`. Names that many programs and languages share (`root`, `param`) are refused (`word`); a
 path inside a web address is not reported either. Not found: a name alone in prose, and in
 `example.com/alee`; a list of names can be given as known values. Normalised form: lower case,
 without the `@`. User names are often words elsewhere: each occurrence that is found is edited, and
@@ -53,12 +55,24 @@ SHARED_NAMES = (
     " page layer namespace interface implementation end class protocol selector synthesize optional"
     " autowired component oldroot newroot entity table column id test before after suppresswarnings"
     " nullable nonnull notnull type typedef file brief details todo example since"
+    # what is said in a dialogue, in one word
+    " ok okay thanks thank hi hello hey sure please why what how who when where which can could"
+    " would should do does did are was were will it this that they we he she and but so if"
+    " my write give tell explain show"
 ).split()
 _BEFORE_HANDLE = r"(?:\A|[\s(\[{\"'`,;:>*=])@\z"  # what may precede a handle, and the @ itself
 # not a handle: after a letter of any script, or after an address (`<x@example.com>@CORP`); and
 # documentation comments (`* @arg: ...`)
 _NOT_BEFORE_HANDLE = r"[^\x00-\x7f]@\z|@[^\s<>@]*>@\z"
 _DOC_COMMENT = r"[*][ \t]*@\z"
+# `User: What is`, `**user:** What`, `{"user": "What is`: at the beginning of a line or a value, the
+# role of a speaker in a dialogue
+_ROLE_LABEL = (
+    rf"(?:(?:\A|\n)[\s#*>|<\[]*(?:[0-9:.,/ -]+[\])]? ?)?|[\"'{QUOTATION_MARKS}])[Uu](?i:ser)"
+    rf"[\"'{QUOTATION_MARKS}]? ?: {{0,2}}[\"'{QUOTATION_MARKS}]?\z"
+)
+_MESSAGE_WORD = r"\A(?:[A-Z]?[a-z]+|[A-Z]+)\z"
+_MESSAGE_AFTER = r"\A(?:['’ ]?[a-z]|[.,;!?…]* +['\"(]*[A-Za-z0-9]|[!?…])"
 _URL = r"(?i:(?:https?|ftp)://|www[.])\S*\z"
 
 
@@ -96,6 +110,13 @@ def _has_context(candidates: pl.DataFrame) -> pl.Series:
     handle &= ~after.str.contains(r"\A(?:[@({/\\-]|[.:][A-Za-z0-9])")
     label = pl.col("spelled").str.contains(rf"(?:{_LABEL})\z") & ~after.str.contains(
         r"\A(?:[@(/\\]| ?[:=])"
+    )
+    label &= ~(
+        pl.col("spelled").str.contains(_ROLE_LABEL)
+        & (
+            pl.col("value").str.contains(r"\A[A-Z][a-z]+\z")
+            | (pl.col("value").str.contains(_MESSAGE_WORD) & after.str.contains(_MESSAGE_AFTER))
+        )
     )
     service = before.str.contains(rf"(?:{_SERVICE_LABEL})\z") & after.str.contains(_ENTRY_END)
     path = before.str.contains(rf"(?:{_HOME_FOLDER})\z") & ~before.str.contains(_URL)
