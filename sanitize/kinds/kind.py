@@ -44,7 +44,7 @@ CATEGORIES = {  # groups of kinds that a plan can decide about together, and wha
     "resource": "what identifies a message, document or page",
     "person": "names of people",
     "demographic": "attributes of a person, such as the age",
-    "place": "names of places",
+    "place": "names of places, and postal addresses",
     "organization": "names of companies and institutions",
     "time": "dates and times",
 }

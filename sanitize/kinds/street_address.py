@@ -309,9 +309,9 @@ def _list_anchors() -> tuple[str, ...]:
 
 # ---- context ----
 
-_BARE = r"[,;\n〒市区町村]|[0-9].*[A-Za-z][^0-9]*[0-9]|[A-Za-z]{3}.*[0-9]"  # not in a street alone
+_BARE = r"\A[^,;\n〒市区町村郡]*\z|\A[0-9]{1,2}(?:st|nd|rd|th)?,[^,;\n]*\z"  # a street alone
 _WEAK_END = rf" (?:{_words(_WEAK_STREETS)})\z"
-_YEAR = rf"\A(?:19|20)[0-9]{{2}}{BOUNDARY}"
+_YEAR = rf"\A(?:(?:19|20)[0-9]{{2}}{BOUNDARY}|[0-9]{{1,2}}(?:st|nd|rd|th)?,)"
 _BEFORE_YEAR = (
     r"(?i:\b(?:in|since|of|by|during|until|till|for|from|early|late|mid|the|and|or|fiscal|"
     r"jan|feb|mar|apr|may|june?|july?|aug|sept?|oct|nov|dec)[a-z]*[.,]? {1,2}(?:[0-9]{1,2},? )?)\z"
@@ -353,17 +353,19 @@ def _check(values: pl.Series) -> pl.Series:
 
 def _needs_context(values: pl.Series) -> pl.Series:
     """True for a street with a number and nothing else."""
-    return ~values.str.contains(rf"(?s){_BARE}")
+    return values.str.contains(_BARE)
 
 
 def _has_context(candidates: pl.DataFrame) -> pl.Series:
-    """False behind the colon of a time, for a year behind `in`, for a title or saint (`12 Ask Dr.
-    Roe`), and for a weak word in running text (`12 Angry Park`)."""
+    """False for a part of a time, a year behind `in`, a day behind a month, a title or saint (`12 Ask
+    Dr. Roe`), and for a weak word in running text (`12 Angry Park`)."""
     value, before, after = pl.col("value"), pl.col("before"), pl.col("after")
     is_year = value.str.contains(_YEAR) & before.str.contains(_BEFORE_YEAR)
     is_title = value.str.contains(_AMBIGUOUS_END) & after.str.contains(r"\A {1,2}[A-Z][a-z]")
     is_weak = value.str.contains(_WEAK_END) & ~before.str.contains(_PLACE_BEFORE)
-    is_part = before.str.contains(r"[0-9][:.,/-]\z|[$€£#]\z")
+    is_part = after.str.contains(
+        r"\A(?: Journal|-[0-9]{1,2} ?[ap]m|:[0-9]| ?[ap][.]?m\b)"
+    ) | before.str.contains(r"[0-9][:.,/-]\z|[$€£#]\z")
     return candidates.select(~(is_year | is_title | is_weak | is_part)).to_series()
 
 

@@ -181,6 +181,7 @@ PLAIN_WORDS = {
     "MAC_ADDRESS": "IP and hardware addresses",
     "DATE_TIME": "dates",
     "AGE": "ages",
+    "STREET_ADDRESS": "street addresses",
     "LOCATION": "other places",
     "ORGANIZATION": "organizations",
     "MESSAGE_ID": "message ids",
@@ -195,8 +196,6 @@ UNLABELLED = "numbers that no word beside them labels"
 STRICT_WORDS = PLAIN_WORDS | {
     "ID_NUMBER": UNLABELLED,
     "BANK_ACCOUNT": UNLABELLED,
-    "STREET_ADDRESS": "US street addresses",
-    "ZIP_CODE": "ZIP codes",
     "RECORD_NUMBER": "a record",
     "ACCOUNT_NUMBER": "account",
     "LICENSE_NUMBER": "licence",
