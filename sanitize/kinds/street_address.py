@@ -9,7 +9,7 @@ Supreme Court`, `in 1999 Wall Street fell`) its context decides.
 
 The words of streets, units, regions and labels are data below. One of `_ANCHORS` is in every match,
 so only the text around these is searched. Normalised form: letters in lower case and digits, with
-single blanks between them, without accents. The kind is opt-in: an address is long, and the plans
+a hyphen between two words. The kind is opt-in: an address is long, and the plans
 that keep first occurrences leave it.
 """
 
@@ -225,11 +225,6 @@ _BESIDE_UNIT = (
     rf"{_NUMBER}(?: {_ANY_WORD}){{1,5}}[.]?(?:{_LINE_BREAK}|, ){_CERTAIN_UNIT}",
 )
 _LABEL = rf"(?:(?:{_words(_LABELS)}) ?[:：]|(?:{_words(_VERBS)})[:]?)(?:{_LINE_BREAK}|[ \t]{{0,8}})"
-_LABELLED = (
-    rf"{_LABEL}{BOUNDARY}(?:{_UNIT}{_GAP})?(?:(?:[0-9]{{1,5}} )?{_NUMBER},? {_SMALL}{_NAME}"
-    rf"(?:,? {_NUMBER}{BOUNDARY})?|"
-    rf"{_SMALL}{_NAME},? {_NUMBER}{BOUNDARY}[.]?)"
-)
 _CODE_LABEL = rf"(?:{_words(_CODE_LABELS)})(?: ?[:：]| is)?[ \t]{{0,2}}"
 _BARE_REGIONS = "|".join(one for one in _US_REGIONS.split("|") if one not in _REGION_WORDS)
 _SMALL_LETTERS = (
@@ -251,11 +246,13 @@ _ROMAJI = (
     rf"[0-9]{{1,3}}-[0-9]{{1,3}}(?:-[0-9]{{1,3}})?,? {_NAME}(?:, {_NAME})?"
     rf"-(?:ku|shi|cho|machi|gun){BOUNDARY}(?:, ?{_NAME}){{0,2}}(?: [0-9]{{3}}-[0-9]{{4}})?"
 )
-_WITH_TAIL = (
-    _LABELLED,
-    rf"{BOUNDARY}(?:{_BEFORE_STREET}(?:{'|'.join(_STREET)})|{_BOX}|{'|'.join(_BESIDE_UNIT)})",
-    *_GERMAN,
+_CERTAIN = "|".join((rf"{_BEFORE_STREET}(?:{'|'.join(_STREET)})", _BOX, *_BESIDE_UNIT))
+_LABELLED = (
+    rf"{_LABEL}{BOUNDARY}(?:{_CERTAIN}|(?:{_UNIT}{_GAP})?(?:"
+    rf"(?:[0-9]{{1,5}} )?{_NUMBER},? {_SMALL}{_NAME}(?:,? {_NUMBER}{BOUNDARY})?|"
+    rf"{_SMALL}{_NAME},? {_NUMBER}{BOUNDARY}[.]?))"
 )
+_WITH_TAIL = (_LABELLED, rf"{BOUNDARY}(?:{_CERTAIN})", *_GERMAN)
 _PATTERNS = (
     rf"(?:{'|'.join(_WITH_TAIL)}){_TAIL}",
     _MILITARY,
@@ -323,10 +320,12 @@ _AMBIGUOUS_END = r" (?:Dr|St|Ct|Pl|Ave|Av|Sq|Cir|Ter)[.]?\z"
 
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
-    """True for texts with a digit or `s/n`, and a letter; the pattern has decided about the rest,
-    and a label that another finder gives needs no more."""
+    """True for texts of several words, with a digit or `s/n` and a letter; the pattern has decided
+    about the rest, and a span of another finder needs no more. Normalised forms are refused, since
+    a surrogate of one has no shape."""
     value = candidates["value"]
-    return value.str.contains(r"[0-9０-９一二三四五六七八九十]|s/n") & value.str.contains(r"\p{L}")
+    is_written = value.str.contains(r"[ \n]|\p{Han}") & value.str.contains(r"\p{L}")
+    return is_written & value.str.contains(r"[0-9０-９一二三四五六七八九十]|s/n")
 
 
 def _accepts_in_field(values: pl.Series) -> pl.Series:
@@ -336,14 +335,12 @@ def _accepts_in_field(values: pl.Series) -> pl.Series:
     has_both = values.str.contains("[0-9]") & values.str.contains(
         r"\p{L}{2}.*[ ,\n]|\p{Han}|[ ,]\p{L}{2}"
     )
-    return is_written & (
-        has_both
-        | values.str.contains(rf"\A(?:{_CODE}|{_LAST_CODE}|[0-9]{{4,6}})\z")
-        | values.str.contains(
-            rf"\A(?:{_NAME} (?:{_words(_STREETS)})|(?:{_words(_TYPES)}) ?{_SMALL}{_NAME}|"
-            rf"{_UPPER}{_LETTER}*(?:{_words(_STREET_ENDINGS)}))\z"
-        )
+    is_street = values.str.contains(
+        rf"\A(?:{_NAME} (?:{_words(_STREETS)})|(?:{_words(_TYPES)}) ?{_SMALL}{_NAME}|"
+        rf"{_UPPER}{_LETTER}*(?:{_words(_STREET_ENDINGS)}))\z"
     )
+    is_code = values.str.contains(rf"\A(?:{_CODE}|{_LAST_CODE}|[0-9]{{4,6}})\z")
+    return (is_written & (has_both | is_street)) | is_code
 
 
 def _check(values: pl.Series) -> pl.Series:
@@ -373,8 +370,8 @@ def _has_context(candidates: pl.DataFrame) -> pl.Series:
 
 
 def _normalise(values: pl.Series) -> pl.Series:
-    plain = values.str.normalize("NFKC").str.to_lowercase().str.replace_all(r"[^\p{L}\p{N}]+", " ")
-    return plain.str.strip_chars()
+    plain = values.str.normalize("NFKC").str.to_lowercase().str.replace_all(r"[^\p{L}\p{N}]+", "-")
+    return plain.str.strip_chars("-")
 
 
 def _is_distinctive(values: pl.DataFrame) -> pl.Series:
