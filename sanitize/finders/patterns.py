@@ -69,6 +69,7 @@ from sanitize.text.text_pieces import (
     find_digit_lines,
     find_runs,
     find_words,
+    widen_spans,
 )
 
 FINDER_NAME = "patterns"
@@ -76,6 +77,7 @@ NO_MATCH_LIMIT = (1 << 63) - 1
 _KINDS_SEARCHED_INSIDE = ("URL",)  # kinds that are searched for values of other kinds
 _CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 48, 16  # bytes of context on either side
 _WHOLE, _LABELLED, _EMBEDDED = range(3)  # what is searched in a phase, one after the other
+_LANDMARK_BYTES = 24  # on either side of the run of an anchor: what a landmark may match there
 _LESS_THAN, _GREATER_THAN = ord("<"), ord(">")
 
 
@@ -109,6 +111,11 @@ class PatternFinder:
             {(phase, _WHOLE) for phase in self._phases}
             | {(kind.phase, _LABELLED) for kind in kinds if kind.labelled}
             | {(kind.phase, _EMBEDDED) for kind in kinds if kind.embedded_pattern}
+        )
+        # not searched inside other values: these themselves, and values of several words
+        self._not_inside = (
+            *_KINDS_SEARCHED_INSIDE,
+            *(kind.name for kind in kinds if kind.landmarks),
         )
         self._not_before, self._not_after = boundary_tables(self.kinds)
         self._is_word_byte = make_byte_table(ASCII_WORD_CHARS)
@@ -206,6 +213,7 @@ class PatternFinder:
         more than `max_matches` no more candidates are resolved."""
         spans = SpanTable.no_spans(len(view.lengths))
         match_counts = np.zeros(len(view.lengths), np.int64)
+        digit_lines: TextPieces | None = None
         pieces: TextPieces | None = (
             None  # searched by the first phase of digit_lines_only kinds and the phases after it
         )
@@ -216,12 +224,21 @@ class PatternFinder:
                 for kind in self._searched_kinds.values()
                 if kind.phase == phase and kind.name not in excluded_kinds
             ]
-            if not all(kind.digit_lines_only for kind in kinds):
+            if not kinds:
+                continue
+            if landmarks := "|".join(filter(None, (kind.landmarks for kind in kinds))):
+                assert digit_lines is not None, "a phase with landmarks comes after one of numbers"
+                low, high = self._find_landmarks(digit_lines, phase, landmarks)
+                if not len(low):
+                    continue
+                pieces = TextPieces.around_spans(buffers, low, high)
+                searched = pieces.mask_spans(*spans.locate(buffers))
+            elif not all(kind.digit_lines_only for kind in kinds):
                 pieces, searched = None, _blank_out_spans(buffers, *spans.locate(buffers))
             elif pieces is None:
                 starts, stops = spans.locate(buffers)
                 order = np.argsort(starts, kind="stable")
-                pieces = find_digit_lines(buffers, starts[order], stops[order])
+                digit_lines = pieces = find_digit_lines(buffers, starts[order], stops[order])
                 searched = pieces.buffers
             low, high = (
                 _find_embedded_matches(searched, kinds)
@@ -260,6 +277,18 @@ class PatternFinder:
             spans = SpanTable.join([spans, found])
         return replace(spans, match_counts=match_counts)
 
+    def _find_landmarks(self, lines: TextPieces, phase: int, landmarks: str) -> tuple[I64, I64]:
+        """Returns start and end byte of the runs around anchors in which, or up to
+        `_LANDMARK_BYTES` beside which, a landmark is."""
+        literals = self._literals[phase]
+        assert literals is not None, "a kind with landmarks has anchors"
+        starts, ends, _ = find_runs(lines.buffers, literals)
+        low, high, _ = widen_spans(lines.buffers, starts, ends, *2 * (_LANDMARK_BYTES,))
+        texts = pl.Series(slice_spans(lines.buffers, low, high), dtype=pl.String)
+        is_near = run_in_regex_thread("landmarks", texts.str.contains, landmarks).to_numpy()
+        starts, sizes = lines.to_column(starts[is_near]), (ends - starts)[is_near]
+        return starts, starts + sizes
+
     def _find_matches(self, buffers: TextBuffers, phase: int, kinds: list[Kind]) -> tuple[I64, I64]:
         """Returns start and end byte of every leftmost match of the kinds' patterns.
 
@@ -272,7 +301,7 @@ class PatternFinder:
             alternative.pattern for alternative in alternatives if not alternative.is_conditional
         )
         literals = self._literals[phase]
-        if literals is None:
+        if literals is None or any(kind.landmarks for kind in kinds):
             return run_in_regex_thread("search", find_matches, buffers, unconditional)
         starts, ends, marks = find_runs(buffers, literals)
         texts = buffers.to_array()
@@ -608,7 +637,7 @@ class PatternFinder:
         inner = self._search(
             separate_escapes(outer_texts, inside_urls=True),
             outer_texts,
-            excluded_kinds=_KINDS_SEARCHED_INSIDE,
+            excluded_kinds=self._not_inside,
             text_counts=outer_counts,
         )
         # every occurrence of an outer value contains the same inner spans

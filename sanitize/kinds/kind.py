@@ -44,7 +44,7 @@ CATEGORIES = {  # groups of kinds that a plan can decide about together, and wha
     "resource": "what identifies a message, document or page",
     "person": "names of people",
     "demographic": "attributes of a person, such as the age",
-    "place": "names of places",
+    "place": "names of places, and postal addresses",
     "organization": "names of companies and institutions",
     "time": "dates and times",
 }
@@ -77,6 +77,7 @@ RANK_RANGES: tuple[tuple[tuple[int, ...], int, int, str], ...] = (
             " searches"
         ),
     ),
+    ((4,), 85, 85, "postal addresses: what all other kinds left"),
     ((1,), 90, 99, "kinds without a pattern, which other finders report"),
 )
 # common names of a country -> its ISO 3166 code
@@ -187,7 +188,7 @@ class Kind:
                million values of nine digits, one equals a random row of nine digits with a chance
                of one in a thousand; words are found inside other words more often.
     phase      1 for addresses and values that contain them, 2 for numbers with a check, 3 for
-               numbers that need context. A kind is searched in the text that kinds of earlier
+               numbers that need context, 4 for postal addresses. A kind is searched in the text that kinds of earlier
                phases left; within a phase, `rank` decides. One automaton for all kinds would be too
                large for the regex engine to cache, and several times slower.
     rank       Precedence within a phase, where several kinds match at one place: the lowest rank is
@@ -241,6 +242,10 @@ class Kind:
                a match contains no control byte, no line end except behind `=`, and no blank except
                beside a bracket. Where all kinds of a phase state anchors, only the runs of bytes
                around them are searched (see sanitize/text/text_pieces.py).
+    landmarks  For a long pattern whose matches lie on several lines: a regular expression for the
+               words and marks, one of which is in every match, on a line with a digit; each begins
+               with an anchor. Only the text around landmarks is searched (see
+               sanitize/text/text_pieces.py). All kinds of a phase state landmarks, or none does.
     needs_context   True for values that are of this kind only where `context_rule` says so: ten
                     bare digits are a telephone number
                after `call`.
@@ -301,6 +306,7 @@ class Kind:
     plain_forms: tuple[PlainForm, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     anchors: tuple[str, ...] = ()
+    landmarks: str = ""
     needs_context: Callable[[pl.Series], pl.Series] | None = None
     context_rule: Callable[[pl.DataFrame], pl.Series] | None = None
     ambiguous_text: bool = False
