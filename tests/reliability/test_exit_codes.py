@@ -165,6 +165,16 @@ def test_a_name_that_is_too_long_is_no_internal_error(
     assert code in (2, 3) and "internal error" not in err and err.count("error: ") == 1, err
 
 
+@pytest.mark.parametrize("arguments", ["run in.jsonl -o out", "detect in.jsonl", "stream"])
+def test_a_current_folder_that_was_deleted_is_named(
+    arguments: str, folder: Path, console: Console, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (folder / "deleted").mkdir()
+    monkeypatch.chdir(folder / "deleted")
+    (folder / "deleted").rmdir()
+    check_error(console(*arguments.split()), 2, "the current folder was deleted")
+
+
 @pytest.mark.parametrize("seconds", ["9" * 17, "253402300800", "1e5", "²", "tomorrow"])
 def test_a_date_that_is_none_is_refused_before_the_run(
     seconds: str, folder: Path, console: Console, monkeypatch: pytest.MonkeyPatch
