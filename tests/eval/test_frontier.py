@@ -230,7 +230,7 @@ def test_wilson_interval() -> None:
     interval = share_with_interval(15, 148)
     # Newcombe 1998, table I, method 4
     assert (round(interval["low"], 4), round(interval["high"], 4)) == (0.0598, 0.1644)
-    assert share_with_interval(0, 0) == {"share": 0.0, "low": 0.0, "high": 1.0}
+    assert share_with_interval(0, 0) == {"share": None, "low": 0.0, "high": 1.0}
     assert (
         share_with_interval(8, 8)["high"] == 1
         and share_with_interval(0, 8)["low"] == 0
