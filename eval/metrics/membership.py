@@ -25,6 +25,7 @@ import polars as pl
 from pydantic import Field, PrivateAttr
 
 from sanitize.array_types import F64
+from sanitize.errors import UsageError
 from sanitize.train.corpus_reader import read_documents
 
 from ..language_model import LanguageModel
@@ -59,12 +60,18 @@ class Membership(Metric):
     _user_texts: dict[str, pl.DataFrame] = PrivateAttr(default_factory=dict)
 
     def setup(self, context: EvalContext) -> None:
-        """Read blacklist and texts; UsageError if one is missing."""
+        """Read blacklist and texts; UsageError if one is missing, or a group has nobody."""
         self._context, self._identifier_sets = context, IdentifierSets.read(self.blacklist)
         self._user_texts = {
             name: read_user_texts(path, user_column=self.user_column, text_column=self.text_column)
             for name, path in (("members", self.members), ("non_members", self.non_members))
         }
+        for name, frame in self._user_texts.items():
+            if frame.is_empty():
+                raise UsageError(
+                    f"membership.{name} = {getattr(self, name)}: no document has a user in"
+                    f" {self.user_column}; expected the texts of at least one person"
+                )
 
     def depends_on_run(self, checkpoint: Checkpoint) -> bool:
         """False: members and others are those of the suite."""
