@@ -138,22 +138,16 @@ class MissedEstimate(CommandResult):
     assumption: str
     estimates: Mapping[str, TwoIndexEstimate | SeveralIndexEstimate]
 
-    def kinds_without_estimate(self) -> dict[str, list[str]]:
-        """The kinds that have no estimate, by the reason."""
+    def list_obstacles(self) -> list[tuple[str, str]]:
+        """The kinds that have no estimate, and the reason: `("no estimate of URL", ...)`."""
         kinds: dict[str, list[str]] = {}
         for kind, counts in self.estimates.items():
             if counts.no_estimate:
                 kinds.setdefault(counts.no_estimate, []).append(kind)
-        return kinds
+        return [(f"no estimate of {', '.join(names)}", reason) for reason, names in kinds.items()]
 
     def summary_table(self) -> SummaryTable:
-        facts = [
-            ("assumes", self.assumption),
-            *(
-                (f"no estimate of {', '.join(kinds)}", reason)
-                for reason, kinds in self.kinds_without_estimate().items()
-            ),
-        ]
+        facts = [("assumes", self.assumption), *self.list_obstacles()]
         if len(self.finders) > 2:
             header = (
                 "kind",

@@ -346,10 +346,10 @@ def test_two_indexes_estimate_what_both_missed(workspace: Path, tmp_path: Path) 
         second_count,
     )
     # the first found all that the second found: that says nothing of what both missed
-    assert estimate.estimate is None and result.kinds_without_estimate() == {
-        estimate.no_estimate: ["EMAIL_ADDRESS"],
-        "only one index has any": ["PHONE_NUMBER"],
-    }
+    assert estimate.estimate is None and result.list_obstacles() == [
+        ("no estimate of EMAIL_ADDRESS", estimate.no_estimate),
+        ("no estimate of PHONE_NUMBER", "only one index has any"),
+    ]
     assert "independently" in result.assumption
     with pytest.raises(UsageError, match="the same finders"):
         estimate_missed(workspace, workspace)

@@ -191,10 +191,7 @@ def _format_missed(result: MissedEstimate) -> str:
     else:
         header = ("kind", "index 1", "index 2", "both", "estimate")
     lines = [format_table(header, rows), "", *indexes, f"assumes  {result.assumption}"]
-    lines += [
-        f"no estimate of {', '.join(kinds)}: {reason}"
-        for reason, kinds in result.kinds_without_estimate().items()
-    ]
+    lines += [f"{kinds}: {reason}" for kinds, reason in result.list_obstacles()]
     return "\n".join(lines)
 
 
