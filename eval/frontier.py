@@ -34,7 +34,7 @@ from .leak import (
     prepare,
     withhold_verdicts,
 )
-from .leak_statistics import compare_shares, share_with_interval
+from .leak_statistics import compare_shares
 from .measurement_records import remove_records
 from .metric import EvalContext, Metric, load_metric
 from .run_folder import RunFolder
@@ -319,9 +319,7 @@ def build_leak_curves(reports: Sequence[Mapping[str, Any]], family: str = "web")
     """Return the input of `sanitize explain --forecast`: how many addresses a final model leaked,
     by plan and frequency band.
 
-    Several reports (one per seed) are summed. `low` and `high` are Wilson's 95 % interval of the
-    share; `dispersion` of a plan says how much more the trainings differ than by chance
-    (`estimate_dispersion`), and is None for one report. Counts only, no values.
+    Several reports (one per seed) are summed. Counts only, no values.
     """
     found: dict[str, dict[tuple[int, int | None], list[tuple[int, int]]]] = {}
     for report in reports:
@@ -335,9 +333,6 @@ def build_leak_curves(reports: Sequence[Mapping[str, Any]], family: str = "web")
         "version": CURVES_VERSION,
         "family": family,
         "runs": len(reports),
-        "dispersion": {
-            plan: estimate_dispersion([*bands.values()]) for plan, bands in found.items()
-        },
         "plans": {
             plan: [
                 {
@@ -345,7 +340,7 @@ def build_leak_curves(reports: Sequence[Mapping[str, Any]], family: str = "web")
                     "to": high,
                     "leaked": leaked,
                     "addresses": address_count,
-                    **share_with_interval(leaked, address_count),
+                    "share": leaked / address_count if address_count else None,
                 }
                 for (low, high), trainings in sorted(bands.items(), key=lambda entry: entry[0][0])
                 for leaked, address_count in [
@@ -355,38 +350,3 @@ def build_leak_curves(reports: Sequence[Mapping[str, Any]], family: str = "web")
             for plan, bands in found.items()
         },
     }
-
-
-def estimate_dispersion(bands: Sequence[Sequence[tuple[int, int]]]) -> float | None:
-    """Return Pearson's dispersion of leaks between trainings: the variance of the share over its
-    binomial variance, pooled over bands and at least 1 (McCullagh and Nelder, Generalized Linear
-    Models, 1989, section 4.5). Each band has (leaked, addresses) of each training.
-
-    It is enlarged by the square of Student's over the normal quantile, since few trainings give it,
-    so that intervals may use the normal one. None where no band was measured in two trainings.
-    """
-    statistic, freedom = 0.0, 0
-    for band in bands:
-        counts = np.array([pair for pair in band if pair[1]], np.float64).reshape(-1, 2)
-        if len(counts) < 2:
-            continue
-        leaked, addresses = counts.T
-        share = leaked.sum() / addresses.sum()
-        freedom += len(counts) - 1
-        if 0 < share < 1:
-            statistic += float(
-                ((leaked - addresses * share) ** 2 / (addresses * share * (1 - share))).sum()
-            )
-    return max(1.0, statistic / freedom) * _student_over_normal(freedom) ** 2 if freedom else None
-
-
-def _student_over_normal(freedom: int) -> float:
-    """Return the ratio of the 97.5 % quantiles of Student's t and the normal distribution, by the
-    expansion of Abramowitz and Stegun (26.7.5): within 3 % from 2 degrees of freedom."""
-    z = 1.959964
-    terms = (
-        (z**3 + z) / 4,
-        (5 * z**5 + 16 * z**3 + 3 * z) / 96,
-        (3 * z**7 + 19 * z**5 + 17 * z**3 - 15 * z) / 384,
-    )
-    return 1.0 + sum(term / float(freedom**power) for power, term in enumerate(terms, 1)) / z

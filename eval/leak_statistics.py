@@ -16,18 +16,18 @@ import numpy as np
 from sanitize.array_types import F64, Mask
 from sanitize.reporting.confidence_intervals import wilson_interval
 
-from .metrics.membership import compute_roc
+from .metrics.membership import compute_roc, find_auc_errors, find_auc_interval
 from .unlearning_metrics import import_scipy_stats
 
 POWER = 0.8  # with this probability `smallest` would have been seen
 DELTA = 1e-5  # of the epsilon that `audit_one_run` bounds
 
 
-def share_with_interval(hits: int, total: int) -> dict[str, float]:
-    """Return a share with Wilson's 95 % interval: `share`, `low`, `high`; for a total of 0: 0 and
-    the full range."""
-    share = hits / total if total else 0.0
-    low, high = wilson_interval(share, total) or (0.0, 1.0)
+def share_with_interval(hits: int, total: int) -> dict[str, Any]:
+    """Return a share with its 95 % interval: `share`, `low`, `high`; for a total of 0: None and the
+    full range."""
+    share = hits / total if total else None
+    low, high = (None if share is None else wilson_interval(share, total)) or (0.0, 1.0)
     return {"share": share, "low": low, "high": high}
 
 
@@ -52,14 +52,18 @@ class Comparison:
 def compare_shares(
     hits: int, total: int, control_hits: int, control_total: int, *, level: float = 0.95
 ) -> Comparison:
-    """Return the difference of two shares with Newcombe's hybrid score interval (Interval
-    estimation for the difference between independent proportions, 1998, method 10)."""
+    """Return the difference of two shares with Newcombe's hybrid score interval with continuity
+    correction (Interval estimation for the difference between independent proportions, 1998, method
+    11; without the correction it covers less than 94 % for some shares of small groups)."""
     if not total or not control_total:
         return Comparison(effect=0.0, low=-1.0, high=1.0, smallest=None)
     quantile = float(import_scipy_stats().norm.ppf((1 + level) / 2))
     share, control_share = np.arange(total + 1) / total, control_hits / control_total
-    own_low, own_high = _wilson_interval(share, total, quantile)
-    control_low, control_high = _wilson_interval(control_share, control_total, quantile)
+    own_low, own_high = np.array([wilson_interval(one, total, quantile) for one in share]).T
+    control_low, control_high = wilson_interval(control_share, control_total, quantile) or (
+        0.0,
+        1.0,
+    )
     difference = share - control_share
     # by the number of hits, with which both ends rise
     low = difference - np.hypot(share - own_low, control_high - control_share)
@@ -71,15 +75,6 @@ def compare_shares(
         high=float(high[hits]),
         smallest=None if smallest is None else max(smallest - control_share, 0.0),
     )
-
-
-def _wilson_interval(share: Any, trials: int, quantile: float) -> tuple[Any, Any]:
-    """Return both ends of the score interval of a share (Wilson 1927), at any level."""
-    square = quantile**2
-    middle = (share + square / (2 * trials)) / (1 + square / trials)
-    variance = share * (1 - share) / trials + square / (4 * trials**2)
-    half = quantile * variance**0.5 / (1 + square / trials)
-    return middle - half, middle + half
 
 
 def _share_that_reaches(hits: int, total: int) -> float | None:
@@ -94,29 +89,18 @@ def compare_scores(
     scores: Sequence[float] | F64, control_scores: Sequence[float] | F64, *, level: float = 0.95
 ) -> Comparison:
     """Return the probability that a value has a higher score than a control (the area under the
-    ROC curve, 0.5 by chance), with the areas whose own standard error (Hanley and McNeil 1982)
-    covers it as interval: at 0.5 that is the test of Mann and Whitney, and no interval is empty."""
+    ROC curve, 0.5 by chance), with the interval of `find_auc_interval`."""
     if not len(scores) or not len(control_scores):
         return Comparison(effect=0.5, low=0.0, high=1.0, smallest=None, null=0.5)
     quantiles = import_scipy_stats().norm.ppf([(1 + level) / 2, POWER])
-    area = compute_roc(scores, control_scores).auc
+    low, high = find_auc_interval(scores, control_scores, level=level)
     grid = np.linspace(0, 1, 2001)
-    first, second = grid / (2 - grid), 2 * grid**2 / (1 + grid)
-    count, control_count = len(scores), len(control_scores)
-    errors = np.sqrt(
-        (
-            grid * (1 - grid)
-            + (count - 1) * (first - grid**2)
-            + (control_count - 1) * (second - grid**2)
-        )
-        / (count * control_count)
-    )
-    covered = grid[np.abs(grid - area) <= quantiles[0] * errors + 1 / 4000]
+    errors = find_auc_errors(grid, len(scores), len(control_scores))
     seen = grid[grid - quantiles[1] * errors > 0.5 + quantiles[0] * errors[1000]]
     return Comparison(
-        effect=area,
-        low=float(covered[0]),
-        high=float(covered[-1]),
+        effect=compute_roc(scores, control_scores).auc,
+        low=low,
+        high=high,
         smallest=float(seen[0]) if len(seen) else None,
         null=0.5,
     )

@@ -39,7 +39,7 @@ from sanitize.storage.files import file_sha256, read_json, read_regular_file, wr
 from .language_model import LanguageModel, check_dtype
 from .metrics import verbatim
 from .metrics.extraction import generate_addresses
-from .metrics.membership import bootstrap_auc_interval, clopper_pearson_interval, compute_roc
+from .metrics.membership import clopper_pearson_interval, compute_roc, find_auc_interval
 from .metrics.task import rouge
 from .run_folder import RunFolder
 from .texts_and_prompts import (
@@ -283,9 +283,7 @@ class _AttackInputs:
                 "verbatim": self._measure_verbatim(model, documents),
             }
         results["membership"] = {
-            f"forgotten_against_{other}": _compute_auc(
-                scores["forgotten"], scores[other], self.seed
-            )
+            f"forgotten_against_{other}": _compute_auc(scores["forgotten"], scores[other])
             for other in ("control", "kept")
             if other in scores
         }
@@ -444,8 +442,8 @@ def _measure_completion(
     }
 
 
-def _compute_auc(members: Any, non_members: Any, seed: int) -> dict[str, float]:
-    low, high = bootstrap_auc_interval(members, non_members, seed=seed)
+def _compute_auc(members: Any, non_members: Any) -> dict[str, float]:
+    low, high = find_auc_interval(members, non_members)
     return {"auc": compute_roc(members, non_members).auc, "auc_low": low, "auc_high": high}
 
 

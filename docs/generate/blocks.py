@@ -498,6 +498,7 @@ BLOCKS: dict[str, Callable[[], list[str]]] = {
     "verdicts-page": lambda: result_page_block("verdicts"),
     "people-page": lambda: result_page_block("people"),
     "first-names-page": lambda: result_page_block("first_names"),
+    "intervals-page": lambda: result_page_block("intervals"),
     "stream-page": lambda: result_page_block("stream"),
     "settings": settings_block,
     "detection": detection_block,

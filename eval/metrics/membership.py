@@ -25,6 +25,7 @@ import polars as pl
 from pydantic import Field, PrivateAttr
 
 from sanitize.array_types import F64
+from sanitize.errors import UsageError
 from sanitize.train.corpus_reader import read_documents
 
 from ..language_model import LanguageModel
@@ -59,12 +60,18 @@ class Membership(Metric):
     _user_texts: dict[str, pl.DataFrame] = PrivateAttr(default_factory=dict)
 
     def setup(self, context: EvalContext) -> None:
-        """Read blacklist and texts; UsageError if one is missing."""
+        """Read blacklist and texts; UsageError if one is missing, or a group has nobody."""
         self._context, self._identifier_sets = context, IdentifierSets.read(self.blacklist)
         self._user_texts = {
             name: read_user_texts(path, user_column=self.user_column, text_column=self.text_column)
             for name, path in (("members", self.members), ("non_members", self.non_members))
         }
+        for name, frame in self._user_texts.items():
+            if frame.is_empty():
+                raise UsageError(
+                    f"membership.{name} = {getattr(self, name)}: no document has a user in"
+                    f" {self.user_column}; expected the texts of at least one person"
+                )
 
     def depends_on_run(self, checkpoint: Checkpoint) -> bool:
         """False: members and others are those of the suite."""
@@ -99,7 +106,7 @@ class Membership(Metric):
             )
         curve = compute_roc(*scores)
         points = np.stack([curve.false_positive_rates, curve.true_positive_rates], axis=1).tolist()
-        return {**summarize_membership(*scores, seed=self._context.seed), "curve": points}
+        return {**summarize_membership(*scores), "curve": points}
 
     def build_figures(self, rows: MetricRows, aggregated: Mapping[str, Any]) -> list[Figure]:
         """Return figures of the area over epochs, and of the curve of the last checkpoint (figure
@@ -199,43 +206,32 @@ def compute_roc(members: Sequence[float] | F64, non_members: Sequence[float] | F
     )
 
 
-def bootstrap_auc_interval(
-    members: Sequence[float],
-    non_members: Sequence[float],
-    *,
-    level: float = 0.95,
-    resamples: int = 1000,
-    seed: int = 0,
+def find_auc_interval(
+    members: Sequence[float] | F64, non_members: Sequence[float] | F64, *, level: float = 0.95
 ) -> tuple[float, float]:
-    """Return a bootstrap interval (percentiles) of the area, resampling people of both groups with
-    replacement; 0 to 1 if one is empty."""
-    member_scores, non_member_scores = (
-        np.asarray(members, np.float64),
-        np.asarray(non_members, np.float64),
-    )
-    if not len(member_scores) or not len(non_member_scores):
+    """Return an interval of the area: the areas whose own standard error covers the measured one;
+    0 to 1 if a group is empty.
+
+    At 0.5 that is the test of Mann and Whitney, and no interval is empty, as that of a bootstrap is
+    where every member scores above every non-member; a bootstrap of 30 people covers 82 % there.
+    """
+    if not len(members) or not len(non_members):
         return 0.0, 1.0
-    random = np.random.default_rng(seed)
-    areas = [
-        _mann_whitney_auc(
-            member_scores[random.integers(0, len(member_scores), len(member_scores))],
-            non_member_scores[random.integers(0, len(non_member_scores), len(non_member_scores))],
-        )
-        for _ in range(resamples)
-    ]
-    low, high = np.quantile(areas, [(1 - level) / 2, (1 + level) / 2])
-    return float(low), float(high)
+    quantile = import_scipy_stats().norm.ppf((1 + level) / 2)
+    grid = np.linspace(0, 1, 2001)
+    errors = find_auc_errors(grid, len(members), len(non_members))
+    area = compute_roc(members, non_members).auc
+    covered = grid[np.abs(grid - area) <= quantile * errors + 1 / 4000]  # half a step of the grid
+    return float(covered[0]), float(covered[-1])
 
 
-def _mann_whitney_auc(member_scores: F64, non_member_scores: F64) -> float:
-    """Return the Mann-Whitney statistic as a share: pairs in which the member scores higher, ties
-    counted half."""
-    ordered = np.sort(non_member_scores)
-    below, upto = (
-        np.searchsorted(ordered, member_scores),
-        np.searchsorted(ordered, member_scores, side="right"),
-    )
-    return float((below + upto).sum() / (2 * len(member_scores) * len(non_member_scores)))
+def find_auc_errors(areas: F64, member_count: int, non_member_count: int) -> F64:
+    """Return the standard errors of areas (Hanley and McNeil, The meaning and use of the area under
+    a receiver operating characteristic curve, 1982)."""
+    first, second = areas / (2 - areas), 2 * areas**2 / (1 + areas)
+    variance = areas * (1 - areas) + (member_count - 1) * (first - areas**2)
+    variance += (non_member_count - 1) * (second - areas**2)
+    return np.asarray(np.sqrt(variance / (member_count * non_member_count)), np.float64)
 
 
 def clopper_pearson_interval(hits: int, trials: int, *, level: float = 0.95) -> tuple[float, float]:
@@ -286,12 +282,11 @@ def summarize_membership(
     *,
     fpr_targets: Sequence[float] = FPR_TARGETS,
     level: float = 0.95,
-    seed: int = 0,
 ) -> dict[str, Any]:
     """Return one row: the area with its interval, and the true-positive rate at each target with
     `tpr_interval` (figure 6, table 2)."""
     curve = compute_roc(members, non_members)
-    low, high = bootstrap_auc_interval(members, non_members, level=level, seed=seed)
+    low, high = find_auc_interval(members, non_members, level=level)
     row: dict[str, Any] = {
         "members": curve.member_count,
         "non_members": curve.non_member_count,

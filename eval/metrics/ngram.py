@@ -38,6 +38,7 @@ from .verbatim import (
     generate_continuations,
     get_text_set,
     is_memorized,
+    require_probed_texts,
 )
 
 NGRAM_SIZES = (4, 5, 6)  # section 3.5
@@ -96,6 +97,7 @@ class Ngram(Metric):
             suffix_length=self.suffix,
             seed=self._context.seed,
         )
+        require_probed_texts(probe_points, self.use)
         generated = generate_continuations(model, probe_points, self.k, batch=self.batch)
         scores = ngram_scores(
             generated,

@@ -140,8 +140,8 @@ class DownstreamTask(Metric):
     _answers: list[str] = PrivateAttr(default_factory=list)
 
     def setup(self, context: EvalContext) -> None:
-        """Read the examples; UsageError for an unknown template, a missing file or a missing
-        column."""
+        """Read the examples; UsageError for an unknown template, a missing file or column, and
+        without a row."""
         if self.template not in TASK_TEMPLATES:
             raise UsageError(
                 f"task.template = {self.template!r}: {suggest_names(self.template, TASK_TEMPLATES)}"
@@ -159,6 +159,8 @@ class DownstreamTask(Metric):
                 f"{self.examples}: no column {self.answer_column}; it has"
                 f" {', '.join(sorted(frame.columns))}"
             )
+        if frame.is_empty():
+            raise UsageError(f"{self.examples}: no examples; expected at least one row")
         rows = frame.with_columns(pl.all().cast(pl.String).fill_null("")).to_dicts()
         template = TASK_TEMPLATES[self.template]
         self._answers = [row[self.answer_column] for row in rows]

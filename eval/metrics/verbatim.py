@@ -70,6 +70,7 @@ class Verbatim(Metric):
             suffix_length=self.suffix,
             seed=self._context.seed,
         )
+        require_probed_texts(probe_points, self.use)
         rows = tabulate_memorization(
             model,
             probe_points,
@@ -164,6 +165,18 @@ class ProbePoints:
     def too_short_count(self) -> int:
         """Number of texts that were too short."""
         return self.text_count - len(self.text_numbers)
+
+
+def require_probed_texts(probe_points: ProbePoints, metric_name: str) -> None:
+    """Raise UsageError where no text is long enough: a share of none would be 0, as if nothing had
+    been memorized."""
+    if not len(probe_points.text_numbers):
+        needed = probe_points.prefix_tokens.shape[1] + probe_points.suffix_tokens.shape[1]
+        raise UsageError(
+            f"{metric_name}: none of {probe_points.text_count:,} texts has the {needed} tokens of a"
+            " prefix and a suffix, so that nothing can be measured; use shorter ones, or other"
+            " texts"
+        )
 
 
 def choose_probe_points(

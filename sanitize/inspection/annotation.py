@@ -5,8 +5,7 @@ The sample has two parts. Finds, equally many of every kind, measure precision: 
 each as right or wrong. Passages, from documents with and without finds, measure recall: the
 annotator adds what was missed. Both are drawn by a seeded hash or generator, so that a sample can
 be drawn again. They hold texts, so they are written into WORK, readable by its owner only.
-Intervals are Wilson's score intervals (Wilson, Probable inference, the law of succession, and
-statistical inference, 1927) at 95 %.
+Intervals are those of `wilson_interval` at 95 %.
 
 Without labels, two or more indexes of one corpus, built by different finders, give an estimate of
 what all of them missed (sanitize/inspection/capture_recapture.py).
@@ -43,7 +42,7 @@ from sanitize.kinds.kind import all_kinds, custom_kinds
 from sanitize.pipeline.manifest import find_date
 from sanitize.plans.detection_spec import read_custom_kinds
 from sanitize.plans.python_api import public_function
-from sanitize.reporting.confidence_intervals import wilson_interval
+from sanitize.reporting.confidence_intervals import format_share, wilson_interval
 from sanitize.storage.disk_errors import refuse_unwritable_path, translate_disk_errors
 from sanitize.storage.files import (
     describe_read_error,
@@ -102,8 +101,8 @@ class LabelScores(CommandResult):
             (
                 kind,
                 scores.judged,
-                _format_interval(scores.precision, scores.precision_interval),
-                _format_interval(scores.recall, scores.recall_interval),
+                format_share(scores.precision, scores.precision_interval),
+                format_share(scores.recall, scores.recall_interval),
             )
             for kind, scores in self.kinds.items()
         ]
@@ -115,26 +114,25 @@ class LabelScores(CommandResult):
         )
 
 
-def _format_interval(value: float | None, interval: Sequence[float] | None) -> str:
-    return (
-        "not measured"
-        if value is None or interval is None
-        else f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
-    )
-
-
 @dataclass(frozen=True, kw_only=True, repr=False)
 class MissedEstimate(CommandResult):
-    """The result of `estimate_missed`: estimates by kind, what they assume, the finders of each
-    index, and the kinds that only one index has, for which no estimate is possible."""
+    """The result of `estimate_missed`: estimates by kind, or the reason why there is none, what
+    they assume, and the finders of each index."""
 
     finders: Mapping[str, Sequence[str]]
     assumption: str
     estimates: Mapping[str, TwoIndexEstimate | SeveralIndexEstimate]
-    one_finder_only: Sequence[str]
+
+    def list_obstacles(self) -> list[tuple[str, str]]:
+        """The kinds that have no estimate, and the reason: `("no estimate of URL", ...)`."""
+        kinds: dict[str, list[str]] = {}
+        for kind, counts in self.estimates.items():
+            if counts.no_estimate:
+                kinds.setdefault(counts.no_estimate, []).append(kind)
+        return [(f"no estimate of {', '.join(names)}", reason) for reason, names in kinds.items()]
 
     def summary_table(self) -> SummaryTable:
-        facts = [("assumes", self.assumption)]
+        facts = [("assumes", self.assumption), *self.list_obstacles()]
         if len(self.finders) > 2:
             header = (
                 "kind",
@@ -670,8 +668,8 @@ def _require_kind(path: Path, line_number: int, name: object) -> str:
 
 
 def _estimate_missed(work: Path, others: Sequence[Path]) -> MissedEstimate:
-    """Estimates of each kind from several indexes: Chapman's from two; Chao's lower bound and a
-    log-linear one from three or more."""
+    """Estimates of each kind from several indexes: Chapman's from two, a log-linear one with its
+    interval from three."""
     works, indexes = [work, *others], [SavedIndex.read_complete(work)]
     for other in others:
         require_run_workspace(other)
@@ -699,23 +697,17 @@ def _estimate_missed(work: Path, others: Sequence[Path]) -> MissedEstimate:
                 " finders of another type, such as a model"
             )
     estimates: dict[str, TwoIndexEstimate | SeveralIndexEstimate] = {}
-    one_finder_only = []
     for kind in sorted(set().union(*(frame["kind"] for frame in spans))):
         lists = [frame.filter(pl.col("kind") == kind) for frame in spans]
         if len(lists) == 2:
             both = min(count_overlapping(*lists), count_overlapping(lists[1], lists[0]))
-            two = chapman_estimate(lists[0].height, lists[1].height, both)
-            estimates[kind], figure = two, two.estimate
+            estimates[kind] = chapman_estimate(lists[0].height, lists[1].height, both)
         else:
-            several = estimate_total(capture_histories(lists), len(lists))
-            estimates[kind], figure = several, several.lower_bound
-        if figure is None:
-            one_finder_only.append(kind)
+            estimates[kind] = estimate_total(capture_histories(lists), len(lists))
     return MissedEstimate(
         finders={str(path): names for path, names in zip(works, finders, strict=True)},
         assumption=TWO_INDEX_ASSUMPTION if len(works) == 2 else SEVERAL_INDEX_ASSUMPTION,
         estimates=estimates,
-        one_finder_only=one_finder_only,
     )
 
 

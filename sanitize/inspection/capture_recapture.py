@@ -1,26 +1,29 @@
 """Capture-recapture estimates of what all finders missed, without labels, from indexes of one
 corpus built by different finders.
 
-A span that a second finder reports, too, is a recapture. For two indexes: Chapman's estimate (Some
-properties of the hypergeometric distribution with applications to zoological sample censuses,
-1951). It is valid only if the two find independently of each other. For three or more, two
-estimates with weaker assumptions:
+A span that a second finder reports, too, is a recapture.
 
-- Chao's lower bound (Estimating the population size for capture-recapture data with unequal
-  catchability, Biometrics 1987) allows for spans that are unequally easy to find: from the numbers
-  found once and twice it gives the *least* number found by none.
-- For three, a log-linear model (Fienberg, The multiple recapture census for closed populations and
-  incomplete 2^k contingency tables, Biometrika 1972): pairs of finders may agree more, or less,
-  than by chance; Akaike's criterion selects the pairs. A dependence common to all three cannot be
-  seen.
+- Two indexes: Chapman's estimate (Some properties of the hypergeometric distribution with
+  applications to zoological sample censuses, 1951). It holds only if the two find independently of
+  each other. Two indexes cannot show whether they do, and how much they may depend on each other
+  decides how wide an interval has to be: none is given.
+- Three: the log-linear model in which any two may depend on each other in any way (Fienberg, The
+  multiple recapture census for closed populations and incomplete 2^k contingency tables, Biometrika
+  1972). The same number follows if one difficulty of each item, with a normal distribution, makes
+  it hard for all three (Holland, The Dutch identity, Psychometrika 1990). What all three miss for
+  another reason cannot be seen. The interval inverts the conditional test of the model given all
+  counts by two finders, as Fisher's exact test does for two (Zelen, The analysis of several 2 x 2
+  contingency tables, Biometrika 1971), with half of the probability of the observed table.
 
-Overlapping spans of one kind count as one thing, whichever finders found them and wherever they
-start and end. Costs one pass over the occurrences.
+There is no estimate, but a reason, where one finder contains another, and where too few items were
+found by some. `benchmarks/bench_intervals.py` measures how often the interval covers the true
+number. Overlapping spans of one kind count as one thing, whichever finders found them and wherever
+they start and end. Costs one pass over the occurrences.
 """
 
 from __future__ import annotations
 
-import itertools
+import bisect
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -29,94 +32,83 @@ import polars as pl
 
 from sanitize.array_types import F64, I64
 from sanitize.core.intervals import begins_group, flatten_spans, overlaps_any, pack_pairs
-from sanitize.reporting.confidence_intervals import Z_95
 
-_MAX_COEFFICIENT = (
-    15.0  # a larger coefficient comes from an empty cell, and the model is not usable
-)
+# items found by two, and in each cell of the table of three, for an estimate. From 7 on Chapman's
+# has next to no bias (Robson and Regier, Sample size in Petersen mark-recapture experiments, 1964);
+# with fewer than 10 in a cell, the interval is more than 1.4 times that of the profile likelihood
+_LEAST_COUNT = 10
+# odds ratio of all three pairs from which their common difficulty is too strong for a normal one:
+# with standard deviations from 1.5 log-odds on the interval would cover less than 94 %
+_MAX_COMMON_ODDS_RATIO = 2.0
+# probability on either side. With .025 the coverage is .95 where the model holds exactly, and .94
+# where a normal difficulty with a standard deviation of 1 log-odds approximates it
+TAIL = 0.02
+
 TWO_INDEX_ASSUMPTION = (
-    "that the two find independently of each other; if both find the easy ones and miss the hard"
-    " ones, more is missed than estimated"
+    "that the two find independently of each other, which two indexes cannot show: there is no"
+    " interval; if both find the easy ones and miss the hard ones, more is missed than estimated"
 )
 SEVERAL_INDEX_ASSUMPTION = (
-    "that what is hard to find for one of them is not hard for all of them: `at least` (Chao)"
-    " allows for values that are unequally easy to find, the log-linear estimate for pairs of"
-    " finders that agree; neither can see what all of them miss alike"
+    "that a group that all three miss alike does not exist: any two of them may depend on each"
+    " other, and some items may be harder for all, but what none of them can find is not counted"
 )
 
 
 @dataclass(frozen=True, kw_only=True)
 class TwoIndexEstimate:
-    """Chapman's estimate of one kind from two indexes, with its 95 % interval; None unless both
-    have any."""
+    """Chapman's estimate of one kind from two indexes, without an interval; None where
+    `no_estimate` has the reason."""
 
     first: int
     second: int
     both: int
     estimate: float | None
-    interval: Sequence[float] | None
     missed_by_both: float | None
+    no_estimate: str | None
 
 
 @dataclass(frozen=True, kw_only=True)
-class LowerBound:
-    """Chao's lower bound of a number, with its 95 % interval; None where the counts do not
-    suffice."""
-
-    lower_bound: float | None = None
-    lower_bound_interval: Sequence[float] | None = None
-    missed_at_least: float | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class LoglinearEstimate:
-    """A log-linear estimate with its 95 % interval, and the pairs of lists that depend on each
-    other in its model; None where the counts do not suffice."""
-
-    loglinear: float | None = None
-    loglinear_interval: Sequence[float] | None = None
-    dependent_pairs: Sequence[Sequence[int]] | None = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class SeveralIndexEstimate(LowerBound, LoglinearEstimate):
-    """Estimates of one kind from three indexes or more. Pairs of indexes are counted from 1."""
+class SeveralIndexEstimate:
+    """The log-linear estimate of one kind from the three indexes that have any, with its 95 %
+    interval; None where `no_estimate` has the reason."""
 
     found_by_list: Sequence[int]
     found: int
-    found_once: int
-    found_twice: int
+    estimate: float | None
+    interval: Sequence[float] | None
+    missed_by_all: float | None
+    no_estimate: str | None
 
 
 def chapman_estimate(first: int, second: int, both: int) -> TwoIndexEstimate:
-    """Estimate the total number, (n1 + 1)(n2 + 1) / (m + 1) - 1, with the 95 % interval from its
-    variance (Chapman 1951; Seber, The Estimation of Animal Abundance, 1982), and the number that
-    neither found. The estimates are None if only one of the two found any."""
+    """Estimate the total number, (n1 + 1)(n2 + 1) / (m + 1) - 1 (Chapman 1951), and the number that
+    neither found, from the numbers that the first, the second and both found."""
+    assert 0 <= both <= min(first, second), "what both found, each found"
+    reason = None
     if not first or not second:
-        return TwoIndexEstimate(
-            first=first, second=second, both=both, estimate=None, interval=None, missed_by_both=None
-        )
-    estimate = (first + 1) * (second + 1) / (both + 1) - 1
-    variance = (
-        (first + 1)
-        * (second + 1)
-        * (first - both)
-        * (second - both)
-        / ((both + 1) ** 2 * (both + 2))
-    )
-    least = first + second - both
-    low, high = (
-        max(least, estimate - Z_95 * variance**0.5),
-        max(least, estimate + Z_95 * variance**0.5),
-    )
-    interval, missed = [float(low), float(high)], max(0.0, estimate - least)
+        reason = _ONE_INDEX_ONLY
+    elif both == min(first, second):
+        reason = _describe_containment(*((2, 1) if both == second else (1, 2)))
+    elif both < _LEAST_COUNT:
+        reason = f"fewer than {_LEAST_COUNT} were found by both"
+    estimate = None if reason else (first + 1) * (second + 1) / (both + 1) - 1
     return TwoIndexEstimate(
         first=first,
         second=second,
         both=both,
         estimate=estimate,
-        interval=interval,
-        missed_by_both=missed,
+        missed_by_both=None if estimate is None else estimate - (first + second - both),
+        no_estimate=reason,
+    )
+
+
+_ONE_INDEX_ONLY = "only one index has any"
+
+
+def _describe_containment(inner: int, outer: int) -> str:
+    return (
+        f"index {outer} found everything that index {inner} found, which shows nothing of what both"
+        " missed"
     )
 
 
@@ -154,134 +146,97 @@ def _flatten(*span_lists: pl.DataFrame) -> list[tuple[I64, I64]]:
 
 
 def estimate_total(history_counts: Mapping[int, int], list_count: int) -> SeveralIndexEstimate:
-    """Estimates for one kind from `capture_histories` of three lists or more; they are None if
-    fewer than two lists found any."""
+    """The estimate for one kind from `capture_histories` of three lists or more."""
     counts = [
         sum(times for bits, times in history_counts.items() if bits >> number & 1)
         for number in range(list_count)
     ]
     active = [number for number, count in enumerate(counts) if count]
-    once, twice = (
-        sum(times for bits, times in history_counts.items() if bits.bit_count() == number)
-        for number in (1, 2)
-    )
+    contained = [
+        (inner + 1, outer + 1)
+        for inner in active
+        for outer in active
+        if inner != outer
+        and not any(bits >> inner & 1 and not bits >> outer & 1 for bits in history_counts)
+    ]
     found = sum(history_counts.values())
-    bound, loglinear = LowerBound(), LoglinearEstimate()
-    if len(active) > 1:
-        bound = chao_lower_bound(found, once, twice, len(active))
-    if len(active) == 3:
-        patterns = [
-            sum(1 << number for number, present in zip(active, cell, strict=True) if present)
-            for cell in _CAPTURE_PATTERNS
-        ]
-        loglinear = loglinear_estimate([history_counts.get(bits, 0) for bits in patterns])
+    missed, interval = None, None
+    if len(active) < 2:
+        reason: str | None = _ONE_INDEX_ONLY
+    elif contained:
+        reason = "; ".join(_describe_containment(*pair) for pair in contained)
+    elif len(active) != 3:
+        reason = f"{len(active)} indexes have any, and an estimate needs three"
+    else:
+        masks = [1 << number for number in active]
+        singles = [history_counts.get(mask, 0) for mask in masks]
+        pairs = [history_counts.get(sum(masks) - mask, 0) for mask in masks]
+        every = history_counts.get(sum(masks), 0)
+        reason = find_obstacle(singles, pairs, every)
+        if not reason:
+            missed, interval = _estimate_missed(singles, pairs, every)
     return SeveralIndexEstimate(
         found_by_list=counts,
         found=found,
-        found_once=once,
-        found_twice=twice,
-        lower_bound=bound.lower_bound,
-        lower_bound_interval=bound.lower_bound_interval,
-        missed_at_least=bound.missed_at_least,
-        loglinear=loglinear.loglinear,
-        loglinear_interval=loglinear.loglinear_interval,
-        dependent_pairs=loglinear.dependent_pairs
-        and [
-            [active[first] + 1, active[second] + 1] for first, second in loglinear.dependent_pairs
-        ],
+        estimate=None if missed is None else found + missed,
+        interval=interval and [float(found + end) for end in interval],
+        missed_by_all=missed,
+        no_estimate=reason,
     )
 
 
-def chao_lower_bound(found: int, once: int, twice: int, list_count: int) -> LowerBound:
-    """Chao's lower bound of the total number, from the numbers found by exactly one (`once`) and
-    exactly two lists (`twice`).
+def find_obstacle(singles: Sequence[int], pairs: Sequence[int], every: int) -> str | None:
+    """The reason against an estimate from the numbers found by one list alone, by the other two
+    alone, and by all three; None if there is none."""
+    if min(*singles, *pairs, every) < _LEAST_COUNT:
+        return f"fewer than {_LEAST_COUNT} were found by one, by two or by all three of them alone"
+    # the product of all three pairs is every * single / (pair * pair), the same with each third
+    ratios = [
+        every * single * own / np.prod(pairs, dtype=np.float64)
+        for single, own in zip(singles, pairs, strict=True)
+    ]
+    if min(ratios) >= _MAX_COMMON_ODDS_RATIO:
+        return "all three find the same ones easily, so that they miss the same ones, too"
+    return None
 
-    With t lists, (t - 1) / t * f1^2 / (2 f2) more than were found, and the bias-corrected form if
-    none was found twice; the 95 % interval is log-normal (Chao 1987).
-    """
-    share = (list_count - 1) / list_count
-    if twice:
-        ratio = once / twice
-        more = share * once * ratio / 2
-        variance = twice * (share / 2 * ratio**2 + share**2 * ratio**3 + share**2 / 4 * ratio**4)
-    else:
-        more = share * once * (once - 1) / 2
-        variance = share * once * (once - 1) / 2 + share**2 * once * (2 * once - 1) ** 2 / 4
-        variance = max(
-            0.0, variance - share**2 * once**4 / (4 * (found + more)) if found + more else 0.0
-        )
-    spread = float(np.exp(Z_95 * np.log1p(variance / more**2) ** 0.5)) if more else 1.0
-    return LowerBound(
-        lower_bound=found + more,
-        lower_bound_interval=[found + more / spread, found + more * spread],
-        missed_at_least=more,
+
+def _estimate_missed(
+    singles: Sequence[int], pairs: Sequence[int], every: int
+) -> tuple[float, tuple[int, int]]:
+    """The number that none of three lists found, with its interval, from the numbers found by one
+    alone, two alone and all: without a dependence of all three on each other, the product of the
+    cells with an odd number of finders equals that of the cells with an even number."""
+    odd, even = np.array([*singles, every], np.float64), np.array(pairs, np.float64)
+    missed = float(odd.prod() / even.prod())
+    # with no cell below _LEAST_COUNT the upper end is at most about nine times the estimate
+    candidates = range(int(100 * missed) + 100)
+
+    def find_tail(number: float) -> float:  # rises with the number
+        return lower_tail(odd, np.append(even, number))
+
+    low = bisect.bisect_right(candidates, TAIL, key=find_tail)
+    high = bisect.bisect_left(candidates, 1 - TAIL, key=find_tail) - 1
+    return missed, (low, max(low, high))
+
+
+def lower_tail(odd: F64, even: F64) -> float:
+    """The probability of fewer items in the cells `even` than there are, plus half of that of as
+    many, among the tables `even + j`, `odd - j` of the same margins, if there is no dependence of
+    all lists on each other: each has a probability of 1 / product of the factorials."""
+    first, last = -int(even.min()), int(odd.min())
+
+    def log_ratios(shifts: I64) -> F64:  # of the probability of the next table to that of this one
+        up, down = np.log(odd[:, None] - shifts), np.log(even[:, None] + shifts + 1)
+        return np.asarray(up.sum(axis=0) - down.sum(axis=0), np.float64)
+
+    # the probabilities rise up to the mode and fall from there; what is more than 9 standard
+    # deviations away is less than the rounding error
+    mode = first + bisect.bisect_left(
+        range(first, last), True, key=lambda shift: log_ratios(np.array([shift]))[0] <= 0
     )
-
-
-_CAPTURE_PATTERNS = [cell for cell in itertools.product((1, 0), repeat=3) if any(cell)]
-_LIST_PAIRS = [(0, 1), (0, 2), (1, 2)]
-
-
-def loglinear_estimate(counts: Sequence[int]) -> LoglinearEstimate:
-    """Estimate the total number from the seven counts of three lists, in the order of
-    `_CAPTURE_PATTERNS` (111, 110, ... 001).
-
-    Takes the model with the least AIC among the eight hierarchical ones without the triple term;
-    `dependent_pairs` has the pairs of lists in it. The 95 % interval is log-normal in the number
-    that none found. Its variance is that of the fitted rate and of the number around its rate (a
-    Poisson count): with the first term alone it covers half of the true totals (.41 to .76 in
-    simulations). The choice of the model is not in the interval, which covers about .90 of them
-    therefore. The results are None if the table is too empty for any model.
-    """
-    result = LoglinearEstimate()
-    best = np.inf
-    y = np.array(counts, np.float64)
-    for size in range(len(_LIST_PAIRS) + 1):
-        for pairs in itertools.combinations(_LIST_PAIRS, size):
-            columns = [
-                [1.0, *cell, *(cell[first] * cell[second] for first, second in pairs)]
-                for cell in _CAPTURE_PATTERNS
-            ]
-            fitted = _fit_poisson(np.array(columns), y)
-            if fitted is None:
-                continue
-            beta, error, likelihood = fitted
-            aic = 2 * (len(beta) - likelihood)
-            if aic < best - 1e-9:
-                best, found_by_none = aic, float(np.exp(beta[0]))
-                spread = float(np.exp(Z_95 * (error**2 + 1 / found_by_none) ** 0.5))
-                result = LoglinearEstimate(
-                    loglinear=y.sum() + found_by_none,
-                    loglinear_interval=[
-                        y.sum() + found_by_none / spread,
-                        y.sum() + found_by_none * spread,
-                    ],
-                    dependent_pairs=[list(pair) for pair in pairs],
-                )
-    return result
-
-
-def _fit_poisson(x: F64, y: F64) -> tuple[F64, float, float] | None:
-    """Fit a Poisson regression with a log link by Newton's method: coefficients, standard error of
-    the first one, and log-likelihood up to a constant. None if it does not converge, or a cell that
-    the model needs is empty."""
-    beta: F64 = np.linalg.lstsq(x, np.log(y + 0.5), rcond=None)[0].astype(np.float64)
-    for _ in range(100):
-        rate = np.exp(np.clip(x @ beta, -30, 30))
-        information = x.T @ (rate[:, None] * x)
-        try:
-            step = np.linalg.solve(information, x.T @ (y - rate))
-        except np.linalg.LinAlgError:
-            return None
-        beta += step
-        if np.abs(step).max() < 1e-10:
-            break
-    else:
-        return None
-    if np.abs(beta[1:]).max() > _MAX_COEFFICIENT or abs(beta[0]) > 2 * _MAX_COEFFICIENT:
-        return None
-    return (
-        beta,
-        float(np.linalg.inv(information)[0, 0] ** 0.5),
-        float((y * (x @ beta) - np.exp(x @ beta)).sum()),
-    )
+    variance = 1 / ((1 / (even + mode + 1)).sum() + (1 / (odd - mode + 1)).sum())
+    reach = int(9 * variance**0.5) + 12
+    shifts = np.arange(max(first, mode - reach), min(last, mode + reach) + 1)
+    logs = np.append(0.0, np.cumsum(log_ratios(shifts[:-1])))
+    weights = np.exp(logs - logs.max())
+    return float((weights[shifts < 0].sum() + weights[shifts == 0].sum() / 2) / weights.sum())

@@ -2,20 +2,39 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+
 Z_95 = 1.959963984540054  # normal quantile of a two-sided 95 % interval
 
 
-def wilson_interval(share: float, trials: float) -> list[float] | None:
-    """The score interval of a share of `trials` trials, which may be an effective number; None
-    without a trial. Source: Wilson, Probable inference, the law of succession, and statistical
-    inference, 1927."""
-    if trials <= 0:
+def wilson_interval(share: float, trials: float, quantile: float = Z_95) -> list[float] | None:
+    """The score interval with continuity correction of a share of `trials` trials, which may be an
+    effective number; None without a trial. `quantile` is that of a normal distribution.
+
+    It covers every share in at least 95 % of samples; without the correction, shares near 0 and 1
+    in 84 %. Source: Newcombe, Two-sided confidence intervals for the single proportion, 1998,
+    method 4; after Wilson, Probable inference, 1927.
+    """
+    if not trials > 0:
         return None
-    z2 = Z_95 * Z_95
-    middle = (share + z2 / (2 * trials)) / (1 + z2 / trials)
-    half = (
-        Z_95
-        * (share * (1 - share) / trials + z2 / (4 * trials * trials)) ** 0.5
-        / (1 + z2 / trials)
-    )
-    return [max(0.0, middle - half), min(1.0, middle + half)]
+    return [1 - _upper_end(1 - share, trials, quantile), _upper_end(share, trials, quantile)]
+
+
+def _upper_end(share: float, trials: float, quantile: float) -> float:
+    if share >= 1:
+        return 1.0
+    z2 = quantile * quantile
+    root = z2 + 2 - 1 / trials + 4 * share * (trials * (1 - share) - 1)
+    end = 2 * trials * share + z2 + 1 + quantile * math.sqrt(max(root, 0.0))
+    return min(1.0, max(share, end / (2 * (trials + z2))))
+
+
+def format_share(
+    share: float | None, interval: Sequence[float] | None, *, none: str = "not measured"
+) -> str:
+    """A share with two decimals and its interval, of which the ends are rounded outwards."""
+    if share is None or interval is None:
+        return none
+    low, high = math.floor(100 * interval[0]) / 100, math.ceil(100 * interval[1]) / 100
+    return f"{share:.2f} ({low:.2f} to {high:.2f})"

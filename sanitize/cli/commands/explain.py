@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -27,6 +27,9 @@ from sanitize.cli.options import (
     with_settings,
 )
 from sanitize.plans.settings import Settings
+
+if TYPE_CHECKING:
+    from sanitize.reporting.leak_forecast import Forecast
 
 
 @with_settings("explain")
@@ -147,22 +150,14 @@ def format_preview(preview: sanitize.ExplainResult) -> str:
             f" ({preview.forecast.prompts} prompts), of those sampled:"
         )
         for row in preview.forecast.plans:
-            lines.append(
-                f"  {row.plan:<14} {row.expected:,.1f} of {row.addresses:,} ({row.low:,.1f} to"
-                f" {row.high:,.1f})"
-            )
-            if not row.between_trainings:
-                lines.append(
-                    "    measured in one training: the interval has no differences between"
-                    " trainings, as several seeds would"
-                )
+            lines.append(f"  {row.plan:<14} {_format_forecast(row)}")
             for band in row.bands:
                 frequency = (
                     f"{band.from_} or more" if band.to is None else f"{band.from_} to {band.to}"
                 )
                 lines.append(
-                    f"    {frequency:>12} times: {band.expected:,.1f} of {band.addresses:,}"
-                    f" ({band.low:,.1f} to {band.high:,.1f})"
+                    f"    {frequency:>12} times: {_format_forecast(band)}"
+                    f"   ({band.measured_leaked:,} of {band.measured_on:,} leaked when measured)"
                 )
     if changed_lines:
         shown = "Values are shown in clear text: do not share this."
@@ -172,3 +167,8 @@ def format_preview(preview: sanitize.ExplainResult) -> str:
         shown = "No value of the sample would be changed."
     lines.append(f"\n{shown} Nothing was written.")
     return "\n".join(lines)
+
+
+def _format_forecast(forecast: Forecast) -> str:
+    expected = "not measured" if forecast.expected is None else f"{forecast.expected:,.1f}"
+    return f"{expected} of {forecast.addresses:,}"

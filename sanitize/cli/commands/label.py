@@ -3,7 +3,6 @@ recall from them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -154,14 +153,16 @@ def _format_sample(sample: LabelSample) -> str:
 
 
 def _format_scores(result: LabelScores) -> str:
+    from sanitize.reporting.confidence_intervals import format_share
+
     rows: list[tuple[Any, ...]] = [
         (
             kind,
             scores.judged,
             scores.wrong_spans,
-            _format_estimate(scores.precision, scores.precision_interval),
+            format_share(scores.precision, scores.precision_interval, none="–"),
             scores.found + scores.missed,
-            _format_estimate(scores.recall, scores.recall_interval),
+            format_share(scores.recall, scores.recall_interval, none="–"),
         )
         for kind, scores in result.kinds.items()
     ]
@@ -189,21 +190,16 @@ def _format_missed(result: MissedEstimate) -> str:
             "kind",
             *(f"index {number}" for number in numbers),
             "by any",
-            "at least (95 %)",
-            "log-linear (95 %)",
+            "estimate (95 %)",
         )
         indexes = [
             f"index {number}  {', '.join(finders)}"
             for number, finders in zip(numbers, result.finders.values(), strict=True)
         ]
     else:
-        header = ("kind", "first", "second", "both", "estimate", "95 %")
+        header = ("kind", "index 1", "index 2", "both", "estimate")
     lines = [format_table(header, rows), "", *indexes, f"assumes  {result.assumption}"]
-    if result.one_finder_only:
-        lines.append(
-            f"alone    only one index has any {', '.join(result.one_finder_only)}: no estimate is"
-            " possible for these"
-        )
+    lines += [f"{kinds}: {reason}" for kinds, reason in result.list_obstacles()]
     return "\n".join(lines)
 
 
@@ -213,36 +209,9 @@ def _format_estimates(
     """A row of the table of estimates."""
     from sanitize.inspection.capture_recapture import TwoIndexEstimate
 
+    estimate = "–" if counts.estimate is None else f"{counts.estimate:,.0f}"
     if isinstance(counts, TwoIndexEstimate):
-        estimate = "–" if counts.estimate is None else round(counts.estimate)
-        return (
-            kind,
-            counts.first,
-            counts.second,
-            counts.both,
-            estimate,
-            _format_interval(counts.interval),
-        )
-    at_least = (
-        "–"
-        if counts.lower_bound is None
-        else f"{counts.lower_bound:,.0f} ({_format_interval(counts.lower_bound_interval)})"
-    )
-    loglinear = (
-        "–"
-        if counts.loglinear is None
-        else f"{counts.loglinear:,.0f} ({_format_interval(counts.loglinear_interval)})"
-    )
-    return kind, *counts.found_by_list, counts.found, at_least, loglinear
-
-
-def _format_estimate(value: float | None, interval: Sequence[float] | None) -> str:
-    return (
-        "–"
-        if value is None or interval is None
-        else f"{value:.2f} ({interval[0]:.2f} to {interval[1]:.2f})"
-    )
-
-
-def _format_interval(interval: Sequence[float] | None) -> str:
-    return "–" if interval is None else f"{interval[0]:,.0f} to {interval[1]:,.0f}"
+        return kind, counts.first, counts.second, counts.both, estimate
+    if counts.interval is not None:
+        estimate += f" ({counts.interval[0]:,.0f} to {counts.interval[1]:,.0f})"
+    return kind, *counts.found_by_list, counts.found, estimate

@@ -54,8 +54,8 @@ def test_the_area_is_the_share_of_pairs(members: list[int], non_members: list[in
         np.diff(curve.true_positive_rates) >= 0
     ).all()
     assert membership.compute_roc(non_members, members).auc == pytest.approx(1 - curve.auc)
-    low, high = membership.bootstrap_auc_interval(members, non_members, resamples=50)
-    assert 0 <= low <= high <= 1
+    low, high = membership.find_auc_interval(members, non_members)
+    assert 0 <= low <= curve.auc <= high <= 1 and low < high
 
 
 def test_equal_scores_give_an_auc_of_one_half() -> None:

@@ -295,6 +295,10 @@ def test_membership_in_a_suite(masked_run: RunFolder, blacklist: Path, tmp_path:
         TEXTS["d0"],
         "",
     ]
+    frame.with_columns(user_id=pl.lit(None, pl.String)).write_parquet(tmp_path / "nobody.parquet")
+    nobody = load_metric({**settings, "non_members": tmp_path / "nobody.parquet"})
+    with pytest.raises(UsageError, match="membership.non_members.*at least one person"):
+        nobody.setup(EvalContext())
     with pytest.raises(UsageError, match="no column 'who'"):
         membership.read_user_texts(tmp_path / "members.parquet", user_column="who")
     with pytest.raises(InputRefused, match="no such folder or file"):

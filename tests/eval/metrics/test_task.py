@@ -90,14 +90,16 @@ def test_answers_that_are_no_labels_are_refused(tmp_path: Path) -> None:
     template."""
     rows = [
         {"premise": "a", "hypothesis": "b", "answer": answer, "more": ["x"]}
-        for answer in ("Yes", "yes", 0)
+        for answer in ("Yes", "yes", "0")
     ]
+    columns = dict.fromkeys(rows[0], pl.String) | {"more": pl.List(pl.String)}
     for chosen, message in (
         (rows[:1], None),
         (rows[:2], "1 of 2 answers"),
         (rows[2:], "1 of 1 answers"),
+        ([], "no examples"),
     ):
-        pl.DataFrame(chosen).write_parquet(tmp_path / "rows.parquet")
+        pl.DataFrame(chosen, schema=columns).write_parquet(tmp_path / "rows.parquet")
         metric = load_metric(
             {"use": "task", "examples": str(tmp_path / "rows.parquet"), "template": "rte"}
         )

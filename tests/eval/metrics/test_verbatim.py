@@ -7,6 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sanitize.errors import UsageError
 from sanitize.eval.metrics import verbatim
 
 LENGTHS = (10, 39, 40, 41, 90)
@@ -86,7 +87,7 @@ def test_too_short_texts_count_with_denominator_all() -> None:
     hits = np.array([True, True, False])
     assert verbatim.memorized_percent(hits, points) == pytest.approx(100 * 2 / 3)
     assert verbatim.memorized_percent(hits, points, denominator="all") == pytest.approx(40)
-    empty = verbatim.choose_probe_points([[1, 2]], ["short"])
-    assert verbatim.memorized_percent(
-        np.zeros(0, bool), empty
-    ) == 0.0 and empty.prefix_tokens.shape == (0, 20)
+    empty = verbatim.choose_probe_points([[1, 2]], ["short"], ks=(4, 8), suffix_length=5)
+    assert empty.prefix_tokens.shape == (0, 8)
+    with pytest.raises(UsageError, match="verbatim: none of 1 texts has the 13 tokens"):
+        verbatim.require_probed_texts(empty, "verbatim")
