@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import tempfile
+import typing
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -448,12 +449,12 @@ def _warn_of_inconclusive(result: StreamResult | RunResult) -> None:
 def _list_unused_categories(frame: pl.DataFrame) -> list[pl.DataFrame]:
     """The categories of enumerations that no row has, as rows of their columns: these are texts,
     too, and the caller wants them back."""
-    return [
-        pl.Series(column.name, column.dtype.categories, dtype=column.dtype)
-        .filter(~column.dtype.categories.is_in(column.cast(pl.String).unique().implode()))
-        .to_frame()
-        for column in frame.select(pl.col(pl.Enum))
-    ]
+    unused = []
+    for column in frame.select(pl.col(pl.Enum)):
+        categories = typing.cast(pl.Enum, column.dtype).categories
+        is_used = categories.is_in(column.cast(pl.String).unique().implode())
+        unused.append(categories.filter(~is_used).cast(column.dtype).to_frame(column.name))
+    return unused
 
 
 def _cast_texts(clean: pl.Series, given: pl.Series) -> pl.Series:
@@ -490,10 +491,10 @@ def _redact_pandas(frame: Any, plan: Plan, settings: Settings) -> Any:
             columns[name] = pl.Series(values.to_numpy())
     for name in frame.columns:
         try:
-            column = pl.from_pandas(frame[name], nan_to_null=True)
-            if isinstance(column.dtype, pl.Categorical):
-                column = column.cast(pl.Enum(frame[name].cat.categories.to_list()))
-            columns[str(name)] = column
+            read: Any = pl.from_pandas(frame[name], nan_to_null=True)
+            if isinstance(read.dtype, pl.Categorical):
+                read = read.cast(pl.Enum(frame[name].cat.categories.to_list()))
+            columns[str(name)] = read
         except (
             pa.ArrowException,
             pl.exceptions.PolarsError,

@@ -524,13 +524,14 @@ def _match_case(new: pl.Expr, old: pl.Expr) -> pl.Expr:
 @functools.cache
 def _component_pool(name: str) -> npt.NDArray[np.object_]:
     """The `first_names`, `last_names` or words (`word_list`) in plain ASCII, sorted, so that a draw
-    gives the same on every machine."""
+    gives the same on every machine; without words that make `at every dot` prose."""
     from faker.providers.lorem.en_US import Provider as Words
     from faker.providers.person.en_US import Provider as Names
 
     listed = list(getattr(Words if name == "word_list" else Names, name))
     lower = pl.Series(listed, dtype=pl.String).str.to_lowercase().unique().sort()
-    return lower.filter(lower.str.contains(r"\A[a-z]{3,12}\z")).to_numpy().astype(object)
+    lower = lower.filter(lower.str.contains(r"\A[a-z]{3,12}\z") & ~lower.is_in(_PROSE_DETERMINERS))
+    return lower.to_numpy().astype(object)
 
 
 KIND = Kind(

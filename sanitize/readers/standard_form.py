@@ -229,9 +229,9 @@ def standard_fields(schema: pa.Schema, mapping: ColumnMapping, roles: Roles) -> 
     }
     types |= {standard: TEXT_TYPE for source, standard in mapping if source in text_columns}
     main = main_text_column(roles, schema)
-    types |= {"doc_id": TEXT_TYPE, "user_id": TEXT_TYPE} | (
-        {"text": TEXT_TYPE} if main == "text" else {}
-    )
+    types |= {"doc_id": TEXT_TYPE, "user_id": TEXT_TYPE}
+    if main == "text":  # also made from mails; a list of texts stays one
+        types.setdefault("text", TEXT_TYPE)
     order = dict.fromkeys(("doc_id", "user_id", main, *types))
     return [pa.field(name, types[name]) for name in order]
 

@@ -2,14 +2,16 @@
 
 A file is text by its name (`.txt`, `.text`), or if it was named by the user, is plain text, and its
 name says no format (`app.log`); and only where its beginning is not another supported format: mail
-or JSON lines in a `.txt` are read as mail or JSON lines. Bytes that are not UTF-8 are
-decoded as Windows-1252, as in mail without a charset. The content is not changed, including line
-ends; a paragraph ends before the line end that precedes a blank line or the end of the file.
+or JSON lines in a `.txt` are read as mail or JSON lines. Lines that are not UTF-8 are decoded in
+the encoding that `encodings.py` guesses from them, or quarantined. The content is not changed,
+including line ends; a paragraph ends before the line end that precedes a blank line or the end of
+the file.
 """
 
 from __future__ import annotations
 
 import codecs
+import functools
 import os
 import re
 from collections.abc import Iterator
@@ -25,8 +27,8 @@ from sanitize.readers.byte_streams import (
     read_guarded,
     read_whole,
 )
+from sanitize.readers.encodings import FileDecoder
 from sanitize.readers.jsonl import iter_lines
-from sanitize.readers.mail import decode_text
 from sanitize.readers.staging_writer import RecordBatcher, TextDocument
 from sanitize.readers.standard_form import TEXT_TYPE
 from sanitize.readers.survey_types import FileSurvey, InputUnit, Roles, StagingLayout
@@ -96,15 +98,12 @@ def add_documents(
 ) -> None:
     """Adds the documents of one file to `records`, or the reasons why they cannot be read."""
     split = layout.roles.split
+    decoder = FileDecoder(path, functools.partial(records.note_encoding, path))
     if split == "file":
         raw, reason = read_whole(path, limit)
-        records.add(
-            None if reason else (decode_text(raw.removeprefix(UTF8_BOM), None), None),
-            path,
-            "file",
-            reason,
-            len(raw),
-        )
+        text = None if reason else decoder.decode(raw.removeprefix(UTF8_BOM))
+        reason = reason or ("unknown_encoding" if text is None else "")
+        records.add(None if text is None else (text, None), path, "file", reason, len(raw))
         return
     count = 0
     iter_pieces = iter_lines if split == "lines" else iter_paragraphs
@@ -118,12 +117,10 @@ def add_documents(
         count += 1
         number, begin_byte, piece = item
         location = f"line at byte {begin_byte}" if unit.start else f"line {number}"
+        text = None if piece is None else decoder.decode(piece)
+        reason = "too_large" if piece is None else "unknown_encoding" if text is None else ""
         records.add(
-            None if piece is None else (decode_text(piece, None), None),
-            path,
-            location,
-            "too_large" if piece is None else "",
-            len(piece or b""),
+            None if text is None else (text, None), path, location, reason, len(piece or b"")
         )
 
 

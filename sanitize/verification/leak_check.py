@@ -94,8 +94,8 @@ def suggest_remedy(locations: Iterable[str]) -> str:
     )
     if not all(is_column_name) or not is_column_name:
         advice.append(
-            "A kept column can be left out (--drop COLUMN), or cleaned if it holds texts (--sanitize"
-            " COLUMN); what a finder missed in a text can be listed with --known FILE"
+            "A kept column can be left out (--drop COLUMN), or cleaned if it holds texts"
+            " (--sanitize COLUMN); what a finder missed in a text can be listed with --known FILE"
         )
     return ". ".join([*advice, "Then run again"])
 

@@ -417,6 +417,12 @@ class IndexBuilder:
     def _cut_into_tasks(self, survey: Survey, staged: Mapping[int, StagingResult]) -> ReadCorpus:
         """The documents that were read, cut into tasks behind those of the closed increments."""
         inputs = self.inputs
+        guessed = [pair for result in staged.values() for pair in result.guessed_encodings.items()]
+        if files := dict(sorted(guessed)):
+            inputs.notes.append(
+                f"read in an encoding that was guessed, since they are not UTF-8: {len(files):,}"
+                f" files ({_list_some([f'{path}: {files[path]}' for path in files])})"
+            )
         documents = _combine_documents(inputs, survey, staged)
         new_files = [
             file for file in documents.files if file.first_doc_no >= inputs.earlier.document_count
@@ -673,6 +679,10 @@ class IndexBuilder:
             )
             for path, size in self._surveyed_files
         )
+
+
+def _list_some(items: Sequence[str]) -> str:
+    return ", ".join(items[:5]) + (", ..." if len(items) > 5 else "")
 
 
 def _combine_documents(
