@@ -38,7 +38,7 @@ from sanitize.core.arrow_buffers import (
     slice_spans,
     to_large_string,
 )
-from sanitize.core.intervals import enumerate_ranges, expand_ranges, sort_spans
+from sanitize.core.intervals import begins_group, enumerate_ranges, expand_ranges, sort_spans
 from sanitize.core.keys import Key, compute_span_value_ids
 from sanitize.core.span_table import SpanTable, ValueTable
 from sanitize.kernels import byte_positions
@@ -76,9 +76,9 @@ FINDER_NAME = "patterns"
 NO_MATCH_LIMIT = (1 << 63) - 1
 _KINDS_SEARCHED_INSIDE = ("URL",)  # kinds that are searched for values of other kinds
 _CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 48, 16  # bytes of context on either side
-_WHOLE, _LABELLED, _EMBEDDED = range(3)  # what is searched in a phase, one after the other
+_WHOLE, _TOKENS, _LABELLED, _EMBEDDED = range(4)  # what is searched in a phase, one after the other
 _LANDMARK_BYTES = 24  # on either side of the run of an anchor: what a landmark may match there
-_LESS_THAN, _GREATER_THAN = ord("<"), ord(">")
+_LESS_THAN, _GREATER_THAN, _LINE_FEED = ord("<"), ord(">"), ord("\n")
 
 
 class PatternFinder:
@@ -105,10 +105,11 @@ class PatternFinder:
         }
         kinds = self._searched_kinds.values()
         self._phases = sorted({kind.phase for kind in kinds})
-        # values beside their labels and inside longer words are searched in the text that the
-        # values of their phase leave
+        # tokens, values beside their labels and inside longer words are searched in the text that
+        # the values of their phase leave
         self._searches = sorted(
             {(phase, _WHOLE) for phase in self._phases}
+            | {(kind.phase, _TOKENS) for kind in kinds if kind.tokens}
             | {(kind.phase, _LABELLED) for kind in kinds if kind.labelled}
             | {(kind.phase, _EMBEDDED) for kind in kinds if kind.embedded_pattern}
         )
@@ -245,6 +246,8 @@ class PatternFinder:
                 if search == _EMBEDDED
                 else _find_labelled_matches(searched, kinds)
                 if search == _LABELLED
+                else _find_tokens(searched, kinds)
+                if search == _TOKENS
                 else self._find_matches(searched, phase, kinds)
             )
             starts, stops = (
@@ -269,6 +272,7 @@ class PatternFinder:
                 else headers.find_sections(text_no, starts),
                 None if text_counts is None else text_counts[text_no],
                 phase=phase,
+                is_labelled=search == _LABELLED,
             )
             if pieces is not None and (phase, search) != self._searches[-1]:
                 shift = (low - starts)[candidate_no]
@@ -320,13 +324,22 @@ class PatternFinder:
         low, high = pieces.to_column(low), pieces.to_column(high - 1) + 1
         if not is_met.any():
             return low, high
+        text_rows = np.flatnonzero(is_met)
+        part = TextBuffers.from_array(texts.take(pa.array(text_rows)))
         combined = "|".join(
             alternative.pattern
             for alternative, rows in zip(alternatives, matching_texts, strict=True)
             if not alternative.is_conditional or len(rows)
         )
-        extra_low, extra_high = _search_texts(buffers, np.flatnonzero(is_met), combined)
-        low, high = np.concatenate([low, extra_low]), np.concatenate([high, extra_high])
+        extra_low, extra_high = run_in_regex_thread(
+            "conditional search", find_matches, part, combined
+        )
+        extra_text = np.searchsorted(part.offsets, extra_low, side="right") - 1
+        shift = buffers.offsets[text_rows[extra_text]] - part.offsets[extra_text]
+        low, high = (
+            np.concatenate([low, extra_low + shift]),
+            np.concatenate([high, extra_high + shift]),
+        )
         order = np.argsort(low, kind="stable")
         return low[order], high[order]
 
@@ -340,6 +353,7 @@ class PatternFinder:
         weights: I64 | None = None,
         *,
         phase: int,
+        is_labelled: bool = False,
     ) -> tuple[SpanTable, I64]:
         """Assigns a kind to each candidate, or drops it; decided once per distinct (value,
         bracketed, field). Returns the spans, and the candidate of each. `weights` is how often each
@@ -356,7 +370,9 @@ class PatternFinder:
             TextBuffers.from_array(slice_spans(buffers, starts[first], ends[first])),
             marks[first].astype(np.uint8),
         )
-        (kind, cut_before, cut_after, reasons), form = self._assign_kinds(candidates, phase)
+        (kind, cut_before, cut_after, reasons), form = self._assign_kinds(
+            candidates, phase, is_labelled
+        )
         skipped: dict[tuple[int, str], int] = {}
         if reasons:
             counts = np.bincount(row, weights, minlength=len(first))
@@ -485,7 +501,7 @@ class PatternFinder:
         return violates
 
     def _assign_kinds(
-        self, candidates: _DistinctCandidates, phase: int
+        self, candidates: _DistinctCandidates, phase: int, is_labelled: bool
     ) -> tuple[_AssignedKinds, I64]:
         """Returns the kinds of all candidates, and the form of each in the phase's table (or
         -1)."""
@@ -497,7 +513,11 @@ class PatternFinder:
         if len(rows):
             others = candidates.take(rows)
             kind[rows], cut_before[rows], cut_after[rows], rejected = run_in_regex_thread(
-                f"kinds {phase}", self._assign_kinds_by_rules, others, phase
+                f"labelled {phase}" if is_labelled else f"kinds {phase}",
+                self._assign_kinds_by_rules,
+                others,
+                phase,
+                is_labelled,
             )
             reasons = {
                 kind_and_reason: rows[rejected_rows]
@@ -505,7 +525,9 @@ class PatternFinder:
             }
         return _AssignedKinds(kind, cut_before, cut_after, reasons), form
 
-    def _assign_kinds_by_rules(self, candidates: _DistinctCandidates, phase: int) -> _AssignedKinds:
+    def _assign_kinds_by_rules(
+        self, candidates: _DistinctCandidates, phase: int, is_labelled: bool
+    ) -> _AssignedKinds:
         """Like `_assign_kinds`, by the functions of the kinds: for candidates that have no plain
         form."""
         frame = candidates.to_frame()
@@ -522,14 +544,18 @@ class PatternFinder:
         for kind_no, candidate_kind in self._searched_kinds.items():
             if candidate_kind.phase != phase:
                 continue
-            rows = np.flatnonzero(is_open & (self._can_begin[kind_no, first_byte] | is_marked))
-            if not len(rows):
+            accepts_labelled = candidate_kind.accepts_labelled if is_labelled else None
+            can_begin = is_labelled | self._can_begin[kind_no, first_byte] | is_marked
+            rows = np.flatnonzero(is_open & can_begin)
+            if not len(rows) or (is_labelled and accepts_labelled is None):
                 continue
-            rows = rows[
-                candidate_kind.is_value(
-                    frame if len(rows) == frame.height else frame[rows]
-                ).to_numpy()
-            ]
+            part = frame if len(rows) == frame.height else frame[rows]
+            is_value = (
+                candidate_kind.is_value(part)
+                if accepts_labelled is None
+                else accepts_labelled(part["value"])
+            )
+            rows = rows[is_value.to_numpy()]
             if not len(rows):
                 continue
             if (
@@ -763,22 +789,40 @@ def _find_embedded_matches(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64
     return words.to_column(low), words.to_column(high - 1) + 1
 
 
+def _find_tokens(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64, I64]:
+    """Returns start and end byte of every leftmost match of the kinds' `tokens`."""
+    tokens = [kind.tokens for kind in kinds if kind.tokens]
+    starts, ends, _ = find_runs(buffers, _build_anchor_table(tokens))
+    return _search_pieces(buffers, starts, ends, "tokens", tokens)
+
+
 def _find_labelled_matches(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64, I64]:
-    """Returns start and end byte of every leftmost match of the kinds' `labelled`."""
+    """Returns start and end byte of every leftmost match of the kinds' `labelled`, in the lines
+    with one of its literals and the line after each."""
     labelled = [kind.labelled for kind in kinds if kind.labelled]
-    literals = tuple(literal for one in labelled for literal in one.literals)
-    _, _, marks = find_runs(buffers, _make_literal_table((), (("", literals),)))
-    pattern = "|".join(one.pattern for one in labelled)
-    return _search_texts(buffers, np.flatnonzero(marks), pattern)
+    found, _, _ = find_runs(buffers, _build_anchor_table(labelled))
+    text = np.searchsorted(buffers.offsets, found, side="right") - 1
+    feeds = np.concatenate(([-1], np.flatnonzero(buffers.data == _LINE_FEED), [len(buffers.data)]))
+    feed = np.searchsorted(feeds, found)  # the end of the line
+    starts = np.maximum(feeds[feed - 1] + 1, buffers.offsets[text])
+    ends = np.minimum(feeds[np.minimum(feed + 1, len(feeds) - 1)], buffers.offsets[text + 1])
+    is_first = begins_group(starts, ends)
+    last = np.append(is_first[1:], is_first[:1])
+    return _search_pieces(buffers, starts[is_first], ends[last], "lines", labelled)
 
 
-def _search_texts(buffers: TextBuffers, rows: I64, pattern: str) -> tuple[I64, I64]:
-    """Returns start and end byte of every leftmost match of a pattern in some of the texts."""
-    part = TextBuffers.from_array(buffers.to_array().take(pa.array(rows)))
-    low, high = run_in_regex_thread("search texts", find_matches, part, pattern)
-    text = np.searchsorted(part.offsets, low, side="right") - 1
-    shift = buffers.offsets[rows[text]] - part.offsets[text]
-    return low + shift, high + shift
+def _build_anchor_table(alternatives: list[Alternative]) -> LiteralTable:
+    return _make_literal_table(tuple(one for each in alternatives for one in each.literals), ())
+
+
+def _search_pieces(
+    buffers: TextBuffers, starts: I64, ends: I64, name: str, alternatives: list[Alternative]
+) -> tuple[I64, I64]:
+    """Returns start and end byte of every leftmost match of alternatives in parts of a column."""
+    pieces = TextPieces.from_spans(buffers, starts, ends)
+    pattern = "|".join(one.pattern for one in alternatives)
+    low, high = run_in_regex_thread(f"search {name}", find_matches, pieces.buffers, pattern)
+    return pieces.to_column(low), pieces.to_column(high - 1) + 1
 
 
 def _build_literal_table(kinds: list[Kind]) -> LiteralTable | None:

@@ -18,7 +18,7 @@ _UUID = f"{_HEX}{{8}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{4}}-{_HEX}{{12}}"
 
 class IssuerFormat(NamedTuple):
     """`prefix` has sets such as `[rs]` and groups such as `(?:live|test)`, not nested; it stays in
-    a surrogate. `anchors`: literals one of which is in every token, where it has no prefix."""
+    a surrogate. Where there is none, one of `anchors` is in every token."""
 
     issuer: str
     prefix: str
@@ -129,7 +129,12 @@ ISSUER_FORMATS = tuple(
         ("Docker Hub", "dckr_[po]at_", f"{_BASE64URL}{{27,32}}"),
         ("SendGrid", "SG[.]", f"{_BASE64URL}{{22}}[.]{_BASE64URL}{{43}}"),
         ("Mailgun", "key-", f"{_HEX}{{32}}"),
-        ("Mailchimp", "", f"{_HEX}{{32}}-us[0-9]{{1,2}}", ("-us",)),
+        (
+            "Mailchimp",
+            "",
+            f"{_HEX}{{32}}-us[0-9]{{1,2}}",
+            ("-us",),
+        ),
         ("Brevo", "x(?:keysib|smtpsib)-", f"{_HEX}{{64}}-{_WORD}{{16}}"),
         ("Resend", "re_", f"{_WORD}{{8}}_{_WORD}{{20,24}}"),
         ("Twilio", "(?:SK|AC)", f"{_HEX}{{32}}"),

@@ -229,10 +229,15 @@ class Kind:
                text that the kinds of the phase left. A match has only ASCII letters, digits, `_`
                and `-`, and nine digits, or a `_` and 27 bytes. `prefix_pattern` and
                `suffix_pattern` cut the rest of the word off.
-    labelled   What matches a value with the words that show it (`password: ...`), for values
-               without a form: searched in the text that the kinds of the phase left, where one of
-               its literals is, so that such words hide no value of another kind. `prefix_pattern`
-               and `suffix_pattern` cut the words off; `accepts` decides.
+    tokens     Further values of this kind that are one run of bytes (see `anchors`) with one of the
+               alternative's literals. They are searched in the text that `pattern` left, in such
+               runs only, so that a hundred forms do not slow the search of `pattern` down.
+    labelled   Values without a form of their own, with the words that show them (`password: ...`),
+               as an alternative with literals. They are searched in the text that the kinds of the
+               phase left, in lines with a literal and the line after each, so that such words hide
+               no value of another kind. `prefix_pattern` and `suffix_pattern` cut the words off.
+    accepts_labelled   Which matches of `labelled` are values of this kind: a boolean column, from a
+                       column of matches.
     plain_forms   The forms of most values, about which a compiled loop decides instead of
                   `accepts`, `check`, `needs_context` and
                `normalise`, with the same result (see sanitize/kinds/plain_forms.py).
@@ -302,7 +307,9 @@ class Kind:
     locate_components: Callable[[pl.Series], I64] | None = None
     make_variants: Callable[[pl.Series, Draws, I64], pl.Series] | None = None
     embedded_pattern: str | None = None
+    tokens: Alternative | None = None
     labelled: Alternative | None = None
+    accepts_labelled: Callable[[pl.Series], pl.Series] | None = None
     plain_forms: tuple[PlainForm, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
     anchors: tuple[str, ...] = ()
@@ -347,7 +354,8 @@ class Kind:
         described at `accepts`."""
         if self.accepts is not None:
             return self.accepts(candidates)
-        patterns = "|".join(filter(None, (self.pattern, self.embedded_pattern)))
+        tokens = self.tokens and self.tokens.pattern
+        patterns = "|".join(filter(None, (self.pattern, tokens, self.embedded_pattern)))
         return candidates["value"].str.contains(
             rf"\A(?:{patterns})\z" if patterns else r"[\p{L}\p{N}]"
         )

@@ -15,140 +15,109 @@ What stands where a secret belongs, and is none: `changeme`, `${VAR}`, `<passwor
 
 from __future__ import annotations
 
+import re
+
 import polars as pl
 
 from sanitize.kinds.kind import BOUNDARY, Alternative
 
+# in any letter case, their words apart or joined by `_`, `-` or `.`
 _PASSWORDS = (
-    "password|passwd|passwort|passphrase|pass phrase|passcode|pwd|kennwort|contraseña|contrasena|"
-    "senha|mot de passe|wachtwoord|hasło|haslo|lösenord|salasana|adgangskode|heslo|jelszó|parola|"
-    "şifre|пароль|密码|密碼|口令|パスワード|비밀번호|mật khẩu|kata sandi|סיסמה|كلمة المرور|"
-    "كلمة السر|รหัสผ่าน|κωδικός|पासवर्ड"
+    "password|passwd|passwort|passphrase|pass phrase|passcode|pwd|kennwort|contrasena|senha|"
+    "mot de passe|wachtwoord|haslo|salasana|adgangskode|heslo|parola|kata sandi|requirepass"
 ).split("|")
-# words before `key`, with or without `_`, `-` or a blank between them
-_KEY_OWNERS = (
+_PASSWORDS_BEYOND_ASCII = (
+    "ontraseña|asło|ösenord|elszó|şifre|ароль|密码|密碼|口令|パスワード|비밀번호|mật khẩu|"
+    "סיסמה|كلمة المرور|كلمة السر|รหัสผ่าน|κωδικός|पासवर्ड"
+).split("|")
+_TOKENS = "token|secret|secret key base|credentials?|session id|session|authorization".split("|")
+_KEY_OWNERS = (  # words before `key`
     "api access secret private encryption signing auth master account admin write server service"
     " client license shared app application deploy storage webhook consumer security integration"
     " ingest subscription session jwt hmac ssh project management primary secondary"
 ).split()
-_TOKENS = (
-    "token|secret|secret key base|credential|credentials|authorization|session id|session|"
-    "authkey|apikey|pre shared key|presharedkey"
-).split("|")
+_SHORT = "pass|pw|pat|sid|auth|psk|sessid"  # with a separator directly behind them
 _QUOTE = "[\"'`“”„‘’«»]"
 _WRITTEN_QUOTE = r"(?:&quot;|&#3[49];|\\{1,4}u0022|%22)"  # in HTML, JSON and queries
 _QUOTES = rf"(?:\\{{0,4}}{_QUOTE}|{_WRITTEN_QUOTE})"
-_GAP = "[ \\t\u00a0]{0,8}"
-# between a label and its value: `: `, ` = `, `" : "`, `: str = `, `"] = `
-_ASSIGNMENT = (
-    rf"(?:{_QUOTES})?\]?{_GAP}(?::[ ]?[A-Za-z_.]{{1,24}}[ ]?=|:=|=>|[=:：＝])"
-    rf"{_GAP}(?:\*{{1,2}}|</?[a-z]{{1,6}}>)?[ ]?"
+_BLANKS = "[ \\t]{1,4}"
+_COMMAND = "[ \\t-:<-{}~]"  # the rest of a command, up to `;` or `|`
+
+
+def _join(words: list[str]) -> str:
+    return "|".join(words).replace(" ", "[ _.-]?")
+
+
+# between a label and its value: `: `, ` = `, `" : "`, `: str = `, `"] = `; of elements,
+# `<password>x</password>`, `<key>password</key> <string>x`; and `"name": "password", "value": "x"`
+_AFTER_NAME = (
+    rf"(?:{_QUOTES})?(?:\]?[ \t\u00a0]{{0,8}}(?::[ ]?[A-Za-z_.]{{1,24}}[ ]?=|:=|=>|[=:：＝])"
+    r"[ \t\u00a0]{0,8}(?:\*{1,2}|</?[a-z]{1,6}>)?[ ]?"
+    r"|(?: [a-z:-]{1,20}=\"[ !#-;=?-~]{0,60}\"){0,3}>(?:</key>[ \t\r\n]{0,20}<string>)?"
+    r"|[,;]?[ \t\r\n]{1,40}[\"']?value[\"']?[ ]?[=:][ ]?)"
+    # the scheme of a header
+    rf"(?:f?(?:{_QUOTES})?(?i-u:basic|bearer|token|api-?key|bot|ssws|geniekey|splunk) {{1,2}})?"
 )
-# `<password>x</password>`, `<key>password</key> <string>x`
-_ELEMENT = r"(?: [a-z:-]{1,20}=\"[^\"<>\r\n]{0,60}\"){0,3}>(?:</key>[ \t\r\n]{0,20}<string>)?"
-_NAMED_VALUE = (  # `"name": "PASSWORD", "value": "x"`
-    rf"(?:{_QUOTES})?[,;]?[ \t\r\n]{{1,40}}(?:{_QUOTES})?value(?:{_QUOTES})?[ ]?[=:][ ]?"
-)
-_AFTER_NAME = f"(?:{_ASSIGNMENT}|{_ELEMENT}|{_NAMED_VALUE})"
 # `password is x`, `set("password", "x")`, `password("x")`
 _SAYING = (
-    rf"(?: (?:is|was|ist|lautet|est|es|é|è)(?: now)?:? |は ?|是 ?|为"
-    rf"|(?:{_QUOTES})?(?:, ?|\()u?{_QUOTES})"
+    r" (?:is|was|ist|lautet|est|es|é|è)(?: now)?:? |は ?|是 ?|为"
+    rf"|(?:{_QUOTES})?(?:, ?|\()u?{_QUOTES}"
 )
-_COMMAND = "[ \\t-:<-{}~]"  # the rest of a command, up to `;` or `|`
-_BLANKS = "[ \\t]{1,4}"
-
-
-def _spell(words: str) -> str:
-    """The words in small letters, with a capital each, or in capitals, joined or apart."""
-    return "[ _.-]?".join(
-        f"(?:[{word[0]}{word[0].upper()}]{word[1:]}|{word.upper()})"
-        if word[0] != word[0].upper()
-        else word
-        for word in words.split()
-    )
-
-
-_PASSWORD_NAME = f"(?:{'|'.join(map(_spell, _PASSWORDS))})[0-9]?"
-_TOKEN_NAME = (
-    f"(?:(?:{'|'.join(map(_spell, _KEY_OWNERS))})[ _.-]?(?:[Kk]ey|KEY)"
-    f"|{'|'.join(map(_spell, _TOKENS))})"
+_LABEL = (
+    rf"(?<pair>curl {_COMMAND}{{0,100}}?(?:-u|--user|--proxy-user)[ =]?)"
+    rf"|(?<command>(?:docker|podman|registry) login {_COMMAND}{{0,100}}?-p[ =]?"
+    rf"|mysql[a-z]* {_COMMAND}{{0,100}}?-p|sshpass {{1,2}}-p ?|redis-cli {_COMMAND}{{0,100}}?-a "
+    rf"|sqlcmd {_COMMAND}{{0,100}}?-P ?|-pass(?:in|out)? pass:"
+    rf"|login[ \t]{{1,4}}[!-9;<>-~]{{1,64}}[ \t\r\n]{{1,4}}password{_BLANKS}"
+    rf"|--[a-z-]{{0,24}}(?:password|passwd|passphrase|pass|pwd|token|secret|api-key){_BLANKS}"
+    rf"|(?:requirepass|masterauth){_BLANKS})"
+    r"|(?<statement>(?:IDENTIFIED|identified) (?:BY|by) |(?:PASSWORD|password) '"
+    r"|jdbc:oracle:thin:[A-Za-z0-9_]{1,64}/|WIFI:(?:[TSH]:[ -:<-~]{0,64};){0,3}P:)"
+    r"|(?<query>[?&;](?:[Ss]ig|[Ss]ignature|X-Amz-Signature|key|code|jwt|st)="
+    rf"|[Cc]ookie[\"']?: ?[\"']?[A-Za-z0-9_.-]{{1,64}}=|(?:[Bb]earer|BEARER) {{1,2}}"
+    rf"|(?:{BOUNDARY}|_)(?i-u:{_SHORT})[\"']?[:=][ ]?)"
+    rf"|(?<code>(?:{BOUNDARY}(?:PIN|OTP)|(?:tion|rity|time) code)(?:[ -]?[Cc]ode)?(?: is|:|=)[ ]?)"
+    rf"|(?:(?<password>(?:(?i-u:{_join(_PASSWORDS)})|{'|'.join(_PASSWORDS_BEYOND_ASCII)})[0-9]?"
+    r"|[_.-](?:pass|PASS|pw|PW))"
+    rf"|(?<token>(?i-u:{_join(_TOKENS)}|(?:{'|'.join(_KEY_OWNERS)})[ _.-]?key)))"
+    rf"(?:{_AFTER_NAME}|(?<said>{_SAYING}))"
 )
-_OPTION = "--[a-z-]{0,24}(?:password|passwd|passphrase|pass|pwd|token|secret|api-key)"
-_SCHEMES = (
-    "(?:[Bb]asic|[Bb]earer|[Tt]oken|[Aa]pi-?[Kk]ey|Bot|SSWS|GenieKey|Splunk|BEARER|BASIC) {1,2}"
+_FIRST, _PLAIN, _LAST = (
+    f"(?:[A-Za-z0-9!#$*+/?^_{others}-]|[\u00c0-\u052f]|%[4-9A-Za-z!-/]|%0[B-CE-Fb-ce-f1-9]"
+    r"|%1[0-9A-Fa-f]|%2[1345A-Fa-f89]|%3[0-9Aad])"
+    for others in (".", r".~=@:()\[\]", "~=@")
 )
-# the class of the value, and the label
-_LABELS: tuple[tuple[str, str], ...] = (
-    ("token", rf"(?:[Aa]uthorization|AUTHORIZATION){_ASSIGNMENT}(?:f?{_QUOTES})?{_SCHEMES}"),
-    ("token", rf"(?:[Cc]ookie|COOKIE)(?:{_QUOTES})?: ?(?:{_QUOTES})?[A-Za-z0-9_.-]{{1,64}}="),
-    ("pair", rf"curl {_COMMAND}{{0,200}}?(?:-u|--user|--proxy-user)[ =]?"),
-    (
-        "said",
-        rf"(?:docker|podman|registry) login {_COMMAND}{{0,100}}?-p[ =]?"
-        rf"|mysql[a-z]* {_COMMAND}{{0,100}}?-p|sshpass {{1,2}}-p ?"
-        rf"|redis-cli {_COMMAND}{{0,100}}?-a |sqlcmd {_COMMAND}{{0,100}}?-P ?"
-        rf"|-pass(?:in|out)? pass:|(?:requirepass|masterauth){_BLANKS}|{_OPTION}{_BLANKS}",
-    ),
-    (
-        "password",
-        rf"{_OPTION}=|(?:IDENTIFIED|identified) (?:BY|by) |(?:PASSWORD|password) '"
-        rf"|login[ \t]{{1,4}}[!-9;<>-~]{{1,64}}[ \t\r\n]{{1,4}}password{_BLANKS}"
-        r"|jdbc:oracle:thin:[A-Za-z0-9_]{1,64}/|WIFI:(?:[TSH]:[ -:<-~]{0,64};){0,3}P:",
-    ),
-    ("token", r"[?&;](?:[Ss]ig|[Ss]ignature|X-Amz-Signature|key|code|auth|jwt|sid|st)="),
-    ("password", f"{_PASSWORD_NAME}{_AFTER_NAME}|[_.-](?:pass|PASS|pw|PW){_AFTER_NAME}"),
-    (
-        "token",
-        rf"{_TOKEN_NAME}{_AFTER_NAME}|[_-](?:pat|PAT|sid|SID|auth|AUTH|psk|PSK){_ASSIGNMENT}"
-        rf"|{BOUNDARY}(?:[Pp]ass|PASS|pw|psk|PSK|sid|auth|AUTH|[A-Z]{{1,20}}SESSID){_ASSIGNMENT}",
-    ),
-    ("said", f"(?:{_PASSWORD_NAME}|{_TOKEN_NAME}){_SAYING}"),
-    ("token", "(?:[Bb]earer|BEARER) {1,2}"),
-    (
-        "code",
-        rf"(?:{BOUNDARY}(?:PIN|OTP)|(?:[Vv]erification|[Ss]ecurity|[Oo]ne-time) code)"
-        r"(?:[ -]?[Cc]ode)?(?: is|:|=)[ ]?",
-    ),
+_VALUE = (
+    r"(?:[bruf]{0,2}\\{0,4}(?:\"[^\"\x00-\x1f\x7f]+\"|'[^'\x00-\x1f\x7f]+'|`[^`\x00-\x1f\x7f]+`)"
+    rf"|(?:{_WRITTEN_QUOTE}|[“”„‘’«»])?{_FIRST}(?:{_PLAIN}*{_LAST})?)"
 )
-_BYTES = "[^%\\x00-\\x20\\x7f\"'`“”„‘’«»<>,;&|{}\\\\\u00a0\u3000，。；]"
-# a percent sign and what follows, unless they stand for a line end, a blank or a delimiter
-_PERCENT = "%(?:[4-9A-Za-z!-/]|0[^AaDd]|1[0-9A-Fa-f]|2[^0267]|3[^BbCcEe])"
-_PLAIN = f"(?:{_BYTES}|{_PERCENT})"
-_FIRST, _LAST = (
-    f"(?:{_BYTES.replace('[^', others)}|{_PERCENT})" for others in (r"[^=:：()\[\]~", r"[^.:()\[\]")
-)
-_QUOTED = "|".join(
-    rf"{opening}[^{closing}\x00-\x1f\x7f]+{closing}"
-    for opening, closing in ('""', "''", "``", "“”", "„“", "‘’", "«»")
-)
-_VALUE = rf"(?:[bruf]{{0,2}}\\{{0,4}}(?:{_QUOTED})|{_WRITTEN_QUOTE}?{_FIRST}(?:{_PLAIN}*{_LAST})?)"
-_CLASSES = {name: "|".join(one for other, one in _LABELS if other == name) for name, _ in _LABELS}
-_LABEL = "|".join(_CLASSES.values())
-_KEY_LINES = r"Private-Lines: [0-9]{1,3}\r?\n"  # of PuTTY, before the lines of a private key
+_OPENING = rf"(?:[bruf]{{0,2}}{_QUOTES})?"
+_SPLIT = rf"(?s)\A(?:{_LABEL})(?<opening>{_OPENING})(?<value>.+?)(?:{_QUOTES})?\z"
+PREFIX, SUFFIX = (f"(?:{re.sub('[?]<[a-z]+>', '?:', _LABEL)}){_OPENING}", _QUOTES)
 LABELLED = Alternative(
-    rf"(?:{_LABEL}){_VALUE}"
-    rf"|{_KEY_LINES}(?:[A-Za-z0-9+/]{{8,80}}={{0,2}}\r?\n)*[A-Za-z0-9+/]{{8,80}}={{0,2}}",
+    f"(?:{re.sub('[?]<[a-z]+>', '?:', _LABEL)}){_VALUE}",
     literals=(
         *(
-            literal
-            for words in (*_PASSWORDS, *_TOKENS)
-            for word in [max(words.split(), key=len)]
-            for literal in (word[1:], word[1:].upper())
+            spelled
+            for words in (*_PASSWORDS, *_TOKENS, "key")
+            for word in [max(words.rstrip("s?").split(), key=len)]
+            for spelled in (word, word.capitalize(), word.upper())
         ),
-        *"key Key KEY ookie OOKIE earer EARER PIN OTP code SESSID auth AUTH".split(),
-        *"pass= pass: pass' pass\" Pass= Pass: Pass' Pass\" PASS= PASS: PASS' PASS\"".split(),
-        *"_pass -pass .pass _PASS -PASS .PASS _pw -pw .pw _PW -PW .PW pw= pw: pw\" pw'".split(),
-        *"_pat -pat _PAT -PAT sid SID psk PSK sig= Sig= ignature= jwt= st=".split(),
-        *"curl login mysql sqlcmd redis-cli requirepass masterauth IDENTIFIED identified".split(),
-        *"thin: WIFI: Private-Lines".split(),
+        *(words.split()[0] for words in _PASSWORDS_BEYOND_ASCII),
+        *(
+            spelled + after
+            for word in _SHORT.split("|")
+            for spelled in (word, word.capitalize(), word.upper())
+            for after in "=:\"'"
+        ),
+        *"_pass -pass .pass _PASS -PASS .PASS _pw -pw .pw _PW -PW .PW ookie earer EARER".split(),
+        *"PIN OTP sig= Sig= ignature= code= jwt= st= curl mysql sqlcmd redis-cli login".split(),
+        *"masterauth IDENTIFIED identified thin: WIFI: sshpass passin passout".split(),
+        "-pass pass:",
+        "tion code",
+        "rity code",
+        "time code",
     ),
-)
-PREFIX = rf"(?:{_LABEL})(?:[bruf]{{0,2}}{_QUOTES})?|{_KEY_LINES}"
-SUFFIX = _QUOTES
-_SPLIT = (
-    rf"(?s)\A(?:{'|'.join(f'(?<{name}>{label})' for name, label in _CLASSES.items())})"
-    rf"(?<opening>(?:[bruf]{{0,2}}{_QUOTES})?)(?<value>.+?)(?:{_QUOTES})?\z"
 )
 _SECRET_WORD = "(?:pass|passwords?|passwd|passphrase|pwd|secrets?|tokens?|key|credentials?|auth)"
 _NO_SECRET = rf"""(?ix)\A(?:
@@ -161,7 +130,9 @@ _NO_SECRET = rf"""(?ix)\A(?:
     | (?:example|dummy|sample|fake|mock|placeholder|redacted|insert|enter|change|replace).*
     | test(?:ing)?[0-9]{{0,3}} | (?:my|the|a|test|some|new|old|default|admin|user|root)?[_-]?
       (?:[a-z]+[_.-])*{_SECRET_WORD}[0-9]?                        # db_password self.token
-    | [a-z_]\w*(?:(?:\.|->|::|\?\.)[a-z_]\w*)*[(\[].*               # get_password() os.environ[
+    | (?-i:[a-z_][\w.]*(?:Pass|Passw(?:or)?d|Pwd|Secret)) | [\w.]*(?:key|token|type|credential)s?
+    | .*(?-i:abcdefghijklm|ABCDEFGHIJKLM).*
+    | [a-z_]\w*(?:(?:\.|->|::|\?\.)[a-z_]\w*)*[()\[].*               # get_password() os.environ[
     | [a-z_]+(?:\.[a-z_]+)+ | (?:self|this|cls|process|os)\..*
     | [^@\s]+@[a-z0-9-]+(?:\.[a-z0-9-]+)*\.[a-z]{{2,}} | user(?:name)?:.*
     | null | none | nil | true | false | yes | no | on | off | n/a | undefined | unknown | hidden
@@ -175,13 +146,18 @@ _NO_SECRET = rf"""(?ix)\A(?:
     )\z"""
 # words, short numbers and dates, joined or alone: `service-account-2`
 _WORDS = r"\A(?:[A-Za-z]*[0-9]{0,3}|[0-9]{1,8})(?:[-_./:](?:[A-Za-z]*[0-9]{0,3}|[0-9]{1,8}))*\z"
+# words joined by capitals, one of them of five letters: `Version2InferenceSession`
+_JOINED_WORDS = (
+    r"\A[a-z]*(?:(?:[A-Z][a-z]{2,}|[A-Z]{2,}|[0-9]{1,3})[-_.]?)*[A-Z][a-z]{4,}"
+    r"(?:[-_.]?(?:[A-Z][a-z]{2,}|[A-Z]{2,}|[0-9]{1,3}))*\z"
+)
 _MAX_BYTES = 4096
 
 
 def accept_labelled(candidates: pl.Series) -> pl.Series:
     """True for matches of `LABELLED` whose value is a secret, by the class of its label."""
     parts = candidates.str.extract_groups(_SPLIT).struct.unnest()
-    value = parts["value"].fill_null("")
+    value, is_said = parts["value"].fill_null(""), parts["said"].is_not_null()
     is_quoted = parts["opening"].fill_null("") != ""
     # `PASSWORD=sunflower` of an environment, `Password=sunflower` of a connection string
     is_setting = candidates.str.contains(r"\A[A-Z][A-Za-z0-9_]*=[A-Za-z]{6,}\z")
@@ -189,17 +165,17 @@ def accept_labelled(candidates: pl.Series) -> pl.Series:
     has_both = value.str.contains("[0-9]") & value.str.contains(r"[^\W\d_]")
     of_pair = value.str.replace(r"\A[^:]*:", "")
     return pl.select(
-        pl.when(parts["password"].is_not_null())
-        .then(is_password(value) & (is_quoted | is_setting | has_mark))
-        .when(parts["said"].is_not_null())
+        pl.when(is_said | parts["command"].is_not_null())
         .then(is_password(value) & has_both & (value.str.len_bytes() >= 6))
+        .when(parts["password"].is_not_null() | parts["statement"].is_not_null())
+        .then(is_password(value) & (is_quoted | is_setting | has_mark))
         .when(parts["pair"].is_not_null())
         .then(is_password(of_pair) & value.str.contains(r"\A[^:]+:.*[^0-9].*\z"))
         .when(parts["code"].is_not_null())
         .then(candidates.str.contains(r"\A(?:PIN.*[^0-9][0-9]{4,5}|[^P].*[^0-9][0-9]{4,8})\z"))
-        .when(parts["token"].is_not_null())
+        .when(parts["value"].is_not_null())
         .then(is_token(value))
-        .otherwise(candidates.str.starts_with("Private-Lines"))
+        .otherwise(pl.lit(False))
     ).to_series()
 
 
@@ -220,5 +196,5 @@ def is_token(values: pl.Series) -> pl.Series:
     return (
         is_password(values)
         & (values.str.len_bytes() >= 8)
-        & (mixed & ~values.str.contains(_WORDS) | cased)
+        & (mixed & ~values.str.contains(f"{_WORDS}|{_JOINED_WORDS}") | cased)
     )

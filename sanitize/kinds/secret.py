@@ -12,6 +12,7 @@ EMAIL_ADDRESS. Normalised form: as written; for key blocks, without blanks and l
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 
 import numpy as np
 import polars as pl
@@ -20,7 +21,6 @@ from sanitize.core.keys import Draws
 from sanitize.kinds.issuer_formats import ISSUER_FORMATS, PASSWORD_HASHES
 from sanitize.kinds.kind import (
     ASCII_WORD_CHARS,
-    BEYOND_ASCII,
     BOUNDARY,
     Alternative,
     Kind,
@@ -37,9 +37,41 @@ from sanitize.kinds.labelled_secrets import (
     is_token,
 )
 
+
+def _expand_prefix(prefix: str) -> list[str]:
+    """The literals that the prefix of an issuer matches: it has sets such as `[rs]` and groups such
+    as `(?:live|test)`, not nested."""
+    opening = min((at for at in (prefix.find("["), prefix.find("(?:")) if at >= 0), default=-1)
+    if opening < 0:
+        return [prefix]
+    is_set = prefix[opening] == "["
+    closing = prefix.index("]" if is_set else ")", opening)
+    choices = (
+        list(prefix[opening + 1 : closing]) if is_set else prefix[opening + 3 : closing].split("|")
+    )
+    return [
+        prefix[:opening] + choice + rest
+        for choice in choices
+        for rest in _expand_prefix(prefix[closing + 1 :])
+    ]
+
+
+def _join_by_first_character(tokens: Iterable[str]) -> str:
+    """One alternation of patterns that begin with a literal, of which the engine follows few."""
+    groups: dict[str, list[str]] = {}
+    for token in tokens:
+        groups.setdefault(token[0], []).append(token[1:])
+    return "|".join(f"{first}(?:{'|'.join(rests)})" for first, rests in groups.items())
+
+
 # Telegram: the number of a bot, which is part of its token
 _TELEGRAM_TOKEN = "[0-9]{8,10}:AA[A-Za-z0-9_-]{33}"
-_ISSUED_TOKEN = "|".join(one.prefix + one.rest for one in ISSUER_FORMATS)
+_ISSUED_TOKEN = _join_by_first_character(
+    re.escape(prefix) + one.rest
+    for one in ISSUER_FORMATS
+    if one.prefix
+    for prefix in _expand_prefix(one.prefix)
+) + "".join(f"|{one.rest}" for one in ISSUER_FORMATS if not one.prefix)
 _PASSWORD_HASH = "|".join(map("".join, PASSWORD_HASHES))
 _PEM_BEGIN, _PEM_END = (
     rf"-----{word} (?:[A-Z0-9]+ ){{0,3}}PRIVATE KEY(?: BLOCK)?-----" for word in ("BEGIN", "END")
@@ -49,6 +81,8 @@ _PEM_BEGIN, _PEM_END = (
 _PEM_BLOCK = rf"{_PEM_BEGIN}(?:[A-Za-z0-9+/=:,.()>|\\ \t\r\n]|-[A-Za-z0-9 ])*{_PEM_END}"
 # the first lines of a block without its end
 _CUT_PEM_BLOCK = rf"{_PEM_BEGIN}(?:(?:[ \t\r\n>|]|\\[rn])+[A-Za-z0-9+/]{{40,}}={{0,2}})+"
+_PUTTY_LABEL = r"Private-Lines: [0-9]{1,3}\r?\n"  # before the lines of a private key of PuTTY
+_PUTTY_LINES = r"(?:[A-Za-z0-9+/]{8,80}={0,2}\r?\n)*[A-Za-z0-9+/]{8,80}={0,2}"
 _USERINFO_CHAR = (  # RFC 3986 userinfo, and the @ that people leave unescaped
     "[A-Za-z0-9._~!$&'()*+,;=%@-]"
 )
@@ -71,33 +105,10 @@ _SPLIT_PATTERNS = (  # head and neck are kept, body and tail are redrawn
 _ALTERNATIVES = (
     Alternative(rf"(?:{BOUNDARY}|/bot){_TELEGRAM_TOKEN}", literals=(":AA",)),
     Alternative(f"{_PEM_BLOCK}|{_CUT_PEM_BLOCK}", literals=("-----BEGIN ",)),
-    Alternative(
-        rf"{BOUNDARY}(?:{_ISSUED_TOKEN})|{_PASSWORD_HASH}"
-        # the key of a project of Sentry has the place of a user
-        rf"|://(?:{_USER_PASSWORD}|[0-9a-f]{{32}})@"
-    ),
+    Alternative(_PUTTY_LABEL + _PUTTY_LINES, literals=("Private-Lines: ",)),
+    # a long name without a password is a token
+    Alternative(rf"://(?:{_USER_PASSWORD}|[A-Za-z0-9_-]{{30,}})@"),
 )
-
-
-_ANY_FORM = rf"\A(?:{'|'.join(one.pattern for one in _ALTERNATIVES)})\z"
-
-
-def _expand_prefix(prefix: str) -> list[str]:
-    """The literals that the prefix of an issuer matches: it has sets such as `[rs]` and groups such
-    as `(?:live|test)`, not nested."""
-    opening = min((at for at in (prefix.find("["), prefix.find("(?:")) if at >= 0), default=-1)
-    if opening < 0:
-        return [prefix]
-    is_set = prefix[opening] == "["
-    closing = prefix.index("]" if is_set else ")", opening)
-    choices = (
-        list(prefix[opening + 1 : closing]) if is_set else prefix[opening + 3 : closing].split("|")
-    )
-    return [
-        prefix[:opening] + choice + rest
-        for choice in choices
-        for rest in _expand_prefix(prefix[closing + 1 :])
-    ]
 
 
 def _find_anchors(prefix: str) -> list[str]:
@@ -107,15 +118,20 @@ def _find_anchors(prefix: str) -> list[str]:
     return [longest] if len(longest) > 2 else _expand_prefix(prefix)
 
 
-_ANCHORS = (
-    "://",
-    *(anchor for one in ISSUER_FORMATS for anchor in one.anchors or _find_anchors(one.prefix)),
-    *(anchor for prefix, _ in PASSWORD_HASHES for anchor in _find_anchors(prefix)),
+_TOKENS = Alternative(
+    rf"{BOUNDARY}(?:{_ISSUED_TOKEN})|{_PASSWORD_HASH}",
+    literals=(
+        *(anchor for one in ISSUER_FORMATS for anchor in one.anchors or _find_anchors(one.prefix)),
+        *(anchor for prefix, _ in PASSWORD_HASHES for anchor in _find_anchors(prefix)),
+    ),
 )
+_ANY_FORM = rf"\A(?:{'|'.join(one.pattern for one in (*_ALTERNATIVES, _TOKENS))})\z"
 
 
 _PLACEHOLDER = (
-    r"x{12}|X{12}|0{16}|[*]{3}|A{30}|\A[^:]*:(?:password|passwd|pass|changeme|[$][A-Za-z_]\w*)\z"
+    r"x{12}|X{12}|0{16}|[*]{3}|A{30}"
+    r"|(?i)\A[^:]*:(?:(?:my|your|the)?[_-]?(?:password|passwd|pass|pwd|token|secret|changeme)"
+    r"|[$][a-z_]\w*)\z"
 )
 
 
@@ -174,10 +190,11 @@ def _make_surrogates(values: pl.Series, draws: Draws, reserved: bool) -> pl.Seri
 
 
 def _accepts(candidates: pl.DataFrame) -> pl.Series:
-    """True for matches of the pattern, and of `LABELLED` where the value is a secret."""
-    is_value = candidates["value"].str.contains(_ANY_FORM)
-    rows = (~is_value).arg_true()
-    return is_value.scatter(rows, accept_labelled(candidates["value"].gather(rows)))
+    """True for matches of the pattern; of those with an @, which are mostly addresses, only the
+    user and password of a URL."""
+    values = candidates["value"]
+    maybe = ~values.str.contains("@", literal=True) | values.str.starts_with("://")
+    return maybe.scatter(maybe.arg_true(), values.filter(maybe).str.contains(_ANY_FORM))
 
 
 def _accepts_in_field(values: pl.Series) -> pl.Series:
@@ -211,17 +228,19 @@ KIND = Kind(
     accepts_in_field=_accepts_in_field,
     pattern="|".join(alternative.pattern for alternative in _ALTERNATIVES),
     alternatives=_ALTERNATIVES,
-    anchors=_ANCHORS,
+    anchors=("://",),
     check=_check,
     normalise=_normalise,
     make_surrogates=_make_surrogates,
+    tokens=_TOKENS,
     labelled=LABELLED,
     accepts=_accepts,
+    accepts_labelled=accept_labelled,
     is_distinctive=_is_distinctive,
-    prefix_pattern=f"://|/bot|{PREFIX}",
+    prefix_pattern=f"://|/bot|{_PUTTY_LABEL}|{PREFIX}",
     suffix_pattern=f"@|{SUFFIX}",
     rank=15,
-    first_bytes=ASCII_WORD_CHARS + BEYOND_ASCII + b"$-/:.?&;<",
+    first_bytes=ASCII_WORD_CHARS + b"$-/:",
     hits=(
         (
             "token ghp_0123456789abcdefghijABCDEFGHIJ012345",
