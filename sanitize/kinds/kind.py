@@ -94,6 +94,7 @@ _SUPPORT_MODULES = (
     "custom_kind",
     "east_asian_names",
     "pattern_check",
+    "phone_labels",
     "plain_forms",
 )
 # the ASCII word boundary: three times faster than the Unicode one, and the same in finders and leak
