@@ -18,7 +18,7 @@ SPACED_LABELS = {
     "cs": "telefon[a-z]{0,3}|tel|mob|mobil[a-z]{0,3}|volejte|zavolejte|pevná linka|klapka|spojovatelka",  # noqa: E501
     "da": "telefon(?:nummer)?|tlf|mobilnr|mobil|ring|opkald",
     "el": "τηλέφων[α-ωά-ώ]{1,2}|τηλ|κινητό|κιν|φαξ|καλέστε|σταθερό|τηλεφωνήστε",
-    "es": "teléf|teléfonos?|móvil(?:es)?|ll[aá]m[ae][a-z]*|llamad al",
+    "es": "teléf|teléfonos?|móvil(?:es)?|llám[ae][a-z]*|llamad al",
     "et": "telefon|tel|mobiil|helista(?:ge)?|faks",
     "fa": "تلفن|تلفنی|موبایل|همراه|فکس|نمابر|دورنگار|واتساپ|واتس‌اپ|تماس",
     "fi": "puh|puhelin(?:numero)?|matkapuhelin|gsm|kännykkä|soita|faksi|vaihde",

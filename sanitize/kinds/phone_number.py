@@ -38,6 +38,7 @@ where the country is known, else the digits; followed by `x` and the extension.
 from __future__ import annotations
 
 import contextlib
+import re
 
 import numpy as np
 import polars as pl
@@ -49,6 +50,7 @@ from sanitize.kinds.kind import (
     BOUNDARY,
     DIGITS,
     HYPHENS,
+    NUMBER_ROW,
     WIDE_GAP,
     Kind,
     byte_table,
@@ -57,7 +59,7 @@ from sanitize.kinds.kind import (
     first_marked,
     flatten_strings,
     from_byte_matrix,
-    is_in_number_row,
+    mark_value,
     redraw_characters,
     to_byte_matrix,
     unflatten_strings,
@@ -220,10 +222,15 @@ _NATIONAL_FORMS = {
         "RU": _RUSSIAN,
     }.items()
 }
+_NATIONAL_PATTERNS = {region: re.compile(shapes) for region, shapes in _NATIONAL_FORMS.items()}
+_SPACED_LABELS = {label for labels in SPACED_LABELS.values() for label in labels.split("|")}
+_SHORT_LABELS = {label for label in _SPACED_LABELS if len(label) <= 4 and label < "\u0530"}
+_ASCII_LABELS = {label for label in _SPACED_LABELS if label.isascii()}
 # short or ambiguous words for telephone: must directly precede the number
 _SHORT_WORDS = (
     r"(?:\A|[^a-z0-9_])(?:ph|mob|fon|fone|cel|tlf|tfno|tlfno|ramal|portable|fixe|fisso|kontakt|contato|"
-    r"contacto|recapito|bel|bell|kom|fixo|vaste?|fijo)"
+    r"contacto|recapito|bel|bell|kom|fixo|vaste?|fijo|"
+    rf"{'|'.join(sorted(_SHORT_LABELS & _ASCII_LABELS))})"
 )
 _SHORT_WORD_BEFORE = (
     rf"{_SHORT_WORDS}(?:[. ]{{1,2}}(?:no|nr|num|number|nummer|numero))?[ .:/=#-]{{0,4}}\z"
@@ -236,15 +243,23 @@ _OWN_NUMBER_BEFORE = (
     rf" (?:nuevo|nuovo|novo))?{BOUNDARY}[\x00-/:-\x7f]{{0,14}}\z"
 )
 # labels in the letters of their language
-_SPACED_LABELS = {label for labels in SPACED_LABELS.values() for label in labels.split("|")}
-_SHORT_LABELS = {label for label in _SPACED_LABELS if len(label) <= 4 and label < "\u0530"}
 _UNSPACED_LABELS = "|".join(UNSPACED_LABELS.values())
 _LABEL_END = "[ \t\n.,:;()/*#'\"=№：．、（\u00a0\u2013\u2014-]{0,5}"
 _LABEL_BEFORE = (
-    rf"(?:\A|[^\p{{L}}\p{{M}}0-9])(?:(?:{'|'.join(sorted(_SPACED_LABELS - _SHORT_LABELS))})"
-    r"(?:[^\p{L}\p{M}0-9][^0-9]{0,40})?|"
-    rf"(?:{'|'.join(sorted(_SHORT_LABELS))}){_LABEL_END})\z|"
-    rf"(?:{_UNSPACED_LABELS})[^0-9]{{0,12}}\z"
+    rf"(?:\A|[^\p{{L}}\p{{M}}0-9])"
+    rf"(?:(?:{'|'.join(sorted(_SPACED_LABELS - _ASCII_LABELS - _SHORT_LABELS))})"
+    r"(?:[^\p{L}\p{M}0-9][^0-9]*)?|"
+    rf"(?:{'|'.join(sorted(_SHORT_LABELS - _ASCII_LABELS))}){_LABEL_END})\z|"
+    rf"(?:{_UNSPACED_LABELS})[^0-9]*\z"
+)
+# the plain text that each label begins with
+_LABEL_STEMS = "|".join(
+    sorted(
+        {
+            re.split(r"[\[(?]", label)[0]
+            for label in [*(_SPACED_LABELS - _ASCII_LABELS), *_UNSPACED_LABELS.split("|")]
+        }
+    )
 )
 _OTHER_LABEL_BEFORE = (
     rf"(?:\A|[^a-z])(?:{OTHER_NUMBERS})(?: ?(?:№|no|nr|number|numer|番号|번호|号|ที่))?"
@@ -269,7 +284,9 @@ _PHONE_WORD_BEFORE = (
     r"al numero|ligar(?:-me)?|ligue|(?:linha|ligne|linea|l  nea)"
     r" dire(?:c?ta|cte|tta)|(?:terug)?bellen|"
     # the letters beyond ASCII of a word are blanks: ó is two of them
-    r"(?:od|za|prze)?dzwo[a-z]*|kom(?:o|  )rk[a-z]*|stacjonarny|faks|pod (?:nr|numer(?:em)?))"
+    r"(?:od|za|prze)?dzwo[a-z]*|"
+    + "|".join(sorted(_ASCII_LABELS - _SHORT_LABELS))
+    + r"|kom(?:o|  )rk[a-z]*|stacjonarny|faks|pod (?:nr|numer(?:em)?))"
     rf"{BOUNDARY}[\x00-/:-\x7f]{{0,44}}\z|{_SHORT_WORD_BEFORE}|{_OWN_NUMBER_BEFORE}|"
     r"(?:\A|[ \n\t,;|(])(?:office|work|home|desk|direct|main|voice|[owhcmftp])[:.] {0,3}\z"
 )
@@ -342,9 +359,10 @@ _PLAIN_NORTH_AMERICAN = (
 # what follows the first of five pairs of digits
 _PLAIN_PAIRS = "(?:(?:-[0-9]{2}){4}|(?: [0-9]{2}){4}|(?:[.][0-9]{2}){4})"
 _ROUND = widen_separators("[2-9]00[ .-][2-9]00[ .-][0-9]{2}00", allow_repeated=False)
-_BLANK_GROUPS = f"[0-9]{{3}}[{BLANKS}]+[0-9]{{3}}[{BLANKS}]+[0-9]{{4}}"
+_BLANK_GROUPS = f"[0-9][0-9]{{2}}[{BLANKS}]+[0-9]{{3}}[{BLANKS}]+[0-9]{{4}}"
 # beside another number of this form, such a number is no part of a row of numbers
-_SAME_GROUPS = (rf"{_BLANK_GROUPS}[ \t]+\z", rf"\A[ \t]+{_BLANK_GROUPS}")
+_SAME_GROUPS = rf"{_BLANK_GROUPS}[ \t]+\x01|\x02[ \t]+{_BLANK_GROUPS}"
+_NUMBERS_OR_ROUND = rf"{NUMBER_ROW}|\x01{_ROUND}\x02"
 _PLAIN_FORMS = (
     PlainForm(
         pattern=_PLAIN_NORTH_AMERICAN,
@@ -433,36 +451,36 @@ def _has_context(candidates: pl.DataFrame) -> pl.Series:
     denied = pl.col("before").str.contains(_OTHER_NUMBER_BEFORE) & ~pl.col("before").str.contains(
         _NUMBER_WORD_BEFORE
     )
-    has_phone_word = pl.col("before").str.contains(_PHONE_WORD_BEFORE)
-    has_label = candidates["spelled"].str.contains(_LABEL_BEFORE)
-    rows = has_label.arg_true()
+    has_word, is_american, is_spelled = candidates.select(
+        word=pl.col("before").str.contains(_PHONE_WORD_BEFORE),
+        american=pl.col("value").str.contains(rf"\A[2-9]{_BLANK_GROUPS[5:]}\z"),
+        spelled=pl.col("spelled") != pl.col("before"),
+    ).get_columns()
+    rows = (~has_word & is_spelled).arg_true()
+    if len(rows):  # a search for plain words is faster, and few contexts contain one
+        rows = rows.filter(candidates["spelled"].gather(rows).str.contains(_LABEL_STEMS))
     if len(rows):
-        is_other = candidates["spelled"].gather(rows).str.contains(_OTHER_LABEL_BEFORE)
-        has_phone_word |= pl.lit(has_label.scatter(rows, ~is_other))
-    has_phone_word = (has_phone_word & ~denied) | pl.col("after").str.contains(_PHONE_WORD_AFTER)
+        spelled = candidates["spelled"].gather(rows)
+        is_label = spelled.str.contains(_LABEL_BEFORE) & ~spelled.str.contains(_OTHER_LABEL_BEFORE)
+        has_word = has_word.scatter(rows, is_label)
+    has_phone_word = (pl.lit(has_word) & ~denied) | pl.col("after").str.contains(_PHONE_WORD_AFTER)
     # hotlines of five and six digits: directly after the word
     short = pl.col("value").str.contains(r"\A[0-9]{5,6}\z")
     # a plus that is neither arithmetic nor the mark of an added line in a diff
     plus = pl.col("value").str.contains(r"\A[+](?:[^0-9x]*[0-9]){9}") & pl.col(
         "before"
     ).str.contains(r"[^ \n\t] ?[ (:>,;]\z")
-    in_row = is_in_number_row() & ~(
-        pl.col("before").str.contains(_SAME_GROUPS[0])
-        | pl.col("after").str.contains(_SAME_GROUPS[1])
-    )
-    is_american = (
-        pl.col("value").str.contains(rf"\A[2-9][0-9]{{2}}[{BLANKS}]+[2-9].*\z")
-        & pl.col("value").str.contains(rf"\A{_BLANK_GROUPS}\z")
-        & ~pl.col("value").str.contains(_ROUND)
-        & ~in_row
-    )
+    in_context = candidates.select(mark_value()).to_series()
+    rows = is_american.arg_true()
+    if len(rows):
+        texts = in_context.gather(rows)
+        is_american = is_american.scatter(
+            rows, ~texts.str.contains(_NUMBERS_OR_ROUND) | texts.str.contains(_SAME_GROUPS)
+        )
     accepted = candidates.select(
         pl.when(short)
         .then(pl.col("before").str.contains(_HOTLINE_WORD_BEFORE))
-        .otherwise(has_phone_word | (plus & ~denied) | is_american)
-    ).to_series()
-    in_context = candidates.select(
-        pl.concat_str("before", pl.lit("\x01"), "value", pl.lit("\x02"), "after")
+        .otherwise(has_phone_word | (plus & ~denied) | pl.lit(is_american))
     ).to_series()
     rows = accepted.arg_true()
     if len(rows):
@@ -551,11 +569,13 @@ def _is_assigned(candidates: pl.DataFrame) -> pl.Series:
 
     value = pl.col("value")
     digits = value.str.replace("(?s)[A-Za-z].*", "").str.replace_all("[^0-9]", "")
-    # one select for all regions: a call for each region costs more than evaluating it for a few
-    # numbers
+    # Python's `re` for a few numbers: the regex engine keeps 32 patterns of a thread, which those
+    # of `_has_context` need
     has_format = {
-        region: value.str.contains(rf"\A(?:{shapes})\z")
-        for region, shapes in _NATIONAL_FORMS.items()
+        region: pl.Series(
+            [bool(shapes.fullmatch(one)) for one in candidates["value"]], dtype=pl.Boolean
+        )
+        for region, shapes in _NATIONAL_PATTERNS.items()
     }
     table = candidates.select(
         "trunk", digits=digits, long=digits.str.len_bytes() >= 9, **has_format
