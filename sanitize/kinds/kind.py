@@ -97,6 +97,7 @@ _SUPPORT_MODULES = (
     "issuer_formats",
     "labelled_secrets",
     "pattern_check",
+    "phone_labels",
     "plain_forms",
 )
 # the ASCII word boundary: three times faster than the Unicode one, and the same in finders and leak
@@ -539,19 +540,25 @@ def widen_separators(pattern: str, *, allow_repeated: bool = True) -> str:
 
 
 _ROW_NUMBER = "[+-]?[0-9]+(?:[.,][0-9]+)?"
+_ROW_START = r"(?:\A|[\s\[(|,;:])"
+# of the words beside a value between \x01 and \x02 on its line, at least two are numbers
+NUMBER_ROW = (
+    rf"{_ROW_START}{_ROW_NUMBER}[ \t]+(?:{_ROW_NUMBER}[ \t]+\x01|"
+    rf"\x01[^\x02]*\x02[ \t]+{_ROW_NUMBER}(?:[\s\])|,;]|\z))|"
+    rf"\x02[ \t]+{_ROW_NUMBER}[ \t]+[+-]?[0-9]"
+)
 
 
 def is_in_number_row() -> pl.Expr:
-    """Whether a number in groups with blanks is part of a row of numbers: of the words around it in
-    `before` and `after` on its line, at least two are numbers."""
-    before, after = pl.col("before"), pl.col("after")
-    one_before = before.str.contains(rf"(?:\A|[\s\[(|,;:]){_ROW_NUMBER}[ \t]+\z")
-    one_after = after.str.contains(rf"\A[ \t]+{_ROW_NUMBER}(?:[\s\])|,;]|\z)")
-    return (
-        (one_before & one_after)
-        | before.str.contains(rf"(?:\A|[\s\[(|,;:]){_ROW_NUMBER}[ \t]+{_ROW_NUMBER}[ \t]+\z")
-        | after.str.contains(rf"\A[ \t]+{_ROW_NUMBER}[ \t]+[+-]?[0-9]")
-    )
+    """Whether a number in groups with blanks is part of a row of numbers, in the frame of
+    `Kind.context_rule`."""
+    return mark_value().str.contains(NUMBER_ROW)
+
+
+def mark_value() -> pl.Expr:
+    """`before`, the value between \\x01 and \\x02, and `after`, in the frame of
+    `Kind.context_rule`."""
+    return pl.concat_str("before", pl.lit("\x01"), "value", pl.lit("\x02"), "after")
 
 
 def always_needs_context(values: pl.Series) -> pl.Series:
