@@ -271,19 +271,23 @@ _PATTERNS = (
 # listed words, a pattern behind)
 _LANDMARKS = (
     ("", _LABELS, " ?[:：]"),
-    ("", _VERBS, rf":?\s{{0,8}}(?:[0-9]{{1,5}}[ ,A-Za-z-]|{_UPPER})"),
     (
-        r"(?:\A|[A-ZÀ-Ž0-9])\S*",
+        "",
+        _VERBS,
+        rf"[^0-9A-Za-z]{{0,14}}(?:[0-9]{{1,5}}[ ,.A-Za-z–/-]|[<#]|{_SMALL}[(]?{_UPPER})",
+    ),
+    (
+        r"(?:(?:\A|[A-ZÀ-Ž0-9])\S*|[0-9] [a-z])",
         _join(" ", f"{_STREETS}|{_STREETS.upper()}|{_WEAK_STREETS}|{_NUMBERED_ROADS}"),
         r"(?:\W|\z)",
     ),
     (
-        "[0-9](?: ?[a-zA-D]{1,6})?,?",
+        "[0-9](?:[ -]?[A-Za-z]{1,6}){0,2},?",
         _join(" ", _TYPES_BEHIND_NUMBER),
-        rf" (?:d[eu]|les? |la |[dl]['’]|{_UPPER})",
+        rf" (?:d[eu]|les? |la |[dl]['’]|[(]?{_UPPER})",
     ),
-    ("", _join(" ", _SMALL_STREETS), "[ ,.]{1,2}[a-z]"),
-    ("", _TYPES, rf"(?: ?{_SMALL_WORD})? ?{_UPPER}"),
+    ("", _join(" ", _SMALL_STREETS), "[.]?,? [a-z]"),
+    ("", _TYPES, rf" ?{_SMALL}[(]?{_UPPER}"),
     ("", f"{_STREET_ENDINGS}|{_SEPARATE_ENDINGS}", " {1,2}[0-9]"),
     ("", _BOXES, "[.:]? ?#?[0-9]"),
     ("", _CERTAIN_UNITS, " #?[0-9A-Z]"),
