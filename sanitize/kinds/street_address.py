@@ -45,7 +45,7 @@ _WEAK_STREETS = (
     "Gardens|Grove|Row|Hill|Walk|Green|Cove|Point|Center|Centre|Ter|Rise|Vale|Quay"
 )
 _SMALL_STREETS = "street|avenue|ave|road|rd|boulevard|blvd|lane|drive|parkway|highway"
-_DIRECTIONS = "N|S|E|W|NE|NW|SE|SW|North|South|East|West|Northeast|Northwest|Southeast|Southwest"
+_DIRECTIONS = "North|South|East|West|Northeast|Northwest|Southeast|Southwest"
 _NUMBERED_ROADS = "Highway|Hwy|Route|Rte|Interstate|State Road|County Road|Farm Road|State Route"
 # at the end of a word, German and Dutch
 _STREET_ENDINGS = (
@@ -162,8 +162,8 @@ _NUMBER = r"[0-9]{1,5}(?:[-/–][0-9]{1,4})?(?: ?[A-WYZa-wyz]\b|-[A-Za-z]\b)?(?:
 _NUMBERED = "(?:No|Nr|Number|Lane|Building|Unit|Room)[.]? ?"
 _LABELLED_NUMBER = rf"(?:{_NUMBERED}|[0-9]{{3,5}} )?{_NUMBER}"
 _ORDINAL = "[0-9]{1,3}(?:st|nd|rd|th|ST|ND|RD|TH)"
-_DIRECTION = rf"(?:,? (?:{_words(_DIRECTIONS)})[.]?{BOUNDARY})"
-_LINE_BREAK = r"(?: {0,2}[,;]? {0,2}(?:\r?\n[>|?#* \t]{0,12}){1,2}| ?<[Bb][Rr] ?/?> ?\n?)"
+_DIRECTION = rf"(?:,? (?:[NS][.]?[EW]?|[EW]|{_words(_DIRECTIONS)}){BOUNDARY}[.]?)"
+_LINE_BREAK = r"(?: {0,2}[,;]? {0,2}(?:\r?\n[>|?#*, \t]{0,12}){1,2}| ?<[Bb][Rr] ?/?> ?\n?)"
 _GAP = rf"(?:{_LINE_BREAK}| ?[,;]{{1,2}} {{0,2}}| {{1,3}})"
 _COMMA = "(?:, ?|; ?| - )"
 _UNIT = (
@@ -198,9 +198,9 @@ _BEFORE_STREET = (  # a unit, or what is named before `No. 12, Quill Road`
 )
 _FRENCH = "(?:de la |de l['’]|du |des? |les? |la |[dl]['’])"
 _STREET = (
-    rf"{_LABELLED_NUMBER},?{_DIRECTION}?(?: (?:{_ORDINAL}|{_WORD})){{1,4}} "
+    rf"{_LABELLED_NUMBER},?{_DIRECTION}?(?: (?:{_ORDINAL}|{_WORD})){{1,4}}(?: [0-9]{{1,4}})? "
     rf"(?:{_whole_words(f'{_STREETS}|{_STREETS.upper()}|{_WEAK_STREETS}')}){_DIRECTION}?",
-    rf"{_ORDINAL},(?: {_WORD}){{1,4}} (?:{_words(_STREETS)}), {_NAME}",
+    rf"(?:{_WORD}(?: {_SMALL}{_WORD}){{0,6}}, )?{_ORDINAL},(?: {_WORD}){{1,4}} (?:{_words(_STREETS)}), {_NAME}",
     rf"{_LABELLED_NUMBER}{_DIRECTION}? Broadway{BOUNDARY}",
     rf"{_LABELLED_NUMBER}{_DIRECTION}? (?:{_words(_NUMBERED_ROADS)})[.]? [0-9]{{1,4}}[A-Z]?",
     rf"{_NUMBER}(?: ?(?:bis|ter|quater))?,? (?:{_words(_TYPES_BEHIND_NUMBER)}) "
@@ -220,9 +220,9 @@ _MILITARY = (
 _CERTAIN_UNIT = rf"(?:{_words(_CERTAIN_UNITS)}) #?(?:[0-9]{{1,5}}[A-Z]?|[A-Z]){BOUNDARY}"
 _ANY_WORD = rf"{_LETTER}{{1,24}}[.]?"
 _BESIDE_UNIT = (
-    rf"{_NUMBER} {_SMALL}{_NAME}(?:,? {_NUMBER})?[.]?{_GAP}{_CERTAIN_UNIT}",
-    rf"{_NAME}[.]? {_NUMBER}{_GAP}{_CERTAIN_UNIT}",
-    rf"{_NUMBER}(?: {_ANY_WORD}){{1,5}}[.]?(?:{_LINE_BREAK}|, ){_CERTAIN_UNIT}",
+    rf"{_NUMBER} {_SMALL}{_NAME}(?:,? {_NUMBER})?[.]?{_GAP}{_CERTAIN_UNIT}(?:{_GAP}{_UNIT})?(?: {_NAME})?",
+    rf"{_NAME}[.]? {_NUMBER}{_GAP}{_CERTAIN_UNIT}(?:{_GAP}{_UNIT})?(?: {_NAME})?",
+    rf"{_NUMBER}(?: {_ANY_WORD}){{1,5}}[.]?(?:{_LINE_BREAK}|, ){_CERTAIN_UNIT}(?:{_GAP}{_UNIT})?(?: {_NAME})?",
 )
 _LABEL = rf"(?:(?:{_words(_LABELS)}) ?[:：]|(?:{_words(_VERBS)})[:]?)(?:{_LINE_BREAK}|[ \t]{{0,8}})"
 _CODE_LABEL = rf"(?:{_words(_CODE_LABELS)})(?: ?[:：]| is)?[ \t]{{0,2}}"
@@ -271,19 +271,23 @@ _PATTERNS = (
 # listed words, a pattern behind)
 _LANDMARKS = (
     ("", _LABELS, " ?[:：]"),
-    ("", _VERBS, rf":?\s{{0,8}}(?:[0-9]{{1,5}}[ ,A-Za-z-]|{_UPPER})"),
     (
-        r"(?:\A|[A-ZÀ-Ž0-9])\S*",
+        "",
+        _VERBS,
+        rf"[^0-9A-Za-z]{{0,14}}(?:[0-9]{{1,5}}[ ,.A-Za-z–/-]|[<#]|{_SMALL}[(]?{_UPPER})",
+    ),
+    (
+        r"(?:(?:\A|[A-ZÀ-Ž0-9])\S*|[0-9] [a-z])",
         _join(" ", f"{_STREETS}|{_STREETS.upper()}|{_WEAK_STREETS}|{_NUMBERED_ROADS}"),
         r"(?:\W|\z)",
     ),
     (
-        "[0-9](?: ?[a-zA-D]{1,6})?,?",
+        "[0-9](?:[ -]?[A-Za-z]{1,6}){0,2},?",
         _join(" ", _TYPES_BEHIND_NUMBER),
-        rf" (?:d[eu]|les? |la |[dl]['’]|{_UPPER})",
+        rf" (?:d[eu]|les? |la |[dl]['’]|[(]?{_UPPER})",
     ),
-    ("", _join(" ", _SMALL_STREETS), "[ ,.]{1,2}[a-z]"),
-    ("", _TYPES, rf"(?: ?{_SMALL_WORD})? ?{_UPPER}"),
+    ("", _join(" ", _SMALL_STREETS), "[.]?,? [a-z]"),
+    ("", _TYPES, rf" ?{_SMALL}[(]?{_UPPER}"),
     ("", f"{_STREET_ENDINGS}|{_SEPARATE_ENDINGS}", " {1,2}[0-9]"),
     ("", _BOXES, "[.:]? ?#?[0-9]"),
     ("", _CERTAIN_UNITS, " #?[0-9A-Z]"),

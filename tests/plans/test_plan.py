@@ -490,11 +490,10 @@ def test_groups_of_found_kinds(tmp_path: Path) -> None:
     }
     assert found('kinds = ["*"]') == set(possible) > set(KINDS)
     assert found('kinds = ["default"]', "") == set(KINDS)
-    assert found('kinds = ["person", "place"]\nfinders = ["patterns", "names", "known"]', "") == {
-        "PERSON",
-        "LOCATION",
-        "STREET_ADDRESS",
-    }
+    finders = 'finders = ["patterns", "names", "known"]'
+    assert found(f'kinds = ["person", "organization"]\n{finders}', "") == {"PERSON", "ORGANIZATION"}
+    # a kind that only a list finds counts where its category has no other one
+    assert found(f'kinds = ["place"]\n{finders}', "") == {"STREET_ADDRESS"}
 
 
 @pytest.mark.parametrize("kinds", ["default", "contact", "US_SSN"])
