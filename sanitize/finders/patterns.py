@@ -38,6 +38,7 @@ from sanitize.core.intervals import enumerate_ranges, expand_ranges, sort_spans
 from sanitize.core.keys import Key, compute_span_value_ids
 from sanitize.core.span_table import SpanTable, ValueTable
 from sanitize.kernels import byte_positions
+from sanitize.kinds import labelled_forms
 from sanitize.kinds.kind import (
     ASCII_WORD_CHARS,
     Alternative,
@@ -47,6 +48,7 @@ from sanitize.kinds.kind import (
     list_kinds,
     unflatten_strings,
 )
+from sanitize.kinds.labelled_forms import LabelTable
 from sanitize.kinds.plain_forms import (
     ADDRESS_FIELD,
     BRACKETED,
@@ -62,6 +64,7 @@ from sanitize.text.text_pieces import (
     TextPieces,
     find_digit_lines,
     find_runs,
+    find_values_below_labels,
     find_words,
 )
 
@@ -69,6 +72,8 @@ FINDER_NAME = "patterns"
 NO_MATCH_LIMIT = (1 << 63) - 1
 _KINDS_SEARCHED_INSIDE = ("URL",)  # kinds that are searched for values of other kinds
 _CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 48, 16  # bytes of context on either side
+_MAX_BYTES_BEHIND_LABEL = 160
+_KINDS_PER_THREAD = 10  # each has up to three patterns, and a thread keeps 32
 _LESS_THAN, _GREATER_THAN = ord("<"), ord(">")
 
 
@@ -88,13 +93,20 @@ class PatternFinder:
         self.key, self._max_matches = key, max_matches
         self.kinds: list[Kind] = list(builtin_kinds().values())
         searched = list_kinds(countries, opt_in_kinds)
-        # the kinds that are searched, by their number
+        number_by_name = {kind.name: number for number, kind in enumerate(self.kinds)}
+        # the kinds that are searched by their patterns, by their number
         self._searched_kinds = {
-            number: kind
-            for number, kind in enumerate(self.kinds)
-            if kind.name in searched and kind.pattern
+            number_by_name[name]: kind for name, kind in searched.items() if kind.pattern
         }
         kinds = self._searched_kinds.values()
+        self._labels = LabelTable(
+            (
+                (number_by_name[kind.name], kind)
+                for kind in searched.values()
+                if kind.labelled and kind.country is None
+            ),
+            run_in_regex_thread,
+        )
         self._phases = sorted({kind.phase for kind in kinds})
         # values inside longer words are searched in the text that the values of their phase leave
         embedded_phases = {kind.phase for kind in kinds if kind.embedded_pattern}
@@ -109,7 +121,9 @@ class PatternFinder:
         self._can_begin = np.array(
             [make_byte_table(kind.first_bytes) for kind in self.kinds], np.bool_
         )
-        self._forms = {phase: self._build_forms(phase) for phase in self._phases}
+        self._forms = {
+            phase: self._build_forms(phase) for phase in (*self._phases, labelled_forms.PHASE)
+        }
         self._literals = {
             phase: _build_literal_table([kind for kind in kinds if kind.phase == phase])
             for phase in self._phases
@@ -157,6 +171,8 @@ class PatternFinder:
         pieces: TextPieces | None = (
             None  # searched by the first phase of digit_lines_only kinds and the phases after it
         )
+        # not inside of values, which are of a kind as a whole
+        searches_labels = not self._labels.is_empty and not excluded_kinds
         for phase, is_embedded in self._searches:
             kinds = [
                 kind
@@ -198,10 +214,20 @@ class PatternFinder:
                 None if text_counts is None else text_counts[text_no],
                 phase=phase,
             )
-            if pieces is not None and (phase, is_embedded) != self._searches[-1]:
+            is_last = (phase, is_embedded) == self._searches[-1] and not searches_labels
+            if pieces is not None and not is_last:
                 shift = (low - starts)[candidate_no]
                 starts, stops = found.locate(buffers)
                 searched = _blank_out_spans(searched, starts + shift, stops + shift)
+            spans = SpanTable.join([spans, found])
+        if searches_labels:
+            if pieces is None:
+                starts, stops = spans.locate(buffers)
+                order = np.argsort(starts, kind="stable")
+                pieces = find_digit_lines(buffers, starts[order], stops[order])
+                searched = pieces.buffers
+            found = self._search_behind_labels(buffers, replace(pieces, buffers=searched), headers)
+            match_counts += np.bincount(found.text_no, minlength=len(match_counts))
             spans = SpanTable.join([spans, found])
         return replace(spans, match_counts=match_counts)
 
@@ -255,6 +281,44 @@ class PatternFinder:
         order = np.argsort(low, kind="stable")
         return low[order], high[order]
 
+    def _search_behind_labels(
+        self, buffers: TextBuffers, lines: TextPieces, headers: HeaderBlocks | None
+    ) -> SpanTable:
+        """Searches the values behind labels, on the same line or alone on the next one. `lines`
+        have the lines with digits, without what earlier phases found."""
+        found = [
+            self._find_behind_labels(pieces)
+            for pieces in (find_values_below_labels(buffers, lines), lines)
+        ]
+        start, end, kind = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        _, rows = np.unique(start, return_index=True)
+        # not where a label is inside the value of an earlier one
+        rows = rows[start[rows] >= np.maximum.accumulate(np.concatenate([[0], end[rows]]))[:-1]]
+        start, end, kind = start[rows], end[rows], kind[rows]
+        text_no = np.searchsorted(buffers.offsets, start, side="right") - 1
+        sections = (
+            Sections(np.full(len(start), -1, np.int32), [])
+            if headers is None
+            else headers.find_sections(text_no, start)
+        )
+        return self._resolve_candidates(
+            buffers, text_no, start, end, sections, kinds=kind, phase=labelled_forms.PHASE
+        )[0]
+
+    def _find_behind_labels(self, pieces: TextPieces) -> tuple[I64, I64, I64]:
+        """Returns start and end byte and kind of each value behind a label in the pieces."""
+        texts = pieces.buffers
+        low, high = run_in_regex_thread("labels", find_matches, texts, self._labels.pattern)
+        piece = np.searchsorted(pieces.piece_starts, low, side="right") - 1
+        stop = np.append(pieces.piece_starts, len(texts.data) + 1)[piece + 1] - 1
+        stop = _move_to_characters(texts, np.minimum(stop, high + _MAX_BYTES_BEHIND_LABEL), high)
+        behind = pl.Series(slice_spans(texts, high, stop), dtype=pl.String)
+        labels = pl.Series(slice_spans(texts, low, high), dtype=pl.String)
+        found = self._labels.decide(labels, behind)
+        row = found["row"].to_numpy()
+        start = pieces.to_column(high[row]) + found["start"].to_numpy()
+        return start, start + found["size"].to_numpy(), found["kind"].to_numpy()
+
     def _resolve_candidates(
         self,
         buffers: TextBuffers,
@@ -264,24 +328,30 @@ class PatternFinder:
         sections: Sections,
         weights: I64 | None = None,
         *,
+        kinds: I64 | None = None,
         phase: int,
     ) -> tuple[SpanTable, I64]:
         """Assigns a kind to each candidate, or drops it; decided once per distinct (value,
-        bracketed, field). Returns the spans, and the candidate of each. `weights` is how often each
-        candidate counts in `skipped`."""
+        bracketed, field), unless `kinds` has the kind of each. Returns the spans, and the candidate
+        of each. `weights` is how often each candidate counts in `skipped`."""
         no_spans = SpanTable.no_spans(len(buffers.lengths))
         if not len(starts):
             return no_spans, np.empty(0, np.int64)
         bracketed = (buffers.data[starts] == _LESS_THAN) & (buffers.data[ends - 1] == _GREATER_THAN)
         starts, ends = starts + bracketed, ends - bracketed
         field_flags = sections.is_id_field * ID_FIELD + sections.is_address_field * ADDRESS_FIELD
-        marks = bracketed * BRACKETED + field_flags
+        marks = bracketed * BRACKETED + field_flags if kinds is None else kinds
         row, first = number_marked_texts(buffers.data, starts, ends, marks)
         candidates = _DistinctCandidates(
             TextBuffers.from_array(slice_spans(buffers, starts[first], ends[first])),
             marks[first].astype(np.uint8),
         )
-        (kind, cut_before, cut_after, reasons), form = self._assign_kinds(candidates, phase)
+        if kinds is None:
+            (kind, cut_before, cut_after, reasons), form = self._assign_kinds(candidates, phase)
+        else:
+            kind, form = kinds[first].astype(np.int32), np.full(len(first), -1, np.int64)
+            reasons = dict[tuple[int, str], I64]()
+            cut_before = cut_after = np.zeros(len(first), np.int64)
         skipped: dict[tuple[int, str], int] = {}
         if reasons:
             counts = np.bincount(row, weights, minlength=len(first))
@@ -421,8 +491,8 @@ class PatternFinder:
         rows, reasons = np.flatnonzero(form < 0), dict[tuple[int, str], I64]()
         if len(rows):
             others = candidates.take(rows)
-            kind[rows], cut_before[rows], cut_after[rows], rejected = run_in_regex_thread(
-                f"kinds {phase}", self._assign_kinds_by_rules, others, phase
+            kind[rows], cut_before[rows], cut_after[rows], rejected = self._assign_kinds_by_rules(
+                others, phase
             )
             reasons = {
                 kind_and_reason: rows[rejected_rows]
@@ -450,19 +520,24 @@ class PatternFinder:
             rows = np.flatnonzero(is_open & (self._can_begin[kind_no, first_byte] | is_marked))
             if not len(rows):
                 continue
-            rows = rows[
-                candidate_kind.is_value(
-                    frame if len(rows) == frame.height else frame[rows]
-                ).to_numpy()
-            ]
+            thread = f"kinds {phase} {kind_no // _KINDS_PER_THREAD}"
+            is_value = run_in_regex_thread(
+                thread,
+                candidate_kind.is_value,
+                frame if len(rows) == frame.height else frame[rows],
+            )
+            rows = rows[is_value.to_numpy()]
             if not len(rows):
                 continue
             if (
                 candidate_kind.prefix_pattern is not None
                 or candidate_kind.suffix_pattern is not None
             ):
-                before, after = _measure_prefix_and_suffix(
-                    candidate_kind, frame["value"].gather(rows)
+                before, after = run_in_regex_thread(
+                    thread,
+                    _measure_prefix_and_suffix,
+                    candidate_kind,
+                    frame["value"].gather(rows),
                 )
             else:
                 before = after = np.zeros(len(rows), np.int64)
@@ -732,6 +807,14 @@ def _blank_out_spans(buffers: TextBuffers, starts: I64, ends: I64) -> TextBuffer
     data = buffers.data.copy()
     data[expand_ranges(starts, ends)] = MASKED_BYTE
     return TextBuffers(data, buffers.offsets)
+
+
+def _move_to_characters(buffers: TextBuffers, offsets: I64, lowest: I64) -> I64:
+    """The offsets, each moved back to where a character begins, but not below its `lowest`."""
+    for _ in range(3):  # a character has up to three continuation bytes
+        data = buffers.data[np.minimum(offsets, len(buffers.data) - 1)]
+        offsets = offsets - ((offsets > lowest) & (offsets < len(buffers.data)) & (data >> 6 == 2))
+    return offsets
 
 
 def _cut_windows(buffers: TextBuffers, starts: I64, ends: I64) -> pl.Series:

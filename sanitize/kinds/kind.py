@@ -78,6 +78,7 @@ RANK_RANGES: tuple[tuple[tuple[int, ...], int, int, str], ...] = (
         ),
     ),
     ((1,), 90, 99, "kinds without a pattern, which other finders report"),
+    ((4,), 60, 89, "numbers that a label beside them names"),
 )
 # common names of a country -> its ISO 3166 code
 _COUNTRY_ALIASES = {
@@ -93,6 +94,7 @@ _SUPPORT_MODULES = (
     "field_names",
     "custom_kind",
     "east_asian_names",
+    "labelled_forms",
     "pattern_check",
     "plain_forms",
 )
@@ -134,6 +136,22 @@ class Alternative:
     def is_conditional(self) -> bool:
         """Whether the alternative is searched in some texts only."""
         return bool(self.literals or self.conditions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledForm:
+    """A form of values that a label before them names (see sanitize/kinds/labelled_forms.py).
+
+    labels     Words in lower case that name the value, alone or with a word for number behind them.
+    number_labels   Words that name it only with a word for number behind them: `case`.
+    pattern    What is a value, from end to end, in any letter case; without capturing groups.
+    check      True for each of the values that is valid.
+    """
+
+    labels: tuple[str, ...] = ()
+    number_labels: tuple[str, ...] = ()
+    pattern: str
+    check: Callable[[pl.Series], pl.Series] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -259,6 +277,7 @@ class Kind:
                that are searched for values of other kinds.
     country    Two letters (ISO 3166) for a national identifier, which is searched only where a plan
                names its country; else None.
+    labelled   Forms of values that are found behind their labels, whatever `pattern` finds.
     opt_in     Searched only where a plan names the kind: it is frequent, reveals little about a
                person by itself, and would slow down every plan.
     """
@@ -301,17 +320,23 @@ class Kind:
     atomic: bool = False
     find_opaque_parts: Callable[[pl.Series], Iterable[tuple[int, int, int]]] | None = None
     country: str | None = None
+    labelled: tuple[LabelledForm, ...] = ()
     opt_in: bool = False
 
     def __repr__(self) -> str:
         return f"Kind({self.name}: {self.about})"
 
     @property
+    def has_pattern(self) -> bool:
+        """Whether the finder `patterns` finds values of this kind."""
+        return bool(self.pattern or (self.labelled and self.country is None))
+
+    @property
     def searched_when(self) -> str:
         """When this kind is searched, in a few words for the user."""
         if self.country is not None:
             return f"where find.countries names {self.country}"
-        if not self.pattern:
+        if not self.has_pattern:
             return "by other finders than patterns"
         return "where find.kinds names it" if self.opt_in else "always"
 
@@ -401,23 +426,27 @@ def builtin_kinds() -> dict[str, Kind]:
         for module in pkgutil.iter_modules(package.__path__)
         if module.name not in _SUPPORT_MODULES and not module.ispkg
     ]
-    found: list[Kind] = [importlib.import_module(f"sanitize.kinds.{name}").KIND for name in names]
-    for country in known_countries():
-        found += importlib.import_module(f"sanitize.kinds.countries.{country.lower()}").KINDS
+    found: list[Kind] = []
+    for name in names:
+        module = importlib.import_module(f"sanitize.kinds.{name}")
+        found += module.KINDS if hasattr(module, "KINDS") else [module.KIND]
+    found += national_kinds()
     return {kind.name: kind for kind in sorted(found, key=lambda kind: (kind.rank, kind.name))}
+
+
+@functools.cache
+def national_kinds() -> tuple[Kind, ...]:
+    """The identifiers of all countries."""
+    package = importlib.import_module("sanitize.kinds.countries")
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    modules = [importlib.import_module(f"sanitize.kinds.countries.{name}") for name in names]
+    return tuple(kind for module in modules for kind in getattr(module, "KINDS", ()))
 
 
 @functools.cache
 def known_countries() -> tuple[str, ...]:
     """The countries whose identifiers are known, as two-letter codes (ISO 3166)."""
-    package = importlib.import_module("sanitize.kinds.countries")
-    return tuple(
-        sorted(
-            module.name.upper()
-            for module in pkgutil.iter_modules(package.__path__)
-            if len(module.name) == 2
-        )
-    )
+    return tuple(sorted({kind.country for kind in builtin_kinds().values() if kind.country}))
 
 
 def get_kind(name: str) -> Kind:

@@ -28,7 +28,7 @@ SHIPPED_PLANS: dict[str, dict[str, tuple[str, int] | None]] = {
     "rmft": {"contact": RMFT, "IP_ADDRESS": RMFT, "resource": None, "*": REDACTED},
     "surrogates": {"*": ("rmft", 0)},
     "redact": {"*": REDACTED},
-    "pseudonymize": {"account": REDACTED, "*": ("pseudonymize", 0)},
+    "pseudonymize": {"account": REDACTED, "demographic": REDACTED, "*": ("pseudonymize", 0)},
     "strict": {"time": ("generalize", 0), "demographic": ("generalize", 0), "*": REDACTED},
     "baseline": {"*": None},
     "dp_mlm": {"*": ("dp_mlm", 0)},
@@ -42,18 +42,29 @@ SHIPPED_PLANS: dict[str, dict[str, tuple[str, int] | None]] = {
     },
 }
 # the kinds beyond the default ones that a shipped plan looks for
+PEOPLE_KINDS = {"PERSON", "USER_NAME", "USER_AT_HOST", "BANK_ACCOUNT"}
+LABELLED_KINDS = {
+    "COORDINATES",
+    "DATE_OF_BIRTH",
+    "IDENTITY_CARD",
+    "INSURANCE_NUMBER",
+    "LICENSE_NUMBER",
+    "NATIONAL_ID",
+    "PASSPORT_NUMBER",
+    "RECORD_NUMBER",
+    "TAX_NUMBER",
+    "VEHICLE_ID",
+}
 NAME_KINDS = {
     "names": {"PERSON"},
-    **dict.fromkeys(
-        ("redact", "surrogates", "pseudonymize"),
-        {"PERSON", "USER_NAME", "USER_AT_HOST", "BANK_ACCOUNT"},
-    ),
+    "surrogates": PEOPLE_KINDS,
+    "redact": PEOPLE_KINDS | LABELLED_KINDS,
+    "pseudonymize": PEOPLE_KINDS | LABELLED_KINDS,
 }
 NAME_KINDS["strict"] = {
-    "PERSON",
-    "USER_NAME",
-    "USER_AT_HOST",
-    "BANK_ACCOUNT",
+    *PEOPLE_KINDS,
+    *LABELLED_KINDS,
+    "DEVICE_ID",
     "DATE_TIME",
     "AGE",
     *(custom.name for custom in load_plan("strict").custom_kinds),
@@ -478,7 +489,7 @@ def test_groups_of_found_kinds(tmp_path: Path) -> None:
     possible = {
         name: kind
         for name, kind in builtin_kinds().items()
-        if kind.pattern and kind.country in (None, "DE")
+        if kind.has_pattern and kind.country in (None, "DE")
     }
     assert found('kinds = ["default", "DE_TAX_ID"]') == {*KINDS, "DE_TAX_ID"} and {
         "DE_TAX_ID",
@@ -491,7 +502,7 @@ def test_groups_of_found_kinds(tmp_path: Path) -> None:
     assert found('kinds = ["default"]', "") == set(KINDS)
     assert found('kinds = ["person", "place"]\nfinders = ["patterns", "names", "known"]', "") == {
         "PERSON",
-        "LOCATION",
+        "COORDINATES",
     }
 
 
