@@ -5,15 +5,20 @@ from __future__ import annotations
 
 import dataclasses
 import importlib
+import importlib.util
 import inspect
 import json
+import pkgutil
 import re
 import typing
 from collections.abc import Callable
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 import click
+import numpy as np
+import polars as pl
 import typer.main
 from pydantic import BaseModel
 
@@ -27,7 +32,9 @@ from docs.generate.schemas import PART_TABLES, load_part_model
 from sanitize import errors
 from sanitize.core import part_protocols
 from sanitize.core.command_results import CommandResult
+from sanitize.core.keys import Draws
 from sanitize.inspection.plan_tests import ExampleTestResult
+from sanitize.kinds import document_numbers, labelled_forms, national_id
 from sanitize.kinds.custom_kind import CustomKind
 from sanitize.kinds.kind import (
     CATEGORIES,
@@ -35,13 +42,14 @@ from sanitize.kinds.kind import (
     Kind,
     all_kinds,
     builtin_kinds,
-    known_countries,
+    redraw_characters,
 )
 from sanitize.plans import plan
 from sanitize.plans.coverage import PlanDescription
 from sanitize.storage import queries, table_schemas
 from sanitize.train import objectives, recipe
 
+CHANCE_DRAWS = 100_000
 DECISIONS = Path(__file__).resolve().parents[1] / "adr"
 
 
@@ -292,17 +300,33 @@ def kind_page() -> str:
         "",
         *format_table(["phase", "ranks", "content", "kinds, with ranks"], list_ranks()),
     ]
+    lines += [
+        "",
+        "## Labels",
+        "",
+        read_docstring(labelled_forms),
+        "",
+        read_docstring(document_numbers),
+    ]
     for kind in kinds:
         lines += [
             "",
             f"## {kind.name}",
             "",
-            read_docstring(importlib.import_module(f"sanitize.kinds.{kind.name.lower()}")),
+            *([describe_labels(kind)] if kind.labelled_forms and not kind.pattern else []),
+            *([read_docstring(module)] if (module := find_kind_module(kind)) else []),
             "",
         ]
         lines += format_examples(kind)
     national = [
-        [f"`{kind.country}`", f"`{kind.name}`", kind.about]
+        [
+            f"`{kind.country}`",
+            f"`{kind.name}`",
+            kind.about,
+            ", ".join(f"`{label}`" for form in kind.labelled_forms for label in form.labels),
+            describe_chance(kind),
+            "yes" if kind.name in national_id.STRONG_KINDS else "behind its label",
+        ]
         for kind in all_kinds().values()
         if kind.country
     ]
@@ -311,8 +335,10 @@ def kind_page() -> str:
         "## National identifiers",
         "",
         (
-            'Off by default: a plan that names a country (`countries = ["DE", "GB"]` in its'
-            " `[find]`) searches for those of that country; it"
+            "As NATIONAL_ID, a plan finds those of all countries behind their labels, and without a"
+            " label those that fewer than one random number in 10,000 of the same form passes. A"
+            ' plan that names a country (`countries = ["DE", "GB"]` in its'
+            " `[find]`) searches for those of that country in all forms, each as its own kind; it"
         ),
         (
             "lists them in `kinds` too. The shipped plans decide about them by their category,"
@@ -323,14 +349,16 @@ def kind_page() -> str:
             " enough."
         ),
         "",
-        *format_table(["country", "kind", "what it is"], sorted(national)),
+        "`chance`: of a random number of the same form to pass the check, from 100,000 draws.",
+        "",
+        *format_table(
+            ["country", "kind", "what it is", "labels", "chance", "found as NATIONAL_ID"],
+            sorted(national),
+        ),
         "",
         read_docstring(importlib.import_module("sanitize.kinds.countries.national_id")),
         "",
-        *(
-            f"- {' '.join(read_docstring(importlib.import_module(f'sanitize.kinds.countries.{country.lower()}')).split())}"  # noqa: E501
-            for country in known_countries()
-        ),
+        *(f"- {' '.join(read_docstring(module).split())}" for module in national_modules()),
         "",
         "## What is not a kind, and why",
         "",
@@ -370,6 +398,53 @@ def list_ranks() -> list[list[str]]:
             ]
         )
     return rows
+
+
+def find_kind_module(kind: Kind) -> ModuleType | None:
+    """The module that defines a kind alone; None for a kind that is a row of a table."""
+    name = f"sanitize.kinds.{kind.name.lower()}"
+    return importlib.import_module(name) if importlib.util.find_spec(name) else None
+
+
+def national_modules() -> list[ModuleType]:
+    """The modules that define national identifiers."""
+    folder = importlib.import_module("sanitize.kinds.countries").__path__
+    names = sorted(module.name for module in pkgutil.iter_modules(folder))
+    modules = [importlib.import_module(f"sanitize.kinds.countries.{name}") for name in names]
+    return [module for module in modules if hasattr(module, "KINDS")]
+
+
+def describe_labels(kind: Kind) -> str:
+    """The labels of a kind, as a sentence."""
+    labels = dict.fromkeys(label for form in kind.labelled_forms for label in form.labels)
+    numbers = dict.fromkeys(label for form in kind.labelled_forms for label in form.number_labels)
+    alone = f"Labels: {', '.join(f'`{label}`' for label in labels)}."
+    with_number = f" With a word for number behind it: {', '.join(f'`{one}`' for one in numbers)}."
+    return alone + (with_number if numbers else "")
+
+
+def measure_chance(kind: Kind) -> float:
+    """The share of random numbers that pass a kind's check, of the form of its first example that
+    is found without a label."""
+    numbers = np.arange(CHANCE_DRAWS, dtype=np.uint64)
+    draws = Draws.from_words(b"chances of forms", numbers)
+    examples = pl.Series("value", [value for _, *values in kind.hits for value in values])
+    example = examples.filter(_is_found_alone(kind, examples)).head(1)
+    drawn = redraw_characters(example.new_from_index(0, CHANCE_DRAWS), draws)
+    good = _is_found_alone(kind, drawn)
+    assert kind.check is not None
+    return float((good & kind.check(drawn).is_null()).sum()) / CHANCE_DRAWS
+
+
+def _is_found_alone(kind: Kind, values: pl.Series) -> pl.Series:
+    flags = (pl.lit(False).alias(name) for name in ("bracketed", "id_field", "address_field"))
+    return kind.is_value(values.to_frame().with_columns(flags))
+
+
+def describe_chance(kind: Kind) -> str:
+    """The chance in words."""
+    share = measure_chance(kind)
+    return f"1 in {float(f'{1 / share:.2g}'):,.0f}" if share >= 1e-4 else "below 1 in 10,000"
 
 
 def format_examples(kind: Kind) -> list[str]:

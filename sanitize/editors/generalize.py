@@ -16,7 +16,7 @@ from sanitize.core.arrow_buffers import to_large_string
 from sanitize.core.part_protocols import EditBatch, Editor, OccurrenceEdits
 from sanitize.kinds.kind import all_kinds
 
-_DATE, _AGE = "DATE_TIME", "AGE"
+_DATES, _AGE = ("DATE_TIME", "DATE_OF_BIRTH"), "AGE"
 _YEAR = r"(?:\A|[^0-9])((?:1[6-9]|20)[0-9]{2})(?:[^0-9]|\z)"
 _OLDEST_RANGE = 90  # ages from here on are one range: 45 CFR 164.514(b)(2)(i)(C)
 
@@ -33,14 +33,14 @@ class Generalize(Editor):
 
     def describe_staying(self, kind: str) -> str:
         """Years of dates."""
-        return "the year of a date" if kind == _DATE else ""
+        return "the year of a date" if kind in _DATES else ""
 
     def edit_occurrences(self, batch: EditBatch) -> OccurrenceEdits:
         """A replacement for every occurrence."""
         frame = batch.occurrences.select(pl.col("kind").cast(pl.String), "value")
         label = "[" + pl.col("kind") + "]"
         replacements = frame.select(
-            pl.when(pl.col("kind") == _DATE)
+            pl.when(pl.col("kind").is_in(_DATES))
             .then(pl.col("value").str.extract(_YEAR))
             .when(pl.col("kind") == _AGE)
             .then(_age_ranges(frame))

@@ -42,6 +42,7 @@ from sanitize.core.intervals import begins_group, enumerate_ranges, expand_range
 from sanitize.core.keys import Key, compute_span_value_ids
 from sanitize.core.span_table import SpanTable, ValueTable
 from sanitize.kernels import byte_positions
+from sanitize.kinds import labelled_forms
 from sanitize.kinds.kind import (
     ASCII_WORD_CHARS,
     Alternative,
@@ -51,6 +52,7 @@ from sanitize.kinds.kind import (
     list_kinds,
     unflatten_strings,
 )
+from sanitize.kinds.labelled_forms import LabelTable
 from sanitize.kinds.plain_forms import (
     ADDRESS_FIELD,
     BRACKETED,
@@ -68,6 +70,7 @@ from sanitize.text.text_pieces import (
     TextPieces,
     find_digit_lines,
     find_runs,
+    find_values_below_labels,
     find_words,
     widen_spans,
 )
@@ -76,8 +79,11 @@ FINDER_NAME = "patterns"
 NO_MATCH_LIMIT = (1 << 63) - 1
 _KINDS_SEARCHED_INSIDE = ("URL",)  # kinds that are searched for values of other kinds
 _CONTEXT_BYTES_BEFORE, _CONTEXT_BYTES_AFTER = 48, 16  # bytes of context on either side
-_WHOLE, _TOKENS, _LABELLED, _EMBEDDED = range(4)  # what is searched in a phase, one after the other
+# what is searched in a phase, one after the other
+_BEHIND_LABELS, _WHOLE, _TOKENS, _LABELLED, _EMBEDDED = range(5)
 _LANDMARK_BYTES = 24  # on either side of the run of an anchor: what a landmark may match there
+_MAX_BYTES_BEHIND_LABEL = 160
+_KINDS_PER_THREAD = 10  # each has up to three patterns, and a thread keeps 32
 _LESS_THAN, _GREATER_THAN, _LINE_FEED = ord("<"), ord(">"), ord("\n")
 
 
@@ -97,20 +103,28 @@ class PatternFinder:
         self.key, self._max_matches = key, max_matches
         self.kinds: list[Kind] = list(builtin_kinds().values())
         searched = list_kinds(countries, opt_in_kinds)
-        # the kinds that are searched, by their number
+        number_by_name = {kind.name: number for number, kind in enumerate(self.kinds)}
+        # the kinds that are searched by their patterns, by their number
         self._searched_kinds = {
-            number: kind
-            for number, kind in enumerate(self.kinds)
-            if kind.name in searched and kind.pattern
+            number_by_name[name]: kind for name, kind in searched.items() if kind.pattern
         }
         kinds = self._searched_kinds.values()
+        self._labels = LabelTable(
+            (
+                (number_by_name[kind.name], kind)
+                for kind in searched.values()
+                if kind.labelled_forms and kind.country is None
+            ),
+            run_in_regex_thread,
+        )
         self._phases = sorted({kind.phase for kind in kinds})
         # tokens, values beside their labels and inside longer words are searched in the text that
         # the values of their phase leave
         self._searches = sorted(
-            {(phase, _WHOLE) for phase in self._phases}
+            {(labelled_forms.PHASE, _BEHIND_LABELS)}
+            | {(phase, _WHOLE) for phase in self._phases}
             | {(kind.phase, _TOKENS) for kind in kinds if kind.tokens}
-            | {(kind.phase, _LABELLED) for kind in kinds if kind.labelled}
+            | {(kind.phase, _LABELLED) for kind in kinds if kind.labelled_text}
             | {(kind.phase, _EMBEDDED) for kind in kinds if kind.embedded_pattern}
         )
         # not searched inside other values: these themselves, and values of several words
@@ -123,7 +137,9 @@ class PatternFinder:
         self._can_begin = np.array(
             [make_byte_table(kind.first_bytes) for kind in self.kinds], np.bool_
         )
-        self._forms = {phase: self._build_forms(phase) for phase in self._phases}
+        self._forms = {
+            phase: self._build_forms(phase) for phase in (*self._phases, labelled_forms.PHASE)
+        }
         self._literals = {
             phase: _build_literal_table([kind for kind in kinds if kind.phase == phase])
             for phase in self._phases
@@ -214,10 +230,8 @@ class PatternFinder:
         more than `max_matches` no more candidates are resolved."""
         spans = SpanTable.no_spans(len(view.lengths))
         match_counts = np.zeros(len(view.lengths), np.int64)
-        digit_lines: TextPieces | None = None
-        pieces: TextPieces | None = (
-            None  # searched by the first phase of digit_lines_only kinds and the phases after it
-        )
+        # the lines with digits, without what was found, from the first search on that needs them
+        lines: TextPieces | None = None
         for phase, search in self._searches:
             buffers = written if search == _LABELLED else view
             kinds = [
@@ -225,59 +239,64 @@ class PatternFinder:
                 for kind in self._searched_kinds.values()
                 if kind.phase == phase and kind.name not in excluded_kinds
             ]
-            if not kinds:
-                continue
-            if landmarks := "|".join(filter(None, (kind.landmarks for kind in kinds))):
-                assert digit_lines is not None, "a phase with landmarks comes after one of numbers"
-                low, high = self._find_landmarks(digit_lines, phase, landmarks)
-                if not len(low):
-                    continue
-                pieces = TextPieces.around_spans(buffers, low, high)
-                searched = pieces.mask_spans(*spans.locate(buffers))
-            elif not all(kind.digit_lines_only for kind in kinds):
-                pieces, searched = None, _blank_out_spans(buffers, *spans.locate(buffers))
-            elif pieces is None:
+            landmarks = "|".join(filter(None, (kind.landmarks for kind in kinds)))
+            in_lines = landmarks or all(kind.digit_lines_only for kind in kinds)
+            if lines is None and (search == _BEHIND_LABELS or in_lines):
                 starts, stops = spans.locate(buffers)
                 order = np.argsort(starts, kind="stable")
-                digit_lines = pieces = find_digit_lines(buffers, starts[order], stops[order])
-                searched = pieces.buffers
-            low, high = (
-                _find_embedded_matches(searched, kinds)
-                if search == _EMBEDDED
-                else _find_labelled_matches(searched, kinds)
-                if search == _LABELLED
-                else _find_tokens(searched, kinds)
-                if search == _TOKENS
-                else self._find_matches(searched, phase, kinds)
-            )
-            starts, stops = (
-                (low, high)
-                if pieces is None
-                else (pieces.to_column(low), pieces.to_column(high - 1) + 1)
-            )
-            text_no = np.searchsorted(buffers.offsets, starts, side="right") - 1
-            match_counts += np.bincount(text_no, minlength=len(match_counts))
-            if (is_over := match_counts > max_matches).any():
-                rest = ~is_over[text_no]
-                low, high, starts, stops, text_no = (
-                    column[rest] for column in (low, high, starts, stops, text_no)
+                lines = find_digit_lines(buffers, starts[order], stops[order])
+            if search == _BEHIND_LABELS:
+                if self._labels.is_empty or excluded_kinds:  # inside of a value is no other label
+                    continue
+                assert lines is not None
+                found = self._search_behind_labels(buffers, lines, headers)
+                match_counts += np.bincount(found.text_no, minlength=len(match_counts))
+            elif kinds:
+                pieces = lines if in_lines else None
+                if landmarks:
+                    assert lines is not None
+                    low, high = self._find_landmarks(lines, phase, landmarks)
+                    if not len(low):
+                        continue
+                    pieces = TextPieces.around_spans(buffers, low, high)
+                    pieces = replace(pieces, buffers=pieces.mask_spans(*spans.locate(buffers)))
+                searched = (
+                    _blank_out_spans(buffers, *spans.locate(buffers))
+                    if pieces is None
+                    else pieces.buffers
                 )
-            found, candidate_no = self._resolve_candidates(
-                buffers,
-                text_no,
-                starts,
-                stops,
-                Sections(np.full(len(starts), -1, np.int32), [])
-                if headers is None
-                else headers.find_sections(text_no, starts),
-                None if text_counts is None else text_counts[text_no],
-                phase=phase,
-                is_labelled=search == _LABELLED,
-            )
-            if pieces is not None and (phase, search) != self._searches[-1]:
-                shift = (low - starts)[candidate_no]
-                starts, stops = found.locate(buffers)
-                searched = _blank_out_spans(searched, starts + shift, stops + shift)
+                low, high = (
+                    _find_embedded_matches(searched, kinds)
+                    if search == _EMBEDDED
+                    else _find_labelled_matches(searched, kinds)
+                    if search == _LABELLED
+                    else _find_tokens(searched, kinds)
+                    if search == _TOKENS
+                    else self._find_matches(searched, phase, kinds)
+                )
+                if pieces is not None:
+                    low, high = pieces.to_column(low), pieces.to_column(high - 1) + 1
+                text_no = np.searchsorted(buffers.offsets, low, side="right") - 1
+                match_counts += np.bincount(text_no, minlength=len(match_counts))
+                if (is_over := match_counts > max_matches).any():
+                    rest = ~is_over[text_no]
+                    low, high, text_no = low[rest], high[rest], text_no[rest]
+                found = self._resolve_candidates(
+                    buffers,
+                    text_no,
+                    low,
+                    high,
+                    Sections(np.full(len(low), -1, np.int32), [])
+                    if headers is None
+                    else headers.find_sections(text_no, low),
+                    None if text_counts is None else text_counts[text_no],
+                    phase=phase,
+                    is_labelled=search == _LABELLED,
+                )
+            else:
+                continue
+            if lines is not None and (phase, search) != self._searches[-1]:
+                lines = replace(lines, buffers=lines.mask_spans(*found.locate(buffers)))
             spans = SpanTable.join([spans, found])
         return replace(spans, match_counts=match_counts)
 
@@ -343,6 +362,44 @@ class PatternFinder:
         order = np.argsort(low, kind="stable")
         return low[order], high[order]
 
+    def _search_behind_labels(
+        self, buffers: TextBuffers, lines: TextPieces, headers: HeaderBlocks | None
+    ) -> SpanTable:
+        """Searches the values behind labels, on the same line or alone on the next one. `lines`
+        have the lines with digits, without what earlier phases found."""
+        found = [
+            self._find_behind_labels(pieces)
+            for pieces in (find_values_below_labels(buffers, lines), lines)
+        ]
+        start, end, kind = (np.concatenate(columns) for columns in zip(*found, strict=True))
+        _, rows = np.unique(start, return_index=True)
+        # not where a label is inside the value of an earlier one
+        rows = rows[start[rows] >= np.maximum.accumulate(np.concatenate([[0], end[rows]]))[:-1]]
+        start, end, kind = start[rows], end[rows], kind[rows]
+        text_no = np.searchsorted(buffers.offsets, start, side="right") - 1
+        sections = (
+            Sections(np.full(len(start), -1, np.int32), [])
+            if headers is None
+            else headers.find_sections(text_no, start)
+        )
+        return self._resolve_candidates(
+            buffers, text_no, start, end, sections, kinds=kind, phase=labelled_forms.PHASE
+        )
+
+    def _find_behind_labels(self, pieces: TextPieces) -> tuple[I64, I64, I64]:
+        """Returns start and end byte and kind of each value behind a label in the pieces."""
+        texts = pieces.buffers
+        low, high = run_in_regex_thread("labels", find_matches, texts, self._labels.pattern)
+        piece = np.searchsorted(pieces.piece_starts, low, side="right") - 1
+        stop = np.append(pieces.piece_starts, len(texts.data) + 1)[piece + 1] - 1
+        stop = _move_to_characters(texts, np.minimum(stop, high + _MAX_BYTES_BEHIND_LABEL), high)
+        behind = pl.Series(slice_spans(texts, high, stop), dtype=pl.String)
+        labels = pl.Series(slice_spans(texts, low, high), dtype=pl.String)
+        found = self._labels.decide(labels, behind)
+        row = found["row"].to_numpy()
+        start = pieces.to_column(high[row]) + found["start"].to_numpy()
+        return start, start + found["size"].to_numpy(), found["kind"].to_numpy()
+
     def _resolve_candidates(
         self,
         buffers: TextBuffers,
@@ -352,27 +409,33 @@ class PatternFinder:
         sections: Sections,
         weights: I64 | None = None,
         *,
+        kinds: I64 | None = None,
         phase: int,
         is_labelled: bool = False,
-    ) -> tuple[SpanTable, I64]:
+    ) -> SpanTable:
         """Assigns a kind to each candidate, or drops it; decided once per distinct (value,
-        bracketed, field). Returns the spans, and the candidate of each. `weights` is how often each
+        bracketed, field), unless `kinds` has the kind of each. `weights` is how often each
         candidate counts in `skipped`."""
         no_spans = SpanTable.no_spans(len(buffers.lengths))
         if not len(starts):
-            return no_spans, np.empty(0, np.int64)
+            return no_spans
         bracketed = (buffers.data[starts] == _LESS_THAN) & (buffers.data[ends - 1] == _GREATER_THAN)
         starts, ends = starts + bracketed, ends - bracketed
         field_flags = sections.is_id_field * ID_FIELD + sections.is_address_field * ADDRESS_FIELD
-        marks = bracketed * BRACKETED + field_flags
+        marks = bracketed * BRACKETED + field_flags if kinds is None else kinds
         row, first = number_marked_texts(buffers.data, starts, ends, marks)
         candidates = _DistinctCandidates(
             TextBuffers.from_array(slice_spans(buffers, starts[first], ends[first])),
             marks[first].astype(np.uint8),
         )
-        (kind, cut_before, cut_after, reasons), form = self._assign_kinds(
-            candidates, phase, is_labelled
-        )
+        if kinds is None:
+            (kind, cut_before, cut_after, reasons), form = self._assign_kinds(
+                candidates, phase, is_labelled
+            )
+        else:
+            kind, form = kinds[first].astype(np.int32), np.full(len(first), -1, np.int64)
+            reasons = dict[tuple[int, str], I64]()
+            cut_before = cut_after = np.zeros(len(first), np.int64)
         skipped: dict[tuple[int, str], int] = {}
         if reasons:
             counts = np.bincount(row, weights, minlength=len(first))
@@ -427,7 +490,7 @@ class PatternFinder:
                 ends[~bad],
                 value_no[~bad],
             )
-        spans = replace(
+        return replace(
             no_spans,
             text_no=text_no,
             start_byte=starts - buffers.offsets[text_no],
@@ -440,7 +503,6 @@ class PatternFinder:
             section_names=tuple(sections.section_names),
             skipped=skipped,
         )
-        return spans, keep
 
     def _lacks_context(
         self,
@@ -512,12 +574,8 @@ class PatternFinder:
         rows, reasons = np.flatnonzero(form < 0), dict[tuple[int, str], I64]()
         if len(rows):
             others = candidates.take(rows)
-            kind[rows], cut_before[rows], cut_after[rows], rejected = run_in_regex_thread(
-                f"labelled {phase}" if is_labelled else f"kinds {phase}",
-                self._assign_kinds_by_rules,
-                others,
-                phase,
-                is_labelled,
+            kind[rows], cut_before[rows], cut_after[rows], rejected = self._assign_kinds_by_rules(
+                others, phase, is_labelled
             )
             reasons = {
                 kind_and_reason: rows[rejected_rows]
@@ -549,11 +607,14 @@ class PatternFinder:
             rows = np.flatnonzero(is_open & can_begin)
             if not len(rows) or (is_labelled and accepts_labelled is None):
                 continue
+            thread = f"labelled {phase}"
+            if not is_labelled:
+                thread = f"kinds {phase} {kind_no // _KINDS_PER_THREAD}"
             part = frame if len(rows) == frame.height else frame[rows]
             is_value = (
-                candidate_kind.is_value(part)
+                run_in_regex_thread(thread, candidate_kind.is_value, part)
                 if accepts_labelled is None
-                else accepts_labelled(part["value"])
+                else run_in_regex_thread(thread, accepts_labelled, part["value"])
             )
             rows = rows[is_value.to_numpy()]
             if not len(rows):
@@ -562,8 +623,11 @@ class PatternFinder:
                 candidate_kind.prefix_pattern is not None
                 or candidate_kind.suffix_pattern is not None
             ):
-                before, after = _measure_prefix_and_suffix(
-                    candidate_kind, frame["value"].gather(rows)
+                before, after = run_in_regex_thread(
+                    thread,
+                    _measure_prefix_and_suffix,
+                    candidate_kind,
+                    frame["value"].gather(rows),
                 )
             else:
                 before = after = np.zeros(len(rows), np.int64)
@@ -799,7 +863,7 @@ def _find_tokens(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64, I64]:
 def _find_labelled_matches(buffers: TextBuffers, kinds: list[Kind]) -> tuple[I64, I64]:
     """Returns start and end byte of every leftmost match of the kinds' `labelled`, in the lines
     with one of its literals and the line after each."""
-    labelled = [kind.labelled for kind in kinds if kind.labelled]
+    labelled = [kind.labelled_text for kind in kinds if kind.labelled_text]
     found, _, _ = find_runs(buffers, _build_anchor_table(labelled))
     text = np.searchsorted(buffers.offsets, found, side="right") - 1
     feeds = np.concatenate(([-1], np.flatnonzero(buffers.data == _LINE_FEED), [len(buffers.data)]))
@@ -871,6 +935,14 @@ def _blank_out_spans(buffers: TextBuffers, starts: I64, ends: I64) -> TextBuffer
     data = buffers.data.copy()
     data[expand_ranges(starts, ends)] = MASKED_BYTE
     return TextBuffers(data, buffers.offsets)
+
+
+def _move_to_characters(buffers: TextBuffers, offsets: I64, lowest: I64) -> I64:
+    """The offsets, each moved back to where a character begins, but not below its `lowest`."""
+    for _ in range(3):  # a character has up to three continuation bytes
+        data = buffers.data[np.minimum(offsets, len(buffers.data) - 1)]
+        offsets = offsets - ((offsets > lowest) & (offsets < len(buffers.data)) & (data >> 6 == 2))
+    return offsets
 
 
 def _cut_windows(buffers: TextBuffers, starts: I64, ends: I64) -> pl.Series:

@@ -1,16 +1,38 @@
-"""Numbers of bank accounts and banks without a check of their own (account and routing numbers),
-reported from a user's list or by a model; there is no pattern. International account numbers are
-IBAN_CODE. Normalised form and surrogates: as for ID_NUMBER."""
+"""Numbers of bank accounts and banks behind their labels, from a user's list or from a model:
+account numbers, routing numbers of the US (with their check digit), sort codes, SWIFT codes and
+national forms (IFSC, BSB, CLABE, CBU). International account numbers are IBAN_CODE. Normalised
+form and surrogates: as for ID_NUMBER."""
 
 from __future__ import annotations
 
-from sanitize.kinds.id_number import is_distinctive, make_surrogates, normalise_number
-from sanitize.kinds.kind import Kind
+from sanitize.kinds.document_numbers import (
+    has_digits,
+    is_routing_number,
+    make_form,
+    make_labelled_kind,
+)
 
-KIND = Kind(
+KIND = make_labelled_kind(
     name="BANK_ACCOUNT",
-    about="a number of a bank account or bank, from a list or a model",
+    about="a number of a bank account or bank",
     category="financial",
+    forms=(
+        make_form("routing|aba|aba routing|rtn", "", "[0-9]{9}", is_routing_number),
+        make_form(
+            "swift|bic|swift code|bic code|swift/bic", "", "[A-Z]{6}[A-Z0-9]{2}(?:[A-Z0-9]{3})?"
+        ),
+        make_form("upi|upi id|vpa", "", "[a-z0-9._-]{2,64}@[a-z]{2,20}"),
+        make_form("sort code|sortcode|bsb", "", "[0-9]{2,3}[ -]?[0-9]{2,3}(?:[ -]?[0-9]{2})?"),
+        make_form(
+            "account|acct|a/c|bank account|checking account|savings account|clabe|cbu|konto|"
+            "kontonummer|konto-nr|konto-nr.|blz|bankleitzahl|n° de compte|numéro de compte|compte|"
+            "cuenta|número de cuenta|conto|conto corrente|conta|rekening|rekeningnummer|"
+            "numer konta|счет|р/с|口座番号|银行账号",
+            "",
+            "[A-Z]{0,4}-?[0-9](?:[ -]?[0-9]){4,21}",
+            has_digits(5),
+        ),
+    ),
     field_names=tuple(
         (
             "bank account|bank account number|bank account no|account number|account no|"
@@ -19,9 +41,6 @@ KIND = Kind(
             "numero da conta|conto corrente|numero di conto|rekeningnummer|bankrekening|"
             "numer konta|numer rachunku|银行账号|銀行帳號|银行卡号|口座番号|銀行口座"
         ).split("|")
-    ),
-    accepts_in_field=lambda values: values.str.contains(
-        r"\A(?:[A-Z]{2}[0-9]{2} ?)?[0-9](?:[ -]?[0-9A-Z]){3,33}\z"
     ),
     aliases=(
         *(
@@ -35,11 +54,7 @@ KIND = Kind(
         ),
         *("BANK_ROUTING_NUMBER", "SORT_CODE"),
     ),
-    pattern="",
-    normalise=normalise_number,
-    make_surrogates=make_surrogates,
-    is_distinctive=is_distinctive,
-    rank=94,
+    rank=60,
     hits=(
         ("account 000123456789, routing", "000123456789"),
         ("acct. 12-3456-7890", "12-3456-7890"),

@@ -13,9 +13,7 @@ Months may have their German, French, Spanish, Italian, Portuguese, Dutch or Pol
 is not a date. Short weekdays are reported after `on`, `by`, `next` and similar words. A line may
 break after the comma of a weekday, and in a date that has a year or an ending such as `7th`.
 
-Dates of birth are not a kind of their own: only the words around them distinguish them from other
-dates, a span has one kind, and a corpus from which only dates of birth are removed still reveals
-them through its other dates.
+Dates of birth behind their labels are DATE_OF_BIRTH where a plan does not look for dates.
 """
 
 from __future__ import annotations
@@ -984,13 +982,11 @@ KIND = Kind(
     field_names=tuple(
         (
             "date|dates|time|times|timestamp|timestamps|datetime|date time|created|"
-            "created at|updated|updated at|modified|modified at|year|month|day|dob|"
-            "date of birth|birth date|birthdate|birthday|geburtsdatum|datum|"
-            "date de naissance|fecha|fecha de nacimiento|data|data de nascimento|"
-            "data di nascita|geboortedatum|data urodzenia|日期|出生日期|日付|生年月日|"
+            "created at|updated|updated at|modified|modified at|year|month|day|datum|"
+            "fecha|data|日期|日付|"
             "submitted at|posted at|published|published at|opened at|closed at|merged at|"
             "resolved at|started at|ended at|deleted at|sent at|received at|joined|joined at|"
-            "last login|last seen|born on|modified on|created on|updated on"
+            "last login|last seen|modified on|created on|updated on"
         ).split("|")
     ),
     aliases=(
@@ -998,7 +994,6 @@ KIND = Kind(
         "TIME",
         "DOB",
         "DATEOFBIRTH",
-        "DATE_OF_BIRTH",
     ),
     pattern=_PATTERN,
     prefix_pattern=_DATE_LABEL,

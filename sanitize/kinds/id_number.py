@@ -39,18 +39,16 @@ KIND = Kind(
     aliases=(
         *(
             "PASSPORT",
-            "PASSPORT_NUMBER",
             "PASSPORTNUM",
             "PASSPORTNUMBER",
             "DRIVERS_LICENSE",
             "DRIVER_LICENSE",
             "DRIVERLICENSENUM",
         ),
-        *("GOVERNMENT_ID", "GOVERNMENTID", "NATIONAL_ID", "IDCARDNUM", "ID_NUM", "IDNUM"),
+        *("GOVERNMENT_ID", "GOVERNMENTID", "IDCARDNUM", "ID_NUM", "IDNUM"),
         *(
             "TAX_ID",
             "TAXNUM",
-            "TAX_NUMBER",
             "VEHICLEVIN",
             "VEHICLEVRM",
             "MEDICALRECORD",

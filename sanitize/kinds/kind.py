@@ -79,6 +79,7 @@ RANK_RANGES: tuple[tuple[tuple[int, ...], int, int, str], ...] = (
     ),
     ((4,), 85, 85, "postal addresses: what all other kinds left"),
     ((1,), 90, 99, "kinds without a pattern, which other finders report"),
+    ((4,), 60, 89, "numbers that a label beside them names"),
 )
 # common names of a country -> its ISO 3166 code
 _COUNTRY_ALIASES = {
@@ -96,6 +97,7 @@ _SUPPORT_MODULES = (
     "east_asian_names",
     "issuer_formats",
     "labelled_secrets",
+    "labelled_forms",
     "pattern_check",
     "phone_labels",
     "plain_forms",
@@ -138,6 +140,22 @@ class Alternative:
     def is_conditional(self) -> bool:
         """Whether the alternative is searched in some texts only."""
         return bool(self.literals or self.conditions)
+
+
+@dataclass(frozen=True, kw_only=True)
+class LabelledForm:
+    """A form of values that a label before them names (see sanitize/kinds/labelled_forms.py).
+
+    labels     Words in lower case that name the value, alone or with a word for number behind them.
+    number_labels   Words that name it only with a word for number behind them: `case`.
+    pattern    What is a value, from end to end, in any letter case; without capturing groups.
+    check      True for each of the values that is valid.
+    """
+
+    labels: tuple[str, ...] = ()
+    number_labels: tuple[str, ...] = ()
+    pattern: str
+    check: Callable[[pl.Series], pl.Series] | None = None
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -233,11 +251,11 @@ class Kind:
     tokens     Further values of this kind that are one run of bytes (see `anchors`) with one of the
                alternative's literals. They are searched in the text that `pattern` left, in such
                runs only, so that a hundred forms do not slow the search of `pattern` down.
-    labelled   Values without a form of their own, with the words that show them (`password: ...`),
+    labelled_text   Values without a form of their own, with the words that show them (`password: ...`),
                as an alternative with literals. They are searched in the text that the kinds of the
                phase left, in lines with a literal and the line after each, so that such words hide
                no value of another kind. `prefix_pattern` and `suffix_pattern` cut the words off.
-    accepts_labelled   Which matches of `labelled` are values of this kind: a boolean column, from a
+    accepts_labelled   Which matches of `labelled_text` are values of this kind: a boolean column, from a
                        column of matches.
     plain_forms   The forms of most values, about which a compiled loop decides instead of
                   `accepts`, `check`, `needs_context` and
@@ -276,6 +294,7 @@ class Kind:
                that are searched for values of other kinds.
     country    Two letters (ISO 3166) for a national identifier, which is searched only where a plan
                names its country; else None.
+    labelled_forms   Forms of values that are found behind their labels, whatever `pattern` finds.
     opt_in     Searched only where a plan names the kind: it is frequent, reveals little about a
                person by itself, and would slow down every plan.
     """
@@ -309,7 +328,7 @@ class Kind:
     make_variants: Callable[[pl.Series, Draws, I64], pl.Series] | None = None
     embedded_pattern: str | None = None
     tokens: Alternative | None = None
-    labelled: Alternative | None = None
+    labelled_text: Alternative | None = None
     accepts_labelled: Callable[[pl.Series], pl.Series] | None = None
     plain_forms: tuple[PlainForm, ...] = ()
     alternatives: tuple[Alternative, ...] = ()
@@ -322,17 +341,23 @@ class Kind:
     atomic: bool = False
     find_opaque_parts: Callable[[pl.Series], Iterable[tuple[int, int, int]]] | None = None
     country: str | None = None
+    labelled_forms: tuple[LabelledForm, ...] = ()
     opt_in: bool = False
 
     def __repr__(self) -> str:
         return f"Kind({self.name}: {self.about})"
 
     @property
+    def has_pattern(self) -> bool:
+        """Whether the finder `patterns` finds values of this kind."""
+        return bool(self.pattern or (self.labelled_forms and self.country is None))
+
+    @property
     def searched_when(self) -> str:
         """When this kind is searched, in a few words for the user."""
         if self.country is not None:
             return f"where find.countries names {self.country}"
-        if not self.pattern:
+        if not self.has_pattern:
             return "by other finders than patterns"
         return "where find.kinds names it" if self.opt_in else "always"
 
@@ -423,23 +448,27 @@ def builtin_kinds() -> dict[str, Kind]:
         for module in pkgutil.iter_modules(package.__path__)
         if module.name not in _SUPPORT_MODULES and not module.ispkg
     ]
-    found: list[Kind] = [importlib.import_module(f"sanitize.kinds.{name}").KIND for name in names]
-    for country in known_countries():
-        found += importlib.import_module(f"sanitize.kinds.countries.{country.lower()}").KINDS
+    found: list[Kind] = []
+    for name in names:
+        module = importlib.import_module(f"sanitize.kinds.{name}")
+        found += module.KINDS if hasattr(module, "KINDS") else [module.KIND]
+    found += national_kinds()
     return {kind.name: kind for kind in sorted(found, key=lambda kind: (kind.rank, kind.name))}
+
+
+@functools.cache
+def national_kinds() -> tuple[Kind, ...]:
+    """The identifiers of all countries."""
+    package = importlib.import_module("sanitize.kinds.countries")
+    names = sorted(module.name for module in pkgutil.iter_modules(package.__path__))
+    modules = [importlib.import_module(f"sanitize.kinds.countries.{name}") for name in names]
+    return tuple(kind for module in modules for kind in getattr(module, "KINDS", ()))
 
 
 @functools.cache
 def known_countries() -> tuple[str, ...]:
     """The countries whose identifiers are known, as two-letter codes (ISO 3166)."""
-    package = importlib.import_module("sanitize.kinds.countries")
-    return tuple(
-        sorted(
-            module.name.upper()
-            for module in pkgutil.iter_modules(package.__path__)
-            if len(module.name) == 2
-        )
-    )
+    return tuple(sorted({kind.country for kind in builtin_kinds().values() if kind.country}))
 
 
 def get_kind(name: str) -> Kind:

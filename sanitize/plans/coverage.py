@@ -42,10 +42,7 @@ CATEGORY_ORDER = (
 # category -> what people expect of it and no pattern finds, where a plan looks in this category
 # for kinds with patterns alone, and where it also has kinds of its own, a list or a model
 _WITHOUT_PATTERN = {
-    "identifier": (
-        "numbers of records, customers, members, vehicles and devices",
-        "numbers that no word beside them labels",
-    ),
+    "identifier": ("", "numbers that no word beside them labels"),
 }
 
 COVERAGE_HEADER = ("category", "looked for", "what becomes of it", "editor", "stays")
@@ -230,10 +227,16 @@ def describe_not_looked_for(coverage: Sequence[CategoryCoverage]) -> list[str]:
 
 
 def _has_kinds_of_others(row: CategoryCoverage) -> bool:
-    """True if kinds that the plan defines, or kinds of a list or a model, are looked for."""
+    """True if kinds that the plan defines, kinds of a list or a model, or numbers with labels are
+    looked for."""
     builtin = builtin_kinds()
     looked_for = list_looked_for([row])
-    return any(kind not in builtin or not builtin[kind].pattern for kind in looked_for)
+    return any(
+        kind not in builtin
+        or not builtin[kind].has_pattern
+        or (builtin[kind].labelled_forms and row.category == "identifier")
+        for kind in looked_for
+    )
 
 
 def list_models(plan: Plan) -> list[str]:

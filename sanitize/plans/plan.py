@@ -863,7 +863,7 @@ def find_kinds_without_finder(kinds: Sequence[str], finders: Sequence[Finder]) -
     """The kinds without a pattern that none of the finders can find."""
     other_finders = [finder for finder in finders if finder.use != "patterns"]
     without_pattern = [
-        kind for kind in kinds if kind in builtin_kinds() and not builtin_kinds()[kind].pattern
+        kind for kind in kinds if kind in builtin_kinds() and not builtin_kinds()[kind].has_pattern
     ]
     return [
         kind
@@ -948,7 +948,7 @@ def _add_finder(source: dict[str, Any], entry: str, location: str) -> None:
         kind = builtin_kinds().get(name)
         if (
             kind is not None
-            and not kind.pattern
+            and not kind.has_pattern
             and name not in kinds
             and decided & {name, kind.category, "*"}
         ):

@@ -25,6 +25,12 @@ _BYTES_PER_PIECE = 128  # of a column, at first: room for so many pieces is rese
 # and the part behind one
 _BYTES_BEFORE_LANDMARK, _BYTES_AFTER_LANDMARK = 160, 320
 _MAX_LITERALS = (1 << 16) - 2  # their numbers, from 1, fit into two bytes
+_TAB, _LINE_FEED, _BLANK, _MAX_LABEL_BYTES = (
+    9,
+    10,
+    32,
+    64,
+)  # of a line that is a label, and of a value alone on a line
 _RARE_BYTES = b"0123456789!#$%&*+/:;<=>?@JKQVXYZ[\\]^_`jqxz{|}~"  # bytes that text has few of
 
 
@@ -75,6 +81,12 @@ class TextPieces:
         data[expand_ranges(low, high)] = MASKED_BYTE
         return TextBuffers(data, self.buffers.offsets)
 
+    def ends_in_column(self) -> I64:
+        """Where each piece ends in the column's bytes."""
+        stops = np.append(self.piece_starts, len(self.buffers.data))[1:]
+        ends: I64 = self.column_starts + stops - self.piece_starts - 1
+        return ends
+
     def to_column(self, piece_offsets: I64) -> I64:
         """Converts ascending byte offsets in `buffers` to byte offsets in the column."""
         piece = np.searchsorted(self.piece_starts, piece_offsets, side="right") - 1
@@ -109,6 +121,31 @@ def find_digit_lines(buffers: TextBuffers, excluded_starts: I64, excluded_ends: 
         ),
     )
     return TextPieces.from_spans(buffers, starts, ends)
+
+
+def find_values_below_labels(buffers: TextBuffers, lines: TextPieces) -> TextPieces:
+    """The pieces that are lines of one word, each with the line above it, which may be the label of
+    a number.
+
+    # lines ["Passport", "K1234567", "of 12"] -> pieces ["Passport\\nK1234567"]
+    """
+    starts, ends, data = lines.column_starts, lines.ends_in_column(), buffers.data
+    is_short = ends - starts <= _MAX_LABEL_BYTES
+    rows = np.flatnonzero(is_short & (data[starts - 1] == _LINE_FEED) & (starts > 0))
+    starts, ends = starts[rows], ends[rows]
+    if len(rows):
+        line_bytes = data[expand_ranges(starts, ends)]
+        is_blank = (line_bytes == _BLANK) | (line_bytes == _TAB)
+        is_word = np.add.reduceat(is_blank, np.cumsum(ends - starts) - (ends - starts)) == 0
+        starts, ends = starts[is_word], ends[is_word]
+    above = starts
+    if len(starts):
+        feeds = np.concatenate([[-1], np.flatnonzero(data == _LINE_FEED)])
+        above = feeds[np.searchsorted(feeds, starts - 1) - 1] + 1
+        text_starts = buffers.offsets[np.searchsorted(buffers.offsets, starts, side="right") - 1]
+        above = np.maximum(above, text_starts)
+    is_label = (above < starts) & (starts - above <= _MAX_LABEL_BYTES)
+    return TextPieces.from_spans(buffers, above[is_label], ends[is_label])
 
 
 def find_words(buffers: TextBuffers) -> TextPieces:

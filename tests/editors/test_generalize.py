@@ -60,7 +60,7 @@ def test_the_plan_strict() -> None:
 
 SENTENCES = [  # a number and what shows its class; without it the number stays
     ("RECORD_NUMBER", "MRN {}", "00412-8841"),
-    ("ACCOUNT_NUMBER", "account no. {}", "000123456789"),
+    ("BANK_ACCOUNT", "account no. {}", "000123456789"),
     ("LICENSE_NUMBER", "driver's license {}", "D1234567"),
     ("VEHICLE_ID", "VIN: {}", "1HGCM82633A004352"),
     ("DEVICE_ID", "serial number {}", "C02XK1234"),

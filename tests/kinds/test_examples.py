@@ -126,7 +126,9 @@ def test_hits_are_found_and_near_misses_are_not(kind: Kind, tmp_path: Path) -> N
         [list(hit[1:]) for hit in kind.hits],
     )
     found = (
-        find_by_pattern(kind, texts) if kind.pattern else find_known_values(kind, texts, tmp_path)
+        find_by_pattern(kind, texts)
+        if kind.has_pattern
+        else find_known_values(kind, texts, tmp_path)
     )
     assert dict(zip(texts, found, strict=True)) == dict(
         zip(texts, expected + [[]] * len(kind.near_misses), strict=True)

@@ -28,7 +28,7 @@ SHIPPED_PLANS: dict[str, dict[str, tuple[str, int] | None]] = {
     "rmft": {"contact": RMFT, "IP_ADDRESS": RMFT, "resource": None, "*": REDACTED},
     "surrogates": {"*": ("rmft", 0)},
     "redact": {"*": REDACTED},
-    "pseudonymize": {"account": REDACTED, "*": ("pseudonymize", 0)},
+    "pseudonymize": {"account": REDACTED, "demographic": REDACTED, "*": ("pseudonymize", 0)},
     "strict": {"time": ("generalize", 0), "demographic": ("generalize", 0), "*": REDACTED},
     "baseline": {"*": None},
     "dp_mlm": {"*": ("dp_mlm", 0)},
@@ -42,19 +42,29 @@ SHIPPED_PLANS: dict[str, dict[str, tuple[str, int] | None]] = {
     },
 }
 # the kinds beyond the default ones that a shipped plan looks for
+PEOPLE_KINDS = {"PERSON", "USER_NAME", "USER_AT_HOST", "BANK_ACCOUNT", "STREET_ADDRESS"}
+LABELLED_KINDS = {
+    "COORDINATES",
+    "DATE_OF_BIRTH",
+    "IDENTITY_CARD",
+    "INSURANCE_NUMBER",
+    "LICENSE_NUMBER",
+    "NATIONAL_ID",
+    "PASSPORT_NUMBER",
+    "RECORD_NUMBER",
+    "TAX_NUMBER",
+    "VEHICLE_ID",
+}
 NAME_KINDS = {
     "names": {"PERSON"},
-    **dict.fromkeys(
-        ("redact", "surrogates", "pseudonymize"),
-        {"PERSON", "USER_NAME", "USER_AT_HOST", "BANK_ACCOUNT", "STREET_ADDRESS"},
-    ),
+    "surrogates": PEOPLE_KINDS,
+    "redact": PEOPLE_KINDS | LABELLED_KINDS,
+    "pseudonymize": PEOPLE_KINDS | LABELLED_KINDS,
 }
 NAME_KINDS["strict"] = {
-    "PERSON",
-    "USER_NAME",
-    "USER_AT_HOST",
-    "BANK_ACCOUNT",
-    "STREET_ADDRESS",
+    *PEOPLE_KINDS,
+    *LABELLED_KINDS,
+    "DEVICE_ID",
     "DATE_TIME",
     "AGE",
     *(custom.name for custom in load_plan("strict").custom_kinds),
@@ -479,7 +489,7 @@ def test_groups_of_found_kinds(tmp_path: Path) -> None:
     possible = {
         name: kind
         for name, kind in builtin_kinds().items()
-        if kind.pattern and kind.country in (None, "DE")
+        if kind.has_pattern and kind.country in (None, "DE")
     }
     assert found('kinds = ["default", "DE_TAX_ID"]') == {*KINDS, "DE_TAX_ID"} and {
         "DE_TAX_ID",
@@ -493,7 +503,7 @@ def test_groups_of_found_kinds(tmp_path: Path) -> None:
     finders = 'finders = ["patterns", "names", "known"]'
     assert found(f'kinds = ["person", "organization"]\n{finders}', "") == {"PERSON", "ORGANIZATION"}
     # a kind that only a list finds counts where its category has no other one
-    assert found(f'kinds = ["place"]\n{finders}', "") == {"STREET_ADDRESS"}
+    assert found(f'kinds = ["place"]\n{finders}', "") == {"STREET_ADDRESS", "COORDINATES"}
 
 
 @pytest.mark.parametrize("kinds", ["default", "contact", "US_SSN"])

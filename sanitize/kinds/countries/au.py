@@ -6,7 +6,6 @@ from __future__ import annotations
 from sanitize.array_types import U8, Mask
 from sanitize.kinds.countries.national_id import (
     character_values,
-    label_pattern,
     make_national_id,
     weighted_sum,
 )
@@ -32,7 +31,7 @@ KINDS = (
         country="AU",
         bare_pattern="[0-9]{3} [0-9]{3} [0-9]{3}",
         labelled_pattern="[0-9]{9}|[0-9]{3}[ -][0-9]{3}[ -][0-9]{3}",
-        label=label_pattern("TFN", "Tax file"),
+        labels=("TFN", "Tax file"),
         is_valid=_is_tfn,
         alphabets=[DIGITS] * 9,
         check_length=1,
@@ -52,7 +51,7 @@ KINDS = (
         country="AU",
         bare_pattern="[2-6][0-9]{3} [0-9]{5} [0-9]|[2-6][0-9]{3}-[0-9]{5}-[0-9]",
         labelled_pattern="[2-6][0-9]{9}",
-        label=label_pattern("Medicare", "Medicare card"),
+        labels=("Medicare", "Medicare card"),
         is_valid=_is_medicare,
         alphabets=[b"23456", *[DIGITS] * 8, b"123456789"],
         check_length=2,

@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from sanitize.array_types import I64, U8, Mask
-from sanitize.kinds.countries.national_id import label_pattern, make_national_id
+from sanitize.kinds.countries.national_id import make_national_id
 from sanitize.kinds.kind import CAPITALS, DIGITS
 
 
@@ -43,7 +43,7 @@ KINDS = (
         country="BR",
         bare_pattern="[0-9]{3}[.][0-9]{3}[.][0-9]{3}-[0-9]{2}",
         labelled_pattern="[0-9]{9}-?[0-9]{2}",
-        label=label_pattern("CPF"),
+        labels=("CPF",),
         is_valid=_is_cpf,
         alphabets=[DIGITS] * 11,
         check_length=2,
@@ -63,7 +63,7 @@ KINDS = (
         country="BR",
         bare_pattern="[0-9A-Z]{2}[.][0-9A-Z]{3}[.][0-9A-Z]{3}/[0-9A-Z]{4}-[0-9]{2}",
         labelled_pattern="[0-9A-Z]{12}-?[0-9]{2}",
-        label=label_pattern("CNPJ"),
+        labels=("CNPJ",),
         is_valid=_is_cnpj,
         alphabets=[*[DIGITS] * 8, b"0", b"0", b"0", b"123456789", DIGITS, DIGITS],
         check_length=2,

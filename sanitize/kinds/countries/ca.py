@@ -3,7 +3,7 @@ to persons)."""
 
 from __future__ import annotations
 
-from sanitize.kinds.countries.national_id import label_pattern, make_national_id, passes_luhn
+from sanitize.kinds.countries.national_id import make_national_id, passes_luhn
 from sanitize.kinds.kind import DIGITS
 
 KINDS = (
@@ -13,7 +13,7 @@ KINDS = (
         country="CA",
         bare_pattern="[1-79][0-9]{2} [0-9]{3} [0-9]{3}|[1-79][0-9]{2}-[0-9]{3}-[0-9]{3}",
         labelled_pattern="[1-79][0-9]{8}",
-        label=label_pattern("SIN", "NAS", "Social Insurance"),
+        labels=("SIN", "NAS", "Social Insurance"),
         is_valid=passes_luhn,
         alphabets=[b"12345679", *[DIGITS] * 8],
         check_length=1,

@@ -31,6 +31,12 @@ KINDS = (
         about="a Chinese resident identity number",
         country="CN",
         bare_pattern="[1-8][0-9]{5}(?:19|20)[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01])[0-9]{3}[0-9Xx]",
+        further_labels=(
+            "身份证",
+            "身份证号",
+            "身份证号码",
+            "居民身份证",
+        ),
         is_valid=_is_valid,
         alphabets=[
             b"123456",

@@ -9,7 +9,6 @@ from sanitize.array_types import U8, Mask
 from sanitize.core.keys import Draws
 from sanitize.kinds.countries.national_id import (
     character_values,
-    label_pattern,
     make_national_id,
     passes_mod11_10,
 )
@@ -50,7 +49,7 @@ KINDS = (
         about="a German tax identification number",
         country="DE",
         bare_pattern="[1-9][0-9]{10}|[1-9][0-9](?: [0-9]{3}){3}",
-        label=label_pattern(
+        labels=(
             "Steuer-ID",
             "Steuer-IdNr.",
             "IdNr.",

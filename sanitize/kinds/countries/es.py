@@ -28,6 +28,10 @@ KINDS = (
         bare_pattern=(
             "[0-9]{8}[ -]?[A-HJ-NP-TV-Z]|[0-9]{2}[.][0-9]{3}[.][0-9]{3}[ -]?[A-HJ-NP-TV-Z]"
         ),
+        further_labels=(
+            "NIF",
+            "DNI",
+        ),
         is_valid=_is_valid,
         alphabets=[*[DIGITS] * 8, _CHECK_LETTERS],
         check_length=1,
@@ -44,6 +48,7 @@ KINDS = (
         about="a Spanish identity number of a foreigner",
         country="ES",
         bare_pattern="[XYZ][ -]?[0-9]{7}[ -]?[A-HJ-NP-TV-Z]",
+        further_labels=("NIE",),
         is_valid=_is_valid,
         alphabets=[b"XYZ", *[DIGITS] * 7, _CHECK_LETTERS],
         check_length=1,

@@ -34,6 +34,11 @@ KINDS = (
         about="a Finnish personal identity code",
         country="FI",
         bare_pattern="[0-3][0-9][01][0-9]{3}[-+A-FYXWVU][0-9]{3}[0-9A-FHJ-NPR-Y]",
+        further_labels=(
+            "Henkilötunnus",
+            "Hetu",
+            "Personbeteckning",
+        ),
         is_valid=_is_valid,
         alphabets=[
             b"0123",

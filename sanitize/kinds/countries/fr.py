@@ -43,6 +43,14 @@ KINDS = (
             "[1278] ?[0-9]{2} ?(?:0[1-9]|1[0-2]|[2-9][0-9]) ?(?:[0-9]{2}|2[AB]) ?[0-9]{3} ?[0-9]{3}"
             " ?[0-9]{2}"
         ),
+        further_labels=(
+            "Numéro de sécurité sociale",
+            "Sécurité sociale",
+            "N° sécu",
+            "NIR",
+            "INSEE",
+            "Sécu",
+        ),
         is_valid=_is_valid,
         alphabets=[b"12", DIGITS, DIGITS, b"01", DIGITS, b"12345678", DIGITS, *[DIGITS] * 8],
         check_length=2,

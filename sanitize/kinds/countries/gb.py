@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from sanitize.array_types import U8, Mask
-from sanitize.kinds.countries.national_id import label_pattern, make_national_id, weighted_sum
+from sanitize.kinds.countries.national_id import make_national_id, weighted_sum
 from sanitize.kinds.kind import DIGITS
 
 _FIRST_LETTERS, _SECOND_LETTERS = b"ABCEGHJKLMNOPRSTWXYZ", b"ABCEGHJKLMNPRSTWXYZ"
@@ -33,7 +33,7 @@ KINDS = (
         country="GB",
         bare_pattern="[0-9]{3} [0-9]{3} [0-9]{4}|[0-9]{3}-[0-9]{3}-[0-9]{4}",
         labelled_pattern="[0-9]{3}[ -]?[0-9]{3}[ -]?[0-9]{4}",
-        label=label_pattern("NHS"),
+        labels=("NHS",),
         phase=3,  # one in eleven telephone numbers passes the check
         is_valid=_is_nhs,
         alphabets=[DIGITS] * 10,
@@ -55,6 +55,11 @@ KINDS = (
         about="a British National Insurance number",
         country="GB",
         bare_pattern="[ABCEGHJ-PRSTW-Z][ABCEGHJ-NPRSTW-Z](?: ?[0-9]{2}){3} ?[A-D]",
+        further_labels=(
+            "National Insurance",
+            "NINO",
+            "NI",
+        ),
         is_valid=_is_nino,
         alphabets=[_FIRST_LETTERS, _SECOND_LETTERS, *[DIGITS] * 6, b"ABCD"],
         check_length=0,

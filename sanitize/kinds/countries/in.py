@@ -6,7 +6,7 @@ from __future__ import annotations
 import numpy as np
 
 from sanitize.array_types import U8, Mask
-from sanitize.kinds.countries.national_id import label_pattern, make_national_id, passes_verhoeff
+from sanitize.kinds.countries.national_id import make_national_id, passes_verhoeff
 from sanitize.kinds.kind import CAPITALS, DIGITS
 
 
@@ -19,9 +19,10 @@ KINDS = (
         name="IN_AADHAAR",
         about="an Indian Aadhaar number",
         country="IN",
-        bare_pattern="[2-9][0-9]{3} [0-9]{4} [0-9]{4}|[2-9][0-9]{3}-[0-9]{4}-[0-9]{4}",
+        bare_pattern="[2-9][0-9]{3} [0-9]{4} [0-9]{4}|[2-9][0-9]{3}[-:][0-9]{4}[-:][0-9]{4}",
         labelled_pattern="[2-9][0-9]{11}",
-        label=label_pattern("Aadhaar", "Aadhar", "UIDAI", "UID"),
+        labels=("Aadhaar", "Aadhar", "UIDAI", "UID"),
+        separators=b" ./-:",
         is_valid=passes_verhoeff,
         alphabets=[b"23456789", *[DIGITS] * 11],
         check_length=1,
@@ -40,6 +41,7 @@ KINDS = (
         about="an Indian permanent account number",
         country="IN",
         bare_pattern="[A-Z]{3}[ABCFGHLJPT][A-Z][0-9]{4}[A-Z]",
+        further_labels=("PAN",),
         is_valid=_is_pan,
         alphabets=[*[CAPITALS] * 3, b"P", CAPITALS, *[DIGITS] * 4, CAPITALS],
         check_length=0,

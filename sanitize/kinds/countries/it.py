@@ -89,6 +89,11 @@ KINDS = (
             "[A-Z]{3} ?[A-Z]{3} ?[0-9LMNP-V]{2}[ABCDEHLMPRST][0-9LMNP-V]{2} ?[A-Z][0-9LMNP-V]{3}"
             " ?[A-Z]"
         ),
+        further_labels=(
+            "Codice fiscale",
+            "CF",
+            "C.F.",
+        ),
         is_valid=_is_valid,
         alphabets=[
             *[CAPITALS] * 6,

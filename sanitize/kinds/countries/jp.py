@@ -8,7 +8,6 @@ import numpy as np
 from sanitize.array_types import U8, Mask
 from sanitize.kinds.countries.national_id import (
     character_values,
-    label_pattern,
     make_national_id,
     weighted_sum,
 )
@@ -28,7 +27,7 @@ KINDS = (
         country="JP",
         bare_pattern="[0-9]{4} [0-9]{4} [0-9]{4}|[0-9]{4}-[0-9]{4}-[0-9]{4}",
         labelled_pattern="[0-9]{12}",
-        label=label_pattern("My Number", "MyNumber", "マイナンバー", "個人番号"),
+        labels=("My Number", "MyNumber", "マイナンバー", "個人番号"),
         is_valid=_is_valid,
         alphabets=[DIGITS] * 12,
         check_length=1,

@@ -9,7 +9,6 @@ from sanitize.array_types import U8, Mask
 from sanitize.kinds.countries.national_id import (
     character_values,
     is_date,
-    label_pattern,
     make_national_id,
     two_digits,
     weighted_sum,
@@ -33,7 +32,7 @@ KINDS = (
         country="KR",
         bare_pattern="[0-9]{6}-[1-8][0-9]{6}",
         labelled_pattern="[0-9]{6}[1-8][0-9]{6}",
-        label=label_pattern("RRN", "주민등록번호", "주민번호"),
+        labels=("RRN", "주민등록번호", "주민번호"),
         is_valid=_is_valid,
         alphabets=[DIGITS, DIGITS, b"01", DIGITS, b"0123", DIGITS, b"12", *[DIGITS] * 6],
         check_length=1,

@@ -12,7 +12,7 @@ telephone number.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
 import polars as pl
@@ -24,6 +24,7 @@ from sanitize.kinds.kind import (
     BOUNDARY,
     HYPHENS,
     Kind,
+    LabelledForm,
     draw_indices,
     from_byte_matrix,
     to_byte_matrix,
@@ -67,10 +68,11 @@ _VERHOEFF_PERMUTATION = np.array([1, 5, 7, 6, 2, 8, 3, 0, 9, 4])
 _MAX_ROUNDS = 400
 
 
-def label_pattern(*names: str) -> str:
+def label_pattern(names: Iterable[str]) -> str:
     """A regular expression for the label of a number: each of `names` as given, in lower case and
     in upper case, with a word boundary before it if it is ASCII. Dots are escaped, other special
     characters are not."""
+    names = sorted(names, key=len, reverse=True)  # the first that fits is cut off
     forms = dict.fromkeys(form for name in names for form in (name, name.lower(), name.upper()))
     return (
         "(?:"
@@ -166,7 +168,8 @@ def make_national_id(
     first_bytes: bytes,
     hits: tuple[tuple[str, ...], ...],
     near_misses: tuple[str, ...],
-    label: str | None = None,
+    labels: Sequence[str] = (),
+    further_labels: Sequence[str] = (),
     labelled_pattern: str | None = None,
     reserved: Sequence[bytes] | None = None,
     separators: bytes = b" ./-",
@@ -181,7 +184,8 @@ def make_national_id(
     bare_pattern, labelled_pattern   What is found without a label; what is found in addition after
                                      the label. Default of the second: the
                first.
-    label      A pattern for the label, see `label_pattern`; None: there is no label.
+    labels     The words for the label, see `label_pattern`; `further_labels` name a value too, but
+               are no part of `pattern`. NATIONAL_ID is found behind all of them.
     is_valid   True where the characters of a normalised form are such a number: check characters,
                dates, ranges.
     alphabets  The characters that surrogates may have at each position of the normalised form;
@@ -246,8 +250,10 @@ def make_national_id(
 
     pattern = rf"{BOUNDARY}(?:{bare_pattern}){BOUNDARY}"
     prefix_pattern = None
-    if label is not None:
-        prefix_pattern = widen_separators(rf"{label}{_LABEL_GAP}", allow_repeated=False)
+    if labels:
+        prefix_pattern = widen_separators(
+            rf"{label_pattern(labels)}{_LABEL_GAP}", allow_repeated=False
+        )
         pattern += rf"|{prefix_pattern}(?:{known}|{bare_pattern}){BOUNDARY}"
     return Kind(
         name=name,
@@ -262,10 +268,22 @@ def make_national_id(
         phase=phase,
         digit_lines_only=True,
         rank=rank,
-        first_bytes=first_bytes,
+        first_bytes=first_bytes + _first_bytes(labels),
+        labelled_forms=(
+            LabelledForm(
+                labels=tuple(word.lower() for word in (*labels, *further_labels)),
+                pattern=f"{known}|{bare_pattern}",
+                check=lambda values: check(values).is_null(),
+            ),
+        ),
         hits=hits,
         near_misses=near_misses,
     )
+
+
+def _first_bytes(labels: Sequence[str]) -> bytes:
+    """The bytes that begin the labels in both letter cases."""
+    return bytes({form.encode()[0] for one in labels for form in (one, one.lower(), one.upper())})
 
 
 def _fit_check_characters(

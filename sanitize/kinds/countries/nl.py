@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sanitize.array_types import U8, Mask
-from sanitize.kinds.countries.national_id import label_pattern, make_national_id, weighted_sum
+from sanitize.kinds.countries.national_id import make_national_id, weighted_sum
 from sanitize.kinds.kind import DIGITS
 
 
@@ -21,7 +21,7 @@ KINDS = (
         country="NL",
         bare_pattern="[0-9]{4}[.][0-9]{2}[.][0-9]{3}",
         labelled_pattern="[0-9]{9}|[0-9]{3}[ .][0-9]{3}[ .][0-9]{3}",
-        label=label_pattern("BSN", "Burgerservicenummer", "Sofinummer", "Sofi"),
+        labels=("BSN", "Burgerservicenummer", "Sofinummer", "Sofi"),
         is_valid=_is_valid,
         alphabets=[DIGITS] * 9,
         check_length=1,

@@ -25,6 +25,7 @@ KINDS = (
         about="a Polish identity number",
         country="PL",
         bare_pattern="[0-9]{2}[0-3][0-9][0-3][0-9]{6}",
+        further_labels=("PESEL",),
         is_valid=_is_valid,
         alphabets=[DIGITS, DIGITS, b"0123", DIGITS, b"0123", *[DIGITS] * 6],
         check_length=1,

@@ -11,7 +11,6 @@ from sanitize.array_types import U8, Mask
 from sanitize.kinds.countries.national_id import (
     STRONG_CHECK_RANK,
     character_values,
-    label_pattern,
     make_national_id,
     passes_luhn,
     weighted_sum,
@@ -48,8 +47,12 @@ KINDS = (
             "[1-35-9][0-9]{8}|45[0-9]{7}|[1-35-9][0-9]{2}[ .][0-9]{3}[ .][0-9]{3}|45[0-9]["
             " .][0-9]{3}[ .][0-9]{3}"
         ),
-        label=label_pattern(
-            "NIF", "NIPC", "Contribuinte", "Número de contribuinte", "Identificação fiscal"
+        labels=(
+            "NIF",
+            "NIPC",
+            "Contribuinte",
+            "Número de contribuinte",
+            "Identificação fiscal",
         ),
         is_valid=_is_nif,
         alphabets=[b"1", *[DIGITS] * 8],
@@ -71,6 +74,7 @@ KINDS = (
         about="a document number of a Portuguese citizen card",
         country="PT",
         bare_pattern="[0-9]{8} ?[0-9] ?[A-Z][A-Z0-9][0-9]",
+        further_labels=("Cartão de cidadão",),
         is_valid=_is_card,
         alphabets=[b"123", *[DIGITS] * 8, CAPITALS, CAPITALS, DIGITS],
         check_length=1,

@@ -9,7 +9,6 @@ import polars
 from sanitize.array_types import U8, Mask
 from sanitize.kinds.countries.national_id import (
     is_date,
-    label_pattern,
     make_national_id,
     passes_luhn,
     two_digits,
@@ -39,7 +38,7 @@ KINDS = (
         country="SE",
         bare_pattern=rf"{_CENTURY}[0-9]{{2}}[01][0-9]{{3}}[-+][0-9]{{4}}",
         labelled_pattern=rf"{_CENTURY}[0-9]{{2}}[01][0-9]{{7}}",
-        label=label_pattern("Personnummer", "Personnr", "Pers.nr", "Samordningsnummer"),
+        labels=("Personnummer", "Personnr", "Pers.nr", "Samordningsnummer"),
         is_valid=_is_valid,
         alphabets=[DIGITS, DIGITS, b"01", DIGITS, b"0123", *[DIGITS] * 5],
         separators=b"+-",

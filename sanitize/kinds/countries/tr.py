@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from sanitize.array_types import U8, Mask
-from sanitize.kinds.countries.national_id import character_values, label_pattern, make_national_id
+from sanitize.kinds.countries.national_id import character_values, make_national_id
 from sanitize.kinds.kind import DIGITS
 
 
@@ -20,7 +20,7 @@ KINDS = (
         about="a Turkish identity number",
         country="TR",
         bare_pattern="[1-9][0-9]{9}[02468]",
-        label=label_pattern("TCKN", "T.C. Kimlik", "TC Kimlik", "Kimlik"),
+        labels=("TCKN", "T.C. Kimlik", "TC Kimlik", "Kimlik"),
         is_valid=_is_valid,
         alphabets=[b"123456789", *[DIGITS] * 10],
         check_length=2,

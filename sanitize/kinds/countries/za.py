@@ -32,6 +32,11 @@ KINDS = (
         about="a South African identity number",
         country="ZA",
         bare_pattern="[0-9]{2}(?:0[1-9]|1[0-2])(?:0[1-9]|[12][0-9]|3[01]) ?[0-9]{4} ?[012][0-9]{2}",
+        further_labels=(
+            "SA ID",
+            "South African ID",
+            "ID number",
+        ),
         is_valid=_is_valid,
         alphabets=[
             DIGITS,
