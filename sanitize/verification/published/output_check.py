@@ -34,8 +34,8 @@ from sanitize.storage.private_folder import (
     VALUES_FOLDER,
     SavedIndex,
 )
-from sanitize.storage.records.label_scores import read_scores
 from sanitize.storage.remote_storage import is_url, redact_url
+from sanitize.storage.runs.label_scores import read_scores
 from sanitize.storage.runs.run_folders import (
     ERASED_VALUES_FILE,
     list_column_values,
