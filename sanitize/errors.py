@@ -24,7 +24,7 @@ import difflib
 import os
 import re
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, get_args
 
@@ -51,11 +51,14 @@ __all__ = [
     "suggest_names",
     "internal_error",
     "running_command_line",
+    "resume_note",
 ]
 
 # True while the command line runs: errors then name options, and else Python arguments
 # (plans/python_api.py)
 running_command_line: ContextVar[bool] = ContextVar("running_command_line", default=False)
+# says how a command that was stopped goes on, where the same command does not simply resume
+resume_note: ContextVar[Callable[[], str] | None] = ContextVar("resume_note", default=None)
 
 
 class SanitizeError(Exception):

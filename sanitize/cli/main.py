@@ -17,6 +17,7 @@ import sys
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from types import FrameType
 from typing import Annotated, Any
@@ -32,7 +33,7 @@ from sanitize.cli.settings_sources import (
     describe_sources,
     find_settings,
 )
-from sanitize.errors import UsageError, running_command_line, suggest_names
+from sanitize.errors import UsageError, resume_note, running_command_line, suggest_names
 from sanitize.plans.settings import COMMAND_SETTINGS
 from sanitize.plans.shipped_plans import RenamedPlanWarning
 
@@ -59,6 +60,9 @@ COMMANDS = (
     "status",
 )
 
+# these keep what they have done; the others begin again
+_RESUMED_COMMANDS = ("run", "stream", "index", "subject", "label", "replay", "demo")
+_running_command: ContextVar[str] = ContextVar("_running_command", default="run")
 # the base of all errors in a command line
 _ParsingError: type[Exception] = typer.BadParameter.__mro__[1]
 
@@ -79,6 +83,7 @@ class _Command(TyperCommand):
             ) from None
 
     def invoke(self, ctx: Any) -> Any:
+        _running_command.set(str(self.name))
         names = [name for name in COMMAND_SETTINGS.get(str(self.name), ()) if name in ctx.params]
         names += [PLAN for parameter in self.params if "--plan" in parameter.opts]
         found: list[GivenSetting] = []
@@ -272,6 +277,7 @@ def main() -> None:
     _escape_unencodable_output()
     disable_core_dumps()
     _received_signals.clear()
+    resume_note.set(None)
     token = running_command_line.set(True)
     previous_handlers = {
         number: signal.signal(number, _handle_stop_signal)
@@ -328,11 +334,15 @@ def _escape_unencodable_output() -> None:
 
 def _report_error(error: BaseException) -> int | str | None:
     """Print the error that ended the command; return its exit code."""
-    from sanitize.errors import SanitizeError, internal_error
+    from sanitize.errors import ResourceError, SanitizeError, internal_error
     from sanitize.storage.disk_errors import explain_access_error, get_disk_errno, make_disk_error
 
     if _received_signals:  # other libraries may have turned the exit into another exception
-        typer.echo("stopped; the same command resumes from here", err=True)
+        does = (
+            "resumes from here" if _running_command.get() in _RESUMED_COMMANDS else "begins again"
+        )
+        note = resume_note.get()
+        print_text(f"stopped; {note() if note else f'the same command {does}'}", err=True)
         return 128 + _received_signals[0]
     if isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError):
         error = error.__context__  # typer turned it into an exit code
@@ -356,7 +366,8 @@ def _report_error(error: BaseException) -> int | str | None:
     if not isinstance(error, SanitizeError):
         number = get_disk_errno(error)
         error = internal_error(error) if number is None else make_disk_error(Path.cwd(), number)
-    print_text(f"error: {error}", err=True)
+    note = resume_note.get() if isinstance(error, ResourceError) else None
+    print_text(f"error: {error}{f' ({note()})' if note else ''}", err=True)
     try:
         if sys.stdout is not None:  # None where the shell closed it with `>&-`
             sys.stdout.flush()

@@ -445,6 +445,11 @@ class Editor(Part):
         return False
 
     @property
+    def draws_anew(self) -> bool:
+        """True if its replacements hold no part of a value, so that a report may show them."""
+        return False
+
+    @property
     def supports_append(self) -> bool:
         """True if documents can be appended to those that it has edited.
 

@@ -85,6 +85,10 @@ class Pseudonymize(LinkingEditor):
     _identities: _Identities | None = PrivateAttr(default=None)
 
     @property
+    def draws_anew(self) -> bool:
+        return True
+
+    @property
     def action(self) -> str:
         """A pseudonym for every occurrence, the same wherever `scope` says so."""
         scopes = {

@@ -25,6 +25,10 @@ class Redact(Editor):
     keep: Literal[0] = 0
 
     @property
+    def draws_anew(self) -> bool:
+        return True
+
+    @property
     def action(self) -> str:
         """A label for every occurrence."""
         return "every occurrence replaced by a label"

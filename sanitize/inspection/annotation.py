@@ -57,8 +57,8 @@ from sanitize.storage.private_folder import (
     read_frames,
     require_run_workspace,
 )
-from sanitize.storage.records.label_scores import store_scores
 from sanitize.storage.remote_storage import require_local_path
+from sanitize.storage.runs.label_scores import store_scores
 
 _CONTEXT_CHARACTERS = 80  # characters of context on either side of a find
 _PASSAGE_CHARACTERS = 1_500  # characters of a passage

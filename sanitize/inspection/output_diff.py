@@ -33,6 +33,7 @@ from sanitize.reporting.diff_page import (
     mark_masked,
     render_diff_page,
 )
+from sanitize.reporting.html_report import has_parts_of_values
 from sanitize.reporting.report_data import (
     PublishedRun,
     open_published_run,
@@ -155,7 +156,12 @@ def diff(
         plan=str(run.manifest["plan"].get("name", "")),
         shown=shown,
         matching=len(matching),
-        documents=_mask(documents, shown, source.has_readable_ids),
+        documents=_mask(
+            documents,
+            shown,
+            source.has_readable_ids,
+            hides_surrogates=has_parts_of_values(run.manifest["plan"]),
+        ),
         columns=[
             ColumnPolicy(**column)
             for column in run.manifest["columns"]

@@ -33,8 +33,8 @@ from sanitize.storage import formats, publication, tombstones
 from sanitize.storage.corpus import MANIFEST_VERSION, Corpus, Documents
 from sanitize.storage.locks import require_unmoved
 from sanitize.storage.private_folder import RUNS_FOLDER, TASKS_FOLDER, VAULT_FOLDER
-from sanitize.storage.records.label_scores import read_scores
 from sanitize.storage.runs import publish_history
+from sanitize.storage.runs.label_scores import read_scores
 from sanitize.storage.runs.run_folders import PLAN_FILE
 from sanitize.storage.task_records import Job
 from sanitize.storage.tombstones import Tombstones

@@ -20,7 +20,7 @@ Segment = tuple[str, str]  # a mark, and a text without line breaks
 
 
 DIFF_TEXTS = {
-    "shapes": "masked by shape, but for labels and surrogates; ‹...› is an original that OUT holds",
+    "shapes": "masked by shape, but for labels and new surrogates; ‹...› marks an original in OUT",
     "output": "as in the output; what was removed is masked by shape",
     "all": "in clear, with what was removed: do not share this",
 }

@@ -97,6 +97,7 @@ def render_report(manifest: Manifest, tables: ReportTables | None = None) -> str
     kinds = _kind_rows(summary, manifest["plan"], tables)
     outcome_chart, location_bars = outcome_bars(kinds), _location_bars(kinds, tables)
     location_columns, location_rows = _location_table(kinds, tables)
+    hides_surrogates = tables.hides_surrogates or has_parts_of_values(manifest["plan"])
     return _render(
         "report.html.j2",
         manifest,
@@ -123,8 +124,8 @@ def render_report(manifest: Manifest, tables: ReportTables | None = None) -> str
         location_chart=_svg_markup(location_bars) if location_bars else None,
         location_parts=location_bars.used_segments if location_bars else (),
         spent=tables.ledger,
-        samples=_mask_samples(tables.samples, tables.hides_surrogates),
-        hides_surrogates=tables.hides_surrogates,
+        samples=_mask_samples(tables.samples, hides_surrogates),
+        hides_surrogates=hides_surrogates,
         plan_rows=_describe_plan(manifest["plan"]),
     )
 
@@ -366,6 +367,20 @@ def _describe_action(editor: Mapping[str, Any] | None) -> str:
         with contextlib.suppress(PlanError):  # settings of another version
             return str(load_part("edit", editor, "").action)
     return f"edited by {use}"
+
+
+def has_parts_of_values(plan: Mapping[str, Any]) -> bool:
+    """True if the replacements of a plan (of a manifest) may hold a part of a value, or a word of a
+    text: a report does not show them then."""
+    for editor in plan.get("edit", ()):
+        if editor.get("use") not in list_part_names("edit"):
+            return True
+        try:
+            if not load_part("edit", editor, "").draws_anew:
+                return True
+        except PlanError:  # settings of another version
+            return True
+    return False
 
 
 def _size_category(documents: int) -> str:

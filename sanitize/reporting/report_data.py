@@ -44,8 +44,8 @@ from sanitize.storage.private_folder import (
     VALUE_COUNTS_FILE,
     SavedIndex,
 )
-from sanitize.storage.records.label_scores import read_scores
 from sanitize.storage.remote_storage import require_local_path
+from sanitize.storage.runs.label_scores import read_scores
 from sanitize.storage.runs.run_folders import require_index_of_run
 from sanitize.verification.leak_check import find_values_in_texts, write_terms_of_run
 from sanitize.verification.published.published_folder import require_run_tables

@@ -16,6 +16,7 @@ files must have a memory limit.
 from __future__ import annotations
 
 import errno
+import re
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
@@ -60,6 +61,10 @@ def broken_table_error(path: Path | str, error: Exception) -> OutputBroken:
     """The error for a table of WORK (its file, or WORK) that is damaged or gone. The libraries'
     messages may quote bytes."""
     state = "is missing" if isinstance(error, FileNotFoundError) else "cannot be read"
+    # the message for a missing file has its path, and no bytes of it
+    missing = re.search(rf"{re.escape(str(path))}/\S*\.parquet", str(error))
+    if isinstance(error, FileNotFoundError) and missing is not None:
+        path = missing[0]
     return OutputBroken(
         f"{path}: a table of the private folder {state} ({type(error).__name__}). `sanitize index`,"
         " with the options of the run, rebuilds those of the index; for those of a run, move its"

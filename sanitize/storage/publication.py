@@ -37,6 +37,7 @@ from sanitize.storage.files import (
 from sanitize.storage.private_folder import VAULT_FOLDER, make_private_folder
 
 CHECKSUMS_NAME = "SHA256SUMS"
+MAC_KEY_FILE = f"{VAULT_FOLDER}/published_key"  # in the folder of a run
 _MAC_PREFIX = "# MAC under the key of the private folder (BLAKE2b): "
 
 
@@ -216,7 +217,8 @@ def write_mac_key(run_folder: Path, key: Key) -> bytes:
     """Stores the subkey for the MAC in the run's folder in WORK, which `verify` reads without the
     run's key; returns it."""
     mac_key = key.subkey("published")
-    path = make_private_folder(run_folder / VAULT_FOLDER) / "published_key"
+    make_private_folder(run_folder / VAULT_FOLDER)
+    path = run_folder / MAC_KEY_FILE
     if read_mac_key(run_folder) != mac_key:
         write_private_lines(path, [mac_key.hex() + "\n"], overwrite=True)
     return mac_key
@@ -225,7 +227,7 @@ def write_mac_key(run_folder: Path, key: Key) -> bytes:
 def read_mac_key(run_folder: Path) -> bytes | None:
     """The subkey for the MAC in the run's folder; None if it is missing or damaged."""
     try:
-        text = read_regular_file(run_folder / VAULT_FOLDER / "published_key").decode("ascii")
+        text = read_regular_file(run_folder / MAC_KEY_FILE).decode("ascii")
     except (OSError, ValueError):
         return None
     # `fromhex` also reads blanks

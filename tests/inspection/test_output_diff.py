@@ -386,7 +386,7 @@ def test_a_damaged_table_is_named_without_its_bytes(
     for call in calls:
         with pytest.raises(
             OutputBroken,
-            match="of the private folder cannot be read|is missing or not the file that the run",
+            match="of the private folder cannot be read|is not the file that the run",
         ) as caught:
             call()
         assert "ann.lee" not in str(caught.value)

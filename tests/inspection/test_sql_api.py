@@ -17,6 +17,7 @@ import pytest
 
 import sanitize
 from sanitize.errors import OutputBroken, UsageError
+from sanitize.inspection import preview
 from sanitize.pipeline.run import index_with_settings, run_with_settings
 from sanitize.plans.settings import Settings
 
@@ -264,3 +265,24 @@ def test_empty_result_is_explained(workspace: Path, tmp_path: Path) -> None:
         plan="rmft",
     )
     assert "nothing was run yet" in (explain_empty_result(tmp_path / "found", {"drops"}) or "")
+
+
+def test_the_estimate_is_scaled_by_bytes(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A long document among the first ones was counted for each thousand that follow."""
+    long = " ".join(f"word{number} of a long text" for number in range(20_000))
+    rows = [long, *(f"note {number} to p{number % 50}@example.com" for number in range(3_000))]
+    path = tmp_path / "in.jsonl"
+    path.write_text("".join(json.dumps({"text": text}) + "\n" for text in rows))
+    scales: list[float] = []
+    write_sample = preview._write_sample
+
+    def keep_scale(*arguments: Any) -> Any:
+        sample = write_sample(*arguments)
+        scales.append(sample[2])
+        return sample
+
+    monkeypatch.setattr(preview, "_write_sample", keep_scale)
+    assert sanitize.explain(path, plan="redact").estimate.cpu_seconds > 0
+    (scale,) = scales
+    right = sum(map(len, rows)) / sum(map(len, rows[:1_000]))
+    assert right / 1.5 < scale < right * 1.5 < 2  # by documents it is 3

@@ -164,7 +164,7 @@ def test_allowed_values_stay_and_are_counted(tmp_path: Path, mode: str) -> None:
     pq.write_table(table.slice(0, table.num_rows - 1), selected_file)
     with pytest.raises(
         OutputBroken,
-        match=r"selected/value_ids/00000\.parquet is missing or not the file that the run wrote",
+        match=r"selected/value_ids/00000\.parquet is not the file that the run wrote",
     ):
         verify(tmp_path / "out", mode=mode)
 

@@ -189,6 +189,40 @@ def test_a_signal_whose_exit_python_ignores_stops_the_command() -> None:
     assert result.stderr == "stopped; the same command resumes from here\n"
 
 
+STOPPED_SCRIPT = """
+import os, signal, sys, time
+from sanitize.cli import main as cli
+from sanitize.errors import resume_note
+
+def command():
+    cli._running_command.set(sys.argv[1])
+    if sys.argv[1] == "stream":
+        resume_note.set(lambda: "3 records of standard input are acknowledged")
+    os.kill(os.getpid(), signal.SIGTERM)
+    time.sleep(10)
+
+cli.app = command
+cli.main()
+"""
+
+
+@pytest.mark.parametrize(
+    ("command", "note"),
+    [
+        ("run", "the same command resumes from here"),
+        ("verify", "the same command begins again"),
+        ("stream", "3 records of standard input are acknowledged"),
+    ],
+)
+def test_what_the_same_command_does_is_said_truly(command: str, note: str) -> None:
+    environment = {**os.environ, "PYTHONPATH": str(Path(__file__).resolve().parents[2])}
+    arguments = [sys.executable, "-c", STOPPED_SCRIPT, command]
+    result = subprocess.run(
+        arguments, capture_output=True, text=True, env=environment, timeout=60, check=False
+    )
+    assert (result.returncode, result.stderr) == (143, f"stopped; {note}\n")
+
+
 @pytest.mark.soak
 @pytest.mark.new_interpreter
 def test_a_signal_at_startup_stops_the_command(harness: Any) -> None:

@@ -359,11 +359,11 @@ def test_a_missing_or_changed_table_is_an_error(
     path = Path(table.format(work=work, run=run_folder))
     before = path.read_bytes()
     path.unlink()
-    message = rf"{path.relative_to(work)} is missing or not the file that the run wrote"
-    with pytest.raises(OutputBroken, match=message):
+    name = path.relative_to(work)
+    with pytest.raises(OutputBroken, match=rf"{name} is missing, which the run wrote"):
         report(tmp_path / "published")
     path.write_bytes(before[:-1])
-    with pytest.raises(OutputBroken, match=message):
+    with pytest.raises(OutputBroken, match=rf"{name} is not the file that the run wrote"):
         report(tmp_path / "published")
     assert not (tmp_path / "published.report.html").exists() and not (work / "spill").exists()
     path.write_bytes(before)

@@ -444,34 +444,38 @@ CASES: dict[str, tuple[Callable[[Path], object], int, str]] = {
     "the vault has no values": (
         empty_tables("out.private/vault/values/*.parquet"),
         3,
-        "vault/values/00000.parquet is missing or not",
+        "vault/values/00000.parquet is not the file that the run wrote",
     ),
     "one file of values is missing": (
         remove("out.private/vault/values/00001.parquet"),
         3,
-        "vault/values/00001.parquet is missing",
+        "vault/values/00001.parquet is missing, which the run wrote",
     ),
     "no vault": (remove("out.private/vault"), 3, "vault/values/00000.parquet is missing"),
     "the vault of another corpus": (
         take_from_other("vault"),
         3,
-        "vault/values/00000.parquet is missing or not",
+        "vault/values/00000.parquet is not the file that the run wrote",
     ),
     "vault and records of another corpus": (
         take_vault_and_records_from_other,
         3,
-        "is missing or not the file that the run wrote",
+        "is not the file that the run wrote",
     ),
-    "no records": (remove("out.private/tasks"), 3, "vault/values/00000.parquet is missing or not"),
+    "no records": (
+        remove("out.private/tasks"),
+        3,
+        "the record of vault/values/00000.parquet is missing",
+    ),
     "no kept originals": (
         empty_tables("out.private/runs/*/kept/*.parquet"),
         3,
-        "kept/00000.parquet is missing or not",
+        "kept/00000.parquet is not the file that the run wrote",
     ),
     "no key of the checksums": (
         lambda folder: next(folder.glob("out.private/runs/*/vault/published_key")).unlink(),
         3,
-        MAC_DIFFERS,
+        "vault/published_key is missing or damaged in",
     ),
     "the private folder of another corpus": (
         take_workspace_from_other,

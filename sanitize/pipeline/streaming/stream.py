@@ -48,6 +48,7 @@ from sanitize.errors import (
     QuarantineExceeded,
     ResourceError,
     UsageError,
+    resume_note,
     suggest_names,
 )
 from sanitize.finders import patterns
@@ -871,6 +872,8 @@ def run_stream(
         # a file ends with a batch, as only whole batches are acknowledged
         settings = replace(settings, batch=min(settings.batch, settings.rows_per_shard))
     with StreamProcessor(plan, state, settings) as processor:
+        if state is None or not inputs:
+            resume_note.set(lambda: _describe_resumption(processor.position, state))
         # survey every input before anything is written
         sources = [
             survey_path(path, settings.columns.roles, settings.max_doc_bytes, settings.batch)
@@ -921,6 +924,16 @@ def run_stream(
             processor.source_notes += source.notes
         processor.finish(sink, output)
         return processor.summary()
+
+
+def _describe_resumption(position: int, state: Path | None) -> str:
+    """How a stream goes on that reads standard input, or has no state."""
+    if state is None:
+        return "without --state nothing is kept: the same command begins again, with all records"
+    return (
+        f"{position:,} records of standard input are acknowledged in {state}: send the same command"
+        " the records after them"
+    )
 
 
 def _get_text_field(settings: Settings) -> str:

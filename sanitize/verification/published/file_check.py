@@ -297,7 +297,6 @@ class _FileSearch:
             else RowOnlyColumns()
         )
         text_columns = {leaf.column for leaf in task.leaves}
-        self.bytes_searched["rows"] += sum(self.task.checked_bytes.values())
         # the bytes of columns whose pages hold their rows and nothing else are not compared
         skips_texts = (
             is_parquet and bool(self.task.checked_bytes) and text_columns <= row_only.names

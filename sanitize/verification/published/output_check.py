@@ -34,8 +34,8 @@ from sanitize.storage.private_folder import (
     VALUES_FOLDER,
     SavedIndex,
 )
-from sanitize.storage.records.label_scores import read_scores
 from sanitize.storage.remote_storage import is_url, redact_url
+from sanitize.storage.runs.label_scores import read_scores
 from sanitize.storage.runs.run_folders import (
     ERASED_VALUES_FILE,
     list_column_values,
@@ -325,9 +325,13 @@ def _verify_corpus(
         dataclasses.replace(finding, file=foreign_names.describe(finding.file))
         for finding in found.findings
     ]
-    changes = publication.find_changed_files(
-        out, publication.read_mac_key(run_folder) or b"unknown"
-    )
+    mac_key = publication.read_mac_key(run_folder)
+    changes = publication.find_changed_files(out, mac_key)
+    if mac_key is None:
+        changes.append(
+            f"{run_folder.relative_to(work)}/{publication.MAC_KEY_FILE} is missing or damaged in"
+            f" {work}, so it cannot be said whether the run wrote {publication.CHECKSUMS_NAME}"
+        )
     if findings or lost_count:
         raise leak_error(
             str(out),
@@ -518,5 +522,8 @@ def _check(
         inconclusive=dict(sorted(by_kind.items())),
         inconclusive_forms=dict(sorted(by_form.items())),
         passes=sum(len(list(folder.glob("pass-*"))) for folder in terms),
-        bytes_searched=dict(files.bytes_searched),
+        bytes_searched={
+            **files.bytes_searched,
+            "rows": sum(result.text_bytes for result in results),
+        },
     )

@@ -279,15 +279,20 @@ def require_run_tables(
     ]
     tables = [folder / f"{no:05d}.parquet" for folder in folders for no in range(shard_count)]
     for table in (*more_tables, *tables):
+        hashes = recorded.get(os.path.normpath(table))
         try:
-            is_same = file_sha256(table) in recorded.get(os.path.normpath(table), set())
+            problem = "" if file_sha256(table) in (hashes or ()) else "is not the file that the run"
+        except FileNotFoundError:
+            problem = "is missing, which the run"
         except OSError:
-            is_same = False
-        if not is_same:
+            problem = "cannot be read, which the run"
+        if problem:
+            name = table.relative_to(work).as_posix()
+            # a record that is missing or damaged has no hash
+            fact = f"{name} {problem} wrote" if hashes else f"the record of {name} is missing"
             raise OutputBroken(
-                f"{work}: {table.relative_to(work).as_posix()} is missing or not the file that the"
-                " run wrote, so it says nothing about the output. Restore the private folder, or"
-                " move it and the output away and run the same command again"
+                f"{work}: {fact}, so it says nothing about the output. Restore the private folder,"
+                " or move it and the output away and run the same command again"
             )
 
 
